@@ -1,0 +1,76 @@
+# floor.cmake: one static library per floor of the house.
+#
+#   windlass_floor(<name> <number> [SEES <floor>...] [LINK <link items>...])
+#
+# collects src/<name>/**.cpp, except *_isa.cpp, which are compiled once per instruction set (below).
+# A floor without sources becomes an interface library, so that the list can stand before the code does.
+
+set(WINDLASS_ISAS baseline avx2 avx512)
+set(WINDLASS_ISA_FLAGS_baseline "")
+set(WINDLASS_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
+set(WINDLASS_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512)
+
+function(windlass_floor name number)
+  cmake_parse_arguments(ARG "" "" "SEES;LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  set(isa_sources ${sources})
+  list(FILTER isa_sources INCLUDE REGEX "_isa\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "_isa\\.cpp$")
+  list(TRANSFORM ARG_SEES PREPEND windlass_)
+  if(NOT sources)
+    add_library(windlass_${name} INTERFACE)
+    target_include_directories(windlass_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(windlass_${name} INTERFACE ${ARG_SEES})
+    return()
+  endif()
+  add_library(windlass_${name} STATIC ${sources})
+  target_include_directories(windlass_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_precompile_headers(windlass_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src/base/pch.h)
+  target_link_libraries(windlass_${name} PUBLIC ${ARG_SEES} ${ARG_LINK})
+  if(isa_sources)
+    windlass_isa_sources(windlass_${name} ${isa_sources})
+  endif()
+endfunction()
+
+# Compiles each source once per instruction set, with WINDLASS_ISA naming the inner namespace. Such a file
+# includes no header with inline functions of ours: an AVX-512 copy of one must never be what the linker keeps.
+function(windlass_isa_sources target)
+  foreach(isa ${WINDLASS_ISAS})
+    add_library(${target}_${isa} OBJECT ${ARGN})
+    target_include_directories(${target}_${isa} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_compile_definitions(${target}_${isa} PRIVATE WINDLASS_ISA=${isa})
+    target_compile_options(${target}_${isa} PRIVATE ${WINDLASS_ISA_FLAGS_${isa}} -O3 -fopenmp-simd)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
+  endforeach()
+endfunction()
+
+function(windlass_program name folder)
+  cmake_parse_arguments(ARG "" "" "SEES;LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  list(TRANSFORM ARG_SEES PREPEND windlass_)
+  target_precompile_headers(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src/base/pch.h)
+  target_link_libraries(${name} PRIVATE ${ARG_SEES} ${ARG_LINK})
+endfunction()
+
+#   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...])
+# makes one GoogleTest program of <folder>/*_test.cpp, one ctest entry a program.
+function(windlass_test name folder)
+  cmake_parse_arguments(ARG "" "" "SEES;LINK;LABELS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  list(TRANSFORM ARG_SEES PREPEND windlass_)
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_precompile_headers(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/pch.h)
+  target_link_libraries(${name} PRIVATE ${ARG_SEES} ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE WINDLASS_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             WINDLASS_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "OMP_WAIT_POLICY=PASSIVE" LABELS "${ARG_LABELS}")
+endfunction()

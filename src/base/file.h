@@ -1,0 +1,143 @@
+// file.h: the one door to the file system.
+//
+// Every call that touches a file goes through a FileSystem, so that a test can make any of them fail, tear or
+// vanish. Code gets the real one from real_files(); fault tests pass a FaultFiles (base/file_fault.h).
+// Errors are MachineError(call, path, errno). Owners are move-only and close on destruction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace windlass {
+
+enum class OpenMode {
+    read,        // must exist
+    create,      // read and write; made new, or cut to zero bytes
+    create_new,  // read and write; an existing file is an error (EEXIST)
+    update,      // read and write; must exist
+    append,      // write at the end; made when absent
+};
+
+struct OpenOptions {
+    OpenMode mode = OpenMode::read;
+    bool direct = false;  // O_DIRECT: offsets, sizes and buffers in multiples of kDirectAlignment; falls back to
+                          // buffered I/O where the file system refuses it (File::direct() tells)
+};
+
+inline constexpr int64_t kDirectAlignment = 4096;
+
+class File {
+  public:
+    virtual ~File() = default;
+    virtual const std::string& path() const = 0;
+    virtual int descriptor() const = 0;
+    virtual bool direct() const = 0;
+    virtual int64_t size() = 0;
+    // Read or write exactly this many bytes at an offset; short transfers are continued. Reading past the end is
+    // UserError(storage, "... ends at byte ...").
+    virtual void read_at(std::span<std::byte> into, int64_t offset) = 0;
+    virtual void write_at(std::span<const std::byte> from, int64_t offset) = 0;
+    // Makes the file this long and, when growing, reserves the blocks on disk (ENOSPC now rather than later).
+    virtual void preallocate(int64_t bytes) = 0;
+    virtual void truncate(int64_t bytes) = 0;
+    // Data and metadata are on stable storage when it returns.
+    virtual void sync() = 0;
+};
+
+struct FileStatus {
+    int64_t bytes = 0;
+    bool is_folder = false;
+    int64_t modified_ns = 0;
+};
+
+class FileSystem {
+  public:
+    virtual ~FileSystem() = default;
+    virtual std::unique_ptr<File> open(const std::string& path, const OpenOptions& options) = 0;
+    virtual bool exists(const std::string& path) = 0;
+    virtual FileStatus status(const std::string& path) = 0;
+    virtual std::vector<std::string> list(const std::string& folder) = 0;  // names, sorted bytewise
+    virtual void make_folders(const std::string& path) = 0;
+    virtual void rename(const std::string& from, const std::string& to) = 0;
+    virtual void remove_file(const std::string& path) = 0;
+    virtual void remove_tree(const std::string& path) = 0;  // nothing there is fine
+    virtual void sync_folder(const std::string& path) = 0;
+    virtual int64_t free_bytes(const std::string& path) = 0;  // of the file system that holds this existing path
+};
+
+FileSystem& real_files();
+
+// The whole file, which may not exceed max_bytes (UserError naming both sizes).
+std::string read_text(FileSystem& files, const std::string& path, int64_t max_bytes);
+// Write to a temporary sibling, sync, rename, sync the folder: readers see the old file or the whole new one.
+void write_text_atomic(FileSystem& files, const std::string& path, std::string_view text);
+
+// ---- asynchronous transfers ----
+
+enum class FileVerb { read, write };
+
+struct FileRequest {
+    FileVerb verb = FileVerb::read;
+    File* file = nullptr;
+    int64_t offset = 0;
+    std::span<std::byte> buffer;  // stays valid until the request is reaped
+    uint64_t tag = 0;             // handed back in the result
+};
+
+struct FileResult {
+    uint64_t tag = 0;
+    int error_number = 0;  // 0: the whole buffer was transferred
+    std::string message;   // when it failed: call, path and errno
+};
+
+// Transfers in flight, at most depth() at a time. One owner thread submits and reaps. Short transfers are
+// continued inside. Destruction waits for what is in flight.
+class FileQueue {
+  public:
+    virtual ~FileQueue() = default;
+    virtual std::string_view name() const = 0;  // "io_uring" | "pread" | ...
+    virtual int depth() const = 0;
+    virtual int in_flight() const = 0;
+    // Queues a request; blocks for a completion first when depth() are in flight (its result is kept for reap()).
+    virtual void submit(const FileRequest& request) = 0;
+    // Returns at least one result when anything is in flight (waits for it), else an empty list.
+    virtual std::vector<FileResult> reap() = 0;
+};
+
+enum class QueueKind { automatic, uring, pread };
+
+// `automatic` takes io_uring and falls back to pread threads, with one log line, where the kernel refuses it.
+// Asking for uring by name where it is refused throws MachineError.
+std::unique_ptr<FileQueue> make_file_queue(QueueKind kind, int depth);
+
+// Largest request that movers should submit: bigger transfers are cut into pieces of this size.
+inline constexpr int64_t kRequestBytesMax = int64_t{2} << 20;
+
+// ---- memory for transfers and arenas ----
+
+// Private anonymous memory, 2 MiB aligned, huge pages asked for. Touched on request so that later timings and
+// limits see it. Throws UserError(no_fit) when the system refuses it.
+class HugeBuffer {
+  public:
+    HugeBuffer() = default;
+    HugeBuffer(int64_t bytes, bool touch);
+    HugeBuffer(HugeBuffer&& other) noexcept;
+    HugeBuffer& operator=(HugeBuffer&& other) noexcept;
+    ~HugeBuffer();
+    std::byte* data() const { return data_; }
+    int64_t size() const { return size_; }
+    std::span<std::byte> span() const { return {data_, static_cast<size_t>(size_)}; }
+
+  private:
+    std::byte* data_ = nullptr;
+    int64_t size_ = 0;      // as asked
+    int64_t mapped_ = 0;    // as mapped, for the release
+};
+
+}  // namespace windlass

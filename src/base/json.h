@@ -1,0 +1,20 @@
+// json.h: reading JSON that somebody else wrote. nlohmann-json behind limits on size and depth.
+//
+// Include it in .cpp files only: it is a heavy header.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace windlass {
+
+using Json = nlohmann::ordered_json;
+
+// Parses a whole document. Duplicate keys, a depth above 64 and malformed text throw UserError(code) that names
+// `where` and the byte. The text is bounded by the caller (read_file takes a limit).
+Json parse_json(std::string_view text, std::string_view where, ExitCode code);
+
+}  // namespace windlass

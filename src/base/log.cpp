@@ -1,0 +1,62 @@
+#include "base/log.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <mutex>
+#include <string>
+
+#include "base/error.h"
+
+namespace windlass {
+namespace {
+
+struct LogState {
+    std::mutex mutex;
+    LogLevel most_verbose = LogLevel::info;
+    std::FILE* file = nullptr;
+};
+
+LogState& state() {
+    static LogState instance;
+    return instance;
+}
+
+const char* prefix(LogLevel level) {
+    switch (level) {
+        case LogLevel::error: return "error: ";
+        case LogLevel::warning: return "warning: ";
+        case LogLevel::info: return "";
+        case LogLevel::debug: return "debug: ";
+    }
+    return "";
+}
+
+}  // namespace
+
+void log_line(LogLevel level, std::string_view line) {
+    LogState& log = state();
+    const std::lock_guard lock(log.mutex);
+    if (level > log.most_verbose) return;
+    const std::string text = fmt::format("{}{}\n", prefix(level), line);
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    if (log.file != nullptr) {
+        std::fwrite(text.data(), 1, text.size(), log.file);
+        std::fflush(log.file);
+    }
+}
+
+void set_log_level(LogLevel most_verbose) {
+    const std::lock_guard lock(state().mutex);
+    state().most_verbose = most_verbose;
+}
+
+void set_log_file(std::string_view path) {
+    const std::lock_guard lock(state().mutex);
+    if (state().file != nullptr) std::fclose(state().file);
+    state().file = nullptr;
+    if (path.empty()) return;
+    state().file = std::fopen(std::string(path).c_str(), "ae");
+    if (state().file == nullptr) throw MachineError("open for appending", path, errno);
+}
+
+}  // namespace windlass

@@ -1,0 +1,33 @@
+// log.h: one line per fact, to stderr and, once a run has a folder, to its log.txt.
+//
+// Thread-safe. stdout is never written: it belongs to results.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+namespace windlass {
+
+enum class LogLevel { error, warning, info, debug };
+
+void log_line(LogLevel level, std::string_view line);
+void set_log_level(LogLevel most_verbose);
+// From now on every line is also appended to this file; an empty path stops that. Throws MachineError.
+void set_log_file(std::string_view path);
+
+template <typename... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+    log_line(LogLevel::info, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_warning(fmt::format_string<Args...> format, Args&&... args) {
+    log_line(LogLevel::warning, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+    log_line(LogLevel::debug, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace windlass
