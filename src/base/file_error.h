@@ -1,0 +1,21 @@
+// file_error.h: errors of the file floor, worded once for the calls, the queues and the fault files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace windlass {
+
+// MachineError(call, path, errno) with advice for the errors that the user can mend: permissions, space, limits.
+MachineError file_error(std::string_view call, std::string_view path, int error_number);
+
+// UserError "... ends at byte N": a read of `bytes` at `offset` met the end of the file.
+UserError end_of_file_error(std::string_view path, int64_t file_bytes, int64_t offset, int64_t bytes);
+
+// The folder that holds this path: "." for a bare name.
+std::string parent_folder(std::string_view path);
+
+}  // namespace windlass

@@ -1,0 +1,24 @@
+// checksum.h: the two checksums of our files.
+//
+// XXH3-64 guards everything that is ours; CRC-32C is what foreign formats (TensorBoard, gzip's relatives) ask for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace windlass {
+
+// XXH3, 64 bits, seed 0.
+uint64_t xxh3_64(std::span<const std::byte> bytes);
+
+// CRC-32C (Castagnoli polynomial, reflected, initial value and final xor all ones): "123456789" gives 0xE3069283.
+uint32_t crc32c(std::span<const std::byte> bytes);
+
+// The form that TFRecord files store, so that a checksum of data with checksums inside stays strong.
+inline uint32_t masked_crc32c(std::span<const std::byte> bytes) {
+    const uint32_t crc = crc32c(bytes);
+    return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+}  // namespace windlass

@@ -1,0 +1,30 @@
+#include "format/checksum.h"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+namespace windlass {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span(text));
+}
+
+TEST(Checksum, Crc32cMatchesItsCheckValue) {
+    EXPECT_EQ(crc32c(bytes_of("123456789")), 0xE3069283u);
+    EXPECT_EQ(crc32c({}), 0u);
+}
+
+TEST(Checksum, MaskedCrc32cRotatesAndAdds) {
+    const uint32_t crc = 0xE3069283u;
+    EXPECT_EQ(masked_crc32c(bytes_of("123456789")), ((crc >> 15) | (crc << 17)) + 0xa282ead8u);
+}
+
+TEST(Checksum, Xxh3MatchesPublishedValues) {
+    EXPECT_EQ(xxh3_64({}), 0x2D06800538D394C2u);
+    EXPECT_NE(xxh3_64(bytes_of("a")), xxh3_64(bytes_of("b")));
+}
+
+}  // namespace
+}  // namespace windlass
