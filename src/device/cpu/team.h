@@ -1,0 +1,44 @@
+// team.h: a fixed team of worker threads that share loops.
+//
+// parallel_for hands out indices in rising order, one at a time, to whichever worker is free; what an index computes
+// may not depend on the worker, so results do not depend on the team's size. One caller at a time. Between loops
+// workers spin briefly, then sleep: other processes get the cores.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace windlass {
+
+class Team {
+  public:
+    // The caller of parallel_for is one of the `threads` workers.
+    explicit Team(int threads);
+    ~Team();
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+
+    int size() const { return static_cast<int>(threads_.size()) + 1; }
+    // Runs body(index, worker) for every index in [0, count); returns when all are done. A body may not throw.
+    void parallel_for(int64_t count, const std::function<void(int64_t index, int worker)>& body);
+
+  private:
+    void work(int worker);
+    void drain(int worker);
+
+    std::vector<std::thread> threads_;
+    const std::function<void(int64_t, int)>* body_ = nullptr;
+    int64_t count_ = 0;
+    std::atomic<int64_t> next_{0};
+    std::atomic<uint32_t> round_{0};    // bumped to start a loop
+    std::atomic<int> busy_{0};          // workers still in the loop
+    std::atomic<bool> stop_{false};
+};
+
+// Rounding to nearest, denormals on, exceptions masked: the floating-point mode every worker computes in.
+void set_float_mode();
+
+}  // namespace windlass

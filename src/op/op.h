@@ -1,0 +1,159 @@
+// op.h: an op is one record: a shape rule, forward, backward, tangent, a cost, named saved outputs, test cases.
+//
+// Values are matrices [T, C]: T tokens of the micro-batch by C columns, row-major. A record says what an op is;
+// kernels are cells in a table per device, in files beside it (x_cpu.cpp). all.cpp is the list.
+//
+//   forward   out = f(in, weights)
+//   backward  grad_in = (df/din)^T grad_out, and each weight's part goes to its GradientSink
+//   tangent   tangent_out = (df/din) tangent_in + (df/dweights) direction, for k directions at once
+#pragma once
+
+#include <any>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/device.h"
+#include "op/batch.h"
+#include "tensor/tensor.h"
+
+namespace windlass {
+
+enum class Direction : uint8_t { forward, backward, tangent };
+
+// The element type of a value: that of the computation (bf16 or f32, from Numerics), or f32 whatever it is.
+enum class ValueType : uint8_t { compute, f32 };
+
+struct ValueSpec {
+    int64_t cols = 0;
+    ValueType type = ValueType::compute;
+};
+
+// A weight as a kernel sees it.
+//   base       [rows, cols] or [cols], bf16 or f32
+//   low        empty, or the low halves (i16) of split masters of which `base` holds the high ones: an f32
+//              computation joins them (tensor/dtype.h)
+//   direction  empty, or k dense tangents [k * rows, cols] / [k, cols], in the computation's type
+struct Weight {
+    Tensor base;
+    Tensor low;
+    Tensor direction;
+};
+
+// What becomes of a weight's gradient. `accumulate` adds dW in f32 into `target`; `first` says that target holds
+// nothing yet, so that it is written rather than read. LSP will project and LOMO update instead of accumulating.
+struct GradientSink {
+    enum class Kind : uint8_t { none, accumulate, project, update };
+    Kind kind = Kind::none;
+    bool first = false;
+    Tensor target;  // accumulate: f32, the shape of the weight
+};
+
+// An op in its place in a program: attributes, shapes, and what the shape rule made of them.
+struct OpSpec {
+    std::any attrs;                   // the op's own attribute struct, or empty
+    std::vector<ValueSpec> in;
+    std::vector<Shape> weights;       // as the kernel sees them
+    std::vector<ValueSpec> out;       // filled by infer
+    std::vector<ValueSpec> saved;     // filled by infer: private outputs of forward that backward wants ([T, cols])
+
+    template <typename T>
+    const T& get() const {
+        const T* attributes = std::any_cast<T>(&attrs);
+        WINDLASS_CHECK(attributes != nullptr, "an op was given another op's attributes");
+        return *attributes;
+    }
+};
+
+// Everything that decides how much an op costs or how much scratch it wants, apart from its OpSpec.
+struct OpSize {
+    int64_t rows = 0;          // of the batch
+    int64_t row_length = 0;
+    DType compute = DType::f32;
+    bool split_weights = false;  // weights arrive as base + low and must be joined
+    int k = 1;                   // directions, for tangent
+    int threads = 1;             // scratch per worker; never changes bits
+    int64_t cached = 0;
+
+    int64_t tokens() const { return rows * row_length; }
+};
+
+struct Cost {
+    double flops = 0;        // multiply-adds count two; what the hardware does
+    double model_flops = 0;  // what the model needs: without what a kernel computes twice
+    int64_t bytes = 0;       // moved to and from memory at least
+};
+
+// Arguments of a kernel. A tensor whose data is null was not kept or is not wanted.
+struct OpCall {
+    const OpSpec* spec = nullptr;
+    const OpSize* size = nullptr;
+    const Batch* batch = nullptr;
+    const StepParams* step = nullptr;
+    std::span<const Tensor> in;            // [T, C]
+    std::span<const Tensor> out;           // [T, C]
+    std::span<const Tensor> saved;         // [T, C]
+    std::span<const Weight> weights;
+    std::span<const Tensor> grad_out;      // backward: [T, C], read only
+    std::span<const Tensor> grad_in;       // backward: written, or added to where add_to_grad_in says so
+    std::span<const uint8_t> add_to_grad_in;
+    std::span<const GradientSink> sinks;   // backward: one per weight
+    std::span<const Tensor> tangent_in;    // tangent: [k * T, C]
+    std::span<const Tensor> tangent_out;   // tangent: [k * T, C]
+    Tensor cache_keys, cache_values;       // decoding: attention's cache [rows * capacity, Hk * D], else empty
+    std::span<std::byte> scratch;          // OpRecord::scratch_bytes of it, 64-byte aligned
+};
+
+using Kernel = void (*)(const OpCall& call, Stream& stream);
+
+struct OpCells {
+    Kernel forward = nullptr;
+    Kernel backward = nullptr;
+    Kernel tangent = nullptr;
+};
+
+// What backward reads of forward, so that only that is kept.
+struct BackwardReads {
+    bool in = false;
+    bool out = false;
+};
+
+// A case of the agreement test: shapes and attributes; values come from a seed.
+struct OpCase {
+    std::string name;
+    OpSpec spec;
+    int64_t rows = 2;
+    int64_t row_length = 16;
+    bool documents = false;      // rows hold several documents and padding
+    double weight_scale = 0.5;   // standard deviation of weights and inputs
+};
+
+struct OpRecord {
+    std::string_view name;
+    // Checks in, weights and attrs; fills out and saved.
+    void (*infer)(OpSpec& spec) = nullptr;
+    Cost (*cost)(const OpSpec& spec, const OpSize& size, Direction direction) = nullptr;
+    int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, Direction direction) = nullptr;  // null: none
+    std::string (*describe)(const OpSpec& spec) = nullptr;  // attributes, for printing and comparing; null: none
+    BackwardReads reads;
+    // backward is the identity onto every input (add): the sweep passes the gradient on instead of calling it.
+    bool passes_gradient = false;
+    // backward also computes `out` (a loss fused with its own gradient): a training sweep runs no forward for it.
+    bool backward_computes_out = false;
+    std::vector<OpCase> (*cases)() = nullptr;
+    std::array<OpCells, kDeviceKinds> cells{};  // indexed by DeviceKind
+
+    const OpCells& on(DeviceKind device) const { return cells[static_cast<size_t>(device)]; }
+};
+
+// The list (all.cpp).
+std::span<const OpRecord* const> all_ops();
+
+DType dtype_of(ValueType type, DType compute);
+// "rms_norm eps=1e-05": name and attributes.
+std::string to_string(const OpRecord& op, const OpSpec& spec);
+
+}  // namespace windlass

@@ -1,0 +1,80 @@
+// ops.h: the ops' names and attributes: all that a family needs to write a block.
+//
+// Dimensions: T tokens, C columns, H heads, K key/value heads, D head size, F inner width, V vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "op/op.h"
+
+namespace windlass {
+
+// out[t] = table[id(t)]. No inputs. weights: table [V, C].
+struct EmbeddingAttrs {
+    enum class Index : uint8_t { token, position } index = Index::token;
+    int64_t offset = 0;  // added to the index: OPT's position table has two rows in front
+};
+extern const OpRecord kEmbedding;
+
+// out = in W^T + b, or in W + b. in [T, C]; weights: W [F, C] ("out_in"), or [C, F] ("in_out", GPT-2's files), and
+// optionally b [F].
+struct LinearAttrs {
+    bool in_out = false;
+};
+extern const OpRecord kLinear;
+
+// out = in * rsqrt(mean(in^2) + eps) * w, over groups of D = C / groups columns; weights: w [D].
+// groups = 1: the residual stream's norm; groups = H: qk-norm, each head by itself.
+struct RmsNormAttrs {
+    double eps = 1e-6;
+    int64_t groups = 1;
+};
+extern const OpRecord kRmsNorm;
+
+// out = (in - mean) * rsqrt(var + eps) * w + b; weights: w [C], b [C].
+struct LayerNormAttrs {
+    double eps = 1e-5;
+};
+extern const OpRecord kLayerNorm;
+
+// Rotates pairs (i, i + D/2) of each head by position * frequency[i] (the "half" layout of Hugging Face). in [T, H*D].
+struct RopeAttrs {
+    int64_t heads = 0;
+    std::vector<double> frequencies;  // [D/2], scaling (linear, llama3) already applied
+};
+extern const OpRecord kRope;
+
+// Causal softmax(scale * q k^T) v within a document, streaming over keys: no T x T matrix.
+// in: q [T, H*D], k [T, K*D], v [T, K*D]; or one packed [T, (H + 2K) * D]. out [T, H*D]; saves log-sum-exp [T, H].
+struct AttentionAttrs {
+    int64_t heads = 0;
+    int64_t key_heads = 0;
+    int64_t head_size = 0;
+    double scale = 0;
+    int64_t window = 0;  // 0: none; else a token sees itself and the window - 1 tokens before it
+};
+extern const OpRecord kAttention;
+
+// out = silu(gate) * up. in: gate [T, F], up [T, F].
+extern const OpRecord kSwiglu;
+
+struct GeluAttrs {
+    enum class Kind : uint8_t { exact, tanh } kind = Kind::tanh;
+};
+extern const OpRecord kGelu;
+extern const OpRecord kRelu;
+
+// out = a + b.
+extern const OpRecord kAdd;
+
+// The head fused with the loss: out[t] = -log softmax(in W^T)[target(t)], 0 where the target is ignored; f32 [T, 1].
+// in [T, C]; weights: W [V, C]. Logits exist for `tile` tokens at a time. backward takes no grad_out: it is the
+// gradient of loss_scale * sum(out), and it computes out as well.
+struct CrossEntropyAttrs {};
+extern const OpRecord kCrossEntropy;
+
+// Tokens per tile of cross_entropy: a function of the vocabulary alone, so that bits do not depend on budgets.
+int64_t cross_entropy_tile(int64_t vocab);
+
+}  // namespace windlass
