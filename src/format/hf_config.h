@@ -1,0 +1,92 @@
+// hf_config.h: a model's config.json behind typed getters that remember which keys were read.
+//
+// A family reads what it implements, then calls finish(): a key that nobody read and that may change the mathematics
+// stops the load by its name. null counts as absent. Every complaint is a UserError(model) naming file and key.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace windlass {
+
+// One key and its other spellings. Where a file holds several, they must agree.
+class KeyNames {
+  public:
+    KeyNames(const char* name) : names_{name} {}
+    KeyNames(std::initializer_list<const char*> names) : names_(names.begin(), names.end()) {}
+    const std::vector<std::string>& all() const { return names_; }
+    const std::string& first() const { return names_.front(); }
+
+  private:
+    std::vector<std::string> names_;
+};
+
+// Copies are views of the same document and share its record of keys read.
+class HfConfig {
+  public:
+    static constexpr int64_t kBytesMax = int64_t{4} << 20;
+
+    static HfConfig parse(std::string text, std::string where);
+
+    const std::string& where() const;    // "models/x/config.json", with "text_config" behind it in a section
+    const std::string& to_text() const;  // the original document, unchanged
+    std::string model_type() const;      // required
+
+    bool has(const KeyNames& keys) const;  // present and not null; counts as read only once a getter takes it
+
+    // Required values; each lies in [min, max]. An integer may be written as 32.0.
+    int64_t integer(const KeyNames& keys, int64_t min, int64_t max) const;
+    double number(const KeyNames& keys, double min, double max) const;
+    std::string text(const KeyNames& keys) const;
+    std::vector<std::string> texts(const KeyNames& keys) const;  // a list of strings, "layer_types"
+
+    // The same where the key may be absent.
+    std::optional<int64_t> find_integer(const KeyNames& keys, int64_t min, int64_t max) const;
+    std::optional<double> find_number(const KeyNames& keys, double min, double max) const;
+    std::optional<std::string> find_text(const KeyNames& keys) const;
+    std::optional<std::vector<std::string>> find_texts(const KeyNames& keys) const;
+    bool flag(const KeyNames& keys, bool fallback) const;
+
+    // A nested object, "text_config". finish() of the whole covers the sections that were opened.
+    HfConfig section(std::string_view key) const;
+    std::vector<std::string> section_keys() const;  // the keys of this object that hold objects
+
+    // Throws when a key was neither read, nor known to leave the forward pass alone, nor in `neutral`, nor known to be
+    // switched off by its value (use_sliding_window false). Dropout keys pass and are listed by dropouts().
+    void finish(std::span<const std::string_view> neutral = {}) const;
+    std::vector<std::string> dropouts() const;  // "attn_pdrop = 0.1": non-zero dropouts of this object, not applied
+
+  private:
+    struct Document;
+    struct Node;
+    HfConfig(std::shared_ptr<Document> document, Node* node) : document_(std::move(document)), node_(node) {}
+
+    std::shared_ptr<Document> document_;
+    Node* node_;
+};
+
+enum class RopeKind { none, default_, linear, llama3 };
+
+// How rotary angles are made. Pair i of a head of D channels turns by position * theta^(-2i/D), its frequency divided
+// by `factor` (linear), or by a factor that depends on its wavelength (llama3).
+struct RopeSpec {
+    RopeKind kind = RopeKind::none;
+    double theta = 10000.0;
+    double factor = 1.0;
+    double low_freq_factor = 1.0;   // llama3: wavelengths above original_length / low_freq_factor are stretched,
+    double high_freq_factor = 1.0;  // those below original_length / high_freq_factor are kept
+    int64_t original_length = 0;    // llama3: positions of the model before it was stretched
+    bool operator==(const RopeSpec&) const = default;
+};
+
+// Reads rope_theta with rope_scaling (type or rope_type), or rope_parameters (flat, or by layer type when all agree).
+// Kinds that we do not implement (yarn, longrope, dynamic, ...) and a partial rotary factor are refused by name.
+RopeSpec read_rope(const HfConfig& config, double theta_fallback);
+
+}  // namespace windlass
