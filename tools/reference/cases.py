@@ -1,0 +1,124 @@
+"""The golden cases: one tiny model per family and per variant that changes the maths.
+
+Every size is small enough for a test to run in milliseconds, and chosen so that a mistake shows: grouped heads, a head
+size that is not hidden / heads where the family allows it, a window shorter than the sequence, rotary angles for which
+each branch of a scaling rule is taken.
+"""
+
+from dataclasses import dataclass, field
+
+import transformers
+
+VOCAB = 96
+HIDDEN = 32
+FFN = 48
+POSITIONS = 32
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model to record. `noise_only` lists (parameter, begin, end): element ranges whose exact gradient is zero.
+
+    A constant added to every key shifts each row of attention scores by one number, which softmax ignores. Without
+    rotation a key bias is such a constant; an optimizer that divides by the gradient's size then amplifies rounding.
+    """
+
+    name: str
+    family: str
+    config: transformers.PretrainedConfig
+    classic_config: bool = False  # write config.json in the spelling of transformers 4 instead of 5
+    noise_only: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+def rotary_sizes(**changes) -> dict:
+    """Sizes shared by the families with rotary positions; four heads over two key heads."""
+    return {
+        "vocab_size": VOCAB,
+        "hidden_size": HIDDEN,
+        "intermediate_size": FFN,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": None,
+        "attention_dropout": 0.0,
+        **changes,
+    }
+
+
+def gpt2() -> Case:
+    config = transformers.GPT2Config(
+        vocab_size=VOCAB, n_embd=HIDDEN, n_inner=FFN, n_layer=2, n_head=4, n_positions=POSITIONS,
+        bos_token_id=2, eos_token_id=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)  # fmt: skip
+    noise = [(f"transformer.h.{layer}.attn.c_attn.bias", HIDDEN, 2 * HIDDEN) for layer in range(2)]
+    return Case("gpt2", "gpt2", config, noise_only=noise)
+
+
+def opt() -> Case:
+    config = transformers.OPTConfig(
+        vocab_size=VOCAB, hidden_size=HIDDEN, ffn_dim=FFN, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=POSITIONS, word_embed_proj_dim=HIDDEN, do_layer_norm_before=True,
+        activation_function="relu", dropout=0.0, attention_dropout=0.0, layerdrop=0.0,
+        bos_token_id=2, eos_token_id=2, pad_token_id=1)  # fmt: skip
+    noise = [(f"model.decoder.layers.{layer}.self_attn.k_proj.bias", 0, HIDDEN) for layer in range(2)]
+    return Case("opt", "opt", config, classic_config=True, noise_only=noise)
+
+
+def llama() -> Case:
+    rope = {"rope_type": "default", "rope_theta": 10000.0}
+    config = transformers.LlamaConfig(
+        **rotary_sizes(rope_parameters=rope, rms_norm_eps=1e-5, tie_word_embeddings=False))  # fmt: skip
+    return Case("llama", "llama", config, classic_config=True)
+
+
+def llama_linear() -> Case:
+    rope = {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}
+    config = transformers.LlamaConfig(
+        **rotary_sizes(rope_parameters=rope, rms_norm_eps=1e-6, tie_word_embeddings=True))  # fmt: skip
+    return Case("llama_linear", "llama", config, classic_config=True)
+
+
+def llama3() -> Case:
+    """Head size 8 and theta 100 put one wavelength below, one between and two above the two thresholds (8 and 32)."""
+    rope = {
+        "rope_type": "llama3",
+        "rope_theta": 100.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    }
+    config = transformers.LlamaConfig(
+        **rotary_sizes(rope_parameters=rope, max_position_embeddings=256, rms_norm_eps=1e-5,
+                       tie_word_embeddings=True))  # fmt: skip
+    return Case("llama3", "llama", config)
+
+
+def mistral_window() -> Case:
+    rope = {"rope_type": "default", "rope_theta": 1000.0}
+    config = transformers.MistralConfig(
+        **rotary_sizes(rope_parameters=rope, rms_norm_eps=1e-5, tie_word_embeddings=False, sliding_window=7,
+                       head_dim=8))  # fmt: skip
+    return Case("mistral_window", "mistral", config)
+
+
+def qwen2() -> Case:
+    rope = {"rope_type": "default", "rope_theta": 1000000.0}
+    config = transformers.Qwen2Config(
+        **rotary_sizes(rope_parameters=rope, rms_norm_eps=1e-6, tie_word_embeddings=True,
+                       use_sliding_window=False))  # fmt: skip
+    return Case("qwen2", "qwen2", config, classic_config=True)
+
+
+def qwen3() -> Case:
+    rope = {"rope_type": "default", "rope_theta": 1000000.0}
+    config = transformers.Qwen3Config(
+        **rotary_sizes(rope_parameters=rope, rms_norm_eps=1e-6, tie_word_embeddings=True, head_dim=12,
+                       num_attention_heads=4, num_key_value_heads=2, attention_bias=False,
+                       use_sliding_window=False))  # fmt: skip
+    return Case("qwen3", "qwen3", config)
+
+
+ALL = [gpt2, opt, llama, llama_linear, llama3, mistral_window, qwen2, qwen3]

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Records reference results of tiny models with transformers, for the tests that compare our engine with it.
+
+    make_goldens.py [--out tests/golden] [case ...]
+
+Needs torch, transformers and safetensors (CPU is enough). Each case becomes a folder with a model in Hugging Face form,
+golden.safetensors and golden.json; docs/dev/goldens.md describes both. The same versions give the same bytes.
+"""
+
+import argparse
+import copy
+import json
+import pathlib
+import platform
+import shutil
+import sys
+import zlib
+
+import safetensors
+import safetensors.torch
+import torch
+import transformers
+
+import cases
+import quantities as q
+from exact import assert_exact, exact
+
+ROWS, TOKENS = 2, 24
+BORDERS = [0, 9, 24]  # two documents in one row
+
+
+def randomise(model, generator) -> None:
+    """Draws every parameter so that each one matters: no unit norms, no zero biases, matrices far from tiny."""
+    with torch.no_grad():
+        for name, param in model.named_parameters():
+            draw = torch.randn(param.shape, generator=generator)
+            is_norm_weight = param.dim() == 1 and name.endswith("weight")
+            param.copy_(1 + 0.2 * draw if is_norm_weight else 0.2 * draw)
+
+
+def draw_batch(generator):
+    """ids [ROWS, TOKENS] and their targets; about a fifth of the targets is ignored, the last of a row always."""
+    ids = torch.randint(3, cases.VOCAB, (ROWS, TOKENS), generator=generator)
+    targets = torch.full_like(ids, q.IGNORED)
+    targets[:, :-1] = ids[:, 1:]
+    targets[torch.rand(ids.shape, generator=generator) < 0.2] = q.IGNORED
+    targets[1, :5] = q.IGNORED  # a prompt that is not trained
+    return ids, targets
+
+
+def draw_packed(generator):
+    """One row of documents; the last token of a document has no target."""
+    ids = torch.randint(3, cases.VOCAB, (1, TOKENS), generator=generator)
+    targets = torch.full_like(ids, q.IGNORED)
+    for begin, end in zip(BORDERS, BORDERS[1:]):
+        targets[0, begin : end - 1] = ids[0, begin + 1 : end]
+    return ids, targets
+
+
+def write_classic_config(folder: pathlib.Path) -> None:
+    """Rewrites config.json as transformers 4 wrote it: torch_dtype, rope_theta and rope_scaling at the top level."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    config["torch_dtype"] = config.pop("dtype")
+    rope = config.pop("rope_parameters", None)
+    if rope:
+        config["rope_theta"] = rope.pop("rope_theta")
+        config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def save_model(case, model, folder: pathlib.Path) -> None:
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    if case.classic_config:
+        write_classic_config(folder)
+
+
+def load(model_class, folder, dtype):
+    model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+    assert model.config._attn_implementation == "eager"
+    return model
+
+
+def assert_consistent(model, batch, direction, grads, loss_tangent) -> None:
+    """<gradient, direction> and a central difference of the loss both equal the forward-mode derivative."""
+    inner = sum((grads[name] * direction[name]).sum() for name in grads)
+    assert torch.allclose(inner, loss_tangent, rtol=1e-10), f"{inner} is not {loss_tangent}"
+    step = 1e-5
+    ends = []
+    for sign in (1, -1):
+        moved = {name: (param + sign * step * direction[name]).detach() for name, param in model.named_parameters()}
+        ends.append(q.loss_of(q.logits_of(model, batch[0], moved), batch[1]))
+    difference = (ends[0] - ends[1]) / (2 * step)
+    assert torch.allclose(difference, loss_tangent, rtol=1e-5), f"{difference} is not {loss_tangent}"
+
+
+def max_difference(a, b) -> float:
+    return (a.double() - b.double()).abs().max().item()
+
+
+def deviation_of_f32(model, batches, reference) -> dict:
+    """How far transformers' own fp32 strays from the fp64 reference: the measure for a test's tolerances."""
+    logits = q.logits_of(model, batches[0][0])
+    loss = q.loss_of(logits, batches[0][1])
+    grads = q.gradients(model, loss)
+    losses, _ = q.train(model, batches)
+    return {
+        "logits": max_difference(logits, reference["logits"]),
+        "loss": abs(loss.item() - reference["loss"]),
+        "grad": max(max_difference(grads[name], reference["grads"][name]) for name in grads),
+        "step_losses": max(abs(a - b) for a, b in zip(losses, reference["step_losses"])),
+        "final": {name: max_difference(p, reference["final"][name]) for name, p in model.named_parameters()},
+    }
+
+
+def record_bf16(model, batch, logits64) -> dict:
+    with torch.no_grad():
+        logits = q.logits_of(model, batch[0]).float()
+    return {"loss": q.loss_of(logits, batch[1]).item(), "logits_deviation": max_difference(logits, logits64)}
+
+
+def record_packed(model, packed) -> tuple[torch.Tensor, dict]:
+    logits = q.packed_logits(model, packed[0], BORDERS)
+    loss = q.loss_of(logits, packed[1])
+    grads = q.gradients(model, loss)
+    return logits, {
+        "borders": BORDERS,
+        "loss": loss.item(),
+        "grad_norm": q.norm_of(grads.values()).item(),
+        "grad_norms": {name: q.norm_of([grad]).item() for name, grad in grads.items()},
+    }
+
+
+def stored(tensor) -> torch.Tensor:
+    """As it goes into the file: fp32 for what is real, int64 for ids."""
+    return tensor.detach().to(torch.float32 if tensor.is_floating_point() else tensor.dtype).contiguous()
+
+
+def check_noise(case, grads) -> None:
+    for name, begin, end in case.noise_only:
+        assert grads[name][begin:end].abs().max() < 1e-14, f"{name} has a gradient after all"
+    for name, grad in grads.items():
+        covered = sum(end - begin for other, begin, end in case.noise_only if other == name)
+        assert (grad.abs() > 1e-9).any() or covered == grad.numel(), f"{name} does not matter"
+
+
+def describe(case) -> dict:
+    return {
+        "format": "windlass-golden 1",
+        "case": case.name,
+        "family": case.family,
+        "made_with": {
+            "script": "tools/reference/make_goldens.py",
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "safetensors": safetensors.__version__,
+            "attention": "eager",
+            "arithmetic": "fp64 throughout, from the fp32 weights of model/; stored as fp32",
+        },
+        "noise_only": [{"parameter": name, "begin": begin, "end": end} for name, begin, end in case.noise_only],
+    }
+
+
+def describe_training(losses, norms) -> dict:
+    return {
+        "adamw": {"lr_peak": q.LR_PEAK, "lr_floor": q.LR_FLOOR, "warmup_steps": q.WARMUP, "betas": q.ADAMW["betas"],
+                  "eps": q.ADAMW["eps"], "weight_decay": q.ADAMW["weight_decay"],
+                  "weight_decay_on": "parameters of two or more dimensions", "clip_norm": q.CLIP},
+        "lrs": [q.learning_rate(step) for step in range(q.STEPS)],
+        "step_losses": losses,
+        "step_grad_norms": norms,
+    }  # fmt: skip
+
+
+def record(case, out: pathlib.Path) -> None:
+    """Writes one case below `out`."""
+    generator = torch.Generator().manual_seed(zlib.crc32(case.name.encode()))
+    folder = out / case.name
+    shutil.rmtree(folder, ignore_errors=True)
+    model_class = transformers.AutoModelForCausalLM._model_mapping[type(case.config)]
+    model = model_class(case.config)
+    randomise(model, generator)
+    save_model(case, model, folder / "model")
+    batches = [draw_batch(generator), draw_batch(generator)]
+    packed = draw_packed(generator)
+    direction = {name: torch.randn(p.shape, generator=generator) for name, p in model.named_parameters()}
+
+    with exact(model_class):
+        model = load(model_class, folder / "model", torch.float64)
+        assert_exact(model)
+        logits = q.logits_of(model, batches[0][0])
+        loss = q.loss_of(logits, batches[0][1])
+        grads = q.gradients(model, loss)
+        check_noise(case, grads)
+        direction64 = {name: tensor.double() for name, tensor in direction.items()}
+        logits_tangent, loss_tangent = q.tangents(model, *batches[0], direction64)
+        assert_consistent(model, batches[0], direction64, grads, loss_tangent)
+        logits_packed, facts_packed = record_packed(model, packed)
+        trained = copy.deepcopy(model)
+        losses, norms = q.train(trained, batches)
+        final = dict(trained.named_parameters())
+    reference = {"logits": logits, "loss": loss.item(), "grads": grads, "step_losses": losses, "final": final}
+
+    facts = {
+        **describe(case),
+        "trained_tokens": int((batches[0][1] != q.IGNORED).sum()),
+        "loss": loss.item(),
+        "loss_tangent": loss_tangent.item(),
+        "grad_norm": q.norm_of(grads.values()).item(),
+        "packed": facts_packed,
+        "training": describe_training(losses, norms),
+        "bf16": record_bf16(load(model_class, folder / "model", torch.bfloat16), batches[0], logits),
+        "f32_deviation": deviation_of_f32(load(model_class, folder / "model", torch.float32), batches, reference),
+    }
+    tensors = {"ids": batches[0][0], "targets": batches[0][1], "ids_b": batches[1][0], "targets_b": batches[1][1],
+               "packed_ids": packed[0], "packed_targets": packed[1], "logits": logits,
+               "logits_tangent": logits_tangent, "packed_logits": logits_packed}  # fmt: skip
+    for group, members in {"grad": grads, "tangent": direction, "final": final}.items():
+        tensors |= {f"{group}/{name}": tensor for name, tensor in members.items()}
+    safetensors.torch.save_file({name: stored(t) for name, t in tensors.items()}, folder / "golden.safetensors")
+    (folder / "golden.json").write_text(json.dumps(facts, indent=1) + "\n")
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    strays = facts["f32_deviation"]["logits"]
+    print(f"{case.name}: loss {loss.item():.6f}, {size / 1e3:.0f} kB, logits in fp32 off by {strays:.1e}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser.add_argument("--out", type=pathlib.Path, default=root / "tests/golden")
+    parser.add_argument("cases", nargs="*", metavar="case", help="default: all")
+    args = parser.parse_args()
+    known = {make.__name__: make for make in cases.ALL}
+    if unknown := set(args.cases) - set(known):
+        sys.exit(f"make_goldens: no case {sorted(unknown)}; there are {sorted(known)}")
+    torch.set_num_threads(1)
+    transformers.utils.logging.disable_progress_bar()
+    for name in args.cases or known:
+        record(known[name](), args.out)
+
+
+if __name__ == "__main__":
+    main()
