@@ -36,7 +36,7 @@ class File {
   public:
     virtual ~File() = default;
     virtual const std::string& path() const = 0;
-    virtual int descriptor() const = 0;
+    virtual int descriptor() const = 0;  // -1 when there is no kernel file behind it
     virtual bool direct() const = 0;
     virtual int64_t size() = 0;
     // Read or write exactly this many bytes at an offset; short transfers are continued. Reading past the end is
@@ -49,6 +49,10 @@ class File {
     // Data and metadata are on stable storage when it returns.
     virtual void sync() = 0;
 };
+
+class FileQueue;
+// automatic: io_uring, or pread threads where the kernel refuses it.
+enum class QueueKind { automatic, uring, pread };
 
 struct FileStatus {
     int64_t bytes = 0;
@@ -69,6 +73,8 @@ class FileSystem {
     virtual void remove_tree(const std::string& path) = 0;  // nothing there is fine
     virtual void sync_folder(const std::string& path) = 0;
     virtual int64_t free_bytes(const std::string& path) = 0;  // of the file system that holds this existing path
+    // Asynchronous transfers on the files of this file system (see make_file_queue below).
+    virtual std::unique_ptr<FileQueue> make_queue(QueueKind kind, int depth) = 0;
 };
 
 FileSystem& real_files();
@@ -92,25 +98,24 @@ struct FileRequest {
 
 struct FileResult {
     uint64_t tag = 0;
-    int error_number = 0;  // 0: the whole buffer was transferred
+    int error_number = 0;  // 0: the whole buffer was transferred; ENODATA: the file ends before the read does
     std::string message;   // when it failed: call, path and errno
 };
 
-// Transfers in flight, at most depth() at a time. One owner thread submits and reaps. Short transfers are
-// continued inside. Destruction waits for what is in flight.
+// At most depth() transfers run at a time. One owner thread submits and reaps. Short transfers are continued
+// inside. Destruction waits for what is running. To drain: while (queue.in_flight() > 0) use(queue.reap());
 class FileQueue {
   public:
     virtual ~FileQueue() = default;
     virtual std::string_view name() const = 0;  // "io_uring" | "pread" | ...
     virtual int depth() const = 0;
+    // Requests that have not been reaped: running, or finished with their result kept.
     virtual int in_flight() const = 0;
-    // Queues a request; blocks for a completion first when depth() are in flight (its result is kept for reap()).
+    // Starts a request; blocks for a completion first when depth() are running (its result is kept for reap()).
     virtual void submit(const FileRequest& request) = 0;
     // Returns at least one result when anything is in flight (waits for it), else an empty list.
     virtual std::vector<FileResult> reap() = 0;
 };
-
-enum class QueueKind { automatic, uring, pread };
 
 // `automatic` takes io_uring and falls back to pread threads, with one log line, where the kernel refuses it.
 // Asking for uring by name where it is refused throws MachineError.

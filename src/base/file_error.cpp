@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "base/units.h"
+
 namespace windlass {
 namespace {
 
@@ -35,6 +37,12 @@ MachineError file_error(std::string_view call, std::string_view path, int error_
 UserError end_of_file_error(std::string_view path, int64_t file_bytes, int64_t offset, int64_t bytes) {
     return UserError(ExitCode::storage, path, "ends at byte {}, but {} bytes at offset {} are wanted", file_bytes,
                      bytes, offset);
+}
+
+MachineError no_space_error(std::string_view call, std::string_view path, int64_t needed, int64_t free) {
+    return MachineError(
+        call, path, ENOSPC,
+        fmt::format("{} are needed, {} are free. {}", format_bytes(needed), format_bytes(free), advice(ENOSPC)));
 }
 
 std::string parent_folder(std::string_view path) {

@@ -15,6 +15,9 @@ MachineError file_error(std::string_view call, std::string_view path, int error_
 // UserError "... ends at byte N": a read of `bytes` at `offset` met the end of the file.
 UserError end_of_file_error(std::string_view path, int64_t file_bytes, int64_t offset, int64_t bytes);
 
+// ENOSPC that says how much is missing.
+MachineError no_space_error(std::string_view call, std::string_view path, int64_t needed, int64_t free);
+
 // The folder that holds this path: "." for a bare name.
 std::string parent_folder(std::string_view path);
 

@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/file_error.h"
 #include "base/log.h"
-#include "base/units.h"
 
 namespace windlass {
 namespace {
@@ -60,14 +59,16 @@ class PosixFile final : public File {
     }
 
     void read_at(std::span<std::byte> into, int64_t offset) override {
-        const int64_t wanted_from = offset;
-        const auto wanted = static_cast<int64_t>(into.size());
-        while (!into.empty()) {
-            const ssize_t got = uninterrupted([&] { return ::pread(descriptor_, into.data(), into.size(), offset); });
+        const auto bytes = static_cast<int64_t>(into.size());
+        int64_t done = 0;
+        while (done < bytes) {
+            const ssize_t got = uninterrupted([&] {
+                return ::pread(descriptor_, into.data() + done, static_cast<size_t>(bytes - done), offset + done);
+            });
             if (got < 0) throw file_error("pread", path_, errno);
-            if (got == 0) throw end_of_file_error(path_, size(), wanted_from, wanted);
-            into = into.subspan(static_cast<size_t>(got));
-            offset += got;
+            done += got;
+            // Asked here, for a direct read that goes on from an unaligned end would fail as an invalid argument.
+            if (done < bytes && offset + done >= size()) throw end_of_file_error(path_, size(), offset, bytes);
         }
     }
 
@@ -106,9 +107,7 @@ class PosixFile final : public File {
 
   private:
     MachineError no_space(int64_t needed) const {
-        return MachineError("fallocate", path_, ENOSPC,
-                            fmt::format("{} are needed, {} are free. Try: free some space, or a path on another disk",
-                                        format_bytes(needed), format_bytes(free_space(path_))));
+        return no_space_error("fallocate", path_, needed, free_space(path_));
     }
 
     std::string path_;
@@ -203,6 +202,8 @@ class PosixFiles final : public FileSystem {
     }
 
     int64_t free_bytes(const std::string& path) override { return free_space(path); }
+
+    std::unique_ptr<FileQueue> make_queue(QueueKind kind, int depth) override { return make_file_queue(kind, depth); }
 };
 
 }  // namespace
