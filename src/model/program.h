@@ -1,0 +1,61 @@
+// program.h: a block as a straight line of ops over named values; it prints itself.
+//
+// A Program knows shapes in columns only: rows are the tokens of whatever micro-batch comes. It has no control flow,
+// moves nothing and knows no tier. Blocks of equal shape share one Program.
+#pragma once
+
+#include <any>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "op/op.h"
+
+namespace windlass {
+
+struct Value {
+    std::string name;
+    ValueSpec spec;
+};
+
+struct Node {
+    const OpRecord* op = nullptr;
+    OpSpec spec;
+    std::vector<int> in;       // values
+    std::vector<int> weights;  // the program's weights
+    std::vector<int> out;      // values
+    std::vector<int> saved;    // values: the op's private outputs
+};
+
+struct ProgramWeight {
+    std::string role;  // "self_attn.q_proj.weight": unique within the block
+    Shape shape;
+};
+
+struct Program {
+    std::vector<Value> values;
+    std::vector<ProgramWeight> weights;
+    std::vector<Node> nodes;
+    std::vector<int> inputs;   // values: the residual stream coming in; empty for the embedding block
+    std::vector<int> outputs;  // values: the residual stream going out, the loss, or logits
+
+    // One line a node: "%h = rms_norm eps=1e-05 (%x; input_layernorm.weight)". Equal text: equal programs.
+    std::string to_string() const;
+};
+
+// Writes a Program down in order; each call runs the op's shape rule, so a mistake stops where it is made.
+class ProgramBuilder {
+  public:
+    int input(std::string name, int64_t cols);
+    int weight(std::string role, Shape shape);
+    // Returns the op's only output.
+    int apply(const OpRecord& op, std::string name, std::vector<int> in, std::vector<int> weights = {},
+              std::any attrs = {});
+    Program finish(std::vector<int> outputs);
+
+  private:
+    int add_value(std::string name, ValueSpec spec);
+    Program program_;
+};
+
+}  // namespace windlass

@@ -1,0 +1,111 @@
+#include "model/segment.h"
+
+#include <array>
+
+namespace windlass {
+namespace {
+
+constexpr std::array<std::string_view, kRegions> kRegionNames = {
+    "-", "input", "output", "grad_output", "grad_input", "saved", "work", "tangent_input", "tangent_output"};
+
+Kernel cell(const SegmentCall& call, DeviceKind device) {
+    const OpCells& cells = call.node->op->on(device);
+    switch (call.direction) {
+        case Direction::forward: return cells.forward;
+        case Direction::backward: return cells.backward;
+        case Direction::tangent: return cells.tangent;
+    }
+    return nullptr;
+}
+
+std::string_view direction_name(Direction direction) {
+    switch (direction) {
+        case Direction::forward: return "forward";
+        case Direction::backward: return "backward";
+        case Direction::tangent: return "tangent";
+    }
+    return "?";
+}
+
+// The tensors of one call, bound to memory. Reused between calls, so that running allocates nothing in the end.
+struct BoundCall {
+    std::vector<Tensor> in, out, saved, grad_out, grad_in, tangent_in, tangent_out;
+    std::vector<Weight> weights;
+    std::vector<GradientSink> sinks;
+};
+
+void bind(const std::vector<Slot>& slots, const SegmentBinding& binding, int64_t tokens, std::vector<Tensor>& tensors) {
+    tensors.clear();
+    for (const Slot& slot : slots) {
+        std::byte* base = binding.base[static_cast<size_t>(slot.region)];
+        WINDLASS_CHECK(slot.region == Region::none || base != nullptr, "region {} is not bound",
+                       kRegionNames[static_cast<size_t>(slot.region)]);
+        void* data = slot.region == Region::none ? nullptr : base + slot.offset;
+        tensors.emplace_back(slot.dtype, Shape{slot.k * tokens, slot.cols}, data);
+    }
+}
+
+}  // namespace
+
+void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& stream) {
+    thread_local BoundCall bound;
+    const int64_t tokens = segment.size.tokens();
+    for (const SegmentCall& call : segment.calls) {
+        bind(call.in, binding, tokens, bound.in);
+        bind(call.out, binding, tokens, bound.out);
+        bind(call.saved, binding, tokens, bound.saved);
+        bind(call.grad_out, binding, tokens, bound.grad_out);
+        bind(call.grad_in, binding, tokens, bound.grad_in);
+        bind(call.tangent_in, binding, tokens, bound.tangent_in);
+        bind(call.tangent_out, binding, tokens, bound.tangent_out);
+        bound.weights.clear();
+        bound.sinks.clear();
+        for (const int weight : call.node->weights) {
+            bound.weights.push_back(binding.weights[static_cast<size_t>(weight)]);
+            bound.sinks.push_back(binding.sinks.empty() ? GradientSink{} : binding.sinks[static_cast<size_t>(weight)]);
+        }
+        std::byte* work = binding.base[static_cast<size_t>(Region::work)];
+        const OpCall arguments{
+            .spec = &call.node->spec, .size = &segment.size, .batch = binding.batch, .step = binding.step,
+            .in = bound.in, .out = bound.out, .saved = bound.saved, .weights = bound.weights,
+            .grad_out = bound.grad_out, .grad_in = bound.grad_in, .add_to_grad_in = call.add_to_grad_in,
+            .sinks = bound.sinks, .tangent_in = bound.tangent_in, .tangent_out = bound.tangent_out,
+            .cache_keys = binding.cache_keys, .cache_values = binding.cache_values,
+            .scratch = {work + call.scratch_offset, static_cast<size_t>(call.scratch_bytes)}};
+        cell(call, stream.device())(arguments, stream);
+    }
+}
+
+std::string missing_kernel(const Segment& segment, DeviceKind device) {
+    for (const SegmentCall& call : segment.calls) {
+        if (cell(call, device) == nullptr)
+            return fmt::format("{}: this build has no {} kernel for {}", call.node->op->name,
+                               direction_name(call.direction), device_kind_name(device));
+    }
+    return "";
+}
+
+std::string Segment::to_string() const {
+    std::string text = fmt::format("{}: {} x {} tokens\n", name, size.rows, size.row_length);
+    const auto places = [](const std::vector<Slot>& slots) {
+        std::string out;
+        for (const Slot& slot : slots)
+            out += fmt::format(" {}+{}", kRegionNames[static_cast<size_t>(slot.region)], slot.offset);
+        return out;
+    };
+    for (const SegmentCall& call : calls) {
+        text += fmt::format("  {} {}:", direction_name(call.direction), call.node->op->name);
+        if (call.direction == Direction::backward) {
+            text += fmt::format("{} ->{}\n", places(call.grad_out), places(call.grad_in));
+        } else {
+            text += fmt::format("{} ->{}\n", places(call.in), places(call.out));
+        }
+    }
+    for (int region = 1; region < kRegions; ++region) {
+        const int64_t size_bytes = bytes[static_cast<size_t>(region)];
+        if (size_bytes > 0) text += fmt::format("  {}: {} bytes\n", kRegionNames[static_cast<size_t>(region)], size_bytes);
+    }
+    return text;
+}
+
+}  // namespace windlass
