@@ -1,0 +1,97 @@
+// engine.h: holds a run's memory and executes its schedules.
+//
+// An Engine owns the arena, the working store (where the plan has one) and the lanes. What it executes was lowered
+// and checked before; it never chooses, and allocates nothing after construction.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "format/model_folder.h"
+#include "format/store.h"
+#include "method/recipe.h"
+#include "model/spec.h"
+#include "schedule/schedule.h"
+
+namespace windlass {
+
+// Everything fixed before the first step.
+struct EngineSetup {
+    ModelSpec model;
+    Recipe recipe;
+    MethodOptions method_options;
+    Numerics numerics;
+    Plan plan;
+    ScheduleSet schedules;     // checked
+    std::string store_path;    // the working store, where the plan uses the disk
+    std::string store_meta;    // caller's text kept in the store (numerics, versions)
+    uint64_t seed = 0;
+};
+
+struct StepInput {
+    std::vector<Batch> micro;  // micro_count of them, each of the schedule's rows x row_length
+    StepParams params;         // seed, step, learning_rate, loss_scale
+};
+
+struct TaskTime {
+    int64_t start_ns = 0;
+    int64_t end_ns = 0;
+};
+
+struct StepReport {
+    double loss_sum = 0;       // of token losses, micro-batches in order
+    double grad_norm = 0;      // before clipping; 0 without the reduction
+    double clip_scale = 1;
+    bool applied = false;      // false: loss or norm not finite, nothing was updated
+    double seconds = 0;
+    std::array<double, kLaneKinds> busy_seconds{};
+    std::vector<TaskTime> tasks;                       // parallel to Schedule::tasks
+    std::vector<double> token_losses;                  // eval, when asked for: micro by micro, token by token
+    std::vector<float> logits;                         // decode: the last token of each row [rows, V]
+};
+
+class Engine {
+  public:
+    // Allocates and touches the arena. Throws UserError(no_fit) when the system refuses it.
+    Engine(FileSystem& files, EngineSetup setup);
+    ~Engine();
+
+    // Fills weights from a model folder, moments with zero; makes the working store where the plan has one, and
+    // commits it as step 0 with this run state.
+    void load(ModelFolder& folder, const std::string& run_state);
+    // Opens the working store of an interrupted run instead; returns the run state of its last committed step.
+    std::string reopen();
+    // Restores from a snapshot (checkpoint), whatever the policy that wrote it; returns its run state.
+    std::string restore(Store& snapshot);
+
+    // One training step. Where state lives on disk it is written to the version that is not current and becomes
+    // current in commit(). Throws MachineError when a disk fails; then the step is not committed.
+    StepReport train_step(const Schedule& schedule, const StepInput& input);
+    // The step is done and durable when it returns (state on disk); nothing to do for state in memory.
+    void commit(int64_t step, const std::string& run_state, const StepReport& report);
+
+    // Forward only. token_losses: fill StepReport::token_losses.
+    StepReport evaluate(const Schedule& schedule, const StepInput& input, bool token_losses = false);
+    // Decode: each row's new tokens behind Batch::cached earlier ones.
+    StepReport decode(const Schedule& schedule, const StepInput& input);
+
+    // Writes hi, lo and state of the last committed step as a snapshot store.
+    void snapshot(const std::string& path, int64_t step, const std::string& run_state);
+    // fp32 masters of elements [first, first + out.size()) of a parameter.
+    void read_masters(int param, int64_t first, std::span<float> out);
+
+    const EngineSetup& setup() const;
+    // Asks running lanes to stop at the next task: safe in a signal handler.
+    void request_stop() noexcept;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace windlass

@@ -1,0 +1,27 @@
+// lower.h: (ModelSpec, Recipe, Numerics, Plan) -> ScheduleSet. A pure function: it allocates nothing and moves nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "method/recipe.h"
+#include "schedule/schedule.h"
+
+namespace windlass {
+
+struct ScheduleRequest {
+    enum class Kind : uint8_t { train, eval, decode } kind = Kind::train;
+    int64_t rows = 1;
+    int64_t row_length = 1;
+    int micro_count = 1;
+    int64_t cache_capacity = 0;  // decode: tokens per row that the cache holds
+};
+
+// Lowers all schedules of a run together, since they share the persistent buffers.
+ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+                  const std::vector<ScheduleRequest>& requests);
+
+// The name that lower gives: "train/512".
+std::string schedule_name(const ScheduleRequest& request);
+
+}  // namespace windlass
