@@ -33,6 +33,8 @@ AnyJson parse_as(std::string_view text, std::string_view where, ExitCode code) {
         return AnyJson::parse(text, watch);
     } catch (const nlohmann::json::parse_error& error) {
         throw UserError(code, where, "not valid JSON at byte {}: {}", error.byte, error.what());
+    } catch (const nlohmann::json::exception& error) {  // a number that no double holds
+        throw UserError(code, where, "not valid JSON: {}", error.what());
     }
 }
 
