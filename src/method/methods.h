@@ -1,0 +1,13 @@
+// methods.h: the methods there are; all.cpp lists them.
+#pragma once
+
+#include "method/recipe.h"
+
+namespace windlass {
+
+extern const Method kAdamw;
+extern const Method kZerothOrder;
+extern const Method kLomo;
+extern const Method kLsp;
+
+}  // namespace windlass
