@@ -1,0 +1,22 @@
+// llama.cpp: Llama 1 to 3.3 and everything that is built like them. In Hugging Face's form one flag puts biases on all
+// four projections of attention, another on the three of the MLP; published Llamas have none.
+#include "model/families/all.h"
+#include "model/families/decoder.h"
+
+namespace windlass {
+namespace {
+
+ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
+    DecoderSpec spec = read_decoder(config);
+    spec.qkv_bias = spec.output_bias = config.flag("attention_bias", false);
+    spec.mlp_bias = config.flag("mlp_bias", false);
+    spec.windows = read_windows(config, spec.layers, 0, 0);
+    config.find_integer("pretraining_tp", 1, 1024);  // how a sum was cut during pretraining: the same mathematics
+    return build_decoder("llama", spec, config, tensors);
+}
+
+}  // namespace
+
+const Family kLlama = {"llama", build};
+
+}  // namespace windlass
