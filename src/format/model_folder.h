@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,6 +52,8 @@ class ModelFolder {
   private:
     ModelFolder(std::string path, HfConfig config) : path_(std::move(path)), config_(std::move(config)) {}
     void add_shard(FileSystem& files, const std::string& name);
+    void sort_tensors();
+    void check_index(const std::map<std::string, std::string, std::less<>>& index) const;
 
     std::string path_;
     HfConfig config_;

@@ -26,7 +26,7 @@ struct ShardSplit {
     std::vector<int> file_of;  // one entry a tensor
 };
 
-// Greedy in list order as huggingface_hub does it; a tensor above the limit gets a file of its own.
+// Greedy in list order, as huggingface_hub fills shards; a tensor above the limit gets a file of its own.
 ShardSplit split_by_size(std::span<const TensorSpec> tensors, int64_t shard_bytes_max = kShardBytesMax);
 // Each tensor in the file where `base` has it; one that base lacks is our bug.
 ShardSplit split_like(const ModelFolder& base, std::span<const TensorSpec> tensors);
@@ -53,9 +53,9 @@ class ModelFolderWriter {
     void finish();
 
   private:
+    ModelFolderWriter(ModelFolderContent content, FileSystem& files, std::string target);
     int64_t bytes_needed() const;
     void check_target(bool overwrite);
-    void write_index();
     void copy_side_files();
     void publish();
 

@@ -1,0 +1,209 @@
+#include "format/model_folder.h"
+
+#include "base/json.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kIndexBytesMax = int64_t{32} << 20;
+constexpr const char* kConfigName = "config.json";
+constexpr const char* kSingleName = "model.safetensors";
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr const char* kTemplatesName = "additional_chat_templates";  // the one folder whose files are side files
+
+using NameSet = std::set<std::string, std::less<>>;
+using WeightMap = std::map<std::string, std::string, std::less<>>;  // tensor -> file
+
+std::string without_slash(std::string folder) {
+    while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+    return folder;
+}
+
+std::string inside(const std::string& folder, std::string_view name) {
+    return fmt::format("{}/{}", folder, name);
+}
+
+bool has_suffix(std::string_view name, std::initializer_list<std::string_view> suffixes) {
+    return std::ranges::any_of(suffixes, [&](std::string_view suffix) { return name.ends_with(suffix); });
+}
+
+bool is_pickle(std::string_view name) {
+    return has_suffix(name, {".bin", ".pt", ".pth", ".ckpt", ".pkl"});
+}
+
+NameSet list_folder(FileSystem& files, const std::string& folder) {
+    if (!files.exists(folder)) throw UserError(ExitCode::model, folder, "no such model folder");
+    if (!files.status(folder).is_folder)
+        throw UserError(ExitCode::model, folder, "is a file, expected a model folder")
+            .hint("the folder that holds config.json and the weights");
+    const std::vector<std::string> names = files.list(folder);
+    if (names.empty()) throw UserError(ExitCode::model, folder, "is empty, expected a model folder");
+    return {names.begin(), names.end()};
+}
+
+HfConfig read_config(FileSystem& files, const std::string& folder, const NameSet& names) {
+    if (names.contains(kConfigName)) {
+        const std::string path = inside(folder, kConfigName);
+        return HfConfig::parse(read_text(files, path, HfConfig::kBytesMax), path);
+    }
+    UserError error(ExitCode::model, folder, "has no {}", kConfigName);
+    if (names.contains("adapter_config.json"))
+        error.hint("this folder holds an adapter only; give the folder of its base model");
+    throw error;
+}
+
+// A name from the index that may be opened: a plain name in this folder.
+void check_shard_name(const std::string& file, const std::string& tensor, const std::string& index) {
+    const auto plain = [](unsigned char c) { return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
+    if (!std::ranges::all_of(file, plain) || file.starts_with('.') || !file.ends_with(".safetensors"))
+        throw UserError(ExitCode::model, index, "tensor \"{}\" is in \"{}\", which is no plain *.safetensors file name",
+                        tensor, file);
+}
+
+WeightMap read_index(FileSystem& files, const std::string& folder) {
+    const std::string path = inside(folder, kIndexName);
+    const SortedJson index = parse_sorted_json(read_text(files, path, kIndexBytesMax), path, ExitCode::model);
+    const auto weights = index.is_object() ? index.find("weight_map") : index.end();
+    if (!index.is_object() || weights == index.end() || !weights->is_object() || weights->empty())
+        throw UserError(ExitCode::model, path, "has no \"weight_map\" that names tensors");
+    WeightMap map;
+    for (const auto& [tensor, file] : weights->items()) {
+        if (!file.is_string())
+            throw UserError(ExitCode::model, path, "tensor \"{}\" has {} for a file name", tensor, file.type_name());
+        check_shard_name(file.get<std::string>(), tensor, path);
+        map.emplace_hint(map.end(), tensor, file.get<std::string>());
+    }
+    return map;
+}
+
+[[noreturn]] void refuse_without_weights(const std::string& folder, const NameSet& names) {
+    if (std::ranges::any_of(names, is_pickle)) {
+        throw UserError(ExitCode::model, folder,
+                        "holds its weights as pickles (.bin, .pt), which can run code when read")
+            .hint(fmt::format("python -c \"from transformers import AutoModelForCausalLM as M; "
+                              "M.from_pretrained('{0}', torch_dtype='auto')"
+                              ".save_pretrained('{0}-safetensors', safe_serialization=True)\", "
+                              "then copy the tokenizer files beside it",
+                              folder));
+    }
+    throw UserError(ExitCode::model, folder, "has no *.safetensors file");
+}
+
+// Which files hold the weights. With an index only those it names; consolidated* is a second copy of the same weights.
+std::vector<std::string> weight_files(const std::string& folder, const NameSet& names, const WeightMap& index) {
+    if (index.empty() && names.contains(kSingleName)) return {kSingleName};
+    NameSet chosen;
+    for (const auto& [tensor, file] : index) {
+        if (!names.contains(file))
+            throw UserError(ExitCode::model, inside(folder, kIndexName), "names \"{}\", which is not in the folder",
+                            file)
+                .hint("the download is incomplete; fetch that file again");
+        chosen.insert(file);
+    }
+    if (!index.empty() && names.contains(kSingleName) && !chosen.contains(kSingleName))
+        throw UserError(ExitCode::model, folder, "holds both {} and an index of other files: two sets of weights",
+                        kSingleName)
+            .hint("remove the set that is out of date");
+    for (const std::string& name : names) {
+        if (index.empty() && name.ends_with(".safetensors") && !name.starts_with("consolidated")) chosen.insert(name);
+    }
+    if (chosen.empty()) refuse_without_weights(folder, names);
+    return {chosen.begin(), chosen.end()};
+}
+
+bool is_side_name(std::string_view name) {
+    if (name.starts_with('.') || name.starts_with("events.out.") || is_pickle(name)) return false;
+    if (name == kConfigName || name == "trainer_state.json") return false;
+    return !has_suffix(name, {".safetensors", ".index.json", ".h5", ".msgpack", ".ot", ".gguf", ".onnx", ".tmp"});
+}
+
+std::vector<std::string> find_side_files(FileSystem& files, const std::string& folder, const NameSet& names) {
+    std::vector<std::string> side_files;
+    for (const std::string& name : names) {
+        const std::string path = inside(folder, name);
+        const bool is_folder = files.status(path).is_folder;
+        if (!is_folder && is_side_name(name)) side_files.push_back(name);
+        if (!is_folder || name != kTemplatesName) continue;
+        for (const std::string& inner : files.list(path)) {
+            if (!files.status(inside(path, inner)).is_folder) side_files.push_back(inside(name, inner));
+        }
+    }
+    return side_files;
+}
+
+}  // namespace
+
+ModelFolder ModelFolder::open(FileSystem& files, const std::string& folder) {
+    const std::string path = without_slash(folder);
+    const NameSet names = list_folder(files, path);
+    ModelFolder model(path, read_config(files, path, names));
+    const WeightMap index = names.contains(kIndexName) ? read_index(files, path) : WeightMap{};
+    for (const std::string& name : weight_files(path, names, index)) model.add_shard(files, name);
+    model.sort_tensors();
+    if (!index.empty()) model.check_index(index);
+    model.side_files_ = find_side_files(files, path, names);
+    return model;
+}
+
+void ModelFolder::add_shard(FileSystem& files, const std::string& name) {
+    const int shard = static_cast<int>(shards_.size());
+    shards_.push_back(SafetensorsReader::open(files, inside(path_, name)));
+    shard_files_.push_back(name);
+    for (const TensorEntry& entry : shards_.back().entries()) {
+        tensors_.push_back({.name = entry.name,
+                            .dtype = entry.dtype,
+                            .dtype_name = entry.dtype_name,
+                            .shape = entry.shape,
+                            .shard = shard,
+                            .offset = entry.offset,
+                            .bytes = entry.bytes});
+        total_bytes_ += entry.bytes;
+    }
+}
+
+void ModelFolder::sort_tensors() {
+    std::ranges::sort(tensors_, {}, &TensorPlace::name);
+    const auto twice = std::ranges::adjacent_find(tensors_, {}, &TensorPlace::name);
+    if (twice != tensors_.end())
+        throw UserError(ExitCode::model, path_, "tensor \"{}\" is in \"{}\" and in \"{}\"", twice->name,
+                        shard_files_[static_cast<size_t>(twice->shard)],
+                        shard_files_[static_cast<size_t>(std::next(twice)->shard)]);
+}
+
+void ModelFolder::check_index(const std::map<std::string, std::string, std::less<>>& index) const {
+    const std::string where = inside(path_, kIndexName);
+    for (const auto& [name, file] : index) {
+        const TensorPlace* const place = find(name);
+        if (place == nullptr)
+            throw UserError(ExitCode::model, where, "tensor \"{}\" is in no file, expected in \"{}\"", name, file);
+        const std::string& actual = shard_files_[static_cast<size_t>(place->shard)];
+        if (actual != file)
+            throw UserError(ExitCode::model, where, "tensor \"{}\" is in \"{}\", expected in \"{}\"", name, actual,
+                            file);
+    }
+    for (const TensorPlace& place : tensors_) {
+        if (!index.contains(place.name))
+            throw UserError(ExitCode::model, where, "does not name tensor \"{}\", which \"{}\" holds", place.name,
+                            shard_files_[static_cast<size_t>(place.shard)]);
+    }
+}
+
+const TensorPlace* ModelFolder::find(std::string_view name) const {
+    const auto at = std::ranges::lower_bound(tensors_, name, {}, &TensorPlace::name);
+    return at != tensors_.end() && at->name == name ? &*at : nullptr;
+}
+
+DType ModelFolder::weight_dtype(const TensorPlace& place) const {
+    if (!place.dtype)
+        throw UserError(ExitCode::model, inside(path_, shard_files_[static_cast<size_t>(place.shard)]),
+                        "tensor \"{}\" has dtype {}, which is not implemented", place.name, place.dtype_name)
+            .hint("a copy of the model in bf16, f16 or f32");
+    return *place.dtype;
+}
+
+void ModelFolder::read(const TensorPlace& place, int64_t first_byte, std::span<std::byte> into) const {
+    const TensorEntry entry{.name = place.name, .offset = place.offset, .bytes = place.bytes};
+    shards_[static_cast<size_t>(place.shard)].read(entry, first_byte, into);
+}
+
+}  // namespace windlass

@@ -1,0 +1,196 @@
+#include "format/model_folder_writer.h"
+
+#include "base/file_error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/units.h"
+
+namespace windlass {
+namespace {
+
+constexpr const char* kSingleName = "model.safetensors";
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr int64_t kCopyBytes = int64_t{1} << 20;
+
+void write_file(FileSystem& files, const std::string& path, std::string_view text) {
+    const std::unique_ptr<File> file = files.open(path, {.mode = OpenMode::create_new});
+    file->write_at(std::as_bytes(std::span(text)), 0);
+    file->sync();
+}
+
+void copy_file(FileSystem& files, const std::string& from, const std::string& to) {
+    const std::unique_ptr<File> source = files.open(from, {.mode = OpenMode::read});
+    const std::unique_ptr<File> copy = files.open(to, {.mode = OpenMode::create_new});
+    std::vector<std::byte> buffer(static_cast<size_t>(kCopyBytes));
+    const int64_t bytes = source->size();
+    for (int64_t offset = 0; offset < bytes; offset += kCopyBytes) {
+        const auto piece = std::span(buffer).first(static_cast<size_t>(std::min(kCopyBytes, bytes - offset)));
+        source->read_at(piece, offset);
+        copy->write_at(piece, offset);
+    }
+    copy->sync();
+}
+
+// The tensors of each file, in list order.
+std::vector<std::vector<TensorSpec>> by_shard(const ModelFolderContent& content) {
+    std::vector<std::vector<TensorSpec>> shards(content.shards.files.size());
+    for (size_t i = 0; i < content.tensors.size(); ++i)
+        shards[static_cast<size_t>(content.shards.file_of[i])].push_back(content.tensors[i]);
+    return shards;
+}
+
+std::string index_text(const ModelFolderContent& content) {
+    SortedJson weights = SortedJson::object();
+    int64_t total = 0;
+    for (size_t i = 0; i < content.tensors.size(); ++i) {
+        weights[content.tensors[i].name] = content.shards.files[static_cast<size_t>(content.shards.file_of[i])];
+        total += content.tensors[i].bytes();
+    }
+    return SortedJson{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(weights)}}.dump(2) + "\n";
+}
+
+// A lone model.safetensors needs none: every reader looks for that name.
+bool needs_index(const ShardSplit& shards) {
+    return shards.files.size() != 1 || shards.files[0] != kSingleName;
+}
+
+}  // namespace
+
+ShardSplit split_by_size(std::span<const TensorSpec> tensors, int64_t shard_bytes_max) {
+    ShardSplit split;
+    int count = 0, open = -1;  // the shard that still takes tensors
+    int64_t open_bytes = 0;
+    for (const TensorSpec& tensor : tensors) {
+        const bool alone = tensor.bytes() > shard_bytes_max;
+        if (!alone && (open < 0 || open_bytes + tensor.bytes() > shard_bytes_max)) {
+            open = count++;
+            open_bytes = 0;
+        }
+        if (!alone) open_bytes += tensor.bytes();
+        split.file_of.push_back(alone ? count++ : open);
+    }
+    count = std::max(count, 1);
+    if (count == 1) split.files = {kSingleName};
+    for (int i = 0; count > 1 && i < count; ++i)
+        split.files.push_back(fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, count));
+    return split;
+}
+
+ShardSplit split_like(const ModelFolder& base, std::span<const TensorSpec> tensors) {
+    ShardSplit split;
+    std::map<int, int> index_of;  // the base's shard -> ours: a shard of which nothing is written is left out
+    for (const TensorSpec& tensor : tensors) {
+        const TensorPlace* const place = base.find(tensor.name);
+        WINDLASS_CHECK(place != nullptr, "the base has no tensor \"{}\"", tensor.name);
+        const auto [at, added] = index_of.try_emplace(place->shard, static_cast<int>(index_of.size()));
+        if (added) split.files.push_back(base.shard_files()[static_cast<size_t>(place->shard)]);
+        split.file_of.push_back(at->second);
+    }
+    return split;
+}
+
+ModelFolderWriter::ModelFolderWriter(ModelFolderContent content, FileSystem& files, std::string target)
+    : files_(files), target_(std::move(target)), content_(std::move(content)) {
+    while (target_.size() > 1 && target_.ends_with('/')) target_.pop_back();
+    WINDLASS_CHECK(content_.tensors.size() == content_.shards.file_of.size(), "{} tensors, a split of {}",
+                   content_.tensors.size(), content_.shards.file_of.size());
+}
+
+// Delegates, so that the destructor cleans up when anything below throws.
+ModelFolderWriter::ModelFolderWriter(FileSystem& files, const std::string& target, ModelFolderContent content,
+                                     bool overwrite)
+    : ModelFolderWriter(std::move(content), files, target) {
+    check_target(overwrite);
+    const std::string parent = parent_folder(target_);
+    files_.make_folders(parent);
+    temporary_ = target_ + ".tmp-writing";
+    files_.remove_tree(temporary_);
+    const int64_t needed = bytes_needed(), free = files_.free_bytes(parent);
+    if (needed > free)
+        throw UserError(ExitCode::storage, target_, "needs {}, {} are free", format_bytes(needed), format_bytes(free));
+    files_.make_folders(temporary_);
+    const std::vector<std::vector<TensorSpec>> shards = by_shard(content_);
+    for (size_t i = 0; i < shards.size(); ++i) {
+        const std::string path = fmt::format("{}/{}", temporary_, content_.shards.files[i]);
+        shards_.push_back(std::make_unique<SafetensorsWriter>(files_, path, shards[i]));
+        for (const TensorSpec& tensor : shards[i]) shard_of_.emplace(tensor.name, static_cast<int>(i));
+    }
+    WINDLASS_CHECK(shard_of_.size() == content_.tensors.size(), "a tensor is listed twice for {}", target_);
+}
+
+ModelFolderWriter::~ModelFolderWriter() {
+    if (finished_ || temporary_.empty()) return;
+    shards_.clear();
+    try {
+        files_.remove_tree(temporary_);
+    } catch (const Error& error) {
+        log_warning("{} is left behind: {}", temporary_, error.what());
+    }
+}
+
+void ModelFolderWriter::check_target(bool overwrite) {
+    if (content_.base != nullptr && content_.base->path() == target_)
+        throw UserError(ExitCode::usage, target_, "is the folder that the model is read from, which is never written");
+    if (!files_.exists(target_)) return;
+    if (!files_.status(target_).is_folder)
+        throw UserError(ExitCode::storage, target_, "is a file, expected a folder to write or nothing");
+    if (!overwrite && !files_.list(target_).empty())
+        throw UserError(ExitCode::storage, target_, "exists and is not empty").hint("another folder, or overwriting");
+}
+
+int64_t ModelFolderWriter::bytes_needed() const {
+    auto bytes = static_cast<int64_t>(content_.config_text.size());
+    for (std::vector<TensorSpec>& shard : by_shard(content_)) bytes += SafetensorsWriter::file_bytes(std::move(shard));
+    if (needs_index(content_.shards)) bytes += static_cast<int64_t>(index_text(content_).size());
+    if (content_.base == nullptr) return bytes;
+    for (const std::string& name : content_.base->side_files())
+        bytes += files_.status(fmt::format("{}/{}", content_.base->path(), name)).bytes;
+    return bytes;
+}
+
+void ModelFolderWriter::write(std::string_view name, int64_t first_byte, std::span<const std::byte> bytes) {
+    const auto shard = shard_of_.find(name);
+    WINDLASS_CHECK(shard != shard_of_.end(), "{} has no tensor \"{}\"", target_, name);
+    shards_[static_cast<size_t>(shard->second)]->write(name, first_byte, bytes);
+}
+
+void ModelFolderWriter::finish() {
+    WINDLASS_CHECK(!finished_, "{} is finished twice", target_);
+    for (const std::unique_ptr<SafetensorsWriter>& shard : shards_) shard->finish();
+    shards_.clear();
+    write_file(files_, temporary_ + "/config.json", content_.config_text);
+    if (needs_index(content_.shards))
+        write_file(files_, fmt::format("{}/{}", temporary_, kIndexName), index_text(content_));
+    copy_side_files();
+    publish();
+    finished_ = true;
+}
+
+void ModelFolderWriter::copy_side_files() {
+    if (content_.base == nullptr) return;
+    std::set<std::string> folders;
+    for (const std::string& name : content_.base->side_files()) {
+        const std::string to = fmt::format("{}/{}", temporary_, name);
+        if (name.find('/') != std::string::npos && folders.insert(parent_folder(to)).second)
+            files_.make_folders(parent_folder(to));
+        copy_file(files_, fmt::format("{}/{}", content_.base->path(), name), to);
+    }
+    for (const std::string& folder : folders) files_.sync_folder(folder);
+}
+
+// A folder that is not empty cannot be renamed over: the old one steps aside first, and a crash between the two
+// renames leaves it whole under that name.
+void ModelFolderWriter::publish() {
+    files_.sync_folder(temporary_);
+    const std::string aside = target_ + ".tmp-replaced";
+    const bool replaces = files_.exists(target_);
+    if (replaces) {
+        files_.remove_tree(aside);
+        files_.rename(target_, aside);
+    }
+    files_.rename(temporary_, target_);
+    files_.sync_folder(parent_folder(target_));
+    if (replaces) files_.remove_tree(aside);
+}
+
+}  // namespace windlass
