@@ -1,0 +1,153 @@
+#include "op/gemm_onednn.h"
+
+#include <omp.h>
+
+#include <cstdlib>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "base/file.h"
+#include "device/cpu/isa.h"
+
+namespace windlass {
+namespace {
+
+// What decides which primitive is wanted: everything but the addresses.
+struct MatmulKey {
+    int64_t m, n, k;
+    int64_t a_stride, b_stride, c_stride;
+    DType type, c_type, bias_type;
+    bool transpose_a, transpose_b, accumulate, bias;
+
+    bool operator==(const MatmulKey&) const = default;
+};
+
+struct MatmulKeyHash {
+    size_t operator()(const MatmulKey& key) const {
+        uint64_t hash = 0;
+        const auto mix = [&hash](int64_t value) {
+            hash = (hash ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15u;
+            hash ^= hash >> 29;
+        };
+        for (const int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride}) mix(value);
+        mix(static_cast<int64_t>(key.type) | static_cast<int64_t>(key.c_type) << 8 |
+            static_cast<int64_t>(key.bias_type) << 16 | int64_t{key.transpose_a} << 24 |
+            int64_t{key.transpose_b} << 25 | int64_t{key.accumulate} << 26 | int64_t{key.bias} << 27);
+        return hash;
+    }
+};
+
+struct Matmul {
+    dnnl::matmul primitive;
+    dnnl::memory a, b, c, bias, scratch;
+};
+
+dnnl::memory::data_type onednn_type(DType dtype) {
+    WINDLASS_CHECK(dtype == DType::f32 || dtype == DType::bf16, "no product of {}", dtype_name(dtype));
+    return dtype == DType::f32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+}
+
+// The engine of the process. oneDNN picks instruction sets by itself, once and for all: a process that was started
+// for less (WINDLASS_CPU) tells it so before its first use.
+const dnnl::engine& engine() {
+    static const dnnl::engine engine = [] {
+        const Isa isa = cpu_isa();
+        if (std::getenv("WINDLASS_CPU") != nullptr && isa < Isa::avx512_bf16) {
+            dnnl::set_max_cpu_isa(isa == Isa::avx512 ? dnnl::cpu_isa::avx512_core
+                                  : isa == Isa::avx2 ? dnnl::cpu_isa::avx2
+                                                     : dnnl::cpu_isa::sse41);
+        }
+        return dnnl::engine(dnnl::engine::kind::cpu, 0);
+    }();
+    return engine;
+}
+
+// A thread's primitives, its stream, and the scratch that its products share.
+class MatmulCache {
+  public:
+    // oneDNN parallelises with OpenMP, whose team size is a setting of each thread.
+    MatmulCache() : stream_(engine()) { omp_set_num_threads(1); }
+
+    void execute(const MatmulKey& key, const GemmArgs& args) {
+        Matmul& matmul = find(key);
+        matmul.a.set_data_handle(args.a.data);
+        matmul.b.set_data_handle(args.b.data);
+        matmul.c.set_data_handle(args.c.data);
+        if (key.bias) matmul.bias.set_data_handle(args.bias.data);
+        matmul.scratch.set_data_handle(scratch_.data());
+        const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, matmul.a.get()},
+                                             {DNNL_ARG_WEIGHTS, matmul.b.get()},
+                                             {DNNL_ARG_DST, matmul.c.get()},
+                                             {DNNL_ARG_SCRATCHPAD, matmul.scratch.get()},
+                                             {DNNL_ARG_BIAS, matmul.bias.get(true)}};
+        const auto status = dnnl_primitive_execute(matmul.primitive.get(), stream_.get(), key.bias ? 5 : 4, arguments);
+        WINDLASS_CHECK(status == dnnl_success, "oneDNN product of {} x {} x {}: status {}", key.m, key.n, key.k,
+                       static_cast<int>(status));
+    }
+
+  private:
+    // Shapes of a training run are few; those of a long generation are bounded by this.
+    static constexpr size_t kPrimitivesMax = 512;
+
+    Matmul& find(const MatmulKey& key) {
+        const auto found = matmuls_.find(key);
+        if (found != matmuls_.end()) return found->second;
+        if (matmuls_.size() >= kPrimitivesMax) matmuls_.clear();
+        return matmuls_.emplace(key, make(key)).first->second;
+    }
+
+    Matmul make(const MatmulKey& key) {
+        using dnnl::memory;
+        const auto type = onednn_type(key.type);
+        const auto view = [](int64_t rows, int64_t cols, int64_t stride, bool transposed, memory::data_type of) {
+            return memory::desc({rows, cols}, of, transposed ? memory::dims{1, stride} : memory::dims{stride, 1});
+        };
+        const auto a = view(key.m, key.k, key.a_stride, key.transpose_a, type);
+        const auto b = view(key.k, key.n, key.b_stride, key.transpose_b, type);
+        const auto c = view(key.m, key.n, key.c_stride, false, onednn_type(key.c_type));
+        const auto bias = key.bias ? view(1, key.n, key.n, false, onednn_type(key.bias_type)) : memory::desc();
+        dnnl::primitive_attr attributes;
+        attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+        if (key.accumulate) {
+            dnnl::post_ops add;
+            add.append_sum(1.0f);
+            attributes.set_post_ops(add);
+        }
+        const auto description = key.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+        const dnnl::matmul::primitive_desc primitive(description, attributes, engine());
+        const auto scratch = primitive.scratchpad_desc();
+        const auto scratch_bytes = static_cast<int64_t>(scratch.get_size());
+        if (scratch_bytes > scratch_.size()) scratch_ = HugeBuffer(scratch_bytes, false);
+        const auto bind = [](const memory::desc& desc) { return memory(desc, engine(), nullptr); };
+        return {dnnl::matmul(primitive), bind(a), bind(b), bind(c), key.bias ? bind(bias) : memory(), bind(scratch)};
+    }
+
+    dnnl::stream stream_;
+    std::unordered_map<MatmulKey, Matmul, MatmulKeyHash> matmuls_;
+    HugeBuffer scratch_;
+};
+
+}  // namespace
+
+bool onednn_has(DType dtype) {
+    return dtype == DType::f32 || cpu_isa() == Isa::avx512_bf16;
+}
+
+void onednn_matmul(const GemmArgs& args) {
+    thread_local MatmulCache cache;
+    const MatmulKey key{.m = args.c.shape[0],
+                        .n = args.c.shape[1],
+                        .k = args.a.shape[args.transpose_a ? 0 : 1],
+                        .a_stride = args.a.row_stride,
+                        .b_stride = args.b.row_stride,
+                        .c_stride = args.c.row_stride,
+                        .type = args.a.dtype,
+                        .c_type = args.c.dtype,
+                        .bias_type = args.bias.dtype,
+                        .transpose_a = args.transpose_a,
+                        .transpose_b = args.transpose_b,
+                        .accumulate = args.accumulate,
+                        .bias = !args.bias.empty()};
+    cache.execute(key, args);
+}
+
+}  // namespace windlass

@@ -1,0 +1,90 @@
+#include "op/linear.h"
+
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+int64_t in_axis(const OpSpec& spec) {
+    return spec.get<LinearAttrs>().in_out ? 0 : 1;
+}
+
+void infer(OpSpec& spec) {
+    WINDLASS_CHECK(
+        spec.in.size() == 1 && (spec.weights.size() == 1 || spec.weights.size() == 2) && spec.weights[0].rank() == 2,
+        "linear has {} inputs and {} weights", spec.in.size(), spec.weights.size());
+    const Shape& weight = spec.weights[0];
+    const int axis = static_cast<int>(in_axis(spec));
+    const int64_t width = weight[1 - axis];
+    WINDLASS_CHECK(spec.in[0].cols == weight[axis] && spec.in[0].type == ValueType::compute,
+                   "linear of {} columns by a weight {}", spec.in[0].cols, weight.to_string());
+    WINDLASS_CHECK(spec.weights.size() == 1 || spec.weights[1] == Shape({width}), "linear of {} outputs with a bias {}",
+                   width, spec.weights[1].to_string());
+    spec.out = {{.cols = width}};
+    spec.saved.clear();
+}
+
+Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+    const int64_t weight = spec.weights[0].numel();
+    const double product = 2.0 * static_cast<double>(size.tokens()) * static_cast<double>(weight);
+    const int64_t values = value_bytes(spec.in, size) + value_bytes(spec.out, size);
+    const int64_t weight_bytes = weight * (dtype_bytes(size.compute));
+    switch (direction) {
+        case Direction::forward:
+            return {product, product, values + weight_bytes};
+        // Two products; dW is read and written in f32.
+        case Direction::backward:
+            return {2 * product, 2 * product, 2 * values + weight_bytes + 2 * 4 * weight};
+        case Direction::tangent:
+            return {2 * product * size.k, 2 * product * size.k, (2 * values + 2 * weight_bytes) * size.k};
+    }
+    return {};
+}
+
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+    int64_t bytes = read_matrix_bytes(spec.weights[0], size);
+    if (spec.weights.size() == 1) return bytes;
+    const int64_t width = spec.weights[1].numel();
+    if (direction != Direction::backward) return bytes + float_bytes(width);
+    return bytes + VectorGradient::bytes(size.tokens(), width) + WorkerRows::bytes(size, width);
+}
+
+std::string describe(const OpSpec& spec) {
+    return fmt::format("{}{}", spec.get<LinearAttrs>().in_out ? "in_out" : "out_in",
+                       spec.weights.size() == 2 ? " bias" : "");
+}
+
+OpCase make_case(std::string name, bool in_out, bool bias, int64_t in, int64_t out) {
+    OpCase test{.name = std::move(name)};
+    test.spec.attrs = LinearAttrs{in_out};
+    test.spec.in = {{.cols = in}};
+    test.spec.weights = {in_out ? Shape{in, out} : Shape{out, in}};
+    if (bias) test.spec.weights.push_back({out});
+    return test;
+}
+
+std::vector<OpCase> cases() {
+    std::vector<OpCase> all = {make_case("out_in", false, false, 24, 40), make_case("out_in bias", false, true, 24, 40),
+                               make_case("in_out", true, false, 40, 24), make_case("in_out bias", true, true, 33, 17),
+                               make_case("one column", false, true, 5, 1)};
+    // More tokens than a chunk of the bias gradient, more columns than a panel.
+    all.push_back(make_case("several panels", false, true, 19, 200));
+    all.back().rows = 3;
+    all.back().row_length = 67;
+    return all;
+}
+
+}  // namespace
+
+constinit const OpRecord kLinear{
+    .name = "linear",
+    .infer = infer,
+    .cost = cost,
+    .scratch_bytes = scratch_bytes,
+    .describe = describe,
+    .reads = {.in = true, .out = false},
+    .cases = cases,
+    .cells = {OpCells{linear_forward_cpu, linear_backward_cpu, linear_tangent_cpu}},
+};
+
+}  // namespace windlass

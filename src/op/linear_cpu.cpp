@@ -1,0 +1,141 @@
+#include <cstring>
+
+#include "base/math.h"
+#include "op/gemm.h"
+#include "op/linear.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+bool in_out(const OpCall& call) {
+    return call.spec->get<LinearAttrs>().in_out;
+}
+
+// dW (+)= dY^T X [out, in], or X^T dY [in, out]: K is the tokens.
+void weight_gradient(const OpCall& call, Team& team) {
+    const GradientSink& sink = call.sinks[0];
+    if (sink.kind == GradientSink::Kind::none) return;
+    WINDLASS_CHECK(sink.kind == GradientSink::Kind::accumulate, "linear accumulates its weight's gradient");
+    const Tensor &x = call.in[0], &dy = call.grad_out[0];
+    gemm({.a = in_out(call) ? x : dy,
+          .b = in_out(call) ? dy : x,
+          .c = sink.target,
+          .transpose_a = true,
+          .accumulate = !sink.first},
+         team);
+}
+
+// db (+)= column sums of dY.
+void bias_gradient(const OpCall& call, Scratch& scratch, Team& team) {
+    const Tensor& dy = call.grad_out[0];
+    VectorGradient gradient(call.sinks[1], dy.rows(), dy.cols(), scratch);
+    if (!gradient.wanted()) return;
+    const WorkerRows buffers(scratch, *call.size, dy.cols());
+    const int64_t chunk = VectorGradient::chunk_rows(dy.rows());
+    for_row_chunks(dy.rows(), chunk, team, [&](int64_t begin, int64_t end, int worker) {
+        float* const sums = gradient.begin_chunk(begin);
+        for (int64_t row = begin; row < end; ++row) {
+            convert_loops().add(read_row(dy, row, dy.cols(), buffers[worker]), sums, dy.cols());
+        }
+    });
+    gradient.finish(team);
+}
+
+void write_zeros(const Tensor& value) {
+    for (int64_t row = 0; row < value.rows(); ++row) {
+        const int64_t row_bytes = value.cols() * dtype_bytes(value.dtype);
+        std::memset(value.as<std::byte>() + row * value.row_stride * dtype_bytes(value.dtype), 0,
+                    static_cast<size_t>(row_bytes));
+    }
+}
+
+// dy_j (+)= x dW_j^T + db_j, where either may be missing; what no term writes is zero.
+void tangent_of_weights(const OpCall& call, int j, Scratch scratch, Team& team) {
+    const int64_t tokens = call.size->tokens();
+    const Tensor out = call.tangent_out[0].slice_rows(j * tokens, tokens);
+    const bool add = !call.tangent_in[0].empty();
+    const Tensor direction = direction_of(call.weights[0], j);
+    const Tensor bias = call.weights.size() == 2 ? direction_of(call.weights[1], j) : Tensor();
+    if (!direction.empty()) {
+        gemm({.a = call.in[0], .b = direction, .c = out, .transpose_b = !in_out(call), .accumulate = add, .bias = bias},
+             team);
+        return;
+    }
+    if (!add) write_zeros(out);
+    if (bias.empty()) return;
+    const float* const shift = read_numbers(bias, 0, bias.numel(), scratch.floats(bias.numel()));
+    for (int64_t row = 0; row < tokens; ++row) Output{out, true}.end_row(row, shift);
+}
+
+}  // namespace
+
+int64_t read_matrix_bytes(const Shape& shape, const OpSize& size) {
+    return size.split_weights && size.compute == DType::f32 ? float_bytes(shape.numel()) : 0;
+}
+
+Tensor read_matrix(const Weight& weight, const OpSize& size, Scratch& scratch, Team& team) {
+    if (weight.base.dtype == size.compute) return weight.base;
+    WINDLASS_CHECK(size.compute == DType::f32 && size.split_weights, "a weight of {} where {} is computed with",
+                   dtype_name(weight.base.dtype), dtype_name(size.compute));
+    const int64_t rows = weight.base.rows(), cols = weight.base.cols();
+    const Tensor joined(DType::f32, weight.base.shape, scratch.floats(rows * cols));
+    for_row_chunks(rows, rows_per_chunk(cols), team, [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+            read_weight_row(weight, row, size.compute, joined.as<float>() + row * cols);
+        }
+    });
+    return joined;
+}
+
+Tensor direction_of(const Weight& weight, int j) {
+    const Shape& shape = weight.base.shape;
+    if (weight.direction.empty()) return {};
+    if (shape.rank() == 2) return weight.direction.slice_rows(j * shape[0], shape[0]);
+    const Tensor row = weight.direction.slice_rows(j, 1);
+    return {row.dtype, shape, row.data};
+}
+
+void linear_forward_cpu(const OpCall& call, Stream& stream) {
+    Team& team = cpu_team(stream);
+    Scratch scratch(call.scratch);
+    GemmArgs product{.a = call.in[0],
+                     .b = read_matrix(call.weights[0], *call.size, scratch, team),
+                     .c = call.out[0],
+                     .transpose_b = !in_out(call)};
+    if (call.weights.size() == 2) {
+        const Shape& bias = call.weights[1].base.shape;
+        product.bias = Tensor(DType::f32, bias, const_cast<float*>(read_vector(call.weights[1], *call.size, scratch)));
+    }
+    gemm(product, team);
+}
+
+void linear_backward_cpu(const OpCall& call, Stream& stream) {
+    Team& team = cpu_team(stream);
+    Scratch scratch(call.scratch);
+    const Output grad_in = grad_output(call, 0);
+    if (!grad_in.value.empty()) {
+        gemm({.a = call.grad_out[0],
+              .b = read_matrix(call.weights[0], *call.size, scratch, team),
+              .c = grad_in.value,
+              .transpose_b = in_out(call),
+              .accumulate = grad_in.add},
+             team);
+    }
+    weight_gradient(call, team);
+    if (call.weights.size() == 2) bias_gradient(call, scratch, team);
+}
+
+// dy_j = dx_j W^T + x dW_j^T + db_j.
+void linear_tangent_cpu(const OpCall& call, Stream& stream) {
+    Team& team = cpu_team(stream);
+    Scratch scratch(call.scratch);
+    const Tensor &dx = call.tangent_in[0], &dy = call.tangent_out[0];
+    if (!dx.empty()) {
+        const Tensor weight = read_matrix(call.weights[0], *call.size, scratch, team);
+        gemm({.a = dx, .b = weight, .c = dy, .transpose_b = !in_out(call)}, team);
+    }
+    for (int j = 0; j < call.size->k; ++j) tangent_of_weights(call, j, scratch, team);
+}
+
+}  // namespace windlass
