@@ -30,6 +30,7 @@ enum class ValueType : uint8_t { compute, f32 };
 struct ValueSpec {
     int64_t cols = 0;
     ValueType type = ValueType::compute;
+    bool operator==(const ValueSpec& other) const = default;
 };
 
 // A weight as a kernel sees it.

@@ -1,0 +1,34 @@
+#include "op/add.h"
+
+#include "op/loops_cpu.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+void infer(OpSpec& spec) {
+    WINDLASS_CHECK(spec.in.size() == 2 && spec.weights.empty() && spec.in[0] == spec.in[1],
+                   "add wants two inputs of one shape");
+    spec.out = {spec.in[0]};
+}
+
+Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+    return streaming_cost(spec, size, direction, {1, 0, 1}, {});
+}
+
+std::vector<OpCase> cases() {
+    return {{.name = "narrow", .spec = {.in = {{48}, {48}}}}, {.name = "ragged", .spec = {.in = {{1037}, {1037}}}}};
+}
+
+}  // namespace
+
+constinit const OpRecord kAdd = {
+    .name = "add",
+    .infer = infer,
+    .cost = cost,
+    .passes_gradient = true,
+    .cases = cases,
+    .cells = {{{add_forward_cpu, add_backward_cpu, add_tangent_cpu}}},
+};
+
+}  // namespace windlass

@@ -1,0 +1,11 @@
+// The list of ops.
+#include "op/ops.h"
+
+namespace windlass {
+
+std::span<const OpRecord* const> all_ops() {
+    static constexpr std::array kOps = {&kEmbedding, &kRmsNorm, &kLayerNorm, &kRope, &kSwiglu, &kGelu, &kRelu, &kAdd};
+    return kOps;
+}
+
+}  // namespace windlass

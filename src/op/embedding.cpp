@@ -1,0 +1,64 @@
+#include "op/embedding.h"
+
+#include "op/loops_cpu.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+void infer(OpSpec& spec) {
+    WINDLASS_CHECK(spec.in.empty() && spec.weights.size() == 1 && spec.weights[0].rank() == 2,
+                   "embedding wants a table and no inputs");
+    spec.get<EmbeddingAttrs>();
+    spec.out = {{spec.weights[0][1]}};
+}
+
+// Rows of the table are gathered; backward reads and writes the f32 rows of the gradient.
+Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+    const int64_t out = value_bytes(spec.out, size);
+    const int64_t numbers = size.tokens() * spec.out[0].cols;
+    switch (direction) {
+        case Direction::forward:
+            return {0, 0, 2 * out};
+        case Direction::backward:
+            return {static_cast<double>(numbers), static_cast<double>(numbers),
+                    out + 2 * numbers * static_cast<int64_t>(sizeof(float))};
+        case Direction::tangent:
+            return {0, 0, 2 * out * size.k};
+    }
+    return {};
+}
+
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction) {
+    return WorkerRows::bytes(size, spec.out[0].cols);
+}
+
+std::string describe(const OpSpec& spec) {
+    const auto& attrs = spec.get<EmbeddingAttrs>();
+    if (attrs.index == EmbeddingAttrs::Index::token && attrs.offset == 0) return "";
+    return fmt::format("{} offset={}", attrs.index == EmbeddingAttrs::Index::token ? "token" : "position",
+                       attrs.offset);
+}
+
+std::vector<OpCase> cases() {
+    using Index = EmbeddingAttrs::Index;
+    const auto of = [](std::string name, EmbeddingAttrs attrs, int64_t rows, int64_t cols) {
+        return OpCase{.name = std::move(name), .spec = {.attrs = attrs, .weights = {{rows, cols}}}, .documents = true};
+    };
+    return {of("token", {}, 50, 24), of("few_ids", {}, 3, 261), of("position", {Index::position, 0}, 32, 24),
+            of("position_offset", {Index::position, 2}, 34, 130)};
+}
+
+}  // namespace
+
+constinit const OpRecord kEmbedding = {
+    .name = "embedding",
+    .infer = infer,
+    .cost = cost,
+    .scratch_bytes = scratch_bytes,
+    .describe = describe,
+    .cases = cases,
+    .cells = {{{embedding_forward_cpu, embedding_backward_cpu, embedding_tangent_cpu}}},
+};
+
+}  // namespace windlass

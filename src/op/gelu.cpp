@@ -1,0 +1,47 @@
+#include "op/gelu.h"
+
+#include "op/loops_cpu.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+constexpr BackwardReads kReads{.in = true};
+
+void infer(OpSpec& spec) {
+    WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "gelu wants one input and no weights");
+    spec.get<GeluAttrs>();
+    spec.out = {spec.in[0]};
+}
+
+// An exponential and a division count ten.
+Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+    return streaming_cost(spec, size, direction, {26, 34, 34}, kReads);
+}
+
+std::string describe(const OpSpec& spec) {
+    return spec.get<GeluAttrs>().kind == GeluAttrs::Kind::exact ? "exact" : "tanh";
+}
+
+std::vector<OpCase> cases() {
+    const auto of = [](std::string name, GeluAttrs::Kind kind, int64_t cols, double scale) {
+        return OpCase{
+            .name = std::move(name), .spec = {.attrs = GeluAttrs{kind}, .in = {{cols}}}, .weight_scale = scale};
+    };
+    return {of("exact", GeluAttrs::Kind::exact, 1037, 2.0), of("exact_wide", GeluAttrs::Kind::exact, 64, 8.0),
+            of("tanh", GeluAttrs::Kind::tanh, 1037, 2.0), of("tanh_wide", GeluAttrs::Kind::tanh, 64, 8.0)};
+}
+
+}  // namespace
+
+constinit const OpRecord kGelu = {
+    .name = "gelu",
+    .infer = infer,
+    .cost = cost,
+    .describe = describe,
+    .reads = kReads,
+    .cases = cases,
+    .cells = {{{gelu_forward_cpu, gelu_backward_cpu, gelu_tangent_cpu}}},
+};
+
+}  // namespace windlass

@@ -1,0 +1,67 @@
+#include "op/layer_norm.h"
+
+#include "op/loops_cpu.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+constexpr BackwardReads kReads{.in = true};
+
+void infer(OpSpec& spec) {
+    const Shape vector = {spec.in.empty() ? 0 : spec.in[0].cols};
+    WINDLASS_CHECK(
+        spec.in.size() == 1 && spec.weights.size() == 2 && spec.weights[0] == vector && spec.weights[1] == vector,
+        "layer_norm wants one input, a weight and a bias");
+    spec.get<LayerNormAttrs>();
+    spec.out = {spec.in[0]};
+    spec.saved = {{2, ValueType::f32}};  // mean, rstd
+}
+
+Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+    return streaming_cost(spec, size, direction, {8, 17, 21}, kReads);
+}
+
+// Rows of each worker, the weights, and what the direction adds: partial gradients or the weights' tangents.
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+    const int64_t cols = spec.in[0].cols;
+    const int64_t row = WorkerRows::bytes(size, cols), weights = 2 * float_bytes(cols);
+    switch (direction) {
+        case Direction::forward:
+            return 2 * row + weights;
+        case Direction::backward:
+            return 3 * row + weights + 2 * VectorGradient::bytes(size.tokens(), cols);
+        case Direction::tangent:
+            return 3 * row + weights + 2 * VectorTangents::bytes(size, cols);
+    }
+    return 0;
+}
+
+std::string describe(const OpSpec& spec) {
+    return fmt::format("eps={}", spec.get<LayerNormAttrs>().eps);
+}
+
+std::vector<OpCase> cases() {
+    const auto of = [](std::string name, int64_t cols, double eps) {
+        return OpCase{.name = std::move(name),
+                      .spec = {.attrs = LayerNormAttrs{eps}, .in = {{cols}}, .weights = {{cols}, {cols}}}};
+    };
+    OpCase chunks = of("chunks", 24, 1e-5);  // several partial gradients
+    chunks.row_length = 83;
+    return {of("row", 96, 1e-5), of("ragged", 1037, 1e-6), std::move(chunks)};
+}
+
+}  // namespace
+
+constinit const OpRecord kLayerNorm = {
+    .name = "layer_norm",
+    .infer = infer,
+    .cost = cost,
+    .scratch_bytes = scratch_bytes,
+    .describe = describe,
+    .reads = kReads,
+    .cases = cases,
+    .cells = {{{layer_norm_forward_cpu, layer_norm_backward_cpu, layer_norm_tangent_cpu}}},
+};
+
+}  // namespace windlass

@@ -1,0 +1,65 @@
+// loops_inline.h: the exponential and its kin as plain arithmetic, which compilers turn into vector code.
+//
+// For sources compiled per instruction set only (*_isa.cpp): everything has internal linkage in their namespace.
+// Products may contract into sums here: bits of these ops may follow the instruction set, never the team's size.
+#pragma once
+
+#pragma GCC optimize("fp-contract=fast")
+
+#include <cstdint>
+
+namespace windlass {
+namespace WINDLASS_ISA {
+namespace {
+
+// e^x within 2 units in the last place; saturates where the result would leave the normal numbers. Of NaN: unspecified;
+// every caller multiplies the result by its own argument.
+// x = n ln 2 + r with |r| <= ln 2 / 2, in two steps so that n ln 2 is exact; e^r by its series, whose next term is
+// below 6e-9; 2^n through the exponent bits.
+inline float exp_float(float x) {
+    constexpr float kToInteger = 0x1.8p23f;  // adding it leaves round(x) in the low bits
+    x = x < -87.3f ? -87.3f : x;
+    x = x > 88.0f ? 88.0f : x;
+    const float shifted = x * 0x1.715476p0f + kToInteger;  // log2 e
+    const float n = shifted - kToInteger;
+    float r = x - n * 0x1.62e4p-1f;  // ln 2: 17 bits, and the rest
+    r = r - n * 0x1.7f7d1cp-20f;
+    float series = 1.0f / 5040;
+    series = series * r + 1.0f / 720;
+    series = series * r + 1.0f / 120;
+    series = series * r + 1.0f / 24;
+    series = series * r + 1.0f / 6;
+    series = series * r + 0.5f;
+    series = series * r + 1.0f;
+    series = series * r + 1.0f;
+    const uint32_t exponent = __builtin_bit_cast(uint32_t, shifted) << 23;  // n, modulo 2^9
+    return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, series) + exponent);
+}
+
+inline float sigmoid(float x) {
+    return 1.0f / (1.0f + exp_float(-x));
+}
+
+// The standard normal distribution function, from e^(-x^2/2), with small relative error also in the lower tail.
+// For z = |x| and t = 1 / (1 + 0.35 z) the tail is e^(-z^2/2) t P(t); P was fitted to it for z <= 14 (error 4e-8).
+inline float normal_tail_from(float z, float gauss) {
+    const float t = 1.0f / (1.0f + 0.35f * z);
+    float p = -0.0295525694f;
+    p = p * t + 0.145892507f;
+    p = p * t - 0.25954765f;
+    p = p * t + 0.163379195f;
+    p = p * t - 0.0258708352f;
+    p = p * t + 0.106614f;
+    p = p * t + 0.119570151f;
+    p = p * t + 0.139895557f;
+    p = p * t + 0.139619625f;
+    return gauss * t * p;
+}
+inline float normal_cdf_from(float x, float gauss) {
+    const float tail = normal_tail_from(x < 0 ? -x : x, gauss);
+    return x < 0 ? tail : 1.0f - tail;
+}
+
+}  // namespace
+}  // namespace WINDLASS_ISA
+}  // namespace windlass

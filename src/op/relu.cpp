@@ -1,0 +1,35 @@
+#include "op/relu.h"
+
+#include "op/loops_cpu.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+constexpr BackwardReads kReads{.out = true};
+
+void infer(OpSpec& spec) {
+    WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "relu wants one input and no weights");
+    spec.out = {spec.in[0]};
+}
+
+Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+    return streaming_cost(spec, size, direction, {1, 1, 1}, kReads);
+}
+
+std::vector<OpCase> cases() {
+    return {{.name = "narrow", .spec = {.in = {{48}}}}, {.name = "ragged", .spec = {.in = {{1037}}}}};
+}
+
+}  // namespace
+
+constinit const OpRecord kRelu = {
+    .name = "relu",
+    .infer = infer,
+    .cost = cost,
+    .reads = kReads,
+    .cases = cases,
+    .cells = {{{relu_forward_cpu, relu_backward_cpu, relu_tangent_cpu}}},
+};
+
+}  // namespace windlass

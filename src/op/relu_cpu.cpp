@@ -1,0 +1,23 @@
+#include "op/loops_cpu.h"
+#include "op/relu.h"
+
+namespace windlass {
+namespace {
+
+constexpr IsaKernel<const PointwiseLoops> kLoops{&baseline::kReluLoops, &avx2::kReluLoops, &avx512::kReluLoops};
+
+}  // namespace
+
+void relu_forward_cpu(const OpCall& call, Stream& stream) {
+    pointwise_forward(kLoops.pick()->forward, call, stream);
+}
+
+void relu_backward_cpu(const OpCall& call, Stream& stream) {
+    pointwise_backward(kLoops.pick()->backward, call.out, call, stream);
+}
+
+void relu_tangent_cpu(const OpCall& call, Stream& stream) {
+    pointwise_tangent(kLoops.pick()->tangent, call.in, call, stream);
+}
+
+}  // namespace windlass

@@ -1,0 +1,71 @@
+#include "op/rms_norm.h"
+
+#include "base/math.h"
+#include "op/loops_cpu.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+constexpr BackwardReads kReads{.in = true};
+
+int64_t group_size(const OpSpec& spec) {
+    return div_exact(spec.in[0].cols, spec.get<RmsNormAttrs>().groups);
+}
+
+void infer(OpSpec& spec) {
+    WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.size() == 1 && spec.weights[0] == Shape({group_size(spec)}),
+                   "rms_norm wants one input and a weight of a group's size");
+    spec.out = {spec.in[0]};
+    spec.saved = {{spec.get<RmsNormAttrs>().groups, ValueType::f32}};  // rstd
+}
+
+Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+    return streaming_cost(spec, size, direction, {4, 10, 11}, kReads);
+}
+
+// Rows of each worker, the weight, and what the direction adds: partial gradients or the weight's tangents.
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+    const int64_t cols = spec.in[0].cols, group = group_size(spec);
+    const int64_t row = WorkerRows::bytes(size, cols);
+    switch (direction) {
+        case Direction::forward:
+            return 2 * row + float_bytes(group);
+        case Direction::backward:
+            return 3 * row + float_bytes(group) + VectorGradient::bytes(size.tokens(), group);
+        case Direction::tangent:
+            return 3 * row + float_bytes(group) + VectorTangents::bytes(size, group);
+    }
+    return 0;
+}
+
+std::string describe(const OpSpec& spec) {
+    const auto& attrs = spec.get<RmsNormAttrs>();
+    return attrs.groups == 1 ? fmt::format("eps={}", attrs.eps)
+                             : fmt::format("eps={} groups={}", attrs.eps, attrs.groups);
+}
+
+std::vector<OpCase> cases() {
+    const auto of = [](std::string name, int64_t groups, int64_t size, double eps) {
+        return OpCase{.name = std::move(name),
+                      .spec = {.attrs = RmsNormAttrs{eps, groups}, .in = {{groups * size}}, .weights = {{size}}}};
+    };
+    OpCase chunks = of("chunks", 1, 24, 1e-5);  // several partial gradients
+    chunks.row_length = 83;
+    return {of("row", 1, 96, 1e-6), of("ragged", 1, 1037, 1e-5), of("heads", 4, 24, 1e-6), std::move(chunks)};
+}
+
+}  // namespace
+
+constinit const OpRecord kRmsNorm = {
+    .name = "rms_norm",
+    .infer = infer,
+    .cost = cost,
+    .scratch_bytes = scratch_bytes,
+    .describe = describe,
+    .reads = kReads,
+    .cases = cases,
+    .cells = {{{rms_norm_forward_cpu, rms_norm_backward_cpu, rms_norm_tangent_cpu}}},
+};
+
+}  // namespace windlass
