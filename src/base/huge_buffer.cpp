@@ -57,11 +57,12 @@ HugeBuffer::HugeBuffer(int64_t bytes, bool touch) {
     WINDLASS_CHECK(bytes >= 0, "a buffer of {} bytes", bytes);
     if (bytes == 0) return;
     if (bytes > INT64_MAX / 2) throw refused(bytes, ENOMEM);
-    const int64_t mapped = round_up(bytes, kHugePage);
+    const bool huge = bytes >= kHugePage;
+    const int64_t mapped = round_up(bytes, huge ? kHugePage : kSmallPage);
     data_ = map_aligned(mapped);
     size_ = bytes;
     mapped_ = mapped;
-    ::madvise(data_, static_cast<size_t>(mapped), MADV_HUGEPAGE);  // a wish: small pages work as well
+    if (huge) ::madvise(data_, static_cast<size_t>(mapped), MADV_HUGEPAGE);  // a wish: small pages work as well
     if (!touch) return;
     const int error = populate(data_, mapped);
     if (error == 0) return;

@@ -1,0 +1,194 @@
+#include "format/store_map.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/math.h"
+#include "format/store_commit.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kParamsMax = int64_t{1} << 20;
+constexpr int64_t kNameBytesMax = 1024;
+constexpr int64_t kElementsMax = int64_t{1} << 48;  // of one parameter
+constexpr int64_t kChunkElementsMax = int64_t{1} << 30;
+constexpr int64_t kChunkElementsUnit = 256;
+constexpr int64_t kChunksMax = int64_t{1} << 26;
+constexpr int64_t kElementBytesMax = 64;
+constexpr int64_t kSectionsMax = 64;
+constexpr int64_t kSectionAlignment = 64;
+constexpr int64_t kRunStateBytesMax = int64_t{16} << 20;
+constexpr int64_t kMetaBytesMax = int64_t{4} << 20;
+
+UserError too_large(std::string_view where) {
+    return UserError(ExitCode::storage, where, "the store's layout does not fit 63 bits");
+}
+
+void require_in(std::string_view where, std::string_view what, int64_t value, int64_t least, int64_t most) {
+    if (value < least || value > most)
+        throw UserError(ExitCode::storage, where, "the store's {} is {}, expected {} to {}", what, value, least, most);
+}
+
+void require_bounds(const StoreLayout& layout, std::string_view where) {
+    require_in(where, "number of parameters", std::ssize(layout.params), 1, kParamsMax);
+    require_in(where, "chunk_elements", layout.chunk_elements, kChunkElementsUnit, kChunkElementsMax);
+    require_in(where, "remainder of chunk_elements by 256", layout.chunk_elements % kChunkElementsUnit, 0, 0);
+    require_in(where, "number of versions", layout.versions, 1, 2);
+    require_in(where, "weight_bytes", layout.weight_bytes, 1, kElementBytesMax);
+    require_in(where, "run_state_bytes_max", layout.run_state_bytes_max, 0, kRunStateBytesMax);
+    require_in(where, "length of meta", std::ssize(layout.meta), 0, kMetaBytesMax);
+    require_in(where, "number of sections", std::ssize(layout.sections), 0, kSectionsMax);
+    for (const StoreSection& section : layout.sections) {
+        require_in(where, "length of a section name", std::ssize(section.name), 1, kNameBytesMax);
+        require_in(where, "section's bytes", section.bytes, 1, kElementBytesMax);
+        require_in(where, "section's elements per group", section.per, 1, kChunkElementsMax);
+    }
+    for (const StoreParam& param : layout.params) {
+        require_in(where, "length of a parameter name", std::ssize(param.name), 1, kNameBytesMax);
+        require_in(where, "number of elements of " + param.name, param.numel, 1, kElementsMax);
+    }
+}
+
+std::string text_of(const StoreLayout& layout, std::string_view where) {
+    Json params = Json::array(), sections = Json::array();
+    for (const StoreParam& param : layout.params) params.push_back({param.name, param.numel});
+    for (const StoreSection& section : layout.sections) sections.push_back({section.name, section.bytes, section.per});
+    const Json json = {{"params", std::move(params)},
+                       {"chunk_elements", layout.chunk_elements},
+                       {"versions", layout.versions},
+                       {"weight_bytes", layout.weight_bytes},
+                       {"sections", std::move(sections)},
+                       {"run_state_bytes_max", layout.run_state_bytes_max},
+                       {"meta", layout.meta}};
+    std::string text;
+    try {
+        text = json.dump();
+    } catch (const Json::type_error&) {
+        throw UserError(ExitCode::storage, where, "a name in the store's layout is not UTF-8");
+    }
+    text.resize(round_up<size_t>(text.size(), StoreMap::kAlignment), ' ');
+    require_in(where, "length of its layout", std::ssize(text), 0, StoreMap::kLayoutBytesMax);
+    return text;
+}
+
+// Integers that a file claims: a float or a number beyond 63 bits is not one.
+int64_t integer(const Json& value) {
+    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))
+        throw UserError(ExitCode::storage, "layout", "not a 63-bit integer");
+    return value.get<int64_t>();
+}
+
+StoreLayout layout_of(const Json& json) {
+    StoreLayout layout;
+    for (const Json& param : json.at("params"))
+        layout.params.push_back({param.at(0).get<std::string>(), integer(param.at(1))});
+    for (const Json& section : json.at("sections"))
+        layout.sections.push_back({section.at(0).get<std::string>(), integer(section.at(1)), integer(section.at(2))});
+    layout.chunk_elements = integer(json.at("chunk_elements"));
+    layout.versions = static_cast<int>(std::clamp<int64_t>(integer(json.at("versions")), 0, INT32_MAX));
+    layout.weight_bytes = static_cast<int>(std::clamp<int64_t>(integer(json.at("weight_bytes")), 0, INT32_MAX));
+    layout.run_state_bytes_max = integer(json.at("run_state_bytes_max"));
+    layout.meta = json.at("meta").get<std::string>();
+    return layout;
+}
+
+}  // namespace
+
+StoreMap StoreMap::from_text(std::string_view text, std::string_view where) {
+    const Json json = parse_json(text, where, ExitCode::storage);
+    StoreLayout layout;
+    try {
+        layout = layout_of(json);
+    } catch (const std::exception& error) {
+        throw UserError(ExitCode::storage, where, "the store's layout is malformed: {}", error.what());
+    }
+    return StoreMap(std::move(layout), std::string(text), where);
+}
+
+StoreMap::StoreMap(StoreLayout layout, std::string_view where) : StoreMap(layout, text_of(layout, where), where) {}
+
+StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
+    : layout_(std::move(layout)), text_(std::move(text)) {
+    require_bounds(layout_, where);
+    const auto add = [&](int64_t a, int64_t b) {
+        const auto sum = checked_add(a, b);
+        if (!sum) throw too_large(where);
+        return *sum;
+    };
+    const auto mul = [&](int64_t a, int64_t b) {
+        const auto product = checked_mul(a, b);
+        if (!product) throw too_large(where);
+        return *product;
+    };
+    // A whole chunk has at most 2^30 elements of at most 65 * 64 bytes: its own size cannot overflow.
+    const int64_t whole_weights = round_up(layout_.chunk_elements * layout_.weight_bytes, kAlignment);
+    const int64_t whole_states = round_up(state_bytes(layout_.chunk_elements), kAlignment);
+    Start at;
+    starts_.reserve(layout_.params.size() + 1);
+    for (const StoreParam& param : layout_.params) {
+        starts_.push_back(at);
+        const int64_t whole = param.numel / layout_.chunk_elements, rest = param.numel % layout_.chunk_elements;
+        at.chunk = add(at.chunk, whole + (rest > 0 ? 1 : 0));
+        at.weights = add(at.weights, mul(whole, whole_weights));
+        at.weights = add(at.weights, round_up(rest * layout_.weight_bytes, kAlignment));
+        at.states = add(at.states, mul(whole, whole_states));
+        at.states = add(at.states, round_up(state_bytes(rest), kAlignment));
+    }
+    starts_.push_back(at);
+    chunk_count_ = at.chunk;
+    require_in(where, "number of chunks", chunk_count_, 1, kChunksMax);
+    slots_offset_ = kHeaderBytes + std::ssize(text_);
+    slot_bytes_ = commit_record_bytes(chunk_count_, layout_.run_state_bytes_max);
+    versions_offset_ = slots_offset_ + 2 * slot_bytes_;
+    version_bytes_ = add(at.weights, at.states);
+    file_bytes_ = add(versions_offset_, mul(version_bytes_, layout_.versions));
+}
+
+int64_t StoreMap::state_bytes(int64_t elements) const {
+    int64_t bytes = 0;
+    for (const StoreSection& section : layout_.sections)
+        bytes += round_up(div_up(elements, section.per) * section.bytes, kSectionAlignment);
+    return bytes;
+}
+
+ChunkRef StoreMap::chunk(int64_t index) const {
+    WINDLASS_CHECK(index >= 0 && index < chunk_count_, "chunk {} of {}", index, chunk_count_);
+    const auto after = std::upper_bound(starts_.begin(), starts_.end(), index,
+                                        [](int64_t value, const Start& start) { return value < start.chunk; });
+    const int64_t param = after - starts_.begin() - 1;
+    const int64_t first = (index - first_chunk(param)) * layout_.chunk_elements;
+    const int64_t numel = layout_.params[static_cast<size_t>(param)].numel;
+    return {.param = param, .first = first, .count = std::min(layout_.chunk_elements, numel - first)};
+}
+
+Extent StoreMap::weight_extent(int64_t index, int version) const {
+    WINDLASS_CHECK(version >= 0 && version < layout_.versions, "version {} of {}", version, layout_.versions);
+    const ChunkRef ref = chunk(index);
+    const int64_t before =
+        (index - first_chunk(ref.param)) * round_up(layout_.chunk_elements * layout_.weight_bytes, kAlignment);
+    return {.offset = version_offset(version) + starts_[static_cast<size_t>(ref.param)].weights + before,
+            .bytes = ref.count * layout_.weight_bytes};
+}
+
+Extent StoreMap::state_extent(int64_t index, int version) const {
+    WINDLASS_CHECK(version >= 0 && version < layout_.versions, "version {} of {}", version, layout_.versions);
+    const ChunkRef ref = chunk(index);
+    const int64_t before = (index - first_chunk(ref.param)) * round_up(state_bytes(layout_.chunk_elements), kAlignment);
+    const int64_t states = version_offset(version) + starts_.back().weights;
+    return {.offset = states + starts_[static_cast<size_t>(ref.param)].states + before,
+            .bytes = state_bytes(ref.count)};
+}
+
+int64_t StoreMap::section_offset(int64_t index, int64_t section) const {
+    WINDLASS_CHECK(section >= 0 && section < std::ssize(layout_.sections), "section {}", section);
+    const int64_t count = chunk(index).count;
+    int64_t offset = 0;
+    for (int64_t i = 0; i < section; ++i) {
+        const StoreSection& before = layout_.sections[static_cast<size_t>(i)];
+        offset += round_up(div_up(count, before.per) * before.bytes, kSectionAlignment);
+    }
+    return offset;
+}
+
+}  // namespace windlass

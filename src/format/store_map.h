@@ -1,0 +1,88 @@
+// store_map.h: where everything in a store lies, as arithmetic on its layout. Grammar: docs/format/store.md.
+//
+// Pure: no file is touched. A layout that comes from a file is bounded before anything is allocated for it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace windlass {
+
+struct StoreParam {
+    std::string name;  // UTF-8
+    int64_t numel = 0;
+};
+
+// A part of a chunk's state: `bytes` for every `per` elements, the last group rounded up.
+struct StoreSection {
+    std::string name;
+    int64_t bytes = 0;
+    int64_t per = 1;
+};
+
+struct StoreLayout {
+    std::vector<StoreParam> params;             // in block order: this is their order in the file
+    int64_t chunk_elements = int64_t{1} << 22;  // a multiple of 256
+    int versions = 2;                           // 2: a working store; 1: a snapshot
+    int weight_bytes = 2;                       // of an element
+    std::vector<StoreSection> sections;         // of the state; may be empty
+    int64_t run_state_bytes_max = int64_t{16} << 20;
+    std::string meta;  // the caller's text, handed back as it was
+};
+
+// A range of a file. The offset is a multiple of 4096, and so is the room kept for it: a direct transfer rounds
+// `bytes` up.
+struct Extent {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+};
+
+struct ChunkRef {
+    int64_t param = 0;  // index in the layout
+    int64_t first = 0;  // element of the parameter
+    int64_t count = 0;  // elements
+};
+
+class StoreMap {
+  public:
+    static constexpr int64_t kAlignment = 4096;
+    static constexpr int64_t kHeaderBytes = 4096;
+    static constexpr int64_t kLayoutBytesMax = int64_t{16} << 20;
+
+    // UserError(storage, where) names what is out of bounds or does not fit 63 bits.
+    StoreMap(StoreLayout layout, std::string_view where);
+    // The layout as the file holds it; the map of what to_text() wrote is the same map.
+    static StoreMap from_text(std::string_view text, std::string_view where);
+    std::string to_text() const { return text_; }
+
+    const StoreLayout& layout() const { return layout_; }
+    int64_t chunk_count() const { return chunk_count_; }
+    int64_t first_chunk(int64_t param) const { return starts_[static_cast<size_t>(param)].chunk; }
+    ChunkRef chunk(int64_t index) const;
+    Extent weight_extent(int64_t chunk, int version) const;
+    Extent state_extent(int64_t chunk, int version) const;         // all sections of the chunk, back to back
+    int64_t section_offset(int64_t chunk, int64_t section) const;  // from the start of the state extent
+    Extent slot(int64_t index) const { return {slots_offset_ + index * slot_bytes_, slot_bytes_}; }
+    int64_t file_bytes() const { return file_bytes_; }
+
+  private:
+    // What lies before a parameter: chunks, and bytes of each region of a version.
+    struct Start {
+        int64_t chunk = 0, weights = 0, states = 0;
+    };
+    StoreMap(StoreLayout layout, std::string text, std::string_view where);
+    int64_t state_bytes(int64_t elements) const;
+    int64_t version_offset(int version) const { return versions_offset_ + version * version_bytes_; }
+
+    StoreLayout layout_;
+    std::string text_;
+    std::vector<Start> starts_;  // one per parameter and one past the last
+    int64_t chunk_count_ = 0;
+    int64_t slots_offset_ = 0, slot_bytes_ = 0;
+    int64_t versions_offset_ = 0, version_bytes_ = 0;
+    int64_t file_bytes_ = 0;
+};
+
+}  // namespace windlass
