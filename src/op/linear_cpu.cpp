@@ -42,14 +42,6 @@ void bias_gradient(const OpCall& call, Scratch& scratch, Team& team) {
     gradient.finish(team);
 }
 
-void write_zeros(const Tensor& value) {
-    for (int64_t row = 0; row < value.rows(); ++row) {
-        const int64_t row_bytes = value.cols() * dtype_bytes(value.dtype);
-        std::memset(value.as<std::byte>() + row * value.row_stride * dtype_bytes(value.dtype), 0,
-                    static_cast<size_t>(row_bytes));
-    }
-}
-
 // dy_j (+)= x dW_j^T + db_j, where either may be missing; what no term writes is zero.
 void tangent_of_weights(const OpCall& call, int j, Scratch scratch, Team& team) {
     const int64_t tokens = call.size->tokens();
@@ -62,7 +54,7 @@ void tangent_of_weights(const OpCall& call, int j, Scratch scratch, Team& team) 
              team);
         return;
     }
-    if (!add) write_zeros(out);
+    if (!add) write_zeros(out, team);
     if (bias.empty()) return;
     const float* const shift = read_numbers(bias, 0, bias.numel(), scratch.floats(bias.numel()));
     for (int64_t row = 0; row < tokens; ++row) Output{out, true}.end_row(row, shift);
@@ -86,6 +78,16 @@ Tensor read_matrix(const Weight& weight, const OpSize& size, Scratch& scratch, T
         }
     });
     return joined;
+}
+
+void write_zeros(const Tensor& value, Team& team) {
+    for_row_chunks(value.rows(), rows_per_chunk(value.cols()), team, [&](int64_t begin, int64_t end, int) {
+        const int64_t bytes = dtype_bytes(value.dtype);
+        for (int64_t row = begin; row < end; ++row) {
+            std::memset(value.as<std::byte>() + row * value.row_stride * bytes, 0,
+                        static_cast<size_t>(value.cols() * bytes));
+        }
+    });
 }
 
 Tensor direction_of(const Weight& weight, int j) {

@@ -1,0 +1,89 @@
+#include "op/cross_entropy.h"
+
+#include "base/math.h"
+#include "op/linear.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kTileLogits = int64_t{1} << 25;  // 128 MiB in f32
+constexpr int64_t kTileStep = 64;
+constexpr int64_t kTileMax = 1024;
+
+void infer(OpSpec& spec) {
+    WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.size() == 1 && spec.weights[0].rank() == 2,
+                   "cross_entropy has {} inputs and {} weights", spec.in.size(), spec.weights.size());
+    WINDLASS_CHECK(spec.in[0].cols == spec.weights[0][1] && spec.in[0].type == ValueType::compute,
+                   "cross_entropy of {} columns by a weight {}", spec.in[0].cols, spec.weights[0].to_string());
+    spec.out = {{.cols = 1, .type = ValueType::f32}};
+    spec.saved.clear();
+}
+
+// Forward: logits. Backward: logits again, dX and dW. Tangent: logits once, and dx W^T and x dW^T for each direction.
+Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+    const Shape& weight = spec.weights[0];
+    const double product = 2.0 * static_cast<double>(size.tokens()) * static_cast<double>(weight.numel());
+    const int64_t tiles = div_up(size.tokens(), cross_entropy_tile(weight[0]));
+    const int64_t logit_bytes = size.tokens() * weight[0] * 4;
+    const int64_t weight_bytes = weight.numel() * dtype_bytes(size.compute);
+    const int64_t values = value_bytes(spec.in, size) + value_bytes(spec.out, size);
+    switch (direction) {
+        case Direction::forward:
+            return {product, product, values + tiles * weight_bytes + 2 * logit_bytes};
+        case Direction::backward:
+            return {3 * product, 3 * product,
+                    2 * values + tiles * (2 * weight_bytes + 8 * weight.numel()) + 5 * logit_bytes};
+        case Direction::tangent: {
+            const double flops = product * (1 + 2 * size.k);
+            return {flops, flops, (1 + size.k) * (values + tiles * 2 * weight_bytes + 3 * logit_bytes)};
+        }
+    }
+    return {};
+}
+
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+    const Shape& weight = spec.weights[0];
+    const int64_t tile = std::min(cross_entropy_tile(weight[0]), size.tokens());
+    const int64_t logits = float_bytes(tile * cross_entropy_stride(weight[0]));
+    return read_matrix_bytes(weight, size) + (direction == Direction::tangent ? 2 : 1) * logits;
+}
+
+OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t row_length, bool documents) {
+    OpCase test{.name = std::move(name)};
+    test.spec.attrs = CrossEntropyAttrs{};
+    test.spec.in = {{.cols = columns}};
+    test.spec.weights = {{vocab, columns}};
+    test.row_length = row_length;
+    test.documents = documents;
+    return test;
+}
+
+std::vector<OpCase> cases() {
+    return {make_case("plain", 16, 50, 16, false), make_case("odd vocabulary, documents", 24, 131, 19, true),
+            make_case("two tiles", 8, 67, 550, false)};
+}
+
+}  // namespace
+
+int64_t cross_entropy_tile(int64_t vocab) {
+    return std::clamp(round_down(kTileLogits / vocab, kTileStep), kTileStep, kTileMax);
+}
+
+int64_t cross_entropy_stride(int64_t vocab) {
+    const int64_t stride = round_up<int64_t>(vocab, 32);
+    return stride % 1024 == 0 ? stride + 32 : stride;
+}
+
+constinit const OpRecord kCrossEntropy{
+    .name = "cross_entropy",
+    .infer = infer,
+    .cost = cost,
+    .scratch_bytes = scratch_bytes,
+    .reads = {.in = true, .out = false},
+    .backward_computes_out = true,
+    .cases = cases,
+    .cells = {OpCells{cross_entropy_forward_cpu, cross_entropy_backward_cpu, cross_entropy_tangent_cpu}},
+};
+
+}  // namespace windlass

@@ -1,0 +1,38 @@
+// cross_entropy.h: the CPU kernels of cross_entropy and their loops; what they compute: ops.h.
+#pragma once
+
+#include <cstdint>
+
+namespace windlass {
+
+class Stream;
+struct OpCall;
+
+void cross_entropy_forward_cpu(const OpCall& call, Stream& stream);
+void cross_entropy_backward_cpu(const OpCall& call, Stream& stream);
+void cross_entropy_tangent_cpu(const OpCall& call, Stream& stream);
+
+// Elements from one row of a tile of logits to the next: not a multiple of 4096 bytes, which would make rows share
+// cache sets.
+int64_t cross_entropy_stride(int64_t vocab);
+
+struct CrossEntropyLoops {
+    // log sum_i exp(x[i]), without overflow.
+    double (*log_sum_exp)(const float* x, int64_t n);
+    // y[i] = scale * exp(x[i] - log_sum)
+    void (*softmax)(const float* x, float* y, int64_t n, float log_sum, float scale);
+    // sum_i exp(x[i] - log_sum) * d[i]
+    double (*expectation)(const float* x, const float* d, int64_t n, float log_sum);
+};
+
+namespace baseline {
+extern const CrossEntropyLoops kCrossEntropyLoops;
+}
+namespace avx2 {
+extern const CrossEntropyLoops kCrossEntropyLoops;
+}
+namespace avx512 {
+extern const CrossEntropyLoops kCrossEntropyLoops;
+}
+
+}  // namespace windlass

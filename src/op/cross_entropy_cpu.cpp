@@ -1,0 +1,218 @@
+#include <array>
+
+#include "op/cross_entropy.h"
+#include "op/gemm.h"
+#include "op/linear.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+constexpr IsaKernel<const CrossEntropyLoops> kLoops{&baseline::kCrossEntropyLoops, &avx2::kCrossEntropyLoops,
+                                                    &avx512::kCrossEntropyLoops};
+constexpr int64_t kRowsPerPiece = 4;  // of logits, of a whole vocabulary each
+constexpr int64_t kBlock = 1024;
+
+// Tokens [begin, begin + count) and their logits, which exist for one tile at a time.
+struct Tile {
+    int64_t begin, count;
+    Tensor x;       // [count, C]
+    Tensor logits;  // f32 [count, V]
+    const int32_t* targets;
+
+    bool has_target() const {
+        return std::any_of(targets, targets + count, [](int32_t target) { return target != kIgnored; });
+    }
+};
+
+class Head {
+  public:
+    Head(const OpCall& call, Team& team)
+        : call_(call),
+          team_(team),
+          scratch_(call.scratch),
+          vocab_(call.spec->weights[0][0]),
+          tile_(std::min(cross_entropy_tile(vocab_), call.size->tokens())),
+          weight_(read_matrix(call.weights[0], *call.size, scratch_, team)),
+          logits_(tile_space()) {}
+
+    Team& team() { return team_; }
+    const Tensor& weight() const { return weight_; }
+    int64_t vocab() const { return vocab_; }
+    // Room for another tile of logits.
+    Tensor tile_space() {
+        const int64_t stride = cross_entropy_stride(vocab_);
+        return {DType::f32, {tile_, vocab_}, stride, scratch_.floats(tile_ * stride)};
+    }
+
+    // Calls body for each tile in ascending order, without logits.
+    void for_tiles(const std::function<void(const Tile&)>& body) {
+        const int64_t tokens = call_.size->tokens();
+        for (int64_t begin = 0; begin < tokens; begin += tile_) {
+            const int64_t count = std::min(tile_, tokens - begin);
+            body({begin, count, call_.in[0].slice_rows(begin, count), logits_.slice_rows(0, count),
+                  call_.batch->targets + begin});
+        }
+    }
+    void compute_logits(const Tile& tile) {
+        gemm({.a = tile.x, .b = weight_, .c = tile.logits, .transpose_b = true}, team_);
+    }
+
+  private:
+    const OpCall& call_;
+    Team& team_;
+    Scratch scratch_;
+    int64_t vocab_, tile_;
+    Tensor weight_;  // [V, C] in the type of the computation
+    Tensor logits_;
+};
+
+float* row_of(const Tensor& logits, int64_t row) {
+    return logits.as<float>() + row * logits.row_stride;
+}
+
+// -log p(target), of a row with a target.
+float loss_of(const float* logits, int32_t target, double log_sum) {
+    return static_cast<float>(log_sum - static_cast<double>(logits[target]));
+}
+
+void write_losses(const Tile& tile, const Tensor& out, Head& head) {
+    const CrossEntropyLoops& loops = *kLoops.pick();
+    for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+            const float* const logits = row_of(tile.logits, row);
+            const int32_t target = tile.targets[row];
+            float* const loss = out.as<float>() + (tile.begin + row) * out.row_stride;
+            *loss = target == kIgnored ? 0 : loss_of(logits, target, loops.log_sum_exp(logits, head.vocab()));
+        }
+    });
+}
+
+// The gradient of a tile's logits, in their place: a bf16 row takes the first half of its f32 row.
+Tensor gradient_view(const Tile& tile, DType compute) {
+    if (compute == DType::f32) return tile.logits;
+    return {compute, tile.logits.shape, 2 * tile.logits.row_stride, tile.logits.data};
+}
+
+// scale * (p - one at the target) over a row of logits. Block by block through a buffer: a block of the narrow row
+// ends before the blocks of logits that are still to be read.
+void gradient_row(float* logits, int64_t n, int32_t target, float log_sum, float scale, DType compute) {
+    const CrossEntropyLoops& loops = *kLoops.pick();
+    std::array<float, kBlock> block;
+    for (int64_t begin = 0; begin < n; begin += kBlock) {
+        const int64_t count = std::min(kBlock, n - begin);
+        float* const gradient = compute == DType::f32 ? logits + begin : block.data();
+        loops.softmax(logits + begin, gradient, count, log_sum, scale);
+        if (target >= begin && target < begin + count) gradient[target - begin] -= scale;
+        if (compute == DType::bf16) {
+            convert_loops().narrow(gradient, reinterpret_cast<uint16_t*>(logits) + begin, count);
+        }
+    }
+}
+
+// Losses and, in place of the logits, their gradients.
+Tensor differentiate(const Tile& tile, const OpCall& call, Head& head) {
+    const Tensor gradient = gradient_view(tile, call.size->compute);
+    const auto scale = static_cast<float>(call.step->loss_scale);
+    const Tensor out = call.out.empty() ? Tensor() : call.out[0];
+    for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+            float* const logits = row_of(tile.logits, row);
+            const int32_t target = tile.targets[row];
+            float loss = 0;
+            if (target == kIgnored) {
+                std::memset(logits, 0, static_cast<size_t>(head.vocab()) * sizeof(float));
+            } else {
+                const double log_sum = kLoops.pick()->log_sum_exp(logits, head.vocab());
+                loss = loss_of(logits, target, log_sum);
+                gradient_row(logits, head.vocab(), target, static_cast<float>(log_sum), scale, gradient.dtype);
+            }
+            if (!out.empty()) out.as<float>()[(tile.begin + row) * out.row_stride] = loss;
+        }
+    });
+    return gradient;
+}
+
+// change = dx W^T + x dW^T, where either may be missing; false when both are.
+bool change_logits(const Tile& tile, const Tensor& dx, const Tensor& direction, const Tensor& change, Head& head) {
+    if (!dx.empty()) gemm({.a = dx, .b = head.weight(), .c = change, .transpose_b = true}, head.team());
+    if (!direction.empty()) {
+        gemm({.a = tile.x, .b = direction, .c = change, .transpose_b = true, .accumulate = !dx.empty()}, head.team());
+    }
+    return !dx.empty() || !direction.empty();
+}
+
+void write_tangents(const Tile& tile, const Tensor& change, const Tensor& out, Head& head) {
+    for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
+        const CrossEntropyLoops& loops = *kLoops.pick();
+        for (int64_t row = begin; row < end; ++row) {
+            const float *logits = row_of(tile.logits, row), *dl = row_of(change, row);
+            const int32_t target = tile.targets[row];
+            double tangent = 0;
+            if (target != kIgnored) {
+                const auto log_sum = static_cast<float>(loops.log_sum_exp(logits, head.vocab()));
+                tangent = loops.expectation(logits, dl, head.vocab(), log_sum) - static_cast<double>(dl[target]);
+            }
+            out.as<float>()[row * out.row_stride] = static_cast<float>(tangent);
+        }
+    });
+}
+
+}  // namespace
+
+void cross_entropy_forward_cpu(const OpCall& call, Stream& stream) {
+    Head head(call, cpu_team(stream));
+    head.for_tiles([&](const Tile& tile) {
+        if (!tile.has_target()) return write_zeros(call.out[0].slice_rows(tile.begin, tile.count), head.team());
+        head.compute_logits(tile);
+        write_losses(tile, call.out[0], head);
+    });
+}
+
+void cross_entropy_backward_cpu(const OpCall& call, Stream& stream) {
+    Head head(call, cpu_team(stream));
+    const Output grad_in = grad_output(call, 0);
+    const GradientSink& sink = call.sinks[0];
+    WINDLASS_CHECK(sink.kind == GradientSink::Kind::none || sink.kind == GradientSink::Kind::accumulate,
+                   "cross_entropy accumulates its weight's gradient");
+    bool first = sink.first;
+    head.for_tiles([&](const Tile& tile) {
+        const Tensor dx = grad_in.value.empty() ? Tensor() : grad_in.value.slice_rows(tile.begin, tile.count);
+        if (!tile.has_target()) {
+            if (!call.out.empty() && !call.out[0].empty()) {
+                write_zeros(call.out[0].slice_rows(tile.begin, tile.count), head.team());
+            }
+            if (!dx.empty() && !grad_in.add) write_zeros(dx, head.team());
+            return;
+        }
+        head.compute_logits(tile);
+        const Tensor gradient = differentiate(tile, call, head);
+        if (!dx.empty()) gemm({.a = gradient, .b = head.weight(), .c = dx, .accumulate = grad_in.add}, head.team());
+        if (sink.kind == GradientSink::Kind::none) return;
+        gemm({.a = gradient, .b = tile.x, .c = sink.target, .transpose_a = true, .accumulate = !first}, head.team());
+        first = false;
+    });
+    if (sink.kind == GradientSink::Kind::accumulate && first) write_zeros(sink.target, head.team());
+}
+
+// dloss = sum_v p_v dl_v - dl_target  with  dl = dx W^T + x dW^T
+void cross_entropy_tangent_cpu(const OpCall& call, Stream& stream) {
+    Head head(call, cpu_team(stream));
+    const Tensor space = head.tile_space();
+    head.for_tiles([&](const Tile& tile) {
+        if (tile.has_target()) head.compute_logits(tile);
+        for (int j = 0; j < call.size->k; ++j) {
+            const int64_t row = j * call.size->tokens() + tile.begin;
+            const Tensor out = call.tangent_out[0].slice_rows(row, tile.count);
+            const Tensor dx = call.tangent_in[0].empty() ? Tensor() : call.tangent_in[0].slice_rows(row, tile.count);
+            const Tensor change = space.slice_rows(0, tile.count);
+            if (tile.has_target() && change_logits(tile, dx, direction_of(call.weights[0], j), change, head)) {
+                write_tangents(tile, change, out, head);
+            } else {
+                write_zeros(out, head.team());
+            }
+        }
+    });
+}
+
+}  // namespace windlass
