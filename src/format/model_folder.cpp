@@ -56,8 +56,9 @@ HfConfig read_config(FileSystem& files, const std::string& folder, const NameSet
 void check_shard_name(const std::string& file, const std::string& tensor, const std::string& index) {
     const auto plain = [](unsigned char c) { return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
     if (!std::ranges::all_of(file, plain) || file.starts_with('.') || !file.ends_with(".safetensors"))
-        throw UserError(ExitCode::model, index, "tensor \"{}\" is in \"{}\", which is no plain *.safetensors file name",
-                        tensor, file);
+        throw UserError(ExitCode::model, index, "tensor {} is in {}, which is no plain *.safetensors file name",
+                        SortedJson(tensor).dump(),
+                        SortedJson(file).dump());  // dump: quoted, control characters escaped
 }
 
 WeightMap read_index(FileSystem& files, const std::string& folder) {

@@ -120,6 +120,8 @@ class HeaderEvents final : public nlohmann::json_sax<Json> {
     void start_name(const std::string& name) {
         if (name.size() > kTensorNameBytesMax)
             complain("a tensor's name has {} bytes, at most {} are read", name.size(), kTensorNameBytesMax);
+        if (std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+            complain("a tensor's name holds control characters: {}", Json(name).dump());
         if (!names_.insert(name).second) complain("its header names \"{}\" twice", name);
         if (names_.size() > static_cast<size_t>(kTensorsMax)) complain("more than {} tensors", kTensorsMax);
         name_ = name;

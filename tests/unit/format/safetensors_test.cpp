@@ -102,6 +102,7 @@ const Hostile kHostile[] = {
     {"object_in_shape", R"({"w":{"shape":[{}]}})", "an object"},
     {"metadata_number", R"({"__metadata__":{"a":1}})", "metadata \"a\" is a number"},
     {"metadata_twice", R"({"__metadata__":{"a":"","a":""}})", "\"a\" twice"},
+    {"control_characters", R"({"w\u001b[2J":1})", "control characters: \"w\\u001b[2J\""},
     {"long_name", "{\"" + std::string(2000, 'n') + "\":1}", "2000 bytes"},
 };
 

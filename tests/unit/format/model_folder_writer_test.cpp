@@ -1,0 +1,190 @@
+#include "format/model_folder_writer.h"
+
+#include "base/file_fault.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "tests/unit/base/temp_folder.h"
+#include "tests/unit/format/safetensors_bytes.h"
+
+namespace windlass {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kConfig = "{\n  \"model_type\" : \"llama\"}";
+
+ModelFolderContent two_shards(const ModelFolder* base = nullptr) {
+    std::vector<TensorSpec> tensors = {{"a", DType::f32, {2}}, {"b", DType::bf16, {2, 2}}};
+    ShardSplit shards = split_by_size(tensors, 8);
+    return {.config_text = kConfig, .tensors = std::move(tensors), .shards = std::move(shards), .base = base};
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span(text));
+}
+
+void write_all(FileSystem& files, const std::string& target, ModelFolderContent content, bool overwrite = false) {
+    ModelFolderWriter writer(files, target, std::move(content), overwrite);
+    writer.write("b", 0, bytes_of("bbbb"));
+    writer.write("a", 0, bytes_of("aaaaaaaa"));
+    writer.write("b", 4, bytes_of("BBBB"));
+    writer.finish();
+}
+
+std::string contents(const ModelFolder& model, std::string_view name) {
+    const TensorPlace& place = *model.find(name);
+    std::string bytes(static_cast<size_t>(place.bytes), ' ');
+    model.read(place, 0, std::as_writable_bytes(std::span(bytes)));
+    return bytes;
+}
+
+void expect_whole(FileSystem& files, const std::string& folder) {
+    const ModelFolder model = ModelFolder::open(files, folder);
+    EXPECT_EQ(model.config().to_text(), kConfig);
+    EXPECT_EQ(contents(model, "a"), "aaaaaaaa");
+    EXPECT_EQ(contents(model, "b"), "bbbbBBBB");
+}
+
+TEST(ModelFolderWriter, WritesShardsIndexAndConfig) {
+    const TempFolder folder;
+    write_all(real_files(), folder / "deep/out/", two_shards());
+    expect_whole(real_files(), folder / "deep/out");
+    EXPECT_THAT(real_files().list(folder / "deep"), ElementsAre("out"));
+    EXPECT_THAT(real_files().list(folder / "deep/out"),
+                ElementsAre("config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                            "model.safetensors.index.json"));
+    const Json index =
+        parse_json(read_bytes(folder / "deep/out/model.safetensors.index.json"), "index", ExitCode::internal);
+    EXPECT_EQ(index["metadata"]["total_size"], 16);
+    EXPECT_EQ(index["weight_map"]["b"], "model-00002-of-00002.safetensors");
+}
+
+TEST(ModelFolderWriter, CopiesSideFilesByteForByte) {
+    const TempFolder folder;
+    write_all(real_files(), folder / "base", two_shards());
+    const std::string large(3'000'000, 't');
+    write_bytes(folder / "base/tokenizer.json", large);
+    write_bytes(folder / "base/empty.txt", "");
+    real_files().make_folders(folder / "base/additional_chat_templates");
+    write_bytes(folder / "base/additional_chat_templates/x.jinja", "{{ x }}\r\n");
+    const ModelFolder base = ModelFolder::open(real_files(), folder / "base");
+    write_all(real_files(), folder / "out", two_shards(&base));
+    EXPECT_EQ(read_bytes(folder / "out/tokenizer.json"), large);
+    EXPECT_EQ(read_bytes(folder / "out/empty.txt"), "");
+    EXPECT_EQ(read_bytes(folder / "out/additional_chat_templates/x.jinja"), "{{ x }}\r\n");
+    EXPECT_THAT(message_of<UserError>([&] { write_all(real_files(), folder / "base", two_shards(&base), true); }),
+                HasSubstr("never written"));
+}
+
+TEST(ModelFolderWriter, WritesALoneFileWithoutAnIndex) {
+    const TempFolder folder;
+    ModelFolderContent content = two_shards();
+    content.shards = split_by_size(content.tensors);
+    write_all(real_files(), folder / "out", std::move(content));
+    EXPECT_THAT(real_files().list(folder / "out"), ElementsAre("config.json", "model.safetensors"));
+    expect_whole(real_files(), folder / "out");
+}
+
+TEST(ModelFolderWriter, RefusesAFullTargetUnlessTold) {
+    const TempFolder folder;
+    real_files().make_folders(folder / "out");
+    write_all(real_files(), folder / "out", two_shards());  // empty is fine
+    EXPECT_THAT(message_of<UserError>([&] { write_all(real_files(), folder / "out", two_shards()); }),
+                HasSubstr("exists and is not empty"));
+    write_bytes(folder / "out/old.txt", "old");
+    write_all(real_files(), folder / "out", two_shards(), true);
+    EXPECT_FALSE(real_files().exists(folder / "out/old.txt"));
+    EXPECT_THAT(real_files().list(folder.path()), ElementsAre("out"));
+    write_bytes(folder / "file", "");
+    EXPECT_THAT(message_of<UserError>([&] { write_all(real_files(), folder / "file", two_shards(), true); }),
+                HasSubstr("is a file"));
+}
+
+TEST(ModelFolderWriter, LeavesNothingWhenGivenUp) {
+    const TempFolder folder;
+    real_files().make_folders(folder / "out.tmp-writing");  // what a killed writer left
+    write_bytes(folder / "out.tmp-writing/model.safetensors", "half");
+    {
+        ModelFolderWriter writer(real_files(), folder / "out", two_shards());
+        writer.write("a", 0, bytes_of("aaaa"));
+        EXPECT_THAT(real_files().list(folder.path()), ElementsAre("out.tmp-writing"));
+    }
+    EXPECT_THAT(real_files().list(folder.path()), IsEmpty());
+}
+
+TEST(ModelFolderWriter, ChecksTheFreeSpaceBeforehand) {
+    FaultFiles files("/disk");
+    files.set_capacity(300);
+    EXPECT_THAT(message_of<UserError>([&] { write_all(files, "/disk/out", two_shards()); }),
+                ::testing::MatchesRegex("/disk/out: needs .* B, 300 B are free"));
+    EXPECT_FALSE(files.exists("/disk/out.tmp-writing"));
+}
+
+// Every call fails once: the error reaches the caller and no half-written folder stays.
+TEST(ModelFolderWriter, CleansUpAfterAnyFailedCall) {
+    int64_t n = 1;
+    for (bool done = false; !done; ++n) {
+        FaultFiles files("/disk");
+        files.fail({.nth = n});
+        try {
+            write_all(files, "/disk/out", two_shards());
+            done = true;
+        } catch (const MachineError&) {
+            EXPECT_FALSE(files.exists("/disk/out.tmp-writing")) << n;
+        }
+        files.clear_rules();
+        if (files.exists("/disk/out")) expect_whole(files, "/disk/out");
+    }
+    EXPECT_GT(n, 15);
+}
+
+// The power goes after any call: what is found afterwards under the target is whole or is not there.
+TEST(ModelFolderWriter, AppearsWholeOrNotAtAll) {
+    set_log_level(LogLevel::error);  // a dead machine cannot clean up and says so each time
+    for (int64_t n = 0; n < 60; ++n) {
+        for (const uint64_t seed : {0, 1, 2, 3}) {
+            SCOPED_TRACE(fmt::format("{} calls, seed {}", n, seed));
+            FaultFiles files("/disk");
+            files.cut_power_after(n);
+            bool finished = false;
+            try {
+                write_all(files, "/disk/out", two_shards());
+                finished = true;
+            } catch (const Error&) {
+            }
+            const std::unique_ptr<FaultFiles> after = files.crash(seed);
+            if (after->exists("/disk/out")) {
+                expect_whole(*after, "/disk/out");
+            } else {
+                EXPECT_FALSE(finished);
+            }
+        }
+    }
+    set_log_level(LogLevel::info);
+}
+
+// While one folder replaces another, one of the two is whole at any instant, if only under the name it stepped aside
+// to.
+TEST(ModelFolderWriter, ReplacingLosesNeitherFolder) {
+    set_log_level(LogLevel::error);
+    for (int64_t n = 0; n < 70; ++n) {
+        for (const uint64_t seed : {0, 1, 2, 3}) {
+            SCOPED_TRACE(fmt::format("{} calls, seed {}", n, seed));
+            FaultFiles files("/disk");
+            write_all(files, "/disk/out", two_shards());
+            files.cut_power_after(n);
+            try {
+                write_all(files, "/disk/out", two_shards(), true);
+            } catch (const Error&) {
+            }
+            const std::unique_ptr<FaultFiles> after = files.crash(seed);
+            expect_whole(*after, after->exists("/disk/out") ? "/disk/out" : "/disk/out.tmp-replaced");
+        }
+    }
+    set_log_level(LogLevel::info);
+}
+
+}  // namespace
+}  // namespace windlass
