@@ -76,20 +76,29 @@ bool BpeModel::append_bytes(std::string_view letter, std::vector<Symbol>& symbol
     return true;
 }
 
+// An unknown token is written when the next letter is known or, unless they fuse, unknown too; letters that fall
+// back to bytes in between go first. The order is Hugging Face's.
 std::vector<BpeModel::Symbol> BpeModel::symbols_of(std::string_view piece) const {
     std::vector<Symbol> symbols;
     symbols.reserve(piece.size());
-    bool after_unknown = false;
+    bool unknown_waits = false;
+    const auto write_unknown = [&] {
+        if (unknown_waits) symbols.push_back({*unknown_});
+        unknown_waits = false;
+    };
     while (!piece.empty()) {
         const CodePoint point = first_code_point(piece);
         const std::string_view letter = piece.substr(0, point.bytes);
         piece.remove_prefix(point.bytes);
-        const auto id = id_of_letter(point.value, letter);
-        if (id) symbols.push_back({*id});
-        const bool known = id || (options_.byte_fallback && append_bytes(letter, symbols));
-        if (!known && unknown_ && !(after_unknown && options_.fuse_unknown)) symbols.push_back({*unknown_});
-        after_unknown = !known;
+        if (const auto id = id_of_letter(point.value, letter)) {
+            write_unknown();
+            symbols.push_back({*id});
+        } else if (!(options_.byte_fallback && append_bytes(letter, symbols)) && unknown_) {
+            if (!options_.fuse_unknown) write_unknown();
+            unknown_waits = true;
+        }
     }
+    write_unknown();
     for (size_t i = 0; i < symbols.size(); ++i) {
         symbols[i].left = static_cast<int32_t>(i) - 1;
         symbols[i].right = i + 1 < symbols.size() ? static_cast<int32_t>(i) + 1 : -1;

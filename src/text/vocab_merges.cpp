@@ -117,7 +117,6 @@ void read_added_tokens(TokenizerFolder& folder, TokenizerParts& parts) {
             else
                 added.add_special(content.get<std::string>());
         }
-    for (const char* content : {"<|endoftext|>"}) added.add_special(content);
 }
 
 // What the classes assume when no file says otherwise.

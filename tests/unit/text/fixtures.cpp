@@ -224,6 +224,11 @@ Tokenizer make_llama3() {
         const auto [left, right] = parents_of(by_rank[rank], ranks);
         if (!left.empty()) merges.push_back({spell_bytes(left), spell_bytes(right)});
     }
+    std::vector<std::string> names = {"<|begin_of_text|>", "<|end_of_text|>"};
+    for (int i = 0; i < 7; ++i) names.push_back(fmt::format("<|reserved_{}|>", i));
+    names.push_back("<|eot_id|>");
+    Json special = Json::array();
+    for (size_t i = 0; i < names.size(); ++i) special.push_back(added(static_cast<int>(128000 + i), names[i]));
     const std::string split =
         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
     const Json cut = {{"type", "Split"}, {"pattern", {{"Regex", split}}}, {"behavior", "Isolated"}, {"invert", false}};
@@ -231,17 +236,15 @@ Tokenizer make_llama3() {
         {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
     const Json offsets = {
         {"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", false}, {"use_regex", true}};
-    return load_json(
-        {{"version", "1.0"},
-         {"added_tokens",
-          {added(128000, "<|begin_of_text|>"), added(128001, "<|end_of_text|>"), added(128009, "<|eot_id|>")}},
-         {"normalizer", nullptr},
-         {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {cut, spell}}}},
-         {"post_processor",
-          {{"type", "Sequence"}, {"processors", {offsets, bos_template(128000, "<|begin_of_text|>")}}}},
-         {"decoder", offsets},
-         {"model", {{"type", "BPE"}, {"ignore_merges", true}, {"vocab", vocab}, {"merges", merges}}}},
-        {{"bos_token", "<|begin_of_text|>"}, {"eos_token", "<|end_of_text|>"}});
+    return load_json({{"version", "1.0"},
+                      {"added_tokens", special},
+                      {"normalizer", nullptr},
+                      {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {cut, spell}}}},
+                      {"post_processor",
+                       {{"type", "Sequence"}, {"processors", {offsets, bos_template(128000, "<|begin_of_text|>")}}}},
+                      {"decoder", offsets},
+                      {"model", {{"type", "BPE"}, {"ignore_merges", true}, {"vocab", vocab}, {"merges", merges}}}},
+                     {{"bos_token", "<|begin_of_text|>"}, {"eos_token", "<|end_of_text|>"}});
 }
 
 Tokenizer make_opt() {
