@@ -33,6 +33,7 @@ OptSpec read(const HfConfig& config) {
     spec.bias = config.flag("enable_bias", true);
     spec.tied = config.flag("tie_word_embeddings", true);
     spec.activation = read_activation(config, "activation_function", "relu");
+    config.find_number("init_std", 0.0, 1e6);  // how weights were drawn once
     require_divisible_heads(config, spec.hidden, spec.heads);
     if (!config.flag("layer_norm_elementwise_affine", true))
         throw UserError(ExitCode::model, config.where(),

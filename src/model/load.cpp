@@ -1,0 +1,108 @@
+#include "model/load.h"
+
+#include <bit>
+#include <cmath>
+
+#include "base/math.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{1} << 20;
+
+std::string file_of(const ModelFolder& folder, const TensorPlace& tensor) {
+    return fmt::format("{}/{}", folder.path(), folder.shard_files()[static_cast<size_t>(tensor.shard)]);
+}
+
+const TensorPlace& require(const ModelFolder& folder, const ParamSpec& param) {
+    const TensorPlace* tensor = folder.find(param.name);
+    if (tensor == nullptr || tensor->shape != param.shape || tensor->dtype != param.file_dtype)
+        throw UserError(ExitCode::model, folder.path(), "tensor {} is not what it was when the model was built",
+                        param.name)
+            .hint("a folder that nobody writes to");
+    return *tensor;
+}
+
+void widen(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
+    if (dtype == DType::f32) {
+        std::memcpy(out.data(), bytes.data(), bytes.size());
+        return;
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+        uint16_t bits;
+        std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
+        out[i] = dtype == DType::bf16 ? to_float(bf16{bits}) : half_to_float(bits);
+    }
+}
+
+void check_finite(const ModelFolder& folder, const TensorPlace& tensor, int64_t first, std::span<const float> values) {
+    const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    if (bad == values.end()) return;
+    throw UserError(ExitCode::model, file_of(folder, tensor), "tensor {} is {} at element {}", tensor.name, *bad,
+                    first + (bad - values.begin()));
+}
+
+void check_equal(const ModelFolder& folder, const TensorPlace& a, const TensorPlace& b) {
+    std::vector<std::byte> left(static_cast<size_t>(std::min(kPieceBytes, a.bytes))), right(left.size());
+    for (int64_t offset = 0; offset < a.bytes; offset += kPieceBytes) {
+        const size_t count = static_cast<size_t>(std::min(kPieceBytes, a.bytes - offset));
+        folder.read(a, offset, std::span(left).first(count));
+        folder.read(b, offset, std::span(right).first(count));
+        if (std::memcmp(left.data(), right.data(), count) != 0)
+            throw UserError(ExitCode::model, folder.path(), "tensors {} and {} differ, but the configuration ties them",
+                            a.name, b.name)
+                .hint("\"tie_word_embeddings\": false, if the model has a head of its own");
+    }
+}
+
+}  // namespace
+
+void load_elements(ModelFolder& folder, const ParamSpec& param, int64_t first, std::span<float> out) {
+    const int64_t count = static_cast<int64_t>(out.size());
+    WINDLASS_CHECK(first >= 0 && count <= param.numel() - first, "{} has {} elements, wanted are {} from {}",
+                   param.name, param.numel(), count, first);
+    const TensorPlace& tensor = require(folder, param);
+    const int64_t width = dtype_bytes(param.file_dtype), piece = kPieceBytes / width;
+    std::vector<std::byte> bytes(static_cast<size_t>(std::min(piece, count) * width));
+    for (int64_t done = 0; done < count; done += piece) {
+        const int64_t now = std::min(piece, count - done);
+        const std::span<std::byte> raw = std::span(bytes).first(static_cast<size_t>(now * width));
+        const std::span<float> values = out.subspan(static_cast<size_t>(done), static_cast<size_t>(now));
+        folder.read(tensor, (first + done) * width, raw);
+        widen(param.file_dtype, raw, values);
+        check_finite(folder, tensor, first + done, values);
+    }
+}
+
+void check_tied(ModelFolder& folder, const ModelSpec& model) {
+    for (const ParamSpec& param : model.params) {
+        if (param.alias.empty()) continue;
+        const TensorPlace* alias = folder.find(param.alias);
+        const TensorPlace& tensor = require(folder, param);
+        WINDLASS_CHECK(alias != nullptr && alias->shape == tensor.shape, "{} is no twin of {}", param.alias,
+                       param.name);
+        if (alias->dtype != tensor.dtype)
+            throw UserError(ExitCode::model, folder.path(), "tensor {} holds {}, its twin {} holds {}", tensor.name,
+                            tensor.dtype_name, alias->name, alias->dtype_name);
+        check_equal(folder, tensor, *alias);
+    }
+}
+
+void encode_elements(const ParamSpec& param, std::span<const float> masters, std::span<std::byte> out) {
+    WINDLASS_CHECK(
+        static_cast<int64_t>(out.size()) == static_cast<int64_t>(masters.size()) * dtype_bytes(param.file_dtype),
+        "{} bytes for {} elements of {}", out.size(), masters.size(), param.name);
+    if (param.file_dtype == DType::f32) {
+        std::memcpy(out.data(), masters.data(), out.size());
+        return;
+    }
+    WINDLASS_CHECK(param.file_dtype == DType::bf16 || param.file_dtype == DType::f16, "{} is kept as {}", param.name,
+                   dtype_name(param.file_dtype));
+    for (size_t i = 0; i < masters.size(); ++i) {
+        const uint16_t bits = param.file_dtype == DType::bf16 ? split_master(std::bit_cast<uint32_t>(masters[i])).hi
+                                                              : float_to_half(masters[i]);
+        std::memcpy(out.data() + 2 * i, &bits, sizeof bits);
+    }
+}
+
+}  // namespace windlass

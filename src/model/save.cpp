@@ -1,0 +1,118 @@
+#include "model/save.h"
+
+#include <cmath>
+
+#include "base/math.h"
+#include "format/model_folder.h"
+#include "format/model_folder_writer.h"
+#include "model/load.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kPieceElements = int64_t{1} << 21;  // 8 MiB of masters and at most as much of encoded bytes
+static_assert(kPieceElements * 8 <= kSaveBufferBytes);
+
+// What becomes of one tensor of the base: a parameter's masters, or its own bytes again (param < 0).
+struct Source {
+    const TensorPlace* tensor = nullptr;
+    int param = -1;
+    DType dtype = DType::f32;
+};
+
+std::vector<Source> make_sources(const ModelFolder& base, const ModelSpec& model, std::optional<DType> dtype) {
+    std::map<std::string_view, int> param_of;
+    for (size_t i = 0; i < model.params.size(); ++i) {
+        param_of[model.params[i].name] = static_cast<int>(i);
+        if (!model.params[i].alias.empty()) param_of[model.params[i].alias] = static_cast<int>(i);
+    }
+    std::vector<Source> sources;
+    size_t found = 0;
+    for (const TensorPlace& tensor : base.tensors()) {
+        Source source{.tensor = &tensor, .dtype = base.weight_dtype(tensor)};
+        const auto at = param_of.find(tensor.name);
+        if (at != param_of.end()) {
+            const ParamSpec& param = model.params[static_cast<size_t>(at->second)];
+            WINDLASS_CHECK(param.shape == tensor.shape, "{} is {} in the base", param.name, tensor.shape.to_string());
+            source.param = at->second;
+            source.dtype = dtype.value_or(source.dtype);
+            ++found;
+        }
+        sources.push_back(source);
+    }
+    if (found != param_of.size())
+        throw UserError(ExitCode::model, base.path(),
+                        "holds {} of the model's {} tensors: not the folder it was made "
+                        "from",
+                        found, param_of.size());
+    return sources;
+}
+
+void copy_tensor(const ModelFolder& base, const TensorPlace& tensor, ModelFolderWriter& writer,
+                 std::span<std::byte> buffer) {
+    const int64_t piece = static_cast<int64_t>(buffer.size());
+    for (int64_t offset = 0; offset < tensor.bytes; offset += piece) {
+        const auto bytes = buffer.first(static_cast<size_t>(std::min(piece, tensor.bytes - offset)));
+        base.read(tensor, offset, bytes);
+        writer.write(tensor.name, offset, bytes);
+    }
+}
+
+// f16 ends at 65504: a master beyond it would be written as an infinity.
+void check_fits_half(const ParamSpec& param, int64_t first, std::span<const float> values) {
+    constexpr float kRoundsToInfinity = 65520.0f;
+    const auto bad = std::ranges::find_if(values, [](float value) { return !(std::abs(value) < kRoundsToInfinity); });
+    if (bad == values.end()) return;
+    throw UserError(ExitCode::model, param.name, "is {} at element {}, which f16 cannot hold", *bad,
+                    first + (bad - values.begin()))
+        .hint("saving as bf16 or f32");
+}
+
+void write_param(const ParamSpec& param, const Source& source, const ReadMasters& masters, ModelFolderWriter& writer,
+                 std::span<float> values, std::span<std::byte> buffer) {
+    ParamSpec as_written = param;
+    as_written.file_dtype = source.dtype;
+    const int64_t width = dtype_bytes(source.dtype);
+    const int64_t piece = static_cast<int64_t>(values.size());
+    for (int64_t first = 0; first < param.numel(); first += piece) {
+        const size_t count = static_cast<size_t>(std::min(piece, param.numel() - first));
+        const std::span<float> read = values.first(count);
+        masters(source.param, first, read);
+        if (source.dtype == DType::f16) check_fits_half(param, first, read);
+        const auto bytes = buffer.first(count * static_cast<size_t>(width));
+        encode_elements(as_written, read, bytes);
+        writer.write(source.tensor->name, first * width, bytes);
+    }
+}
+
+}  // namespace
+
+void save_model(FileSystem& files, const std::string& base_folder, const std::string& target, const ModelSpec& model,
+                const SaveOptions& options, const ReadMasters& masters) {
+    const ModelFolder base = ModelFolder::open(files, base_folder);
+    const std::vector<Source> sources = make_sources(base, model, options.dtype);
+    ModelFolderContent content{.config_text = base.config().to_text(), .base = &base};
+    bool changes_dtype = false;
+    for (const Source& source : sources) {
+        content.tensors.push_back({source.tensor->name, source.dtype, source.tensor->shape});
+        changes_dtype = changes_dtype || source.dtype != source.tensor->dtype;
+    }
+    if (changes_dtype)
+        content.config_text = config_with_dtype(content.config_text, *options.dtype, base.config().where());
+    const bool like_base = !changes_dtype && !options.shard_bytes_max;
+    content.shards = like_base ? split_like(base, content.tensors)
+                               : split_by_size(content.tensors, options.shard_bytes_max.value_or(kShardBytesMax));
+
+    ModelFolderWriter writer(files, target, std::move(content), options.overwrite);
+    std::vector<float> values(kPieceElements);
+    std::vector<std::byte> buffer(kPieceElements * sizeof(float));
+    for (const Source& source : sources) {
+        if (source.param < 0)
+            copy_tensor(base, *source.tensor, writer, buffer);
+        else
+            write_param(model.params[static_cast<size_t>(source.param)], source, masters, writer, values, buffer);
+    }
+    writer.finish();
+}
+
+}  // namespace windlass

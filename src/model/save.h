@@ -1,0 +1,39 @@
+// save.h: a trained model as a Hugging Face folder: what the base holds, with the trained values.
+//
+// Names, shapes, dtypes and files are the base's; tensors that are no parameters, side files and config.json are
+// copied byte for byte. The folder appears whole or not at all. Buffers stay below kSaveBufferBytes, whatever the
+// model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/file.h"
+#include "model/spec.h"
+
+namespace windlass {
+
+inline constexpr int64_t kSaveBufferBytes = int64_t{16} << 20;
+
+struct SaveOptions {
+    std::optional<DType> dtype;              // f32, bf16 or f16 for every parameter; nothing: as in the base
+    std::optional<int64_t> shard_bytes_max;  // nothing: split as the base, or by the usual size when the dtype changes
+    bool overwrite = false;                  // replace a target that is there
+};
+
+// Puts the masters of elements [first, first + out.size()) of a parameter (an index into ModelSpec::params) into out.
+using ReadMasters = std::function<void(int param, int64_t first, std::span<float> out)>;
+
+// Asks for the masters of one parameter after the other, each from its first element on; a tied table that the base
+// holds under two names is asked for twice. A master whose value the dtype cannot hold (f16 overflow) is
+// UserError(model), naming the tensor.
+void save_model(FileSystem& files, const std::string& base_folder, const std::string& target, const ModelSpec& model,
+                const SaveOptions& options, const ReadMasters& masters);
+
+// config.json with this dtype, under the key it uses, and not a byte changed elsewhere.
+std::string config_with_dtype(const std::string& text, DType dtype, const std::string& where);
+
+}  // namespace windlass
