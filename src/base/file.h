@@ -126,8 +126,9 @@ inline constexpr int64_t kRequestBytesMax = int64_t{2} << 20;
 
 // ---- memory for transfers and arenas ----
 
-// Private anonymous memory, 2 MiB aligned, huge pages asked for. Touched on request so that later timings and
-// limits see it. Throws UserError(no_fit) when the system refuses it.
+// Private anonymous memory, zero, 2 MiB aligned; huge pages are asked for from 2 MiB on: a direct transfer from small
+// ones is hundreds of segments, and slow. Touched on request, so that later timings and limits see it. Throws
+// UserError(no_fit) when the system refuses it.
 class HugeBuffer {
   public:
     HugeBuffer() = default;
@@ -141,8 +142,8 @@ class HugeBuffer {
 
   private:
     std::byte* data_ = nullptr;
-    int64_t size_ = 0;      // as asked
-    int64_t mapped_ = 0;    // as mapped, for the release
+    int64_t size_ = 0;    // as asked
+    int64_t mapped_ = 0;  // as mapped, for the release
 };
 
 }  // namespace windlass

@@ -12,6 +12,11 @@
 namespace windlass {
 namespace {
 
+// A moment's shortage in the kernel, or a signal: the same call is made again.
+bool passes(int result) {
+    return result == -EINTR || result == -EAGAIN || result == -EBUSY;
+}
+
 class UringQueue final : public FileQueue {
   public:
     UringQueue(const io_uring& ring, int depth) : ring_(ring), slots_(static_cast<size_t>(depth)) {
@@ -71,19 +76,18 @@ class UringQueue final : public FileQueue {
             io_uring_prep_write(entry, request.file->descriptor(), rest.data(), bytes, offset);
         }
         io_uring_sqe_set_data64(entry, static_cast<uint64_t>(slot));
-        for (;;) {
-            const int result = io_uring_submit(&ring_);
-            if (result >= 0) return;
-            const bool passing = result == -EINTR || result == -EAGAIN || result == -EBUSY;
-            if (!passing) throw MachineError("io_uring_enter", request.file->path(), -result);
-        }
+        int result = 0;
+        do {
+            result = io_uring_submit(&ring_);
+        } while (passes(result));
+        WINDLASS_CHECK(result >= 0, "io_uring refuses a request (errno {})", -result);
     }
 
     void wait_for_one() {
         io_uring_cqe* completion = nullptr;
         const int result = io_uring_wait_cqe(&ring_, &completion);
-        if (result == -EINTR || result == -EAGAIN) return;
-        if (result < 0) throw MachineError("io_uring_enter", "io_uring", -result);
+        if (passes(result)) return;
+        WINDLASS_CHECK(result == 0, "io_uring refuses to wait (errno {})", -result);
         take_ready();
     }
 
@@ -102,7 +106,7 @@ class UringQueue final : public FileQueue {
         Slot& slot = slots_[static_cast<size_t>(index)];
         const FileRequest& request = slot.request;
         const bool read = request.verb == FileVerb::read;
-        if (result == -EAGAIN || result == -EINTR) return continue_or_drop(index);
+        if (passes(result)) return continue_or_drop(index);
         if (result < 0) return finish(index, failed_result(request, read ? "read" : "write", -result));
         slot.done += result;
         if (slot.done == static_cast<int64_t>(request.buffer.size())) return finish(index, {.tag = request.tag});
@@ -131,22 +135,30 @@ class UringQueue final : public FileQueue {
     bool closing_ = false;
 };
 
+// Some sandboxes let a ring be made and refuse its use, so it has to carry one entry that does nothing.
+int try_ring(io_uring& ring) {
+    io_uring_probe* const probe = io_uring_get_probe_ring(&ring);
+    const bool complete = probe != nullptr && io_uring_opcode_supported(probe, IORING_OP_READ) &&
+                          io_uring_opcode_supported(probe, IORING_OP_WRITE);
+    io_uring_free_probe(probe);
+    if (!complete) return EOPNOTSUPP;
+    io_uring_prep_nop(io_uring_get_sqe(&ring));
+    const int submitted = io_uring_submit_and_wait(&ring, 1);
+    if (submitted < 0) return -submitted;
+    io_uring_cqe* completion = nullptr;
+    if (io_uring_wait_cqe(&ring, &completion) != 0) return EIO;
+    io_uring_cqe_seen(&ring, completion);
+    return 0;
+}
+
 }  // namespace
 
 std::unique_ptr<FileQueue> make_uring_queue(int depth, int& error_number) {
     io_uring ring{};
     const int result = io_uring_queue_init(static_cast<unsigned>(depth), &ring, 0);
-    if (result < 0) {
-        error_number = -result;
-        return nullptr;
-    }
-    io_uring_probe* const probe = io_uring_get_probe_ring(&ring);
-    const bool usable = probe != nullptr && io_uring_opcode_supported(probe, IORING_OP_READ) &&
-                        io_uring_opcode_supported(probe, IORING_OP_WRITE);
-    io_uring_free_probe(probe);
-    if (usable) return std::make_unique<UringQueue>(ring, depth);
-    io_uring_queue_exit(&ring);
-    error_number = EOPNOTSUPP;
+    error_number = result < 0 ? -result : try_ring(ring);
+    if (error_number == 0) return std::make_unique<UringQueue>(ring, depth);
+    if (result == 0) io_uring_queue_exit(&ring);
     return nullptr;
 }
 

@@ -104,6 +104,21 @@ TEST(FaultFiles, AtomicTextSurvivesAPowerCutAtEveryCall) {
     }
 }
 
+TEST(FaultFiles, AFolderThatIsRenamedIntoPlaceComesWithWhatWasSyncedInIt) {
+    FaultFiles files("/image");
+    files.make_folders("/image/new.tmp");
+    files.sync_folder("/image");
+    write(files, "/image/new.tmp/x", "text", true);
+    files.sync_folder("/image/new.tmp");
+    write(files, "/image/new.tmp/y", "late", true);
+    files.rename("/image/new.tmp", "/image/new");
+    EXPECT_THAT(outcomes(files, "/image/new/x"), testing::UnorderedElementsAre("absent", "text"));
+    files.sync_folder("/image");
+    EXPECT_THAT(outcomes(files, "/image/new/x"), testing::UnorderedElementsAre("text"));
+    EXPECT_THAT(outcomes(files, "/image/new/y"), testing::UnorderedElementsAre("absent", "late"));
+    EXPECT_THAT(outcomes(files, "/image/new.tmp/x"), testing::UnorderedElementsAre("absent"));
+}
+
 TEST(FaultFiles, FailsTheNthCallOfAKindOnAPath) {
     FaultFiles files("/image");
     files.fail({.call = FaultCall::write, .nth = 2, .error_number = ENOSPC, .path_part = "x"});

@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/rng.h"
 #include "format/checksum.h"
+#include "tests/unit/base/temp_folder.h"
 
 namespace windlass {
 namespace {
@@ -193,6 +194,15 @@ TEST(Store, ASnapshotHasOneVersionAndOpensReadOnly) {
     Store store = Store::open(*files, kPath, OpenMode::read);
     expect_step(store, 0);
     EXPECT_EQ(store.current_version(5), 0);
+}
+
+TEST(Store, WorksOnARealDrive) {
+    const TempFolder folder;
+    Store store = Store::create(real_files(), folder / "store", small_layout());
+    for (int64_t step = 0; step < 3; ++step) run_step(real_files(), store, step);
+    Store again = Store::open(real_files(), folder / "store");
+    expect_step(again, 2);
+    EXPECT_EQ(real_files().status(folder / "store").bytes, Store::file_bytes(small_layout()));
 }
 
 TEST(Store, AStoreWithoutStateNeedsNoSections) {
