@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file_fault.h"
+#include "base/log.h"
 #include "base/math.h"
 #include "base/rng.h"
 #include "format/checksum.h"
@@ -57,6 +58,7 @@ std::string make_store(const StoreLayout& layout, int64_t last_step) {
 enum class Verdict { refused, suspect, damaged_chunk, unnoticed };
 
 Verdict judge(std::string_view bytes, int64_t step) {
+    set_log_level(LogLevel::error);  // not a line for each of many damaged stores
     FaultFiles files("/image");
     write_file(files, bytes);
     try {

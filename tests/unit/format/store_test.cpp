@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file_fault.h"
+#include "base/log.h"
 #include "base/math.h"
 #include "base/rng.h"
 #include "format/checksum.h"
@@ -249,6 +250,7 @@ TEST(Store, AfterAFailedCommitItMustBeOpenedAnew) {
 // The heart of it: power fails after every single call of a step, and whatever the drive kept of what was not
 // synced, the store opens at the step before or at this one, whole, and the run goes on from there.
 TEST(Store, APowerCutAtAnyCallLeavesTheOldOrTheNewStep) {
+    set_log_level(LogLevel::error);  // not a line for each of many damaged stores
     int64_t old_states = 0, new_states = 0;
     for (int64_t step = 1; step <= 3; ++step) {
         const auto before = store_after(step - 1)->crash(1);
@@ -280,6 +282,7 @@ TEST(Store, APowerCutAtAnyCallLeavesTheOldOrTheNewStep) {
 }
 
 TEST(Store, APowerCutBeforeTheFirstCommitLeavesNoStore) {
+    set_log_level(LogLevel::error);  // not a line for each of many damaged stores
     for (int64_t calls = 0, done = 0; done == 0; ++calls) {
         FaultFiles files("/image");
         files.cut_power_after(calls);
