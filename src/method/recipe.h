@@ -86,5 +86,7 @@ struct Method {
 std::span<const Method* const> all_methods();
 // Throws UserError(usage) naming the methods there are.
 Recipe make_recipe(std::string_view method, const MethodOptions& options);
+// Nothing changes: evaluation and generation.
+Recipe forward_recipe();
 
 }  // namespace windlass

@@ -21,6 +21,9 @@ struct ScheduleRequest {
 ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests);
 
+// Columns of the keys that a block's attention caches, 0 for a block without one.
+int64_t cache_columns(const Block& block);
+
 // The name that lower gives: "train/512".
 std::string schedule_name(const ScheduleRequest& request);
 

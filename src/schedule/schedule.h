@@ -128,13 +128,29 @@ struct Schedule {
     std::vector<UpdateTask> updates;
     std::vector<ReduceTask> reduces;
     std::vector<Task> tasks;
-    // Where execute finds results: the loss of each micro-batch's tokens, or logits.
+    // Where execute finds results, by micro-batch: the loss of each token [T, 1], f32; or logits [T, V].
+    bool gives_logits = false;
     std::vector<BufferSlice> outputs;
     int64_t transient_bytes = 0;    // filled by check
 };
 
+// Persistent buffers, by what they hold; kNoBuffer where the plan keeps that on disk or nobody wants it.
+struct PersistentIds {
+    BufferId weights = kNoBuffer;
+    BufferId low = kNoBuffer;
+    BufferId gradients = kNoBuffer;
+    std::vector<BufferId> state;             // one per Recipe::state
+    BufferId cache = kNoBuffer;
+    BufferId staging = kNoBuffer;
+    std::vector<int64_t> weight_offsets;     // by parameter; low halves share them
+    std::vector<int64_t> word_offsets;       // by parameter: offsets where elements take four bytes
+    std::vector<int64_t> cache_offsets;      // by block: keys, with values right behind
+    int64_t cache_rows = 0;                  // rows * capacity
+};
+
 struct ScheduleSet {
     std::vector<BufferSpec> persistent;
+    PersistentIds ids;
     std::vector<Schedule> schedules;
     int64_t persistent_bytes = 0;   // filled by check
     int64_t arena_bytes = 0;        // filled by check: all of the memory a run uses after start-up

@@ -1,0 +1,130 @@
+#include "run/chunk_io.h"
+
+#include <bit>
+#include <cstring>
+
+#include "format/checksum.h"
+
+namespace windlass {
+namespace {
+
+size_t at(int64_t index) { return static_cast<size_t>(index); }
+
+// A direct transfer covers whole blocks; the store reserves them behind every extent.
+std::span<std::byte> blocks(std::byte* data, int64_t bytes) { return {data, at(round_up(bytes, kParamAlignment))}; }
+
+}  // namespace
+
+ChunkIo::ChunkIo(const EngineSetup& setup, Pool& pool, WorkingStore* store) : setup_(setup), pool_(pool), store_(store) {
+    const BufferSpec& buffer = setup.schedules.persistent[at(setup.schedules.ids.staging)];
+    staging_ = pool.lease(buffer.offset, buffer.bytes, /*write=*/true);
+    int64_t count = 0;
+    for (const ParamSpec& param : setup.model.params) count = std::max(count, std::min(kChunkElements, param.numel()));
+    store_param_.resize(setup.model.params.size());
+    const std::vector<int> order = store_order(setup.model);
+    for (size_t index = 0; index < order.size(); ++index) store_param_[at(order[index])] = static_cast<int64_t>(index);
+    weights_at_ = aligned_bytes(count, 4);
+    state_at_ = 2 * weights_at_;
+}
+
+void ChunkIo::for_each(const std::function<void(const ChunkSpan&)>& body) const {
+    for (const int param : store_order(setup_.model)) {
+        for (const ChunkSpan& chunk : chunks_of(setup_.model, param)) body(chunk);
+    }
+}
+
+bool ChunkIo::keeps_in_memory() const {
+    const PersistentIds& ids = setup_.schedules.ids;
+    return ids.weights != kNoBuffer || ids.low != kNoBuffer || !ids.state.empty();
+}
+
+std::span<float> ChunkIo::floats(const ChunkSpan& chunk) {
+    return {reinterpret_cast<float*>(staging_.data()), at(chunk.count)};
+}
+
+void ChunkIo::split(std::span<const float> masters) {
+    auto* hi = reinterpret_cast<uint16_t*>(weights());
+    auto* lo = reinterpret_cast<int16_t*>(state());
+    for (size_t i = 0; i < masters.size(); ++i) {
+        const Split halves = split_master(std::bit_cast<uint32_t>(masters[i]));
+        hi[i] = halves.hi;
+        lo[i] = halves.lo;
+    }
+}
+
+void ChunkIo::join(int64_t first, std::span<float> masters) const {
+    const auto* hi = reinterpret_cast<const uint16_t*>(weights()) + first;
+    const auto* lo = reinterpret_cast<const int16_t*>(state()) + first;
+    for (size_t i = 0; i < masters.size(); ++i) masters[i] = std::bit_cast<float>(join_master({hi[i], lo[i]}));
+}
+
+void ChunkIo::clear_state(const ChunkSpan& chunk) {
+    const std::vector<int64_t> sections = state_sections(setup_.recipe, chunk.count);
+    std::memset(state() + sections[1], 0, at(sections.back() - sections[1]));
+}
+
+void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
+                          const std::function<void(std::byte*, std::byte*, int64_t)>& copy) const {
+    const PersistentIds& ids = setup_.schedules.ids;
+    const std::vector<int64_t> sections = state_sections(setup_.recipe, chunk.count);
+    const auto part = [&](BufferId id, int64_t offset, std::byte* staged, int64_t bytes) {
+        if (id == kNoBuffer) return;
+        const BufferSpec& buffer = setup_.schedules.persistent[at(id)];
+        const Lease lease = pool_.lease(buffer.offset + offset, bytes, write);
+        copy(lease.data(), staged, bytes);
+    };
+    const int64_t two = ids.weight_offsets[at(chunk.param)] + chunk.first * 2;
+    part(ids.weights, two, weights(), chunk.count * 2);
+    part(ids.low, two, state(), chunk.count * 2);
+    for (size_t s = 0; s < ids.state.size(); ++s) {
+        part(ids.state[s], ids.word_offsets[at(chunk.param)] + chunk.first * 4, state() + sections[s + 1], chunk.count * 4);
+    }
+}
+
+void ChunkIo::store_in_memory(const ChunkSpan& chunk) {
+    with_memory(chunk, true, [](std::byte* home, const std::byte* staged, int64_t bytes) { std::memcpy(home, staged, at(bytes)); });
+}
+
+void ChunkIo::store(const ChunkSpan& chunk) {
+    store_in_memory(chunk);
+    if (store_ == nullptr) return;
+    const MovePiece piece{chunk.param, chunk.first, chunk.count, 0};
+    const MoveTask weight{.to_disk = true, .place = DiskPlace::weight, .pieces = {piece}};
+    const MoveTask rest{.to_disk = true, .place = DiskPlace::state, .pieces = {piece}};
+    for (const DiskRange& range : store_->ranges(weight, weights())) range.file->write_at(range.memory, range.offset);
+    for (const DiskRange& range : store_->ranges(rest, state())) range.file->write_at(range.memory, range.offset);
+    store_->note_written(weight, weights());
+    store_->note_written(rest, state());
+}
+
+void ChunkIo::fetch(const ChunkSpan& chunk) {
+    if (store_ != nullptr) {
+        fetch_from(store_->store(), chunk);
+        return;
+    }
+    // What memory does not hold (the low halves of a model that is only evaluated in bf16) reads as zero.
+    std::memset(state(), 0, at(state_sections(setup_.recipe, chunk.count).back()));
+    with_memory(chunk, false, [](const std::byte* home, std::byte* staged, int64_t bytes) { std::memcpy(staged, home, at(bytes)); });
+}
+
+void ChunkIo::fetch_from(Store& source, const ChunkSpan& chunk) {
+    const int64_t index = source.first_chunk(store_param_[at(chunk.param)]) + chunk.first / kChunkElements;
+    const int version = source.current_version(index);
+    const Extent weight = source.weight_extent(index, version), rest = source.state_extent(index, version);
+    source.file().read_at(blocks(weights(), weight.bytes), weight.offset);
+    source.file().read_at(blocks(state(), rest.bytes), rest.offset);
+    const ChunkSums sums = source.sums(index);
+    if (xxh3_64({weights(), at(weight.bytes)}) == sums.weight && xxh3_64({state(), at(rest.bytes)}) == sums.state) return;
+    throw UserError(ExitCode::storage, source.file().path(), "{}, elements [{}, {}), does not match its checksum",
+                    setup_.model.params[at(chunk.param)].name, chunk.first, chunk.first + chunk.count)
+        .hint("resume from another checkpoint; the drive may be failing");
+}
+
+ChunkSums ChunkIo::write_to(Store& target, int64_t index) {
+    const Extent weight = target.weight_extent(index, 0), rest = target.state_extent(index, 0);
+    target.file().write_at(blocks(weights(), weight.bytes), weight.offset);
+    target.file().write_at(blocks(state(), rest.bytes), rest.offset);
+    return {xxh3_64({weights(), at(weight.bytes)}), xxh3_64({state(), at(rest.bytes)})};
+}
+
+}  // namespace windlass

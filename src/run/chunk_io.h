@@ -1,0 +1,56 @@
+// chunk_io.h: one chunk of one parameter at a time, between where the plan keeps it and the staging buffer.
+//
+// Loading, checkpoints, resume and export use it, while no schedule runs. In staging a chunk is [floats | weights |
+// state], with the state laid out as in the store: low halves, then the recipe's sections.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "run/engine.h"
+#include "run/working_store.h"
+#include "tier/pool.h"
+
+namespace windlass {
+
+class ChunkIo {
+  public:
+    // `store` is null where the plan keeps everything in memory.
+    ChunkIo(const EngineSetup& setup, Pool& pool, WorkingStore* store);
+
+    // All chunks, in store order.
+    void for_each(const std::function<void(const ChunkSpan&)>& body) const;
+    bool keeps_in_memory() const;
+
+    // fp32 view in staging, for the chunk's elements.
+    std::span<float> floats(const ChunkSpan& chunk);
+    // Staging's weights and low halves from these masters; masters from them.
+    void split(std::span<const float> masters);
+    void join(int64_t first, std::span<float> masters) const;
+    void clear_state(const ChunkSpan& chunk);
+
+    // Staging to wherever the plan keeps the chunk: memory, the store's next version, or both.
+    void store(const ChunkSpan& chunk);
+    void store_in_memory(const ChunkSpan& chunk);
+    // The current chunk into staging, from memory or from the store (verified).
+    void fetch(const ChunkSpan& chunk);
+    void fetch_from(Store& source, const ChunkSpan& chunk);
+    // Staging into version 0 of a new store.
+    ChunkSums write_to(Store& target, int64_t index);
+
+  private:
+    std::byte* weights() const { return staging_.data() + weights_at_; }
+    std::byte* state() const { return staging_.data() + state_at_; }
+    // Calls copy(where the plan keeps it in memory, where staging keeps it, bytes) for every part kept in memory.
+    void with_memory(const ChunkSpan& chunk, bool write,
+                     const std::function<void(std::byte*, std::byte*, int64_t)>& copy) const;
+
+    const EngineSetup& setup_;
+    Pool& pool_;
+    WorkingStore* store_;
+    Lease staging_;
+    int64_t weights_at_ = 0, state_at_ = 0;
+    std::vector<int64_t> store_param_;  // parameter -> index in the store
+};
+
+}  // namespace windlass

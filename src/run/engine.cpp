@@ -1,0 +1,185 @@
+#include "run/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/math.h"
+#include "format/checksum.h"
+#include "model/load.h"
+#include "run/chunk_io.h"
+#include "run/execute.h"
+
+namespace windlass {
+namespace {
+
+constexpr int kQueueDepth = 8;  // requests of 2 MiB in flight a lane: enough for one drive (see bench/file_queue_bench)
+
+size_t at(int64_t index) { return static_cast<size_t>(index); }
+
+}  // namespace
+
+struct Engine::Impl {
+    Impl(FileSystem& files_in, EngineSetup setup_in)
+        : files(files_in), setup(std::move(setup_in)), pool("memory", setup.schedules.arena_bytes),
+          stream(make_stream(setup.plan.device.kind, setup.plan.threads)) {
+        for (const ParamSpec& param : setup.model.params)
+            norm_partials.emplace_back(param.trainable ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
+        if (!setup.plan.uses_disk()) return;
+        reader = std::make_unique<DiskMover>(files.make_queue(QueueKind::automatic, kQueueDepth));
+        writer = std::make_unique<DiskMover>(files.make_queue(QueueKind::automatic, kQueueDepth));
+    }
+
+    void open_store(Store opened) {
+        store = std::make_unique<WorkingStore>(files, std::move(opened), setup.model, setup.recipe,
+                                               setup.store_path + ".gradients", setup.plan.gradients == Home::disk);
+    }
+    ChunkIo chunks() { return ChunkIo(setup, pool, store.get()); }
+
+    StepReport execute(const Schedule& schedule, const StepInput& input) {
+        ExecuteContext context{setup, pool, *stream, store.get(), reader.get(), writer.get(), norm_partials, stop};
+        return windlass::execute(schedule, context, input);
+    }
+
+    FileSystem& files;
+    EngineSetup setup;
+    Pool pool;
+    std::unique_ptr<Stream> stream;
+    std::unique_ptr<DiskMover> reader, writer;
+    std::unique_ptr<WorkingStore> store;
+    std::vector<std::vector<double>> norm_partials;
+    std::atomic<bool> stop{false};
+    static_assert(std::atomic<bool>::is_always_lock_free, "request_stop runs in a signal handler");
+};
+
+Engine::Engine(FileSystem& files, EngineSetup setup) : impl_(std::make_unique<Impl>(files, std::move(setup))) {}
+Engine::~Engine() = default;
+
+const EngineSetup& Engine::setup() const { return impl_->setup; }
+void Engine::request_stop() noexcept { impl_->stop.store(true); }
+
+void Engine::load(ModelFolder& folder, const std::string& run_state) {
+    EngineSetup& setup = impl_->setup;
+    check_tied(folder, setup.model);
+    if (setup.plan.uses_disk()) {
+        impl_->open_store(Store::create(impl_->files, setup.store_path,
+                                        store_layout(setup.model, setup.recipe, 2, setup.store_meta)));
+    }
+    ChunkIo chunks = impl_->chunks();
+    chunks.for_each([&](const ChunkSpan& chunk) {
+        const std::span<float> masters = chunks.floats(chunk);
+        load_elements(folder, setup.model.params[at(chunk.param)], chunk.first, masters);
+        chunks.split(masters);
+        chunks.clear_state(chunk);
+        chunks.store(chunk);
+    });
+    if (impl_->store != nullptr) impl_->store->store().commit(0, run_state, impl_->store->take_written());
+}
+
+std::string Engine::reopen() {
+    EngineSetup& setup = impl_->setup;
+    Store store = Store::open(impl_->files, setup.store_path);
+    require_layout(store.layout(), store_layout(setup.model, setup.recipe, 2, ""), setup.store_path);
+    if (store.must_verify()) {
+        const std::vector<DamagedChunk> damaged = store.verify_all();
+        if (!damaged.empty())
+            throw UserError(ExitCode::storage, setup.store_path, "{} chunks are damaged, the first is {}", damaged.size(),
+                            damaged[0].text())
+                .hint("resume from a checkpoint");
+    }
+    impl_->open_store(std::move(store));
+    ChunkIo chunks = impl_->chunks();
+    if (chunks.keeps_in_memory()) {
+        chunks.for_each([&](const ChunkSpan& chunk) {
+            chunks.fetch_from(impl_->store->store(), chunk);
+            chunks.store_in_memory(chunk);
+        });
+    }
+    return impl_->store->store().committed_run_state();
+}
+
+std::string Engine::restore(Store& snapshot) {
+    EngineSetup& setup = impl_->setup;
+    require_layout(snapshot.layout(), store_layout(setup.model, setup.recipe, 1, ""), snapshot.file().path());
+    if (setup.plan.uses_disk()) {
+        impl_->files.remove_tree(setup.store_path);
+        impl_->open_store(Store::create(impl_->files, setup.store_path,
+                                        store_layout(setup.model, setup.recipe, 2, setup.store_meta)));
+    }
+    ChunkIo chunks = impl_->chunks();
+    chunks.for_each([&](const ChunkSpan& chunk) {
+        chunks.fetch_from(snapshot, chunk);
+        chunks.store(chunk);
+    });
+    const std::string run_state = snapshot.committed_run_state();
+    if (impl_->store != nullptr)
+        impl_->store->store().commit(snapshot.committed_step(), run_state, impl_->store->take_written());
+    return run_state;
+}
+
+StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) { return impl_->execute(schedule, input); }
+
+void Engine::commit(int64_t step, const std::string& run_state, const StepReport& report) {
+    if (impl_->store == nullptr) return;
+    std::vector<ChunkUpdate> written = impl_->store->take_written();
+    if (!report.applied) written.clear();  // what was written again is what was there before
+    impl_->store->store().commit(step, run_state, written);
+}
+
+StepReport Engine::evaluate(const Schedule& schedule, const StepInput& input, bool token_losses) {
+    StepReport report = impl_->execute(schedule, input);
+    if (!token_losses) return report;
+    for (const BufferSlice& output : schedule.outputs) {
+        const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, output.buffer);
+        const Lease lease = impl_->pool.lease(buffer.offset, buffer.bytes, false);
+        const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
+        report.token_losses.insert(report.token_losses.end(), losses, losses + schedule.size.tokens());
+    }
+    return report;
+}
+
+StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
+    StepReport report = impl_->execute(schedule, input);
+    const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, schedule.outputs[0].buffer);
+    const Lease lease = impl_->pool.lease(buffer.offset, buffer.bytes, false);
+    const int64_t vocab = impl_->setup.model.vocab;
+    const OpSize& size = schedule.size;
+    report.logits.resize(at(size.rows * vocab));
+    for (int64_t row = 0; row < size.rows; ++row) {
+        const int64_t token = (row + 1) * size.row_length - 1;
+        for (int64_t v = 0; v < vocab; ++v) {
+            const int64_t index = token * vocab + v;
+            report.logits[at(row * vocab + v)] = size.compute == DType::f32
+                                                     ? reinterpret_cast<const float*>(lease.data())[index]
+                                                     : to_float(reinterpret_cast<const bf16*>(lease.data())[index]);
+        }
+    }
+    return report;
+}
+
+void Engine::snapshot(const std::string& path, int64_t step, const std::string& run_state) {
+    EngineSetup& setup = impl_->setup;
+    Store target = Store::create(impl_->files, path, store_layout(setup.model, setup.recipe, 1, setup.store_meta));
+    ChunkIo chunks = impl_->chunks();
+    std::vector<ChunkUpdate> written;
+    int64_t index = 0;
+    chunks.for_each([&](const ChunkSpan& chunk) {
+        chunks.fetch(chunk);
+        written.push_back({index, chunks.write_to(target, index)});
+        ++index;
+    });
+    target.commit(step, run_state, written);
+}
+
+void Engine::read_masters(int param, int64_t first, std::span<float> out) {
+    ChunkIo chunks = impl_->chunks();
+    for (const ChunkSpan& chunk : chunks_of(impl_->setup.model, param)) {
+        const int64_t begin = std::max(first, chunk.first);
+        const int64_t end = std::min(first + static_cast<int64_t>(out.size()), chunk.first + chunk.count);
+        if (begin >= end) continue;
+        chunks.fetch(chunk);
+        chunks.join(begin - chunk.first, out.subspan(at(begin - first), at(end - begin)));
+    }
+}
+
+}  // namespace windlass

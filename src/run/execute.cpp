@@ -1,0 +1,232 @@
+#include "run/execute.h"
+
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <thread>
+
+#include "base/clock.h"
+#include "device/cpu/cpu_stream.h"
+#include "run/norm.h"
+#include "schedule/lower.h"
+
+namespace windlass {
+namespace {
+
+constexpr int kGivenUp = std::numeric_limits<int>::max();  // a lane that stopped early: nobody waits for it any more
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+// The buffers of one task, leased while it runs.
+class TaskMemory {
+  public:
+    TaskMemory(const Task& task, const ScheduleSet& set, const Schedule& schedule, Pool& pool) {
+        for (const BufferUse& use : task.uses) {
+            const BufferSpec& buffer = set.buffer(schedule, use.buffer);
+            ids_.push_back(use.buffer);
+            leases_.push_back(pool.lease(buffer.offset, buffer.bytes, use.write));
+        }
+    }
+    std::byte* address(const BufferSlice& slice) const {
+        if (slice.buffer == kNoBuffer) return nullptr;
+        for (size_t i = 0; i < ids_.size(); ++i) {
+            if (ids_[i] == slice.buffer) return leases_[i].data() + slice.offset;
+        }
+        WINDLASS_CHECK(false, "a task touches buffer {}, which it did not declare", slice.buffer);
+        return nullptr;
+    }
+
+  private:
+    std::vector<BufferId> ids_;
+    std::vector<Lease> leases_;
+};
+
+class Execution {
+  public:
+    Execution(const Schedule& schedule, ExecuteContext& context, const StepInput& input)
+        : schedule_(schedule), context_(context), set_(context.setup.schedules), input_(input), params_(input.params) {
+        report_.tasks.resize(schedule.tasks.size());
+        if (context.setup.recipe.prepare != nullptr) context.setup.recipe.prepare(context.setup.method_options, params_);
+    }
+
+    StepReport run() {
+        const int64_t start = now_ns();
+        {
+            std::vector<std::jthread> lanes;
+            for (const LaneKind lane : {LaneKind::disk_read, LaneKind::disk_write}) {
+                if (uses(lane)) lanes.emplace_back([this, lane] { work(lane); });
+            }
+            work(LaneKind::compute);
+        }
+        if (failure_) std::rethrow_exception(failure_);
+        if (context_.stop.load()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
+        if (!reduced_ && !schedule_.gives_logits) report_.loss_sum = sum_losses();
+        report_.applied = params_.apply;
+        report_.seconds = seconds_since(start);
+        return std::move(report_);
+    }
+
+  private:
+    bool uses(LaneKind lane) const {
+        return std::any_of(schedule_.tasks.begin(), schedule_.tasks.end(), [lane](const Task& task) { return task.lane == lane; });
+    }
+
+    void work(LaneKind lane) {
+        std::atomic<int>& done = done_[static_cast<size_t>(lane)];
+        for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
+            const Task& task = schedule_.tasks[index];
+            if (task.lane != lane) continue;
+            wait(task);
+            if (failed_.load() || context_.stop.load()) break;
+            try {
+                TaskTime& time = report_.tasks[index];
+                time.start_ns = now_ns();
+                perform(task);
+                time.end_ns = now_ns();
+                busy_ns_[static_cast<size_t>(lane)] += time.end_ns - time.start_ns;
+            } catch (...) {
+                fail(std::current_exception());
+                break;
+            }
+            done.fetch_add(1, std::memory_order_release);
+            done.notify_all();
+        }
+        report_.busy_seconds[static_cast<size_t>(lane)] = static_cast<double>(busy_ns_[static_cast<size_t>(lane)]) * 1e-9;
+        done.store(kGivenUp, std::memory_order_release);
+        done.notify_all();
+    }
+
+    void wait(const Task& task) {
+        for (size_t lane = 0; lane < done_.size(); ++lane) {
+            const int need = task.after[lane];
+            for (int done = done_[lane].load(std::memory_order_acquire); done < need;
+                 done = done_[lane].load(std::memory_order_acquire)) {
+                done_[lane].wait(done, std::memory_order_acquire);
+            }
+        }
+    }
+
+    void fail(std::exception_ptr failure) {
+        const std::lock_guard lock(failure_mutex_);
+        if (!failure_) failure_ = std::move(failure);
+        failed_.store(true);
+    }
+
+    void perform(const Task& task) {
+        const TaskMemory memory(task, set_, schedule_, context_.pool);
+        switch (task.verb) {
+            case Verb::run: perform_run(schedule_.runs[at(task.payload)], memory); break;
+            case Verb::move: perform_move(schedule_.moves[at(task.payload)], memory); break;
+            case Verb::update: perform_update(schedule_.updates[at(task.payload)], memory); break;
+            case Verb::reduce: perform_reduce(schedule_.reduces[at(task.payload)], memory); break;
+        }
+    }
+
+    void perform_run(const RunTask& task, const TaskMemory& memory) {
+        const ModelSpec& model = context_.setup.model;
+        const Block& block = at(task.block) < model.blocks.size() ? model.blocks[at(task.block)] : model.logits;
+        std::vector<Weight> weights;
+        std::vector<GradientSink> sinks;
+        for (size_t index = 0; index < block.params.size(); ++index) {
+            const Shape& shape = block.program->weights[index].shape;
+            Weight weight;
+            weight.base = Tensor(DType::bf16, shape, memory.address(task.hi[index]));
+            if (!task.lo.empty()) weight.low = Tensor(DType::i16, shape, memory.address(task.lo[index]));
+            weights.push_back(weight);
+            if (task.gradients.empty()) continue;
+            GradientSink sink;
+            if (std::byte* target = memory.address(task.gradients[index]); target != nullptr)
+                sink = {GradientSink::Kind::accumulate, task.first_gradient[index] != 0, Tensor(DType::f32, shape, target)};
+            sinks.push_back(sink);
+        }
+        SegmentBinding binding{.weights = weights, .sinks = sinks, .batch = &input_.micro[at(task.micro)], .step = &params_};
+        for (size_t region = 0; region < task.regions.size(); ++region) binding.base[region] = memory.address(task.regions[region]);
+        bind_cache(task, memory, block, binding);
+        run_segment(schedule_.segments[at(task.segment)], binding, context_.stream);
+    }
+
+    void bind_cache(const RunTask& task, const TaskMemory& memory, const Block& block, SegmentBinding& binding) const {
+        if (task.cache_keys.buffer == kNoBuffer) return;
+        const int64_t columns = cache_columns(block);
+        const Shape shape{set_.ids.cache_rows, columns};
+        binding.cache_keys = Tensor(schedule_.size.compute, shape, memory.address(task.cache_keys));
+        binding.cache_values = Tensor(schedule_.size.compute, shape, memory.address(task.cache_values));
+    }
+
+    void perform_move(const MoveTask& task, const TaskMemory& memory) {
+        std::byte* buffer = memory.address({task.buffer, 0});
+        const std::vector<DiskRange> ranges = context_.store->ranges(task, buffer);
+        if (task.to_disk) {
+            context_.writer->transfer(FileVerb::write, ranges);
+            context_.store->note_written(task, buffer);
+        } else {
+            context_.reader->transfer(FileVerb::read, ranges);
+            context_.store->verify(task, buffer);
+        }
+    }
+
+    void perform_update(const UpdateTask& task, const TaskMemory& memory) {
+        if (!params_.apply) return;
+        std::vector<std::byte*> state;
+        for (const BufferSlice& slice : task.state) state.push_back(memory.address(slice));
+        const UpdateCall call{.param = &context_.setup.model.params[at(task.param)], .first = task.first, .count = task.count,
+                              .hi = reinterpret_cast<uint16_t*>(memory.address(task.hi)),
+                              .lo = reinterpret_cast<int16_t*>(memory.address(task.lo)), .state = state,
+                              .gradient = reinterpret_cast<const float*>(memory.address(task.gradient)), .step = &params_};
+        context_.setup.recipe.update[static_cast<size_t>(context_.stream.device())](call, context_.stream);
+    }
+
+    void perform_reduce(const ReduceTask& task, const TaskMemory& memory) {
+        if (task.param >= 0) {
+            sum_squares(reinterpret_cast<const float*>(memory.address(task.gradient)),
+                        context_.setup.model.params[at(task.param)].numel(), context_.norm_partials[at(task.param)],
+                        cpu_team(context_.stream));
+            return;
+        }
+        std::vector<double> sums;
+        for (const std::vector<double>& partial : context_.norm_partials) sums.push_back(tree_sum(partial));
+        report_.grad_norm = std::sqrt(tree_sum(sums));
+        report_.loss_sum = sum_losses();
+        reduced_ = true;
+        params_.apply = std::isfinite(report_.grad_norm) && std::isfinite(report_.loss_sum);
+        // The same guard against a zero norm as torch.nn.utils.clip_grad_norm_.
+        const double limit = context_.setup.method_options.max_grad_norm;
+        if (limit > 0) params_.clip_scale = std::min(1.0, limit / (report_.grad_norm + 1e-6));
+        report_.clip_scale = params_.clip_scale;
+    }
+
+    // Outputs stay in the arena until the next schedule runs.
+    double sum_losses() {
+        double sum = 0;
+        for (const BufferSlice& output : schedule_.outputs) {
+            const BufferSpec& buffer = set_.buffer(schedule_, output.buffer);
+            const Lease lease = context_.pool.lease(buffer.offset, buffer.bytes, false);
+            const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
+            for (int64_t token = 0; token < schedule_.size.tokens(); ++token) sum += losses[token];
+        }
+        return sum;
+    }
+
+    const Schedule& schedule_;
+    ExecuteContext& context_;
+    const ScheduleSet& set_;
+    const StepInput& input_;
+    StepParams params_;
+    StepReport report_;
+    bool reduced_ = false;
+    std::array<std::atomic<int>, kLaneKinds> done_{};
+    std::array<int64_t, kLaneKinds> busy_ns_{};
+    std::atomic<bool> failed_{false};
+    std::mutex failure_mutex_;
+    std::exception_ptr failure_;
+};
+
+}  // namespace
+
+StepReport execute(const Schedule& schedule, ExecuteContext& context, const StepInput& input) {
+    WINDLASS_CHECK(static_cast<int>(input.micro.size()) == schedule.micro_count, "{} micro-batches for a schedule of {}",
+                   input.micro.size(), schedule.micro_count);
+    return Execution(schedule, context, input).run();
+}
+
+}  // namespace windlass

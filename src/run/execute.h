@@ -1,0 +1,34 @@
+// execute.h: does what a schedule says. The only code that waits.
+//
+// Each lane works through its tasks in order; before a task it waits until the other lanes are as far as check said.
+// A lane ends a task with success or a failure, never a throw across threads: the first failure, or a request to
+// stop, keeps new tasks from starting; what is in flight is reaped first.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "run/engine.h"
+#include "run/working_store.h"
+#include "tier/disk_mover.h"
+#include "tier/pool.h"
+
+namespace windlass {
+
+// What executing needs beside the schedule; everything outlives the call.
+struct ExecuteContext {
+    const EngineSetup& setup;
+    Pool& pool;
+    Stream& stream;
+    WorkingStore* store = nullptr;    // where the plan uses the disk
+    DiskMover* reader = nullptr;
+    DiskMover* writer = nullptr;
+    std::vector<std::vector<double>>& norm_partials;  // by parameter
+    std::atomic<bool>& stop;
+};
+
+// Fills loss_sum, grad_norm, clip_scale, applied, seconds, busy_seconds and tasks. Throws the first failure;
+// Error(interrupted) when asked to stop.
+StepReport execute(const Schedule& schedule, ExecuteContext& context, const StepInput& input);
+
+}  // namespace windlass

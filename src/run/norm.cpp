@@ -1,0 +1,45 @@
+#include "run/norm.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/math.h"
+#include "schedule/numerics.h"
+
+namespace windlass {
+namespace {
+
+// Eight running sums keep the adders busy; which element goes where is fixed, so the result is.
+double chunk_sum(const float* values, int64_t count) {
+    constexpr int64_t kLanes = 8;
+    std::array<double, kLanes> sums{};
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+        for (int64_t lane = 0; lane < kLanes; ++lane) {
+            const double x = values[i + lane];
+            sums[static_cast<size_t>(lane)] += x * x;
+        }
+    }
+    for (; i < count; ++i) sums[0] += static_cast<double>(values[i]) * values[i];
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+}  // namespace
+
+void sum_squares(const float* values, int64_t count, std::span<double> partial, Team& team) {
+    WINDLASS_CHECK(static_cast<int64_t>(partial.size()) == div_up(count, kNormChunkElements), "{} partial sums for {} elements",
+                   partial.size(), count);
+    team.parallel_for(static_cast<int64_t>(partial.size()), [&](int64_t chunk, int) {
+        const int64_t first = chunk * kNormChunkElements;
+        partial[static_cast<size_t>(chunk)] = chunk_sum(values + first, std::min(kNormChunkElements, count - first));
+    });
+}
+
+double tree_sum(std::span<const double> values) {
+    if (values.empty()) return 0;
+    if (values.size() == 1) return values[0];
+    const size_t half = values.size() / 2;
+    return tree_sum(values.first(half)) + tree_sum(values.subspan(half));
+}
+
+}  // namespace windlass

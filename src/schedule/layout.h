@@ -1,0 +1,41 @@
+// layout.h: where parameters lie inside the buffers that hold many of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/file.h"
+#include "base/math.h"
+#include "method/recipe.h"
+#include "model/spec.h"
+
+namespace windlass {
+
+// Starts of parameters in memory are multiples of this, so that a direct transfer can begin and end there.
+inline constexpr int64_t kParamAlignment = kDirectAlignment;
+
+// Bytes of one element of the weights that sweeps read: the high half, or the file's own bytes.
+inline int64_t weight_bytes(const ParamSpec& param) {
+    return param.store == StoreType::split ? 2 : dtype_bytes(param.file_dtype);
+}
+
+inline int64_t aligned_bytes(int64_t elements, int64_t bytes_per_element) {
+    return round_up(elements * bytes_per_element, kParamAlignment);
+}
+
+// The order of parameters in the working store and of their updates: by home block, then canonical.
+std::vector<int> store_order(const ModelSpec& model);
+
+// A piece of the update: up to kChunkElements of one parameter.
+struct ChunkSpan {
+    int param = 0;
+    int64_t first = 0;
+    int64_t count = 0;
+};
+std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param);
+
+// Sections of a chunk's state on disk, in order: low halves, then the recipe's state. Offsets are those of the store
+// (each section padded to 64 bytes); the last entry is the end.
+std::vector<int64_t> state_sections(const Recipe& recipe, int64_t count);
+
+}  // namespace windlass
