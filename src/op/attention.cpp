@@ -1,0 +1,133 @@
+#include "op/attention.h"
+
+#include "op/attention_tiles.h"
+
+namespace windlass {
+namespace {
+
+void infer(OpSpec& spec) {
+    const auto& attrs = spec.get<AttentionAttrs>();
+    const int64_t queries = attrs.heads * attrs.head_size, keys = attrs.key_heads * attrs.head_size;
+    WINDLASS_CHECK(attrs.key_heads > 0 && attrs.heads > 0 && attrs.heads % attrs.key_heads == 0 &&
+                       attrs.head_size > 0 && attrs.scale > 0 && attrs.window >= 0,
+                   "attention of {} heads over {} key heads of size {}", attrs.heads, attrs.key_heads, attrs.head_size);
+    const bool packed = spec.in.size() == 1 && spec.in[0].cols == queries + 2 * keys;
+    const bool apart =
+        spec.in.size() == 3 && spec.in[0].cols == queries && spec.in[1].cols == keys && spec.in[2].cols == keys;
+    WINDLASS_CHECK((packed || apart) && spec.weights.empty(), "attention of {} inputs, the first of {} columns",
+                   spec.in.size(), spec.in.empty() ? 0 : spec.in[0].cols);
+    spec.out = {{.cols = queries}};
+    spec.saved = {{.cols = attrs.heads, .type = ValueType::f32}};
+}
+
+// Pairs of a query and a key that it sees in one head: exactly, and as whole tiles visit them. Documents are not
+// known here: rows count as one.
+struct Pairs {
+    double seen = 0, visited = 0;
+};
+
+Pairs count_pairs(const AttentionAttrs& attrs, const OpSize& size) {
+    Pairs pairs;
+    const auto first_key = [&](int64_t query) {
+        return attrs.window == 0 ? 0 : std::max<int64_t>(0, size.cached + query - attrs.window + 1);
+    };
+    const int64_t tile = query_tile_rows(size.row_length);
+    for (int64_t begin = 0; begin < size.row_length; begin += tile) {
+        const int64_t end = std::min(size.row_length, begin + tile);
+        const int64_t keys = size.cached + end - first_key(begin) / kKeyStep * kKeyStep;
+        pairs.visited += static_cast<double>((end - begin) * keys);
+        for (int64_t query = begin; query < end; ++query) {
+            pairs.seen += static_cast<double>(size.cached + query + 1 - first_key(query));
+        }
+    }
+    const auto heads = static_cast<double>(attrs.heads * size.rows);
+    return {pairs.seen * heads, pairs.visited * heads};
+}
+
+// Products per pair: forward q k and p v; backward those that make p again, dp, dq, dk and dv; tangent, besides
+// forward, q k again, dq k + q dk, p dv and dp v.
+Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+    const auto& attrs = spec.get<AttentionAttrs>();
+    const Pairs pairs = count_pairs(attrs, size);
+    const double product = 2.0 * static_cast<double>(attrs.head_size);
+    const int64_t values = value_bytes(spec.in, size) + value_bytes(spec.out, size) + value_bytes(spec.saved, size);
+    switch (direction) {
+        case Direction::forward:
+            return {2 * product * pairs.visited, 2 * product * pairs.seen, values};
+        case Direction::backward:
+            return {5 * product * pairs.visited, 4 * product * pairs.seen, 2 * values};
+        case Direction::tangent:
+            return {(2 + 5 * size.k) * product * pairs.visited, (2 + 4 * size.k) * product * pairs.seen,
+                    (1 + size.k) * values};
+    }
+    return {};
+}
+
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+    const int64_t head_size = spec.get<AttentionAttrs>().head_size;
+    switch (direction) {
+        case Direction::forward:
+            return size.threads * ForwardSpace::bytes(head_size);
+        case Direction::backward:
+            return size.threads * BackwardSpace::bytes(head_size, size.row_length);
+        case Direction::tangent:
+            return size.threads * TangentSpace::bytes(head_size);
+    }
+    return 0;
+}
+
+std::string describe(const OpSpec& spec) {
+    const auto& attrs = spec.get<AttentionAttrs>();
+    std::string text = fmt::format("heads={} key_heads={} head_size={} scale={:.6g}", attrs.heads, attrs.key_heads,
+                                   attrs.head_size, attrs.scale);
+    return attrs.window == 0 ? text : text + fmt::format(" window={}", attrs.window);
+}
+
+struct CaseShape {
+    int64_t heads, key_heads, head_size, row_length, window;
+    bool packed, documents;
+};
+
+OpCase make_case(std::string name, CaseShape shape) {
+    OpCase test{.name = std::move(name), .row_length = shape.row_length, .documents = shape.documents};
+    test.weight_scale = 1;
+    const int64_t queries = shape.heads * shape.head_size, keys = shape.key_heads * shape.head_size;
+    test.spec.attrs = AttentionAttrs{.heads = shape.heads,
+                                     .key_heads = shape.key_heads,
+                                     .head_size = shape.head_size,
+                                     .scale = 1 / std::sqrt(static_cast<double>(shape.head_size)),
+                                     .window = shape.window};
+    if (shape.packed) {
+        test.spec.in = {{.cols = queries + 2 * keys}};
+    } else {
+        test.spec.in = {{.cols = queries}, {.cols = keys}, {.cols = keys}};
+    }
+    return test;
+}
+
+std::vector<OpCase> cases() {
+    return {make_case("packed", {2, 2, 8, 16, 0, true, false}),
+            make_case("apart, grouped heads", {4, 2, 8, 19, 0, false, false}),
+            make_case("one key head, odd sizes", {3, 1, 5, 37, 0, false, false}),
+            make_case("documents", {2, 1, 8, 40, 0, false, true}),
+            make_case("window", {2, 2, 8, 40, 7, true, false}),
+            make_case("window and documents", {2, 1, 4, 50, 9, false, true}),
+            make_case("several query tiles", {1, 1, 4, 150, 0, true, true}),
+            make_case("several key tiles", {2, 1, 4, 600, 0, false, false}),
+            make_case("several key tiles, window", {1, 1, 4, 700, 300, true, false})};
+}
+
+}  // namespace
+
+constinit const OpRecord kAttention{
+    .name = "attention",
+    .infer = infer,
+    .cost = cost,
+    .scratch_bytes = scratch_bytes,
+    .describe = describe,
+    .reads = {.in = true, .out = true},
+    .cases = cases,
+    .cells = {OpCells{attention_forward_cpu, attention_backward_cpu, attention_tangent_cpu}},
+};
+
+}  // namespace windlass

@@ -1,0 +1,134 @@
+// The backward pass of attention: probabilities are made again from q, k and the saved log-sum-exp, tile by tile
+// (Dao, "FlashAttention-2", 2023, algorithm 2). One piece of work is a row and a key head: it owns its dk and dv, and
+// the query heads of its group add to them in ascending order.
+#include <cstring>
+
+#include "op/attention_tiles.h"
+#include "op/gemm.h"
+
+namespace windlass {
+namespace {
+
+class BackwardPiece {
+  public:
+    BackwardPiece(const OpCall& call, const AttentionTiles& tiles, int64_t row, int64_t key_head, Scratch scratch)
+        : call_(call),
+          tiles_(tiles),
+          row_(row),
+          key_head_(key_head),
+          head_size_(tiles.attrs().head_size),
+          heads_(split_heads(call.in, tiles.attrs())),
+          space_(scratch, head_size_, tiles.row_length()) {}
+
+    void run() {
+        const auto bytes = static_cast<size_t>(tiles_.row_length() * head_size_) * sizeof(float);
+        std::memset(space_.dk, 0, bytes);
+        std::memset(space_.dv, 0, bytes);
+        for (int64_t i = 0; i < tiles_.group(); ++i) {
+            for (int64_t index = 0; index < tiles_.query_tiles(); ++index) {
+                run_queries(tiles_.query_tile(row_, key_head_ * tiles_.group() + i, index));
+            }
+        }
+        write_keys(1, space_.dk);
+        write_keys(2, space_.dv);
+    }
+
+  private:
+    // log_sum and delta = dO . O of each query.
+    void read_queries(const QueryTile& tile) {
+        const Tensor out = tiles_.queries(call_.out[0], tile), grad = tiles_.queries(call_.grad_out[0], tile);
+        const Tensor& saved = call_.saved[0];
+        for (int64_t i = 0; i < tile.count; ++i) {
+            const int64_t token = row_ * tiles_.row_length() + tile.begin + i;
+            log_sum_[static_cast<size_t>(i)] = saved.as<float>()[token * saved.row_stride + tile.head];
+            delta_[static_cast<size_t>(i)] =
+                attention_loops().dot(read_row(out, i, head_size_, space_.buffer_a),
+                                      read_row(grad, i, head_size_, space_.buffer_b), head_size_);
+        }
+    }
+
+    void run_queries(const QueryTile& tile) {
+        read_queries(tile);
+        for (int64_t begin = tile.keys_begin; begin < tile.keys_end; begin += kKeyTile) {
+            run_tile(tile, tiles_.key_tile(tile, begin));
+        }
+        const Output grad = grad_of(0);
+        if (grad.value.empty()) return;
+        const Output rows{tiles_.queries(grad.value, tile), grad.add};
+        for (int64_t i = 0; i < tile.count; ++i) write_row(rows, i, space_.dq + i * head_size_);
+    }
+
+    // With a tile by keys: s = k q^T, dp = v dO^T, dv += p dO, dk += ds q, dq += ds^T k.
+    void run_tile(const QueryTile& tile, KeyTile keys) {
+        const Tensor q = tiles_.queries(heads_.q, tile), grad = tiles_.queries(call_.grad_out[0], tile);
+        const Tensor k = tiles_.keys(heads_.k, row_, key_head_, keys), v = tiles_.keys(heads_.v, row_, key_head_, keys);
+        const auto tile_at = [&](DType dtype, float* data) { return tile_of(dtype, keys.count, tile.count, data); };
+        gemm_single({.a = k, .b = q, .c = tile_at(DType::f32, space_.scores), .transpose_b = true});
+        gemm_single({.a = v, .b = grad, .c = tile_at(DType::f32, space_.dp), .transpose_b = true});
+        if (q.dtype == DType::f32) {
+            weigh(attention_loops().wide, tile, keys);
+        } else {
+            weigh(attention_loops().narrow, tile, keys);
+        }
+        const Tensor p = tile_at(q.dtype, space_.p), ds = tile_at(q.dtype, space_.ds);
+        gemm_single({.a = p, .b = grad, .c = key_rows(space_.dv, keys), .accumulate = true});
+        gemm_single({.a = ds, .b = q, .c = key_rows(space_.dk, keys), .accumulate = true});
+        gemm_single({.a = ds,
+                     .b = k,
+                     .c = tile_of(DType::f32, tile.count, head_size_, space_.dq),
+                     .transpose_a = true,
+                     .accumulate = keys.begin > tile.keys_begin});
+    }
+
+    // A key is seen by the queries from its own position on, until the first whose keys begin behind it.
+    template <typename Weight>
+    void weigh(const AttentionWeightLoops<Weight>& loops, const QueryTile& tile, KeyTile keys) {
+        const auto scale = static_cast<float>(tiles_.attrs().scale);
+        int64_t end = 0;
+        for (int64_t j = 0; j < keys.count; ++j) {
+            const int64_t key = keys.begin + j, at = j * tile.count;
+            while (end < tile.count && tile.first_key[static_cast<size_t>(end)] <= key) ++end;
+            const int64_t begin = std::min(end, std::max<int64_t>(0, key - tile.position));
+            loops.backward(space_.scores + at, space_.dp + at, {begin, end, tile.count}, scale, log_sum_.data(),
+                           delta_.data(), reinterpret_cast<Weight*>(space_.p) + at,
+                           reinterpret_cast<Weight*>(space_.ds) + at);
+        }
+    }
+
+    Tensor key_rows(float* rows, KeyTile keys) const {
+        return tile_of(DType::f32, keys.count, head_size_, rows + keys.begin * head_size_);
+    }
+
+    // The gradient of queries (0), keys (1) or values (2), and whether it is added to.
+    Output grad_of(int part) const {
+        const Heads grads = split_heads(call_.grad_in, tiles_.attrs());
+        const Tensor& value = part == 0 ? grads.q : part == 1 ? grads.k : grads.v;
+        return {value, grad_output(call_, call_.grad_in.size() == 1 ? 0 : static_cast<size_t>(part)).add};
+    }
+
+    void write_keys(int part, const float* numbers) const {
+        const Output grad = grad_of(part);
+        if (grad.value.empty()) return;
+        const Output rows{tiles_.keys(grad.value, row_, key_head_, {0, tiles_.row_length()}), grad.add};
+        for (int64_t i = 0; i < tiles_.row_length(); ++i) write_row(rows, i, numbers + i * head_size_);
+    }
+
+    const OpCall& call_;
+    const AttentionTiles& tiles_;
+    int64_t row_, key_head_, head_size_;
+    Heads heads_;
+    BackwardSpace space_;
+    std::array<float, kQueryTileMax> log_sum_, delta_;
+};
+
+}  // namespace
+
+void attention_backward_cpu(const OpCall& call, Stream& stream) {
+    const AttentionTiles tiles(call);
+    const int64_t key_heads = tiles.attrs().key_heads;
+    cpu_team(stream).parallel_for(tiles.rows() * key_heads, [&](int64_t index, int worker) {
+        BackwardPiece(call, tiles, index / key_heads, index % key_heads, worker_scratch(call, worker)).run();
+    });
+}
+
+}  // namespace windlass

@@ -1,0 +1,113 @@
+// The exact tangent of attention. With p = softmax(scale q k^T) and c = scale (dq k^T + q dk^T):
+//   dO = (p * (c - sum_keys p c)) v + p dv = (p * c) v + p dv - (sum_keys p c) O
+#include "op/attention_tiles.h"
+#include "op/gemm.h"
+
+namespace windlass {
+namespace {
+
+class TangentPiece {
+  public:
+    TangentPiece(const OpCall& call, const AttentionTiles& tiles, const QueryTile& tile, Scratch scratch)
+        : call_(call),
+          tiles_(tiles),
+          tile_(tile),
+          head_size_(tiles.attrs().head_size),
+          heads_(split_heads(call.in, tiles.attrs())),
+          changes_(split_heads(call.tangent_in, tiles.attrs())),
+          space_(scratch, head_size_) {}
+
+    void run() {
+        attend(tiles_, tile_, heads_, space_.forward, log_sum_.data());
+        for (int j = 0; j < call_.size->k; ++j) run_direction(j * tiles_.rows() * tiles_.row_length());
+    }
+
+  private:
+    void run_direction(int64_t first_row) {
+        mean_.fill(0);
+        std::fill_n(space_.sums, tile_.count * head_size_, 0.0f);
+        for (int64_t begin = tile_.keys_begin; begin < tile_.keys_end; begin += kKeyTile) {
+            run_tile(tiles_.key_tile(tile_, begin), first_row);
+        }
+        const Output out{tiles_.queries(call_.tangent_out[0], tile_, first_row)};
+        for (int64_t i = 0; i < tile_.count; ++i) {
+            float* const sums = space_.sums + i * head_size_;
+            attention_loops().add_scaled(-mean_[static_cast<size_t>(i)], space_.forward.sums + i * head_size_, sums,
+                                         head_size_);
+            write_row(out, i, sums);
+        }
+    }
+
+    void run_tile(KeyTile keys, int64_t first_row) {
+        const Tensor q = tiles_.queries(heads_.q, tile_);
+        const int64_t key_head = tiles_.key_head_of(tile_);
+        const Tensor k = tiles_.keys(heads_.k, tile_.row, key_head, keys);
+        const Tensor v = tiles_.keys(heads_.v, tile_.row, key_head, keys);
+        const auto tile_at = [&](DType dtype, float* data) { return tile_of(dtype, tile_.count, keys.count, data); };
+        gemm_single({.a = q, .b = k, .c = tile_at(DType::f32, space_.forward.scores), .transpose_b = true});
+        change_scores(tile_at(DType::f32, space_.changes), q, k, keys, first_row);
+        if (q.dtype == DType::f32) {
+            weigh(attention_loops().wide, keys);
+        } else {
+            weigh(attention_loops().narrow, keys);
+        }
+        const Tensor sums = tile_of(DType::f32, tile_.count, head_size_, space_.sums);
+        gemm_single({.a = tile_at(q.dtype, space_.weight_changes), .b = v, .c = sums, .accumulate = true});
+        if (changes_.v.empty()) return;
+        gemm_single({.a = tile_at(q.dtype, space_.forward.weights),
+                     .b = tiles_.keys(changes_.v, tile_.row, key_head, keys, first_row),
+                     .c = sums,
+                     .accumulate = true});
+    }
+
+    // dq k^T + q dk^T, where either may be missing.
+    void change_scores(const Tensor& changes, const Tensor& q, const Tensor& k, KeyTile keys, int64_t first_row) {
+        if (changes_.q.empty() && changes_.k.empty()) {
+            std::fill_n(changes.as<float>(), changes.numel(), 0.0f);
+            return;
+        }
+        if (!changes_.q.empty()) {
+            gemm_single({.a = tiles_.queries(changes_.q, tile_, first_row), .b = k, .c = changes, .transpose_b = true});
+        }
+        if (changes_.k.empty()) return;
+        gemm_single({.a = q,
+                     .b = tiles_.keys(changes_.k, tile_.row, tiles_.key_head_of(tile_), keys, first_row),
+                     .c = changes,
+                     .transpose_b = true,
+                     .accumulate = !changes_.q.empty()});
+    }
+
+    template <typename Weight>
+    void weigh(const AttentionWeightLoops<Weight>& loops, KeyTile keys) {
+        const auto scale = static_cast<float>(tiles_.attrs().scale);
+        for (int64_t i = 0; i < tile_.count; ++i) {
+            const int64_t at = i * keys.count;
+            mean_[static_cast<size_t>(i)] +=
+                loops.tangent(space_.forward.scores + at, space_.changes + at, key_range(tile_, i, keys), scale,
+                              log_sum_[static_cast<size_t>(i)], reinterpret_cast<Weight*>(space_.forward.weights) + at,
+                              reinterpret_cast<Weight*>(space_.weight_changes) + at);
+        }
+    }
+
+    const OpCall& call_;
+    const AttentionTiles& tiles_;
+    const QueryTile& tile_;
+    int64_t head_size_;
+    Heads heads_, changes_;
+    TangentSpace space_;
+    std::array<float, kQueryTileMax> log_sum_, mean_;  // mean: sum_keys p c
+};
+
+}  // namespace
+
+void attention_tangent_cpu(const OpCall& call, Stream& stream) {
+    const AttentionTiles tiles(call);
+    const int64_t count = tiles.query_tiles(), heads = tiles.attrs().heads;
+    cpu_team(stream).parallel_for(tiles.rows() * heads * count, [&](int64_t index, int worker) {
+        const QueryTile tile =
+            tiles.query_tile(index / count / heads, index / count % heads, count - 1 - index % count);
+        TangentPiece(call, tiles, tile, worker_scratch(call, worker)).run();
+    });
+}
+
+}  // namespace windlass

@@ -1,0 +1,159 @@
+#include "base/math.h"
+#include "op/attention_tiles.h"
+#include "op/gemm.h"
+
+namespace windlass {
+namespace {
+
+constexpr IsaKernel<const AttentionLoops> kLoops{&baseline::kAttentionLoops, &avx2::kAttentionLoops,
+                                                 &avx512::kAttentionLoops};
+constexpr int64_t kTile = kQueryTileMax * kKeyTile;
+constexpr int64_t kShortRow = 512;  // up to here, smaller tiles waste less at the diagonal than their products lose
+
+Tensor columns(const Tensor& value, int64_t begin, int64_t count) {
+    return value.empty() ? value : value.slice_cols(begin, count);
+}
+
+// The weights of a tile of scores, row by row, and the sums so far brought under the new maxima.
+template <typename Weight>
+void update_softmax(const AttentionWeightLoops<Weight>& loops, const QueryTile& tile, KeyTile keys, float scale,
+                    const ForwardSpace& space, int64_t head_size, RunningSoftmax* states) {
+    for (int64_t i = 0; i < tile.count; ++i) {
+        const float factor = loops.softmax(space.scores + i * keys.count, key_range(tile, i, keys), scale, states[i],
+                                           reinterpret_cast<Weight*>(space.weights) + i * keys.count);
+        if (factor != 1 && keys.begin > tile.keys_begin) {
+            attention_loops().scale(factor, space.sums + i * head_size, head_size);
+        }
+    }
+}
+
+}  // namespace
+
+const AttentionLoops& attention_loops() {
+    return *kLoops.pick();
+}
+
+int64_t query_tile_rows(int64_t row_length) {
+    return row_length <= kShortRow ? kQueryTileMax / 2 : kQueryTileMax;
+}
+
+Heads split_heads(std::span<const Tensor> values, const AttentionAttrs& attrs) {
+    if (values.size() == 3) return {values[0], values[1], values[2]};
+    const int64_t queries = attrs.heads * attrs.head_size, keys = attrs.key_heads * attrs.head_size;
+    return {columns(values[0], 0, queries), columns(values[0], queries, keys),
+            columns(values[0], queries + keys, keys)};
+}
+
+AttentionTiles::AttentionTiles(const OpCall& call)
+    : attrs_(call.spec->get<AttentionAttrs>()), batch_(*call.batch), key_rows_(batch_.row_length) {}
+
+int64_t AttentionTiles::query_tiles() const {
+    return div_up(row_length(), query_tile_rows(row_length()));
+}
+
+QueryTile AttentionTiles::query_tile(int64_t row, int64_t head, int64_t index) const {
+    const int64_t rows = query_tile_rows(row_length());
+    QueryTile tile{.row = row, .head = head, .begin = index * rows};
+    tile.count = std::min(rows, row_length() - tile.begin);
+    tile.position = cached() + tile.begin;
+    tile.keys_end = tile.position + tile.count;
+    const int32_t* const doc_start = batch_.doc_start + row * row_length() + tile.begin;
+    for (int64_t i = 0; i < tile.count; ++i) {
+        const int64_t in_window = attrs_.window == 0 ? 0 : tile.position + i - attrs_.window + 1;
+        tile.first_key[static_cast<size_t>(i)] = std::max<int64_t>(doc_start[i], in_window);
+    }
+    tile.keys_begin = round_down(tile.first_key[0], kKeyStep);
+    return tile;
+}
+
+KeyTile AttentionTiles::key_tile(const QueryTile& tile, int64_t begin) const {
+    return {begin, std::min(kKeyTile, tile.keys_end - begin)};
+}
+
+Tensor AttentionTiles::queries(const Tensor& value, const QueryTile& tile, int64_t first_row) const {
+    return value.slice_rows(first_row + tile.row * row_length() + tile.begin, tile.count)
+        .slice_cols(tile.head * attrs_.head_size, attrs_.head_size);
+}
+
+Tensor AttentionTiles::keys(const Tensor& value, int64_t row, int64_t key_head, KeyTile keys, int64_t first_row) const {
+    return value.slice_rows(first_row + row * key_rows_ + keys.begin, keys.count)
+        .slice_cols(key_head * attrs_.head_size, attrs_.head_size);
+}
+
+ForwardSpace::ForwardSpace(Scratch& scratch, int64_t head_size)
+    : scores(scratch.floats(kTile)), weights(scratch.floats(kTile)), sums(scratch.floats(kQueryTileMax * head_size)) {}
+
+int64_t ForwardSpace::bytes(int64_t head_size) {
+    return 2 * float_bytes(kTile) + float_bytes(kQueryTileMax * head_size);
+}
+
+BackwardSpace::BackwardSpace(Scratch& scratch, int64_t head_size, int64_t row_length)
+    : scores(scratch.floats(kTile)),
+      dp(scratch.floats(kTile)),
+      p(scratch.floats(kTile)),
+      ds(scratch.floats(kTile)),
+      dq(scratch.floats(kQueryTileMax * head_size)),
+      dk(scratch.floats(row_length * head_size)),
+      dv(scratch.floats(row_length * head_size)),
+      buffer_a(scratch.floats(head_size)),
+      buffer_b(scratch.floats(head_size)) {}
+
+int64_t BackwardSpace::bytes(int64_t head_size, int64_t row_length) {
+    return 4 * float_bytes(kTile) + float_bytes(kQueryTileMax * head_size) + 2 * float_bytes(row_length * head_size) +
+           2 * float_bytes(head_size);
+}
+
+TangentSpace::TangentSpace(Scratch& scratch, int64_t head_size)
+    : forward(scratch, head_size),
+      changes(scratch.floats(kTile)),
+      weight_changes(scratch.floats(kTile)),
+      sums(scratch.floats(kQueryTileMax * head_size)) {}
+
+int64_t TangentSpace::bytes(int64_t head_size) {
+    return ForwardSpace::bytes(head_size) + 2 * float_bytes(kTile) + float_bytes(kQueryTileMax * head_size);
+}
+
+Scratch worker_scratch(const OpCall& call, int worker) {
+    const size_t part = call.scratch.size() / static_cast<size_t>(call.size->threads);
+    return Scratch(call.scratch.subspan(static_cast<size_t>(worker) * part, part));
+}
+
+void attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& heads, const ForwardSpace& space,
+            float* log_sum) {
+    const int64_t head_size = tiles.attrs().head_size;
+    const auto scale = static_cast<float>(tiles.attrs().scale);
+    const Tensor q = tiles.queries(heads.q, tile);
+    const Tensor sums = tile_of(DType::f32, tile.count, head_size, space.sums);
+    std::array<RunningSoftmax, kQueryTileMax> states;
+    for (int64_t begin = tile.keys_begin; begin < tile.keys_end; begin += kKeyTile) {
+        const KeyTile keys = tiles.key_tile(tile, begin);
+        gemm_single({.a = q,
+                     .b = tiles.keys(heads.k, tile.row, tiles.key_head_of(tile), keys),
+                     .c = tile_of(DType::f32, tile.count, keys.count, space.scores),
+                     .transpose_b = true});
+        if (q.dtype == DType::f32) {
+            update_softmax(attention_loops().wide, tile, keys, scale, space, head_size, states.data());
+        } else {
+            update_softmax(attention_loops().narrow, tile, keys, scale, space, head_size, states.data());
+        }
+        gemm_single({.a = tile_of(q.dtype, tile.count, keys.count, space.weights),
+                     .b = tiles.keys(heads.v, tile.row, tiles.key_head_of(tile), keys),
+                     .c = sums,
+                     .accumulate = begin > tile.keys_begin});
+    }
+    for (int64_t i = 0; i < tile.count; ++i) {
+        const RunningSoftmax& state = states[static_cast<size_t>(i)];
+        attention_loops().scale(1 / state.sum, space.sums + i * head_size, head_size);
+        log_sum[i] = state.max + std::log(state.sum);
+    }
+}
+
+void write_row(const Output& out, int64_t row, const float* numbers) {
+    if (out.value.dtype == DType::f32 && !out.add) {
+        std::copy_n(numbers, out.value.cols(), out.value.as<float>() + row * out.value.row_stride);
+    } else {
+        out.end_row(row, numbers);
+    }
+}
+
+}  // namespace windlass
