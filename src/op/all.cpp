@@ -4,7 +4,8 @@
 namespace windlass {
 
 std::span<const OpRecord* const> all_ops() {
-    static constexpr std::array kOps = {&kEmbedding, &kRmsNorm, &kLayerNorm, &kRope, &kSwiglu, &kGelu, &kRelu, &kAdd};
+    static constexpr std::array kOps = {&kEmbedding, &kLinear, &kRmsNorm, &kLayerNorm, &kRope,
+                                        &kSwiglu,    &kGelu,   &kRelu,    &kAdd,       &kCrossEntropy};
     return kOps;
 }
 

@@ -12,14 +12,25 @@ namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
-// e^x within 2 units in the last place; saturates where the result would leave the normal numbers. Of NaN: unspecified;
-// every caller multiplies the result by its own argument.
+inline float from_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+
+// x, or the nearest number of magnitude 87; NaN becomes one of the two. In integers, because compilers would compute
+// what follows a comparison of floats once more for the bound, with results in the slow subnormal range.
+inline float within_87(float x) {
+    constexpr uint32_t kSign = 0x80000000u;
+    const uint32_t bound = bits_of(87.0f);
+    const uint32_t magnitude = bits_of(x) & ~kSign;
+    return from_bits((magnitude < bound ? magnitude : bound) | (bits_of(x) & kSign));
+}
+
+// e^x within 2 units in the last place for |x| <= 87, and saturated beyond: always a finite, normal number. Callers
+// multiply by their argument, so that a NaN stays one.
 // x = n ln 2 + r with |r| <= ln 2 / 2, in two steps so that n ln 2 is exact; e^r by its series, whose next term is
 // below 6e-9; 2^n through the exponent bits.
-inline float exp_float(float x) {
+inline float exp_float(float unbounded) {
     constexpr float kToInteger = 0x1.8p23f;  // adding it leaves round(x) in the low bits
-    x = x < -87.3f ? -87.3f : x;
-    x = x > 88.0f ? 88.0f : x;
+    const float x = within_87(unbounded);
     const float shifted = x * 0x1.715476p0f + kToInteger;  // log2 e
     const float n = shifted - kToInteger;
     float r = x - n * 0x1.62e4p-1f;  // ln 2: 17 bits, and the rest
@@ -32,8 +43,7 @@ inline float exp_float(float x) {
     series = series * r + 0.5f;
     series = series * r + 1.0f;
     series = series * r + 1.0f;
-    const uint32_t exponent = __builtin_bit_cast(uint32_t, shifted) << 23;  // n, modulo 2^9
-    return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, series) + exponent);
+    return from_bits(bits_of(series) + (bits_of(shifted) << 23));  // n, modulo 2^9, goes to the exponent
 }
 
 inline float sigmoid(float x) {

@@ -1,0 +1,104 @@
+#include <cmath>
+
+#include "op/ops.h"
+#include "tests/agree/reference.h"
+
+namespace windlass::agree {
+namespace {
+
+// a b^T, [rows of a, rows of b]
+Matrix times_transposed(const Matrix& a, const Matrix& b) {
+    Matrix out(a.rows, b.rows);
+    for (int64_t i = 0; i < a.rows; ++i) {
+        for (int64_t j = 0; j < b.rows; ++j) {
+            double sum = 0;
+            for (int64_t c = 0; c < a.cols; ++c) sum += a.at(i, c) * b.at(j, c);
+            out.at(i, j) = sum;
+        }
+    }
+    return out;
+}
+
+Matrix transposed(const Matrix& a) {
+    Matrix out(a.cols, a.rows);
+    for (int64_t i = 0; i < a.rows; ++i) {
+        for (int64_t j = 0; j < a.cols; ++j) out.at(j, i) = a.at(i, j);
+    }
+    return out;
+}
+
+Matrix columns(const Matrix& a, int64_t begin, int64_t count) {
+    Matrix out(a.rows, count);
+    for (int64_t i = 0; i < a.rows; ++i) {
+        for (int64_t j = 0; j < count; ++j) out.at(i, j) = a.at(i, begin + j);
+    }
+    return out;
+}
+
+// Of q's one row (q [1, D]) over keys and values [n, D].
+std::vector<double> attend(const Matrix& q, const Matrix& k, const Matrix& v, double scale) {
+    Matrix scores = times_transposed(q, k);
+    double sum = 0;
+    for (double& score : scores.numbers) sum += score = std::exp(score * scale);
+    std::vector<double> out(static_cast<size_t>(v.cols));
+    for (int64_t j = 0; j < v.rows; ++j) {
+        for (int64_t d = 0; d < v.cols; ++d) out[static_cast<size_t>(d)] += scores.at(0, j) / sum * v.at(j, d);
+    }
+    return out;
+}
+
+Matrix rows_of(const Matrix& a, int64_t begin, int64_t end) {
+    Matrix out(end - begin, a.cols);
+    std::copy(a.numbers.begin() + begin * a.cols, a.numbers.begin() + end * a.cols, out.numbers.begin());
+    return out;
+}
+
+}  // namespace
+
+Matrix reference_linear(const Problem& problem) {
+    const Matrix& w = problem.weights[0];
+    Matrix out = times_transposed(problem.in[0], problem.spec->get<LinearAttrs>().in_out ? transposed(w) : w);
+    if (problem.weights.size() == 1) return out;
+    for (int64_t t = 0; t < out.rows; ++t) {
+        for (int64_t f = 0; f < out.cols; ++f) out.at(t, f) += problem.weights[1].at(0, f);
+    }
+    return out;
+}
+
+Matrix reference_attention(const Problem& problem) {
+    const auto& [heads, key_heads, size, scale, window] = problem.spec->get<AttentionAttrs>();
+    const bool packed = problem.in.size() == 1;
+    const Matrix q = packed ? columns(problem.in[0], 0, heads * size) : problem.in[0];
+    const Matrix k = packed ? columns(problem.in[0], heads * size, key_heads * size) : problem.in[1];
+    const Matrix v = packed ? columns(problem.in[0], (heads + key_heads) * size, key_heads * size) : problem.in[2];
+    const Batch& batch = *problem.batch;
+    Matrix out(q.rows, heads * size);
+    for (int64_t t = 0; t < q.rows; ++t) {
+        const int64_t row = t / batch.row_length * batch.row_length;
+        int64_t begin = row + batch.doc_start[t];
+        if (window > 0) begin = std::max(begin, t - window + 1);
+        for (int64_t head = 0; head < heads; ++head) {
+            const int64_t at = head / (heads / key_heads) * size;
+            const std::vector<double> mixed =
+                attend(columns(rows_of(q, t, t + 1), head * size, size), columns(rows_of(k, begin, t + 1), at, size),
+                       columns(rows_of(v, begin, t + 1), at, size), scale);
+            for (int64_t d = 0; d < size; ++d) out.at(t, head * size + d) = mixed[static_cast<size_t>(d)];
+        }
+    }
+    return out;
+}
+
+Matrix reference_cross_entropy(const Problem& problem) {
+    const Matrix logits = times_transposed(problem.in[0], problem.weights[0]);
+    Matrix out(logits.rows, 1);
+    for (int64_t t = 0; t < logits.rows; ++t) {
+        const int32_t target = problem.batch->targets[t];
+        if (target == kIgnored) continue;
+        double sum = 0;
+        for (int64_t i = 0; i < logits.cols; ++i) sum += std::exp(logits.at(t, i) - logits.at(t, target));
+        out.at(t, 0) = std::log(sum);
+    }
+    return out;
+}
+
+}  // namespace windlass::agree

@@ -1,0 +1,201 @@
+#include "tests/agree/trial.h"
+
+#include <gtest/gtest.h>
+
+namespace windlass::agree {
+namespace {
+
+constexpr double kLossScale = 0.125;
+
+Shape matrix_shape(const Shape& shape) {
+    return shape.rank() == 1 ? Shape{1, shape[0]} : shape;
+}
+
+std::vector<Matrix> matrices(const std::vector<Value>& values) {
+    std::vector<Matrix> list;
+    for (const Value& value : values) list.push_back(value.matrix());
+    return list;
+}
+
+}  // namespace
+
+Value::Value(DType dtype, Shape shape)
+    : memory_(shape.numel() * dtype_bytes(dtype)), tensor_(dtype, shape, memory_.data()) {}
+
+void Value::set(const Matrix& matrix) {
+    WINDLASS_CHECK(static_cast<int64_t>(matrix.numbers.size()) == tensor_.numel(), "{}", tensor_.shape.to_string());
+    for (size_t i = 0; i < matrix.numbers.size(); ++i) {
+        const auto number = static_cast<float>(matrix.numbers[i]);
+        if (tensor_.dtype == DType::f32) tensor_.as<float>()[i] = number;
+        if (tensor_.dtype == DType::bf16) tensor_.as<bf16>()[i] = to_bf16(number);
+    }
+}
+
+Matrix Value::matrix() const {
+    const Shape shape = matrix_shape(tensor_.shape);
+    Matrix matrix(shape[0], shape[1]);
+    for (size_t i = 0; i < matrix.numbers.size(); ++i) {
+        matrix.numbers[i] = tensor_.dtype == DType::f32 ? tensor_.as<float>()[i] : to_float(tensor_.as<bf16>()[i]);
+    }
+    return matrix;
+}
+
+std::string Setting::name() const {
+    return fmt::format("{}_{}_{}{}", op->name, op_case.name, dtype_name(compute), split ? "_split" : "");
+}
+
+void PrintTo(const Setting& setting, std::ostream* out) {
+    *out << setting.name();
+}
+
+std::vector<Setting> all_settings() {
+    std::vector<Setting> settings;
+    for (const OpRecord* op : all_ops()) {
+        for (const OpCase& op_case : op->cases()) {
+            for (const DType compute : {DType::f32, DType::bf16}) {
+                settings.push_back({op, op_case, compute, false});
+                if (!op_case.spec.weights.empty()) settings.push_back({op, op_case, compute, true});
+            }
+        }
+    }
+    return settings;
+}
+
+Trial::Trial(const Setting& setting)
+    : op_(setting.op),
+      spec_(setting.op_case.spec),
+      compute_(setting.compute),
+      split_(setting.split),
+      scale_(setting.op_case.weight_scale) {
+    op_->infer(spec_);
+    step_.loss_scale = kLossScale;
+    make_batch(setting.op_case);
+    in_ = values(spec_.in);
+    grad_out_ = values(spec_.out);
+    prior_in_ = values(spec_.in);
+    for (auto* list : {&in_, &grad_out_, &prior_in_}) {
+        for (Value& value : *list) randomize(value);
+    }
+    keep_off_zero();
+    make_weights();
+    for (int d = 0; d < kDirections; ++d) {
+        tangent_in_.push_back(values(spec_.in));
+        for (Value& tangent : tangent_in_.back()) randomize(tangent);
+        direction_.emplace_back();
+        for (const Shape& shape : spec_.weights) randomize(direction_.back().emplace_back(compute_, shape));
+    }
+    if (!op_->backward_computes_out) return;
+    Matrix scale = grad_out_[0].matrix();
+    std::fill(scale.numbers.begin(), scale.numbers.end(), kLossScale);
+    grad_out_[0].set(scale);
+}
+
+// Documents of random lengths, the last of each row padding; or one document a row.
+void Trial::make_batch(const OpCase& op_case) {
+    const uint64_t ids = spec_.weights.empty() ? 100 : static_cast<uint64_t>(spec_.weights[0][0]);
+    const auto length_max = static_cast<uint64_t>(std::max<int64_t>(1, op_case.row_length / 2));
+    for (int64_t row = 0; row < op_case.rows; ++row) {
+        for (int64_t begin = 0; begin < op_case.row_length;) {
+            const int64_t left = op_case.row_length - begin;
+            const int64_t drawn = 1 + static_cast<int64_t>(rng_.below(length_max));
+            const int64_t length = op_case.documents ? std::min(left, drawn) : left;
+            const bool padding = op_case.documents && begin > 0 && length == left;
+            for (int64_t position = 0; position < length; ++position) {
+                const bool untold = padding || position == length - 1;
+                tokens_.push_back(static_cast<int32_t>(rng_.below(ids)));
+                positions_.push_back(static_cast<int32_t>(position));
+                doc_start_.push_back(static_cast<int32_t>(begin));
+                targets_.push_back(untold ? kIgnored : static_cast<int32_t>(rng_.below(ids)));
+            }
+            begin += length;
+        }
+    }
+    batch_ = {op_case.rows, op_case.row_length, tokens_.data(), positions_.data(), doc_start_.data(), targets_.data()};
+}
+
+// Inputs at least 2^-10 from zero: a small step from them crosses no kink (relu).
+void Trial::keep_off_zero() {
+    for (Value& value : in_) {
+        Matrix matrix = value.matrix();
+        for (double& number : matrix.numbers) number = std::copysign(std::max(std::abs(number), 0x1p-10), number);
+        value.set(matrix);
+    }
+}
+
+void Trial::make_weights() {
+    for (const Shape& shape : spec_.weights) {
+        randomize(prior_weights_.emplace_back(DType::f32, shape));
+        Value master(DType::f32, shape);
+        randomize(master);
+        Value& base = base_.emplace_back(split_ ? DType::bf16 : compute_, shape);
+        Value& low = low_.emplace_back(DType::i16, shape);
+        base.set(master.matrix());
+        for (int64_t i = 0; split_ && i < shape.numel(); ++i) {
+            const Split halves = split_master(master.tensor().as<uint32_t>()[i]);
+            base.tensor().as<uint16_t>()[i] = halves.hi;
+            low.tensor().as<int16_t>()[i] = halves.lo;
+        }
+    }
+}
+
+int64_t Trial::change_first_document() {
+    const auto ids = spec_.weights.empty() ? 100 : static_cast<int32_t>(spec_.weights[0][0]);
+    const auto end = std::find_if(doc_start_.begin(), doc_start_.end(), [](int32_t start) { return start != 0; });
+    for (auto t = doc_start_.begin(); t != end; ++t) {
+        int32_t& token = tokens_[static_cast<size_t>(t - doc_start_.begin())];
+        token = (token + 1) % ids;
+    }
+    const int64_t count = end - doc_start_.begin();
+    for (Value& value : in_) {
+        Matrix changed = value.matrix();
+        for (int64_t i = 0; i < count * changed.cols; ++i) changed.numbers[static_cast<size_t>(i)] += 1;
+        value.set(changed);
+    }
+    return count;
+}
+
+Value Trial::value(const ValueSpec& spec) const {
+    return {dtype_of(spec.type, compute_), Shape{batch_.count(), spec.cols}};
+}
+
+std::vector<Value> Trial::values(std::span<const ValueSpec> specs) const {
+    std::vector<Value> list;
+    for (const ValueSpec& spec : specs) list.push_back(value(spec));
+    return list;
+}
+
+void Trial::randomize(Value& value) {
+    Matrix matrix = value.matrix();
+    for (double& number : matrix.numbers) number = rng_.normal() * scale_;
+    value.set(matrix);
+}
+
+Problem Trial::problem() const {
+    Problem problem{&spec_, &batch_, matrices(in_), matrices(base_)};
+    if (!split_ || compute_ != DType::f32) return problem;
+    for (size_t i = 0; i < base_.size(); ++i) {
+        for (size_t n = 0; n < problem.weights[i].numbers.size(); ++n) {
+            const Split halves{base_[i].tensor().as<uint16_t>()[n], low_[i].tensor().as<int16_t>()[n]};
+            problem.weights[i].numbers[n] = std::bit_cast<float>(join_master(halves));
+        }
+    }
+    return problem;
+}
+
+Matrix Trial::grad_out() const {
+    return grad_out_[0].matrix();
+}
+std::vector<Matrix> Trial::tangents_in(int direction) const {
+    return matrices(tangent_in_[static_cast<size_t>(direction)]);
+}
+std::vector<Matrix> Trial::tangents_weights(int direction) const {
+    return matrices(direction_[static_cast<size_t>(direction)]);
+}
+std::vector<Matrix> Trial::prior_in() const {
+    return matrices(prior_in_);
+}
+std::vector<Matrix> Trial::prior_weights() const {
+    return matrices(prior_weights_);
+}
+
+}  // namespace windlass::agree

@@ -1,0 +1,150 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/agree/trial.h"
+
+namespace windlass::agree {
+namespace {
+
+Stream& stream_of(int threads) {
+    static std::map<int, std::unique_ptr<Stream>> streams;
+    std::unique_ptr<Stream>& stream = streams[threads];
+    if (stream == nullptr) stream = make_stream(DeviceKind::cpu, threads);
+    return *stream;
+}
+
+// The tensors of values, without their data where they are not given.
+std::vector<Tensor> tensors(const std::vector<Value>& values, bool given = true) {
+    std::vector<Tensor> list;
+    for (const Value& value : values) {
+        list.push_back(value.tensor());
+        if (!given) list.back().data = nullptr;
+    }
+    return list;
+}
+
+// Item `item` of directions [begin, begin + count), one below another: [k * T, C], or [k, C] of vectors.
+Value stacked(const std::vector<std::vector<Value>>& directions, size_t item, int begin, int count) {
+    const Tensor& one = directions[0][item].tensor();
+    const bool vector = one.shape.rank() == 1;
+    const Shape shape = vector ? Shape{count, one.shape[0]} : Shape{count * one.rows(), one.shape[1]};
+    Value all(one.dtype, shape);
+    for (int d = 0; d < count; ++d) {
+        const Tensor& part = directions[static_cast<size_t>(begin + d)][item].tensor();
+        std::memcpy(all.tensor().as<std::byte>() + d * part.bytes(), part.data, static_cast<size_t>(part.bytes()));
+    }
+    return all;
+}
+
+void expect_intact(const std::vector<Value>& values, std::string_view what) {
+    for (size_t i = 0; i < values.size(); ++i)
+        EXPECT_TRUE(values[i].intact()) << "written outside " << what << " " << i;
+}
+
+}  // namespace
+
+OpSize Trial::size(int threads, int k) const {
+    return {.rows = batch_.rows,
+            .row_length = batch_.row_length,
+            .compute = compute_,
+            .split_weights = split_,
+            .k = k,
+            .threads = threads};
+}
+
+std::vector<Weight> Trial::weights() const {
+    std::vector<Weight> list;
+    for (size_t i = 0; i < base_.size(); ++i) {
+        list.push_back({.base = base_[i].tensor(), .low = split_ ? low_[i].tensor() : Tensor{}});
+    }
+    return list;
+}
+
+void Trial::run(Kernel kernel, OpCall& call, Direction direction) const {
+    const int64_t bytes = op_->scratch_bytes == nullptr ? 0 : op_->scratch_bytes(spec_, *call.size, direction);
+    Guarded scratch(bytes);
+    call.spec = &spec_;
+    call.batch = &batch_;
+    call.step = &step_;
+    call.scratch = {scratch.data(), scratch.size()};
+    kernel(call, stream_of(call.size->threads));
+    EXPECT_TRUE(scratch.intact()) << "written outside " << bytes << " bytes of scratch";
+}
+
+ForwardResult Trial::forward(int threads) const {
+    ForwardResult result{values(spec_.out), values(spec_.saved)};
+    const OpSize call_size = size(threads, 1);
+    const std::vector<Tensor> in = tensors(in_), out = tensors(result.out), saved = tensors(result.saved);
+    const std::vector<Weight> given = weights();
+    OpCall call{.size = &call_size, .in = in, .out = out, .saved = saved, .weights = given};
+    run(op_->on(DeviceKind::cpu).forward, call, Direction::forward);
+    expect_intact(result.out, "out");
+    expect_intact(result.saved, "saved");
+    return result;
+}
+
+BackwardResult Trial::backward(const ForwardResult& kept, int threads, BackwardMode mode) const {
+    BackwardResult result{.grad_in = values(spec_.in)};
+    std::vector<GradientSink> sinks;
+    for (size_t i = 0; i < spec_.weights.size(); ++i) {
+        Value& target = result.grad_weights.emplace_back(DType::f32, spec_.weights[i]);
+        if (mode.accumulate) target.set(prior_weights_[i].matrix());
+        sinks.push_back({GradientSink::Kind::accumulate, !mode.accumulate, target.tensor()});
+    }
+    for (size_t i = 0; mode.add_to_grad_in && i < prior_in_.size(); ++i) result.grad_in[i].set(prior_in_[i].matrix());
+    if (op_->backward_computes_out) result.out = values(spec_.out);
+    const OpSize call_size = size(threads, 1);
+    const bool computes_out = op_->backward_computes_out;
+    const std::vector<Tensor> in = tensors(in_, op_->reads.in), saved = tensors(kept.saved),
+                              out = computes_out ? tensors(result.out) : tensors(kept.out, op_->reads.out),
+                              grad_out = tensors(grad_out_, !computes_out), grad_in = tensors(result.grad_in);
+    const std::vector<uint8_t> add(spec_.in.size(), mode.add_to_grad_in ? 1 : 0);
+    const std::vector<Weight> given = weights();
+    OpCall call{.size = &call_size,
+                .in = in,
+                .out = out,
+                .saved = saved,
+                .weights = given,
+                .grad_out = grad_out,
+                .grad_in = grad_in,
+                .add_to_grad_in = add,
+                .sinks = sinks};
+    run(op_->on(DeviceKind::cpu).backward, call, Direction::backward);
+    expect_intact(result.grad_in, "grad_in");
+    expect_intact(result.grad_weights, "the target");
+    expect_intact(result.out, "out");
+    return result;
+}
+
+std::vector<Value> Trial::tangent(const ForwardResult& kept, int threads, int begin, int count) const {
+    std::vector<Value> stacked_in, stacked_directions;
+    for (size_t i = 0; i < in_.size(); ++i) stacked_in.push_back(stacked(tangent_in_, i, begin, count));
+    std::vector<Weight> given = weights();
+    for (size_t i = 0; i < given.size(); ++i) {
+        stacked_directions.push_back(stacked(direction_, i, begin, count));
+        given[i].direction = stacked_directions.back().tensor();
+    }
+    const Tensor& out_one = kept.out[0].tensor();
+    std::vector<Value> result;
+    const Value all(out_one.dtype, {count * out_one.rows(), out_one.shape[1]});
+    const OpSize call_size = size(threads, count);
+    const std::vector<Tensor> in = tensors(in_), out = tensors(kept.out), saved = tensors(kept.saved),
+                              tangent_in = tensors(stacked_in), tangent_out = {all.tensor()};
+    OpCall call{.size = &call_size,
+                .in = in,
+                .out = out,
+                .saved = saved,
+                .weights = given,
+                .tangent_in = tangent_in,
+                .tangent_out = tangent_out};
+    run(op_->on(DeviceKind::cpu).tangent, call, Direction::tangent);
+    EXPECT_TRUE(all.intact()) << "written outside tangent_out";
+    for (int d = 0; d < count; ++d) {
+        const Tensor& one = result.emplace_back(out_one.dtype, out_one.shape).tensor();
+        std::memcpy(one.data, all.tensor().as<std::byte>() + d * one.bytes(), static_cast<size_t>(one.bytes()));
+    }
+    return result;
+}
+
+}  // namespace windlass::agree
