@@ -123,8 +123,8 @@ TEST(Tokenizer, RefusesExpressionsItCannotRender) {
 }
 
 TEST(Tokenizer, GivesUpOnExplosiveExpressions) {
-    const Tokenizer tokenizer = fixtures::load_json(
-        with("/pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "(a|aa)+[0-9]"}}}, {"behavior", "Isolated"}}));
+    const Tokenizer tokenizer = fixtures::load_json(with(
+        "/pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "(a|aa)+[0-9]"}}}, {"behavior", "Isolated"}}));
     try {
         tokenizer.encode(std::string(5000, 'a'), false);
         FAIL() << "it should not be able to finish";
@@ -181,8 +181,8 @@ TEST(Normalizer, ComposesEndlessRunsOfMarks) {
 // test program: linear work takes well under a second each.
 TEST(Tokenizer, TakesHostileMegabytes) {
     std::vector<std::string> texts;
-    for (const char* unit :
-         {" ", "a", "A", "7", "\n", "'", "\t ", "\xFF", "\u2581", "hello", "\u0301", "\u4f60", " \n", "a ", "aB", "Aa1 '\u00a0"}) {
+    for (const char* unit : {" ", "a", "A", "7", "\n", "'", "\t ", "\xFF", "\u2581", "hello", "\u0301", "\u4f60", " \n",
+                             "a ", "aB", "Aa1 '\u00a0"}) {
         std::string text;
         while (text.size() < 1 << 20) text += unit;
         texts.push_back(text);

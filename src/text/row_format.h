@@ -1,0 +1,46 @@
+// row_format.h: what the JSON of one row says.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace windlass {
+
+enum class RowFormat {
+    text,        // {"text"}: all of it is trained
+    completion,  // {"prompt", "completion"}: the completion is trained
+    alpaca,      // {"instruction", "input"?, "output"}: the output is trained
+    tokens,      // {"input_ids", "labels"?}: ids as another trainer made them; label -100 is not trained
+};
+
+std::string_view name_of(RowFormat format);
+
+// The keys under which a file keeps its fields.
+struct FieldNames {
+    std::string text = "text";
+    std::string prompt = "prompt";
+    std::string completion = "completion";
+    std::string instruction = "instruction";
+    std::string input = "input";
+    std::string output = "output";
+};
+
+struct Row {
+    RowFormat format = RowFormat::text;
+    std::string prompt;            // completion and alpaca: what comes before the trained text
+    std::string text;              // what is trained
+    std::vector<int32_t> ids;      // tokens
+    std::vector<uint8_t> trained;  // tokens: one per id
+};
+
+// The row in this JSON text. `expected`, the format of the file so far, must be the row's format too.
+// Throws UserError(data) naming `where`: malformed JSON, fields that are missing or of another type, rows of chats.
+Row read_row(std::string_view json, const FieldNames& names, std::optional<RowFormat> expected, std::string_view where);
+
+// The prompt of Stanford's Alpaca, with the line end after "### Response:" that its successors use.
+std::string alpaca_prompt(std::string_view instruction, std::string_view input);
+
+}  // namespace windlass

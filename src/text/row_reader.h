@@ -1,0 +1,65 @@
+// row_reader.h: cuts a data file into raw rows, front to back, in bounded memory.
+//
+// .jsonl: one row a line, blank lines skipped. .json: the elements of one array; a file that does not start with '['
+// is read as lines. .txt: one document, or documents that end at lines holding only a separator.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace windlass {
+
+inline constexpr int64_t kRowBytesMax = int64_t{64} << 20;
+inline constexpr int64_t kDocumentBytesMax = int64_t{256} << 20;
+
+struct RawRow {
+    int64_t line = 0;  // on which it starts, counted from 1
+    std::string text;
+};
+
+class RowReader {
+  public:
+    // Throws UserError(data) when the name says none of these kinds.
+    RowReader(FileSystem& files, std::string path, std::string document_separator);
+    // The next row, nothing at the end. Throws UserError(data) that names file and line when a row is longer than
+    // allowed or the array around it is broken.
+    std::optional<RawRow> next();
+    // Whether rows are text as they stand, not JSON.
+    bool is_text() const { return layout_ == Layout::documents; }
+
+  private:
+    enum class Layout { lines, array, documents };
+
+    std::optional<RawRow> next_line();
+    std::optional<RawRow> next_element();
+    std::optional<RawRow> next_document();
+    // The line that starts here without its end, false at the end of the file.
+    bool read_line(std::string& line, int64_t bytes_max);
+    void read_element(std::string& text);
+    // The next byte that is no white space, -1 at the end; it is not consumed.
+    int skip_space();
+    int peek();
+    int take();
+    template <typename... Args>
+    [[noreturn]] void fail(int64_t line, fmt::format_string<Args...> format, Args&&... args) const;
+
+    std::string path_;
+    std::string separator_;
+    std::unique_ptr<File> file_;
+    Layout layout_ = Layout::lines;
+    int64_t size_ = 0;
+    int64_t offset_ = 0;  // of the byte after the buffer
+    std::string buffer_;
+    size_t at_ = 0;     // in the buffer
+    int64_t line_ = 1;  // of the next byte
+    bool started_ = false;
+    bool finished_ = false;
+};
+
+}  // namespace windlass

@@ -1,0 +1,234 @@
+#include "text/rows.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "text/row_reader.h"
+#include "text/vocab.h"
+
+namespace windlass {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+bool starts_with(std::span<const int32_t> ids, std::span<const int32_t> head) {
+    return ids.size() >= head.size() && std::equal(head.begin(), head.end(), ids.begin());
+}
+
+// Turns the rows of one file into samples.
+class SampleMaker {
+  public:
+    SampleMaker(const RowsOptions& options, const Tokenizer& tokenizer, const std::function<void(Sample&&)>& visit)
+        : options_(options), tokenizer_(tokenizer), visit_(visit) {}
+
+    RowsReport& report() { return report_; }
+
+    Sample make(Row&& row, std::string_view where) {
+        Sample sample;
+        if (row.format == RowFormat::tokens) {
+            sample = take_tokens(std::move(row), where);
+        } else {
+            const size_t body = put_texts(row, sample.ids);
+            const bool whole = row.format == RowFormat::text || options_.train_on_prompt;
+            sample.trained.assign(sample.ids.size(), whole ? 1 : 0);
+            std::fill(sample.trained.begin() + static_cast<std::ptrdiff_t>(body), sample.trained.end(), 1);
+            const bool says_something = body < sample.ids.size();
+            if (says_something) add_eos(sample);
+        }
+        if (!sample.trained.empty()) sample.trained[0] = 0;
+        return sample;
+    }
+
+    // Applies the length limit and hands out what remains.
+    void deliver(Sample&& sample, std::string_view where) {
+        const auto length = static_cast<int64_t>(sample.ids.size());
+        const int64_t limit = options_.max_length;
+        if (limit == 0 || length <= limit) return hand_out(std::move(sample));
+        switch (options_.truncation) {
+            case Truncation::drop:
+                ++report_.dropped_long;
+                return;
+            case Truncation::error:
+                throw UserError(ExitCode::data, where, "the row has {} tokens, max_length is {}", length, limit)
+                    .hint("raise max_length, or choose truncation: drop, left, right or split");
+            case Truncation::left:
+                keep_end(sample, limit);
+                break;
+            case Truncation::right:
+                sample.ids.resize(static_cast<size_t>(limit));
+                sample.trained.resize(static_cast<size_t>(limit));
+                break;
+            case Truncation::split:
+                ++report_.truncated;
+                return split(sample, limit);
+        }
+        ++report_.truncated;
+        hand_out(std::move(sample));
+    }
+
+  private:
+    // Appends prefix, prompt and text to `ids` and answers where the text begins.
+    size_t put_texts(const Row& row, Ids& ids) {
+        Ids body = tokenizer_.encode(row.prompt + row.text, false);
+        size_t prompt_size = 0;
+        if (!row.prompt.empty()) {
+            Ids prompt = tokenizer_.encode(row.prompt, false);
+            prompt_size = prompt.size();
+            if (!starts_with(body, prompt)) {
+                // A token spans the border. Apart, the prompt is what a user of the model will send.
+                ++report_.prefix_mismatches;
+                const Ids text = tokenizer_.encode(row.text, false);
+                body = std::move(prompt);
+                body.insert(body.end(), text.begin(), text.end());
+            }
+        }
+        const auto prefix = tokenizer_.prefix();
+        const bool spelled_out = starts_with(body, prefix);
+        if (!spelled_out) ids.assign(prefix.begin(), prefix.end());
+        const size_t begin = ids.size() + prompt_size;
+        ids.insert(ids.end(), body.begin(), body.end());
+        return begin;
+    }
+
+    void add_eos(Sample& sample) const {
+        if (!options_.add_eos || !tokenizer_.eos() || sample.ids.back() == *tokenizer_.eos()) return;
+        sample.ids.push_back(*tokenizer_.eos());
+        sample.trained.push_back(1);
+    }
+
+    Sample take_tokens(Row&& row, std::string_view where) const {
+        for (const int32_t id : row.ids)
+            if (id >= kVocabSizeMax) throw UserError(ExitCode::data, where, "the row has the id {}", id);
+        return {std::move(row.ids), std::move(row.trained)};
+    }
+
+    void keep_end(Sample& sample, int64_t limit) const {
+        const auto prefix = tokenizer_.prefix();
+        size_t kept = starts_with(sample.ids, prefix) ? prefix.size() : 0;
+        if (kept >= static_cast<size_t>(limit)) kept = 0;
+        const auto cut = static_cast<std::ptrdiff_t>(sample.ids.size() - static_cast<size_t>(limit));
+        const auto from = static_cast<std::ptrdiff_t>(kept);
+        sample.ids.erase(sample.ids.begin() + from, sample.ids.begin() + from + cut);
+        sample.trained.erase(sample.trained.begin() + from, sample.trained.begin() + from + cut);
+        sample.trained[0] = 0;
+    }
+
+    void split(const Sample& sample, int64_t limit) {
+        const auto length = static_cast<int64_t>(sample.ids.size());
+        for (int64_t begin = 0; begin + 1 < length; begin += limit - 1) {
+            const int64_t end = std::min(begin + limit, length);
+            Sample piece{{sample.ids.begin() + begin, sample.ids.begin() + end},
+                         {sample.trained.begin() + begin, sample.trained.begin() + end}};
+            piece.trained[0] = 0;
+            hand_out(std::move(piece));
+        }
+    }
+
+    void hand_out(Sample&& sample) {
+        const int64_t trained = sample.trained_count();
+        if (trained == 0) {
+            ++report_.dropped_empty;
+            return;
+        }
+        ++report_.samples;
+        report_.tokens += static_cast<int64_t>(sample.ids.size());
+        report_.trained_tokens += trained;
+        visit_(std::move(sample));
+    }
+
+    const RowsOptions& options_;
+    const Tokenizer& tokenizer_;
+    const std::function<void(Sample&&)>& visit_;
+    RowsReport report_;
+};
+
+std::string_view name_of(Truncation truncation) {
+    switch (truncation) {
+        case Truncation::drop:
+            return "drop";
+        case Truncation::left:
+            return "left";
+        case Truncation::right:
+            return "right";
+        case Truncation::split:
+            return "split";
+        case Truncation::error:
+            return "error";
+    }
+    return "";
+}
+
+}  // namespace
+
+int64_t Sample::trained_count() const {
+    return std::accumulate(trained.begin(), trained.end(), int64_t{0});
+}
+
+RowsReport for_each_sample(FileSystem& files, const std::string& path, const RowsOptions& options,
+                           const Tokenizer& tokenizer, const std::function<void(Sample&&)>& visit) {
+    if (options.max_length < 0 || options.max_length == 1)
+        throw UserError(ExitCode::usage, "max_length", "{} tokens hold nothing to learn", options.max_length);
+    RowReader reader(files, path, options.document_separator);
+    SampleMaker maker(options, tokenizer, visit);
+    std::optional<RowFormat> format;
+    while (auto raw = reader.next()) {
+        ++maker.report().rows;
+        const std::string where = fmt::format("{}:{}", path, raw->line);
+        Sample sample;
+        try {
+            Row row{.text = std::move(raw->text)};
+            if (!reader.is_text()) row = read_row(row.text, options.fields, format, where);
+            format = row.format;
+            sample = maker.make(std::move(row), where);
+        } catch (const UserError& error) {
+            if (!options.skip_malformed || error.code() != ExitCode::data) throw;
+            if (maker.report().malformed++ == 0) log_warning("skipped a malformed row: {}", error.what());
+            continue;
+        }
+        maker.deliver(std::move(sample), where);
+    }
+    return maker.report();
+}
+
+void RowsReport::add(const RowsReport& other) {
+    rows += other.rows;
+    samples += other.samples;
+    malformed += other.malformed;
+    dropped_long += other.dropped_long;
+    dropped_empty += other.dropped_empty;
+    truncated += other.truncated;
+    prefix_mismatches += other.prefix_mismatches;
+    tokens += other.tokens;
+    trained_tokens += other.trained_tokens;
+}
+
+std::string RowsReport::summary() const {
+    std::string out = fmt::format("{} rows: {} samples, {} tokens, {} of them trained", rows, samples,
+                                  format_count(tokens), format_count(trained_tokens));
+    const auto mention = [&](int64_t count, const char* what) {
+        if (count > 0) out += fmt::format("; {} {}", count, what);
+    };
+    mention(malformed, "malformed rows skipped");
+    mention(dropped_long, "rows longer than max_length dropped");
+    mention(truncated, "rows cut to max_length");
+    mention(dropped_empty, "samples without a trained token dropped");
+    mention(prefix_mismatches, "rows where prompt and completion share a token were tokenised apart");
+    return out;
+}
+
+std::string describe(const RowsOptions& options) {
+    const FieldNames& names = options.fields;
+    std::string out =
+        fmt::format("max_length={} truncation={} train_on_prompt={} add_eos={} skip_malformed={}", options.max_length,
+                    name_of(options.truncation), options.train_on_prompt, options.add_eos, options.skip_malformed);
+    // Lengths keep two lists of strings from looking alike.
+    for (const auto* text : {&options.document_separator, &names.text, &names.prompt, &names.completion,
+                             &names.instruction, &names.input, &names.output})
+        out += fmt::format(" {}:{}", text->size(), *text);
+    return out;
+}
+
+}  // namespace windlass

@@ -1,0 +1,140 @@
+#include "text/token_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file_fault.h"
+#include "tests/unit/text/fixtures.h"
+
+namespace windlass {
+namespace {
+
+class TokenCacheTest : public testing::Test {
+  protected:
+    TokenCacheTest() : tokenizer_(fixtures::small_tokenizer()) {
+        std::string rows;
+        for (int i = 0; i < 100; ++i)
+            rows += fmt::format("{{\"prompt\": \"{}\", \"completion\": \"hello {}\"}}\n", i, i * i);
+        data_ = folder_.write("rows.jsonl", rows);
+    }
+
+    TokenCache open(const RowsOptions& options = {}) {
+        return TokenCache::open_or_build(real_files(), folder_.path() + "/cache", {data_}, options, tokenizer_);
+    }
+
+    std::vector<Sample> direct(const RowsOptions& options = {}) {
+        std::vector<Sample> out;
+        for_each_sample(real_files(), data_, options, tokenizer_,
+                        [&](Sample&& sample) { out.push_back(std::move(sample)); });
+        return out;
+    }
+
+    void expect_whole(const TokenCache& cache) {
+        const auto expected = direct();
+        ASSERT_EQ(cache.size(), static_cast<int64_t>(expected.size()));
+        for (int64_t i = 0; i < cache.size(); ++i) {
+            const Sample sample = cache.read(i);
+            EXPECT_EQ(sample.ids, expected[static_cast<size_t>(i)].ids);
+            EXPECT_EQ(sample.trained, expected[static_cast<size_t>(i)].trained);
+            EXPECT_EQ(cache.lengths()[static_cast<size_t>(i)], sample.ids.size());
+        }
+    }
+
+    fixtures::TempFolder folder_;
+    Tokenizer tokenizer_;
+    std::string data_;
+};
+
+TEST_F(TokenCacheTest, HoldsWhatTheRowsSay) {
+    const TokenCache cache = open();
+    expect_whole(cache);
+    EXPECT_EQ(cache.report().rows, 100);
+    EXPECT_GT(cache.report().trained_tokens, 200);
+}
+
+TEST_F(TokenCacheTest, IsBuiltOnce) {
+    const std::string path = open().path();
+    const int64_t built = real_files().status(path).modified_ns;
+    const TokenCache again = open();
+    EXPECT_EQ(again.path(), path);
+    EXPECT_EQ(real_files().status(path).modified_ns, built);
+    EXPECT_EQ(real_files().list(folder_.path() + "/cache").size(), 1u);  // no temporary file stays
+    expect_whole(again);
+}
+
+TEST_F(TokenCacheTest, BelongsToDataOptionsAndTokenizer) {
+    const std::string path = open().path();
+    EXPECT_NE(open({.train_on_prompt = true}).path(), path);
+    auto json = fixtures::small_tokenizer_json();
+    json["model"]["merges"].erase(3);
+    tokenizer_ = fixtures::load_json(json);
+    EXPECT_NE(open().path(), path);
+    tokenizer_ = fixtures::small_tokenizer();
+    EXPECT_EQ(open().path(), path);
+    folder_.write("rows.jsonl", "{\"text\": \"other\"}\n");
+    EXPECT_NE(open().path(), path);
+}
+
+TEST_F(TokenCacheTest, AnyDamageToHeaderOrIndexRebuildsIt) {
+    const std::string path = open().path();
+    const std::string good = fixtures::read(path);
+    const auto put = [&](const std::string& bytes) {
+        real_files().remove_file(path);
+        auto file = real_files().open(path, {.mode = OpenMode::create});
+        file->write_at(std::as_bytes(std::span(bytes)), 0);
+    };
+    std::vector<std::string> broken;
+    for (size_t i = 0; i < 136; i += 5) broken.push_back(good), broken.back()[i] ^= 1;
+    for (size_t i = good.size() - 800; i < good.size(); i += 50) broken.push_back(good), broken.back()[i] ^= 1;
+    for (const size_t length : {size_t{0}, size_t{50}, size_t{136}, good.size() - 8, good.size() - 1})
+        broken.push_back(good.substr(0, length));
+    broken.push_back(good + "12345678");
+    for (const auto& bytes : broken) {
+        put(bytes);
+        EXPECT_EQ(open().size(), 100);
+        EXPECT_EQ(fixtures::read(path), good);
+    }
+}
+
+TEST_F(TokenCacheTest, DamageToARowIsNoticedWhenItIsRead) {
+    const TokenCache cache = open();
+    {
+        auto file = real_files().open(cache.path(), {.mode = OpenMode::update});
+        const std::byte bad{0x7F};
+        file->write_at(std::span(&bad, 1), 136 + 2);
+    }
+    EXPECT_THROW(cache.read(0), UserError);
+    EXPECT_EQ(cache.read(1).ids.size(), cache.lengths()[1]);
+}
+
+TEST_F(TokenCacheTest, NothingToLearnIsAnError) {
+    folder_.write("rows.jsonl", "{\"text\": \"\"}\n");
+    EXPECT_THROW(open(), UserError);
+    EXPECT_TRUE(real_files().list(folder_.path() + "/cache").empty());
+}
+
+TEST_F(TokenCacheTest, SurvivesPowerCutsAnywhere) {
+    // Whenever the power goes while the cache is built, the next attempt has a whole one.
+    for (int64_t calls = 1;; ++calls) {
+        FaultFiles files("/image");
+        files.cut_power_after(calls);
+        bool failed = false;
+        try {
+            TokenCache::open_or_build(files, "/image/cache", {data_}, {}, tokenizer_);
+        } catch (const Error&) {
+            failed = true;
+        }
+        for (const uint64_t seed : {0, 1, 2}) {
+            const auto after = files.crash(seed);
+            expect_whole(TokenCache::open_or_build(*after, "/image/cache", {data_}, {}, tokenizer_));
+        }
+        if (!failed) break;
+        ASSERT_LT(calls, 200);
+    }
+}
+
+}  // namespace
+}  // namespace windlass
