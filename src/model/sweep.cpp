@@ -237,10 +237,13 @@ void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slo
     writer.add(std::move(call));
 }
 
-// y = a + b: both inputs take over the gradient of y, unless one has its own already.
-bool pass_gradient(const Node& node, Gradients& gradients) {
+// y = a + b: both inputs take over the gradient of y, unless one has its own already, or is the program's input while
+// the gradient lies in work memory, which nobody outside sees.
+bool pass_gradient(const Node& node, const Program& program, Gradients& gradients) {
+    const bool inside = gradients.slot(node.out[0]).region == Region::work;
     for (const int in : node.in) {
-        if (gradients.wanted(in) && gradients.exists(in)) return false;
+        if (!gradients.wanted(in)) continue;
+        if (gradients.exists(in) || (inside && contains(program.inputs, in))) return false;
     }
     for (const int in : node.in) {
         if (gradients.wanted(in)) gradients.share(node.out[0], in);
@@ -283,12 +286,16 @@ Segment sweep_reverse(std::shared_ptr<const Program> program, const SweepOptions
     for (size_t n = program->nodes.size(); n-- > 0;) {
         const Node& node = program->nodes[n];
         if (!gradients.wanted(node.out[0])) continue;
-        if (node.op->passes_gradient && pass_gradient(node, gradients)) continue;
+        if (node.op->passes_gradient && pass_gradient(node, *program, gradients)) continue;
         add_backward(writer, node, slots, gradients);
     }
     Segment segment = writer.finish();
     for (const int in : program->inputs) {
-        segment.gradient_in_place = gradients.wanted(in) && gradients.slot(in).region == Region::grad_output;
+        if (!gradients.wanted(in)) continue;
+        const Region region = gradients.slot(in).region;
+        WINDLASS_CHECK(region == Region::grad_output || region == Region::grad_input, "the gradient of %{} is lost",
+                       program->values[at(in)].name);
+        segment.gradient_in_place = region == Region::grad_output;
     }
     return segment;
 }
