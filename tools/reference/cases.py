@@ -66,6 +66,35 @@ def opt() -> Case:
     return Case("opt", "opt", config, classic_config=True, noise_only=noise)
 
 
+def gpt2_variant() -> Case:
+    """Scores divided by the layer's number as well, exact gelu, a head of its own."""
+    config = transformers.GPT2Config(
+        vocab_size=VOCAB, n_positions=POSITIONS, n_embd=HIDDEN, n_layer=2, n_head=4, n_inner=FFN,
+        activation_function="gelu", resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, tie_word_embeddings=False,
+        scale_attn_by_inverse_layer_idx=True, bos_token_id=2, eos_token_id=2)  # fmt: skip
+    noise = [(f"transformer.h.{layer}.attn.c_attn.bias", HIDDEN, 2 * HIDDEN) for layer in range(2)]
+    return Case("gpt2_variant", "gpt2", config, noise_only=noise)
+
+
+def opt_post_norm() -> Case:
+    """OPT-350m's form: norms behind the sums, none at the end, and tables narrower than the model."""
+    config = transformers.OPTConfig(
+        vocab_size=VOCAB, hidden_size=HIDDEN, ffn_dim=FFN, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=POSITIONS, word_embed_proj_dim=20, do_layer_norm_before=False,
+        activation_function="relu", dropout=0.0, attention_dropout=0.0, layerdrop=0.0,
+        bos_token_id=2, eos_token_id=2, pad_token_id=1)  # fmt: skip
+    noise = [(f"model.decoder.layers.{layer}.self_attn.k_proj.bias", 0, HIDDEN) for layer in range(2)]
+    return Case("opt_post_norm", "opt", config, classic_config=True, noise_only=noise)
+
+
+def llama_biases() -> Case:
+    rope = {"rope_type": "default", "rope_theta": 10000.0}
+    config = transformers.LlamaConfig(
+        **rotary_sizes(rope_parameters=rope, rms_norm_eps=1e-5, tie_word_embeddings=True, attention_bias=True,
+                       mlp_bias=True))  # fmt: skip
+    return Case("llama_biases", "llama", config)
+
+
 def llama() -> Case:
     rope = {"rope_type": "default", "rope_theta": 10000.0}
     config = transformers.LlamaConfig(
@@ -121,4 +150,4 @@ def qwen3() -> Case:
     return Case("qwen3", "qwen3", config)
 
 
-ALL = [gpt2, opt, llama, llama_linear, llama3, mistral_window, qwen2, qwen3]
+ALL = [gpt2, gpt2_variant, opt, opt_post_norm, llama, llama_biases, llama_linear, llama3, mistral_window, qwen2, qwen3]
