@@ -1,0 +1,103 @@
+// model_fixtures.h: small configurations and model folders for the tests of this floor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "format/model_folder.h"
+#include "format/model_folder_writer.h"
+#include "model/families.h"
+#include "model/load.h"
+#include "tests/unit/base/temp_folder.h"
+
+namespace windlass {
+
+inline std::string golden_folder(const std::string& name) {
+    return fmt::format("{}/tests/golden/{}/model", WINDLASS_SOURCE_DIR, name);
+}
+inline std::string data_folder(const std::string& name) {
+    return fmt::format("{}/../shared/data/{}", WINDLASS_SOURCE_DIR, name);
+}
+
+inline const std::vector<std::string>& golden_names() {
+    static const std::vector<std::string> names = {"gpt2",  "gpt2_variant",   "opt",          "opt_post_norm",
+                                                   "llama", "llama_biases",   "llama_linear", "llama3",
+                                                   "qwen2", "mistral_window", "qwen3"};
+    return names;
+}
+
+inline ModelSpec build_text(const std::string& text) {
+    HfConfig config = HfConfig::parse(text, "config.json");
+    return build_model(config, {});
+}
+
+inline ModelSpec build_folder(const ModelFolder& folder) {
+    HfConfig config = folder.config();
+    return build_model(config, folder.tensors());
+}
+
+// The configuration of a golden model with some keys changed or added; null removes a key.
+inline std::string golden_config(const std::string& name, const Json& changes = Json::object()) {
+    Json config = Json::parse(read_text(real_files(), golden_folder(name) + "/config.json", 1 << 20));
+    for (const auto& [key, value] : changes.items()) {
+        if (value.is_null())
+            config.erase(key);
+        else
+            config[key] = value;
+    }
+    return config.dump(2);
+}
+
+struct TestTensor {
+    TensorSpec spec;
+    std::vector<std::byte> bytes;
+};
+
+inline TestTensor f32_tensor(const std::string& name, Shape shape, float start = 0.0f) {
+    std::vector<float> values(static_cast<size_t>(shape.numel()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = start + 0.001f * static_cast<float>(i);
+    const auto bytes = std::as_bytes(std::span(values));
+    return {{name, DType::f32, shape}, {bytes.begin(), bytes.end()}};
+}
+
+inline std::vector<TestTensor> read_tensors(const ModelFolder& folder) {
+    std::vector<TestTensor> tensors;
+    for (const TensorPlace& place : folder.tensors()) {
+        TestTensor tensor{{place.name, *place.dtype, place.shape},
+                          std::vector<std::byte>(static_cast<size_t>(place.bytes))};
+        folder.read(place, 0, tensor.bytes);
+        tensors.push_back(std::move(tensor));
+    }
+    return tensors;
+}
+
+inline void write_folder(const std::string& path, const std::string& config, const std::vector<TestTensor>& tensors) {
+    ModelFolderContent content{.config_text = config};
+    for (const TestTensor& tensor : tensors) content.tensors.push_back(tensor.spec);
+    content.shards = split_by_size(content.tensors);
+    ModelFolderWriter writer(real_files(), path, std::move(content));
+    for (const TestTensor& tensor : tensors) writer.write(tensor.spec.name, 0, tensor.bytes);
+    writer.finish();
+}
+
+// The tensors of a model of this configuration, each filled with its own slope.
+inline std::vector<TestTensor> tensors_of(const std::string& config) {
+    std::vector<TestTensor> tensors;
+    for (const ParamSpec& param : build_text(config).params)
+        tensors.push_back(f32_tensor(param.name, param.shape, 0.1f * static_cast<float>(tensors.size())));
+    return tensors;
+}
+
+template <typename Call>
+std::string complaint(Call&& call) {
+    try {
+        call();
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::model) << error.what();
+        return error.what();
+    }
+    return "";
+}
+
+}  // namespace windlass

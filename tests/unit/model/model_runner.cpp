@@ -1,0 +1,230 @@
+#include "tests/unit/model/model_runner.h"
+
+#include <numeric>
+
+#include "model/load.h"
+
+namespace windlass {
+
+TokenBatch TokenBatch::make(int64_t rows, std::span<const int64_t> tokens, std::span<const int64_t> targets,
+                            std::span<const int64_t> borders) {
+    TokenBatch batch{.rows = rows, .row_length = static_cast<int64_t>(tokens.size()) / rows};
+    batch.tokens.assign(tokens.begin(), tokens.end());
+    batch.targets.assign(targets.begin(), targets.end());
+    for (int64_t row = 0; row < rows; ++row) {
+        for (size_t document = 0; document + 1 < borders.size(); ++document) {
+            for (int64_t t = borders[document]; t < borders[document + 1]; ++t) {
+                batch.positions.push_back(static_cast<int32_t>(t - borders[document]));
+                batch.doc_start.push_back(static_cast<int32_t>(borders[document]));
+            }
+        }
+    }
+    EXPECT_EQ(batch.positions.size(), batch.tokens.size());
+    return batch;
+}
+
+Batch TokenBatch::view() const {
+    return {.rows = rows,
+            .row_length = row_length,
+            .tokens = tokens.data(),
+            .positions = positions.data(),
+            .doc_start = doc_start.data(),
+            .targets = targets.data()};
+}
+
+int64_t TokenBatch::trained() const {
+    return std::ranges::count_if(targets, [](int32_t target) { return target != kIgnored; });
+}
+
+ModelRunner::ModelRunner(const ModelSpec& model, const ParamValues& masters, RunnerOptions options)
+    : model_(model), options_(options), stream_(make_stream(DeviceKind::cpu, options.threads)) {
+    for (size_t i = 0; i < masters.size(); ++i) load_weight(model.params[i], masters[i]);
+}
+
+Tensor ModelRunner::store(DType dtype, Shape shape, std::span<const float> values) {
+    weight_memory_.emplace_back(shape.numel() * dtype_bytes(dtype));
+    const ParamSpec as{.shape = shape, .file_dtype = dtype};
+    encode_elements(as, values, {weight_memory_.back().data(), weight_memory_.back().size()});
+    return {dtype, shape, weight_memory_.back().data()};
+}
+
+void ModelRunner::load_weight(const ParamSpec& param, std::span<const float> masters) {
+    Weight weight;
+    weight.base = store(options_.split_weights ? DType::bf16 : options_.compute, param.shape, masters);
+    if (options_.split_weights) {
+        weight_memory_.emplace_back(param.numel() * 2);
+        weight.low = {DType::i16, param.shape, weight_memory_.back().data()};
+        for (size_t i = 0; i < masters.size(); ++i)
+            weight.low.as<int16_t>()[i] = split_master(std::bit_cast<uint32_t>(masters[i])).lo;
+    }
+    weights_.push_back(weight);
+}
+
+std::vector<Weight> ModelRunner::weights_of(const Block& block, const std::vector<Tensor>* directions) const {
+    std::vector<Weight> weights;
+    for (const int param : block.params) {
+        weights.push_back(weights_[static_cast<size_t>(param)]);
+        if (directions != nullptr) weights.back().direction = (*directions)[static_cast<size_t>(param)];
+    }
+    return weights;
+}
+
+OpSize ModelRunner::size_of(const TokenBatch& batch) const {
+    return {.rows = batch.rows,
+            .row_length = batch.row_length,
+            .compute = options_.compute,
+            .split_weights = options_.split_weights,
+            .threads = options_.threads};
+}
+
+std::byte* ModelRunner::allocate(int64_t bytes) {
+    memory_.emplace_back(bytes);
+    return memory_.back().data();
+}
+
+void ModelRunner::release() {
+    for (const std::deque<Memory>* memories : {&weight_memory_, &memory_}) {
+        for (const Memory& memory : *memories) EXPECT_TRUE(memory.intact()) << "written outside";
+    }
+    memory_.clear();
+}
+
+void ModelRunner::run(const Segment& segment, SegmentBinding binding, const TokenBatch& batch, double loss_scale) {
+    ASSERT_EQ(missing_kernel(segment, DeviceKind::cpu), "");
+    const Batch view = batch.view();
+    const StepParams step{.loss_scale = loss_scale};
+    binding.batch = &view;
+    binding.step = &step;
+    binding.base[static_cast<size_t>(Region::work)] = allocate(segment.region_bytes(Region::work));
+    run_segment(segment, binding, *stream_);
+}
+
+std::vector<float> ModelRunner::numbers(const std::byte* data, DType dtype, int64_t count) const {
+    std::vector<float> out(static_cast<size_t>(count));
+    for (size_t i = 0; i < out.size(); ++i) {
+        if (dtype == DType::f32)
+            std::memcpy(&out[i], data + 4 * i, 4);
+        else
+            out[i] = to_float(reinterpret_cast<const bf16*>(data)[i]);
+    }
+    return out;
+}
+
+namespace {
+
+const ValueSpec& output_of(const Block& block) {
+    const Program& program = *block.program;
+    return program.values[static_cast<size_t>(program.outputs[0])].spec;
+}
+
+std::byte*& at(SegmentBinding& binding, Region region) {
+    return binding.base[static_cast<size_t>(region)];
+}
+
+}  // namespace
+
+std::byte* ModelRunner::forward_block(const Block& block, const TokenBatch& batch, std::byte* input, bool save,
+                                      Kept* kept) {
+    const Segment segment = sweep_forward(block.program, {.size = size_of(batch), .save = save});
+    const std::vector<Weight> weights = weights_of(block);
+    SegmentBinding binding{.weights = weights};
+    at(binding, Region::input) = input;
+    std::byte* const output = at(binding, Region::output) = allocate(segment.region_bytes(Region::output));
+    std::byte* const saved = at(binding, Region::saved) = allocate(segment.region_bytes(Region::saved));
+    run(segment, binding, batch);
+    if (kept != nullptr) *kept = {input, saved};
+    return output;
+}
+
+std::vector<float> ModelRunner::forward(const TokenBatch& batch, const Block& last) {
+    std::byte* x = nullptr;
+    for (size_t b = 0; b + 1 < model_.blocks.size(); ++b) x = forward_block(model_.blocks[b], batch, x, false, nullptr);
+    const std::byte* const y = forward_block(last, batch, x, false, nullptr);
+    const ValueSpec& spec = output_of(last);
+    std::vector<float> out =
+        numbers(y, dtype_of(spec.type, options_.compute), batch.rows * batch.row_length * spec.cols);
+    release();
+    return out;
+}
+
+std::byte* ModelRunner::reverse_block(int block_index, const TokenBatch& batch, const Kept& kept,
+                                      std::byte* grad_output, std::vector<GradientSink>& sinks_by_param,
+                                      std::vector<float>* losses) {
+    const Block& block = model_.blocks[static_cast<size_t>(block_index)];
+    const bool is_head = reverse_computes_output(*block.program);
+    const Segment segment = sweep_reverse(
+        block.program, {.size = size_of(batch), .save = options_.save && !is_head, .want_grad_input = block_index > 0});
+    std::vector<GradientSink> sinks;
+    for (const int param : block.params) {
+        sinks.push_back(sinks_by_param[static_cast<size_t>(param)]);
+        sinks_by_param[static_cast<size_t>(param)].first = false;
+    }
+    const std::vector<Weight> weights = weights_of(block);
+    SegmentBinding binding{.weights = weights, .sinks = sinks};
+    at(binding, Region::input) = kept.input;
+    at(binding, Region::saved) = kept.saved;
+    at(binding, Region::grad_output) = grad_output;
+    at(binding, Region::output) = allocate(segment.region_bytes(Region::output));
+    at(binding, Region::grad_input) = allocate(segment.region_bytes(Region::grad_input));
+    run(segment, binding, batch, 1.0 / static_cast<double>(batch.trained()));
+    if (is_head) *losses = numbers(at(binding, Region::output), DType::f32, batch.rows * batch.row_length);
+    return segment.gradient_in_place ? grad_output : at(binding, Region::grad_input);
+}
+
+GradientResult ModelRunner::gradients(const TokenBatch& batch) {
+    GradientResult result;
+    std::vector<GradientSink> sinks;
+    result.gradients.resize(model_.params.size());
+    for (size_t i = 0; i < model_.params.size(); ++i) {
+        const Shape shape = model_.params[i].shape;
+        result.gradients[i].assign(static_cast<size_t>(shape.numel()), std::nanf(""));
+        const Tensor target(DType::f32, shape, result.gradients[i].data());
+        sinks.push_back({.kind = GradientSink::Kind::accumulate, .first = true, .target = target});
+    }
+    const int last = static_cast<int>(model_.blocks.size()) - 1;
+    std::vector<Kept> kept(model_.blocks.size());
+    std::byte* x = nullptr;
+    for (int b = 0; b < last; ++b)
+        x = forward_block(model_.blocks[static_cast<size_t>(b)], batch, x, options_.save,
+                          &kept[static_cast<size_t>(b)]);
+    kept.back().input = x;
+    std::byte* gradient = nullptr;
+    for (int b = last; b >= 0; --b)
+        gradient = reverse_block(b, batch, kept[static_cast<size_t>(b)], gradient, sinks, &result.losses);
+    release();
+    return result;
+}
+
+TangentResult ModelRunner::tangent(const TokenBatch& batch, const ParamValues& directions, int k, const Block& last) {
+    std::vector<Tensor> direction_tensors;
+    const size_t weights_before = weight_memory_.size();
+    for (size_t i = 0; i < model_.params.size(); ++i) {
+        const Shape shape = model_.params[i].shape;
+        const Shape stacked = shape.rank() == 2 ? Shape{k * shape[0], shape[1]} : Shape{k, shape[0]};
+        direction_tensors.push_back(store(options_.compute, stacked, directions[i]));
+    }
+    OpSize size = size_of(batch);
+    size.k = k;
+    SegmentBinding binding;
+    for (size_t b = 0; b < model_.blocks.size(); ++b) {
+        const Block& block = b + 1 < model_.blocks.size() ? model_.blocks[b] : last;
+        const Segment segment = sweep_tangent(block.program, {.size = size});
+        const std::vector<Weight> weights = weights_of(block, &direction_tensors);
+        at(binding, Region::input) = at(binding, Region::output);
+        at(binding, Region::tangent_input) = at(binding, Region::tangent_output);
+        at(binding, Region::output) = allocate(segment.region_bytes(Region::output));
+        at(binding, Region::tangent_output) = allocate(segment.region_bytes(Region::tangent_output));
+        binding.weights = weights;
+        run(segment, binding, batch);
+    }
+    const ValueSpec& spec = output_of(last);
+    const DType dtype = dtype_of(spec.type, options_.compute);
+    const int64_t count = batch.rows * batch.row_length * spec.cols;
+    TangentResult result{numbers(at(binding, Region::output), dtype, count),
+                         numbers(at(binding, Region::tangent_output), dtype, k * count)};
+    release();
+    while (weight_memory_.size() > weights_before) weight_memory_.pop_back();
+    return result;
+}
+
+}  // namespace windlass
