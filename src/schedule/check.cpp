@@ -65,8 +65,8 @@ class Checker {
             schedule_.buffers[index].offset = set_.persistent_bytes + pieces[index].offset;
     }
 
-    // A task waits for whoever wrote what it uses, for the readers of what it writes, and for all users of a buffer
-    // whose addresses it takes over. Waits on the task's own lane hold by the lane's order.
+    // A task waits for whoever wrote what it uses, in memory or on disk, for the readers of what it writes, and for all
+    // users of a buffer whose addresses it takes over. Waits on the task's own lane hold by the lane's order.
     void derive_waits() {
         std::map<BufferId, Waits> writers, readers;
         std::vector<Waits> users(schedule_.buffers.size(), Waits{});
@@ -82,7 +82,9 @@ class Checker {
                 wait_for(task.after, writers[use.buffer]);
                 if (use.write) wait_for(task.after, readers[use.buffer]);
             }
+            if (task.verb == Verb::move) wait_for_disk(schedule_.moves[at(task.payload)], task.after);
             const int sequence = ++done[at(task.lane)];
+            if (task.verb == Verb::move) note_disk(schedule_.moves[at(task.payload)], task.lane, sequence);
             for (const BufferUse& use : task.uses) {
                 (use.write ? writers : readers)[use.buffer][at(task.lane)] = sequence;
                 if (!persistent(use.buffer)) users[at(use.buffer) - set_.persistent.size()][at(task.lane)] = sequence;
@@ -101,8 +103,20 @@ class Checker {
         }
     }
 
+    // Gradients that went to the disk are read back in the same step. Weights and state are not: a step writes the
+    // version that it does not read.
+    void wait_for_disk(const MoveTask& move, Waits& after) {
+        if (move.place != DiskPlace::gradient) return;
+        for (const MovePiece& piece : move.pieces) wait_for(after, spilled_[piece.param]);
+    }
+    void note_disk(const MoveTask& move, LaneKind lane, int sequence) {
+        if (move.place != DiskPlace::gradient) return;
+        for (const MovePiece& piece : move.pieces) spilled_[piece.param][at(lane)] = sequence;
+    }
+
     ScheduleSet& set_;
     Schedule& schedule_;
+    std::map<int, Waits> spilled_;  // by parameter: who last touched its gradient on disk
 };
 
 }  // namespace

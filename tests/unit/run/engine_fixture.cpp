@@ -1,0 +1,121 @@
+#include "tests/unit/run/engine_fixture.h"
+
+#include <algorithm>
+
+#include "device/cpu/isa.h"
+#include "format/safetensors.h"
+#include "schedule/layout.h"
+
+namespace windlass {
+namespace {
+
+template <typename T>
+std::vector<T> read_tensor(const SafetensorsReader& reader, const std::string& name) {
+    for (const TensorEntry& entry : reader.entries()) {
+        if (entry.name != name) continue;
+        std::vector<T> values(static_cast<size_t>(entry.shape.numel()));
+        reader.read(entry, 0, std::as_writable_bytes(std::span(values)));
+        return values;
+    }
+    ADD_FAILURE() << "no tensor " << name;
+    return {};
+}
+
+}  // namespace
+
+Golden::Golden(const std::string& name) {
+    const std::string root = fmt::format("{}/tests/golden/{}", WINDLASS_SOURCE_DIR, name);
+    folder = root + "/model";
+    json = Json::parse(read_text(real_files(), root + "/golden.json", 1 << 20));
+    tensors = std::make_shared<SafetensorsReader>(SafetensorsReader::open(real_files(), root + "/golden.safetensors"));
+}
+
+std::vector<float> Golden::floats(const std::string& tensor) const { return read_tensor<float>(*tensors, tensor); }
+
+std::vector<int32_t> Golden::ids(const std::string& tensor) const {
+    const auto wide = read_tensor<int64_t>(*tensors, tensor);
+    return {wide.begin(), wide.end()};
+}
+
+TestBatch::TestBatch(std::vector<int32_t> tokens_in, std::vector<int32_t> targets_in, int64_t rows)
+    : tokens(std::move(tokens_in)), targets(std::move(targets_in)), doc_start(tokens.size(), 0), row_count(rows),
+      row_length(std::ssize(tokens) / rows) {
+    for (int64_t t = 0; t < std::ssize(tokens); ++t) positions.push_back(static_cast<int32_t>(t % row_length));
+}
+
+Batch TestBatch::rows(int64_t first, int64_t count) const {
+    const int64_t begin = first * row_length;
+    return {.rows = count, .row_length = row_length, .tokens = tokens.data() + begin, .positions = positions.data() + begin,
+            .doc_start = doc_start.data() + begin, .targets = targets.data() + begin};
+}
+
+int64_t TestBatch::target_count() const {
+    return std::ssize(targets) - std::count(targets.begin(), targets.end(), kIgnored);
+}
+
+std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_folder, const EngineOptions& options, bool load) {
+    ModelFolder folder = ModelFolder::open(real_files(), model_folder);
+    HfConfig config = folder.config();
+    EngineSetup setup{.model = build_model(config, folder.tensors()), .recipe = make_recipe("adamw", options.method),
+                      .method_options = options.method};
+    setup.numerics = {.compute = options.compute, .micro_rows = options.micro_rows, .micro_count = options.micro_count,
+                      .row_lengths = {options.row_length}, .kernel_path = std::string(isa_name(cpu_isa()))};
+    setup.plan = options.plan;
+    using Kind = ScheduleRequest::Kind;
+    setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
+                            {{Kind::train, options.micro_rows, options.row_length, options.micro_count},
+                             {Kind::eval, options.micro_rows, options.row_length, 1}});
+    check(setup.schedules);
+    setup.store_path = options.store_path;
+    setup.seed = 7;
+    auto engine = std::make_unique<Engine>(files, std::move(setup));
+    if (load) engine->load(folder, "{}");
+    return engine;
+}
+
+StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double learning_rate) {
+    const Numerics& numerics = engine.setup().numerics;
+    StepInput input;
+    for (int64_t micro = 0; micro < numerics.micro_count; ++micro)
+        input.micro.push_back(batch.rows(micro * numerics.micro_rows, numerics.micro_rows));
+    input.params = {.seed = 7, .step = step, .learning_rate = learning_rate,
+                    .loss_scale = 1.0 / static_cast<double>(batch.target_count())};
+    const Schedule* schedule = engine.setup().schedules.find(fmt::format("train/{}", batch.row_length));
+    StepReport report = engine.train_step(*schedule, input);
+    engine.commit(step, fmt::format("{{\"step\":{}}}", step), report);
+    return report;
+}
+
+std::vector<std::vector<float>> all_masters(Engine& engine) {
+    std::vector<std::vector<float>> masters;
+    const ModelSpec& model = engine.setup().model;
+    for (size_t param = 0; param < model.params.size(); ++param) {
+        masters.emplace_back(static_cast<size_t>(model.params[param].numel()));
+        engine.read_masters(static_cast<int>(param), 0, masters.back());
+    }
+    return masters;
+}
+
+std::string state_bytes(Engine& engine, FileSystem& files, const std::string& path) {
+    files.remove_tree(path);
+    engine.snapshot(path, 0, "{}");
+    Store store = Store::open(files, path, OpenMode::read);
+    std::string bytes;
+    for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {
+        const ChunkRef ref = store.chunk(chunk);
+        const std::vector<int64_t> sections = state_sections(engine.setup().recipe, ref.count);
+        const Extent weight = store.weight_extent(chunk, 0), state = store.state_extent(chunk, 0);
+        HugeBuffer buffer(round_up(weight.bytes, kParamAlignment) + round_up(state.bytes, kParamAlignment), false);
+        const auto part = [&](int64_t offset, int64_t count) {
+            bytes.append(reinterpret_cast<const char*>(buffer.data()) + offset, static_cast<size_t>(count));
+        };
+        store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(weight.bytes, kParamAlignment))), weight.offset);
+        part(0, ref.count * 2);
+        store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(state.bytes, kParamAlignment))), state.offset);
+        part(0, ref.count * 2);  // low halves, then each moment without the padding behind it
+        for (size_t s = 1; s + 1 < sections.size(); ++s) part(sections[s], ref.count * 4);
+    }
+    return bytes;
+}
+
+}  // namespace windlass

@@ -1,0 +1,60 @@
+// engine_fixture.h: tiny real models in an Engine, under any plan, with the golden batches to train on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "model/families.h"
+#include "plan/planner.h"
+#include "run/engine.h"
+#include "tests/unit/base/temp_folder.h"
+
+namespace windlass {
+
+// A golden case (docs/dev/goldens.md).
+struct Golden {
+    explicit Golden(const std::string& name);
+    std::vector<float> floats(const std::string& tensor) const;
+    std::vector<int32_t> ids(const std::string& tensor) const;  // I64 in the file
+
+    std::string folder;  // of the model
+    Json json;
+    std::shared_ptr<class SafetensorsReader> tensors;
+};
+
+// Rows of tokens with everything that a Batch points to. One document a row.
+struct TestBatch {
+    TestBatch(std::vector<int32_t> tokens, std::vector<int32_t> targets, int64_t rows);
+    // Rows [first, first + count) as a batch of their own.
+    Batch rows(int64_t first, int64_t count) const;
+    int64_t target_count() const;
+
+    std::vector<int32_t> tokens, targets, positions, doc_start;
+    int64_t row_count, row_length;
+};
+
+struct EngineOptions {
+    Plan plan{.policy = "test", .order = MicroOrder::horizontal};
+    DType compute = DType::f32;
+    MethodOptions method;
+    int64_t micro_rows = 2;
+    int micro_count = 1;
+    int64_t row_length = 24;
+    std::string store_path;
+};
+
+// An engine with the model loaded, and the schedules that `options` ask for: train and eval.
+std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_folder, const EngineOptions& options,
+                                    bool load = true);
+
+// One step on these rows, split into the engine's micro-batches; commits it.
+StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double learning_rate);
+
+// All masters, parameter by parameter.
+std::vector<std::vector<float>> all_masters(Engine& engine);
+// The whole state (weights, low halves, moments) as the bytes of a snapshot's chunks.
+std::string state_bytes(Engine& engine, FileSystem& files, const std::string& path);
+
+}  // namespace windlass
