@@ -21,14 +21,14 @@ struct ScoreRange {
 
 // The softmax of a row whose scores arrive tile by tile.
 struct RunningSoftmax {
-    float max = -__builtin_inff();  // of the scaled scores so far
-    float sum = 0;                  // of exp(score - max)
+    float max = -__builtin_inff();  // of the scores so far
+    float sum = 0;                  // of exp(scale * (score - max))
 };
 
 // Loops that write weights write them in the computation's type: bf16 bits or f32.
 template <typename Weight>
 struct AttentionWeightLoops {
-    // weights = exp(scale * scores - max), with max and sum brought up to date. Returns the factor by which what was
+    // weights = exp(scale * (scores - max)), with max and sum brought up to date. Returns the factor by which what was
     // summed under the old maximum must be multiplied.
     float (*softmax)(const float* scores, ScoreRange range, float scale, RunningSoftmax& state, Weight* weights);
     // For one key and the queries [begin, end): p = exp(scale * scores - log_sum[query]),

@@ -22,6 +22,7 @@ inline void mask(ScoreRange range, Weight* weights) {
     for (int64_t i = range.end; i < range.size; ++i) weights[i] = 0;
 }
 
+// The maximum goes before the scale does: the scores that count most lose least.
 template <typename Weight>
 float softmax(const float* scores, ScoreRange range, float scale, RunningSoftmax& state, Weight* weights) {
     mask(range, weights);
@@ -29,16 +30,15 @@ float softmax(const float* scores, ScoreRange range, float scale, RunningSoftmax
     float greatest = scores[range.begin];
 #pragma omp simd reduction(max : greatest)
     for (int64_t i = range.begin; i < range.end; ++i) greatest = scores[i] > greatest ? scores[i] : greatest;
-    greatest *= scale;
     const float max = state.max > greatest ? state.max : greatest;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = range.begin; i < range.end; ++i) {
-        const float weight = exp_float(scores[i] * scale - max);
+        const float weight = exp_float((scores[i] - max) * scale);
         put(weights + i, weight);
         sum += weight;
     }
-    const float factor = state.sum == 0 ? 0 : exp_float(state.max - max);
+    const float factor = state.sum == 0 ? 0 : exp_float((state.max - max) * scale);
     state.sum = state.sum * factor + sum;
     state.max = max;
     return factor;

@@ -144,7 +144,7 @@ void attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& hea
     for (int64_t i = 0; i < tile.count; ++i) {
         const RunningSoftmax& state = states[static_cast<size_t>(i)];
         attention_loops().scale(1 / state.sum, space.sums + i * head_size, head_size);
-        log_sum[i] = state.max + std::log(state.sum);
+        log_sum[i] = state.max * scale + std::log(state.sum);
     }
 }
 
