@@ -4,7 +4,7 @@
 namespace windlass {
 
 std::span<const OpRecord* const> all_ops() {
-    static constexpr std::array kOps = {&kEmbedding, &kLinear, &kRmsNorm, &kLayerNorm, &kRope,
+    static constexpr std::array kOps = {&kEmbedding, &kLinear, &kRmsNorm, &kLayerNorm, &kRope,        &kAttention,
                                         &kSwiglu,    &kGelu,   &kRelu,    &kAdd,       &kCrossEntropy};
     return kOps;
 }
