@@ -1,6 +1,6 @@
 #include "op/layer_norm.h"
 
-#pragma GCC optimize("fp-contract=fast")  // bits may follow the instruction set, never the team's size
+#include "op/loops_inline.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
@@ -10,13 +10,8 @@ namespace {
 LayerNormMoments moments_of(const LayerNormRow& row) {
     const float* x = row.x;
     const float count = static_cast<float>(row.size);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < row.size; ++i) sum += x[i];
-    const float mean = sum / count;
-    float squares = 0;
-#pragma omp simd reduction(+ : squares)
-    for (int64_t i = 0; i < row.size; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const float mean = sum_of(row.size, [=](int64_t i) { return x[i]; }) / count;
+    const float squares = sum_of(row.size, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
     return {mean, 1.0f / __builtin_sqrtf(squares / count + row.eps)};
 }
 

@@ -1,4 +1,4 @@
-// loops_inline.h: the exponential and its kin as plain arithmetic, which compilers turn into vector code.
+// loops_inline.h: sums, and the exponential and its kin as plain arithmetic, which compilers turn into vector code.
 //
 // For sources compiled per instruction set only (*_isa.cpp): everything has internal linkage in their namespace.
 // Products may contract into sums here: bits of these ops may follow the instruction set, never the team's size.
@@ -12,8 +12,29 @@ namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
-inline float from_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
-inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+// term(0) + ... + term(n - 1), by quarters: four running sums hide the latency of addition. The order depends on n and
+// on the width of vectors alone.
+template <typename Term>
+inline float sum_of(int64_t n, Term term) {
+    const int64_t quarter = n / 4;
+    float a = 0, b = 0, c = 0, d = 0;
+#pragma omp simd reduction(+ : a, b, c, d)
+    for (int64_t i = 0; i < quarter; ++i) {
+        a += term(i);
+        b += term(i + quarter);
+        c += term(i + 2 * quarter);
+        d += term(i + 3 * quarter);
+    }
+    for (int64_t i = 4 * quarter; i < n; ++i) a += term(i);
+    return (a + b) + (c + d);
+}
+
+inline float from_bits(uint32_t bits) {
+    return __builtin_bit_cast(float, bits);
+}
+inline uint32_t bits_of(float x) {
+    return __builtin_bit_cast(uint32_t, x);
+}
 
 // x, or the nearest number of magnitude 87; NaN becomes one of the two. In integers, because compilers would compute
 // what follows a comparison of floats once more for the bound, with results in the slow subnormal range.

@@ -1,23 +1,13 @@
 #include "op/rms_norm.h"
 
-#pragma GCC optimize("fp-contract=fast")  // bits may follow the instruction set, never the team's size
+#include "op/loops_inline.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
 float dot(const float* a, const float* b, int64_t n) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
-    return sum;
-}
-
-float dot3(const float* a, const float* b, const float* c, int64_t n) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i] * c[i];
-    return sum;
+    return sum_of(n, [=](int64_t i) { return a[i] * b[i]; });
 }
 
 float rstd_of(const RmsNormRow& row, const float* x) {
@@ -43,7 +33,8 @@ void backward(const RmsNormRow& row, const float* rstd, const float* grad_y, flo
         const float *x = row.x + at, *dy = grad_y + at, *w = row.w;
         float* dx = grad_x + at;
         const float r = rstd[group];
-        const float shift = dot3(w, dy, x, row.size) / static_cast<float>(row.size) * r * r;
+        const float sum = sum_of(row.size, [=](int64_t i) { return w[i] * dy[i] * x[i]; });
+        const float shift = sum / static_cast<float>(row.size) * r * r;
 #pragma omp simd
         for (int64_t i = 0; i < row.size; ++i) dx[i] = r * (w[i] * dy[i] - x[i] * shift);
         if (grad_w == nullptr) continue;
