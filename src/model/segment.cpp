@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "base/clock.h"
+
 namespace windlass {
 namespace {
 
@@ -16,15 +18,6 @@ Kernel cell(const SegmentCall& call, DeviceKind device) {
         case Direction::tangent: return cells.tangent;
     }
     return nullptr;
-}
-
-std::string_view direction_name(Direction direction) {
-    switch (direction) {
-        case Direction::forward: return "forward";
-        case Direction::backward: return "backward";
-        case Direction::tangent: return "tangent";
-    }
-    return "?";
 }
 
 // The tensors of one call, bound to memory. Reused between calls, so that running allocates nothing in the end.
@@ -46,6 +39,15 @@ void bind(const std::vector<Slot>& slots, const SegmentBinding& binding, int64_t
 }
 
 }  // namespace
+
+std::string_view direction_name(Direction direction) {
+    switch (direction) {
+        case Direction::forward: return "forward";
+        case Direction::backward: return "backward";
+        case Direction::tangent: return "tangent";
+    }
+    return "?";
+}
 
 void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& stream) {
     thread_local BoundCall bound;
@@ -72,7 +74,9 @@ void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& 
             .sinks = bound.sinks, .tangent_in = bound.tangent_in, .tangent_out = bound.tangent_out,
             .cache_keys = binding.cache_keys, .cache_values = binding.cache_values,
             .scratch = {work + call.scratch_offset, static_cast<size_t>(call.scratch_bytes)}};
+        const int64_t start = binding.profile != nullptr ? now_ns() : 0;
         cell(call, stream.device())(arguments, stream);
+        if (binding.profile != nullptr) binding.profile->add(call.node->op->name, call.direction, now_ns() - start);
     }
 }
 

@@ -6,9 +6,12 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "device/device.h"
@@ -63,6 +66,19 @@ struct Segment {
     std::string to_string() const;
 };
 
+// Where the time of a compute lane goes: nanoseconds by op and direction.
+class OpProfile {
+  public:
+    void add(std::string_view op, Direction direction, int64_t ns) { ns_[{op, direction}] += ns; }
+    const std::map<std::pair<std::string_view, Direction>, int64_t>& ns() const { return ns_; }
+    void clear() { ns_.clear(); }
+
+  private:
+    std::map<std::pair<std::string_view, Direction>, int64_t> ns_;
+};
+
+std::string_view direction_name(Direction direction);
+
 struct SegmentBinding {
     std::array<std::byte*, kRegions> base{};
     std::span<const Weight> weights;       // by the program's weights
@@ -70,6 +86,7 @@ struct SegmentBinding {
     const Batch* batch = nullptr;
     const StepParams* step = nullptr;
     Tensor cache_keys, cache_values;       // decoding
+    OpProfile* profile = nullptr;
 };
 
 // Calls the kernels in order. The device must have every cell: supports() says which is missing.

@@ -85,18 +85,6 @@ void ChunkIo::store_in_memory(const ChunkSpan& chunk) {
     with_memory(chunk, true, [](std::byte* home, const std::byte* staged, int64_t bytes) { std::memcpy(home, staged, at(bytes)); });
 }
 
-void ChunkIo::store(const ChunkSpan& chunk) {
-    store_in_memory(chunk);
-    if (store_ == nullptr) return;
-    const MovePiece piece{chunk.param, chunk.first, chunk.count, 0};
-    const MoveTask weight{.to_disk = true, .place = DiskPlace::weight, .pieces = {piece}};
-    const MoveTask rest{.to_disk = true, .place = DiskPlace::state, .pieces = {piece}};
-    for (const DiskRange& range : store_->ranges(weight, weights())) range.file->write_at(range.memory, range.offset);
-    for (const DiskRange& range : store_->ranges(rest, state())) range.file->write_at(range.memory, range.offset);
-    store_->note_written(weight, weights());
-    store_->note_written(rest, state());
-}
-
 void ChunkIo::fetch(const ChunkSpan& chunk) {
     if (store_ != nullptr) {
         fetch_from(store_->store(), chunk);

@@ -29,8 +29,7 @@ class ChunkIo {
     void join(int64_t first, std::span<float> masters) const;
     void clear_state(const ChunkSpan& chunk);
 
-    // Staging to wherever the plan keeps the chunk: memory, the store's next version, or both.
-    void store(const ChunkSpan& chunk);
+    // Staging to those parts of the chunk that the plan keeps in memory.
     void store_in_memory(const ChunkSpan& chunk);
     // The current chunk into staging, from memory or from the store (verified).
     void fetch(const ChunkSpan& chunk);

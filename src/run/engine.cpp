@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/file_error.h"
 #include "base/math.h"
 #include "format/checksum.h"
 #include "model/load.h"
@@ -36,6 +37,36 @@ struct Engine::Impl {
     }
     ChunkIo chunks() { return ChunkIo(setup, pool, store.get()); }
 
+    // Every chunk that `fill` puts into staging, to a new store committed as this step.
+    void write_store(const std::string& path, int versions, int64_t step, const std::string& run_state, ChunkIo& chunks,
+                     const std::function<void(const ChunkSpan&)>& fill) {
+        Store target = Store::create(files, path, store_layout(setup.model, setup.recipe, versions, setup.store_meta));
+        std::vector<ChunkUpdate> written;
+        chunks.for_each([&](const ChunkSpan& chunk) {
+            fill(chunk);
+            const int64_t index = std::ssize(written);
+            written.push_back({index, chunks.write_to(target, index)});
+        });
+        target.commit(step, run_state, written);
+    }
+
+    // The run's first state, chunk by chunk through staging: to memory, and to the working store, which gets its name
+    // only once it is whole.
+    void begin(int64_t step, const std::string& run_state, const std::function<void(ChunkIo&, const ChunkSpan&)>& fill) {
+        ChunkIo staging(setup, pool, nullptr);
+        const auto fill_memory = [&](const ChunkSpan& chunk) {
+            fill(staging, chunk);
+            staging.store_in_memory(chunk);
+        };
+        if (!setup.plan.uses_disk()) return staging.for_each(fill_memory);
+        const std::string unfinished = setup.store_path + ".new";
+        files.remove_tree(unfinished);
+        write_store(unfinished, 2, step, run_state, staging, fill_memory);
+        files.rename(unfinished, setup.store_path);
+        files.sync_folder(parent_folder(setup.store_path));
+        open_store(Store::open(files, setup.store_path));
+    }
+
     StepReport execute(const Schedule& schedule, const StepInput& input) {
         ExecuteContext context{setup, pool, *stream, store.get(), reader.get(), writer.get(), norm_partials, stop};
         return windlass::execute(schedule, context, input);
@@ -59,21 +90,13 @@ const EngineSetup& Engine::setup() const { return impl_->setup; }
 void Engine::request_stop() noexcept { impl_->stop.store(true); }
 
 void Engine::load(ModelFolder& folder, const std::string& run_state) {
-    EngineSetup& setup = impl_->setup;
-    check_tied(folder, setup.model);
-    if (setup.plan.uses_disk()) {
-        impl_->open_store(Store::create(impl_->files, setup.store_path,
-                                        store_layout(setup.model, setup.recipe, 2, setup.store_meta)));
-    }
-    ChunkIo chunks = impl_->chunks();
-    chunks.for_each([&](const ChunkSpan& chunk) {
+    check_tied(folder, impl_->setup.model);
+    impl_->begin(0, run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {
         const std::span<float> masters = chunks.floats(chunk);
-        load_elements(folder, setup.model.params[at(chunk.param)], chunk.first, masters);
+        load_elements(folder, impl_->setup.model.params[at(chunk.param)], chunk.first, masters);
         chunks.split(masters);
         chunks.clear_state(chunk);
-        chunks.store(chunk);
     });
-    if (impl_->store != nullptr) impl_->store->store().commit(0, run_state, impl_->store->take_written());
 }
 
 std::string Engine::reopen() {
@@ -99,21 +122,11 @@ std::string Engine::reopen() {
 }
 
 std::string Engine::restore(Store& snapshot) {
-    EngineSetup& setup = impl_->setup;
+    const EngineSetup& setup = impl_->setup;
     require_layout(snapshot.layout(), store_layout(setup.model, setup.recipe, 1, ""), snapshot.file().path());
-    if (setup.plan.uses_disk()) {
-        impl_->files.remove_tree(setup.store_path);
-        impl_->open_store(Store::create(impl_->files, setup.store_path,
-                                        store_layout(setup.model, setup.recipe, 2, setup.store_meta)));
-    }
-    ChunkIo chunks = impl_->chunks();
-    chunks.for_each([&](const ChunkSpan& chunk) {
-        chunks.fetch_from(snapshot, chunk);
-        chunks.store(chunk);
-    });
     const std::string run_state = snapshot.committed_run_state();
-    if (impl_->store != nullptr)
-        impl_->store->store().commit(snapshot.committed_step(), run_state, impl_->store->take_written());
+    impl_->begin(snapshot.committed_step(), run_state,
+                 [&](ChunkIo& chunks, const ChunkSpan& chunk) { chunks.fetch_from(snapshot, chunk); });
     return run_state;
 }
 
@@ -158,17 +171,8 @@ StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
 }
 
 void Engine::snapshot(const std::string& path, int64_t step, const std::string& run_state) {
-    EngineSetup& setup = impl_->setup;
-    Store target = Store::create(impl_->files, path, store_layout(setup.model, setup.recipe, 1, setup.store_meta));
     ChunkIo chunks = impl_->chunks();
-    std::vector<ChunkUpdate> written;
-    int64_t index = 0;
-    chunks.for_each([&](const ChunkSpan& chunk) {
-        chunks.fetch(chunk);
-        written.push_back({index, chunks.write_to(target, index)});
-        ++index;
-    });
-    target.commit(step, run_state, written);
+    impl_->write_store(path, 1, step, run_state, chunks, [&](const ChunkSpan& chunk) { chunks.fetch(chunk); });
 }
 
 void Engine::read_masters(int param, int64_t first, std::span<float> out) {

@@ -31,6 +31,7 @@ struct EngineSetup {
     std::string store_path;    // the working store, where the plan uses the disk
     std::string store_meta;    // caller's text kept in the store (numerics, versions)
     uint64_t seed = 0;
+    OpProfile* profile = nullptr;  // filled by compute lanes when given
 };
 
 struct StepInput {

@@ -139,7 +139,8 @@ class Execution {
                 sink = {GradientSink::Kind::accumulate, task.first_gradient[index] != 0, Tensor(DType::f32, shape, target)};
             sinks.push_back(sink);
         }
-        SegmentBinding binding{.weights = weights, .sinks = sinks, .batch = &input_.micro[at(task.micro)], .step = &params_};
+        SegmentBinding binding{.weights = weights, .sinks = sinks, .batch = &input_.micro[at(task.micro)], .step = &params_,
+                               .profile = context_.setup.profile};
         for (size_t region = 0; region < task.regions.size(); ++region) binding.base[region] = memory.address(task.regions[region]);
         bind_cache(task, memory, block, binding);
         run_segment(schedule_.segments[at(task.segment)], binding, context_.stream);
