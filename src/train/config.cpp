@@ -1,0 +1,131 @@
+#include "train/config.h"
+
+#include "base/error.h"
+#include "train/config_keys.h"
+#include "train/config_values.h"
+
+namespace windlass {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+std::string unknown_key(const ConfigEntry& entry) {
+    if (const std::string_view advice = config_key_advice(entry.key); !advice.empty()) {
+        return fmt::format("{}: there is no key \"{}\". Try: {}", entry.where, entry.key, advice);
+    }
+    const std::string_view near = nearest_config_key(entry.key);
+    return near.empty() ? fmt::format("{}: there is no key \"{}\"", entry.where, entry.key)
+                        : fmt::format("{}: there is no key \"{}\". Did you mean \"{}\"?", entry.where, entry.key, near);
+}
+
+void apply_layer(const std::vector<ConfigEntry>& layer, ReadConfig& read, Problems& problems) {
+    std::map<std::string_view, std::string> seen;
+    for (const ConfigEntry& entry : layer) {
+        const ConfigKey* key = find_config_key(entry.key);
+        if (key == nullptr) {
+            problems.push_back(unknown_key(entry));
+            continue;
+        }
+        std::string written = entry.key;
+        std::replace(written.begin(), written.end(), '-', '_');
+        if (written != key->name) read.notes.push_back(fmt::format("{}: {} is read as {}", entry.where, written, key->name));
+        const auto [earlier, is_new] = seen.emplace(key->name, entry.where);
+        if (!is_new) {
+            problems.push_back(fmt::format("{}: {} is set already, by {}", entry.where, key->name, earlier->second));
+            continue;
+        }
+        const std::string problem = assign_config_value(*key, entry, read.config);
+        if (problem.empty()) {
+            read.config.given.emplace(key->name);
+        } else {
+            problems.push_back(fmt::format("{}: {}: {}", entry.where, key->name, problem));
+        }
+    }
+}
+
+// Somebody asked for something else than the default: run.yaml, which writes every key down, contradicts nothing.
+bool is_changed(const Config& config, std::string_view name) {
+    const ConfigKey* key = find_config_key(name);
+    return config.was_given(name) && config_value_text(*key, config) != config_value_text(*key, Config());
+}
+
+void check_schedule(const Config& c, Problems& problems) {
+    const std::string& type = c.lr_scheduler_type;
+    if (type == "reduce_lr_on_plateau")
+        problems.push_back("lr_scheduler_type: reduce_lr_on_plateau is not implemented: its learning rate depends on "
+                           "evaluations. Try: cosine");
+    if (is_changed(c, "warmup_steps") && is_changed(c, "warmup_ratio"))
+        problems.push_back("warmup_steps and warmup_ratio are both set. Try: one of them");
+    if (is_changed(c, "min_lr_ratio") && type != "cosine_with_min_lr" && type != "warmup_stable_decay" && type != "polynomial")
+        problems.push_back(fmt::format("min_lr_ratio has no meaning with lr_scheduler_type {}. Try: cosine_with_min_lr", type));
+    if (is_changed(c, "lr_num_cycles") && type != "cosine_with_restarts")
+        problems.push_back(fmt::format("lr_num_cycles has no meaning with lr_scheduler_type {}", type));
+    if (is_changed(c, "lr_power") && type != "polynomial")
+        problems.push_back(fmt::format("lr_power has no meaning with lr_scheduler_type {}", type));
+    if (is_changed(c, "lr_decay_ratio") && type != "warmup_stable_decay")
+        problems.push_back(fmt::format("lr_decay_ratio has no meaning with lr_scheduler_type {}", type));
+    if (type == "warmup_stable_decay" && c.warmup_ratio + c.lr_decay_ratio > 1)
+        problems.push_back("warmup_ratio and lr_decay_ratio together exceed 1");
+    if (type == "constant" && (c.warmup_steps > 0 || c.warmup_ratio > 0))
+        problems.push_back("lr_scheduler_type constant has no warmup. Try: constant_with_warmup");
+    if (c.max_steps && c.warmup_steps > *c.max_steps)
+        problems.push_back(fmt::format("warmup_steps {} exceeds max_steps {}", c.warmup_steps, *c.max_steps));
+}
+
+void check_data(const Config& c, Problems& problems) {
+    if (!c.eval_data.empty() && c.val_split > 0)
+        problems.push_back("eval_data and val_split are both set. Try: one of them");
+    if (c.val_split > 1 && c.val_split != std::floor(c.val_split))
+        problems.push_back(fmt::format("val_split {} is neither a share nor a number of rows", c.val_split));
+    if (c.eval_steps && c.eval_data.empty() && c.val_split == 0)
+        problems.push_back("eval_steps is set, but there is nothing to evaluate on. Try: eval_data or val_split");
+    if (!c.max_steps && c.num_train_epochs <= 0) problems.push_back("num_train_epochs is 0 and max_steps is not set");
+}
+
+void check_run(const Config& c, Problems& problems) {
+    if (c.policy == "three_tier" && c.ssd_dir.empty())
+        problems.push_back("policy three_tier keeps its state on disk, but ssd_dir is not set. Try: ssd_dir: FOLDER");
+    if (c.policy == "in_memory" && !c.ssd_dir.empty())
+        problems.push_back("policy in_memory uses no disk, but ssd_dir is set. Try: policy auto");
+    if (is_changed(c, "ssd_space") && c.ssd_dir.empty()) problems.push_back("ssd_space is set, but ssd_dir is not");
+    if (!c.resume.empty() && c.overwrite) problems.push_back("resume and overwrite are both set. Try: one of them");
+    if (!c.resume.empty() && c.resume != "auto" && c.resume.find_first_not_of("0123456789") != std::string::npos)
+        problems.push_back(fmt::format("resume: \"{}\" is neither auto nor the step of a checkpoint", c.resume));
+    if (is_changed(c, "loss_watchdog_patience") && !c.loss_watchdog_threshold)
+        problems.push_back("loss_watchdog_patience is set, but loss_watchdog_threshold is not");
+    if (c.report_to.size() > 1 && std::count(c.report_to.begin(), c.report_to.end(), "none") > 0)
+        problems.push_back("report_to: none stands beside others");
+}
+
+void check_present(const Config& c, ConfigUse use, Problems& problems) {
+    const auto want = [&](bool present, std::string_view key, std::string_view example) {
+        if (!present) problems.push_back(fmt::format("{} is not set. Try: {} {}", key, config_flag(key), example));
+    };
+    want(!c.model.empty(), "model", "path/to/model-folder");
+    if (use != ConfigUse::train) return;
+    want(!c.train_data.empty(), "train_data", "rows.jsonl");
+    want(!c.output_dir.empty(), "output_dir", "runs/first");
+}
+
+[[noreturn]] void throw_problems(const Problems& problems) {
+    if (problems.size() == 1) throw UserError(ExitCode::usage, "configuration", "{}", problems.front());
+    throw UserError(ExitCode::usage, "configuration", "{} problems:\n  {}", problems.size(), fmt::join(problems, "\n  "));
+}
+
+}  // namespace
+
+ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
+    ReadConfig read;
+    Problems problems;
+    for (const auto* layer : {&sources.environment, &sources.file, &sources.overrides, &sources.flags}) {
+        apply_layer(*layer, read, problems);
+    }
+    check_data(read.config, problems);
+    check_schedule(read.config, problems);
+    check_run(read.config, problems);
+    check_present(read.config, use, problems);
+    if (!problems.empty()) throw_problems(problems);
+    return read;
+}
+
+}  // namespace windlass

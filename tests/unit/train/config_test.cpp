@@ -1,0 +1,184 @@
+#include "train/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "train/config_keys.h"
+
+namespace windlass {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ConfigTest : public testing::Test {
+  protected:
+    std::string write(const std::string& text) {
+        const std::string path = testing::TempDir() + "/windlass_config_test.yaml";
+        std::ofstream(path) << text;
+        return path;
+    }
+    ReadConfig read(std::vector<std::string> words, ConfigUse use = ConfigUse::train) {
+        return make_config(read_config_sources(real_files(), words), use);
+    }
+    // The message of the UserError(usage) that these words make.
+    std::string problem(std::vector<std::string> words, ConfigUse use = ConfigUse::train) {
+        try {
+            read(std::move(words), use);
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), ExitCode::usage);
+            return error.what();
+        }
+        return "";
+    }
+    const std::vector<std::string> needed = {"model=m", "train_data=rows.jsonl", "output_dir=out"};
+    std::vector<std::string> with(std::vector<std::string> words) {
+        words.insert(words.end(), needed.begin(), needed.end());
+        return words;
+    }
+};
+
+TEST_F(ConfigTest, FlagWinsOverOverrideOverFileOverEnvironment) {
+    const std::string file = write("seed: 2\nmax_length: 64\nwarmup_steps: 5\nmodel: from-file\n");
+    setenv("WINDLASS_SEED", "1", 1);
+    setenv("WINDLASS_WEIGHT_DECAY", "0.5", 1);
+    const Config config = read({file, "seed=3", "max_length=128", "--seed", "4", "--train-data", "a.jsonl", "--train_data",
+                                "b.jsonl", "output_dir=o"}).config;
+    unsetenv("WINDLASS_SEED");
+    unsetenv("WINDLASS_WEIGHT_DECAY");
+    EXPECT_EQ(config.seed, 4);
+    EXPECT_EQ(config.max_length, 128);
+    EXPECT_EQ(config.warmup_steps, 5);
+    EXPECT_EQ(config.weight_decay, 0.5);
+    EXPECT_EQ(config.model, "from-file");
+    EXPECT_THAT(config.train_data, ElementsAre("a.jsonl", "b.jsonl"));
+    EXPECT_TRUE(config.was_given("seed"));
+    EXPECT_FALSE(config.was_given("ram"));
+}
+
+TEST_F(ConfigTest, ReadsEveryKindOfValue) {
+    const Config config = read({write("model: m\noutput_dir: 'runs/ a'\ntrain_data: [x.jsonl, \"y z.jsonl\"]\n"
+                                      "learning_rate: 1.0e-5\nper_device_train_batch_size: auto\nsave_steps: null\n"
+                                      "gradient_checkpointing: True\npacking: yes\nram: 4GiB\nmax_steps: 7\n")}).config;
+    EXPECT_EQ(config.output_dir, "runs/ a");
+    EXPECT_THAT(config.train_data, ElementsAre("x.jsonl", "y z.jsonl"));
+    EXPECT_EQ(config.learning_rate, 1e-5);
+    EXPECT_EQ(config.per_device_train_batch_size, std::nullopt);
+    EXPECT_EQ(config.save_steps, std::nullopt);
+    EXPECT_EQ(config.gradient_checkpointing, "true");
+    EXPECT_TRUE(config.packing);
+    EXPECT_EQ(config.ram.text, "4GiB");
+    EXPECT_EQ(config.max_steps, 7);
+}
+
+TEST_F(ConfigTest, FlagsOfBooleansNeedNoValue) {
+    EXPECT_TRUE(read(with({"--packing"})).config.packing);
+    EXPECT_TRUE(read(with({"--packing", "true"})).config.packing);
+    EXPECT_FALSE(read(with({"--no-add-eos"})).config.add_eos);
+    EXPECT_FALSE(read(with({"--add-eos=false"})).config.add_eos);
+    EXPECT_EQ(read(with({"--resume"})).config.resume, "auto");
+    EXPECT_EQ(read(with({"--resume=20"})).config.resume, "20");
+}
+
+TEST_F(ConfigTest, AliasesAreReadWithANote) {
+    const ReadConfig read_config = read({"base_model=m", "--lr", "1e-3", "dataset=[a.jsonl]", "output_dir=o", "cutoff_len=8"});
+    EXPECT_EQ(read_config.config.learning_rate, 1e-3);
+    EXPECT_EQ(read_config.config.max_length, 8);
+    EXPECT_THAT(read_config.notes, testing::Contains("--lr: lr is read as learning_rate"));
+}
+
+TEST_F(ConfigTest, UnknownKeysNameTheLineAndTheNearestKey) {
+    const std::string file = write("model: m\nlearnign_rate: 1\n");
+    EXPECT_THAT(problem({file}, ConfigUse::plan),
+                HasSubstr("windlass_config_test.yaml:2: there is no key \"learnign_rate\". Did you mean \"learning_rate\"?"));
+    EXPECT_THAT(problem(with({"--max-stpes", "3"})), HasSubstr("--max-stpes: there is no key \"max-stpes\". Did you mean \"max_steps\"?"));
+    EXPECT_THAT(problem(with({"fp16=true"})), HasSubstr("Try: dtype: bf16"));
+    EXPECT_THAT(problem(with({"qqqqqqqqqqqqqq=1"})), testing::Not(HasSubstr("Did you mean")));
+}
+
+TEST_F(ConfigTest, NamesAllProblemsAtOnce) {
+    const std::string text = problem({"max_length=1", "lr=abc", "policy=gpu", "seed=1.5", "ram=lots", "packing=maybe",
+                                      "val_split=0.1", "eval_data=e", "warmup_steps=1", "warmup_ratio=0.1", "resume=x",
+                                      "overwrite=true", "train_data=null"});
+    for (const char* part : {"max_length: 1 is not in [2, ", "learning_rate: \"abc\" is not a number",
+                             "policy: \"gpu\" is not one of: auto, in_memory, three_tier", "seed: \"1.5\" is not a whole number",
+                             "ram: \"lots\" is not a size", "packing: \"maybe\" is neither true nor false",
+                             "eval_data and val_split are both set", "warmup_steps and warmup_ratio are both set",
+                             "resume and overwrite are both set", "resume: \"x\" is neither auto nor",
+                             "model is not set", "train_data is not set", "output_dir is not set"}) {
+        EXPECT_THAT(text, HasSubstr(part));
+    }
+}
+
+TEST_F(ConfigTest, NamesContradictions) {
+    EXPECT_THAT(problem(with({"policy=three_tier"})), HasSubstr("ssd_dir is not set"));
+    EXPECT_THAT(problem(with({"policy=in_memory", "ssd_dir=/x"})), HasSubstr("in_memory uses no disk"));
+    EXPECT_THAT(problem(with({"lr_scheduler_type=reduce_lr_on_plateau"})), HasSubstr("reduce_lr_on_plateau is not implemented"));
+    EXPECT_THAT(problem(with({"min_lr_ratio=0.1"})), HasSubstr("min_lr_ratio has no meaning with lr_scheduler_type linear"));
+    EXPECT_THAT(problem(with({"eval_steps=5"})), HasSubstr("nothing to evaluate on"));
+    EXPECT_THAT(problem(with({"warmup_steps=9", "max_steps=5"})), HasSubstr("warmup_steps 9 exceeds max_steps 5"));
+    EXPECT_THAT(problem(with({"seed=1", "seed=2"})), HasSubstr("seed is set already"));
+    EXPECT_THAT(problem(with({"lr=1", "learning_rate=2"})), HasSubstr("learning_rate is set already"));
+}
+
+TEST_F(ConfigTest, RefusesFilesThatAreNoFlatYaml) {
+    EXPECT_THAT(problem({write("a: [1\n")}), HasSubstr("not valid YAML"));
+    EXPECT_THAT(problem({write("- a\n- b\n")}), HasSubstr("key: value"));
+    EXPECT_THAT(problem({write("model: m\ntraining:\n  lr: 1\n")}), HasSubstr("yaml:2: training: keys are flat"));
+    EXPECT_THAT(problem({write("train_data: [[a]]\n")}), HasSubstr("single values only"));
+    EXPECT_THAT(problem({write("a: " + std::string(100000, '['))}), HasSubstr("not valid YAML"));
+    EXPECT_THROW(read({write(std::string(kConfigBytesMax + 1, '#'))}), Error);
+    EXPECT_THAT(problem({write("seed: 1"), "b.yaml"}), HasSubstr("there is a configuration file already"));
+    EXPECT_THAT(problem({"--seed"}), HasSubstr("a value is missing"));
+    EXPECT_THAT(problem({"-x"}), HasSubstr("no such flag"));
+}
+
+TEST_F(ConfigTest, RunYamlReadsBackAsTheSameConfig) {
+    const ReadConfig first = read(with({"max_steps=3", "lr=3.0000000000000004e-05", "ram=73%", "save_steps=null",
+                                        "eval_data=\"q\\z: #", "report_to=[none]", "seed=12", "dtype=f32",
+                                        "loss_watchdog_threshold=20"}));
+    const std::string yaml = config_to_yaml(first.config);
+    const ReadConfig second = read({write(yaml)});
+    EXPECT_EQ(config_to_yaml(second.config), yaml);
+    EXPECT_EQ(second.config.eval_data, "\"q\\z: #");
+    EXPECT_EQ(second.config.learning_rate, 3.0000000000000004e-05);
+}
+
+TEST_F(ConfigTest, DefaultsOfRunYamlPass) {
+    const ReadConfig first = read(with({}));
+    const ReadConfig second = read({write(config_to_yaml(first.config))});
+    EXPECT_EQ(config_to_yaml(second.config), config_to_yaml(first.config));
+}
+
+TEST(ConfigKeys, NamesAndAliasesAreUnique) {
+    std::set<std::string_view> names;
+    for (const ConfigKey& key : config_keys()) {
+        EXPECT_TRUE(names.insert(key.name).second) << key.name;
+        for (const std::string_view alias : key.aliases) EXPECT_TRUE(names.insert(alias).second) << alias;
+        EXPECT_TRUE(config_key_advice(key.name).empty()) << key.name;
+    }
+}
+
+TEST(ConfigReference, IsWhatTheGuideHolds) {
+    const std::string path = std::string(WINDLASS_SOURCE_DIR) + "/docs/guide/config.md";
+    if (std::getenv("WINDLASS_WRITE_DOCS") != nullptr) std::ofstream(path) << config_reference();
+    std::ifstream file(path);
+    const std::string held((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(held, config_reference()) << "WINDLASS_WRITE_DOCS=1 unit_train writes it anew";
+}
+
+TEST(ConfigHelp, FitsTheTerminal) {
+    std::istringstream lines(config_help(80));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+}
+
+}  // namespace
+}  // namespace windlass
