@@ -148,7 +148,7 @@ std::optional<RawRow> RowReader::next_document() {
     RawRow row{line_, {}};
     std::string line;
     bool first = true;
-    while (read_line(line, kDocumentBytesMax)) {
+    while (read_line(line, kRowBytesMax)) {
         if (!separator_.empty() && without_return(line) == separator_) {
             if (!row.text.empty()) return row;
             row.line = line_;
@@ -158,11 +158,11 @@ std::optional<RawRow> RowReader::next_document() {
         if (!first) row.text += '\n';
         row.text += line;
         first = false;
-        if (static_cast<int64_t>(row.text.size()) > kDocumentBytesMax)
+        if (static_cast<int64_t>(row.text.size()) > kRowBytesMax)
             fail(row.line,
                  "the document is longer than {} bytes; set document_separator to cut the file into documents, or use "
                  ".jsonl",
-                 kDocumentBytesMax);
+                 kRowBytesMax);
     }
     if (row.text.empty()) return std::nullopt;
     // The text of a whole file keeps its last line end.

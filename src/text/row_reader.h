@@ -15,8 +15,8 @@
 
 namespace windlass {
 
+// Of one row or document: what bounds the memory of tokenising it, about 32 bytes for each of its bytes at worst.
 inline constexpr int64_t kRowBytesMax = int64_t{64} << 20;
-inline constexpr int64_t kDocumentBytesMax = int64_t{256} << 20;
 
 struct RawRow {
     int64_t line = 0;  // on which it starts, counted from 1
