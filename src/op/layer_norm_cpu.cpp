@@ -16,6 +16,11 @@ LayerNormRow common_row(const OpCall& call, Scratch& scratch) {
     return {call.in[0].cols(), static_cast<float>(eps), nullptr, w, b};
 }
 
+// Where forward keeps the mean and rstd of row t for backward.
+LayerNormMoments& moments_at(const Tensor& saved, int64_t t) {
+    return *reinterpret_cast<LayerNormMoments*>(saved.as<float>() + t * saved.row_stride);
+}
+
 }  // namespace
 
 void layer_norm_forward_cpu(const OpCall& call, Stream& stream) {
@@ -33,7 +38,7 @@ void layer_norm_forward_cpu(const OpCall& call, Stream& stream) {
                            float* const to = out.begin_row(t, y[worker]);
                            const LayerNormMoments moments = loops.forward(row, to);
                            out.end_row(t, to);
-                           if (!saved.empty()) saved.as<LayerNormMoments>()[t] = moments;
+                           if (!saved.empty()) moments_at(saved, t) = moments;
                        }
                    });
 }
@@ -57,7 +62,7 @@ void layer_norm_backward_cpu(const OpCall& call, Stream& stream) {
             row.x = read_row(in, t, row.size, x[worker]);
             const float* const grad = read_row(grad_out, t, row.size, dy[worker]);
             float* const to = grad_in.begin_row(t, dx[worker]);
-            loops.backward(row, saved.as<LayerNormMoments>()[t], grad, to, grad_w, grad_b);
+            loops.backward(row, moments_at(saved, t), grad, to, grad_w, grad_b);
             grad_in.end_row(t, to);
         }
     });

@@ -222,7 +222,7 @@ TEST_P(Agree, TeamSizeChangesNoBit) {
 // The bytes of a value's rows from `row` on.
 std::vector<std::byte> rows_from(const Value& value, int64_t row) {
     const Tensor tail = value.tensor().slice_rows(row, value.tensor().rows() - row);
-    return {tail.as<std::byte>(), tail.as<std::byte>() + tail.bytes()};
+    return {tail.as<std::byte>(), tail.as<std::byte>() + tail.rows() * tail.row_stride * dtype_bytes(tail.dtype)};
 }
 
 class AgreeOnDocuments : public Agree {};

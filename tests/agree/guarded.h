@@ -13,7 +13,9 @@ namespace windlass::agree {
 // 64-byte aligned. Filled with 0xff, a NaN in every type: whoever reads what nobody wrote will be seen.
 class Guarded {
   public:
-    explicit Guarded(int64_t bytes) : bytes_(static_cast<size_t>(bytes)), memory_(bytes_ + 3 * kWall, std::byte{0xff}) {
+    static constexpr std::byte kFresh{0xff};
+
+    explicit Guarded(int64_t bytes) : bytes_(static_cast<size_t>(bytes)), memory_(bytes_ + 3 * kWall, kFresh) {
         const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
         offset_ = round_up<uintptr_t>(begin + kWall, kWall) - begin;
         std::fill_n(memory_.begin(), offset_, kBrick);

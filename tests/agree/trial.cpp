@@ -6,6 +6,7 @@ namespace windlass::agree {
 namespace {
 
 constexpr double kLossScale = 0.125;
+constexpr int64_t kGap = 3;  // odd: rows lose their alignment
 
 Shape matrix_shape(const Shape& shape) {
     return shape.rank() == 1 ? Shape{1, shape[0]} : shape;
@@ -19,15 +20,23 @@ std::vector<Matrix> matrices(const std::vector<Value>& values) {
 
 }  // namespace
 
-Value::Value(DType dtype, Shape shape)
-    : memory_(shape.numel() * dtype_bytes(dtype)), tensor_(dtype, shape, memory_.data()) {}
+Value::Value(DType dtype, Shape shape, int64_t gap)
+    : memory_((shape.numel() + (shape.rank() == 2 ? shape[0] * gap : 0)) * dtype_bytes(dtype)),
+      tensor_(dtype, shape, memory_.data()) {
+    if (shape.rank() == 2) tensor_.row_stride += gap;
+}
+
+size_t Value::at(size_t i) const {
+    const auto cols = static_cast<size_t>(tensor_.cols());
+    return i / cols * static_cast<size_t>(tensor_.row_stride) + i % cols;
+}
 
 void Value::set(const Matrix& matrix) {
     WINDLASS_CHECK(static_cast<int64_t>(matrix.numbers.size()) == tensor_.numel(), "{}", tensor_.shape.to_string());
     for (size_t i = 0; i < matrix.numbers.size(); ++i) {
         const auto number = static_cast<float>(matrix.numbers[i]);
-        if (tensor_.dtype == DType::f32) tensor_.as<float>()[i] = number;
-        if (tensor_.dtype == DType::bf16) tensor_.as<bf16>()[i] = to_bf16(number);
+        if (tensor_.dtype == DType::f32) tensor_.as<float>()[at(i)] = number;
+        if (tensor_.dtype == DType::bf16) tensor_.as<bf16>()[at(i)] = to_bf16(number);
     }
 }
 
@@ -35,13 +44,26 @@ Matrix Value::matrix() const {
     const Shape shape = matrix_shape(tensor_.shape);
     Matrix matrix(shape[0], shape[1]);
     for (size_t i = 0; i < matrix.numbers.size(); ++i) {
-        matrix.numbers[i] = tensor_.dtype == DType::f32 ? tensor_.as<float>()[i] : to_float(tensor_.as<bf16>()[i]);
+        matrix.numbers[i] =
+            tensor_.dtype == DType::f32 ? tensor_.as<float>()[at(i)] : to_float(tensor_.as<bf16>()[at(i)]);
     }
     return matrix;
 }
 
+bool Value::intact() const {
+    const auto untouched = [](std::byte byte) { return byte == Guarded::kFresh; };
+    const int64_t row_bytes = tensor_.cols() * dtype_bytes(tensor_.dtype);
+    const int64_t stride_bytes = tensor_.row_stride * dtype_bytes(tensor_.dtype);
+    for (int64_t row = 0; row < tensor_.rows(); ++row) {
+        const auto* begin = tensor_.as<std::byte>() + row * stride_bytes;
+        if (!std::all_of(begin + row_bytes, begin + stride_bytes, untouched)) return false;
+    }
+    return memory_.intact();
+}
+
 std::string Setting::name() const {
-    return fmt::format("{}_{}_{}{}", op->name, op_case.name, dtype_name(compute), split ? "_split" : "");
+    return fmt::format("{}_{}_{}{}{}", op->name, op_case.name, dtype_name(compute), split ? "_split" : "",
+                       gaps ? "_gaps" : "");
 }
 
 void PrintTo(const Setting& setting, std::ostream* out) {
@@ -53,7 +75,8 @@ std::vector<Setting> all_settings() {
     for (const OpRecord* op : all_ops()) {
         for (const OpCase& op_case : op->cases()) {
             for (const DType compute : {DType::f32, DType::bf16}) {
-                settings.push_back({op, op_case, compute, false});
+                settings.push_back({op, op_case, compute});
+                settings.push_back({op, op_case, compute, false, true});
                 if (!op_case.spec.weights.empty()) settings.push_back({op, op_case, compute, true});
             }
         }
@@ -66,20 +89,21 @@ Trial::Trial(const Setting& setting)
       spec_(setting.op_case.spec),
       compute_(setting.compute),
       split_(setting.split),
+      gap_(setting.gaps ? kGap : 0),
       scale_(setting.op_case.weight_scale) {
     op_->infer(spec_);
     step_.loss_scale = kLossScale;
     make_batch(setting.op_case);
-    in_ = values(spec_.in);
-    grad_out_ = values(spec_.out);
-    prior_in_ = values(spec_.in);
+    in_ = values(spec_.in, gap_);
+    grad_out_ = values(spec_.out, gap_);
+    prior_in_ = values(spec_.in, gap_);
     for (auto* list : {&in_, &grad_out_, &prior_in_}) {
         for (Value& value : *list) randomize(value);
     }
     keep_off_zero();
     make_weights();
     for (int d = 0; d < kDirections; ++d) {
-        tangent_in_.push_back(values(spec_.in));
+        tangent_in_.push_back(values(spec_.in, gap_));
         for (Value& tangent : tangent_in_.back()) randomize(tangent);
         direction_.emplace_back();
         for (const Shape& shape : spec_.weights) randomize(direction_.back().emplace_back(compute_, shape));
@@ -154,13 +178,11 @@ int64_t Trial::change_first_document() {
     return count;
 }
 
-Value Trial::value(const ValueSpec& spec) const {
-    return {dtype_of(spec.type, compute_), Shape{batch_.count(), spec.cols}};
-}
-
-std::vector<Value> Trial::values(std::span<const ValueSpec> specs) const {
+std::vector<Value> Trial::values(std::span<const ValueSpec> specs, int64_t gap) const {
     std::vector<Value> list;
-    for (const ValueSpec& spec : specs) list.push_back(value(spec));
+    for (const ValueSpec& spec : specs) {
+        list.emplace_back(dtype_of(spec.type, compute_), Shape{batch_.count(), spec.cols}, gap);
+    }
     return list;
 }
 

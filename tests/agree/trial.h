@@ -15,17 +15,20 @@
 
 namespace windlass::agree {
 
-// A value, a weight or a gradient with its memory.
+// A value, a weight or a gradient with its memory; `gap` elements that nobody may touch lie between a matrix's rows.
 class Value {
   public:
-    Value(DType dtype, Shape shape);
+    Value(DType dtype, Shape shape, int64_t gap = 0);
     const Tensor& tensor() const { return tensor_; }
     void set(const Matrix& matrix);  // rounds to the type
     Matrix matrix() const;           // vectors as [1, C]
-    bool intact() const { return memory_.intact(); }
+    bool intact() const;
     bool operator==(const Value& other) const { return memory_ == other.memory_; }
 
   private:
+    // Of element i in memory.
+    size_t at(size_t i) const;
+
     Guarded memory_;
     Tensor tensor_;
 };
@@ -35,10 +38,11 @@ struct Setting {
     OpCase op_case;
     DType compute = DType::f32;
     bool split = false;  // weights as halves of f32 masters
+    bool gaps = false;   // between the rows of values
     std::string name() const;
 };
 void PrintTo(const Setting& setting, std::ostream* out);
-// Every op and case, in both types; those with weights also split.
+// Every op and case in both types, once with gaps; those with weights also split.
 std::vector<Setting> all_settings();
 
 struct ForwardResult {
@@ -84,17 +88,16 @@ class Trial {
     void make_batch(const OpCase& op_case);
     void make_weights();
     OpSize size(int threads, int k) const;
-    Value value(const ValueSpec& spec) const;  // [T, C]
-    std::vector<Value> values(std::span<const ValueSpec> specs) const;
+    std::vector<Value> values(std::span<const ValueSpec> specs, int64_t gap) const;  // [T, C]
     void randomize(Value& value);
     std::vector<Weight> weights() const;
-    OpCall call(const OpSize& size) const;
     void run(Kernel kernel, OpCall& call, Direction direction) const;
 
     const OpRecord* op_;
     OpSpec spec_;
     DType compute_;
     bool split_;
+    int64_t gap_;
     double scale_;
     Batch batch_;
     StepParams step_;

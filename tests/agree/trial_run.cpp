@@ -24,15 +24,20 @@ std::vector<Tensor> tensors(const std::vector<Value>& values, bool given = true)
     return list;
 }
 
+// Of a value in memory, gaps included.
+int64_t bytes_of(const Tensor& tensor) {
+    return tensor.rows() * tensor.row_stride * dtype_bytes(tensor.dtype);
+}
+
 // Item `item` of directions [begin, begin + count), one below another: [k * T, C], or [k, C] of vectors.
 Value stacked(const std::vector<std::vector<Value>>& directions, size_t item, int begin, int count) {
     const Tensor& one = directions[0][item].tensor();
     const bool vector = one.shape.rank() == 1;
     const Shape shape = vector ? Shape{count, one.shape[0]} : Shape{count * one.rows(), one.shape[1]};
-    Value all(one.dtype, shape);
+    Value all(one.dtype, shape, vector ? 0 : one.row_stride - one.cols());
     for (int d = 0; d < count; ++d) {
         const Tensor& part = directions[static_cast<size_t>(begin + d)][item].tensor();
-        std::memcpy(all.tensor().as<std::byte>() + d * part.bytes(), part.data, static_cast<size_t>(part.bytes()));
+        std::memcpy(all.tensor().as<std::byte>() + d * bytes_of(part), part.data, static_cast<size_t>(bytes_of(part)));
     }
     return all;
 }
@@ -73,7 +78,7 @@ void Trial::run(Kernel kernel, OpCall& call, Direction direction) const {
 }
 
 ForwardResult Trial::forward(int threads) const {
-    ForwardResult result{values(spec_.out), values(spec_.saved)};
+    ForwardResult result{values(spec_.out, gap_), values(spec_.saved, 0)};
     const OpSize call_size = size(threads, 1);
     const std::vector<Tensor> in = tensors(in_), out = tensors(result.out), saved = tensors(result.saved);
     const std::vector<Weight> given = weights();
@@ -85,7 +90,7 @@ ForwardResult Trial::forward(int threads) const {
 }
 
 BackwardResult Trial::backward(const ForwardResult& kept, int threads, BackwardMode mode) const {
-    BackwardResult result{.grad_in = values(spec_.in)};
+    BackwardResult result{.grad_in = values(spec_.in, gap_)};
     std::vector<GradientSink> sinks;
     for (size_t i = 0; i < spec_.weights.size(); ++i) {
         Value& target = result.grad_weights.emplace_back(DType::f32, spec_.weights[i]);
@@ -93,7 +98,7 @@ BackwardResult Trial::backward(const ForwardResult& kept, int threads, BackwardM
         sinks.push_back({GradientSink::Kind::accumulate, !mode.accumulate, target.tensor()});
     }
     for (size_t i = 0; mode.add_to_grad_in && i < prior_in_.size(); ++i) result.grad_in[i].set(prior_in_[i].matrix());
-    if (op_->backward_computes_out) result.out = values(spec_.out);
+    if (op_->backward_computes_out) result.out = values(spec_.out, gap_);
     const OpSize call_size = size(threads, 1);
     const bool computes_out = op_->backward_computes_out;
     const std::vector<Tensor> in = tensors(in_, op_->reads.in), saved = tensors(kept.saved),
@@ -127,7 +132,7 @@ std::vector<Value> Trial::tangent(const ForwardResult& kept, int threads, int be
     }
     const Tensor& out_one = kept.out[0].tensor();
     std::vector<Value> result;
-    const Value all(out_one.dtype, {count * out_one.rows(), out_one.shape[1]});
+    const Value all(out_one.dtype, {count * out_one.rows(), out_one.shape[1]}, gap_);
     const OpSize call_size = size(threads, count);
     const std::vector<Tensor> in = tensors(in_), out = tensors(kept.out), saved = tensors(kept.saved),
                               tangent_in = tensors(stacked_in), tangent_out = {all.tensor()};
@@ -141,8 +146,8 @@ std::vector<Value> Trial::tangent(const ForwardResult& kept, int threads, int be
     run(op_->on(DeviceKind::cpu).tangent, call, Direction::tangent);
     EXPECT_TRUE(all.intact()) << "written outside tangent_out";
     for (int d = 0; d < count; ++d) {
-        const Tensor& one = result.emplace_back(out_one.dtype, out_one.shape).tensor();
-        std::memcpy(one.data, all.tensor().as<std::byte>() + d * one.bytes(), static_cast<size_t>(one.bytes()));
+        const Tensor& one = result.emplace_back(out_one.dtype, out_one.shape, gap_).tensor();
+        std::memcpy(one.data, all.tensor().as<std::byte>() + d * bytes_of(one), static_cast<size_t>(bytes_of(one)));
     }
     return result;
 }
