@@ -1,10 +1,11 @@
 // step_bench: a whole training step beside the peak of matrix products in the same run.
 //
 //   step_bench --shape gpt2-124m | llama-1.1b [--model DIR] [--rows R] [--length T] [--micro M] [--steps N]
-//              [--threads N] [--dtype bf16|f32] [--recompute] [--policy in_memory|three_tier] [--ram SIZE] [--store DIR]
+//              [--threads N] [--dtype bf16|f32] [--recompute] [--policy in_memory|three_tier] [--ram SIZE] [--store
+//              DIR]
 //
-// Prints model FLOP/s (6 N per token without lookup-only tables, plus attention) over the GEMM peak (1024 x 4096 x 4096,
-// random inputs, median before and after), and where the rest of the time goes.
+// Prints model FLOP/s (6 N per token without lookup-only tables, plus attention) over the GEMM peak (1024 x 4096 x
+// 4096, random inputs, median before and after), and where the rest of the time goes.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -37,20 +38,35 @@ Arguments parse(int argc, char** argv) {
     bool rows_given = false;
     for (int i = 1; i < argc; ++i) {
         const std::string key = argv[i];
-        if (key == "--recompute") { a.recompute = true; continue; }
+        if (key == "--recompute") {
+            a.recompute = true;
+            continue;
+        }
         const std::string value = i + 1 < argc ? argv[++i] : "";
-        if (key == "--shape") a.shape = value;
-        else if (key == "--model") a.model = value;
-        else if (key == "--policy") a.policy = value;
-        else if (key == "--store") a.store = value;
-        else if (key == "--rows") a.rows = std::stol(value), rows_given = true;
-        else if (key == "--length") a.length = std::stol(value);
-        else if (key == "--ram") a.ram = parse_bytes(value, "--ram");
-        else if (key == "--micro") a.micro = std::stoi(value), rows_given = true;
-        else if (key == "--steps") a.steps = std::stoi(value);
-        else if (key == "--threads") a.threads = std::stoi(value);
-        else if (key == "--dtype") a.dtype = *dtype_from_name(value);
-        else throw UserError(ExitCode::usage, key, "unknown option");
+        if (key == "--shape")
+            a.shape = value;
+        else if (key == "--model")
+            a.model = value;
+        else if (key == "--policy")
+            a.policy = value;
+        else if (key == "--store")
+            a.store = value;
+        else if (key == "--rows")
+            a.rows = std::stol(value), rows_given = true;
+        else if (key == "--length")
+            a.length = std::stol(value);
+        else if (key == "--ram")
+            a.ram = parse_bytes(value, "--ram");
+        else if (key == "--micro")
+            a.micro = std::stoi(value), rows_given = true;
+        else if (key == "--steps")
+            a.steps = std::stoi(value);
+        else if (key == "--threads")
+            a.threads = std::stoi(value);
+        else if (key == "--dtype")
+            a.dtype = *dtype_from_name(value);
+        else
+            throw UserError(ExitCode::usage, key, "unknown option");
     }
     if (a.shape == "llama-1.1b" && !rows_given) a.rows = 2, a.micro = 4;
     return a;
@@ -64,16 +80,21 @@ double gemm_peak(DType dtype, int threads) {
     for (const HugeBuffer* buffer : {&a, &b}) {
         for (int64_t i = 0; i < buffer->size() / size; ++i) {
             const float x = random.normal();
-            if (dtype == DType::f32) reinterpret_cast<float*>(buffer->data())[i] = x;
-            else reinterpret_cast<bf16*>(buffer->data())[i] = to_bf16(x);
+            if (dtype == DType::f32)
+                reinterpret_cast<float*>(buffer->data())[i] = x;
+            else
+                reinterpret_cast<bf16*>(buffer->data())[i] = to_bf16(x);
         }
     }
     Team team(threads);
     std::vector<double> rates;
     for (int round = 0; round < 12; ++round) {
         const int64_t start = now_ns();
-        gemm({.a = Tensor(dtype, {kM, kK}, a.data()), .b = Tensor(dtype, {kN, kK}, b.data()),
-              .c = Tensor(dtype, {kM, kN}, c.data()), .transpose_b = true}, team);
+        gemm({.a = Tensor(dtype, {kM, kK}, a.data()),
+              .b = Tensor(dtype, {kN, kK}, b.data()),
+              .c = Tensor(dtype, {kM, kN}, c.data()),
+              .transpose_b = true},
+             team);
         if (round >= 2) rates.push_back(2.0 * kM * kN * kK / seconds_since(start));
     }
     std::nth_element(rates.begin(), rates.begin() + rates.size() / 2, rates.end());
@@ -102,7 +123,8 @@ struct Rows {
     }
 };
 
-void print_profile(const OpProfile& profile, const Schedule& schedule, const StepReport& report, int steps, double seconds) {
+void print_profile(const OpProfile& profile, const Schedule& schedule, const StepReport& report, int steps,
+                   double seconds) {
     std::vector<std::pair<int64_t, std::string>> lines;
     for (const auto& [key, ns] : profile.ns())
         lines.emplace_back(ns, fmt::format("{} {}", key.first, direction_name(key.second)));
@@ -117,7 +139,8 @@ void print_profile(const OpProfile& profile, const Schedule& schedule, const Ste
     std::sort(lines.rbegin(), lines.rend());
     for (const auto& [ns, name] : lines) {
         const double share = static_cast<double>(ns) * 1e-9 / steps / seconds;
-        if (share >= 0.001) fmt::print("  {:<28} {:>8.1f} ms  {:>5.1f} %\n", name, static_cast<double>(ns) * 1e-6 / steps, 100 * share);
+        if (share >= 0.001)
+            fmt::print("  {:<28} {:>8.1f} ms  {:>5.1f} %\n", name, static_cast<double>(ns) * 1e-6 / steps, 100 * share);
     }
 }
 
@@ -126,12 +149,22 @@ void run(const Arguments& a, const std::string& program) {
     ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
     HfConfig config = folder.config();
     OpProfile profile;
-    EngineSetup setup{.model = build_model(config, folder.tensors()), .recipe = make_recipe("adamw", {}), .profile = &profile};
-    setup.numerics = {.compute = a.dtype, .micro_rows = a.rows, .micro_count = a.micro, .row_lengths = {a.length},
+    EngineSetup setup{
+        .model = build_model(config, folder.tensors()), .recipe = make_recipe("adamw", {}), .profile = &profile};
+    setup.numerics = {.compute = a.dtype,
+                      .micro_rows = a.rows,
+                      .micro_count = a.micro,
+                      .row_lengths = {a.length},
                       .kernel_path = std::string(isa_name(cpu_isa()))};
-    const Machine machine{.threads = a.threads, .gemm_bf16_flops = before, .gemm_f32_flops = before, .memory_bytes_per_s = 40e9,
-                          .disk_read_bytes_per_s = 3e9, .disk_write_bytes_per_s = 3e9};
-    const PlanRequest request{.policy = a.policy, .recompute = a.recompute ? "true" : "false", .threads = a.threads,
+    const Machine machine{.threads = a.threads,
+                          .gemm_bf16_flops = before,
+                          .gemm_f32_flops = before,
+                          .memory_bytes_per_s = 40e9,
+                          .disk_read_bytes_per_s = 3e9,
+                          .disk_write_bytes_per_s = 3e9};
+    const PlanRequest request{.policy = a.policy,
+                              .recompute = a.recompute ? "true" : "false",
+                              .threads = a.threads,
                               .budgets = {.ram = a.ram, .disk = int64_t{1} << 50},
                               .schedules = {{ScheduleRequest::Kind::train, a.rows, a.length, a.micro}}};
     Planned planned = make_plan(setup.model, setup.recipe, setup.numerics, machine, request);
@@ -147,8 +180,11 @@ void run(const Arguments& a, const std::string& program) {
     StepInput input;
     for (int micro = 0; micro < a.micro; ++micro) {
         const int64_t begin = micro * a.rows * a.length;
-        input.micro.push_back({.rows = a.rows, .row_length = a.length, .tokens = rows.tokens.data() + begin,
-                               .positions = rows.positions.data() + begin, .doc_start = rows.starts.data() + begin,
+        input.micro.push_back({.rows = a.rows,
+                               .row_length = a.length,
+                               .tokens = rows.tokens.data() + begin,
+                               .positions = rows.positions.data() + begin,
+                               .doc_start = rows.starts.data() + begin,
                                .targets = rows.targets.data() + begin});
     }
     std::vector<double> times;
@@ -160,7 +196,8 @@ void run(const Arguments& a, const std::string& program) {
         const int64_t commit = now_ns();
         engine.commit(step + 1, "{}", report);
         const double seconds = report.seconds + seconds_since(commit);
-        fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "", report.loss_sum / static_cast<double>(tokens), seconds);
+        fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "",
+                   report.loss_sum / static_cast<double>(tokens), seconds);
         if (step > 0) times.push_back(seconds);
     }
     const double peak = 0.5 * (before + gemm_peak(a.dtype, a.threads));
@@ -169,8 +206,9 @@ void run(const Arguments& a, const std::string& program) {
     const double hardware_flops = total_demand(schedule).flops;
     struct rusage usage {};
     getrusage(RUSAGE_SELF, &usage);
-    fmt::print("{} {} {} x {} x {}, {} threads, {}: {:.3f} s/step, {:.0f} tokens/s\n", a.shape, dtype_name(a.dtype), a.micro, a.rows,
-               a.length, a.threads, isa_name(cpu_isa()), seconds, static_cast<double>(tokens) / seconds);
+    fmt::print("{} {} {} x {} x {}, {} threads, {}: {:.3f} s/step, {:.0f} tokens/s\n", a.shape, dtype_name(a.dtype),
+               a.micro, a.rows, a.length, a.threads, isa_name(cpu_isa()), seconds,
+               static_cast<double>(tokens) / seconds);
     fmt::print("gemm peak {:.1f} GFLOP/s; model {:.1f} GFLOP/s = {:.3f} of it; hardware {:.3f}\n", peak * 1e-9,
                model_flops / seconds * 1e-9, model_flops / seconds / peak, hardware_flops / seconds / peak);
     fmt::print("arena {}, peak resident {}\nwhere the time goes:\n", format_bytes(engine.setup().schedules.arena_bytes),

@@ -20,6 +20,8 @@ Recipe make_recipe(std::string_view method, const MethodOptions& options) {
         .hint(fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
-Recipe forward_recipe() { return {.name = "forward", .store = StoreType::split, .sweeps = {{SweepKind::forward}}}; }
+Recipe forward_recipe() {
+    return {.name = "forward", .store = StoreType::split, .sweeps = {{SweepKind::forward}}};
+}
 
 }  // namespace windlass

@@ -42,12 +42,12 @@ enum class GradientRule : uint8_t { none, accumulate, project, update };
 // One chunk of one parameter. All spans cover the same elements.
 struct UpdateCall {
     const ParamSpec* param = nullptr;
-    int64_t first = 0;                 // index of the chunk's first element in the parameter
+    int64_t first = 0;  // index of the chunk's first element in the parameter
     int64_t count = 0;
-    uint16_t* hi = nullptr;            // split master, updated in place
+    uint16_t* hi = nullptr;  // split master, updated in place
     int16_t* lo = nullptr;
-    std::span<std::byte* const> state; // one per Recipe::state
-    const float* gradient = nullptr;   // before clipping
+    std::span<std::byte* const> state;  // one per Recipe::state
+    const float* gradient = nullptr;    // before clipping
     const StepParams* step = nullptr;
 };
 using UpdateKernel = void (*)(const UpdateCall& call, Stream& stream);
@@ -68,8 +68,8 @@ struct Recipe {
     std::vector<StateSpec> state;
     ArrivalRule on_arrival = ArrivalRule::none;
     GradientRule on_gradient = GradientRule::none;
-    bool needs_grad_norm = false;    // a reduction over all gradients stands before the updates
-    int update_bytes_per_element = 0;  // memory traffic of the update, for the simulator
+    bool needs_grad_norm = false;                     // a reduction over all gradients stands before the updates
+    int update_bytes_per_element = 0;                 // memory traffic of the update, for the simulator
     std::array<UpdateKernel, kDeviceKinds> update{};  // by DeviceKind
     // Fills StepParams::method for this step from the options and StepParams::step.
     void (*prepare)(const MethodOptions& options, StepParams& step) = nullptr;

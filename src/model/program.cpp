@@ -10,8 +10,8 @@ std::string Program::to_string() const {
         std::vector<std::string> out;
         for (const int id : ids) {
             const Value& value = values[static_cast<size_t>(id)];
-            out.push_back(fmt::format("%{}:{}{}", value.name, value.spec.cols,
-                                      value.spec.type == ValueType::f32 ? "f" : ""));
+            out.push_back(
+                fmt::format("%{}:{}{}", value.name, value.spec.cols, value.spec.type == ValueType::f32 ? "f" : ""));
         }
         return fmt::format("{}", fmt::join(out, ", "));
     };

@@ -13,9 +13,12 @@ constexpr std::array<std::string_view, kRegions> kRegionNames = {
 Kernel cell(const SegmentCall& call, DeviceKind device) {
     const OpCells& cells = call.node->op->on(device);
     switch (call.direction) {
-        case Direction::forward: return cells.forward;
-        case Direction::backward: return cells.backward;
-        case Direction::tangent: return cells.tangent;
+        case Direction::forward:
+            return cells.forward;
+        case Direction::backward:
+            return cells.backward;
+        case Direction::tangent:
+            return cells.tangent;
     }
     return nullptr;
 }
@@ -42,9 +45,12 @@ void bind(const std::vector<Slot>& slots, const SegmentBinding& binding, int64_t
 
 std::string_view direction_name(Direction direction) {
     switch (direction) {
-        case Direction::forward: return "forward";
-        case Direction::backward: return "backward";
-        case Direction::tangent: return "tangent";
+        case Direction::forward:
+            return "forward";
+        case Direction::backward:
+            return "backward";
+        case Direction::tangent:
+            return "tangent";
     }
     return "?";
 }
@@ -67,13 +73,23 @@ void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& 
             bound.sinks.push_back(binding.sinks.empty() ? GradientSink{} : binding.sinks[static_cast<size_t>(weight)]);
         }
         std::byte* work = binding.base[static_cast<size_t>(Region::work)];
-        const OpCall arguments{
-            .spec = &call.node->spec, .size = &segment.size, .batch = binding.batch, .step = binding.step,
-            .in = bound.in, .out = bound.out, .saved = bound.saved, .weights = bound.weights,
-            .grad_out = bound.grad_out, .grad_in = bound.grad_in, .add_to_grad_in = call.add_to_grad_in,
-            .sinks = bound.sinks, .tangent_in = bound.tangent_in, .tangent_out = bound.tangent_out,
-            .cache_keys = binding.cache_keys, .cache_values = binding.cache_values,
-            .scratch = {work + call.scratch_offset, static_cast<size_t>(call.scratch_bytes)}};
+        const OpCall arguments{.spec = &call.node->spec,
+                               .size = &segment.size,
+                               .batch = binding.batch,
+                               .step = binding.step,
+                               .in = bound.in,
+                               .out = bound.out,
+                               .saved = bound.saved,
+                               .weights = bound.weights,
+                               .grad_out = bound.grad_out,
+                               .grad_in = bound.grad_in,
+                               .add_to_grad_in = call.add_to_grad_in,
+                               .sinks = bound.sinks,
+                               .tangent_in = bound.tangent_in,
+                               .tangent_out = bound.tangent_out,
+                               .cache_keys = binding.cache_keys,
+                               .cache_values = binding.cache_values,
+                               .scratch = {work + call.scratch_offset, static_cast<size_t>(call.scratch_bytes)}};
         const int64_t start = binding.profile != nullptr ? now_ns() : 0;
         cell(call, stream.device())(arguments, stream);
         if (binding.profile != nullptr) binding.profile->add(call.node->op->name, call.direction, now_ns() - start);
@@ -107,7 +123,8 @@ std::string Segment::to_string() const {
     }
     for (int region = 1; region < kRegions; ++region) {
         const int64_t size_bytes = bytes[static_cast<size_t>(region)];
-        if (size_bytes > 0) text += fmt::format("  {}: {} bytes\n", kRegionNames[static_cast<size_t>(region)], size_bytes);
+        if (size_bytes > 0)
+            text += fmt::format("  {}: {} bytes\n", kRegionNames[static_cast<size_t>(region)], size_bytes);
     }
     return text;
 }

@@ -52,7 +52,7 @@ struct SegmentCall {
 };
 
 struct Segment {
-    std::string name;            // "forward", "reverse+recompute", ...
+    std::string name;  // "forward", "reverse+recompute", ...
     OpSize size;
     // reverse: the gradient of the input is left in the memory of grad_output (a residual stream); else it is
     // written to grad_input, which must then be other memory.
@@ -81,11 +81,11 @@ std::string_view direction_name(Direction direction);
 
 struct SegmentBinding {
     std::array<std::byte*, kRegions> base{};
-    std::span<const Weight> weights;       // by the program's weights
-    std::span<const GradientSink> sinks;   // reverse: by the program's weights
+    std::span<const Weight> weights;      // by the program's weights
+    std::span<const GradientSink> sinks;  // reverse: by the program's weights
     const Batch* batch = nullptr;
     const StepParams* step = nullptr;
-    Tensor cache_keys, cache_values;       // decoding
+    Tensor cache_keys, cache_values;  // decoding
     OpProfile* profile = nullptr;
 };
 

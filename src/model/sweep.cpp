@@ -10,7 +10,9 @@ namespace {
 
 constexpr int64_t kSlotAlignment = 64;  // a cache line, and the width of an AVX-512 register
 
-size_t at(int index) { return static_cast<size_t>(index); }
+size_t at(int index) {
+    return static_cast<size_t>(index);
+}
 
 // Collects calls and, at the end, turns lifetimes into offsets of the work region.
 class SegmentWriter {
@@ -46,11 +48,12 @@ class SegmentWriter {
     void add(SegmentCall call) {
         const OpRecord& op = *call.node->op;
         call.cost = op.cost(call.node->spec, segment_.size, call.direction);
-        if (op.scratch_bytes != nullptr) call.scratch_bytes = op.scratch_bytes(call.node->spec, segment_.size, call.direction);
+        if (op.scratch_bytes != nullptr)
+            call.scratch_bytes = op.scratch_bytes(call.node->spec, segment_.size, call.direction);
         call.scratch_offset = new_piece(call.scratch_bytes);
         touch_piece(call.scratch_offset);
-        for (const auto* slots : {&call.in, &call.out, &call.saved, &call.grad_out, &call.grad_in, &call.tangent_in,
-                                  &call.tangent_out}) {
+        for (const auto* slots :
+             {&call.in, &call.out, &call.saved, &call.grad_out, &call.grad_in, &call.tangent_in, &call.tangent_out}) {
             for (const Slot& slot : *slots) {
                 if (slot.region == Region::work) touch_piece(slot.offset);
             }
@@ -129,8 +132,10 @@ std::vector<bool> values_backward_reads(const Program& program) {
     for (const Node& node : program.nodes) {
         const BackwardReads& reads = node.op->reads;
         if (node.op->passes_gradient) continue;
-        if (reads.in) for (const int in : node.in) read[at(in)] = true;
-        if (reads.out) for (const int out : node.out) read[at(out)] = true;
+        if (reads.in)
+            for (const int in : node.in) read[at(in)] = true;
+        if (reads.out)
+            for (const int out : node.out) read[at(out)] = true;
         for (const int saved : node.saved) read[at(saved)] = !node.op->backward_computes_out;
     }
     return read;
@@ -145,12 +150,15 @@ std::vector<bool> nodes_to_run_again(const Program& program, std::vector<bool> r
         const auto needed = [&](int value) { return read[at(value)]; };
         run[n] = std::any_of(node.out.begin(), node.out.end(), needed) ||
                  std::any_of(node.saved.begin(), node.saved.end(), needed);
-        if (run[n]) for (const int in : node.in) read[at(in)] = true;
+        if (run[n])
+            for (const int in : node.in) read[at(in)] = true;
     }
     return run;
 }
 
-bool contains(const std::vector<int>& list, int value) { return std::find(list.begin(), list.end(), value) != list.end(); }
+bool contains(const std::vector<int>& list, int value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+}
 
 // Slots of forward's values. `kept` values go to the saved region where there is one.
 std::vector<Slot> forward_slots(SegmentWriter& writer, const std::vector<bool>& kept, bool saved_region,
@@ -160,10 +168,14 @@ std::vector<Slot> forward_slots(SegmentWriter& writer, const std::vector<bool>& 
     for (int value = 0; value < static_cast<int>(program.values.size()); ++value) {
         const bool is_output = contains(program.outputs, value);
         WINDLASS_CHECK(!(is_output && kept[at(value)]), "a block's output may not be read by its own backward");
-        if (contains(program.inputs, value)) slots.push_back(writer.fixed(Region::input, value));
-        else if (is_output) slots.push_back(output_region ? writer.fixed(Region::output, value) : writer.absent(value));
-        else if (kept[at(value)] && saved_region) slots.push_back(writer.fixed(Region::saved, value));
-        else slots.push_back(writer.work(value));
+        if (contains(program.inputs, value))
+            slots.push_back(writer.fixed(Region::input, value));
+        else if (is_output)
+            slots.push_back(output_region ? writer.fixed(Region::output, value) : writer.absent(value));
+        else if (kept[at(value)] && saved_region)
+            slots.push_back(writer.fixed(Region::saved, value));
+        else
+            slots.push_back(writer.work(value));
     }
     return slots;
 }
@@ -175,7 +187,10 @@ std::vector<Slot> pick(const std::vector<Slot>& slots, const std::vector<int>& v
 }
 
 SegmentCall forward_call(const Node& node, const std::vector<Slot>& slots) {
-    return {.node = &node, .direction = Direction::forward, .in = pick(slots, node.in), .out = pick(slots, node.out),
+    return {.node = &node,
+            .direction = Direction::forward,
+            .in = pick(slots, node.in),
+            .out = pick(slots, node.out),
             .saved = pick(slots, node.saved)};
 }
 
@@ -203,21 +218,22 @@ class Gradients {
     void share(int from, int to) { owner_[at(to)] = owner_[at(from)]; }
     // The gradient of this value has been read by the node that made the value: its memory is not its own any more.
     void consumed(int value) { owner_[at(value)] = -1; }
-    bool shared(int value) const {
-        return std::count(owner_.begin(), owner_.end(), owner_[at(value)]) > 1;
-    }
+    bool shared(int value) const { return std::count(owner_.begin(), owner_.end(), owner_[at(value)]) > 1; }
 
   private:
     SegmentWriter& writer_;
     std::vector<bool> wanted_;
-    std::vector<int> owner_;     // value -> storage
+    std::vector<int> owner_;  // value -> storage
     std::vector<Slot> storage_;
 };
 
 void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slot>& slots, Gradients& gradients) {
     const Program& program = writer.program();
-    SegmentCall call{.node = &node, .direction = Direction::backward, .in = pick(slots, node.in),
-                     .out = pick(slots, node.out), .saved = pick(slots, node.saved)};
+    SegmentCall call{.node = &node,
+                     .direction = Direction::backward,
+                     .in = pick(slots, node.in),
+                     .out = pick(slots, node.out),
+                     .saved = pick(slots, node.saved)};
     if (node.op->backward_computes_out) call.out[0] = writer.fixed(Region::output, node.out[0]);
     for (const int out : node.out) call.grad_out.push_back(gradients.slot(out));
     for (const int out : node.out) gradients.consumed(out);
@@ -303,18 +319,26 @@ Segment sweep_reverse(std::shared_ptr<const Program> program, const SweepOptions
 Segment sweep_tangent(std::shared_ptr<const Program> program, const SweepOptions& options) {
     SegmentWriter writer(program, options, "tangent");
     const int k = options.size.k;
-    const std::vector<Slot> slots = forward_slots(writer, std::vector<bool>(program->values.size(), false), false, true);
+    const std::vector<Slot> slots =
+        forward_slots(writer, std::vector<bool>(program->values.size(), false), false, true);
     std::vector<Slot> tangents;
     for (int value = 0; value < static_cast<int>(program->values.size()); ++value) {
-        if (contains(program->inputs, value)) tangents.push_back(writer.fixed(Region::tangent_input, value, k));
-        else if (contains(program->outputs, value)) tangents.push_back(writer.fixed(Region::tangent_output, value, k));
-        else tangents.push_back(writer.work(value, k));
+        if (contains(program->inputs, value))
+            tangents.push_back(writer.fixed(Region::tangent_input, value, k));
+        else if (contains(program->outputs, value))
+            tangents.push_back(writer.fixed(Region::tangent_output, value, k));
+        else
+            tangents.push_back(writer.work(value, k));
     }
     for (const Node& node : program->nodes) {
         writer.add(forward_call(node, slots));
-        writer.add({.node = &node, .direction = Direction::tangent, .in = pick(slots, node.in),
-                    .out = pick(slots, node.out), .saved = pick(slots, node.saved),
-                    .tangent_in = pick(tangents, node.in), .tangent_out = pick(tangents, node.out)});
+        writer.add({.node = &node,
+                    .direction = Direction::tangent,
+                    .in = pick(slots, node.in),
+                    .out = pick(slots, node.out),
+                    .saved = pick(slots, node.saved),
+                    .tangent_in = pick(tangents, node.in),
+                    .tangent_out = pick(tangents, node.out)});
     }
     return writer.finish();
 }

@@ -12,8 +12,8 @@ namespace windlass {
 
 struct SweepOptions {
     OpSize size;
-    bool save = true;             // forward: keep values for reverse;  reverse: they were kept (else recompute)
-    bool want_grad_input = true;  // reverse: false for the first block that trains anything
+    bool save = true;                // forward: keep values for reverse;  reverse: they were kept (else recompute)
+    bool want_grad_input = true;     // reverse: false for the first block that trains anything
     std::vector<uint8_t> trainable;  // reverse: by the program's weights; empty means all
 };
 

@@ -87,7 +87,7 @@ std::string describe(const Planned& planned) {
     const auto less_memory = [](const Candidate& a, const Candidate& b) {
         return a.planned.memory_bytes < b.planned.memory_bytes;
     };
-    const Candidate* best = nullptr;         // least memory among those that the disk budget allows
+    const Candidate* best = nullptr;  // least memory among those that the disk budget allows
     for (const Candidate& candidate : candidates) {
         if (candidate.disk_over == 0 && (best == nullptr || less_memory(candidate, *best))) best = &candidate;
     }
@@ -96,14 +96,17 @@ std::string describe(const Planned& planned) {
     const auto with_disk = std::find_if(candidates.begin(), candidates.end(), fits_memory);
     std::vector<std::string> changes;
     if (best != nullptr)
-        changes.push_back(fmt::format("--ram {} (with {})", format_bytes(best->planned.memory_bytes), describe(best->planned)));
+        changes.push_back(
+            fmt::format("--ram {} (with {})", format_bytes(best->planned.memory_bytes), describe(best->planned)));
     if (with_disk != candidates.end())
-        changes.push_back(fmt::format("an --ssd-dir with {} free for {}", format_bytes(with_disk->planned.disk_bytes), describe(with_disk->planned)));
+        changes.push_back(fmt::format("an --ssd-dir with {} free for {}", format_bytes(with_disk->planned.disk_bytes),
+                                      describe(with_disk->planned)));
     changes.push_back("a smaller --per-device-train-batch-size or --max-length");
     std::string hint = changes[0];
     for (size_t i = 1; i < changes.size(); ++i) hint += ", or " + changes[i];
     const Planned& need = best != nullptr ? best->planned : smallest.planned;
-    throw UserError(ExitCode::no_fit, "plan", "does not fit: needs at least {} of memory and {} of disk, allowed are {} and {}",
+    throw UserError(ExitCode::no_fit, "plan",
+                    "does not fit: needs at least {} of memory and {} of disk, allowed are {} and {}",
                     format_bytes(need.memory_bytes), format_bytes(need.disk_bytes), format_bytes(request.budgets.ram),
                     format_bytes(request.budgets.disk))
         .hint(hint);
@@ -121,10 +124,13 @@ Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& 
         for (const Plan& plan : policy->candidates(request))
             candidates.push_back(evaluate(model, recipe, numerics, machine, request, plan));
     }
-    if (!known) throw UserError(ExitCode::usage, "policy", "there is no policy \"{}\"", request.policy).hint("auto, in_memory or three_tier");
+    if (!known)
+        throw UserError(ExitCode::usage, "policy", "there is no policy \"{}\"", request.policy)
+            .hint("auto, in_memory or three_tier");
     Candidate* best = nullptr;
     for (Candidate& candidate : candidates) {
-        if (candidate.fits() && (best == nullptr || candidate.planned.step.seconds < best->planned.step.seconds)) best = &candidate;
+        if (candidate.fits() && (best == nullptr || candidate.planned.step.seconds < best->planned.step.seconds))
+            best = &candidate;
     }
     if (best == nullptr) refuse(candidates, request);
     return std::move(best->planned);

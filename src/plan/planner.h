@@ -16,13 +16,13 @@
 namespace windlass {
 
 struct Budgets {
-    int64_t ram = 0;          // bytes that the process may use
-    int64_t disk = 0;         // bytes for the working store and checkpoints; 0: no disk tier
-    int64_t process = 0;      // measured: libraries, stacks, JIT, tokenizer, data index
+    int64_t ram = 0;      // bytes that the process may use
+    int64_t disk = 0;     // bytes for the working store and checkpoints; 0: no disk tier
+    int64_t process = 0;  // measured: libraries, stacks, JIT, tokenizer, data index
 };
 
 struct PlanRequest {
-    std::string policy = "auto";   // auto | in_memory | three_tier
+    std::string policy = "auto";     // auto | in_memory | three_tier
     std::string recompute = "auto";  // auto | true | false
     DeviceId device;
     int threads = 1;
@@ -39,11 +39,11 @@ struct PlacementRow {
 
 struct Planned {
     Plan plan;
-    ScheduleSet schedules;          // lowered and checked
+    ScheduleSet schedules;  // lowered and checked
     std::vector<PlacementRow> placement;
-    int64_t memory_bytes = 0;       // predicted peak: arena + process
-    int64_t disk_bytes = 0;         // working store and gradient spill
-    Simulation step;                // of the largest training schedule (or the first one)
+    int64_t memory_bytes = 0;  // predicted peak: arena + process
+    int64_t disk_bytes = 0;    // working store and gradient spill
+    Simulation step;           // of the largest training schedule (or the first one)
 };
 
 // The first candidate of the policy, fastest first, that fits. Throws UserError(no_fit) naming the need, the budget

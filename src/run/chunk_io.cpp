@@ -8,14 +8,19 @@
 namespace windlass {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
+size_t at(int64_t index) {
+    return static_cast<size_t>(index);
+}
 
 // A direct transfer covers whole blocks; the store reserves them behind every extent.
-std::span<std::byte> blocks(std::byte* data, int64_t bytes) { return {data, at(round_up(bytes, kParamAlignment))}; }
+std::span<std::byte> blocks(std::byte* data, int64_t bytes) {
+    return {data, at(round_up(bytes, kParamAlignment))};
+}
 
 }  // namespace
 
-ChunkIo::ChunkIo(const EngineSetup& setup, Pool& pool, WorkingStore* store) : setup_(setup), pool_(pool), store_(store) {
+ChunkIo::ChunkIo(const EngineSetup& setup, Pool& pool, WorkingStore* store)
+    : setup_(setup), pool_(pool), store_(store) {
     const BufferSpec& buffer = setup.schedules.persistent[at(setup.schedules.ids.staging)];
     staging_ = pool.lease(buffer.offset, buffer.bytes, /*write=*/true);
     int64_t count = 0;
@@ -77,12 +82,14 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
     part(ids.weights, two, weights(), chunk.count * 2);
     part(ids.low, two, state(), chunk.count * 2);
     for (size_t s = 0; s < ids.state.size(); ++s) {
-        part(ids.state[s], ids.word_offsets[at(chunk.param)] + chunk.first * 4, state() + sections[s + 1], chunk.count * 4);
+        part(ids.state[s], ids.word_offsets[at(chunk.param)] + chunk.first * 4, state() + sections[s + 1],
+             chunk.count * 4);
     }
 }
 
 void ChunkIo::store_in_memory(const ChunkSpan& chunk) {
-    with_memory(chunk, true, [](std::byte* home, const std::byte* staged, int64_t bytes) { std::memcpy(home, staged, at(bytes)); });
+    with_memory(chunk, true,
+                [](std::byte* home, const std::byte* staged, int64_t bytes) { std::memcpy(home, staged, at(bytes)); });
 }
 
 void ChunkIo::fetch(const ChunkSpan& chunk) {
@@ -92,7 +99,8 @@ void ChunkIo::fetch(const ChunkSpan& chunk) {
     }
     // What memory does not hold (the low halves of a model that is only evaluated in bf16) reads as zero.
     std::memset(state(), 0, at(state_sections(setup_.recipe, chunk.count).back()));
-    with_memory(chunk, false, [](const std::byte* home, std::byte* staged, int64_t bytes) { std::memcpy(staged, home, at(bytes)); });
+    with_memory(chunk, false,
+                [](const std::byte* home, std::byte* staged, int64_t bytes) { std::memcpy(staged, home, at(bytes)); });
 }
 
 void ChunkIo::fetch_from(Store& source, const ChunkSpan& chunk) {
@@ -102,7 +110,8 @@ void ChunkIo::fetch_from(Store& source, const ChunkSpan& chunk) {
     source.file().read_at(blocks(weights(), weight.bytes), weight.offset);
     source.file().read_at(blocks(state(), rest.bytes), rest.offset);
     const ChunkSums sums = source.sums(index);
-    if (xxh3_64({weights(), at(weight.bytes)}) == sums.weight && xxh3_64({state(), at(rest.bytes)}) == sums.state) return;
+    if (xxh3_64({weights(), at(weight.bytes)}) == sums.weight && xxh3_64({state(), at(rest.bytes)}) == sums.state)
+        return;
     throw UserError(ExitCode::storage, source.file().path(), "{}, elements [{}, {}), does not match its checksum",
                     setup_.model.params[at(chunk.param)].name, chunk.first, chunk.first + chunk.count)
         .hint("resume from another checkpoint; the drive may be failing");

@@ -16,13 +16,17 @@ namespace {
 
 constexpr int kQueueDepth = 8;  // requests of 2 MiB in flight a lane: enough for one drive (see bench/file_queue_bench)
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
+size_t at(int64_t index) {
+    return static_cast<size_t>(index);
+}
 
 }  // namespace
 
 struct Engine::Impl {
     Impl(FileSystem& files_in, EngineSetup setup_in)
-        : files(files_in), setup(std::move(setup_in)), pool("memory", setup.schedules.arena_bytes),
+        : files(files_in),
+          setup(std::move(setup_in)),
+          pool("memory", setup.schedules.arena_bytes),
           stream(make_stream(setup.plan.device.kind, setup.plan.threads)) {
         for (const ParamSpec& param : setup.model.params)
             norm_partials.emplace_back(param.trainable ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
@@ -52,7 +56,8 @@ struct Engine::Impl {
 
     // The run's first state, chunk by chunk through staging: to memory, and to the working store, which gets its name
     // only once it is whole.
-    void begin(int64_t step, const std::string& run_state, const std::function<void(ChunkIo&, const ChunkSpan&)>& fill) {
+    void begin(int64_t step, const std::string& run_state,
+               const std::function<void(ChunkIo&, const ChunkSpan&)>& fill) {
         ChunkIo staging(setup, pool, nullptr);
         const auto fill_memory = [&](const ChunkSpan& chunk) {
             fill(staging, chunk);
@@ -86,8 +91,12 @@ struct Engine::Impl {
 Engine::Engine(FileSystem& files, EngineSetup setup) : impl_(std::make_unique<Impl>(files, std::move(setup))) {}
 Engine::~Engine() = default;
 
-const EngineSetup& Engine::setup() const { return impl_->setup; }
-void Engine::request_stop() noexcept { impl_->stop.store(true); }
+const EngineSetup& Engine::setup() const {
+    return impl_->setup;
+}
+void Engine::request_stop() noexcept {
+    impl_->stop.store(true);
+}
 
 void Engine::load(ModelFolder& folder, const std::string& run_state) {
     check_tied(folder, impl_->setup.model);
@@ -106,8 +115,8 @@ std::string Engine::reopen() {
     if (store.must_verify()) {
         const std::vector<DamagedChunk> damaged = store.verify_all();
         if (!damaged.empty())
-            throw UserError(ExitCode::storage, setup.store_path, "{} chunks are damaged, the first is {}", damaged.size(),
-                            damaged[0].text())
+            throw UserError(ExitCode::storage, setup.store_path, "{} chunks are damaged, the first is {}",
+                            damaged.size(), damaged[0].text())
                 .hint("resume from a checkpoint");
     }
     impl_->open_store(std::move(store));
@@ -130,7 +139,9 @@ std::string Engine::restore(Store& snapshot) {
     return run_state;
 }
 
-StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) { return impl_->execute(schedule, input); }
+StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) {
+    return impl_->execute(schedule, input);
+}
 
 void Engine::commit(int64_t step, const std::string& run_state, const StepReport& report) {
     if (impl_->store == nullptr) return;

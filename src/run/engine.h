@@ -27,9 +27,9 @@ struct EngineSetup {
     MethodOptions method_options;
     Numerics numerics;
     Plan plan;
-    ScheduleSet schedules;     // checked
-    std::string store_path;    // the working store, where the plan uses the disk
-    std::string store_meta;    // caller's text kept in the store (numerics, versions)
+    ScheduleSet schedules;   // checked
+    std::string store_path;  // the working store, where the plan uses the disk
+    std::string store_meta;  // caller's text kept in the store (numerics, versions)
     uint64_t seed = 0;
     OpProfile* profile = nullptr;  // filled by compute lanes when given
 };
@@ -45,15 +45,15 @@ struct TaskTime {
 };
 
 struct StepReport {
-    double loss_sum = 0;       // of token losses, micro-batches in order
-    double grad_norm = 0;      // before clipping; 0 without the reduction
+    double loss_sum = 0;   // of token losses, micro-batches in order
+    double grad_norm = 0;  // before clipping; 0 without the reduction
     double clip_scale = 1;
-    bool applied = false;      // false: loss or norm not finite, nothing was updated
+    bool applied = false;  // false: loss or norm not finite, nothing was updated
     double seconds = 0;
     std::array<double, kLaneKinds> busy_seconds{};
-    std::vector<TaskTime> tasks;                       // parallel to Schedule::tasks
-    std::vector<double> token_losses;                  // eval, when asked for: micro by micro, token by token
-    std::vector<float> logits;                         // decode: the last token of each row [rows, V]
+    std::vector<TaskTime> tasks;       // parallel to Schedule::tasks
+    std::vector<double> token_losses;  // eval, when asked for: micro by micro, token by token
+    std::vector<float> logits;         // decode: the last token of each row [rows, V]
 };
 
 class Engine {

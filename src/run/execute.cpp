@@ -15,7 +15,9 @@ namespace {
 
 constexpr int kGivenUp = std::numeric_limits<int>::max();  // a lane that stopped early: nobody waits for it any more
 
-size_t at(int index) { return static_cast<size_t>(index); }
+size_t at(int index) {
+    return static_cast<size_t>(index);
+}
 
 // The buffers of one task, leased while it runs.
 class TaskMemory {
@@ -46,7 +48,8 @@ class Execution {
     Execution(const Schedule& schedule, ExecuteContext& context, const StepInput& input)
         : schedule_(schedule), context_(context), set_(context.setup.schedules), input_(input), params_(input.params) {
         report_.tasks.resize(schedule.tasks.size());
-        if (context.setup.recipe.prepare != nullptr) context.setup.recipe.prepare(context.setup.method_options, params_);
+        if (context.setup.recipe.prepare != nullptr)
+            context.setup.recipe.prepare(context.setup.method_options, params_);
     }
 
     StepReport run() {
@@ -68,7 +71,8 @@ class Execution {
 
   private:
     bool uses(LaneKind lane) const {
-        return std::any_of(schedule_.tasks.begin(), schedule_.tasks.end(), [lane](const Task& task) { return task.lane == lane; });
+        return std::any_of(schedule_.tasks.begin(), schedule_.tasks.end(),
+                           [lane](const Task& task) { return task.lane == lane; });
     }
 
     void work(LaneKind lane) {
@@ -91,7 +95,8 @@ class Execution {
             done.fetch_add(1, std::memory_order_release);
             done.notify_all();
         }
-        report_.busy_seconds[static_cast<size_t>(lane)] = static_cast<double>(busy_ns_[static_cast<size_t>(lane)]) * 1e-9;
+        report_.busy_seconds[static_cast<size_t>(lane)] =
+            static_cast<double>(busy_ns_[static_cast<size_t>(lane)]) * 1e-9;
         done.store(kGivenUp, std::memory_order_release);
         done.notify_all();
     }
@@ -115,10 +120,18 @@ class Execution {
     void perform(const Task& task) {
         const TaskMemory memory(task, set_, schedule_, context_.pool);
         switch (task.verb) {
-            case Verb::run: perform_run(schedule_.runs[at(task.payload)], memory); break;
-            case Verb::move: perform_move(schedule_.moves[at(task.payload)], memory); break;
-            case Verb::update: perform_update(schedule_.updates[at(task.payload)], memory); break;
-            case Verb::reduce: perform_reduce(schedule_.reduces[at(task.payload)], memory); break;
+            case Verb::run:
+                perform_run(schedule_.runs[at(task.payload)], memory);
+                break;
+            case Verb::move:
+                perform_move(schedule_.moves[at(task.payload)], memory);
+                break;
+            case Verb::update:
+                perform_update(schedule_.updates[at(task.payload)], memory);
+                break;
+            case Verb::reduce:
+                perform_reduce(schedule_.reduces[at(task.payload)], memory);
+                break;
         }
     }
 
@@ -136,12 +149,17 @@ class Execution {
             if (task.gradients.empty()) continue;
             GradientSink sink;
             if (std::byte* target = memory.address(task.gradients[index]); target != nullptr)
-                sink = {GradientSink::Kind::accumulate, task.first_gradient[index] != 0, Tensor(DType::f32, shape, target)};
+                sink = {GradientSink::Kind::accumulate, task.first_gradient[index] != 0,
+                        Tensor(DType::f32, shape, target)};
             sinks.push_back(sink);
         }
-        SegmentBinding binding{.weights = weights, .sinks = sinks, .batch = &input_.micro[at(task.micro)], .step = &params_,
+        SegmentBinding binding{.weights = weights,
+                               .sinks = sinks,
+                               .batch = &input_.micro[at(task.micro)],
+                               .step = &params_,
                                .profile = context_.setup.profile};
-        for (size_t region = 0; region < task.regions.size(); ++region) binding.base[region] = memory.address(task.regions[region]);
+        for (size_t region = 0; region < task.regions.size(); ++region)
+            binding.base[region] = memory.address(task.regions[region]);
         bind_cache(task, memory, block, binding);
         run_segment(schedule_.segments[at(task.segment)], binding, context_.stream);
     }
@@ -170,10 +188,14 @@ class Execution {
         if (!params_.apply) return;
         std::vector<std::byte*> state;
         for (const BufferSlice& slice : task.state) state.push_back(memory.address(slice));
-        const UpdateCall call{.param = &context_.setup.model.params[at(task.param)], .first = task.first, .count = task.count,
+        const UpdateCall call{.param = &context_.setup.model.params[at(task.param)],
+                              .first = task.first,
+                              .count = task.count,
                               .hi = reinterpret_cast<uint16_t*>(memory.address(task.hi)),
-                              .lo = reinterpret_cast<int16_t*>(memory.address(task.lo)), .state = state,
-                              .gradient = reinterpret_cast<const float*>(memory.address(task.gradient)), .step = &params_};
+                              .lo = reinterpret_cast<int16_t*>(memory.address(task.lo)),
+                              .state = state,
+                              .gradient = reinterpret_cast<const float*>(memory.address(task.gradient)),
+                              .step = &params_};
         context_.setup.recipe.update[static_cast<size_t>(context_.stream.device())](call, context_.stream);
     }
 
@@ -225,8 +247,8 @@ class Execution {
 }  // namespace
 
 StepReport execute(const Schedule& schedule, ExecuteContext& context, const StepInput& input) {
-    WINDLASS_CHECK(static_cast<int>(input.micro.size()) == schedule.micro_count, "{} micro-batches for a schedule of {}",
-                   input.micro.size(), schedule.micro_count);
+    WINDLASS_CHECK(static_cast<int>(input.micro.size()) == schedule.micro_count,
+                   "{} micro-batches for a schedule of {}", input.micro.size(), schedule.micro_count);
     return Execution(schedule, context, input).run();
 }
 

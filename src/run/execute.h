@@ -20,7 +20,7 @@ struct ExecuteContext {
     const EngineSetup& setup;
     Pool& pool;
     Stream& stream;
-    WorkingStore* store = nullptr;    // where the plan uses the disk
+    WorkingStore* store = nullptr;  // where the plan uses the disk
     DiskMover* reader = nullptr;
     DiskMover* writer = nullptr;
     std::vector<std::vector<double>>& norm_partials;  // by parameter

@@ -27,8 +27,8 @@ double chunk_sum(const float* values, int64_t count) {
 }  // namespace
 
 void sum_squares(const float* values, int64_t count, std::span<double> partial, Team& team) {
-    WINDLASS_CHECK(static_cast<int64_t>(partial.size()) == div_up(count, kNormChunkElements), "{} partial sums for {} elements",
-                   partial.size(), count);
+    WINDLASS_CHECK(static_cast<int64_t>(partial.size()) == div_up(count, kNormChunkElements),
+                   "{} partial sums for {} elements", partial.size(), count);
     team.parallel_for(static_cast<int64_t>(partial.size()), [&](int64_t chunk, int) {
         const int64_t first = chunk * kNormChunkElements;
         partial[static_cast<size_t>(chunk)] = chunk_sum(values + first, std::min(kNormChunkElements, count - first));

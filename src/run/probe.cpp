@@ -17,7 +17,7 @@
 namespace windlass {
 namespace {
 
-constexpr int kRounds = 5;                          // the best of these: the rate without other people's work
+constexpr int kRounds = 5;  // the best of these: the rate without other people's work
 constexpr int64_t kDiskProbeBytes = 256 * kMiB;
 
 double best_seconds(const std::function<void()>& work) {
@@ -40,14 +40,18 @@ double gemm_rate(DType dtype, Team& team) {
     const auto fill = [&](HugeBuffer& buffer) {
         for (int64_t i = 0; i < buffer.size() / size; ++i) {
             const float x = random.uniform() - 0.5f;
-            if (dtype == DType::f32) reinterpret_cast<float*>(buffer.data())[i] = x;
-            else reinterpret_cast<bf16*>(buffer.data())[i] = to_bf16(x);
+            if (dtype == DType::f32)
+                reinterpret_cast<float*>(buffer.data())[i] = x;
+            else
+                reinterpret_cast<bf16*>(buffer.data())[i] = to_bf16(x);
         }
     };
     fill(a);
     fill(b);
-    const GemmArgs args{.a = Tensor(dtype, {kM, kK}, a.data()), .b = Tensor(dtype, {kN, kK}, b.data()),
-                        .c = Tensor(dtype, {kM, kN}, c.data()), .transpose_b = true};
+    const GemmArgs args{.a = Tensor(dtype, {kM, kK}, a.data()),
+                        .b = Tensor(dtype, {kN, kK}, b.data()),
+                        .c = Tensor(dtype, {kM, kN}, c.data()),
+                        .transpose_b = true};
     return 2.0 * kM * kN * kK / best_seconds([&] { gemm(args, team); });
 }
 
@@ -69,8 +73,12 @@ void probe_disk(FileSystem& files, const std::string& folder, Machine& machine) 
         file->preallocate(kDiskProbeBytes);
         DiskMover mover(files.make_queue(QueueKind::automatic, 8));
         const DiskRange range{file.get(), 0, buffer.span()};
-        machine.disk_write_bytes_per_s = kDiskProbeBytes / best_seconds([&] { mover.transfer(FileVerb::write, {&range, 1}); });
-        machine.disk_read_bytes_per_s = kDiskProbeBytes / best_seconds([&] { mover.transfer(FileVerb::read, {&range, 1}); });
+        machine.disk_write_bytes_per_s = kDiskProbeBytes / best_seconds([&] {
+                                             mover.transfer(FileVerb::write, {&range, 1});
+                                         });
+        machine.disk_read_bytes_per_s = kDiskProbeBytes / best_seconds([&] {
+                                            mover.transfer(FileVerb::read, {&range, 1});
+                                        });
     }
     files.remove_file(path);
 }
@@ -99,7 +107,8 @@ Machine probe_machine(FileSystem& files, const std::string& disk_folder, int thr
 }
 
 std::string machine_text(const Machine& machine) {
-    std::string text = fmt::format("name: {}\nthreads: {}\nmemory_bytes: {}\n", machine.name, machine.threads, machine.memory_bytes);
+    std::string text =
+        fmt::format("name: {}\nthreads: {}\nmemory_bytes: {}\n", machine.name, machine.threads, machine.memory_bytes);
     for (const MachineKey& key : kRates) text += fmt::format("{}: {:.4g}\n", key.name, machine.*key.rate);
     return text;
 }
@@ -121,12 +130,18 @@ Machine parse_machine(std::string_view text, std::string_view where) {
         double number = 0;
         const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
         if (error != std::errc() || rest != value.data() + value.size() || !(number >= 0 && number < 1e18))
-            throw UserError(ExitCode::usage, fmt::format("{}:{}", where, line), "\"{}\" is not a number for \"{}\"", value, name);
-        const auto* key = std::find_if(std::begin(kRates), std::end(kRates), [&](const MachineKey& k) { return k.name == name; });
-        if (key != std::end(kRates)) machine.*key->rate = number;
-        else if (name == "threads") machine.threads = static_cast<int>(number);
-        else if (name == "memory_bytes") machine.memory_bytes = static_cast<int64_t>(number);
-        else throw UserError(ExitCode::usage, fmt::format("{}:{}", where, line), "unknown key \"{}\"", name);
+            throw UserError(ExitCode::usage, fmt::format("{}:{}", where, line), "\"{}\" is not a number for \"{}\"",
+                            value, name);
+        const auto* key =
+            std::find_if(std::begin(kRates), std::end(kRates), [&](const MachineKey& k) { return k.name == name; });
+        if (key != std::end(kRates))
+            machine.*key->rate = number;
+        else if (name == "threads")
+            machine.threads = static_cast<int>(number);
+        else if (name == "memory_bytes")
+            machine.memory_bytes = static_cast<int64_t>(number);
+        else
+            throw UserError(ExitCode::usage, fmt::format("{}:{}", where, line), "unknown key \"{}\"", name);
     }
     return machine;
 }

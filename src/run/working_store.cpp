@@ -9,13 +9,18 @@ namespace {
 // Data position, schedule, the tail of the loss history: a few kilobytes; the store keeps room in two records.
 constexpr int64_t kRunStateBytesMax = int64_t{1} << 20;
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
+size_t at(int64_t index) {
+    return static_cast<size_t>(index);
+}
 
 }  // namespace
 
 StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versions, std::string meta) {
-    StoreLayout layout{.chunk_elements = kChunkElements, .versions = versions, .weight_bytes = 2,
-                       .run_state_bytes_max = kRunStateBytesMax, .meta = std::move(meta)};
+    StoreLayout layout{.chunk_elements = kChunkElements,
+                       .versions = versions,
+                       .weight_bytes = 2,
+                       .run_state_bytes_max = kRunStateBytesMax,
+                       .meta = std::move(meta)};
     for (const int param : store_order(model))
         layout.params.push_back({model.params[at(param)].name, model.params[at(param)].numel()});
     layout.sections.push_back({"low", 2});
@@ -25,7 +30,8 @@ StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versi
 
 void require_layout(const StoreLayout& found, const StoreLayout& expected, const std::string& path) {
     const auto refuse = [&](std::string_view what, const auto& got, const auto& want) {
-        return UserError(ExitCode::storage, path, "holds the state of another run: {} is {}, expected {}", what, got, want);
+        return UserError(ExitCode::storage, path, "holds the state of another run: {} is {}, expected {}", what, got,
+                         want);
     };
     if (found.params.size() != expected.params.size())
         throw refuse("the number of parameters", found.params.size(), expected.params.size());
@@ -38,7 +44,8 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
     if (found.sections.size() != expected.sections.size())
         throw refuse("the number of state sections", found.sections.size(), expected.sections.size());
     for (size_t i = 0; i < found.sections.size(); ++i) {
-        if (found.sections[i].name != expected.sections[i].name || found.sections[i].bytes != expected.sections[i].bytes)
+        if (found.sections[i].name != expected.sections[i].name ||
+            found.sections[i].bytes != expected.sections[i].bytes)
             throw refuse("a state section", found.sections[i].name, expected.sections[i].name);
     }
     if (found.chunk_elements != expected.chunk_elements)
@@ -47,8 +54,12 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
 
 WorkingStore::WorkingStore(FileSystem& files, Store store, const ModelSpec& model, const Recipe& recipe,
                            std::string spill_path, bool spills_gradients)
-    : files_(files), store_(std::move(store)), model_(model), store_param_(model.params.size()),
-      gradient_offset_(model.params.size()), spill_path_(std::move(spill_path)) {
+    : files_(files),
+      store_(std::move(store)),
+      model_(model),
+      store_param_(model.params.size()),
+      gradient_offset_(model.params.size()),
+      spill_path_(std::move(spill_path)) {
     const std::vector<int> order = store_order(model);
     int64_t end = 0;
     for (size_t index = 0; index < order.size(); ++index) {
@@ -64,8 +75,9 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const ModelSpec& mode
     has_weight_.assign(sums_.size(), 0);
     has_state_.assign(sums_.size(), 0);
     const std::vector<int64_t> sections = state_sections(recipe, store_.chunk(0).count);
-    WINDLASS_CHECK(store_.state_extent(0, 0).bytes == sections.back(), "schedule and store disagree on a chunk's state: {} and {} bytes",
-                   sections.back(), store_.state_extent(0, 0).bytes);
+    WINDLASS_CHECK(store_.state_extent(0, 0).bytes == sections.back(),
+                   "schedule and store disagree on a chunk's state: {} and {} bytes", sections.back(),
+                   store_.state_extent(0, 0).bytes);
 }
 
 WorkingStore::~WorkingStore() {
@@ -85,10 +97,14 @@ int64_t WorkingStore::chunk_index(int param, int64_t first) const {
 int64_t WorkingStore::exact_bytes(DiskPlace place, int64_t chunk) const {
     const int64_t count = store_.chunk(chunk).count;
     switch (place) {
-        case DiskPlace::weight: return store_.weight_extent(chunk, 0).bytes;
-        case DiskPlace::state: return store_.state_extent(chunk, 0).bytes;
-        case DiskPlace::low: return count * 2;
-        case DiskPlace::gradient: return count * 4;
+        case DiskPlace::weight:
+            return store_.weight_extent(chunk, 0).bytes;
+        case DiskPlace::state:
+            return store_.state_extent(chunk, 0).bytes;
+        case DiskPlace::low:
+            return count * 2;
+        case DiskPlace::gradient:
+            return count * 4;
     }
     return 0;
 }
@@ -123,9 +139,10 @@ void WorkingStore::verify(const MoveTask& task, const std::byte* buffer) {
         const uint64_t found = xxh3_64({buffer + piece.offset, at(exact_bytes(task.place, chunk))});
         const ChunkSums sums = store_.sums(chunk);
         if (found == (task.place == DiskPlace::weight ? sums.weight : sums.state)) continue;
-        throw UserError(ExitCode::storage, store_.file().path(), "{} of {}, elements [{}, {}), do not match their checksum",
-                        task.place == DiskPlace::weight ? "weights" : "optimizer state", model_.params[at(piece.param)].name,
-                        piece.first, piece.first + piece.count)
+        throw UserError(ExitCode::storage, store_.file().path(),
+                        "{} of {}, elements [{}, {}), do not match their checksum",
+                        task.place == DiskPlace::weight ? "weights" : "optimizer state",
+                        model_.params[at(piece.param)].name, piece.first, piece.first + piece.count)
             .hint("resume from a checkpoint; the drive may be failing");
     }
 }

@@ -48,11 +48,11 @@ class WorkingStore {
     FileSystem& files_;
     Store store_;
     const ModelSpec& model_;
-    std::vector<int> store_param_;         // parameter -> index in the store
-    std::vector<int64_t> gradient_offset_; // by parameter, in the spill file
+    std::vector<int> store_param_;          // parameter -> index in the store
+    std::vector<int64_t> gradient_offset_;  // by parameter, in the spill file
     std::string spill_path_;
     std::unique_ptr<File> spill_;
-    std::vector<ChunkSums> sums_;          // by chunk, of what was written
+    std::vector<ChunkSums> sums_;  // by chunk, of what was written
     std::vector<uint8_t> has_weight_, has_state_;
 };
 

@@ -3,14 +3,19 @@
 namespace windlass {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
+size_t at(int index) {
+    return static_cast<size_t>(index);
+}
 
 }  // namespace
 
 ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest& request) : in_(input) {
     schedule_.name = schedule_name(request);
-    schedule_.size = {.rows = request.rows, .row_length = request.row_length, .compute = input.numerics.compute,
-                      .split_weights = input.needs_low(), .threads = input.plan.threads};
+    schedule_.size = {.rows = request.rows,
+                      .row_length = request.row_length,
+                      .compute = input.numerics.compute,
+                      .split_weights = input.needs_low(),
+                      .threads = input.plan.threads};
     schedule_.micro_count = request.micro_count;
 }
 
@@ -31,7 +36,8 @@ int ScheduleBuilder::segment(const Block& block, SegmentKind kind) {
     options.want_grad_input = !block.program->inputs.empty();
     for (const int param : block.params) options.trainable.push_back(in_.model.params[at(param)].trainable);
     const bool forward = kind == SegmentKind::forward || kind == SegmentKind::forward_save;
-    schedule_.segments.push_back(forward ? sweep_forward(block.program, options) : sweep_reverse(block.program, options));
+    schedule_.segments.push_back(forward ? sweep_forward(block.program, options)
+                                         : sweep_reverse(block.program, options));
     entry->second = static_cast<int>(schedule_.segments.size()) - 1;
     return entry->second;
 }
@@ -59,11 +65,15 @@ BlockWeights ScheduleBuilder::fetch(const Block& block) {
         for (const int param : block.params) slices.push_back({buffer, in_.ids.weight_offsets[at(param)]});
         weights.buffers.push_back(buffer);
     };
-    if (in_.plan.weights == Home::memory) from_memory(in_.ids.weights, weights.hi);
-    else from_disk(DiskPlace::weight, weights.hi);
+    if (in_.plan.weights == Home::memory)
+        from_memory(in_.ids.weights, weights.hi);
+    else
+        from_disk(DiskPlace::weight, weights.hi);
     if (!in_.needs_low()) return weights;
-    if (in_.ids.low != kNoBuffer) from_memory(in_.ids.low, weights.lo);
-    else from_disk(DiskPlace::low, weights.lo);
+    if (in_.ids.low != kNoBuffer)
+        from_memory(in_.ids.low, weights.lo);
+    else
+        from_disk(DiskPlace::low, weights.lo);
     return weights;
 }
 
@@ -74,7 +84,8 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
     for (const BufferId id : weights.buffers) uses.push_back({id, false});
     const int64_t work_bytes = segment.region_bytes(Region::work);
     if (work_bytes > 0) {
-        const BufferId work = buffer(fmt::format("{}.{}.work", block(task.block).name, task.micro), Owner::workspace, work_bytes);
+        const BufferId work =
+            buffer(fmt::format("{}.{}.work", block(task.block).name, task.micro), Owner::workspace, work_bytes);
         task.regions[static_cast<size_t>(Region::work)] = {work, 0};
         uses.push_back({work, true});
     }
@@ -89,10 +100,18 @@ void ScheduleBuilder::move(MoveTask task) {
         const ParamSpec& param = in_.model.params[at(piece.param)];
         int64_t bytes = 0;
         switch (task.place) {
-            case DiskPlace::weight: bytes = aligned_bytes(piece.count, weight_bytes(param)); break;
-            case DiskPlace::low: bytes = aligned_bytes(piece.count, 2); break;
-            case DiskPlace::state: bytes = round_up(state_sections(in_.recipe, piece.count).back(), kParamAlignment); break;
-            case DiskPlace::gradient: bytes = aligned_bytes(piece.count, 4); break;
+            case DiskPlace::weight:
+                bytes = aligned_bytes(piece.count, weight_bytes(param));
+                break;
+            case DiskPlace::low:
+                bytes = aligned_bytes(piece.count, 2);
+                break;
+            case DiskPlace::state:
+                bytes = round_up(state_sections(in_.recipe, piece.count).back(), kParamAlignment);
+                break;
+            case DiskPlace::gradient:
+                bytes = aligned_bytes(piece.count, 4);
+                break;
         }
         (task.to_disk ? demand.disk_write_bytes : demand.disk_read_bytes) += bytes;
     }
@@ -124,8 +143,8 @@ void ScheduleBuilder::reduce(ReduceTask task) {
 }
 
 void ScheduleBuilder::add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand) {
-    schedule_.tasks.push_back({.verb = verb, .lane = lane, .payload = static_cast<int>(payload), .uses = std::move(uses),
-                               .demand = demand});
+    schedule_.tasks.push_back(
+        {.verb = verb, .lane = lane, .payload = static_cast<int>(payload), .uses = std::move(uses), .demand = demand});
 }
 
 }  // namespace windlass

@@ -12,8 +12,12 @@ namespace {
 
 using Waits = std::array<int, kLaneKinds>;
 
-size_t at(int index) { return static_cast<size_t>(index); }
-size_t at(LaneKind lane) { return static_cast<size_t>(lane); }
+size_t at(int index) {
+    return static_cast<size_t>(index);
+}
+size_t at(LaneKind lane) {
+    return static_cast<size_t>(lane);
+}
 
 void wait_for(Waits& waits, const Waits& others) {
     for (size_t lane = 0; lane < waits.size(); ++lane) waits[lane] = std::max(waits[lane], others[lane]);
@@ -38,11 +42,13 @@ class Checker {
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
             const Task& task = schedule_.tasks[index];
             for (const BufferUse& use : task.uses) {
-                WINDLASS_CHECK(use.buffer != kNoBuffer, "task {} of {} uses a buffer that was never made", index, schedule_.name);
+                WINDLASS_CHECK(use.buffer != kNoBuffer, "task {} of {} uses a buffer that was never made", index,
+                               schedule_.name);
                 if (persistent(use.buffer)) continue;
                 BufferSpec& buffer = transient(use.buffer);
                 const size_t own = at(use.buffer) - set_.persistent.size();
-                WINDLASS_CHECK(use.write || written[own], "{} reads {}, which nobody wrote", schedule_.name, buffer.name);
+                WINDLASS_CHECK(use.write || written[own], "{} reads {}, which nobody wrote", schedule_.name,
+                               buffer.name);
                 written[own] = true;
                 if (buffer.first < 0) buffer.first = static_cast<int>(index);
                 buffer.last = static_cast<int>(index);

@@ -9,7 +9,9 @@
 namespace windlass {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
+size_t at(int index) {
+    return static_cast<size_t>(index);
+}
 
 // Offsets of all parameters in one buffer; returns its size.
 int64_t place_params(const ModelSpec& model, const std::function<int64_t(const ParamSpec&)>& element_bytes,
@@ -39,7 +41,8 @@ class PersistentWriter {
             cache_rows = std::max(cache_rows, request.rows * request.cache_capacity);
         }
         const int64_t weight_total = place_params(model_, weight_bytes, ids.weight_offsets);
-        const int64_t word_total = place_params(model_, [](const ParamSpec&) { return 4; }, ids.word_offsets);
+        const int64_t word_total = place_params(
+            model_, [](const ParamSpec&) { return 4; }, ids.word_offsets);
         const bool joins = numerics_.compute == DType::f32;
         if (plan_.weights == Home::memory) ids.weights = add("weights", Owner::weights, weight_total);
         if (plan_.state == Home::memory && recipe_.store == StoreType::split && (trains || joins))
@@ -69,8 +72,8 @@ class PersistentWriter {
         int64_t count = 0;
         for (const ParamSpec& param : model_.params) count = std::max(count, std::min(kChunkElements, param.numel()));
         const int64_t state = trains ? state_sections(recipe_, count).back() : state_sections({}, count).back();
-        ids.staging = add("chunk in transit", Owner::staging,
-                          2 * aligned_bytes(count, 4) + round_up(state, kParamAlignment));
+        ids.staging =
+            add("chunk in transit", Owner::staging, 2 * aligned_bytes(count, 4) + round_up(state, kParamAlignment));
     }
     void write_cache(int64_t rows) {
         int64_t end = 0;
@@ -101,25 +104,35 @@ int64_t cache_columns(const Block& block) {
 
 std::string schedule_name(const ScheduleRequest& request) {
     switch (request.kind) {
-        case ScheduleRequest::Kind::train: return fmt::format("train/{}", request.row_length);
-        case ScheduleRequest::Kind::eval: return fmt::format("eval/{}", request.row_length);
-        case ScheduleRequest::Kind::decode: return fmt::format("decode/{}", request.row_length);
+        case ScheduleRequest::Kind::train:
+            return fmt::format("train/{}", request.row_length);
+        case ScheduleRequest::Kind::eval:
+            return fmt::format("eval/{}", request.row_length);
+        case ScheduleRequest::Kind::decode:
+            return fmt::format("decode/{}", request.row_length);
     }
     return "?";
 }
 
 ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests) {
-    WINDLASS_CHECK(plan.weights == Home::memory || plan.state == Home::disk, "weights on disk need their low halves there");
+    WINDLASS_CHECK(plan.weights == Home::memory || plan.state == Home::disk,
+                   "weights on disk need their low halves there");
     PersistentWriter persistent(model, recipe, numerics, plan);
     persistent.write(requests);
     const LowerInput input{model, recipe, numerics, plan, persistent.ids, static_cast<int>(persistent.buffers.size())};
     ScheduleSet set;
     for (const ScheduleRequest& request : requests) {
         switch (request.kind) {
-            case ScheduleRequest::Kind::train: set.schedules.push_back(lower_train(input, request)); break;
-            case ScheduleRequest::Kind::eval: set.schedules.push_back(lower_eval(input, request)); break;
-            case ScheduleRequest::Kind::decode: set.schedules.push_back(lower_decode(input, request)); break;
+            case ScheduleRequest::Kind::train:
+                set.schedules.push_back(lower_train(input, request));
+                break;
+            case ScheduleRequest::Kind::eval:
+                set.schedules.push_back(lower_eval(input, request));
+                break;
+            case ScheduleRequest::Kind::decode:
+                set.schedules.push_back(lower_decode(input, request));
+                break;
         }
     }
     set.persistent = std::move(persistent.buffers);

@@ -3,7 +3,9 @@
 namespace windlass {
 namespace {
 
-size_t at(Region region) { return static_cast<size_t>(region); }
+size_t at(Region region) {
+    return static_cast<size_t>(region);
+}
 
 // Sends every micro-batch through blocks 0 .. count-1 and then `last`, fetching weights `read_ahead` blocks early.
 class ForwardLowering {
@@ -19,9 +21,11 @@ class ForwardLowering {
         stream_.assign(micro_count, {});
         builder_.schedule().outputs.assign(micro_count, {});
         for (size_t index = 0; index < blocks_.size(); ++index) {
-            while (fetched_.size() < std::min(blocks_.size(), index + 1 + static_cast<size_t>(builder_.in().plan.read_ahead)))
+            while (fetched_.size() <
+                   std::min(blocks_.size(), index + 1 + static_cast<size_t>(builder_.in().plan.read_ahead)))
                 fetched_.push_back(builder_.fetch(builder_.block(blocks_[fetched_.size()])));
-            for (int micro = 0; micro < builder_.schedule().micro_count; ++micro) pass(blocks_[index], fetched_[index], micro);
+            for (int micro = 0; micro < builder_.schedule().micro_count; ++micro)
+                pass(blocks_[index], fetched_[index], micro);
         }
     }
 
@@ -37,8 +41,9 @@ class ForwardLowering {
             uses.push_back({stream.buffer, false});
         }
         const bool is_last = block == last_block_;
-        const BufferId out = builder_.buffer(fmt::format("{}.{}.out", builder_.block(block).name, micro),
-                                             is_last ? Owner::staging : Owner::boundaries, segment.region_bytes(Region::output));
+        const BufferId out =
+            builder_.buffer(fmt::format("{}.{}.out", builder_.block(block).name, micro),
+                            is_last ? Owner::staging : Owner::boundaries, segment.region_bytes(Region::output));
         task.regions[at(Region::output)] = {out, 0};
         uses.push_back({out, true});
         stream = {out, 0};
@@ -49,7 +54,8 @@ class ForwardLowering {
 
     void add_cache(int block, RunTask& task, std::vector<BufferUse>& uses) {
         const PersistentIds& ids = builder_.in().ids;
-        if (last_block_ != static_cast<int>(builder_.in().model.blocks.size()) || block == last_block_) return;  // no decoding
+        if (last_block_ != static_cast<int>(builder_.in().model.blocks.size()) || block == last_block_)
+            return;  // no decoding
         const int64_t offset = ids.cache_offsets[static_cast<size_t>(block)];
         const bool is_final = static_cast<size_t>(block) + 1 == ids.cache_offsets.size();
         const int64_t end = is_final ? offset : ids.cache_offsets[static_cast<size_t>(block) + 1];

@@ -7,15 +7,21 @@ namespace {
 
 using SegmentKind = ScheduleBuilder::SegmentKind;
 
-size_t at(int index) { return static_cast<size_t>(index); }
-size_t at(Region region) { return static_cast<size_t>(region); }
+size_t at(int index) {
+    return static_cast<size_t>(index);
+}
+size_t at(Region region) {
+    return static_cast<size_t>(region);
+}
 
 // A training step. Contributions to a gradient come in one canonical order under every plan: blocks from the last to
 // the first, and within a block micro-batches in ascending order.
 class TrainLowering {
   public:
     explicit TrainLowering(ScheduleBuilder& builder)
-        : builder_(builder), in_(builder.in()), blocks_(static_cast<int>(in_.model.blocks.size())),
+        : builder_(builder),
+          in_(builder.in()),
+          blocks_(static_cast<int>(in_.model.blocks.size())),
           micro_count_(builder.schedule().micro_count) {
         activations_.assign(at(blocks_), std::vector<Activation>(at(micro_count_)));
         gradient_.assign(in_.model.params.size(), {});
@@ -28,15 +34,17 @@ class TrainLowering {
     }
 
     void write() {
-        if (in_.plan.order == MicroOrder::vertical) write_vertical();
-        else write_horizontal();
+        if (in_.plan.order == MicroOrder::vertical)
+            write_vertical();
+        else
+            write_horizontal();
         if (in_.recipe.needs_grad_norm) builder_.reduce({});
         if (in_.recipe.on_gradient == GradientRule::accumulate) write_updates();
     }
 
   private:
     struct Activation {
-        BufferId input = kNoBuffer;     // the block's residual stream in
+        BufferId input = kNoBuffer;  // the block's residual stream in
         BufferId saved = kNoBuffer;
         BufferId gradient = kNoBuffer;  // of the block's output
     };
@@ -71,7 +79,9 @@ class TrainLowering {
     // to the head gets its contributions in the canonical order.
     void write_horizontal() {
         WINDLASS_CHECK(in_.plan.weights == Home::memory, "horizontal order is for weights that stay in memory");
-        const auto visit = [&](const Visit& each, int micro) { pass(each, builder_.fetch(builder_.block(each.block)), micro); };
+        const auto visit = [&](const Visit& each, int micro) {
+            pass(each, builder_.fetch(builder_.block(each.block)), micro);
+        };
         for (int micro = 0; micro < micro_count_; ++micro) {
             for (const Visit& each : visits()) {
                 if (each.block != 0 || !each.reverse) visit(each, micro);
@@ -82,8 +92,10 @@ class TrainLowering {
     }
 
     void pass(const Visit& visit, const BlockWeights& weights, int micro) {
-        if (visit.reverse) reverse(visit.block, weights, micro);
-        else forward(visit.block, weights, micro);
+        if (visit.reverse)
+            reverse(visit.block, weights, micro);
+        else
+            forward(visit.block, weights, micro);
     }
 
     void forward(int block, const BlockWeights& weights, int micro) {
@@ -96,14 +108,17 @@ class TrainLowering {
         Activation& here = activations_[at(block)][at(micro)];
         bind(task, uses, Region::input, here.input, false);
         if (segment.region_bytes(Region::saved) > 0) {
-            here.saved = builder_.buffer(name(block, micro, "saved"), Owner::activations, segment.region_bytes(Region::saved));
+            here.saved =
+                builder_.buffer(name(block, micro, "saved"), Owner::activations, segment.region_bytes(Region::saved));
             bind(task, uses, Region::saved, here.saved, true);
         }
         const BufferId out = builder_.buffer(name(block, micro, "out"), is_head ? Owner::staging : Owner::boundaries,
                                              segment.region_bytes(Region::output));
         bind(task, uses, Region::output, out, true);
-        if (is_head) builder_.schedule().outputs[at(micro)] = {out, 0};
-        else activations_[at(block + 1)][at(micro)].input = out;
+        if (is_head)
+            builder_.schedule().outputs[at(micro)] = {out, 0};
+        else
+            activations_[at(block + 1)][at(micro)].input = out;
         builder_.run(std::move(task), weights, std::move(uses));
     }
 
@@ -111,7 +126,8 @@ class TrainLowering {
         // The head computes its loss and gradient in one go, from its input alone.
         const bool is_head = block == blocks_ - 1;
         const bool kept = !is_head && !in_.plan.recompute;
-        const int id = builder_.segment(builder_.block(block), kept ? SegmentKind::reverse : SegmentKind::reverse_recompute);
+        const int id =
+            builder_.segment(builder_.block(block), kept ? SegmentKind::reverse : SegmentKind::reverse_recompute);
         const Segment& segment = builder_.segment_at(id);
         RunTask task{.segment = id, .block = block, .micro = micro};
         std::vector<BufferUse> uses;
@@ -120,14 +136,16 @@ class TrainLowering {
         bind(task, uses, Region::saved, here.saved, false);
         bind(task, uses, Region::grad_output, here.gradient, true);
         if (segment.region_bytes(Region::output) > 0) {
-            const BufferId loss = builder_.buffer(name(block, micro, "loss"), Owner::staging, segment.region_bytes(Region::output));
+            const BufferId loss =
+                builder_.buffer(name(block, micro, "loss"), Owner::staging, segment.region_bytes(Region::output));
             bind(task, uses, Region::output, loss, true);
             builder_.schedule().outputs[at(micro)] = {loss, 0};
         }
         if (block > 0) {
             BufferId gradient = here.gradient;
             if (!segment.gradient_in_place) {
-                gradient = builder_.buffer(name(block, micro, "gradient"), Owner::boundaries, segment.region_bytes(Region::grad_input));
+                gradient = builder_.buffer(name(block, micro, "gradient"), Owner::boundaries,
+                                           segment.region_bytes(Region::grad_input));
                 bind(task, uses, Region::grad_input, gradient, true);
             }
             activations_[at(block - 1)][at(micro)].gradient = gradient;
@@ -166,9 +184,14 @@ class TrainLowering {
         for (const int param : in_.model.blocks[at(block)].params) {
             BufferSlice& slice = gradient_[at(param)];
             if (slice.buffer != kNoBuffer || !in_.model.params[at(param)].trainable) continue;
-            if (in_.plan.gradients == Home::memory) slice = {in_.ids.gradients, in_.ids.word_offsets[at(param)]};
-            else if (last_user_[at(param)] == block) together.push_back(param);
-            else slice = {builder_.buffer(in_.model.params[at(param)].name + ".gradient", Owner::gradients, gradient_bytes(param)), 0};
+            if (in_.plan.gradients == Home::memory)
+                slice = {in_.ids.gradients, in_.ids.word_offsets[at(param)]};
+            else if (last_user_[at(param)] == block)
+                together.push_back(param);
+            else
+                slice = {builder_.buffer(in_.model.params[at(param)].name + ".gradient", Owner::gradients,
+                                         gradient_bytes(param)),
+                         0};
         }
         if (together.empty()) return;
         int64_t end = 0;
@@ -223,7 +246,8 @@ class TrainLowering {
         for (size_t index = 0; index < groups.size(); ++index) {
             while (staged.size() < std::min(groups.size(), index + 1 + at(in_.plan.read_ahead)))
                 staged.push_back(stage(groups[staged.size()], staged.size()));
-            for (size_t chunk = 0; chunk < groups[index].size(); ++chunk) update(groups[index][chunk], staged[index], chunk);
+            for (size_t chunk = 0; chunk < groups[index].size(); ++chunk)
+                update(groups[index][chunk], staged[index], chunk);
             write_back(groups[index], staged[index]);
         }
     }
@@ -245,9 +269,10 @@ class TrainLowering {
             return id;
         };
         if (in_.plan.weights == Home::disk) {
-            out.weights = read(DiskPlace::weight, Owner::weights, "weights", out.weight_at, [&](const ChunkSpan& chunk) {
-                return aligned_bytes(chunk.count, weight_bytes(in_.model.params[at(chunk.param)]));
-            });
+            out.weights =
+                read(DiskPlace::weight, Owner::weights, "weights", out.weight_at, [&](const ChunkSpan& chunk) {
+                    return aligned_bytes(chunk.count, weight_bytes(in_.model.params[at(chunk.param)]));
+                });
         }
         if (in_.plan.state == Home::disk) {
             out.state = read(DiskPlace::state, Owner::state, "state", out.state_at, [&](const ChunkSpan& chunk) {
@@ -265,7 +290,8 @@ class TrainLowering {
         UpdateTask task{.param = chunk.param, .first = chunk.first, .count = chunk.count};
         const int64_t two = in_.ids.weight_offsets[at(chunk.param)] + chunk.first * 2;
         const int64_t four = in_.ids.word_offsets[at(chunk.param)] + chunk.first * 4;
-        task.hi = staged.weights == kNoBuffer ? BufferSlice{in_.ids.weights, two} : BufferSlice{staged.weights, staged.weight_at[index]};
+        task.hi = staged.weights == kNoBuffer ? BufferSlice{in_.ids.weights, two}
+                                              : BufferSlice{staged.weights, staged.weight_at[index]};
         if (staged.state == kNoBuffer) {
             task.lo = {in_.ids.low, two};
             for (const BufferId state : in_.ids.state) task.state.push_back({state, four});
@@ -283,12 +309,15 @@ class TrainLowering {
     // State on disk is written to the version that is not current, and the weights with it: a commit covers both.
     void write_back(const std::vector<ChunkSpan>& group, const Staged& staged) {
         if (staged.state == kNoBuffer) return;
-        MoveTask weights{.to_disk = true, .place = DiskPlace::weight, .buffer = staged.weights == kNoBuffer ? in_.ids.weights : staged.weights};
+        MoveTask weights{.to_disk = true,
+                         .place = DiskPlace::weight,
+                         .buffer = staged.weights == kNoBuffer ? in_.ids.weights : staged.weights};
         MoveTask state{.to_disk = true, .place = DiskPlace::state, .buffer = staged.state};
         for (size_t index = 0; index < group.size(); ++index) {
             const ChunkSpan& chunk = group[index];
-            const int64_t offset = staged.weights == kNoBuffer ? in_.ids.weight_offsets[at(chunk.param)] + chunk.first * 2
-                                                               : staged.weight_at[index];
+            const int64_t offset = staged.weights == kNoBuffer
+                                       ? in_.ids.weight_offsets[at(chunk.param)] + chunk.first * 2
+                                       : staged.weight_at[index];
             weights.pieces.push_back({chunk.param, chunk.first, chunk.count, offset});
             state.pieces.push_back({chunk.param, chunk.first, chunk.count, staged.state_at[index]});
         }

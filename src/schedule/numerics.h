@@ -13,15 +13,15 @@ namespace windlass {
 
 struct Numerics {
     DType compute = DType::bf16;
-    int64_t micro_rows = 1;              // rows of a micro-batch
-    int64_t micro_count = 1;             // micro-batches of an optimizer step
-    std::vector<int64_t> row_lengths;    // at most four buckets, rising; a step is padded to the first that holds it
-    std::string kernel_path;             // instruction set of the kernels, e.g. "avx512_bf16"
+    int64_t micro_rows = 1;            // rows of a micro-batch
+    int64_t micro_count = 1;           // micro-batches of an optimizer step
+    std::vector<int64_t> row_lengths;  // at most four buckets, rising; a step is padded to the first that holds it
+    std::string kernel_path;           // instruction set of the kernels, e.g. "avx512_bf16"
 
     bool operator==(const Numerics&) const = default;
 };
 
-inline constexpr int64_t kChunkElements = int64_t{1} << 22;  // an update moves this many elements of one parameter
+inline constexpr int64_t kChunkElements = int64_t{1} << 22;      // an update moves this many elements of one parameter
 inline constexpr int64_t kNormChunkElements = int64_t{1} << 16;  // the global norm's partial sums
 
 }  // namespace windlass

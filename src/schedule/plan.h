@@ -16,15 +16,15 @@ enum class Home : uint8_t { memory, disk };
 enum class MicroOrder : uint8_t { vertical, horizontal };
 
 struct Plan {
-    std::string policy;            // the name of the policy that made it
+    std::string policy;  // the name of the policy that made it
     DeviceId device;
     int threads = 1;
     Home weights = Home::memory;
-    Home state = Home::memory;     // moments and low halves
+    Home state = Home::memory;  // moments and low halves
     Home gradients = Home::memory;
     MicroOrder order = MicroOrder::vertical;
-    bool recompute = false;        // blocks keep their input only
-    int read_ahead = 1;            // slices, and chunks of the update, under way beside the one in use
+    bool recompute = false;  // blocks keep their input only
+    int read_ahead = 1;      // slices, and chunks of the update, under way beside the one in use
 
     bool uses_disk() const { return weights == Home::disk || state == Home::disk || gradients == Home::disk; }
 };

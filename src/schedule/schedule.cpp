@@ -3,13 +3,15 @@
 namespace windlass {
 
 std::string_view owner_name(Owner owner) {
-    static constexpr std::array<std::string_view, kOwners> kNames = {
-        "weights", "low halves", "optimizer state", "gradients", "activations",
-        "boundaries", "workspace", "cache", "staging"};
+    static constexpr std::array<std::string_view, kOwners> kNames = {"weights",   "low halves",  "optimizer state",
+                                                                     "gradients", "activations", "boundaries",
+                                                                     "workspace", "cache",       "staging"};
     return kNames[static_cast<size_t>(owner)];
 }
 
-std::string_view home_name(Home home) { return home == Home::memory ? "memory" : "disk"; }
+std::string_view home_name(Home home) {
+    return home == Home::memory ? "memory" : "disk";
+}
 
 const BufferSpec& ScheduleSet::buffer(const Schedule& schedule, BufferId id) const {
     const size_t index = static_cast<size_t>(id);

@@ -27,7 +27,17 @@ struct LaneId {
 };
 
 // Named owners: every byte of the arena belongs to one, and the plan prints them.
-enum class Owner : uint8_t { weights, low_halves, state, gradients, activations, boundaries, workspace, cache, staging };
+enum class Owner : uint8_t {
+    weights,
+    low_halves,
+    state,
+    gradients,
+    activations,
+    boundaries,
+    workspace,
+    cache,
+    staging
+};
 inline constexpr int kOwners = 9;
 std::string_view owner_name(Owner owner);
 
@@ -54,21 +64,21 @@ enum class Verb : uint8_t { run, move, update, reduce };
 
 // run: a segment on one block and micro-batch.
 struct RunTask {
-    int segment = -1;                             // index into Schedule::segments
-    int block = 0;                                // ModelSpec::blocks.size() means ModelSpec::logits
+    int segment = -1;  // index into Schedule::segments
+    int block = 0;     // ModelSpec::blocks.size() means ModelSpec::logits
     int micro = 0;
     std::array<BufferSlice, kRegions> regions{};
-    std::vector<BufferSlice> hi, lo;              // by the program's weights; lo empty in bf16
-    std::vector<BufferSlice> gradients;           // by the program's weights; kNoBuffer: not trained
-    std::vector<uint8_t> first_gradient;          // the buffer holds nothing yet
-    BufferSlice cache_keys, cache_values;         // decoding
+    std::vector<BufferSlice> hi, lo;       // by the program's weights; lo empty in bf16
+    std::vector<BufferSlice> gradients;    // by the program's weights; kNoBuffer: not trained
+    std::vector<uint8_t> first_gradient;   // the buffer holds nothing yet
+    BufferSlice cache_keys, cache_values;  // decoding
 };
 
 // move: chunks of one kind between the disk and a buffer.
 enum class DiskPlace : uint8_t { weight, low, state, gradient };
 struct MovePiece {
     int param = 0;
-    int64_t first = 0;   // element of the parameter: a multiple of kChunkElements
+    int64_t first = 0;  // element of the parameter: a multiple of kChunkElements
     int64_t count = 0;
     int64_t offset = 0;  // in the buffer, bytes
 };
@@ -110,7 +120,7 @@ struct Demand {
 struct Task {
     Verb verb = Verb::run;
     LaneKind lane = LaneKind::compute;
-    int payload = -1;               // index into the list of its verb
+    int payload = -1;  // index into the list of its verb
     std::vector<BufferUse> uses;
     Demand demand;
     // Filled by check: how many tasks of each lane must be done before this one starts.
@@ -118,8 +128,8 @@ struct Task {
 };
 
 struct Schedule {
-    std::string name;               // "train/512", "eval/512", "decode/1"
-    OpSize size;                    // of a micro-batch
+    std::string name;  // "train/512", "eval/512", "decode/1"
+    OpSize size;       // of a micro-batch
     int micro_count = 1;
     std::vector<Segment> segments;
     std::vector<BufferSpec> buffers;  // ids continue behind the set's persistent ones
@@ -131,7 +141,7 @@ struct Schedule {
     // Where execute finds results, by micro-batch: the loss of each token [T, 1], f32; or logits [T, V].
     bool gives_logits = false;
     std::vector<BufferSlice> outputs;
-    int64_t transient_bytes = 0;    // filled by check
+    int64_t transient_bytes = 0;  // filled by check
 };
 
 // Persistent buffers, by what they hold; kNoBuffer where the plan keeps that on disk or nobody wants it.
@@ -139,21 +149,21 @@ struct PersistentIds {
     BufferId weights = kNoBuffer;
     BufferId low = kNoBuffer;
     BufferId gradients = kNoBuffer;
-    std::vector<BufferId> state;             // one per Recipe::state
+    std::vector<BufferId> state;  // one per Recipe::state
     BufferId cache = kNoBuffer;
     BufferId staging = kNoBuffer;
-    std::vector<int64_t> weight_offsets;     // by parameter; low halves share them
-    std::vector<int64_t> word_offsets;       // by parameter: offsets where elements take four bytes
-    std::vector<int64_t> cache_offsets;      // by block: keys, with values right behind
-    int64_t cache_rows = 0;                  // rows * capacity
+    std::vector<int64_t> weight_offsets;  // by parameter; low halves share them
+    std::vector<int64_t> word_offsets;    // by parameter: offsets where elements take four bytes
+    std::vector<int64_t> cache_offsets;   // by block: keys, with values right behind
+    int64_t cache_rows = 0;               // rows * capacity
 };
 
 struct ScheduleSet {
     std::vector<BufferSpec> persistent;
     PersistentIds ids;
     std::vector<Schedule> schedules;
-    int64_t persistent_bytes = 0;   // filled by check
-    int64_t arena_bytes = 0;        // filled by check: all of the memory a run uses after start-up
+    int64_t persistent_bytes = 0;  // filled by check
+    int64_t arena_bytes = 0;       // filled by check: all of the memory a run uses after start-up
 
     const BufferSpec& buffer(const Schedule& schedule, BufferId id) const;
     const Schedule* find(std::string_view name) const;

@@ -5,7 +5,9 @@
 namespace windlass {
 namespace {
 
-double ratio(double amount, double rate) { return rate > 0 ? amount / rate : 0.0; }
+double ratio(double amount, double rate) {
+    return rate > 0 ? amount / rate : 0.0;
+}
 
 // What one task would take by itself: products at the machine's rate, and the bytes that they do not explain.
 double task_seconds(const Task& task, const Machine& machine, DType compute) {

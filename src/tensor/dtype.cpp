@@ -13,14 +13,26 @@ struct DTypeInfo {
 };
 
 // In the order of the enumeration.
-constexpr std::array<DTypeInfo, 10> kInfo = {{{"f32", 4}, {"bf16", 2}, {"f16", 2}, {"i64", 8}, {"i32", 4},
-                                               {"i16", 2}, {"u8", 1}, {"i8", 1}, {"bool", 1}, {"f64", 8}}};
+constexpr std::array<DTypeInfo, 10> kInfo = {{{"f32", 4},
+                                              {"bf16", 2},
+                                              {"f16", 2},
+                                              {"i64", 8},
+                                              {"i32", 4},
+                                              {"i16", 2},
+                                              {"u8", 1},
+                                              {"i8", 1},
+                                              {"bool", 1},
+                                              {"f64", 8}}};
 
 }  // namespace
 
-int64_t dtype_bytes(DType dtype) { return kInfo[static_cast<size_t>(dtype)].bytes; }
+int64_t dtype_bytes(DType dtype) {
+    return kInfo[static_cast<size_t>(dtype)].bytes;
+}
 
-std::string_view dtype_name(DType dtype) { return kInfo[static_cast<size_t>(dtype)].name; }
+std::string_view dtype_name(DType dtype) {
+    return kInfo[static_cast<size_t>(dtype)].name;
+}
 
 std::optional<DType> dtype_from_name(std::string_view name) {
     for (size_t i = 0; i < kInfo.size(); ++i) {

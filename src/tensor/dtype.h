@@ -20,7 +20,9 @@ struct bf16 {
     uint16_t bits = 0;
 };
 
-inline float to_float(bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+inline float to_float(bf16 x) {
+    return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
+}
 
 inline bf16 to_bf16(float x) {
     const uint32_t u = std::bit_cast<uint32_t>(x);

@@ -15,7 +15,9 @@ int64_t Shape::numel() const {
     return count;
 }
 
-std::string Shape::to_string() const { return fmt::format("[{}]", fmt::join(dims(), ", ")); }
+std::string Shape::to_string() const {
+    return fmt::format("[{}]", fmt::join(dims(), ", "));
+}
 
 Tensor::Tensor(DType dtype, Shape shape, void* data) : dtype(dtype), shape(shape), data(data) {
     row_stride = shape.rank() == 0 || shape[0] == 0 ? 1 : shape.numel() / shape[0];

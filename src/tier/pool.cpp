@@ -4,8 +4,7 @@
 
 namespace windlass {
 
-Lease::Lease(Lease&& other) noexcept
-    : pool_(std::exchange(other.pool_, nullptr)), id_(other.id_), span_(other.span_) {}
+Lease::Lease(Lease&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)), id_(other.id_), span_(other.span_) {}
 
 Lease& Lease::operator=(Lease&& other) noexcept {
     std::swap(pool_, other.pool_);

@@ -43,7 +43,9 @@ Isa detected_isa() {
     return isa;
 }
 
-Isa cpu_isa() { return current().load(std::memory_order_relaxed); }
+Isa cpu_isa() {
+    return current().load(std::memory_order_relaxed);
+}
 
 void set_cpu_isa(Isa isa) {
     WINDLASS_CHECK(isa <= detected_isa(), "this machine has no {}", isa_name(isa));
@@ -52,10 +54,14 @@ void set_cpu_isa(Isa isa) {
 
 std::string_view isa_name(Isa isa) {
     switch (isa) {
-        case Isa::baseline: return "baseline";
-        case Isa::avx2: return "avx2";
-        case Isa::avx512: return "avx512";
-        case Isa::avx512_bf16: return "avx512_bf16";
+        case Isa::baseline:
+            return "baseline";
+        case Isa::avx2:
+            return "avx2";
+        case Isa::avx512:
+            return "avx512";
+        case Isa::avx512_bf16:
+            return "avx512_bf16";
     }
     return "?";
 }

@@ -7,7 +7,7 @@
 namespace windlass {
 namespace {
 
-constexpr int kSpins = 2000;           // about 20 us: longer than the gap between two kernels of a segment
+constexpr int kSpins = 2000;                // about 20 us: longer than the gap between two kernels of a segment
 constexpr unsigned kMxcsrDefault = 0x1f80;  // exceptions masked, nearest, no flush-to-zero, no denormals-are-zero
 
 template <typename Done>
@@ -17,7 +17,9 @@ void spin_until(Done done) {
 
 }  // namespace
 
-void set_float_mode() { _mm_setcsr(kMxcsrDefault); }
+void set_float_mode() {
+    _mm_setcsr(kMxcsrDefault);
+}
 
 Team::Team(int threads) {
     WINDLASS_CHECK(threads >= 1, "a team of {} threads", threads);

@@ -33,8 +33,8 @@ class Team {
     const std::function<void(int64_t, int)>* body_ = nullptr;
     int64_t count_ = 0;
     std::atomic<int64_t> next_{0};
-    std::atomic<uint32_t> round_{0};    // bumped to start a loop
-    std::atomic<int> busy_{0};          // workers still in the loop
+    std::atomic<uint32_t> round_{0};  // bumped to start a loop
+    std::atomic<int> busy_{0};        // workers still in the loop
     std::atomic<bool> stop_{false};
 };
 

@@ -11,7 +11,8 @@ void adamw_loop(const AdamwCoefficients& c, int64_t count, uint16_t* __restrict 
     const AdamwCoefficients k = c;
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
-        const uint32_t joined = (static_cast<uint32_t>(hi[i]) << 16) + static_cast<uint32_t>(static_cast<int32_t>(lo[i]));
+        const uint32_t joined =
+            (static_cast<uint32_t>(hi[i]) << 16) + static_cast<uint32_t>(static_cast<int32_t>(lo[i]));
         float p;
         std::memcpy(&p, &joined, sizeof p);
         const float g = gradient[i] * k.clip;

@@ -8,8 +8,8 @@
 namespace windlass {
 
 struct AdamwCoefficients {
-    float clip;        // the gradient is multiplied by this first
-    float decay;       // 1 - lr * weight_decay
+    float clip;   // the gradient is multiplied by this first
+    float decay;  // 1 - lr * weight_decay
     float beta1, one_minus_beta1;
     float beta2, one_minus_beta2;
     float step_size;   // lr / (1 - beta1^t)
@@ -20,8 +20,14 @@ struct AdamwCoefficients {
 using AdamwLoop = void(const AdamwCoefficients& c, int64_t count, uint16_t* hi, int16_t* lo, float* m, float* v,
                        const float* gradient);
 
-namespace baseline { AdamwLoop adamw_loop; }
-namespace avx2 { AdamwLoop adamw_loop; }
-namespace avx512 { AdamwLoop adamw_loop; }
+namespace baseline {
+AdamwLoop adamw_loop;
+}
+namespace avx2 {
+AdamwLoop adamw_loop;
+}
+namespace avx512 {
+AdamwLoop adamw_loop;
+}
 
 }  // namespace windlass

@@ -52,7 +52,9 @@ void update_cpu(const UpdateCall& call, Stream& stream) {
     });
 }
 
-int64_t every_element(const ParamSpec& param) { return param.numel(); }
+int64_t every_element(const ParamSpec& param) {
+    return param.numel();
+}
 
 Recipe recipe(const MethodOptions&) {
     return {.name = "adamw",
@@ -60,7 +62,7 @@ Recipe recipe(const MethodOptions&) {
             .sweeps = {{SweepKind::forward}, {SweepKind::reverse}},
             .state = {{"m", DType::f32, every_element}, {"v", DType::f32, every_element}},
             .on_gradient = GradientRule::accumulate,
-            .needs_grad_norm = true,  // for clipping, and to see what is not finite
+            .needs_grad_norm = true,         // for clipping, and to see what is not finite
             .update_bytes_per_element = 28,  // reads hi lo m v g, writes hi lo m v
             .update = {update_cpu, nullptr},
             .prepare = prepare};

@@ -7,8 +7,11 @@ namespace {
 std::vector<Plan> candidates(const PlanRequest& request) {
     std::vector<Plan> plans;
     for (const bool recompute : recompute_choices(request)) {
-        plans.push_back({.policy = "in_memory", .device = request.device, .threads = request.threads,
-                         .order = MicroOrder::horizontal, .recompute = recompute});
+        plans.push_back({.policy = "in_memory",
+                         .device = request.device,
+                         .threads = request.threads,
+                         .order = MicroOrder::horizontal,
+                         .recompute = recompute});
     }
     return plans;
 }

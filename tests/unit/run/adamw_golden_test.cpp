@@ -33,8 +33,11 @@ TEST_P(AdamwGolden, TwentyStepsMatchTorch) {
     const Json& training = golden.json.at("training");
     const Json& adamw = training.at("adamw");
     EngineOptions options;
-    options.method = {.beta1 = adamw.at("betas")[0], .beta2 = adamw.at("betas")[1], .epsilon = adamw.at("eps"),
-                      .weight_decay = adamw.at("weight_decay"), .max_grad_norm = adamw.at("clip_norm")};
+    options.method = {.beta1 = adamw.at("betas")[0],
+                      .beta2 = adamw.at("betas")[1],
+                      .epsilon = adamw.at("eps"),
+                      .weight_decay = adamw.at("weight_decay"),
+                      .max_grad_norm = adamw.at("clip_norm")};
     const auto engine = make_engine(real_files(), golden.folder, options);
     const auto start = all_masters(*engine);
     const TestBatch a(golden.ids("ids"), golden.ids("targets"), 2);
@@ -56,7 +59,8 @@ TEST_P(AdamwGolden, TwentyStepsMatchTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, AdamwGolden,
-                         testing::Values("gpt2", "opt", "llama", "llama_linear", "llama3", "mistral_window", "qwen2", "qwen3"));
+                         testing::Values("gpt2", "opt", "llama", "llama_linear", "llama3", "mistral_window", "qwen2",
+                                         "qwen3"));
 
 }  // namespace
 }  // namespace windlass

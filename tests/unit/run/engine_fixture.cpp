@@ -30,7 +30,9 @@ Golden::Golden(const std::string& name) {
     tensors = std::make_shared<SafetensorsReader>(SafetensorsReader::open(real_files(), root + "/golden.safetensors"));
 }
 
-std::vector<float> Golden::floats(const std::string& tensor) const { return read_tensor<float>(*tensors, tensor); }
+std::vector<float> Golden::floats(const std::string& tensor) const {
+    return read_tensor<float>(*tensors, tensor);
+}
 
 std::vector<int32_t> Golden::ids(const std::string& tensor) const {
     const auto wide = read_tensor<int64_t>(*tensors, tensor);
@@ -38,28 +40,40 @@ std::vector<int32_t> Golden::ids(const std::string& tensor) const {
 }
 
 TestBatch::TestBatch(std::vector<int32_t> tokens_in, std::vector<int32_t> targets_in, int64_t rows)
-    : tokens(std::move(tokens_in)), targets(std::move(targets_in)), doc_start(tokens.size(), 0), row_count(rows),
+    : tokens(std::move(tokens_in)),
+      targets(std::move(targets_in)),
+      doc_start(tokens.size(), 0),
+      row_count(rows),
       row_length(std::ssize(tokens) / rows) {
     for (int64_t t = 0; t < std::ssize(tokens); ++t) positions.push_back(static_cast<int32_t>(t % row_length));
 }
 
 Batch TestBatch::rows(int64_t first, int64_t count) const {
     const int64_t begin = first * row_length;
-    return {.rows = count, .row_length = row_length, .tokens = tokens.data() + begin, .positions = positions.data() + begin,
-            .doc_start = doc_start.data() + begin, .targets = targets.data() + begin};
+    return {.rows = count,
+            .row_length = row_length,
+            .tokens = tokens.data() + begin,
+            .positions = positions.data() + begin,
+            .doc_start = doc_start.data() + begin,
+            .targets = targets.data() + begin};
 }
 
 int64_t TestBatch::target_count() const {
     return std::ssize(targets) - std::count(targets.begin(), targets.end(), kIgnored);
 }
 
-std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_folder, const EngineOptions& options, bool load) {
+std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_folder, const EngineOptions& options,
+                                    bool load) {
     ModelFolder folder = ModelFolder::open(real_files(), model_folder);
     HfConfig config = folder.config();
-    EngineSetup setup{.model = build_model(config, folder.tensors()), .recipe = make_recipe("adamw", options.method),
+    EngineSetup setup{.model = build_model(config, folder.tensors()),
+                      .recipe = make_recipe("adamw", options.method),
                       .method_options = options.method};
-    setup.numerics = {.compute = options.compute, .micro_rows = options.micro_rows, .micro_count = options.micro_count,
-                      .row_lengths = {options.row_length}, .kernel_path = std::string(isa_name(cpu_isa()))};
+    setup.numerics = {.compute = options.compute,
+                      .micro_rows = options.micro_rows,
+                      .micro_count = options.micro_count,
+                      .row_lengths = {options.row_length},
+                      .kernel_path = std::string(isa_name(cpu_isa()))};
     setup.plan = options.plan;
     using Kind = ScheduleRequest::Kind;
     setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
@@ -78,7 +92,9 @@ StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double
     StepInput input;
     for (int64_t micro = 0; micro < numerics.micro_count; ++micro)
         input.micro.push_back(batch.rows(micro * numerics.micro_rows, numerics.micro_rows));
-    input.params = {.seed = 7, .step = step, .learning_rate = learning_rate,
+    input.params = {.seed = 7,
+                    .step = step,
+                    .learning_rate = learning_rate,
                     .loss_scale = 1.0 / static_cast<double>(batch.target_count())};
     const Schedule* schedule = engine.setup().schedules.find(fmt::format("train/{}", batch.row_length));
     StepReport report = engine.train_step(*schedule, input);
@@ -109,9 +125,11 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
         const auto part = [&](int64_t offset, int64_t count) {
             bytes.append(reinterpret_cast<const char*>(buffer.data()) + offset, static_cast<size_t>(count));
         };
-        store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(weight.bytes, kParamAlignment))), weight.offset);
+        store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(weight.bytes, kParamAlignment))),
+                             weight.offset);
         part(0, ref.count * 2);
-        store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(state.bytes, kParamAlignment))), state.offset);
+        store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(state.bytes, kParamAlignment))),
+                             state.offset);
         part(0, ref.count * 2);  // low halves, then each moment without the padding behind it
         for (size_t s = 1; s + 1 < sections.size(); ++s) part(sections[s], ref.count * 4);
     }

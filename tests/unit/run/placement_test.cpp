@@ -36,8 +36,13 @@ std::vector<Plan> all_plans() {
                 plans.push_back({.policy = "test", .threads = threads, .order = order, .recompute = recompute});
             for (const Home weights : {Home::memory, Home::disk}) {
                 for (const Home gradients : {Home::memory, Home::disk}) {
-                    plans.push_back({.policy = "test", .threads = threads, .weights = weights, .state = Home::disk,
-                                     .gradients = gradients, .recompute = recompute, .read_ahead = threads - 1});
+                    plans.push_back({.policy = "test",
+                                     .threads = threads,
+                                     .weights = weights,
+                                     .state = Home::disk,
+                                     .gradients = gradients,
+                                     .recompute = recompute,
+                                     .read_ahead = threads - 1});
                 }
             }
         }
@@ -51,8 +56,10 @@ TEST_P(Placement, NeverChangesABit) {
     const auto& [name, compute, micro_count] = GetParam();
     const Golden golden(name);
     const TempFolder folder;
-    EngineOptions options{.compute = compute, .method = {.weight_decay = 0.1, .max_grad_norm = 1.0},
-                          .micro_rows = 2 / micro_count, .micro_count = micro_count};
+    EngineOptions options{.compute = compute,
+                          .method = {.weight_decay = 0.1, .max_grad_norm = 1.0},
+                          .micro_rows = 2 / micro_count,
+                          .micro_count = micro_count};
     const Outcome reference = run(golden, options, folder);
     ASSERT_GT(reference.state.size(), 0u);
     for (const Plan& plan : all_plans()) {
@@ -61,14 +68,14 @@ TEST_P(Placement, NeverChangesABit) {
         const Outcome outcome = run(golden, options, folder);
         EXPECT_TRUE(outcome == reference)
             << "weights " << home_name(plan.weights) << ", state " << home_name(plan.state) << ", gradients "
-            << home_name(plan.gradients) << ", recompute " << plan.recompute << ", threads " << plan.threads << ", losses "
-            << (outcome.losses == reference.losses) << ", norms " << (outcome.norms == reference.norms);
+            << home_name(plan.gradients) << ", recompute " << plan.recompute << ", threads " << plan.threads
+            << ", losses " << (outcome.losses == reference.losses) << ", norms " << (outcome.norms == reference.norms);
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Placement,
-                         testing::Combine(testing::Values("gpt2", "llama", "llama3"), testing::Values(DType::f32, DType::bf16),
-                                          testing::Values(1, 2)));
+                         testing::Combine(testing::Values("gpt2", "llama", "llama3"),
+                                          testing::Values(DType::f32, DType::bf16), testing::Values(1, 2)));
 
 // Rows split into one micro-batch or two: the same sums in another order.
 TEST(MicroBatches, SplitChangesOnlyRounding) {
