@@ -14,7 +14,7 @@ constexpr std::string_view kFolders[] = {".ci",     "bench", "cmake", "docs", "e
                                          "presets", "src",   "tests", "tools"};
 constexpr std::string_view kSuffixes[] = {".h",  ".cpp", ".cu",  ".md",   ".txt", ".cmake",
                                           ".py", ".sh",  ".yml", ".yaml", ".json"};
-constexpr std::string_view kStoredFolders[] = {"tests/golden/", "examples/quickstart/"};
+constexpr std::string_view kStoredFolders[] = {"tests/golden/", "examples/quickstart/model/"};
 constexpr uintmax_t kFileBytesMax = uintmax_t{1} << 20;
 
 bool is_ours(const fs::path& file, std::string_view path) {
