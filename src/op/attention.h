@@ -12,12 +12,21 @@ void attention_forward_cpu(const OpCall& call, Stream& stream);
 void attention_backward_cpu(const OpCall& call, Stream& stream);
 void attention_tangent_cpu(const OpCall& call, Stream& stream);
 
-// Part of a row of scores: numbers [begin, end) of `size` count, the others are masked and get weight zero.
-struct ScoreRange {
-    int64_t begin = 0;
-    int64_t end = 0;
-    int64_t size = 0;
+// The columns of a row of scores that are seen; the others are masked, and get weight zero.
+struct SeenRange {
+    int32_t begin = 0;
+    int32_t end = 0;
 };
+
+// Products of queries and keys. Rows are a multiple of 16 numbers apart; those behind the last column are masked.
+struct ScoreTile {
+    int64_t rows = 0;
+    int64_t stride = 0;
+    float scale = 0;
+    const SeenRange* seen = nullptr;  // [rows]
+    const float* scores = nullptr;    // [rows, stride]
+};
+inline constexpr int64_t kScoreStep = 16;
 
 // The softmax of a row whose scores arrive tile by tile.
 struct RunningSoftmax {
@@ -25,19 +34,20 @@ struct RunningSoftmax {
     float sum = 0;                  // of exp(scale * (score - max))
 };
 
-// Loops that write weights write them in the computation's type: bf16 bits or f32.
+// Loops that write weights [rows, stride] in the computation's type: bf16 bits or f32.
 template <typename Weight>
 struct AttentionWeightLoops {
-    // weights = exp(scale * (scores - max)), with max and sum brought up to date. Returns the factor by which what was
-    // summed under the old maximum must be multiplied.
-    float (*softmax)(const float* scores, ScoreRange range, float scale, RunningSoftmax& state, Weight* weights);
-    // For one key and the queries [begin, end): p = exp(scale * scores - log_sum[query]),
-    // ds = scale * p * (dp - delta[query]).
-    void (*backward)(const float* scores, const float* dp, ScoreRange range, float scale, const float* log_sum,
-                     const float* delta, Weight* p, Weight* ds);
-    // p = exp(scale * scores - log_sum), dp = p * scale * changes; returns the sum of dp.
-    float (*tangent)(const float* scores, const float* changes, ScoreRange range, float scale, float log_sum, Weight* p,
-                     Weight* dp);
+    // Rows are queries: weights = exp(scale * (scores - max)), with max and sum of each row brought up to date. What
+    // was summed under the old maximum is to be multiplied by factors [rows].
+    void (*softmax)(const ScoreTile& tile, RunningSoftmax* states, float* factors, Weight* weights);
+    // Rows are keys, columns queries: p = exp(scale * scores - log_sum), ds = scale * p * (dp - delta); log_sum and
+    // delta [stride].
+    void (*backward)(const ScoreTile& tile, const float* dp, const float* log_sum, const float* delta, Weight* p,
+                     Weight* ds);
+    // Rows are queries: p = exp(scale * scores - log_sum), dp = p * scale * changes, sums += sum of dp by rows;
+    // log_sum and sums [rows].
+    void (*tangent)(const ScoreTile& tile, const float* changes, const float* log_sum, Weight* p, Weight* dp,
+                    float* sums);
 };
 
 struct AttentionLoops {

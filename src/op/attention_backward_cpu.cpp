@@ -65,38 +65,31 @@ class BackwardPiece {
         const auto tile_at = [&](DType dtype, float* data) { return tile_of(dtype, keys.count, tile.count, data); };
         gemm_single({.a = k, .b = q, .c = tile_at(DType::f32, space_.scores), .transpose_b = true});
         gemm_single({.a = v, .b = grad, .c = tile_at(DType::f32, space_.dp), .transpose_b = true});
-        if (q.dtype == DType::f32) {
-            weigh(attention_loops().wide, tile, keys);
-        } else {
-            weigh(attention_loops().narrow, tile, keys);
-        }
         const Tensor p = tile_at(q.dtype, space_.p), ds = tile_at(q.dtype, space_.ds);
+        if (q.dtype == DType::f32) {
+            weigh(attention_loops().wide, tile, keys, p.row_stride);
+        } else {
+            weigh(attention_loops().narrow, tile, keys, p.row_stride);
+        }
         gemm_single({.a = p, .b = grad, .c = key_rows(space_.dv, keys), .accumulate = true});
         gemm_single({.a = ds, .b = q, .c = key_rows(space_.dk, keys), .accumulate = true});
         gemm_single({.a = ds,
                      .b = k,
-                     .c = tile_of(DType::f32, tile.count, head_size_, space_.dq),
+                     .c = Tensor(DType::f32, {tile.count, head_size_}, space_.dq),
                      .transpose_a = true,
                      .accumulate = keys.begin > tile.keys_begin});
     }
 
-    // A key is seen by the queries from its own position on, until the first whose keys begin behind it.
     template <typename Weight>
-    void weigh(const AttentionWeightLoops<Weight>& loops, const QueryTile& tile, KeyTile keys) {
+    void weigh(const AttentionWeightLoops<Weight>& loops, const QueryTile& tile, KeyTile keys, int64_t stride) {
+        const auto seen = seeing_keys(tile, keys);
         const auto scale = static_cast<float>(tiles_.attrs().scale);
-        int64_t end = 0;
-        for (int64_t j = 0; j < keys.count; ++j) {
-            const int64_t key = keys.begin + j, at = j * tile.count;
-            while (end < tile.count && tile.first_key[static_cast<size_t>(end)] <= key) ++end;
-            const int64_t begin = std::min(end, std::max<int64_t>(0, key - tile.position));
-            loops.backward(space_.scores + at, space_.dp + at, {begin, end, tile.count}, scale, log_sum_.data(),
-                           delta_.data(), reinterpret_cast<Weight*>(space_.p) + at,
-                           reinterpret_cast<Weight*>(space_.ds) + at);
-        }
+        loops.backward({keys.count, stride, scale, seen.data(), space_.scores}, space_.dp, log_sum_.data(),
+                       delta_.data(), reinterpret_cast<Weight*>(space_.p), reinterpret_cast<Weight*>(space_.ds));
     }
 
     Tensor key_rows(float* rows, KeyTile keys) const {
-        return tile_of(DType::f32, keys.count, head_size_, rows + keys.begin * head_size_);
+        return {DType::f32, {keys.count, head_size_}, rows + keys.begin * head_size_};
     }
 
     // The gradient of queries (0), keys (1) or values (2), and whether it is added to.

@@ -1,77 +1,125 @@
 #include "op/attention.h"
 
-#include "op/loops_inline.h"
+#include "op/exp_vector.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
-inline void put(float* to, float x) {
-    *to = x;
-}
+constexpr float kLog2E = 1.44269504f;
 
-// To the nearest bf16, ties to even. Weights are finite or the NaN that arithmetic makes, whose rounding stays a NaN.
-inline void put(uint16_t* to, float x) {
-    const uint32_t u = __builtin_bit_cast(uint32_t, x);
-    *to = static_cast<uint16_t>((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
-}
-
-template <typename Weight>
-inline void mask(ScoreRange range, Weight* weights) {
-    for (int64_t i = 0; i < range.begin; ++i) weights[i] = 0;
-    for (int64_t i = range.end; i < range.size; ++i) weights[i] = 0;
-}
-
-// The maximum goes before the scale does: the scores that count most lose least.
-template <typename Weight>
-float softmax(const float* scores, ScoreRange range, float scale, RunningSoftmax& state, Weight* weights) {
-    mask(range, weights);
-    if (range.begin >= range.end) return 1;
-    float greatest = scores[range.begin];
-#pragma omp simd reduction(max : greatest)
-    for (int64_t i = range.begin; i < range.end; ++i) greatest = scores[i] > greatest ? scores[i] : greatest;
-    const float max = state.max > greatest ? state.max : greatest;
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = range.begin; i < range.end; ++i) {
-        const float weight = exp_float((scores[i] - max) * scale);
-        put(weights + i, weight);
-        sum += weight;
+// Calls body(i, inside) for each vector of a row that the range touches; `inside` hides the lanes outside of it, and
+// costs nothing where there are none. Then zero(i) for the other vectors of the row.
+template <typename Body, typename Zero>
+WINDLASS_INLINE void for_vectors(SeenRange range, int64_t size, Body body, Zero zero) {
+    const int64_t first = range.begin / kLanes * kLanes;
+    const auto inside_of = [=](int64_t i) {
+        const Ints lane = kLaneIndex + static_cast<int32_t>(i);
+        return [=](Floats x, Floats otherwise) { return (lane >= range.begin) & (lane < range.end) ? x : otherwise; };
+    };
+    const auto all = [](Floats x, Floats) { return x; };
+    int64_t i = 0;
+    for (; i < first && i < size; i += kLanes) zero(i);
+    if (i < range.end && i < range.begin) {
+        body(i, inside_of(i));
+        i += kLanes;
     }
-    const float factor = state.sum == 0 ? 0 : exp_float((state.max - max) * scale);
-    state.sum = state.sum * factor + sum;
+    for (; i + kLanes <= range.end; i += kLanes) body(i, all);
+    if (i < range.end) {
+        body(i, inside_of(i));
+        i += kLanes;
+    }
+    for (; i < size; i += kLanes) zero(i);
+}
+
+constexpr Floats kNone = {};
+constexpr Floats kLowest = kNone - __builtin_inff();
+
+// A row of a tile under the greatest of its scores so far. The maximum goes before the scale does: the scores that
+// count most lose least.
+template <typename Weight>
+WINDLASS_INLINE float softmax_row(const float* scores, SeenRange range, int64_t size, float scale,
+                                  RunningSoftmax& state, Weight* weights) {
+    Floats greatest = kLowest;
+    for_vectors(
+        range, size,
+        [&](int64_t i, auto inside) { greatest = greater_of(inside(load(scores + i), kLowest), greatest); },
+        [](int64_t) {});
+    const float tile_max = greatest_lane(greatest);
+    const float max = state.max > tile_max ? state.max : tile_max;
+    Floats sums = kNone;
+    for_vectors(
+        range, size,
+        [&](int64_t i, auto inside) {
+            const Floats weight = inside(exp2_of((load(scores + i) - max) * scale), kNone);
+            sums += weight;
+            store(weights + i, weight);
+        },
+        [&](int64_t i) { store(weights + i, kNone); });
+    const float factor = state.sum == 0 ? 0 : exp2_of((kNone + (state.max - max)) * scale)[0];
+    state.sum = state.sum * factor + sum_of_lanes(sums);
     state.max = max;
     return factor;
 }
 
 template <typename Weight>
-void backward(const float* scores, const float* dp, ScoreRange range, float scale, const float* log_sum,
-              const float* delta, Weight* p, Weight* ds) {
-    mask(range, p);
-    mask(range, ds);
-#pragma omp simd
-    for (int64_t i = range.begin; i < range.end; ++i) {
-        const float weight = exp_float(scores[i] * scale - log_sum[i]);
-        put(p + i, weight);
-        put(ds + i, weight * scale * (dp[i] - delta[i]));
+void softmax(const ScoreTile& tile, RunningSoftmax* states, float* factors, Weight* weights) {
+    const float scale = tile.scale * kLog2E;
+    for (int64_t row = 0; row < tile.rows; ++row) {
+        const SeenRange range = tile.seen[row];
+        const int64_t at = row * tile.stride;
+        if (range.begin < range.end) {
+            factors[row] = softmax_row(tile.scores + at, range, tile.stride, scale, states[row], weights + at);
+        } else {
+            factors[row] = 1;
+            for (int64_t i = 0; i < tile.stride; i += kLanes) store(weights + at + i, kNone);
+        }
     }
 }
 
 template <typename Weight>
-float tangent(const float* scores, const float* changes, ScoreRange range, float scale, float log_sum, Weight* p,
-              Weight* dp) {
-    mask(range, p);
-    mask(range, dp);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = range.begin; i < range.end; ++i) {
-        const float weight = exp_float(scores[i] * scale - log_sum);
-        const float change = weight * scale * changes[i];
-        put(p + i, weight);
-        put(dp + i, change);
-        sum += change;
+void backward(const ScoreTile& tile, const float* dp, const float* log_sum, const float* delta, Weight* p, Weight* ds) {
+    const float scale = tile.scale * kLog2E;
+    for (int64_t row = 0; row < tile.rows; ++row) {
+        const int64_t at = row * tile.stride;
+        for_vectors(
+            tile.seen[row], tile.stride,
+            [&](int64_t i, auto inside) {
+                const Floats power = load(tile.scores + at + i) * scale - load(log_sum + i) * kLog2E;
+                const Floats weight = inside(exp2_of(power), kNone);
+                const Floats change = load(dp + at + i) - load(delta + i);
+                store(p + at + i, weight);
+                store(ds + at + i, inside(weight * tile.scale * change, kNone));
+            },
+            [&](int64_t i) {
+                store(p + at + i, kNone);
+                store(ds + at + i, kNone);
+            });
     }
-    return sum;
+}
+
+template <typename Weight>
+void tangent(const ScoreTile& tile, const float* changes, const float* log_sum, Weight* p, Weight* dp, float* sums) {
+    const float scale = tile.scale * kLog2E;
+    for (int64_t row = 0; row < tile.rows; ++row) {
+        const int64_t at = row * tile.stride;
+        Floats sum = kNone;
+        for_vectors(
+            tile.seen[row], tile.stride,
+            [&](int64_t i, auto inside) {
+                const Floats power = load(tile.scores + at + i) * scale - log_sum[row] * kLog2E;
+                const Floats weight = inside(exp2_of(power), kNone);
+                const Floats change = inside(weight * tile.scale * load(changes + at + i), kNone);
+                store(p + at + i, weight);
+                store(dp + at + i, change);
+                sum += change;
+            },
+            [&](int64_t i) {
+                store(p + at + i, kNone);
+                store(dp + at + i, kNone);
+            });
+        sums[row] += sum_of_lanes(sum);
+    }
 }
 
 float dot(const float* x, const float* y, int64_t n) {

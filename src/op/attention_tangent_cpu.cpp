@@ -46,15 +46,16 @@ class TangentPiece {
         const auto tile_at = [&](DType dtype, float* data) { return tile_of(dtype, tile_.count, keys.count, data); };
         gemm_single({.a = q, .b = k, .c = tile_at(DType::f32, space_.forward.scores), .transpose_b = true});
         change_scores(tile_at(DType::f32, space_.changes), q, k, keys, first_row);
+        const Tensor p = tile_at(q.dtype, space_.forward.weights), dp = tile_at(q.dtype, space_.weight_changes);
         if (q.dtype == DType::f32) {
-            weigh(attention_loops().wide, keys);
+            weigh(attention_loops().wide, keys, p.row_stride);
         } else {
-            weigh(attention_loops().narrow, keys);
+            weigh(attention_loops().narrow, keys, p.row_stride);
         }
-        const Tensor sums = tile_of(DType::f32, tile_.count, head_size_, space_.sums);
-        gemm_single({.a = tile_at(q.dtype, space_.weight_changes), .b = v, .c = sums, .accumulate = true});
+        const Tensor sums(DType::f32, {tile_.count, head_size_}, space_.sums);
+        gemm_single({.a = dp, .b = v, .c = sums, .accumulate = true});
         if (changes_.v.empty()) return;
-        gemm_single({.a = tile_at(q.dtype, space_.forward.weights),
+        gemm_single({.a = p,
                      .b = tiles_.keys(changes_.v, tile_.row, key_head, keys, first_row),
                      .c = sums,
                      .accumulate = true});
@@ -63,7 +64,7 @@ class TangentPiece {
     // dq k^T + q dk^T, where either may be missing.
     void change_scores(const Tensor& changes, const Tensor& q, const Tensor& k, KeyTile keys, int64_t first_row) {
         if (changes_.q.empty() && changes_.k.empty()) {
-            std::fill_n(changes.as<float>(), changes.numel(), 0.0f);
+            std::fill_n(changes.as<float>(), changes.rows() * changes.row_stride, 0.0f);
             return;
         }
         if (!changes_.q.empty()) {
@@ -78,15 +79,12 @@ class TangentPiece {
     }
 
     template <typename Weight>
-    void weigh(const AttentionWeightLoops<Weight>& loops, KeyTile keys) {
+    void weigh(const AttentionWeightLoops<Weight>& loops, KeyTile keys, int64_t stride) {
+        const auto seen = seen_by_queries(tile_, keys);
         const auto scale = static_cast<float>(tiles_.attrs().scale);
-        for (int64_t i = 0; i < tile_.count; ++i) {
-            const int64_t at = i * keys.count;
-            mean_[static_cast<size_t>(i)] +=
-                loops.tangent(space_.forward.scores + at, space_.changes + at, key_range(tile_, i, keys), scale,
-                              log_sum_[static_cast<size_t>(i)], reinterpret_cast<Weight*>(space_.forward.weights) + at,
-                              reinterpret_cast<Weight*>(space_.weight_changes) + at);
-        }
+        loops.tangent({tile_.count, stride, scale, seen.data(), space_.forward.scores}, space_.changes, log_sum_.data(),
+                      reinterpret_cast<Weight*>(space_.forward.weights),
+                      reinterpret_cast<Weight*>(space_.weight_changes), mean_.data());
     }
 
     const OpCall& call_;

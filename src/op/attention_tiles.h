@@ -39,11 +39,9 @@ struct KeyTile {
     int64_t begin = 0, count = 0;
 };
 
-// The keys of a tile that query i of a query tile sees.
-inline ScoreRange key_range(const QueryTile& tile, int64_t i, KeyTile keys) {
-    return {std::clamp<int64_t>(tile.first_key[static_cast<size_t>(i)] - keys.begin, 0, keys.count),
-            std::clamp<int64_t>(tile.position + i + 1 - keys.begin, 0, keys.count), keys.count};
-}
+// What each query of a tile sees of some keys, and what each of those keys is seen by.
+std::array<SeenRange, kQueryTileMax> seen_by_queries(const QueryTile& tile, KeyTile keys);
+std::array<SeenRange, kKeyTile> seeing_keys(const QueryTile& tile, KeyTile keys);
 
 class AttentionTiles {
   public:
@@ -115,10 +113,8 @@ void attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& hea
 
 const AttentionLoops& attention_loops();
 
-// Tiles of scores are contiguous: `rows` by `cols` numbers at `data`.
-inline Tensor tile_of(DType dtype, int64_t rows, int64_t cols, void* data) {
-    return {dtype, {rows, cols}, data};
-}
+// Tiles of scores and weights: `rows` by `cols` numbers, rows a multiple of kScoreStep apart.
+Tensor tile_of(DType dtype, int64_t rows, int64_t cols, void* data);
 
 // Rounds f32 numbers into a row of a value, or adds them to it.
 void write_row(const Output& out, int64_t row, const float* numbers);

@@ -14,16 +14,15 @@ Tensor columns(const Tensor& value, int64_t begin, int64_t count) {
     return value.empty() ? value : value.slice_cols(begin, count);
 }
 
-// The weights of a tile of scores, row by row, and the sums so far brought under the new maxima.
+// The weights of a tile of scores; the sums so far are brought under the new maxima.
 template <typename Weight>
-void update_softmax(const AttentionWeightLoops<Weight>& loops, const QueryTile& tile, KeyTile keys, float scale,
-                    const ForwardSpace& space, int64_t head_size, RunningSoftmax* states) {
-    for (int64_t i = 0; i < tile.count; ++i) {
-        const float factor = loops.softmax(space.scores + i * keys.count, key_range(tile, i, keys), scale, states[i],
-                                           reinterpret_cast<Weight*>(space.weights) + i * keys.count);
-        if (factor != 1 && keys.begin > tile.keys_begin) {
-            attention_loops().scale(factor, space.sums + i * head_size, head_size);
-        }
+void update_softmax(const AttentionWeightLoops<Weight>& loops, const ScoreTile& scores, const Tensor& sums, bool first,
+                    float* weights, RunningSoftmax* states) {
+    std::array<float, kQueryTileMax> factors;
+    loops.softmax(scores, states, factors.data(), reinterpret_cast<Weight*>(weights));
+    for (int64_t i = 0; i < scores.rows && !first; ++i) {
+        const float factor = factors[static_cast<size_t>(i)];
+        if (factor != 1) attention_loops().scale(factor, sums.as<float>() + i * sums.row_stride, sums.cols());
     }
 }
 
@@ -118,28 +117,57 @@ Scratch worker_scratch(const OpCall& call, int worker) {
     return Scratch(call.scratch.subspan(static_cast<size_t>(worker) * part, part));
 }
 
+Tensor tile_of(DType dtype, int64_t rows, int64_t cols, void* data) {
+    return {dtype, {rows, cols}, round_up(cols, kScoreStep), data};
+}
+
+std::array<SeenRange, kQueryTileMax> seen_by_queries(const QueryTile& tile, KeyTile keys) {
+    std::array<SeenRange, kQueryTileMax> seen;
+    for (int64_t i = 0; i < tile.count; ++i) {
+        const int64_t first = tile.first_key[static_cast<size_t>(i)] - keys.begin;
+        const int64_t last = tile.position + i - keys.begin;
+        seen[static_cast<size_t>(i)] = {static_cast<int32_t>(std::clamp<int64_t>(first, 0, keys.count)),
+                                        static_cast<int32_t>(std::clamp<int64_t>(last + 1, 0, keys.count))};
+    }
+    return seen;
+}
+
+// A key is seen by the queries from its own position on, until the first whose keys begin behind it.
+std::array<SeenRange, kKeyTile> seeing_keys(const QueryTile& tile, KeyTile keys) {
+    std::array<SeenRange, kKeyTile> seen;
+    int64_t end = 0;
+    for (int64_t j = 0; j < keys.count; ++j) {
+        const int64_t key = keys.begin + j;
+        while (end < tile.count && tile.first_key[static_cast<size_t>(end)] <= key) ++end;
+        const int64_t begin = std::min(end, std::max<int64_t>(0, key - tile.position));
+        seen[static_cast<size_t>(j)] = {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+    }
+    return seen;
+}
+
 void attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& heads, const ForwardSpace& space,
             float* log_sum) {
-    const int64_t head_size = tiles.attrs().head_size;
+    const int64_t head_size = tiles.attrs().head_size, key_head = tiles.key_head_of(tile);
     const auto scale = static_cast<float>(tiles.attrs().scale);
     const Tensor q = tiles.queries(heads.q, tile);
-    const Tensor sums = tile_of(DType::f32, tile.count, head_size, space.sums);
+    const Tensor sums(DType::f32, {tile.count, head_size}, space.sums);
     std::array<RunningSoftmax, kQueryTileMax> states;
     for (int64_t begin = tile.keys_begin; begin < tile.keys_end; begin += kKeyTile) {
         const KeyTile keys = tiles.key_tile(tile, begin);
-        gemm_single({.a = q,
-                     .b = tiles.keys(heads.k, tile.row, tiles.key_head_of(tile), keys),
-                     .c = tile_of(DType::f32, tile.count, keys.count, space.scores),
-                     .transpose_b = true});
+        const bool first = begin == tile.keys_begin;
+        const Tensor scores = tile_of(DType::f32, tile.count, keys.count, space.scores);
+        gemm_single({.a = q, .b = tiles.keys(heads.k, tile.row, key_head, keys), .c = scores, .transpose_b = true});
+        const auto seen = seen_by_queries(tile, keys);
+        const ScoreTile score_tile{tile.count, scores.row_stride, scale, seen.data(), space.scores};
         if (q.dtype == DType::f32) {
-            update_softmax(attention_loops().wide, tile, keys, scale, space, head_size, states.data());
+            update_softmax(attention_loops().wide, score_tile, sums, first, space.weights, states.data());
         } else {
-            update_softmax(attention_loops().narrow, tile, keys, scale, space, head_size, states.data());
+            update_softmax(attention_loops().narrow, score_tile, sums, first, space.weights, states.data());
         }
         gemm_single({.a = tile_of(q.dtype, tile.count, keys.count, space.weights),
-                     .b = tiles.keys(heads.v, tile.row, tiles.key_head_of(tile), keys),
+                     .b = tiles.keys(heads.v, tile.row, key_head, keys),
                      .c = sums,
-                     .accumulate = begin > tile.keys_begin});
+                     .accumulate = !first});
     }
     for (int64_t i = 0; i < tile.count; ++i) {
         const RunningSoftmax& state = states[static_cast<size_t>(i)];

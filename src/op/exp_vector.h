@@ -1,0 +1,81 @@
+// exp_vector.h: vectors of sixteen floats as plain arithmetic, their exponential, and what softmaxes do with them.
+//
+// For sources compiled per instruction set only (*_isa.cpp): everything has internal linkage in their namespace.
+// A vector is one register with AVX-512 and several below. Products may contract into sums: bits of these ops may
+// follow the instruction set, never the team's size. NaN stays NaN, so that a loss shows it.
+#pragma once
+
+#pragma GCC optimize("fp-contract=fast")
+#pragma GCC diagnostic ignored "-Wpsabi"  // passing vectors wider than the registers: everything here is inlined
+
+#include <cstdint>
+
+namespace windlass {
+namespace WINDLASS_ISA {
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+// Anywhere in memory, of any declared type.
+typedef float Floats __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t Ints __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint32_t Words __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint16_t Halves __attribute__((vector_size(32), aligned(2), may_alias));
+
+#define WINDLASS_INLINE inline __attribute__((always_inline))
+
+constexpr Ints kLaneIndex = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+WINDLASS_INLINE Floats load(const float* from) {
+    return *reinterpret_cast<const Floats*>(from);
+}
+WINDLASS_INLINE void store(float* to, Floats x) {
+    *reinterpret_cast<Floats*>(to) = x;
+}
+
+// To the nearest bf16, ties away from zero. Arithmetic makes no NaN that rounding could carry out of the NaNs.
+WINDLASS_INLINE void store(uint16_t* to, Floats x) {
+    *reinterpret_cast<Halves*>(to) = __builtin_convertvector((reinterpret_cast<Words>(x) + 0x8000u) >> 16, Halves);
+}
+
+// 2^x within 1 unit in the last place; 0 below 2^-126, where x may be -inf. x <= 127.
+// x = n + r with |r| <= 1/2; 2^r by its series, whose next term is below 6e-9; 2^n through the exponent bits.
+WINDLASS_INLINE Floats exp2_of(Floats x) {
+    constexpr float kToInteger = 0x1.8p23f;  // adding it leaves round(x) in the low bits
+    const Floats shifted = x + kToInteger;
+    const Floats r = x - (shifted - kToInteger);
+    Floats series = r * 1.5252734e-5f + 1.5403530e-4f;
+    series = series * r + 1.3333558e-3f;
+    series = series * r + 9.6181291e-3f;
+    series = series * r + 5.5504109e-2f;
+    series = series * r + 2.4022651e-1f;
+    series = series * r + 6.9314718e-1f;
+    series = series * r + 1.0f;
+    const Words bits = reinterpret_cast<Words>(series) + (reinterpret_cast<Words>(shifted) << 23);
+    return x < -126.0f ? Floats{} : reinterpret_cast<Floats>(bits);
+}
+
+typedef float Floats8 __attribute__((vector_size(32)));
+typedef float Floats4 __attribute__((vector_size(16)));
+
+WINDLASS_INLINE float sum_of_lanes(Floats x) {
+    const Floats8 a = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+                      __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+    const Floats4 b = __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
+    return (b[0] + b[1]) + (b[2] + b[3]);
+}
+
+// Of two numbers one of which is NaN, either.
+WINDLASS_INLINE Floats greater_of(Floats x, Floats y) {
+    return x > y ? x : y;
+}
+
+WINDLASS_INLINE float greatest_lane(Floats x) {
+    float greatest = x[0];
+    for (int i = 1; i < kLanes; ++i) greatest = x[i] > greatest ? x[i] : greatest;
+    return greatest;
+}
+
+}  // namespace
+}  // namespace WINDLASS_ISA
+}  // namespace windlass
