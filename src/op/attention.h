@@ -34,7 +34,16 @@ struct RunningSoftmax {
     float sum = 0;                  // of exp(scale * (score - max))
 };
 
-// Loops that write weights [rows, stride] in the computation's type: bf16 bits or f32.
+// Rows of one head inside wider ones.
+template <typename Number>
+struct Rows {
+    Number* data = nullptr;
+    int64_t count = 0;
+    int64_t size = 0;    // numbers of a row
+    int64_t stride = 0;  // to the next row
+};
+
+// Loops that read and write weights [rows, stride] and values in the computation's type: bf16 bits or f32.
 template <typename Weight>
 struct AttentionWeightLoops {
     // Rows are queries: weights = exp(scale * (scores - max)), with max and sum of each row brought up to date. What
@@ -48,12 +57,15 @@ struct AttentionWeightLoops {
     // log_sum and sums [rows].
     void (*tangent)(const ScoreTile& tile, const float* changes, const float* log_sum, Weight* p, Weight* dp,
                     float* sums);
+    // to (+)= factors * from, row by row; without factors they are one. from [count, size]
+    void (*write_rows)(const float* from, const float* factors, bool add, Rows<Weight> to);
+    // products [count] of x's rows with y's
+    void (*dots)(Rows<const Weight> x, Rows<const Weight> y, float* products);
 };
 
 struct AttentionLoops {
     AttentionWeightLoops<uint16_t> narrow;
     AttentionWeightLoops<float> wide;
-    float (*dot)(const float* x, const float* y, int64_t n);
     void (*add_scaled)(float scale, const float* x, float* y, int64_t n);  // y += scale * x
     void (*scale)(float scale, float* x, int64_t n);
 };

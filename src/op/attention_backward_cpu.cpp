@@ -36,14 +36,11 @@ class BackwardPiece {
   private:
     // log_sum and delta = dO . O of each query.
     void read_queries(const QueryTile& tile) {
-        const Tensor out = tiles_.queries(call_.out[0], tile), grad = tiles_.queries(call_.grad_out[0], tile);
+        dot_rows(tiles_.queries(call_.out[0], tile), tiles_.queries(call_.grad_out[0], tile), delta_.data());
         const Tensor& saved = call_.saved[0];
         for (int64_t i = 0; i < tile.count; ++i) {
             const int64_t token = row_ * tiles_.row_length() + tile.begin + i;
             log_sum_[static_cast<size_t>(i)] = saved.as<float>()[token * saved.row_stride + tile.head];
-            delta_[static_cast<size_t>(i)] =
-                attention_loops().dot(read_row(out, i, head_size_, space_.buffer_a),
-                                      read_row(grad, i, head_size_, space_.buffer_b), head_size_);
         }
     }
 
@@ -54,8 +51,7 @@ class BackwardPiece {
         }
         const Output grad = grad_of(0);
         if (grad.value.empty()) return;
-        const Output rows{tiles_.queries(grad.value, tile), grad.add};
-        for (int64_t i = 0; i < tile.count; ++i) write_row(rows, i, space_.dq + i * head_size_);
+        write_rows({tiles_.queries(grad.value, tile), grad.add}, space_.dq);
     }
 
     // With a tile by keys: s = k q^T, dp = v dO^T, dv += p dO, dk += ds q, dq += ds^T k.
@@ -102,8 +98,7 @@ class BackwardPiece {
     void write_keys(int part, const float* numbers) const {
         const Output grad = grad_of(part);
         if (grad.value.empty()) return;
-        const Output rows{tiles_.keys(grad.value, row_, key_head_, {0, tiles_.row_length()}), grad.add};
-        for (int64_t i = 0; i < tiles_.row_length(); ++i) write_row(rows, i, numbers + i * head_size_);
+        write_rows({tiles_.keys(grad.value, row_, key_head_, {0, tiles_.row_length()}), grad.add}, numbers);
     }
 
     const OpCall& call_;

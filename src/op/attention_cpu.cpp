@@ -25,15 +25,13 @@ void append(const OpCall& call, const Heads& heads, const AttentionTiles& tiles,
     });
 }
 
-void write_tile(const OpCall& call, const AttentionTiles& tiles, const QueryTile& tile, const float* sums,
-                const float* log_sum) {
-    const Output out{tiles.queries(call.out[0], tile)};
-    for (int64_t i = 0; i < tile.count; ++i) write_row(out, i, sums + i * tiles.attrs().head_size);
+void save_log_sums(const OpCall& call, const AttentionTiles& tiles, const QueryTile& tile,
+                   const SoftmaxTotals& totals) {
     if (call.saved.empty() || call.saved[0].empty()) return;
     const Tensor& saved = call.saved[0];
     for (int64_t i = 0; i < tile.count; ++i) {
         const int64_t token = tile.row * tiles.row_length() + tile.begin + i;
-        saved.as<float>()[token * saved.row_stride + tile.head] = log_sum[i];
+        saved.as<float>()[token * saved.row_stride + tile.head] = totals.log_sum[static_cast<size_t>(i)];
     }
 }
 
@@ -45,9 +43,9 @@ void attend_tiles(const OpCall& call, const AttentionTiles& tiles, const Heads& 
         const int64_t head = index / count % tiles.attrs().heads, row = index / count / tiles.attrs().heads;
         // The last tile of a row is the longest: it goes first.
         const QueryTile tile = tiles.query_tile(row, head, count - 1 - index % count);
-        std::array<float, kQueryTileMax> log_sum;
-        attend(tiles, tile, heads, space, log_sum.data());
-        write_tile(call, tiles, tile, space.sums, log_sum.data());
+        const SoftmaxTotals totals = attend(tiles, tile, heads, space);
+        write_rows({tiles.queries(call.out[0], tile)}, space.sums, totals.factor.data());
+        save_log_sums(call, tiles, tile, totals);
     });
 }
 

@@ -122,11 +122,31 @@ void tangent(const ScoreTile& tile, const float* changes, const float* log_sum, 
     }
 }
 
-float dot(const float* x, const float* y, int64_t n) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; ++i) sum += x[i] * y[i];
-    return sum;
+template <typename Number>
+void write_rows(const float* from, const float* factors, bool add, Rows<Number> to) {
+    for (int64_t row = 0; row < to.count; ++row, from += to.size) {
+        Number* const target = to.data + row * to.stride;
+        const float factor = factors == nullptr ? 1.0f : factors[row];
+        int64_t i = 0;
+        for (; i + kLanes <= to.size; i += kLanes) {
+            const Floats x = load(from + i) * factor;
+            store(target + i, add ? load(target + i) + x : x);
+        }
+        for (; i < to.size; ++i) store_one(target + i, from[i] * factor + (add ? load_one(target + i) : 0.0f));
+    }
+}
+
+template <typename Number>
+void dots(Rows<const Number> x, Rows<const Number> y, float* products) {
+    for (int64_t row = 0; row < x.count; ++row) {
+        const Number *a = x.data + row * x.stride, *b = y.data + row * y.stride;
+        Floats sums = kNone;
+        int64_t i = 0;
+        for (; i + kLanes <= x.size; i += kLanes) sums += load(a + i) * load(b + i);
+        float sum = sum_of_lanes(sums);
+        for (; i < x.size; ++i) sum += load_one(a + i) * load_one(b + i);
+        products[row] = sum;
+    }
 }
 
 void add_scaled(float scale, const float* x, float* y, int64_t n) {
@@ -142,9 +162,8 @@ void scale_all(float scale, float* x, int64_t n) {
 }  // namespace
 
 extern const AttentionLoops kAttentionLoops = {
-    .narrow = {softmax<uint16_t>, backward<uint16_t>, tangent<uint16_t>},
-    .wide = {softmax<float>, backward<float>, tangent<float>},
-    .dot = dot,
+    .narrow = {softmax<uint16_t>, backward<uint16_t>, tangent<uint16_t>, write_rows<uint16_t>, dots<uint16_t>},
+    .wide = {softmax<float>, backward<float>, tangent<float>, write_rows<float>, dots<float>},
     .add_scaled = add_scaled,
     .scale = scale_all,
 };

@@ -18,7 +18,7 @@ class TangentPiece {
           space_(scratch, head_size_) {}
 
     void run() {
-        attend(tiles_, tile_, heads_, space_.forward, log_sum_.data());
+        totals_ = attend(tiles_, tile_, heads_, space_.forward);
         for (int j = 0; j < call_.size->k; ++j) run_direction(j * tiles_.rows() * tiles_.row_length());
     }
 
@@ -29,13 +29,12 @@ class TangentPiece {
         for (int64_t begin = tile_.keys_begin; begin < tile_.keys_end; begin += kKeyTile) {
             run_tile(tiles_.key_tile(tile_, begin), first_row);
         }
-        const Output out{tiles_.queries(call_.tangent_out[0], tile_, first_row)};
         for (int64_t i = 0; i < tile_.count; ++i) {
-            float* const sums = space_.sums + i * head_size_;
-            attention_loops().add_scaled(-mean_[static_cast<size_t>(i)], space_.forward.sums + i * head_size_, sums,
-                                         head_size_);
-            write_row(out, i, sums);
+            const auto query = static_cast<size_t>(i);
+            attention_loops().add_scaled(-mean_[query] * totals_.factor[query], space_.forward.sums + i * head_size_,
+                                         space_.sums + i * head_size_, head_size_);
         }
+        write_rows({tiles_.queries(call_.tangent_out[0], tile_, first_row)}, space_.sums);
     }
 
     void run_tile(KeyTile keys, int64_t first_row) {
@@ -82,8 +81,8 @@ class TangentPiece {
     void weigh(const AttentionWeightLoops<Weight>& loops, KeyTile keys, int64_t stride) {
         const auto seen = seen_by_queries(tile_, keys);
         const auto scale = static_cast<float>(tiles_.attrs().scale);
-        loops.tangent({tile_.count, stride, scale, seen.data(), space_.forward.scores}, space_.changes, log_sum_.data(),
-                      reinterpret_cast<Weight*>(space_.forward.weights),
+        loops.tangent({tile_.count, stride, scale, seen.data(), space_.forward.scores}, space_.changes,
+                      totals_.log_sum.data(), reinterpret_cast<Weight*>(space_.forward.weights),
                       reinterpret_cast<Weight*>(space_.weight_changes), mean_.data());
     }
 
@@ -93,7 +92,8 @@ class TangentPiece {
     int64_t head_size_;
     Heads heads_, changes_;
     TangentSpace space_;
-    std::array<float, kQueryTileMax> log_sum_, mean_;  // mean: sum_keys p c
+    SoftmaxTotals totals_;
+    std::array<float, kQueryTileMax> mean_;  // sum_keys p c
 };
 
 }  // namespace

@@ -88,9 +88,8 @@ struct BackwardSpace {
     float* dp;
     float* p;
     float* ds;
-    float* dq;                   // [queries, D]
-    float *dk, *dv;              // [row length, D]
-    float *buffer_a, *buffer_b;  // [D]
+    float* dq;       // [queries, D]
+    float *dk, *dv;  // [row length, D]
     BackwardSpace(Scratch& scratch, int64_t head_size, int64_t row_length);
     static int64_t bytes(int64_t head_size, int64_t row_length);
 };
@@ -107,16 +106,22 @@ struct TangentSpace {
 // A worker's part of a call's scratch.
 Scratch worker_scratch(const OpCall& call, int worker);
 
-// space.sums = softmax(scale q k^T) v for a tile, and log_sum [count] of its scaled scores.
-void attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& heads, const ForwardSpace& space,
-            float* log_sum);
+// What a tile's softmax comes to, by queries: the log-sum-exp of scaled scores, and 1 / the sum that scales `sums`.
+struct SoftmaxTotals {
+    std::array<float, kQueryTileMax> log_sum, factor;
+};
+
+// space.sums * factor = softmax(scale q k^T) v for a tile.
+SoftmaxTotals attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& heads, const ForwardSpace& space);
 
 const AttentionLoops& attention_loops();
 
 // Tiles of scores and weights: `rows` by `cols` numbers, rows a multiple of kScoreStep apart.
 Tensor tile_of(DType dtype, int64_t rows, int64_t cols, void* data);
 
-// Rounds f32 numbers into a row of a value, or adds them to it.
-void write_row(const Output& out, int64_t row, const float* numbers);
+// out (+)= factors * numbers, rounded once; without factors they are one. numbers [rows, cols] in f32.
+void write_rows(const Output& out, const float* numbers, const float* factors = nullptr);
+// products [rows] of x's rows with y's, both of one type.
+void dot_rows(const Tensor& x, const Tensor& y, float* products);
 
 }  // namespace windlass

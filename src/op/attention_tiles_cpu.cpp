@@ -14,6 +14,11 @@ Tensor columns(const Tensor& value, int64_t begin, int64_t count) {
     return value.empty() ? value : value.slice_cols(begin, count);
 }
 
+template <typename Number>
+Rows<Number> rows_of(const Tensor& value) {
+    return {value.as<Number>(), value.shape[0], value.shape[1], value.row_stride};
+}
+
 // The weights of a tile of scores; the sums so far are brought under the new maxima.
 template <typename Weight>
 void update_softmax(const AttentionWeightLoops<Weight>& loops, const ScoreTile& scores, const Tensor& sums, bool first,
@@ -93,13 +98,10 @@ BackwardSpace::BackwardSpace(Scratch& scratch, int64_t head_size, int64_t row_le
       ds(scratch.floats(kTile)),
       dq(scratch.floats(kQueryTileMax * head_size)),
       dk(scratch.floats(row_length * head_size)),
-      dv(scratch.floats(row_length * head_size)),
-      buffer_a(scratch.floats(head_size)),
-      buffer_b(scratch.floats(head_size)) {}
+      dv(scratch.floats(row_length * head_size)) {}
 
 int64_t BackwardSpace::bytes(int64_t head_size, int64_t row_length) {
-    return 4 * float_bytes(kTile) + float_bytes(kQueryTileMax * head_size) + 2 * float_bytes(row_length * head_size) +
-           2 * float_bytes(head_size);
+    return 4 * float_bytes(kTile) + float_bytes(kQueryTileMax * head_size) + 2 * float_bytes(row_length * head_size);
 }
 
 TangentSpace::TangentSpace(Scratch& scratch, int64_t head_size)
@@ -145,8 +147,8 @@ std::array<SeenRange, kKeyTile> seeing_keys(const QueryTile& tile, KeyTile keys)
     return seen;
 }
 
-void attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& heads, const ForwardSpace& space,
-            float* log_sum) {
+SoftmaxTotals attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& heads,
+                     const ForwardSpace& space) {
     const int64_t head_size = tiles.attrs().head_size, key_head = tiles.key_head_of(tile);
     const auto scale = static_cast<float>(tiles.attrs().scale);
     const Tensor q = tiles.queries(heads.q, tile);
@@ -169,18 +171,28 @@ void attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& hea
                      .c = sums,
                      .accumulate = !first});
     }
-    for (int64_t i = 0; i < tile.count; ++i) {
-        const RunningSoftmax& state = states[static_cast<size_t>(i)];
-        attention_loops().scale(1 / state.sum, space.sums + i * head_size, head_size);
-        log_sum[i] = state.max * scale + std::log(state.sum);
+    SoftmaxTotals totals;
+    for (size_t i = 0; i < static_cast<size_t>(tile.count); ++i) {
+        totals.factor[i] = 1 / states[i].sum;
+        totals.log_sum[i] = states[i].max * scale + std::log(states[i].sum);
+    }
+    return totals;
+}
+
+void write_rows(const Output& out, const float* numbers, const float* factors) {
+    const Tensor& value = out.value;
+    if (value.dtype == DType::f32) {
+        attention_loops().wide.write_rows(numbers, factors, out.add, rows_of<float>(value));
+    } else {
+        attention_loops().narrow.write_rows(numbers, factors, out.add, rows_of<uint16_t>(value));
     }
 }
 
-void write_row(const Output& out, int64_t row, const float* numbers) {
-    if (out.value.dtype == DType::f32 && !out.add) {
-        std::copy_n(numbers, out.value.cols(), out.value.as<float>() + row * out.value.row_stride);
+void dot_rows(const Tensor& x, const Tensor& y, float* products) {
+    if (x.dtype == DType::f32) {
+        attention_loops().wide.dots(rows_of<const float>(x), rows_of<const float>(y), products);
     } else {
-        out.end_row(row, numbers);
+        attention_loops().narrow.dots(rows_of<const uint16_t>(x), rows_of<const uint16_t>(y), products);
     }
 }
 

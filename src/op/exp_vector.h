@@ -33,9 +33,28 @@ WINDLASS_INLINE void store(float* to, Floats x) {
     *reinterpret_cast<Floats*>(to) = x;
 }
 
-// To the nearest bf16, ties away from zero. Arithmetic makes no NaN that rounding could carry out of the NaNs.
+// bf16 by its bits. To the nearest, ties to even; arithmetic makes no NaN that rounding would carry out of the NaNs.
+WINDLASS_INLINE Floats load(const uint16_t* from) {
+    return reinterpret_cast<Floats>(__builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16);
+}
 WINDLASS_INLINE void store(uint16_t* to, Floats x) {
-    *reinterpret_cast<Halves*>(to) = __builtin_convertvector((reinterpret_cast<Words>(x) + 0x8000u) >> 16, Halves);
+    const Words bits = reinterpret_cast<Words>(x);
+    *reinterpret_cast<Halves*>(to) = __builtin_convertvector((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, Halves);
+}
+
+// The same for one number.
+WINDLASS_INLINE float load_one(const float* from) {
+    return *from;
+}
+WINDLASS_INLINE float load_one(const uint16_t* from) {
+    return __builtin_bit_cast(float, static_cast<uint32_t>(*from) << 16);
+}
+WINDLASS_INLINE void store_one(float* to, float x) {
+    *to = x;
+}
+WINDLASS_INLINE void store_one(uint16_t* to, float x) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+    *to = static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
 // 2^x within 1 unit in the last place; 0 below 2^-126, where x may be -inf. x <= 127.
