@@ -23,10 +23,14 @@ LogState& state() {
 
 const char* prefix(LogLevel level) {
     switch (level) {
-        case LogLevel::error: return "error: ";
-        case LogLevel::warning: return "warning: ";
-        case LogLevel::info: return "";
-        case LogLevel::debug: return "debug: ";
+        case LogLevel::error:
+            return "error: ";
+        case LogLevel::warning:
+            return "warning: ";
+        case LogLevel::info:
+            return "";
+        case LogLevel::debug:
+            return "debug: ";
     }
     return "";
 }

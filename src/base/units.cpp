@@ -11,10 +11,21 @@ namespace windlass {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, double>, 15> kSuffixes = {{
-    {"", 1.0}, {"B", 1.0},
-    {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-    {"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}, {"T", 0x1p40},
-    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+    {"", 1.0},
+    {"B", 1.0},
+    {"kB", 1e3},
+    {"KB", 1e3},
+    {"MB", 1e6},
+    {"GB", 1e9},
+    {"TB", 1e12},
+    {"K", 0x1p10},
+    {"M", 0x1p20},
+    {"G", 0x1p30},
+    {"T", 0x1p40},
+    {"KiB", 0x1p10},
+    {"MiB", 0x1p20},
+    {"GiB", 0x1p30},
+    {"TiB", 0x1p40},
 }};
 
 std::string scaled(double value, double base, const std::array<const char*, 5>& names) {

@@ -2,7 +2,9 @@
 
 namespace windlass {
 
-DType dtype_of(ValueType type, DType compute) { return type == ValueType::compute ? compute : DType::f32; }
+DType dtype_of(ValueType type, DType compute) {
+    return type == ValueType::compute ? compute : DType::f32;
+}
 
 std::string to_string(const OpRecord& op, const OpSpec& spec) {
     const std::string attributes = op.describe != nullptr ? op.describe(spec) : "";
