@@ -35,8 +35,10 @@ void add(const fs::path& root, const fs::path& file, std::vector<SourceFile>& ou
 std::vector<SourceFile> read_tree() {
     const fs::path root = WINDLASS_SOURCE_DIR;
     std::vector<SourceFile> files;
-    for (const fs::directory_entry& entry : fs::directory_iterator(root))
-        if (entry.is_regular_file() && entry.path().filename() != "LICENSE") add(root, entry.path(), files);
+    for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
+        const std::string name = entry.path().filename().string();
+        if (entry.is_regular_file() && name != "LICENSE" && name != ".git") add(root, entry.path(), files);
+    }
     for (const std::string_view folder : kFolders) {
         if (!fs::exists(root / folder)) continue;
         for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder))
