@@ -20,6 +20,16 @@ bool is_value(DType dtype) {
     return dtype == DType::f32 || dtype == DType::bf16;
 }
 
+// Asks for the numbers that follow [offset, offset + n), most likely the next block or row, while these are worked
+// on: prefetchers of the hardware stop where a page ends, and a row is about a page. An address beyond the value is
+// no access.
+template <int kWrite>
+void prefetch_next(const Tensor& value, int64_t offset, int64_t n) {
+    const int64_t size = dtype_bytes(value.dtype);
+    const auto* const next = value.as<const char>() + (offset + n) * size;
+    for (int64_t byte = 0; byte < n * size; byte += kAlignment) __builtin_prefetch(next + byte, kWrite);
+}
+
 // The shape of the first tensor that is there.
 Shape common_shape(std::span<const Tensor> in, std::span<const Output> out) {
     for (const Tensor& tensor : in) {
@@ -46,6 +56,7 @@ const float* read_numbers(const Tensor& value, int64_t offset, int64_t n, float*
         std::memset(buffer, 0, static_cast<size_t>(n) * sizeof(float));
         return buffer;
     }
+    prefetch_next<0>(value, offset, n);
     if (value.dtype == DType::f32) return value.as<float>() + offset;
     WINDLASS_CHECK(value.dtype == DType::bf16, "a value of type {}", dtype_name(value.dtype));
     convert_loops().widen(value.as<uint16_t>() + offset, buffer, n);
@@ -60,6 +71,7 @@ float* Output::begin(int64_t offset, float* buffer) const {
 void Output::end(int64_t offset, int64_t n, const float* numbers) const {
     if (value.empty()) return;
     WINDLASS_CHECK(is_value(value.dtype), "a value of type {}", dtype_name(value.dtype));
+    prefetch_next<1>(value, offset, n);
     const ConvertLoops& loops = convert_loops();
     if (value.dtype == DType::bf16) {
         (add ? loops.add_narrow : loops.narrow)(numbers, value.as<uint16_t>() + offset, n);
