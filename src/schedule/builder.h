@@ -21,7 +21,8 @@ struct LowerInput {
     const Plan& plan;
     const PersistentIds& ids;
     int persistent_count = 0;
-    bool needs_low() const { return numerics.compute == DType::f32; }  // f32 joins both halves of a split master
+    // f32 joins both halves of a split master.
+    bool needs_low() const { return numerics.compute == DType::f32 && recipe.store == StoreType::split; }
 };
 
 // A block's weights where a run can read them.

@@ -99,14 +99,19 @@ class Checker {
         }
     }
 
+    // The buffer's first task waits for all users of the buffers that had its addresses before.
     void take_over(size_t buffer, const std::vector<Waits>& users, Waits& after) {
-        const BufferSpec& own = schedule_.buffers[buffer];
-        for (size_t other = 0; other < schedule_.buffers.size(); ++other) {
-            const BufferSpec& earlier = schedule_.buffers[other];
-            if (earlier.last >= own.first) continue;
-            const bool apart = earlier.offset + earlier.bytes <= own.offset || own.offset + own.bytes <= earlier.offset;
-            if (!apart) wait_for(after, users[other]);
+        const int64_t begin = schedule_.buffers[buffer].offset, end = begin + schedule_.buffers[buffer].bytes;
+        auto part = tenants_.upper_bound(begin);
+        if (part != tenants_.begin() && std::prev(part)->second.end > begin) --part;
+        while (part != tenants_.end() && part->first < end) {
+            const auto [first, tenant] = *part;
+            wait_for(after, users[tenant.buffer]);
+            part = tenants_.erase(part);
+            if (first < begin) tenants_[first] = {begin, tenant.buffer};
+            if (tenant.end > end) part = std::next(tenants_.insert({end, tenant}).first);
         }
+        if (begin < end) tenants_[begin] = {end, buffer};
     }
 
     // Gradients that went to the disk are read back in the same step. Weights and state are not: a step writes the
@@ -120,9 +125,15 @@ class Checker {
         for (const MovePiece& piece : move.pieces) spilled_[piece.param][at(lane)] = sequence;
     }
 
+    struct Tenant {
+        int64_t end = 0;  // of a part of the arena
+        size_t buffer = 0;
+    };
+
     ScheduleSet& set_;
     Schedule& schedule_;
-    std::map<int, Waits> spilled_;  // by parameter: who last touched its gradient on disk
+    std::map<int64_t, Tenant> tenants_;  // by where the part begins: the buffer that had it last
+    std::map<int, Waits> spilled_;       // by parameter: who last touched its gradient on disk
 };
 
 }  // namespace

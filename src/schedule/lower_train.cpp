@@ -60,10 +60,11 @@ class TrainLowering {
         return list;
     }
 
+    // Without a reverse sweep, every sweep of the recipe is a forward pass through all blocks.
+    size_t passes() const { return in_.recipe.runs(SweepKind::reverse) ? 1 : in_.recipe.sweeps.size(); }
+
     void write_vertical() {
-        // Without a reverse sweep, every sweep of the recipe is a forward pass through all blocks.
-        const size_t sweeps = in_.recipe.runs(SweepKind::reverse) ? 1 : in_.recipe.sweeps.size();
-        for (size_t sweep = 0; sweep < sweeps; ++sweep) {
+        for (size_t sweep = 0; sweep < passes(); ++sweep) {
             const std::vector<Visit> list = visits();
             std::vector<BlockWeights> fetched;
             for (size_t index = 0; index < list.size(); ++index) {
@@ -82,11 +83,14 @@ class TrainLowering {
         const auto visit = [&](const Visit& each, int micro) {
             pass(each, builder_.fetch(builder_.block(each.block)), micro);
         };
-        for (int micro = 0; micro < micro_count_; ++micro) {
-            for (const Visit& each : visits()) {
-                if (each.block != 0 || !each.reverse) visit(each, micro);
+        for (size_t sweep = 0; sweep < passes(); ++sweep) {
+            for (int micro = 0; micro < micro_count_; ++micro) {
+                for (const Visit& each : visits()) {
+                    if (each.block != 0 || !each.reverse) visit(each, micro);
+                }
             }
         }
+        if (!in_.recipe.runs(SweepKind::reverse)) return;
         for (int micro = 0; micro < micro_count_; ++micro) visit({0, true}, micro);
         for (int block = blocks_ - 1; block >= 0; --block) finish_gradients(block);
     }

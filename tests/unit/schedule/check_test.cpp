@@ -1,0 +1,171 @@
+// What check promises, held against an independent reading of the same schedules.
+#include "base/math.h"
+#include "schedule/layout.h"
+#include "tests/unit/schedule/ordering.h"
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+class Checked : public testing::TestWithParam<std::tuple<const char*, const char*>> {
+  protected:
+    // Calls `body` with the checked training schedule of every plan.
+    void for_each_plan(const std::function<void(ScheduleSet&, const Plan&)>& body) {
+        const auto& [name, method] = GetParam();
+        const Recipe recipe = make_recipe(method, {});
+        const ModelSpec model = stored_as(tiny_model(name), recipe);
+        for (const DType compute : {DType::f32, DType::bf16}) {
+            for (const Plan& plan : plans_on(DeviceKind::fake)) {
+                SCOPED_TRACE(fmt::format("{}, {}", dtype_name(compute), describe(plan)));
+                ScheduleSet set = checked(model, recipe, numerics_of(compute, 1, 8, 2), plan);
+                body(set, plan);
+                if (HasFailure()) return;
+            }
+        }
+    }
+};
+
+// First and last task that touch each buffer, from the tasks alone; results are read after the last task.
+std::vector<std::pair<int, int>> lifetimes(const ScheduleSet& set, const Schedule& schedule) {
+    const int count = static_cast<int>(schedule.tasks.size());
+    std::vector<std::pair<int, int>> lives(schedule.buffers.size(), {count, -1});
+    for (int index = 0; index < count; ++index) {
+        for (const BufferUse& use : schedule.tasks[static_cast<size_t>(index)].uses) {
+            const auto own = use.buffer - static_cast<int>(set.persistent.size());
+            if (own < 0) continue;
+            auto& [first, last] = lives[static_cast<size_t>(own)];
+            first = std::min(first, index);
+            last = std::max(last, index);
+        }
+    }
+    for (const BufferSlice& output : schedule.outputs)
+        lives[static_cast<size_t>(output.buffer) - set.persistent.size()].second = count;
+    return lives;
+}
+
+TEST_P(Checked, BuffersAliveTogetherDoNotOverlap) {
+    for_each_plan([](const ScheduleSet& set, const Plan&) {
+        int64_t end = 0;
+        for (const BufferSpec& buffer : set.persistent) {
+            EXPECT_GE(buffer.offset, end) << buffer.name;
+            end = buffer.offset + buffer.bytes;
+        }
+        EXPECT_LE(end, set.persistent_bytes);
+        const Schedule& schedule = set.schedules[0];
+        const auto lives = lifetimes(set, schedule);
+        for (size_t a = 0; a < lives.size(); ++a) {
+            const BufferSpec& x = schedule.buffers[a];
+            EXPECT_GE(x.offset, set.persistent_bytes) << x.name;
+            EXPECT_LE(x.offset + x.bytes, set.arena_bytes) << x.name;
+            EXPECT_EQ(x.offset % kParamAlignment, 0) << x.name;
+            for (size_t b = 0; b < a; ++b) {
+                const BufferSpec& y = schedule.buffers[b];
+                if (lives[a].second < lives[b].first || lives[b].second < lives[a].first) continue;
+                EXPECT_TRUE(x.offset + x.bytes <= y.offset || y.offset + y.bytes <= x.offset)
+                    << x.name << ", " << y.name;
+            }
+        }
+    });
+}
+
+// The peak is what lives at one time; placement adds little to it.
+TEST_P(Checked, ReportedPeakIsTheLargestSumOfLiveBytes) {
+    for_each_plan([](const ScheduleSet& set, const Plan&) {
+        const Schedule& schedule = set.schedules[0];
+        const auto lives = lifetimes(set, schedule);
+        int64_t peak = 0;
+        for (int index = 0; index <= static_cast<int>(schedule.tasks.size()); ++index) {
+            int64_t alive = 0;
+            for (size_t buffer = 0; buffer < lives.size(); ++buffer) {
+                if (lives[buffer].first <= index && index <= lives[buffer].second)
+                    alive += round_up(schedule.buffers[buffer].bytes, kParamAlignment);
+            }
+            peak = std::max(peak, alive);
+        }
+        EXPECT_GE(schedule.transient_bytes, peak);
+        EXPECT_LE(static_cast<double>(schedule.transient_bytes), 1.3 * static_cast<double>(peak));
+        EXPECT_EQ(set.arena_bytes, set.persistent_bytes + schedule.transient_bytes);
+        int64_t owned = 0;
+        for (const int64_t bytes : peak_by_owner(set)) owned += bytes;
+        EXPECT_LE(owned, set.arena_bytes);
+    });
+}
+
+TEST_P(Checked, TasksThatTouchTheSameBytesAreOrdered) {
+    for_each_plan([](const ScheduleSet& set, const Plan&) {
+        const Schedule& schedule = set.schedules[0];
+        EXPECT_FALSE(Ordering(schedule).looks_ahead());
+        const auto found = hazards(set, schedule);
+        EXPECT_TRUE(found.empty()) << found.size() << ", the first between tasks " << found[0].first << " and "
+                                   << found[0].second;
+    });
+}
+
+// A wait that other waits do not imply is there for a reason: without it two tasks meet in the same bytes.
+TEST_P(Checked, NoWaitMayBeLeftOut) {
+    int left_out = 0;
+    for_each_plan([&](ScheduleSet& set, const Plan& plan) {
+        if (plan.read_ahead == 2) return;
+        Schedule& schedule = set.schedules[0];
+        for (size_t index = 0; index < schedule.tasks.size(); ++index) {
+            for (size_t lane = 0; lane < kLaneKinds; ++lane) {
+                int& wait = schedule.tasks[index].after[lane];
+                if (wait == 0) continue;
+                const int kept = std::exchange(wait, 0);
+                if (Ordering(schedule).done_before(index, lane) < kept) {
+                    ++left_out;
+                    EXPECT_FALSE(hazards(set, schedule).empty())
+                        << "task " << index << " waits for nothing in lane " << lane;
+                }
+                wait = kept;
+            }
+        }
+    });
+    EXPECT_GT(left_out, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Checked,
+                         testing::Combine(testing::Values("llama", "gpt2"), testing::ValuesIn(kMethodNames)),
+                         [](const auto& info) {
+                             return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));
+                         });
+
+// A schedule of two buffers, written by hand.
+ScheduleSet by_hand(std::vector<BufferUse> first, std::vector<BufferUse> second) {
+    ScheduleSet set;
+    Schedule schedule{.name = "by hand"};
+    schedule.buffers = {{.name = "a", .bytes = 10}, {.name = "b", .bytes = 10}};
+    schedule.tasks = {{.verb = Verb::reduce, .uses = std::move(first)},
+                      {.verb = Verb::reduce, .uses = std::move(second)}};
+    set.schedules.push_back(std::move(schedule));
+    return set;
+}
+
+TEST(CheckDeath, RefusesAReadOfWhatNobodyWrote) {
+    ScheduleSet set = by_hand({{0, true}, {1, false}}, {{1, true}});
+    EXPECT_DEATH(check(set), "by hand reads b, which nobody wrote");
+}
+
+TEST(CheckDeath, RefusesABufferThatNobodyUses) {
+    ScheduleSet set = by_hand({{0, true}}, {{0, false}});
+    EXPECT_DEATH(check(set), "nobody uses b");
+}
+
+TEST(CheckDeath, RefusesATaskWithoutItsBuffer) {
+    ScheduleSet set = by_hand({{0, true}}, {{kNoBuffer, true}});
+    EXPECT_DEATH(check(set), "uses a buffer that was never made");
+}
+
+TEST(Check, TakesOverAddressesOnlyFromTheDead) {
+    ScheduleSet set = by_hand({{0, true}}, {{1, true}});
+    set.schedules[0].tasks[1].lane = LaneKind::disk_read;
+    check(set);
+    const Schedule& schedule = set.schedules[0];
+    EXPECT_EQ(schedule.buffers[0].offset, schedule.buffers[1].offset);
+    EXPECT_EQ(schedule.transient_bytes, kParamAlignment);
+    EXPECT_EQ(schedule.tasks[1].after[0], 1);  // the first task of the compute lane
+    EXPECT_EQ(schedule.tasks[0].after, (std::array<int, kLaneKinds>{}));
+}
+
+}  // namespace
+}  // namespace windlass

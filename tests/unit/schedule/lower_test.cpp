@@ -1,0 +1,211 @@
+// What lower writes down: the order of contributions, and how many bytes cross the disk for them.
+#include "schedule/layout.h"
+#include "schedule/simulate.h"
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+struct Contribution {
+    int block = 0, micro = 0;
+    bool first = false;
+    bool operator==(const Contribution&) const = default;
+};
+
+// By parameter: who adds to its gradient, in the order of the list.
+std::vector<std::vector<Contribution>> contributions(const ModelSpec& model, const Schedule& schedule) {
+    std::vector<std::vector<Contribution>> by_param(model.params.size());
+    for (const Task& task : schedule.tasks) {
+        if (task.verb != Verb::run) continue;
+        const RunTask& run = schedule.runs[static_cast<size_t>(task.payload)];
+        for (size_t index = 0; index < run.gradients.size(); ++index) {
+            if (run.gradients[index].buffer == kNoBuffer) continue;
+            const int param = model.blocks[static_cast<size_t>(run.block)].params[index];
+            by_param[static_cast<size_t>(param)].push_back({run.block, run.micro, run.first_gradient[index] != 0});
+        }
+    }
+    return by_param;
+}
+
+// Blocks from the last to the first, in a block micro-batches in ascending order; the first one writes, the others add.
+std::vector<std::vector<Contribution>> canonical(const ModelSpec& model, int micro_count) {
+    std::vector<std::vector<Contribution>> by_param(model.params.size());
+    for (int block = static_cast<int>(model.blocks.size()) - 1; block >= 0; --block) {
+        for (const int param : model.blocks[static_cast<size_t>(block)].params) {
+            auto& list = by_param[static_cast<size_t>(param)];
+            for (int micro = 0; micro < micro_count; ++micro) list.push_back({block, micro, list.empty()});
+        }
+    }
+    return by_param;
+}
+
+TEST(Lower, GradientsAreAddedInOneOrderUnderEveryPlan) {
+    const Recipe recipe = make_recipe("adamw", {});
+    for (const char* name : {"llama", "gpt2", "opt_post_norm"}) {  // gpt2: a tied table, added to by head and embedding
+        const ModelSpec model = tiny_model(name);
+        for (const Plan& plan : plans_on(DeviceKind::cpu)) {
+            const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, 3), plan);
+            EXPECT_EQ(contributions(model, set.schedules[0]), canonical(model, 3)) << name << ": " << describe(plan);
+        }
+    }
+}
+
+TEST(Lower, FrozenParametersHaveNoGradientAndNoUpdate) {
+    ModelSpec model = tiny_model("llama");
+    for (ParamSpec& param : model.params) param.trainable = param.name.find("self_attn") != std::string::npos;
+    for (const Plan& plan : plans_on(DeviceKind::cpu)) {
+        const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 8, 2), plan);
+        const auto lists = contributions(model, set.schedules[0]);
+        for (size_t param = 0; param < lists.size(); ++param)
+            EXPECT_EQ(lists[param].size(), model.params[param].trainable ? 2u : 0u) << model.params[param].name;
+        for (const UpdateTask& update : set.schedules[0].updates)
+            EXPECT_TRUE(model.params[static_cast<size_t>(update.param)].trainable);
+    }
+}
+
+// Every chunk is updated once, behind the norm.
+TEST(Lower, EveryChunkIsUpdatedOnceAfterTheNorm) {
+    const ModelSpec model = tiny_model("qwen2");
+    for (const Plan& plan : plans_on(DeviceKind::cpu)) {
+        const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, 2), plan);
+        const Schedule& schedule = set.schedules[0];
+        std::vector<int64_t> updated(model.params.size(), 0), reduced(model.params.size(), 0);
+        bool norm_is_known = false;
+        for (const Task& task : schedule.tasks) {
+            if (task.verb == Verb::reduce) {
+                const ReduceTask& reduce = schedule.reduces[static_cast<size_t>(task.payload)];
+                EXPECT_FALSE(norm_is_known);
+                if (reduce.param < 0)
+                    norm_is_known = true;
+                else
+                    ++reduced[static_cast<size_t>(reduce.param)];
+            } else if (task.verb == Verb::update) {
+                EXPECT_TRUE(norm_is_known);
+                const UpdateTask& update = schedule.updates[static_cast<size_t>(task.payload)];
+                EXPECT_EQ(update.first, updated[static_cast<size_t>(update.param)]);
+                updated[static_cast<size_t>(update.param)] += update.count;
+            }
+        }
+        for (size_t param = 0; param < model.params.size(); ++param) {
+            EXPECT_EQ(updated[param], model.params[param].numel());
+            EXPECT_EQ(reduced[param], 1);
+        }
+    }
+}
+
+// Elements that moves of one kind carry in a step.
+int64_t moved(const Schedule& schedule, DiskPlace place, bool to_disk) {
+    int64_t elements = 0;
+    for (const MoveTask& move : schedule.moves) {
+        if (move.place != place || move.to_disk != to_disk) continue;
+        for (const MovePiece& piece : move.pieces) elements += piece.count;
+    }
+    return elements;
+}
+
+// Of N parameters in fp32 masters, in bf16 with everything on disk (Smart-Infinity, section II, counts the same for
+// fp16 weights): 2 N bytes of weights for each sweep and for the update, which reads and writes 10 N of low halves and
+// moments and writes 2 N of weights; gradients go out and come back with 4 N. However many micro-batches there are.
+TEST(Lower, VerticalOrderReadsEveryWeightOncePerSweep) {
+    const ModelSpec model = tiny_model("llama");  // no tied table: every parameter belongs to one block
+    const int64_t n = model.param_count();
+    int64_t head = 0;  // it is passed once: its loss and gradient are computed together
+    for (const int param : model.blocks.back().params) head += model.params[static_cast<size_t>(param)].numel();
+    for (const int micro_count : {1, 2, 5}) {
+        for (const int read_ahead : {0, 1, 3}) {
+            const Plan plan{
+                .weights = Home::disk, .state = Home::disk, .gradients = Home::disk, .read_ahead = read_ahead};
+            const auto set =
+                checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, micro_count), plan);
+            const Schedule& schedule = set.schedules[0];
+            EXPECT_EQ(moved(schedule, DiskPlace::weight, false), (n - head) + n + n);  // forward, reverse, update
+            EXPECT_EQ(moved(schedule, DiskPlace::weight, true), n);
+            for (const bool to_disk : {false, true}) {
+                EXPECT_EQ(moved(schedule, DiskPlace::state, to_disk), n);
+                EXPECT_EQ(moved(schedule, DiskPlace::gradient, to_disk), n);
+            }
+            EXPECT_EQ(moved(schedule, DiskPlace::low, false), 0);
+        }
+    }
+}
+
+// The same in bytes, where padding to blocks of the disk is small beside the parameters.
+TEST(Lower, DemandsOfALargeModelAreThePublishedOnes) {
+    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
+        "num_hidden_layers": 4, "num_attention_heads": 32, "vocab_size": 32000, "max_position_embeddings": 2048})");
+    const auto n = static_cast<double>(model.param_count());
+    const double head = 32000.0 * 4096;
+    const Plan plan{.device = {DeviceKind::fake}, .weights = Home::disk, .state = Home::disk, .gradients = Home::disk};
+    const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 512, 2), plan);
+    const Demand demand = total_demand(set.schedules[0]);
+    EXPECT_NEAR(static_cast<double>(demand.disk_read_bytes), 2 * (3 * n - head) + 10 * n + 4 * n, 1e-3 * n);
+    EXPECT_NEAR(static_cast<double>(demand.disk_write_bytes), 12 * n + 4 * n, 1e-3 * n);
+    // 6 N + attention operations a token, without the table that is only looked up.
+    EXPECT_NEAR(demand.model_flops, 1024 * model.training_flops_per_token(512), 0.01 * demand.model_flops);
+}
+
+TEST(Lower, HorizontalOrderKeepsTheActivationsOfOneMicroBatch) {
+    const ModelSpec model = tiny_model("llama");
+    const auto activations = [&](MicroOrder order, int micro_count) {
+        const Plan plan{.order = order};
+        const ScheduleSet set =
+            checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 64, micro_count), plan);
+        return set.schedules[0].transient_bytes;
+    };
+    EXPECT_LT(2 * activations(MicroOrder::horizontal, 8), 3 * activations(MicroOrder::horizontal, 1));
+    EXPECT_GT(activations(MicroOrder::vertical, 8), 2 * activations(MicroOrder::vertical, 1));
+}
+
+// MeZO: two forward sweeps a step, no gradient, no saved value, under every plan.
+TEST(Lower, ZerothOrderIsTwoForwardSweeps) {
+    const Recipe recipe = make_recipe("zeroth_order", {});
+    const ModelSpec model = stored_as(tiny_model("llama"), recipe);
+    for (const Plan& plan : plans_on(DeviceKind::fake)) {
+        const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, 2), plan);
+        const Schedule& schedule = set.schedules[0];
+        EXPECT_EQ(schedule.runs.size(), 2 * 2 * model.blocks.size()) << describe(plan);
+        for (const RunTask& run : schedule.runs) {
+            const Segment& segment = schedule.segments[static_cast<size_t>(run.segment)];
+            EXPECT_EQ(segment.name, "forward");
+            EXPECT_EQ(segment.region_bytes(Region::saved), 0);
+        }
+        EXPECT_EQ(moved(schedule, DiskPlace::low, false), 0) << "the file's own type has no low halves";
+        EXPECT_EQ(set.ids.low, kNoBuffer);
+        const int64_t sweeps = plan.weights == Home::disk ? 2 : 0;
+        EXPECT_EQ(moved(schedule, DiskPlace::weight, false), sweeps * model.param_count());
+    }
+}
+
+class Shapes : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+// Models that no memory here would hold: lowered, checked and simulated on a device that has none.
+TEST_P(Shapes, LowerAndSimulate) {
+    const auto& [config, method] = GetParam();
+    const Recipe recipe = make_recipe(method, {});
+    const ModelSpec model = stored_as(model_of(config), recipe);
+    EXPECT_GT(model.param_count(), int64_t{170} * 1000 * 1000 * 1000);
+    const Machine machine{.gemm_bf16_flops = 1e12,
+                          .memory_bytes_per_s = 1e11,
+                          .disk_read_bytes_per_s = 5e9,
+                          .disk_write_bytes_per_s = 3e9};
+    const Plan plan{.device = {DeviceKind::fake},
+                    .weights = Home::disk,
+                    .state = Home::disk,
+                    .gradients = Home::disk,
+                    .recompute = true};
+    const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 512, 2), plan);
+    const Simulation step = simulate(set.schedules[0], machine);
+    EXPECT_GT(step.seconds, 1.0);
+    EXPECT_LT(set.arena_bytes, int64_t{64} << 30);  // a few blocks, not the model
+}
+
+INSTANTIATE_TEST_SUITE_P(Paper, Shapes,
+                         testing::Combine(testing::Values(kOpt175b, kLlama405b), testing::ValuesIn(kMethodNames)),
+                         [](const auto& info) {
+                             return fmt::format("{}_{}",
+                                                std::get<0>(info.param) == kOpt175b ? "opt_175b" : "llama_405b",
+                                                std::get<1>(info.param));
+                         });
+
+}  // namespace
+}  // namespace windlass

@@ -1,0 +1,110 @@
+// Steps small enough to be worked out by hand.
+#include "schedule/simulate.h"
+
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+// One operation, byte or byte of a disk a second, so that demands are seconds.
+Machine unit_machine() {
+    return {.gemm_bf16_flops = 1,
+            .gemm_f32_flops = 1,
+            .memory_bytes_per_s = 1,
+            .disk_read_bytes_per_s = 1,
+            .disk_write_bytes_per_s = 1};
+}
+
+Task compute(double flops, int64_t memory, std::array<int, kLaneKinds> after = {}) {
+    return {.demand = {.flops = flops, .memory_bytes = memory}, .after = after};
+}
+Task read(int64_t bytes, std::array<int, kLaneKinds> after = {}) {
+    return {.verb = Verb::move, .lane = LaneKind::disk_read, .demand = {.disk_read_bytes = bytes}, .after = after};
+}
+Task write(int64_t bytes, std::array<int, kLaneKinds> after = {}) {
+    return {.verb = Verb::move, .lane = LaneKind::disk_write, .demand = {.disk_write_bytes = bytes}, .after = after};
+}
+
+TEST(Simulate, OneLaneIsASum) {
+    Schedule schedule{.tasks = {compute(3, 0), compute(2, 2), compute(0, 5)}};
+    const Simulation result = simulate(schedule, unit_machine());
+    EXPECT_EQ(result.seconds, 12);
+    EXPECT_EQ(result.busy_seconds, (std::array<double, kLaneKinds>{12, 0, 0}));
+    EXPECT_EQ(result.tasks[1].start_s, 3);
+    EXPECT_EQ(result.tasks[1].end_s, 7);
+    EXPECT_EQ(result.demand.flops, 5);
+    EXPECT_EQ(result.demand.memory_bytes, 7);
+}
+
+// read   |==2==|==2==|
+// compute      |===3===|===3===|       the second needs the second read, long done
+// write                |==4===|        needs the first compute
+TEST(Simulate, LanesOverlapUpToTheirWaits) {
+    Schedule schedule{
+        .tasks = {read(2), compute(3, 0, {0, 1, 0}), read(2), write(4, {1, 0, 0}), compute(3, 0, {0, 2, 0})}};
+    const Simulation result = simulate(schedule, unit_machine());
+    EXPECT_EQ(result.tasks[0].end_s, 2);
+    EXPECT_EQ(result.tasks[1].start_s, 2);
+    EXPECT_EQ(result.tasks[2].end_s, 4);
+    EXPECT_EQ(result.tasks[3].start_s, 5);
+    EXPECT_EQ(result.tasks[4].start_s, 5);
+    EXPECT_EQ(result.seconds, 9);
+    EXPECT_EQ(result.busy_seconds, (std::array<double, kLaneKinds>{6, 4, 4}));
+}
+
+// Without room to read ahead the same work takes turns.
+TEST(Simulate, AWaitForTheOtherLaneTakesTurns) {
+    Schedule schedule{.tasks = {read(2), compute(3, 0, {0, 1, 0}), read(2, {1, 0, 0}), compute(3, 0, {0, 2, 0})}};
+    EXPECT_EQ(simulate(schedule, unit_machine()).seconds, 10);
+}
+
+TEST(Simulate, AnUnknownRateCostsNothing) {
+    Schedule schedule{.tasks = {read(2), compute(3, 4)}};
+    EXPECT_EQ(simulate(schedule, {}).seconds, 0);
+}
+
+TEST(Simulate, TakesTheRateOfTheComputeType) {
+    const Machine machine{.gemm_bf16_flops = 4, .gemm_f32_flops = 2};
+    Schedule schedule{.tasks = {compute(8, 0)}};
+    schedule.size.compute = DType::bf16;
+    EXPECT_EQ(simulate(schedule, machine).seconds, 2);
+    schedule.size.compute = DType::f32;
+    EXPECT_EQ(simulate(schedule, machine).seconds, 4);
+}
+
+// A step takes at least as long as its busiest lane, and no longer than all of them in turn.
+TEST(Simulate, StepsLieBetweenTheBusiestLaneAndTheirSum) {
+    const ModelSpec model = tiny_model("llama");
+    const Machine machine{
+        .gemm_f32_flops = 1e9, .memory_bytes_per_s = 1e10, .disk_read_bytes_per_s = 1e8, .disk_write_bytes_per_s = 5e7};
+    for (const Plan& plan : plans_on(DeviceKind::cpu)) {
+        const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 32, 3), plan);
+        const Simulation result = simulate(set.schedules[0], machine);
+        const auto& busy = result.busy_seconds;
+        EXPECT_GE(result.seconds, *std::max_element(busy.begin(), busy.end())) << describe(plan);
+        EXPECT_LE(result.seconds, (busy[0] + busy[1] + busy[2]) * (1 + 1e-12)) << describe(plan);
+    }
+}
+
+// Order moves nothing and computes the same: in memory both take the same time; from disk only vertical exists, and its
+// reads do not grow with the micro-batches while its computing does.
+TEST(Simulate, AccumulationCostsNoReads) {
+    const ModelSpec model = tiny_model("llama");
+    const Machine machine{
+        .gemm_f32_flops = 1e9, .memory_bytes_per_s = 1e10, .disk_read_bytes_per_s = 1e8, .disk_write_bytes_per_s = 5e7};
+    const auto step = [&](const Plan& plan, int micro_count) {
+        return simulate(
+            checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 32, micro_count), plan).schedules[0],
+            machine);
+    };
+    const double horizontal = step({.order = MicroOrder::horizontal}, 4).seconds;
+    EXPECT_NEAR(step({.order = MicroOrder::vertical}, 4).seconds, horizontal, 1e-9 * horizontal);
+    const Plan disk{.weights = Home::disk, .state = Home::disk, .gradients = Home::disk};
+    const Simulation one = step(disk, 1), four = step(disk, 4);
+    EXPECT_EQ(four.busy_seconds[1], one.busy_seconds[1]);
+    EXPECT_EQ(four.busy_seconds[2], one.busy_seconds[2]);
+    EXPECT_GT(four.busy_seconds[0], 2 * one.busy_seconds[0]);
+}
+
+}  // namespace
+}  // namespace windlass
