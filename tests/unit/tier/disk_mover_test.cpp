@@ -1,0 +1,130 @@
+// What DiskMover promises over every queue there is.
+#include "tier/disk_mover.h"
+
+#include "base/error.h"
+#include "base/file_fault.h"
+#include "base/rng.h"
+#include "tests/unit/base/temp_folder.h"
+
+namespace windlass {
+namespace {
+
+void fill(std::span<std::byte> bytes, uint64_t key) {
+    Random random(key, RandomStream::test);
+    for (std::byte& value : bytes) value = static_cast<std::byte>(random.next());
+}
+
+class DiskMoverOver : public testing::TestWithParam<const char*> {
+  protected:
+    void SetUp() override {
+        try {
+            queue(1);
+        } catch (const MachineError& error) {
+            GTEST_SKIP() << error.what();
+        }
+    }
+    bool on_image() const { return std::string_view(GetParam()) == "fault"; }
+    std::string path(std::string_view name) const {
+        return on_image() ? fmt::format("/image/{}", name) : folder_ / name;
+    }
+    std::unique_ptr<FileQueue> queue(int depth) {
+        if (on_image()) return make_fault_queue(depth, 5);
+        return make_file_queue(std::string_view(GetParam()) == "uring" ? QueueKind::uring : QueueKind::pread, depth);
+    }
+    std::unique_ptr<File> open(std::string_view name, OpenOptions options) {
+        return (on_image() ? image_ : real_files()).open(path(name), options);
+    }
+    // Files of real folders under fault rules; the queue over them works through File's calls.
+    FaultFiles image_{"/image"};
+    TempFolder folder_;
+};
+
+TEST_P(DiskMoverOver, ManyRangesOfManyFilesAreMovedWhole) {
+    const auto a = open("a", {OpenMode::create}), b = open("b", {OpenMode::create});
+    std::vector<DiskRange> ranges;
+    // More than a queue is deep, one larger than a request, and empty ones.
+    const int64_t sizes[] = {1, 4096, 3 * kRequestBytesMax + 17, 0, 511, 70'000, 2 * kRequestBytesMax, 0, 12};
+    int64_t total = 0;
+    for (const int64_t size : sizes) total += size;
+    const HugeBuffer written(total, true), got(total, true);
+    fill(written.span(), 3);
+    const auto list = [&](const HugeBuffer& memory) {
+        ranges.clear();
+        int64_t offset = 0, in_file = 0;
+        for (const int64_t size : sizes) {
+            File* const file = ranges.size() % 2 == 0 ? a.get() : b.get();
+            ranges.push_back(
+                {file, in_file, memory.span().subspan(static_cast<size_t>(offset), static_cast<size_t>(size))});
+            offset += size;
+            in_file += size + 100;
+        }
+    };
+    DiskMover mover(queue(3));
+    list(written);
+    mover.transfer(FileVerb::write, ranges);
+    list(got);
+    mover.transfer(FileVerb::read, ranges);
+    EXPECT_EQ(std::memcmp(written.data(), got.data(), static_cast<size_t>(total)), 0);
+    mover.transfer(FileVerb::read, {});
+}
+
+TEST_P(DiskMoverOver, AFailureNamesItsFileAndTheMoverGoesOn) {
+    std::vector<std::byte> bytes(100'000);
+    fill(bytes, 9);
+    const auto whole = open("whole", {OpenMode::create}), brief = open("brief", {OpenMode::create});
+    whole->write_at(bytes, 0);
+    brief->write_at(std::span(bytes).first(10), 0);
+    std::vector<std::byte> into(200'000);
+    const std::span all(into);
+    DiskMover mover(queue(2));
+    std::vector<DiskRange> ranges;
+    for (size_t i = 0; i < 8; ++i) ranges.push_back({whole.get(), 0, all.subspan(i * 1000, 1000)});
+    ranges.insert(ranges.begin() + 3, {brief.get(), 0, all.subspan(20'000, 1000)});
+    try {
+        mover.transfer(FileVerb::read, ranges);
+        FAIL() << "a file that ends before the range does";
+    } catch (const MachineError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr(path("brief")));
+        EXPECT_EQ(error.error_number(), ENODATA);
+    }
+    // Nothing is left in flight: what comes next is moved whole and nothing else is.
+    const DiskRange next{whole.get(), 0, all.first(bytes.size())};
+    mover.transfer(FileVerb::read, {&next, 1});
+    EXPECT_EQ(std::memcmp(into.data(), bytes.data(), bytes.size()), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Queues, DiskMoverOver, testing::Values("uring", "pread", "fault"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Whichever request fails, the error comes out once, after all others are done with the memory.
+TEST(DiskMoverFaults, AnyRequestMayFail) {
+    for (int64_t nth = 1; nth <= 12; ++nth) {
+        for (const auto& [verb, call] :
+             {std::pair{FileVerb::write, FaultCall::write}, {FileVerb::read, FaultCall::read}}) {
+            FaultFiles files("/image");
+            const auto file = files.open("/image/a", {OpenMode::create});
+            file->preallocate(10 * kRequestBytesMax);
+            HugeBuffer memory(10 * kRequestBytesMax, true);
+            std::vector<DiskRange> ranges;
+            for (int64_t i = 0; i < 5; ++i) {
+                const auto part = memory.span().subspan(static_cast<size_t>(2 * i * kRequestBytesMax),
+                                                        static_cast<size_t>(2 * kRequestBytesMax));
+                ranges.push_back({file.get(), 2 * i * kRequestBytesMax, part});
+            }
+            DiskMover mover(files.make_queue(QueueKind::automatic, 4));
+            files.fail({.call = call, .nth = nth, .error_number = ENOSPC});
+            try {
+                mover.transfer(verb, ranges);
+                ADD_FAILURE() << "call " << nth << " was to fail";
+            } catch (const MachineError& error) {
+                EXPECT_EQ(error.error_number(), ENOSPC);
+                EXPECT_THAT(error.what(), testing::HasSubstr("/image/a"));
+            }
+            files.clear_rules();
+            EXPECT_NO_THROW(mover.transfer(verb, ranges));
+        }
+    }
+}
+
+}  // namespace
+}  // namespace windlass
