@@ -31,9 +31,8 @@ Pairs count_pairs(const AttentionAttrs& attrs, const OpSize& size) {
     const auto first_key = [&](int64_t query) {
         return attrs.window == 0 ? 0 : std::max<int64_t>(0, size.cached + query - attrs.window + 1);
     };
-    const int64_t tile = query_tile_rows(size.row_length);
-    for (int64_t begin = 0; begin < size.row_length; begin += tile) {
-        const int64_t end = std::min(size.row_length, begin + tile);
+    for (int64_t begin = 0; begin < size.row_length; begin += kQueryTile) {
+        const int64_t end = std::min(size.row_length, begin + kQueryTile);
         const int64_t keys = size.cached + end - first_key(begin) / kKeyStep * kKeyStep;
         pairs.visited += static_cast<double>((end - begin) * keys);
         for (int64_t query = begin; query < end; ++query) {

@@ -61,6 +61,8 @@ struct AttentionWeightLoops {
     void (*write_rows)(const float* from, const float* factors, bool add, Rows<Weight> to);
     // products [count] of x's rows with y's
     void (*dots)(Rows<const Weight> x, Rows<const Weight> y, float* products);
+    // sums [size] += weights [count] times rows
+    void (*mix)(const Weight* weights, Rows<const Weight> rows, float* sums);
 };
 
 struct AttentionLoops {

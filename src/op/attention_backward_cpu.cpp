@@ -106,7 +106,7 @@ class BackwardPiece {
     int64_t row_, key_head_, head_size_;
     Heads heads_;
     BackwardSpace space_;
-    std::array<float, kQueryTileMax> log_sum_, delta_;
+    std::array<float, kQueryTile> log_sum_, delta_;
 };
 
 }  // namespace

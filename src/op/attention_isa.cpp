@@ -8,6 +8,10 @@ namespace {
 
 constexpr float kLog2E = 1.44269504f;
 
+// Of the exponential's series, for weights of this type.
+template <typename Weight>
+constexpr int kTerms = sizeof(Weight) == 2 ? 5 : 7;
+
 // Calls body(i, inside) for each vector of a row that the range touches; `inside` hides the lanes outside of it, and
 // costs nothing where there are none. Then zero(i) for the other vectors of the row.
 template <typename Body, typename Zero>
@@ -35,28 +39,37 @@ WINDLASS_INLINE void for_vectors(SeenRange range, int64_t size, Body body, Zero 
 constexpr Floats kNone = {};
 constexpr Floats kLowest = kNone - __builtin_inff();
 
+// Two running maxima hide the latency of comparing.
+WINDLASS_INLINE float greatest_score(const float* scores, SeenRange range, int64_t size) {
+    Floats even = kLowest, odd = kLowest;
+    for_vectors(
+        range, size,
+        [&](int64_t i, auto inside) {
+            const Floats x = greater_of(inside(load(scores + i), kLowest), even);
+            even = odd;
+            odd = x;
+        },
+        [](int64_t) {});
+    return greatest_lane(greater_of(even, odd));
+}
+
 // A row of a tile under the greatest of its scores so far. The maximum goes before the scale does: the scores that
 // count most lose least.
 template <typename Weight>
 WINDLASS_INLINE float softmax_row(const float* scores, SeenRange range, int64_t size, float scale,
                                   RunningSoftmax& state, Weight* weights) {
-    Floats greatest = kLowest;
-    for_vectors(
-        range, size,
-        [&](int64_t i, auto inside) { greatest = greater_of(inside(load(scores + i), kLowest), greatest); },
-        [](int64_t) {});
-    const float tile_max = greatest_lane(greatest);
+    const float tile_max = greatest_score(scores, range, size);
     const float max = state.max > tile_max ? state.max : tile_max;
     Floats sums = kNone;
     for_vectors(
         range, size,
         [&](int64_t i, auto inside) {
-            const Floats weight = inside(exp2_of((load(scores + i) - max) * scale), kNone);
+            const Floats weight = inside(exp2_of<kTerms<Weight>>((load(scores + i) - max) * scale), kNone);
             sums += weight;
             store(weights + i, weight);
         },
         [&](int64_t i) { store(weights + i, kNone); });
-    const float factor = state.sum == 0 ? 0 : exp2_of((kNone + (state.max - max)) * scale)[0];
+    const float factor = state.sum == 0 ? 0 : exp2_of<7>((kNone + (state.max - max)) * scale)[0];
     state.sum = state.sum * factor + sum_of_lanes(sums);
     state.max = max;
     return factor;
@@ -86,7 +99,7 @@ void backward(const ScoreTile& tile, const float* dp, const float* log_sum, cons
             tile.seen[row], tile.stride,
             [&](int64_t i, auto inside) {
                 const Floats power = load(tile.scores + at + i) * scale - load(log_sum + i) * kLog2E;
-                const Floats weight = inside(exp2_of(power), kNone);
+                const Floats weight = inside(exp2_of<kTerms<Weight>>(power), kNone);
                 const Floats change = load(dp + at + i) - load(delta + i);
                 store(p + at + i, weight);
                 store(ds + at + i, inside(weight * tile.scale * change, kNone));
@@ -108,7 +121,7 @@ void tangent(const ScoreTile& tile, const float* changes, const float* log_sum, 
             tile.seen[row], tile.stride,
             [&](int64_t i, auto inside) {
                 const Floats power = load(tile.scores + at + i) * scale - log_sum[row] * kLog2E;
-                const Floats weight = inside(exp2_of(power), kNone);
+                const Floats weight = inside(exp2_of<kTerms<Weight>>(power), kNone);
                 const Floats change = inside(weight * tile.scale * load(changes + at + i), kNone);
                 store(p + at + i, weight);
                 store(dp + at + i, change);
@@ -149,6 +162,18 @@ void dots(Rows<const Number> x, Rows<const Number> y, float* products) {
     }
 }
 
+template <typename Number>
+void mix(const Number* weights, Rows<const Number> rows, float* sums) {
+    for (int64_t row = 0; row < rows.count; ++row) {
+        const Number* from = rows.data + row * rows.stride;
+        const float weight = load_one(weights + row);
+        if (weight == 0) continue;  // masked
+        int64_t i = 0;
+        for (; i + kLanes <= rows.size; i += kLanes) store(sums + i, load(sums + i) + load(from + i) * weight);
+        for (; i < rows.size; ++i) sums[i] += load_one(from + i) * weight;
+    }
+}
+
 void add_scaled(float scale, const float* x, float* y, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] += scale * x[i];
@@ -162,8 +187,9 @@ void scale_all(float scale, float* x, int64_t n) {
 }  // namespace
 
 extern const AttentionLoops kAttentionLoops = {
-    .narrow = {softmax<uint16_t>, backward<uint16_t>, tangent<uint16_t>, write_rows<uint16_t>, dots<uint16_t>},
-    .wide = {softmax<float>, backward<float>, tangent<float>, write_rows<float>, dots<float>},
+    .narrow = {softmax<uint16_t>, backward<uint16_t>, tangent<uint16_t>, write_rows<uint16_t>, dots<uint16_t>,
+               mix<uint16_t>},
+    .wide = {softmax<float>, backward<float>, tangent<float>, write_rows<float>, dots<float>, mix<float>},
     .add_scaled = add_scaled,
     .scale = scale_all,
 };

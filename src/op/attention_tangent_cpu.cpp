@@ -93,7 +93,7 @@ class TangentPiece {
     Heads heads_, changes_;
     TangentSpace space_;
     SoftmaxTotals totals_;
-    std::array<float, kQueryTileMax> mean_;  // sum_keys p c
+    std::array<float, kQueryTile> mean_;  // sum_keys p c
 };
 
 }  // namespace

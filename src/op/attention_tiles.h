@@ -1,6 +1,6 @@
 // attention_tiles.h: how attention is cut into tiles, and the tile kernels that its directions share.
 //
-// Queries are cut into tiles of 64 or 128 of one head, keys into tiles of 512, by shape alone. A tile of scores and
+// Queries are cut into tiles of 128 of one head, keys into tiles of 512, by shape alone. A tile of scores and
 // what is made of it stay in the second-level cache; tiles that are wholly masked are never visited.
 // Rows of documents: doc_start does not fall along a row, so the keys that a query sees begin no earlier than those
 // of the query before it.
@@ -15,7 +15,7 @@
 
 namespace windlass {
 
-inline constexpr int64_t kQueryTileMax = 128;
+inline constexpr int64_t kQueryTile = 128;
 inline constexpr int64_t kKeyTile = 512;
 inline constexpr int64_t kKeyStep = 64;  // key tiles begin on multiples of this: few shapes of products
 
@@ -29,10 +29,10 @@ Heads split_heads(std::span<const Tensor> values, const AttentionAttrs& attrs);
 // Rows of one query head and the keys that they see, as indices into the row of the batch, cached tokens first.
 struct QueryTile {
     int64_t row = 0, head = 0;
-    int64_t begin = 0, count = 0;                    // among the row's new tokens
-    int64_t position = 0;                            // of the first query among the row's keys
-    int64_t keys_begin = 0, keys_end = 0;            // some query sees each of these (down to a multiple of kKeyStep)
-    std::array<int64_t, kQueryTileMax> first_key{};  // that each query sees
+    int64_t begin = 0, count = 0;                 // among the row's new tokens
+    int64_t position = 0;                         // of the first query among the row's keys
+    int64_t keys_begin = 0, keys_end = 0;         // some query sees each of these (down to a multiple of kKeyStep)
+    std::array<int64_t, kQueryTile> first_key{};  // that each query sees
 };
 
 struct KeyTile {
@@ -40,7 +40,7 @@ struct KeyTile {
 };
 
 // What each query of a tile sees of some keys, and what each of those keys is seen by.
-std::array<SeenRange, kQueryTileMax> seen_by_queries(const QueryTile& tile, KeyTile keys);
+std::array<SeenRange, kQueryTile> seen_by_queries(const QueryTile& tile, KeyTile keys);
 std::array<SeenRange, kKeyTile> seeing_keys(const QueryTile& tile, KeyTile keys);
 
 class AttentionTiles {
@@ -69,9 +69,6 @@ class AttentionTiles {
     const Batch& batch_;
     int64_t key_rows_;
 };
-
-// Queries per tile, by the length of a row.
-int64_t query_tile_rows(int64_t row_length);
 
 // What one worker needs: tiles that hold numbers of the computation's type have room for f32.
 struct ForwardSpace {
@@ -108,7 +105,7 @@ Scratch worker_scratch(const OpCall& call, int worker);
 
 // What a tile's softmax comes to, by queries: the log-sum-exp of scaled scores, and 1 / the sum that scales `sums`.
 struct SoftmaxTotals {
-    std::array<float, kQueryTileMax> log_sum, factor;
+    std::array<float, kQueryTile> log_sum, factor;
 };
 
 // space.sums * factor = softmax(scale q k^T) v for a tile.

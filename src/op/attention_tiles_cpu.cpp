@@ -7,8 +7,7 @@ namespace {
 
 constexpr IsaKernel<const AttentionLoops> kLoops{&baseline::kAttentionLoops, &avx2::kAttentionLoops,
                                                  &avx512::kAttentionLoops};
-constexpr int64_t kTile = kQueryTileMax * kKeyTile;
-constexpr int64_t kShortRow = 512;  // up to here, smaller tiles waste less at the diagonal than their products lose
+constexpr int64_t kTile = kQueryTile * kKeyTile;
 
 Tensor columns(const Tensor& value, int64_t begin, int64_t count) {
     return value.empty() ? value : value.slice_cols(begin, count);
@@ -23,7 +22,7 @@ Rows<Number> rows_of(const Tensor& value) {
 template <typename Weight>
 void update_softmax(const AttentionWeightLoops<Weight>& loops, const ScoreTile& scores, const Tensor& sums, bool first,
                     float* weights, RunningSoftmax* states) {
-    std::array<float, kQueryTileMax> factors;
+    std::array<float, kQueryTile> factors;
     loops.softmax(scores, states, factors.data(), reinterpret_cast<Weight*>(weights));
     for (int64_t i = 0; i < scores.rows && !first; ++i) {
         const float factor = factors[static_cast<size_t>(i)];
@@ -31,14 +30,28 @@ void update_softmax(const AttentionWeightLoops<Weight>& loops, const ScoreTile& 
     }
 }
 
+// scores = q k^T. A single query, as in decoding, is no product worth the library's while, and its keys would make a
+// new shape with each token.
+void score(const Tensor& q, const Tensor& k, const Tensor& scores) {
+    if (q.rows() > 1) return gemm_single({.a = q, .b = k, .c = scores, .transpose_b = true});
+    dot_rows(k, {q.dtype, k.shape, 0, q.data}, scores.as<float>());
+}
+
+// sums (+)= weights v
+void mix(const Tensor& weights, const Tensor& v, const Tensor& sums, bool first) {
+    if (weights.rows() > 1) return gemm_single({.a = weights, .b = v, .c = sums, .accumulate = !first});
+    if (first) std::fill_n(sums.as<float>(), sums.cols(), 0.0f);
+    if (v.dtype == DType::f32) {
+        attention_loops().wide.mix(weights.as<float>(), rows_of<const float>(v), sums.as<float>());
+    } else {
+        attention_loops().narrow.mix(weights.as<uint16_t>(), rows_of<const uint16_t>(v), sums.as<float>());
+    }
+}
+
 }  // namespace
 
 const AttentionLoops& attention_loops() {
     return *kLoops.pick();
-}
-
-int64_t query_tile_rows(int64_t row_length) {
-    return row_length <= kShortRow ? kQueryTileMax / 2 : kQueryTileMax;
 }
 
 Heads split_heads(std::span<const Tensor> values, const AttentionAttrs& attrs) {
@@ -52,13 +65,12 @@ AttentionTiles::AttentionTiles(const OpCall& call)
     : attrs_(call.spec->get<AttentionAttrs>()), batch_(*call.batch), key_rows_(batch_.row_length) {}
 
 int64_t AttentionTiles::query_tiles() const {
-    return div_up(row_length(), query_tile_rows(row_length()));
+    return div_up(row_length(), kQueryTile);
 }
 
 QueryTile AttentionTiles::query_tile(int64_t row, int64_t head, int64_t index) const {
-    const int64_t rows = query_tile_rows(row_length());
-    QueryTile tile{.row = row, .head = head, .begin = index * rows};
-    tile.count = std::min(rows, row_length() - tile.begin);
+    QueryTile tile{.row = row, .head = head, .begin = index * kQueryTile};
+    tile.count = std::min(kQueryTile, row_length() - tile.begin);
     tile.position = cached() + tile.begin;
     tile.keys_end = tile.position + tile.count;
     const int32_t* const doc_start = batch_.doc_start + row * row_length() + tile.begin;
@@ -85,10 +97,10 @@ Tensor AttentionTiles::keys(const Tensor& value, int64_t row, int64_t key_head, 
 }
 
 ForwardSpace::ForwardSpace(Scratch& scratch, int64_t head_size)
-    : scores(scratch.floats(kTile)), weights(scratch.floats(kTile)), sums(scratch.floats(kQueryTileMax * head_size)) {}
+    : scores(scratch.floats(kTile)), weights(scratch.floats(kTile)), sums(scratch.floats(kQueryTile * head_size)) {}
 
 int64_t ForwardSpace::bytes(int64_t head_size) {
-    return 2 * float_bytes(kTile) + float_bytes(kQueryTileMax * head_size);
+    return 2 * float_bytes(kTile) + float_bytes(kQueryTile * head_size);
 }
 
 BackwardSpace::BackwardSpace(Scratch& scratch, int64_t head_size, int64_t row_length)
@@ -96,22 +108,22 @@ BackwardSpace::BackwardSpace(Scratch& scratch, int64_t head_size, int64_t row_le
       dp(scratch.floats(kTile)),
       p(scratch.floats(kTile)),
       ds(scratch.floats(kTile)),
-      dq(scratch.floats(kQueryTileMax * head_size)),
+      dq(scratch.floats(kQueryTile * head_size)),
       dk(scratch.floats(row_length * head_size)),
       dv(scratch.floats(row_length * head_size)) {}
 
 int64_t BackwardSpace::bytes(int64_t head_size, int64_t row_length) {
-    return 4 * float_bytes(kTile) + float_bytes(kQueryTileMax * head_size) + 2 * float_bytes(row_length * head_size);
+    return 4 * float_bytes(kTile) + float_bytes(kQueryTile * head_size) + 2 * float_bytes(row_length * head_size);
 }
 
 TangentSpace::TangentSpace(Scratch& scratch, int64_t head_size)
     : forward(scratch, head_size),
       changes(scratch.floats(kTile)),
       weight_changes(scratch.floats(kTile)),
-      sums(scratch.floats(kQueryTileMax * head_size)) {}
+      sums(scratch.floats(kQueryTile * head_size)) {}
 
 int64_t TangentSpace::bytes(int64_t head_size) {
-    return ForwardSpace::bytes(head_size) + 2 * float_bytes(kTile) + float_bytes(kQueryTileMax * head_size);
+    return ForwardSpace::bytes(head_size) + 2 * float_bytes(kTile) + float_bytes(kQueryTile * head_size);
 }
 
 Scratch worker_scratch(const OpCall& call, int worker) {
@@ -123,8 +135,8 @@ Tensor tile_of(DType dtype, int64_t rows, int64_t cols, void* data) {
     return {dtype, {rows, cols}, round_up(cols, kScoreStep), data};
 }
 
-std::array<SeenRange, kQueryTileMax> seen_by_queries(const QueryTile& tile, KeyTile keys) {
-    std::array<SeenRange, kQueryTileMax> seen;
+std::array<SeenRange, kQueryTile> seen_by_queries(const QueryTile& tile, KeyTile keys) {
+    std::array<SeenRange, kQueryTile> seen;
     for (int64_t i = 0; i < tile.count; ++i) {
         const int64_t first = tile.first_key[static_cast<size_t>(i)] - keys.begin;
         const int64_t last = tile.position + i - keys.begin;
@@ -153,12 +165,12 @@ SoftmaxTotals attend(const AttentionTiles& tiles, const QueryTile& tile, const H
     const auto scale = static_cast<float>(tiles.attrs().scale);
     const Tensor q = tiles.queries(heads.q, tile);
     const Tensor sums(DType::f32, {tile.count, head_size}, space.sums);
-    std::array<RunningSoftmax, kQueryTileMax> states;
+    std::array<RunningSoftmax, kQueryTile> states;
     for (int64_t begin = tile.keys_begin; begin < tile.keys_end; begin += kKeyTile) {
         const KeyTile keys = tiles.key_tile(tile, begin);
         const bool first = begin == tile.keys_begin;
         const Tensor scores = tile_of(DType::f32, tile.count, keys.count, space.scores);
-        gemm_single({.a = q, .b = tiles.keys(heads.k, tile.row, key_head, keys), .c = scores, .transpose_b = true});
+        score(q, tiles.keys(heads.k, tile.row, key_head, keys), scores);
         const auto seen = seen_by_queries(tile, keys);
         const ScoreTile score_tile{tile.count, scores.row_stride, scale, seen.data(), space.scores};
         if (q.dtype == DType::f32) {
@@ -166,10 +178,8 @@ SoftmaxTotals attend(const AttentionTiles& tiles, const QueryTile& tile, const H
         } else {
             update_softmax(attention_loops().narrow, score_tile, sums, first, space.weights, states.data());
         }
-        gemm_single({.a = tile_of(q.dtype, tile.count, keys.count, space.weights),
-                     .b = tiles.keys(heads.v, tile.row, key_head, keys),
-                     .c = sums,
-                     .accumulate = !first});
+        mix(tile_of(q.dtype, tile.count, keys.count, space.weights), tiles.keys(heads.v, tile.row, key_head, keys),
+            sums, first);
     }
     SoftmaxTotals totals;
     for (size_t i = 0; i < static_cast<size_t>(tile.count); ++i) {

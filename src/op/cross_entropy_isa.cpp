@@ -1,48 +1,81 @@
 #include "op/cross_entropy.h"
 
-#include "op/loops_inline.h"
+#include "op/exp_vector.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
+constexpr float kLog2E = 1.44269504f;
 // Sums over a vocabulary are taken in f32 over so many numbers, and of those sums in double.
 constexpr int64_t kBlock = 1024;
+constexpr Floats kNone = {};
 
 inline int64_t block_end(int64_t begin, int64_t n) {
     return begin + kBlock < n ? begin + kBlock : n;
 }
 
-double log_sum_exp(const float* x, int64_t n) {
-    float greatest = x[0];
-#pragma omp simd reduction(max : greatest)
-    for (int64_t i = 0; i < n; ++i) greatest = x[i] > greatest ? x[i] : greatest;
+// The numbers from i on, of which there are n; `missing` where there are none.
+WINDLASS_INLINE Floats load_tail(const float* x, int64_t i, int64_t n, float missing) {
+    Floats tail = kNone + missing;
+    for (int lane = 0; i < n; ++i, ++lane) tail[lane] = x[i];
+    return tail;
+}
+
+// The sum of term(x) over vectors of a row; the last one is filled up with numbers whose term is zero.
+template <typename Term>
+WINDLASS_INLINE double sum_over(int64_t n, Term term) {
     double total = 0;
     for (int64_t begin = 0; begin < n; begin += kBlock) {
         const int64_t end = block_end(begin, n);
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = begin; i < end; ++i) sum += exp_float(x[i] - greatest);
-        total += sum;
+        Floats even = kNone, odd = kNone;
+        int64_t i = begin;
+        for (; i + 2 * kLanes <= end; i += 2 * kLanes) {
+            even += term(i, true);
+            odd += term(i + kLanes, true);
+        }
+        for (; i + kLanes <= end; i += kLanes) even += term(i, true);
+        if (i < end) odd += term(i, false);
+        total += static_cast<double>(sum_of_lanes(even + odd));
     }
-    return greatest + __builtin_log(total);
+    return total;
+}
+
+float greatest_of(const float* x, int64_t n) {
+    Floats even = kNone - __builtin_inff(), odd = even;
+    int64_t i = 0;
+    for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+        even = greater_of(load(x + i), even);
+        odd = greater_of(load(x + i + kLanes), odd);
+    }
+    for (; i < n; i += kLanes) even = greater_of(load_tail(x, i, i + kLanes < n ? i + kLanes : n, x[0]), even);
+    return greatest_lane(greater_of(even, odd));
+}
+
+double log_sum_exp(const float* x, int64_t n) {
+    const float greatest = greatest_of(x, n);
+    const double sum = sum_over(
+        n, [&](int64_t i, bool whole) __attribute__((always_inline)) {
+            const Floats logits = whole ? load(x + i) : load_tail(x, i, n, -__builtin_inff());
+            return exp2_of<7>((logits - greatest) * kLog2E);
+        });
+    return static_cast<double>(greatest) + __builtin_log(sum);
 }
 
 void softmax(const float* x, float* y, int64_t n, float log_sum, float scale) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = scale * exp_float(x[i] - log_sum);
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store(y + i, exp2_of<7>((load(x + i) - log_sum) * kLog2E) * scale);
+    const Floats last = exp2_of<7>((load_tail(x, i, n, 0) - log_sum) * kLog2E) * scale;
+    for (int lane = 0; i < n; ++i, ++lane) y[i] = last[lane];
 }
 
 double expectation(const float* x, const float* d, int64_t n, float log_sum) {
-    double total = 0;
-    for (int64_t begin = 0; begin < n; begin += kBlock) {
-        const int64_t end = block_end(begin, n);
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = begin; i < end; ++i) sum += exp_float(x[i] - log_sum) * d[i];
-        total += sum;
-    }
-    return total;
+    return sum_over(
+        n, [&](int64_t i, bool whole) __attribute__((always_inline)) {
+            const Floats logits = whole ? load(x + i) : load_tail(x, i, n, -__builtin_inff());
+            const Floats values = whole ? load(d + i) : load_tail(d, i, n, 0);
+            return exp2_of<7>((logits - log_sum) * kLog2E) * values;
+        });
 }
 
 }  // namespace
