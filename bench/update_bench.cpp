@@ -1,0 +1,107 @@
+// The AdamW update over the memory's speed: update_bench [threads]
+//
+// 28 bytes per parameter and step: the halves of the master, both moments and the gradient are read, all but the
+// gradient written. Possible is a copy of the same number of bytes by the same team, measured in turn with it; and
+// the exact global norm, which only reads, over a plain read.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "device/cpu/cpu_stream.h"
+#include "device/cpu/isa.h"
+#include "method/recipe.h"
+#include "run/norm.h"
+#include "schedule/numerics.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kElements = int64_t{1} << 26;
+constexpr int kRounds = 9;
+
+template <typename Work>
+double seconds_of(Work work) {
+    const int64_t start = now_ns();
+    work();
+    return seconds_since(start);
+}
+
+double median(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+}
+
+struct Arrays {
+    HugeBuffer hi{kElements * 2, true}, lo{kElements * 2, true}, m{kElements * 4, true}, v{kElements * 4, true};
+    HugeBuffer gradient{kElements * 4, true}, copy{kElements * 14, true};
+
+    Arrays() {
+        Random random(1, RandomStream::test);
+        auto* g = reinterpret_cast<float*>(gradient.data());
+        for (int64_t i = 0; i < kElements; ++i) g[i] = random.uniform() - 0.5f;
+    }
+};
+
+void update_all(Arrays& arrays, const Recipe& recipe, const StepParams& step, Stream& stream) {
+    const ParamSpec param{.name = "w", .shape = {kElements}};
+    for (int64_t first = 0; first < kElements; first += kChunkElements) {
+        std::byte* state[] = {arrays.m.data() + first * 4, arrays.v.data() + first * 4};
+        recipe.update[0]({.param = &param,
+                          .first = first,
+                          .count = kChunkElements,
+                          .hi = reinterpret_cast<uint16_t*>(arrays.hi.data()) + first,
+                          .lo = reinterpret_cast<int16_t*>(arrays.lo.data()) + first,
+                          .state = state,
+                          .gradient = reinterpret_cast<const float*>(arrays.gradient.data()) + first,
+                          .step = &step},
+                         stream);
+    }
+}
+
+// Copies 14 bytes per element, which moves 28.
+void copy_all(Arrays& arrays, Team& team) {
+    constexpr int64_t kPieces = 64, kBytes = kElements / kPieces;
+    team.parallel_for(kPieces, [&](int64_t piece, int) {
+        std::byte* to = arrays.copy.data() + piece * kBytes * 14;
+        std::memcpy(to, arrays.m.data() + piece * kBytes * 4, kBytes * 4);
+        std::memcpy(to + kBytes * 4, arrays.v.data() + piece * kBytes * 4, kBytes * 4);
+        std::memcpy(to + kBytes * 8, arrays.gradient.data() + piece * kBytes * 4, kBytes * 4);
+        std::memcpy(to + kBytes * 12, arrays.hi.data() + piece * kBytes * 2, kBytes * 2);
+    });
+}
+
+void run(int threads) {
+    CpuStream stream(threads);
+    Arrays arrays;
+    const MethodOptions options;
+    const Recipe recipe = make_recipe("adamw", options);
+    StepParams step{.step = 1, .learning_rate = 1e-4};
+    std::vector<double> updates, copies, norms;
+    std::vector<double> partial(static_cast<size_t>(kElements / kNormChunkElements));
+    for (int round = 0; round < kRounds; ++round) {
+        step.step = round + 1;
+        recipe.prepare(options, step);
+        updates.push_back(seconds_of([&] { update_all(arrays, recipe, step, stream); }));
+        copies.push_back(seconds_of([&] { copy_all(arrays, stream.team()); }));
+        norms.push_back(seconds_of([&] {
+            sum_squares(reinterpret_cast<const float*>(arrays.gradient.data()), kElements, partial, stream.team());
+        }));
+    }
+    const double bytes = 28.0 * kElements;
+    const double update = bytes / median(updates), copy = bytes / median(copies),
+                 norm = 4.0 * kElements / median(norms);
+    fmt::print(
+        "{} threads, {}: update {:.1f} GB/s ({:.2f} Gparam/s) over copy {:.1f} GB/s = {:.2f}; norm reads {:.1f} GB/s\n",
+        threads, isa_name(cpu_isa()), update * 1e-9, kElements / median(updates) * 1e-9, copy * 1e-9, update / copy,
+        norm * 1e-9);
+}
+
+}  // namespace
+}  // namespace windlass
+
+int main(int argc, char** argv) {
+    windlass::run(argc > 1 ? std::atoi(argv[1]) : static_cast<int>(std::thread::hardware_concurrency()));
+}
