@@ -27,14 +27,16 @@ class Timeline {
     // Pieces alive together with this one, by rising offset.
     const std::vector<size_t>& contemporaries(const LivePiece& piece) {
         found_.clear();
-        for (size_t era = era_of(piece.first); era <= era_of(piece.last); ++era) {
+        const size_t first_era = era_of(piece.first);
+        for (size_t era = first_era; era <= era_of(piece.last); ++era) {
             for (const size_t index : eras_[era]) {
-                if (pieces_[index].last >= piece.first && piece.last >= pieces_[index].first) found_.push_back(index);
+                const LivePiece& other = pieces_[index];
+                if (other.last < piece.first || piece.last < other.first) continue;
+                if (era == std::max(first_era, era_of(other.first))) found_.push_back(index);  // met here first
             }
         }
         std::sort(found_.begin(), found_.end(),
                   [&](size_t a, size_t b) { return std::tie(pieces_[a].offset, a) < std::tie(pieces_[b].offset, b); });
-        found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
         return found_;
     }
 

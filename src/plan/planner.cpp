@@ -77,6 +77,11 @@ Candidate evaluate(const ModelSpec& model, const Recipe& recipe, const Numerics&
     return candidate;
 }
 
+// A printed size that is enough when it is given back to us: rounding to what is printed must not take from it.
+std::string enough(int64_t bytes) {
+    return format_bytes(bytes + bytes / 200);
+}
+
 std::string describe(const Planned& planned) {
     const Plan& plan = planned.plan;
     return fmt::format("--policy {}{}", plan.policy, plan.recompute ? " --gradient-checkpointing true" : "");
@@ -97,9 +102,9 @@ std::string describe(const Planned& planned) {
     std::vector<std::string> changes;
     if (best != nullptr)
         changes.push_back(
-            fmt::format("--ram {} (with {})", format_bytes(best->planned.memory_bytes), describe(best->planned)));
+            fmt::format("--ram {} (with {})", enough(best->planned.memory_bytes), describe(best->planned)));
     if (with_disk != candidates.end())
-        changes.push_back(fmt::format("an --ssd-dir with {} free for {}", format_bytes(with_disk->planned.disk_bytes),
+        changes.push_back(fmt::format("an --ssd-dir with {} free for {}", enough(with_disk->planned.disk_bytes),
                                       describe(with_disk->planned)));
     changes.push_back("a smaller --per-device-train-batch-size or --max-length");
     std::string hint = changes[0];
@@ -107,7 +112,7 @@ std::string describe(const Planned& planned) {
     const Planned& need = best != nullptr ? best->planned : smallest.planned;
     throw UserError(ExitCode::no_fit, "plan",
                     "does not fit: needs at least {} of memory and {} of disk, allowed are {} and {}",
-                    format_bytes(need.memory_bytes), format_bytes(need.disk_bytes), format_bytes(request.budgets.ram),
+                    enough(need.memory_bytes), enough(need.disk_bytes), format_bytes(request.budgets.ram),
                     format_bytes(request.budgets.disk))
         .hint(hint);
 }
@@ -116,24 +121,28 @@ std::string describe(const Planned& planned) {
 
 Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request) {
-    std::vector<Candidate> candidates;
+    std::optional<Planned> best;
+    std::vector<Candidate> refused;
     bool known = request.policy == "auto";
     for (const Policy* policy : all_policies()) {
         known = known || policy->name == request.policy;
         if (request.policy != "auto" && request.policy != policy->name) continue;
-        for (const Plan& plan : policy->candidates(request))
-            candidates.push_back(evaluate(model, recipe, numerics, machine, request, plan));
+        for (const Plan& plan : policy->candidates(request)) {
+            Candidate candidate = evaluate(model, recipe, numerics, machine, request, plan);
+            if (!candidate.fits()) {
+                candidate.planned.schedules = {};  // of a large model they take hundreds of MiB; only the numbers count
+                candidate.planned.step.tasks = {};
+                refused.push_back(std::move(candidate));
+            } else if (!best || candidate.planned.step.seconds < best->step.seconds) {
+                best = std::move(candidate.planned);
+            }
+        }
     }
     if (!known)
         throw UserError(ExitCode::usage, "policy", "there is no policy \"{}\"", request.policy)
             .hint("auto, in_memory or three_tier");
-    Candidate* best = nullptr;
-    for (Candidate& candidate : candidates) {
-        if (candidate.fits() && (best == nullptr || candidate.planned.step.seconds < best->planned.step.seconds))
-            best = &candidate;
-    }
-    if (best == nullptr) refuse(candidates, request);
-    return std::move(best->planned);
+    if (!best) refuse(refused, request);
+    return std::move(*best);
 }
 
 }  // namespace windlass

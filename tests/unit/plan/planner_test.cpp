@@ -1,0 +1,210 @@
+// Budgets in, a plan that fits them out, or a refusal that helps.
+#include "plan/planner.h"
+
+#include <regex>
+
+#include "base/units.h"
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kPlenty = int64_t{1} << 40;
+
+Machine some_machine() {
+    return {.gemm_bf16_flops = 1e12,
+            .gemm_f32_flops = 5e11,
+            .memory_bytes_per_s = 2e10,
+            .disk_read_bytes_per_s = 3e9,
+            .disk_write_bytes_per_s = 1e9};
+}
+
+const ModelSpec& model() {
+    static const ModelSpec made = tiny_model("llama");
+    return made;
+}
+
+Planned plan(const Budgets& budgets, const std::string& policy = "auto", const std::string& recompute = "auto") {
+    const Numerics numerics = numerics_of(DType::f32, 2, 32, 4);
+    const PlanRequest request{.policy = policy,
+                              .recompute = recompute,
+                              .budgets = budgets,
+                              .schedules = {train_request(numerics), {ScheduleRequest::Kind::eval, 2, 32, 1}}};
+    return make_plan(model(), make_recipe("adamw", {}), numerics, some_machine(), request);
+}
+
+std::string refusal(const Budgets& budgets, const std::string& policy = "auto") {
+    try {
+        plan(budgets, policy);
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::no_fit);
+        return error.what();
+    }
+    ADD_FAILURE() << "fits";
+    return "";
+}
+
+// The least memory that a policy needs: what it says itself when it gets none.
+int64_t least_memory(const std::string& policy) {
+    int64_t low = 1, high = kPlenty;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        try {
+            high = std::min(middle, plan({.ram = middle, .disk = kPlenty}, policy).memory_bytes);
+        } catch (const UserError&) {
+            low = middle + 1;
+        }
+    }
+    return high;
+}
+
+TEST(Planner, KeepsEverythingInMemoryWhereItFits) {
+    const Planned planned = plan({.ram = kPlenty, .disk = kPlenty});
+    EXPECT_EQ(planned.plan.policy, "in_memory");
+    EXPECT_FALSE(planned.plan.uses_disk());
+    EXPECT_FALSE(planned.plan.recompute);
+    EXPECT_EQ(planned.disk_bytes, 0);
+    EXPECT_NE(planned.schedules.find("train/32"), nullptr);
+    EXPECT_NE(planned.schedules.find("eval/32"), nullptr);
+}
+
+TEST(Planner, RecomputesBeforeItUsesTheDisk) {
+    const int64_t all = plan({.ram = kPlenty}).memory_bytes;
+    const Planned planned = plan({.ram = all - 1, .disk = kPlenty});
+    EXPECT_EQ(planned.plan.policy, "in_memory");
+    EXPECT_TRUE(planned.plan.recompute);
+    EXPECT_LT(planned.memory_bytes, all);
+}
+
+TEST(Planner, UsesTheDiskWhereMemoryIsShort) {
+    const int64_t in_memory = least_memory("in_memory"), three_tier = least_memory("three_tier");
+    ASSERT_LT(three_tier, in_memory);
+    const Planned planned = plan({.ram = in_memory - 1, .disk = kPlenty});
+    EXPECT_EQ(planned.plan.policy, "three_tier");
+    EXPECT_EQ(planned.plan.state, Home::disk);
+    EXPECT_GT(planned.disk_bytes, 0);
+    EXPECT_THAT(refusal({.ram = in_memory - 1, .disk = 0}), testing::HasSubstr("does not fit"));
+    const Planned least = plan({.ram = three_tier, .disk = kPlenty});
+    EXPECT_EQ(least.plan.weights, Home::disk);
+    EXPECT_EQ(least.plan.gradients, Home::disk);
+    EXPECT_EQ(least.plan.read_ahead, 0);
+}
+
+TEST(Planner, TheTableAddsUp) {
+    for (const char* policy : {"in_memory", "three_tier"}) {
+        const int64_t process = 123'456;
+        const Planned planned = plan({.ram = kPlenty, .disk = kPlenty, .process = process}, policy);
+        int64_t memory = 0, disk = 0;
+        for (const PlacementRow& row : planned.placement) {
+            EXPECT_GE(row.memory_bytes, 0) << row.owner;
+            EXPECT_GE(row.disk_bytes, 0) << row.owner;
+            memory += row.memory_bytes;
+            disk += row.disk_bytes;
+        }
+        EXPECT_EQ(memory, planned.memory_bytes) << policy;
+        EXPECT_EQ(disk, planned.disk_bytes) << policy;
+        EXPECT_EQ(planned.memory_bytes, planned.schedules.arena_bytes + process);
+    }
+}
+
+TEST(Planner, MoreMemoryIsNeverSlower) {
+    const int64_t least = least_memory("three_tier");
+    double before = std::numeric_limits<double>::infinity();
+    for (int64_t ram = least; ram < 8 * least; ram += least / 7) {
+        const Planned planned = plan({.ram = ram, .disk = kPlenty});
+        EXPECT_LE(planned.memory_bytes, ram);
+        EXPECT_LE(planned.step.seconds, before) << ram;
+        before = planned.step.seconds;
+    }
+}
+
+TEST(Planner, ARefusalSaysWhatIsNeededAllowedAndEnough) {
+    const std::string text = refusal({.ram = 1000, .disk = 0});
+    const auto need = static_cast<double>(least_memory("in_memory"));
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(text, found, std::regex("needs at least ([0-9.]+ \\w+) of memory")));
+    EXPECT_NEAR(static_cast<double>(parse_bytes(found[1].str(), "need")), need, 0.02 * need);
+    EXPECT_THAT(text, testing::HasSubstr(fmt::format("allowed are {} and {}", format_bytes(1000), format_bytes(0))));
+    EXPECT_THAT(text, testing::HasSubstr("--policy in_memory --gradient-checkpointing true"));
+    EXPECT_THAT(text, testing::HasSubstr("--max-length"));
+}
+
+// Whoever does what the hint says gets a plan: numbers in it are never rounded down.
+TEST(Planner, ItsAdviceIsEnough) {
+    for (const int64_t ram : {int64_t{1000}, least_memory("three_tier") - 1, least_memory("in_memory") - 1}) {
+        for (const int64_t disk : {int64_t{0}, int64_t{1} << 20, kPlenty}) {
+            std::string text;
+            try {
+                plan({.ram = ram, .disk = disk});
+                continue;
+            } catch (const UserError& error) {
+                text = error.what();
+            }
+            std::smatch found;
+            if (std::regex_search(text, found, std::regex("--ram ([0-9.]+ \\w+)"))) {
+                const int64_t advised = parse_bytes(found[1].str(), "hint");
+                EXPECT_NO_THROW(plan({.ram = advised, .disk = disk})) << text;
+            }
+            if (std::regex_search(text, found, std::regex("--ssd-dir with ([0-9.]+ \\w+) free"))) {
+                const int64_t advised = parse_bytes(found[1].str(), "hint");
+                EXPECT_NO_THROW(plan({.ram = ram, .disk = advised})) << text;
+            }
+        }
+    }
+}
+
+TEST(Planner, KeepsToWhatWasAsked) {
+    const Budgets plenty{.ram = kPlenty, .disk = kPlenty};
+    EXPECT_EQ(plan(plenty, "three_tier").plan.policy, "three_tier");
+    EXPECT_TRUE(plan(plenty, "auto", "true").plan.recompute);
+    EXPECT_FALSE(plan({.ram = least_memory("three_tier") * 4, .disk = kPlenty}, "three_tier", "false").plan.recompute);
+    EXPECT_THAT(refusal({.ram = 1000, .disk = kPlenty}, "three_tier"), testing::HasSubstr("--policy three_tier"));
+    try {
+        plan(plenty, "zigzag");
+        FAIL();
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::usage);
+        EXPECT_THAT(error.what(), testing::HasSubstr("there is no policy \"zigzag\""));
+    }
+}
+
+// Every candidate of every policy, for every method: lowered, checked, simulated, without memory.
+TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
+    for (const char* method : kMethodNames) {
+        const Recipe recipe = make_recipe(method, {});
+        for (const char* name : {"llama", "gpt2", "opt"}) {
+            const ModelSpec kept = stored_as(tiny_model(name), recipe);
+            const Numerics numerics = numerics_of(DType::bf16, 1, 16, 2);
+            PlanRequest request{.device = {DeviceKind::fake}, .schedules = {train_request(numerics)}};
+            for (const Policy* policy : all_policies()) {
+                for (const Plan& candidate : policy->candidates(request)) {
+                    EXPECT_EQ(candidate.policy, policy->name);
+                    const ScheduleSet set = checked(kept, recipe, numerics, candidate);
+                    EXPECT_GT(simulate(set.schedules[0], some_machine()).seconds, 0)
+                        << method << ": " << describe(candidate);
+                }
+            }
+        }
+    }
+}
+
+// A model of 175 billion parameters on a machine with 128 GiB and a large drive, without a byte of either.
+TEST(Planner, PlansForModelsFarBeyondThisMachine) {
+    const ModelSpec large = model_of(kOpt175b);
+    const Numerics numerics = numerics_of(DType::bf16, 1, 2048, 16);
+    const PlanRequest request{.policy = "three_tier",
+                              .recompute = "true",
+                              .device = {DeviceKind::fake},
+                              .budgets = {.ram = 128 * kGiB, .disk = 8192 * kGiB},
+                              .schedules = {train_request(numerics)}};
+    const Planned planned = make_plan(large, make_recipe("adamw", {}), numerics, some_machine(), request);
+    EXPECT_EQ(planned.plan.weights, Home::disk);
+    EXPECT_LE(planned.memory_bytes, 128 * kGiB);
+    // Two versions of 12 bytes a parameter, and 4 of gradients on their way where they do not stay.
+    const auto n = static_cast<double>(large.param_count());
+    EXPECT_NEAR(static_cast<double>(planned.disk_bytes), (24 + (planned.plan.gradients == Home::disk ? 4 : 0)) * n,
+                0.01 * n);
+}
+
+}  // namespace
+}  // namespace windlass
