@@ -15,7 +15,7 @@ constexpr int kTerms = sizeof(Weight) == 2 ? 5 : 7;
 // Calls body(i, inside) for each vector of a row that the range touches; `inside` hides the lanes outside of it, and
 // costs nothing where there are none. Then zero(i) for the other vectors of the row.
 template <typename Body, typename Zero>
-WINDLASS_INLINE void for_vectors(SeenRange range, int64_t size, Body body, Zero zero) {
+[[gnu::always_inline]] inline void for_vectors(SeenRange range, int64_t size, Body body, Zero zero) {
     const int64_t first = range.begin / kLanes * kLanes;
     const auto inside_of = [=](int64_t i) {
         const Ints lane = kLaneIndex + static_cast<int32_t>(i);
@@ -40,7 +40,7 @@ constexpr Floats kNone = {};
 constexpr Floats kLowest = kNone - __builtin_inff();
 
 // Two running maxima hide the latency of comparing.
-WINDLASS_INLINE float greatest_score(const float* scores, SeenRange range, int64_t size) {
+[[gnu::always_inline]] inline float greatest_score(const float* scores, SeenRange range, int64_t size) {
     Floats even = kLowest, odd = kLowest;
     for_vectors(
         range, size,
@@ -56,8 +56,8 @@ WINDLASS_INLINE float greatest_score(const float* scores, SeenRange range, int64
 // A row of a tile under the greatest of its scores so far. The maximum goes before the scale does: the scores that
 // count most lose least.
 template <typename Weight>
-WINDLASS_INLINE float softmax_row(const float* scores, SeenRange range, int64_t size, float scale,
-                                  RunningSoftmax& state, Weight* weights) {
+[[gnu::always_inline]] inline float softmax_row(const float* scores, SeenRange range, int64_t size, float scale,
+                                                RunningSoftmax& state, Weight* weights) {
     const float tile_max = greatest_score(scores, range, size);
     const float max = state.max > tile_max ? state.max : tile_max;
     Floats sums = kNone;

@@ -16,7 +16,7 @@ inline int64_t block_end(int64_t begin, int64_t n) {
 }
 
 // The numbers from i on, of which there are n; `missing` where there are none.
-WINDLASS_INLINE Floats load_tail(const float* x, int64_t i, int64_t n, float missing) {
+[[gnu::always_inline]] inline Floats load_tail(const float* x, int64_t i, int64_t n, float missing) {
     Floats tail = kNone + missing;
     for (int lane = 0; i < n; ++i, ++lane) tail[lane] = x[i];
     return tail;
@@ -24,7 +24,7 @@ WINDLASS_INLINE Floats load_tail(const float* x, int64_t i, int64_t n, float mis
 
 // The sum of term(x) over vectors of a row; the last one is filled up with numbers whose term is zero.
 template <typename Term>
-WINDLASS_INLINE double sum_over(int64_t n, Term term) {
+[[gnu::always_inline]] inline double sum_over(int64_t n, Term term) {
     double total = 0;
     for (int64_t begin = 0; begin < n; begin += kBlock) {
         const int64_t end = block_end(begin, n);

@@ -22,37 +22,35 @@ typedef int32_t Ints __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint32_t Words __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint16_t Halves __attribute__((vector_size(32), aligned(2), may_alias));
 
-#define WINDLASS_INLINE inline __attribute__((always_inline))
-
 constexpr Ints kLaneIndex = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-WINDLASS_INLINE Floats load(const float* from) {
+[[gnu::always_inline]] inline Floats load(const float* from) {
     return *reinterpret_cast<const Floats*>(from);
 }
-WINDLASS_INLINE void store(float* to, Floats x) {
+[[gnu::always_inline]] inline void store(float* to, Floats x) {
     *reinterpret_cast<Floats*>(to) = x;
 }
 
 // bf16 by its bits. To the nearest, ties to even; arithmetic makes no NaN that rounding would carry out of the NaNs.
-WINDLASS_INLINE Floats load(const uint16_t* from) {
+[[gnu::always_inline]] inline Floats load(const uint16_t* from) {
     return reinterpret_cast<Floats>(__builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16);
 }
-WINDLASS_INLINE void store(uint16_t* to, Floats x) {
+[[gnu::always_inline]] inline void store(uint16_t* to, Floats x) {
     const Words bits = reinterpret_cast<Words>(x);
     *reinterpret_cast<Halves*>(to) = __builtin_convertvector((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, Halves);
 }
 
 // The same for one number.
-WINDLASS_INLINE float load_one(const float* from) {
+[[gnu::always_inline]] inline float load_one(const float* from) {
     return *from;
 }
-WINDLASS_INLINE float load_one(const uint16_t* from) {
+[[gnu::always_inline]] inline float load_one(const uint16_t* from) {
     return __builtin_bit_cast(float, static_cast<uint32_t>(*from) << 16);
 }
-WINDLASS_INLINE void store_one(float* to, float x) {
+[[gnu::always_inline]] inline void store_one(float* to, float x) {
     *to = x;
 }
-WINDLASS_INLINE void store_one(uint16_t* to, float x) {
+[[gnu::always_inline]] inline void store_one(uint16_t* to, float x) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, x);
     *to = static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
@@ -61,7 +59,7 @@ WINDLASS_INLINE void store_one(uint16_t* to, float x) {
 // x = n + r with |r| <= 1/2; 2^r by its series, c_k = (ln 2)^k / k!; 2^n through the exponent bits. Seven terms leave
 // 1 unit in the last place, five a relative error of 3e-6, which weights that end as bf16 do not show.
 template <int kTerms>
-WINDLASS_INLINE Floats exp2_of(Floats x) {
+[[gnu::always_inline]] inline Floats exp2_of(Floats x) {
     static_assert(kTerms == 5 || kTerms == 7);
     constexpr float kToInteger = 0x1.8p23f;  // adding it leaves round(x) in the low bits
     const Floats shifted = x + kToInteger;
@@ -83,7 +81,7 @@ WINDLASS_INLINE Floats exp2_of(Floats x) {
 typedef float Floats8 __attribute__((vector_size(32)));
 typedef float Floats4 __attribute__((vector_size(16)));
 
-WINDLASS_INLINE float sum_of_lanes(Floats x) {
+[[gnu::always_inline]] inline float sum_of_lanes(Floats x) {
     const Floats8 a = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
                       __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
     const Floats4 b = __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
@@ -91,11 +89,11 @@ WINDLASS_INLINE float sum_of_lanes(Floats x) {
 }
 
 // Of two numbers one of which is NaN, either.
-WINDLASS_INLINE Floats greater_of(Floats x, Floats y) {
+[[gnu::always_inline]] inline Floats greater_of(Floats x, Floats y) {
     return x > y ? x : y;
 }
 
-WINDLASS_INLINE float greatest_lane(Floats x) {
+[[gnu::always_inline]] inline float greatest_lane(Floats x) {
     float greatest = x[0];
     for (int i = 1; i < kLanes; ++i) greatest = x[i] > greatest ? x[i] : greatest;
     return greatest;
