@@ -91,8 +91,6 @@ void check_run(const Config& c, Problems& problems) {
     if (!c.resume.empty() && c.overwrite) problems.push_back("resume and overwrite are both set. Try: one of them");
     if (!c.resume.empty() && c.resume != "auto" && c.resume.find_first_not_of("0123456789") != std::string::npos)
         problems.push_back(fmt::format("resume: \"{}\" is neither auto nor the step of a checkpoint", c.resume));
-    if (is_changed(c, "loss_watchdog_patience") && !c.loss_watchdog_threshold)
-        problems.push_back("loss_watchdog_patience is set, but loss_watchdog_threshold is not");
     if (c.report_to.size() > 1 && std::count(c.report_to.begin(), c.report_to.end(), "none") > 0)
         problems.push_back("report_to: none stands beside others");
 }
@@ -102,6 +100,7 @@ void check_present(const Config& c, ConfigUse use, Problems& problems) {
         if (!present) problems.push_back(fmt::format("{} is not set. Try: {} {}", key, config_flag(key), example));
     };
     want(!c.model.empty(), "model", "path/to/model-folder");
+    if (use == ConfigUse::evaluate && c.eval_data.empty()) problems.push_back("there is nothing to evaluate on. Try: --data rows.jsonl");
     if (use != ConfigUse::train) return;
     want(!c.train_data.empty(), "train_data", "rows.jsonl");
     want(!c.output_dir.empty(), "output_dir", "runs/first");

@@ -114,7 +114,7 @@ ConfigSources read_config_sources(FileSystem& files, std::span<const std::string
 std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& path);
 
 // The verb decides which keys must be there.
-enum class ConfigUse { plan, train };
+enum class ConfigUse { plan, train, evaluate, generate };
 
 struct ReadConfig {
     Config config;

@@ -1,0 +1,120 @@
+#include <sys/resource.h>
+
+#include <fstream>
+
+#include "app/cli/verbs.h"
+#include "app/cli/words.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "device/cpu/isa.h"
+#include "run/probe.h"
+#include "train/budget.h"
+#include "train/machine_cache.h"
+#include "train/user_folder.h"
+
+namespace windlass {
+namespace {
+
+struct Finding {
+    std::string name, value;
+    std::string advice;  // empty: fine
+};
+
+std::string processor_name() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("model name") && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
+    }
+    return "unknown";
+}
+
+std::string limit_text(__rlimit_resource resource) {
+    rlimit limit{};
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "no limit";
+    return format_bytes(static_cast<int64_t>(limit.rlim_cur));
+}
+
+Finding queue_finding() {
+    try {
+        make_file_queue(QueueKind::uring, 8);
+        return {"disk queue", "io_uring", ""};
+    } catch (const Error& error) {
+        return {"disk queue", "pread threads", fmt::format("io_uring is refused ({}); transfers use threads instead", error.what())};
+    }
+}
+
+Finding direct_finding(const std::string& folder) {
+    const std::string path = folder + "/.windlass-direct";
+    FileSystem& files = real_files();
+    const bool direct = files.open(path, {OpenMode::create, true})->direct();
+    files.remove_file(path);
+    if (direct) return {"direct I/O", "yes", ""};
+    return {"direct I/O", "no", "this file system goes through the page cache; choose an --ssd on another"};
+}
+
+std::vector<Finding> memory_findings() {
+    std::vector<Finding> found;
+    const int64_t available = available_memory();
+    found.push_back({"memory", fmt::format("{} available", format_bytes(available)),
+                     available < kGiB ? "less than 1 GiB is available: only tiny models fit" : ""});
+    const std::string data = limit_text(RLIMIT_DATA);
+    found.push_back({"data limit", data, data == "no limit" ? "" : "ulimit -d holds the process back"});
+    found.push_back({"locked memory", limit_text(RLIMIT_MEMLOCK), ""});
+    return found;
+}
+
+std::string gflops(double flops) { return fmt::format("{:.0f} GFLOP/s", flops * 1e-9); }
+std::string rate(double bytes) { return fmt::format("{:.2f} GB/s", bytes * 1e-9); }
+
+std::vector<Finding> examine(const DoctorArgs& args, const Machine& machine) {
+    std::vector<Finding> found = {
+        {"processor", processor_name(), ""},
+        {"kernels", std::string(isa_name(cpu_isa())), cpu_isa() == Isa::baseline ? "no AVX2: training will be slow" : ""},
+        {"threads", std::to_string(machine.threads), ""},
+    };
+    for (Finding& finding : memory_findings()) found.push_back(std::move(finding));
+    found.push_back(queue_finding());
+    found.push_back({"bf16 products", gflops(machine.gemm_bf16_flops), machine.gemm_bf16_flops < machine.gemm_f32_flops
+                                                                           ? "bf16 is slower than f32 here; dtype: f32 may be faster"
+                                                                           : ""});
+    found.push_back({"f32 products", gflops(machine.gemm_f32_flops), ""});
+    found.push_back({"memory copies", rate(machine.memory_bytes_per_s), ""});
+    if (args.ssd_dir.empty()) return found;
+    found.push_back(direct_finding(args.ssd_dir));
+    found.push_back({"disk free", format_bytes(real_files().free_bytes(args.ssd_dir)), ""});
+    found.push_back({"disk reads", rate(machine.disk_read_bytes_per_s), machine.disk_read_bytes_per_s < 0.5e9 ? "a slow drive: steps will wait for it" : ""});
+    found.push_back({"disk writes", rate(machine.disk_write_bytes_per_s), ""});
+    return found;
+}
+
+std::string verdict(const std::vector<Finding>& found) {
+    const auto count = std::count_if(found.begin(), found.end(), [](const Finding& finding) { return !finding.advice.empty(); });
+    return count == 0 ? "ready" : fmt::format("ready, with {} remark{}", count, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+ExitCode run_doctor(const DoctorArgs& args) {
+    FileSystem& files = real_files();
+    if (!args.ssd_dir.empty()) files.make_folders(args.ssd_dir);
+    const int threads = args.threads > 0 ? args.threads : default_threads();
+    const Machine machine = probe_machine(files, args.ssd_dir, threads);
+    files.make_folders(user_cache_folder());
+    write_text_atomic(files, machine_cache_path(args.ssd_dir, threads), machine_text(machine));
+    const std::vector<Finding> found = examine(args, machine);
+    if (args.json) {
+        Json json = {{"schema_version", kSchemaVersion}, {"verdict", verdict(found)}};
+        for (const Finding& f : found) json["findings"].push_back({{"name", f.name}, {"value", f.value}, {"advice", f.advice}});
+        print_result(json.dump(2) + "\n");
+        return ExitCode::ok;
+    }
+    std::string text;
+    for (const Finding& f : found) {
+        text += fmt::format("{:<15}{}\n", f.name, f.value);
+        if (!f.advice.empty()) text += fmt::format("{:<15}! {}\n", "", f.advice);
+    }
+    print_result(text + fmt::format("{:<15}{}\n", "verdict", verdict(found)));
+    return ExitCode::ok;
+}
+
+}  // namespace windlass

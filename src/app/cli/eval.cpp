@@ -1,0 +1,128 @@
+#include "train/evaluate.h"
+
+#include "app/cli/verbs.h"
+#include "app/cli/words.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "text/row_reader.h"
+#include "text/token_cache.h"
+#include "train/data.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kBatchRows = 8;
+constexpr int64_t kRowsMax = 10'000'000;  // of a choice task: they are held in memory
+
+std::vector<std::string> split_choices(const std::string& text) {
+    std::vector<std::string> choices;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find('|', begin), text.size());
+        choices.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    for (const std::string& choice : choices) {
+        if (choice.empty()) throw UserError(ExitCode::usage, "choices", "\"{}\" holds an empty candidate", text);
+    }
+    if (choices.size() < 2) throw UserError(ExitCode::usage, "choices", "at least two candidates are wanted, as in \" yes| no\"");
+    return choices;
+}
+
+std::string trimmed(const std::string& text) {
+    const size_t begin = text.find_first_not_of(" \t\r\n");
+    return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+int64_t right_choice(const std::vector<std::string>& choices, const std::string& completion, const std::string& where) {
+    for (size_t i = 0; i < choices.size(); ++i) {
+        if (trimmed(choices[i]) == trimmed(completion)) return static_cast<int64_t>(i);
+    }
+    throw UserError(ExitCode::data, where, "the completion \"{}\" is none of the choices", completion);
+}
+
+std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<std::string>& choices, const Tokenizer& tokenizer) {
+    RowReader reader(real_files(), config.eval_data, "");
+    const FieldNames fields = rows_options(config).fields;
+    std::vector<ChoiceRow> rows;
+    while (const std::optional<RawRow> raw = reader.next()) {
+        const std::string where = fmt::format("{}:{}", config.eval_data, raw->line);
+        const Row row = read_row(raw->text, fields, std::nullopt, where);
+        if (row.format != RowFormat::completion && row.format != RowFormat::alpaca)
+            throw UserError(ExitCode::data, where, "choices need rows of prompt and completion");
+        ChoiceRow& added = rows.emplace_back();
+        added.right = right_choice(choices, row.text, where);
+        for (const std::string& choice : choices)
+            added.candidates.push_back(completion_sample(tokenizer, row.prompt, choice, config.max_length));
+        if (std::ssize(rows) > kRowsMax) throw UserError(ExitCode::data, where, "more than {} rows", kRowsMax);
+    }
+    if (rows.empty()) throw UserError(ExitCode::data, config.eval_data, "holds no rows");
+    return rows;
+}
+
+InferenceShape shape_for(const Config& config, const std::vector<uint32_t>& lengths) {
+    const int64_t rows = config.per_device_train_batch_size.value_or(kBatchRows);
+    InferenceShape shape{.micro_rows = rows, .row_lengths = choose_row_lengths(lengths, rows, config.max_length)};
+    for (const int64_t length : shape.row_lengths)
+        shape.schedules.push_back({.kind = ScheduleRequest::Kind::eval, .rows = rows, .row_length = length});
+    return shape;
+}
+
+ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
+    FileSystem& files = real_files();
+    const std::string folder = token_cache_folder(config.cache_dir);
+    files.make_folders(folder);
+    const TokenCache rows = TokenCache::open_or_build(files, folder, {config.eval_data}, rows_options(config), opened.tokenizer);
+    log_info("{}", rows.report().summary());
+    const std::vector<uint32_t> lengths(rows.lengths().begin(), rows.lengths().end());
+    Inference inference(files, opened, inference_options(config), shape_for(config, lengths));
+    const EvalResult result = evaluate_rows(inference.engine(), rows.size(), [&](int64_t first, int64_t count) {
+        std::vector<RowSamples> samples;
+        for (int64_t i = first; i < first + count; ++i) samples.push_back({rows.read(i)});
+        return samples;
+    });
+    if (json) {
+        print_result(Json({{"schema_version", kSchemaVersion}, {"loss", result.loss()}, {"perplexity", result.perplexity()},
+                           {"rows", result.rows}, {"target_tokens", result.target_tokens}, {"seconds", result.seconds}})
+                         .dump(2) + "\n");
+    } else {
+        print_result(fmt::format("loss        {:.6f}\nperplexity  {:.4f}\nrows        {}\ntokens      {}\ntime        {}\n",
+                                 result.loss(), result.perplexity(), result.rows, result.target_tokens,
+                                 format_seconds(result.seconds)));
+    }
+    return ExitCode::ok;
+}
+
+ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::string& choices, bool json) {
+    const std::vector<ChoiceRow> rows = read_choice_rows(config, split_choices(choices), opened.tokenizer);
+    std::vector<uint32_t> lengths;
+    for (const ChoiceRow& row : rows) {
+        for (const Sample& candidate : row.candidates) lengths.push_back(static_cast<uint32_t>(candidate.ids.size()));
+    }
+    Inference inference(real_files(), opened, inference_options(config), shape_for(config, lengths));
+    const ChoiceResult result = evaluate_choices(inference.engine(), rows);
+    if (json) {
+        print_result(Json({{"schema_version", kSchemaVersion}, {"accuracy", result.accuracy()}, {"rows", result.rows},
+                           {"right", result.right}, {"seconds", result.seconds}})
+                         .dump(2) + "\n");
+    } else {
+        print_result(fmt::format("accuracy  {:.4f}\nright     {} of {}\ntime      {}\n", result.accuracy(), result.right,
+                                 result.rows, format_seconds(result.seconds)));
+    }
+    return ExitCode::ok;
+}
+
+}  // namespace
+
+ExitCode run_eval(const EvalArgs& args) {
+    std::vector<std::string> words = name_model(args.words);
+    if (!args.data.empty()) words.push_back("--eval-data=" + args.data);
+    Config config = config_from_words(words, ConfigUse::evaluate);
+    OpenModel opened = open_model(real_files(), config.model);
+    if (!config.was_given("max_length") || config.max_length > opened.model.context_length)
+        config.max_length = std::min(config.was_given("max_length") ? config.max_length : int64_t{1} << 20, opened.model.context_length);
+    if (!config.was_given("truncation")) config.truncation = "right";  // every row counts
+    return args.choices.empty() ? report_loss(opened, config, args.json) : report_accuracy(opened, config, args.choices, args.json);
+}
+
+}  // namespace windlass

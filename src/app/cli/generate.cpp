@@ -1,0 +1,95 @@
+#include "train/generate.h"
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "app/cli/verbs.h"
+#include "app/cli/words.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/units.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kPromptBytesMax = 16 * kMiB;
+
+std::string read_prompt(const std::string& prompt) {
+    if (prompt != "-") return prompt;
+    std::string text;
+    char buffer[1 << 14];
+    while (std::cin.read(buffer, sizeof(buffer)), std::cin.gcount() > 0) {
+        text.append(buffer, static_cast<size_t>(std::cin.gcount()));
+        if (std::ssize(text) > kPromptBytesMax)
+            throw UserError(ExitCode::usage, "prompt", "more than {}", format_bytes(kPromptBytesMax));
+    }
+    return text;
+}
+
+// The tokenizer's prefix and the prompt's tokens; at least one.
+std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text) {
+    std::vector<int32_t> ids(tokenizer.prefix().begin(), tokenizer.prefix().end());
+    const std::vector<int32_t> own = tokenizer.encode(text, false);
+    ids.insert(ids.end(), own.begin(), own.end());
+    if (ids.empty() && tokenizer.bos()) ids.push_back(*tokenizer.bos());
+    if (ids.empty() && tokenizer.eos()) ids.push_back(*tokenizer.eos());
+    if (ids.empty()) throw UserError(ExitCode::usage, "prompt", "is empty, and the tokenizer has no token to begin with");
+    return ids;
+}
+
+void log_speed(const GenerateResult& result, int64_t prompt_tokens) {
+    const auto rate = [](int64_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0; };
+    log_info("{} prompt tokens in {} ({:.0f} tok/s), {} new tokens in {} ({:.1f} tok/s){}", prompt_tokens,
+             format_seconds(result.prefill_seconds), rate(prompt_tokens, result.prefill_seconds), result.ids.size(),
+             format_seconds(result.decode_seconds), rate(std::ssize(result.ids), result.decode_seconds),
+             result.stopped ? ", end of text" : "");
+}
+
+}  // namespace
+
+ExitCode run_generate(const GenerateArgs& args) {
+    const Config config = config_from_words(name_model(args.words), ConfigUse::generate);
+    OpenModel opened = open_model(real_files(), config.model);
+    const std::string prompt = read_prompt(args.prompt);
+    const std::vector<int32_t> ids = prompt_ids(opened.tokenizer, prompt);
+    const int64_t room = opened.model.context_length - std::ssize(ids);
+    if (room < 1) {
+        throw UserError(ExitCode::usage, "prompt", "has {} tokens, the model was made for {}", ids.size(),
+                        opened.model.context_length)
+            .hint("a shorter prompt");
+    }
+    const int64_t new_tokens = std::min(args.max_new_tokens, room);
+    if (new_tokens < args.max_new_tokens) log_info("note: at most {} new tokens fit the model's positions", new_tokens);
+    const int64_t capacity = std::ssize(ids) + new_tokens;
+    Inference inference(real_files(), opened, inference_options(config),
+                        {.row_lengths = {1}, .schedules = decode_requests(std::ssize(ids), capacity)});
+    StreamDecoder decoder(opened.tokenizer, true);
+    std::string text;
+    const auto take = [&](const std::string& piece) {
+        text += piece;
+        if (!args.json) print_result(piece);
+    };
+    const GenerateOptions options{.max_new_tokens = new_tokens,
+                                  .sampling = {args.temperature, args.top_k, args.top_p},
+                                  .stop_ids = opened.tokenizer.eos_ids(),
+                                  .vocab = std::min<int64_t>(opened.tokenizer.vocab_size(), opened.model.vocab),
+                                  .seed = static_cast<uint64_t>(config.seed)};
+    const GenerateResult result = generate(inference.engine(), ids, options, [&](int32_t id) {
+        take(decoder.push(id));
+        return true;
+    });
+    take(decoder.finish());
+    if (args.json) {
+        print_result(Json({{"schema_version", kSchemaVersion}, {"prompt", prompt}, {"text", text}, {"ids", result.ids},
+                           {"stopped", result.stopped}, {"prefill_seconds", result.prefill_seconds},
+                           {"decode_seconds", result.decode_seconds}})
+                         .dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    } else {
+        print_result("\n");
+    }
+    log_speed(result, std::ssize(ids));
+    return ExitCode::ok;
+}
+
+}  // namespace windlass

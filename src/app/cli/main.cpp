@@ -1,0 +1,196 @@
+// The command line: verbs, their flags and help. What a verb does is in the file of its name.
+
+#include <CLI/CLI.hpp>
+
+#include "app/cli/verbs.h"
+#include "base/log.h"
+#include "train/config.h"
+#include "train/progress.h"
+
+namespace windlass {
+namespace {
+
+constexpr const char* kTop =
+    "Fine-tunes Hugging Face language models that are heavier than memory.\n\n"
+    "Examples:\n"
+    "  windlass inspect models/pythia-160m                       what is in a model folder\n"
+    "  windlass plan --model models/pythia-160m                  does it fit, how fast will it be\n"
+    "  windlass train --model models/pythia-160m --train-data rows.jsonl --output-dir runs/first\n"
+    "  windlass train run.yaml learning_rate=1e-5 --resume\n"
+    "  windlass generate runs/first/final --prompt \"Once upon a time\"\n";
+
+constexpr const char* kTrain =
+    "Trains a model and writes a Hugging Face folder, OUTPUT_DIR/final.\n\n"
+    "Examples:\n"
+    "  windlass train run.yaml\n"
+    "  windlass train run.yaml learning_rate=1e-5 --max-steps 100\n"
+    "  windlass train --model M --train-data rows.jsonl --output-dir runs/first --ram 8GiB --ssd-dir /nvme/windlass\n"
+    "  windlass train runs/first/run.yaml --resume\n\n"
+    "Ctrl-C finishes the step and saves; twice stops at once. SIGUSR1, or making the file OUTPUT_DIR/save, saves.\n";
+
+constexpr const char* kPlan =
+    "Says whether a run fits the memory and disk it may use, where everything lives, and how fast it will be.\n\n"
+    "Examples:\n"
+    "  windlass plan run.yaml\n"
+    "  windlass plan --model M --max-length 1024 --per-device-train-batch-size 4 --ram 8GiB --ssd-dir /nvme\n";
+
+constexpr const char* kEval =
+    "Loss and perplexity of a model over rows; with --choices, how often it prefers the right completion.\n\n"
+    "Examples:\n"
+    "  windlass eval runs/first/final --data test.jsonl\n"
+    "  windlass eval M --data sst2.jsonl --choices \" great| terrible\"\n";
+
+constexpr const char* kGenerate =
+    "Continues a text.\n\n"
+    "Examples:\n"
+    "  windlass generate runs/first/final --prompt \"Once upon a time\"\n"
+    "  windlass generate M --prompt - --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt\n";
+
+constexpr const char* kExport =
+    "Writes a model folder from a checkpoint, or from the working store of a run that was stopped.\n\n"
+    "Examples:\n"
+    "  windlass export runs/first --to models/tuned\n"
+    "  windlass export runs/first:200 --to models/tuned --dtype bf16 --max-shard-size 5GB\n";
+
+constexpr const char* kInspect = "Says what a model folder holds and whether Windlass can train it.";
+constexpr const char* kDoctor = "Examines this machine: processor, memory, limits, disk, and how fast they are.";
+
+constexpr const char* kExitCodes =
+    "\nExit codes: 0 ok, 1 internal, 2 usage or configuration, 3 does not fit, 4 data, 5 model or tokenizer, 6 files and "
+    "disks,\n8 diverged, 130 and 143 stopped by a signal.\n";
+
+// Lists verbs by the first line of their descriptions.
+class HelpFormatter : public CLI::Formatter {
+  public:
+    std::string make_subcommand(const CLI::App* verb) const override {
+        const std::string description = verb->get_description();
+        return fmt::format("  {:<12}{}\n", verb->get_name(), description.substr(0, description.find('\n')));
+    }
+};
+
+struct Chattiness {
+    bool quiet = false, verbose = false;
+    void apply() const {
+        if (quiet) set_log_level(LogLevel::warning);
+        if (verbose) set_log_level(LogLevel::debug);
+    }
+};
+
+struct Arguments {
+    Chattiness chattiness;
+    PlanArgs plan;
+    TrainArgs train;
+    EvalArgs eval;
+    GenerateArgs generate;
+    ExportArgs to_export;
+    InspectArgs inspect;
+    DoctorArgs doctor;
+    VersionArgs version;
+};
+
+CLI::App* add_verb(CLI::App& app, Arguments& args, const char* name, const char* description, bool& json) {
+    CLI::App* verb = app.add_subcommand(name, description);
+    verb->set_help_flag("-h,--help", "Print this help and leave");
+    verb->add_flag("--json", json, "Print the result as JSON");
+    verb->add_flag("-q,--quiet", args.chattiness.quiet, "Warnings and errors only");
+    verb->add_flag("-v,--verbose", args.chattiness.verbose, "Say more");
+    return verb;
+}
+
+// Verbs of which every further word is configuration.
+void takes_config(CLI::App* verb) {
+    verb->allow_extras();
+    verb->footer([] { return "\nConfiguration (also key: value in a file, and key=value):\n" + config_help(terminal_style(1).columns); });
+}
+
+void add_config_verbs(CLI::App& app, Arguments& args) {
+    takes_config(add_verb(app, args, "plan", kPlan, args.plan.json));
+    CLI::App* train = add_verb(app, args, "train", kTrain, args.train.json);
+    takes_config(train);
+    train->add_flag("--dry-run", args.train.dry_run, "Check the configuration, print it, leave");
+    CLI::App* eval = add_verb(app, args, "eval", kEval, args.eval.json);
+    takes_config(eval);
+    eval->add_option("--data", args.eval.data, "Rows to evaluate on");
+    eval->add_option("--choices", args.eval.choices, "Candidate completions, separated by |");
+    CLI::App* generate = add_verb(app, args, "generate", kGenerate, args.generate.json);
+    takes_config(generate);
+    generate->add_option("--prompt", args.generate.prompt, "Text to continue; - reads it from stdin")->required();
+    generate->add_option("--max-new-tokens", args.generate.max_new_tokens, "Longest continuation [128]")->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+    generate->add_option("--temperature", args.generate.temperature, "0: the most likely token each time [0]")->check(CLI::Range(0.0, 100.0));
+    generate->add_option("--top-k", args.generate.top_k, "Draw from the k most likely; 0: from all [0]")->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
+    generate->add_option("--top-p", args.generate.top_p, "Draw from the most likely that hold this share [1]")->check(CLI::Range(0.0, 1.0));
+}
+
+void add_other_verbs(CLI::App& app, Arguments& args) {
+    CLI::App* to_export = add_verb(app, args, "export", kExport, args.to_export.json);
+    to_export->add_option("source", args.to_export.source, "RUN, RUN:STEP, or a checkpoint's folder")->required();
+    to_export->add_option("--to", args.to_export.target, "Folder to write")->required();
+    to_export->add_option("--dtype", args.to_export.dtype, "bf16, f16 or f32; without it the base's types");
+    to_export->add_option("--max-shard-size", args.to_export.max_shard_size, "Largest file, such as 5GB; without it as the base");
+    to_export->add_flag("--overwrite", args.to_export.overwrite, "Replace the target");
+    CLI::App* inspect = add_verb(app, args, "inspect", kInspect, args.inspect.json);
+    inspect->add_option("model", args.inspect.model, "Model folder")->required();
+    inspect->add_flag("--tensors", args.inspect.tensors, "List every tensor");
+    CLI::App* doctor = add_verb(app, args, "doctor", kDoctor, args.doctor.json);
+    doctor->add_option("--ssd,--ssd-dir", args.doctor.ssd_dir, "Folder whose drive is examined too");
+    doctor->add_option("--threads", args.doctor.threads, "Threads to measure with")->check(CLI::Range(1, 1024));
+    add_verb(app, args, "version", "Version, compiler, kernels.", args.version.json);
+}
+
+ExitCode dispatch(const CLI::App& app, Arguments& args) {
+    args.chattiness.apply();
+    const CLI::App* verb = app.get_subcommands().front();
+    const std::string& name = verb->get_name();
+    const std::vector<std::string> words = verb->remaining();
+    if (name == "plan") return run_plan({words, args.plan.json});
+    if (name == "train") return run_train({words, args.train.dry_run, args.train.json});
+    if (name == "eval") return args.eval.words = words, run_eval(args.eval);
+    if (name == "generate") return args.generate.words = words, run_generate(args.generate);
+    if (name == "export") return run_export(args.to_export);
+    if (name == "inspect") return run_inspect(args.inspect);
+    if (name == "doctor") return run_doctor(args.doctor);
+    return run_version(args.version);
+}
+
+ExitCode run(int argc, char** argv) {
+    CLI::App app(kTop, "windlass");
+    Arguments args;
+    app.set_help_flag("-h,--help", "Print this help and leave");
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.require_subcommand(1);
+    app.footer(kExitCodes);
+    add_config_verbs(app, args);
+    add_other_verbs(app, args);
+    if (argc == 1) {
+        fmt::print("{}", app.help());
+        return ExitCode::ok;
+    }
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+        fmt::print("{}", app.help());  // of the verb, where one was named
+        return ExitCode::ok;
+    } catch (const CLI::ParseError& error) {
+        throw UserError(ExitCode::usage, "command line", "{}", error.what()).hint("windlass --help");
+    }
+    return dispatch(app, args);
+}
+
+}  // namespace
+}  // namespace windlass
+
+int main(int argc, char** argv) {
+    using namespace windlass;
+    try {
+        return static_cast<int>(run(argc, argv));
+    } catch (const Error& error) {
+        log_line(LogLevel::error, error.what());
+        return static_cast<int>(error.code());
+    } catch (const std::bad_alloc&) {
+        log_line(LogLevel::error, "memory: the system refuses more. Try: a larger --ram, or a smaller --per-device-train-batch-size");
+        return static_cast<int>(ExitCode::no_fit);
+    } catch (const std::exception& error) {
+        log_line(LogLevel::error, fmt::format("internal: {}", error.what()));
+        return static_cast<int>(ExitCode::internal);
+    }
+}

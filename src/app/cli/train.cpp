@@ -1,0 +1,30 @@
+#include "train/train.h"
+
+#include <cmath>
+
+#include "app/cli/verbs.h"
+#include "app/cli/words.h"
+#include "base/json.h"
+
+namespace windlass {
+
+ExitCode run_train(const TrainArgs& args) {
+    const Config config = config_from_words(args.words, ConfigUse::train);
+    if (args.dry_run) {
+        print_result(config_to_yaml(config));
+        return ExitCode::ok;
+    }
+    const TrainResult result = train(real_files(), config);
+    if (args.json) {
+        Json json = {{"schema_version", kSchemaVersion}, {"steps", result.steps}, {"total_steps", result.total_steps},
+                     {"loss", result.loss}, {"final", result.final_folder}, {"predicted_bytes", result.predicted_bytes},
+                     {"peak_bytes", result.peak_bytes}};
+        if (!std::isnan(result.eval_loss)) json["eval_loss"] = result.eval_loss;
+        print_result(json.dump(2) + "\n");
+    } else if (!result.final_folder.empty()) {
+        print_result(result.final_folder + "\n");
+    }
+    return result.code;
+}
+
+}  // namespace windlass

@@ -1,0 +1,75 @@
+// verbs.h: what each verb of the command line does, free of the parser.
+//
+// Results go to stdout, messages to stderr. A verb returns the exit code, or throws an Error, which main() prints once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace windlass {
+
+inline constexpr int kSchemaVersion = 1;  // of every JSON output
+
+// Verbs that take configuration: words are a file, key=value and --key value (train/config.h).
+struct PlanArgs {
+    std::vector<std::string> words;
+    bool json = false;
+};
+ExitCode run_plan(const PlanArgs& args);
+
+struct TrainArgs {
+    std::vector<std::string> words;
+    bool dry_run = false;
+    bool json = false;
+};
+ExitCode run_train(const TrainArgs& args);
+
+struct EvalArgs {
+    std::vector<std::string> words;  // MODEL first, configuration behind it
+    std::string data;
+    std::string choices;             // candidates separated by '|'
+    bool json = false;
+};
+ExitCode run_eval(const EvalArgs& args);
+
+struct GenerateArgs {
+    std::vector<std::string> words;  // MODEL first, configuration behind it
+    std::string prompt;              // "-": stdin
+    int64_t max_new_tokens = 128;
+    double temperature = 0;
+    int64_t top_k = 0;
+    double top_p = 1;
+    bool json = false;
+};
+ExitCode run_generate(const GenerateArgs& args);
+
+struct ExportArgs {
+    std::string source, target, dtype, max_shard_size;
+    bool overwrite = false;
+    bool json = false;
+};
+ExitCode run_export(const ExportArgs& args);
+
+struct InspectArgs {
+    std::string model;
+    bool tensors = false;
+    bool json = false;
+};
+ExitCode run_inspect(const InspectArgs& args);
+
+struct DoctorArgs {
+    std::string ssd_dir;
+    int threads = 0;
+    bool json = false;
+};
+ExitCode run_doctor(const DoctorArgs& args);
+
+struct VersionArgs {
+    bool json = false;
+};
+ExitCode run_version(const VersionArgs& args);
+
+}  // namespace windlass

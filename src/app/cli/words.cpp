@@ -1,0 +1,34 @@
+#include "app/cli/words.h"
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace windlass {
+
+Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
+    const ReadConfig read = make_config(read_config_sources(real_files(), words), use);
+    for (const std::string& note : read.notes) log_info("note: {}", note);
+    return read.config;
+}
+
+std::vector<std::string> name_model(std::vector<std::string> words) {
+    if (!words.empty() && !words[0].starts_with("-") && words[0].find('=') == std::string::npos)
+        words[0] = "model=" + words[0];
+    return words;
+}
+
+InferenceOptions inference_options(const Config& config) {
+    return {.model = config.model, .dtype = config.dtype, .ram = config.ram, .ram_given = config.was_given("ram"),
+            .ssd_dir = config.ssd_dir, .threads = config.threads ? static_cast<int>(*config.threads) : 0,
+            .seed = static_cast<uint64_t>(config.seed)};
+}
+
+void print_result(const std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+        throw MachineError("write", "stdout", errno);
+}
+
+}  // namespace windlass

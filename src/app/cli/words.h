@@ -1,0 +1,24 @@
+// words.h: configuration from the words behind a verb.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/config.h"
+#include "train/inference.h"
+
+namespace windlass {
+
+// Reads and checks; notes are logged.
+Config config_from_words(const std::vector<std::string>& words, ConfigUse use);
+
+// "MODEL --key value ..." as configuration: the first word that is no flag is the model.
+std::vector<std::string> name_model(std::vector<std::string> words);
+
+// What an engine without training takes from a configuration.
+InferenceOptions inference_options(const Config& config);
+
+// To stdout, whole, before the program ends. MachineError when nobody takes it.
+void print_result(const std::string& text);
+
+}  // namespace windlass

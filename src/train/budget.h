@@ -1,0 +1,32 @@
+// budget.h: what memory and disk a run may use, and what the process uses before it starts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/file.h"
+#include "plan/planner.h"
+#include "train/config.h"
+
+namespace windlass {
+
+// Bytes that can be had without swapping: MemAvailable, or what is left of the control group's limit if that is less.
+int64_t available_memory();
+// Private memory of this process that is resident now.
+int64_t private_memory();
+// The most that private_memory() was, sampled by the kernel (VmHWM without file pages).
+int64_t private_memory_peak();
+
+// The budgets of a configuration. `process` is private_memory() now and an allowance for what comes up later:
+// kernels compiled at run time, stacks and heaps of worker threads, batches.
+Budgets resolve_budgets(FileSystem& files, const Config& config, int threads);
+
+// Makes allocations that would bring the process above `ram` bytes of private memory fail, by RLIMIT_DATA. Reserved
+// but untouched memory (thread stacks) counts there, so the limit leaves room for `threads` of them. Does nothing in
+// builds with sanitizers, which do not start under such a limit.
+void enforce_memory(int64_t ram, int threads);
+
+// Threads that a run uses when none are given: one per core that this process may use.
+int default_threads();
+
+}  // namespace windlass

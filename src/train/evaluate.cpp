@@ -1,0 +1,110 @@
+#include "train/evaluate.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "schedule/lower.h"
+
+namespace windlass {
+namespace {
+
+// A row of a step, cut out of its micro-batches.
+double row_loss(const StepReport& report, int64_t row, int64_t row_length) {
+    double sum = 0;
+    for (int64_t i = 0; i < row_length; ++i) sum += report.token_losses[static_cast<size_t>(row * row_length + i)];
+    return sum;
+}
+
+StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_losses) {
+    const EngineSetup& setup = engine.setup();
+    const std::string name = schedule_name({.kind = ScheduleRequest::Kind::eval, .row_length = batch.row_length()});
+    const Schedule* schedule = setup.schedules.find(name);
+    WINDLASS_CHECK(schedule != nullptr, "there is no schedule {}", name);
+    StepInput input{.micro = batch.micro(), .params = {.seed = setup.seed, .step = 1}};
+    return engine.evaluate(*schedule, input, token_losses);
+}
+
+StepBatch batch_of(const Engine& engine, std::span<const RowSamples> rows) {
+    const Numerics& numerics = engine.setup().numerics;
+    return StepBatch(rows, numerics.micro_rows, numerics.micro_count, bucket_for(numerics.row_lengths, rows), 0);
+}
+
+int64_t rows_per_step(const Engine& engine) {
+    return engine.setup().numerics.micro_rows * engine.setup().numerics.micro_count;
+}
+
+}  // namespace
+
+double EvalResult::loss() const {
+    return target_tokens > 0 ? loss_sum / static_cast<double>(target_tokens) : std::numeric_limits<double>::quiet_NaN();
+}
+
+double EvalResult::perplexity() const { return std::exp(loss()); }
+
+EvalResult evaluate_rows(Engine& engine, int64_t row_count, const ReadRows& read) {
+    const int64_t start = now_ns();
+    EvalResult result;
+    for (int64_t first = 0; first < row_count;) {
+        const std::vector<RowSamples> rows = read(first, std::min(rows_per_step(engine), row_count - first));
+        WINDLASS_CHECK(!rows.empty(), "row {} of {} cannot be read", first, row_count);
+        const StepBatch batch = batch_of(engine, rows);
+        result.loss_sum += evaluate_step(engine, batch, false).loss_sum;
+        result.target_tokens += batch.target_tokens();
+        result.rows += std::ssize(rows);
+        first += std::ssize(rows);
+    }
+    result.seconds = seconds_since(start);
+    return result;
+}
+
+ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows) {
+    const int64_t start = now_ns();
+    std::vector<RowSamples> pending;
+    std::vector<double> losses;
+    const auto flush = [&] {
+        if (pending.empty()) return;
+        const StepBatch batch = batch_of(engine, pending);
+        const StepReport report = evaluate_step(engine, batch, true);
+        for (int64_t row = 0; row < std::ssize(pending); ++row) losses.push_back(row_loss(report, row, batch.row_length()));
+        pending.clear();
+    };
+    for (const ChoiceRow& row : rows) {
+        for (const Sample& candidate : row.candidates) {
+            pending.push_back({candidate});
+            if (std::ssize(pending) == rows_per_step(engine)) flush();
+        }
+    }
+    flush();
+    ChoiceResult result{.rows = std::ssize(rows)};
+    auto loss = losses.begin();
+    for (const ChoiceRow& row : rows) {
+        const auto end = loss + std::ssize(row.candidates);
+        if (std::min_element(loss, end) - loss == row.right) ++result.right;
+        loss = end;
+    }
+    result.seconds = seconds_since(start);
+    return result;
+}
+
+Sample completion_sample(const Tokenizer& tokenizer, const std::string& prompt, const std::string& completion,
+                         int64_t max_length) {
+    Sample sample;
+    sample.ids.assign(tokenizer.prefix().begin(), tokenizer.prefix().end());
+    std::vector<int32_t> question = tokenizer.encode(prompt, false);
+    const std::vector<int32_t> whole = tokenizer.encode(prompt + completion, false);
+    const bool is_prefix = whole.size() > question.size() && std::equal(question.begin(), question.end(), whole.begin());
+    std::vector<int32_t> answer = is_prefix ? std::vector<int32_t>(whole.begin() + std::ssize(question), whole.end())
+                                            : tokenizer.encode(completion, false);
+    const int64_t room = max_length - std::ssize(sample.ids) - std::ssize(answer);
+    if (room < 1) throw UserError(ExitCode::data, "choices", "\"{}\" does not fit {} tokens", completion, max_length);
+    if (std::ssize(question) > room) question.erase(question.begin(), question.end() - room);  // the end says most
+    sample.ids.insert(sample.ids.end(), question.begin(), question.end());
+    sample.trained.assign(sample.ids.size(), 0);
+    sample.ids.insert(sample.ids.end(), answer.begin(), answer.end());
+    sample.trained.resize(sample.ids.size(), 1);
+    return sample;
+}
+
+}  // namespace windlass

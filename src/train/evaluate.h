@@ -1,0 +1,52 @@
+// evaluate.h: the loss of a model over rows, and which of several completions it prefers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "run/engine.h"
+#include "text/tokenizer.h"
+#include "train/batch.h"
+
+namespace windlass {
+
+struct EvalResult {
+    double loss_sum = 0;         // nats, over all target tokens
+    int64_t target_tokens = 0;
+    int64_t rows = 0;
+    double seconds = 0;
+
+    double loss() const;         // mean over target tokens; NaN without any
+    double perplexity() const;   // exp(loss)
+};
+
+// Rows [first, first + count) of what is evaluated; fewer at its end.
+using ReadRows = std::function<std::vector<RowSamples>(int64_t first, int64_t count)>;
+
+// Runs the engine's eval schedules over `row_count` rows, in order. Losses are weighted by token, so the result does
+// not depend on how rows fall into steps. Keeps no logits. Training state is not touched.
+EvalResult evaluate_rows(Engine& engine, int64_t row_count, const ReadRows& read);
+
+// A question with its candidate answers; `right`: the index of the true one.
+struct ChoiceRow {
+    std::vector<Sample> candidates;  // prompt and candidate, the candidate trained
+    int64_t right = 0;
+};
+
+struct ChoiceResult {
+    int64_t rows = 0;
+    int64_t right = 0;
+    double seconds = 0;
+    double accuracy() const { return rows > 0 ? static_cast<double>(right) / static_cast<double>(rows) : 0; }
+};
+
+// Scores each candidate by the sum of its tokens' log-likelihoods, as MeZO's tables do, and takes the best.
+ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows);
+
+// The sample of a prompt with one completion: the tokenizer's prefix, prompt, completion; no EOS.
+Sample completion_sample(const Tokenizer& tokenizer, const std::string& prompt, const std::string& completion,
+                         int64_t max_length);
+
+}  // namespace windlass

@@ -1,0 +1,31 @@
+// export.h: a model folder out of a run: from a checkpoint, or from the working store of a run that was stopped.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "tensor/dtype.h"
+
+namespace windlass {
+
+struct ExportOptions {
+    std::string source;  // a run's folder, "RUN:STEP", or a checkpoint's folder
+    std::string target;
+    std::optional<DType> dtype;
+    std::optional<int64_t> shard_bytes_max;
+    bool overwrite = false;
+};
+
+struct ExportResult {
+    std::string from;    // the store that was read
+    int64_t step = 0;
+    int64_t bytes = 0;   // of the tensors
+};
+
+// Reads masters chunk by chunk, each against its checksum, and writes the folder whole or not at all.
+// UserError(usage) when the source is no run, UserError(storage) for damage.
+ExportResult export_model(FileSystem& files, const ExportOptions& options);
+
+}  // namespace windlass

@@ -1,0 +1,50 @@
+// generate.h: text from a model, token by token, through decode schedules; works under every plan.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/rng.h"
+#include "plan/planner.h"
+#include "run/engine.h"
+
+namespace windlass {
+
+struct SamplingOptions {
+    double temperature = 0;  // 0: the most likely token
+    int64_t top_k = 0;       // 0: all
+    double top_p = 1;        // 1: all
+};
+
+// One token from logits. Ties go to the lower id; ids from `vocab` on are padding of the table and never chosen.
+int32_t sample_token(std::span<const float> logits, int64_t vocab, const SamplingOptions& options, Random& random);
+
+// How many tokens each prefill pass takes: greedily 64, 16, 4 and 1, so that four schedules serve any prompt.
+std::vector<int64_t> prefill_chunks(int64_t tokens);
+
+// The decode schedules that a prompt of this many tokens needs, with a cache for `capacity` tokens.
+std::vector<ScheduleRequest> decode_requests(int64_t prompt_tokens, int64_t capacity);
+
+struct GenerateOptions {
+    int64_t max_new_tokens = 128;
+    SamplingOptions sampling;
+    std::vector<int32_t> stop_ids;  // end of text; they are not part of the result
+    int64_t vocab = 0;              // of the tokenizer
+    uint64_t seed = 0;
+};
+
+struct GenerateResult {
+    std::vector<int32_t> ids;       // without the prompt
+    bool stopped = false;           // at a stop id, not for length
+    double prefill_seconds = 0;
+    double decode_seconds = 0;
+};
+
+// on_token is called with each new token as it comes; false ends the generation. The engine was made with
+// decode_requests(prompt.size(), capacity), capacity >= prompt.size() + max_new_tokens.
+GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const GenerateOptions& options,
+                        const std::function<bool(int32_t)>& on_token);
+
+}  // namespace windlass

@@ -1,0 +1,53 @@
+#include "train/inference.h"
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "device/cpu/isa.h"
+#include "model/families.h"
+#include "train/budget.h"
+#include "train/machine_cache.h"
+#include "train/session.h"
+
+namespace windlass {
+
+OpenModel open_model(FileSystem& files, const std::string& path) {
+    ModelFolder folder = ModelFolder::open(files, path);
+    HfConfig config = folder.config();
+    ModelSpec model = build_model(config, folder.tensors());
+    return {std::move(folder), std::move(model), Tokenizer::load(files, path)};
+}
+
+Inference::Inference(FileSystem& files, OpenModel& opened, const InferenceOptions& options, InferenceShape shape)
+    : files_(files) {
+    const int threads = options.threads > 0 ? options.threads : default_threads();
+    const Numerics numerics{.compute = resolve_compute(options.dtype, opened.model), .micro_rows = shape.micro_rows,
+                            .micro_count = shape.micro_count, .row_lengths = std::move(shape.row_lengths),
+                            .kernel_path = std::string(isa_name(cpu_isa()))};
+    Config budgets_config;
+    budgets_config.ram = options.ram;
+    budgets_config.ssd_dir = options.ssd_dir;
+    const Recipe recipe = make_recipe("adamw", {});
+    const PlanRequest request{.threads = threads, .budgets = resolve_budgets(files, budgets_config, threads),
+                              .schedules = std::move(shape.schedules)};
+    planned_ = make_plan(opened.model, recipe, numerics, known_machine(files, options.ssd_dir, threads), request);
+    if (planned_.plan.uses_disk()) store_path_ = fmt::format("{}/inference-{}.wls", options.ssd_dir, getpid());
+    if (options.ram_given) enforce_memory(request.budgets.ram, threads);
+    engine_ = std::make_unique<Engine>(files, EngineSetup{.model = opened.model, .recipe = recipe, .numerics = numerics,
+                                                          .plan = planned_.plan, .schedules = planned_.schedules,
+                                                          .store_path = store_path_, .seed = options.seed});
+    engine_->load(opened.folder, "{}");
+}
+
+Inference::~Inference() {
+    engine_.reset();
+    if (store_path_.empty()) return;
+    try {
+        for (const char* end : {"", ".new", ".gradients"}) files_.remove_tree(store_path_ + end);
+    } catch (const Error& error) {
+        log_warning("{} is left behind: {}", store_path_, error.what());
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,225 @@
+#include "train/loop.h"
+
+#include <cmath>
+#include <chrono>
+#include <limits>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "schedule/lower.h"
+#include "schedule/simulate.h"
+#include "train/budget.h"
+#include "train/checkpoint.h"
+#include "train/loss_plot.h"
+
+namespace windlass {
+namespace {
+
+constexpr double kPaceWeight = 0.1;  // of a new step in the mean that the remaining time is told from
+
+double wall_seconds() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+bool is_due(const std::optional<int64_t>& every, int64_t step) { return every && step % *every == 0; }
+
+}  // namespace
+
+TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Engine& engine, RunState state)
+    : files_(files), session_(session), folder_(folder), engine_(engine), state_(std::move(state)), signals_(engine),
+      progress_(terminal_style(2), session.total_steps()),
+      metrics_(files, folder.path(), session.config.report_to, state_.step, wall_seconds()), loss_(state_.last_loss),
+      eval_loss_(std::numeric_limits<double>::quiet_NaN()) {
+    for (const int64_t length : session.numerics().row_lengths)
+        predicted_[length] = simulate(schedule_of(length), session.machine).seconds;
+}
+
+TrainResult TrainLoop::run() {
+    const int64_t total = session_.total_steps();
+    try {
+        while (state_.step < total && !signals_.wants_stop()) step();
+    } catch (const Error& error) {
+        progress_.clear();
+        if (error.code() != ExitCode::interrupted) throw;
+        log_warning("stopped in step {}, which was not applied", state_.step + 1);
+    }
+    progress_.clear();
+    TrainResult result{.code = ExitCode::ok, .steps = state_.step, .total_steps = total, .loss = loss_};
+    if (state_.step < total) {
+        result.code = signals_.exit_code();
+        log_info("stopped after step {} of {}; go on with --resume", state_.step, total);
+    } else {
+        finish();
+        result.final_folder = folder_.file("final");
+    }
+    result.eval_loss = eval_loss_;
+    result.predicted_bytes = session_.planned.memory_bytes;
+    result.peak_bytes = private_memory_peak();
+    return result;
+}
+
+const Schedule& TrainLoop::schedule_of(int64_t row_length) const {
+    const Schedule* schedule = engine_.setup().schedules.find(schedule_name({.row_length = row_length}));
+    WINDLASS_CHECK(schedule != nullptr, "there is no training schedule for rows of {} tokens", row_length);
+    return *schedule;
+}
+
+// Rows without a single target (which tokenising leaves out already) are passed over.
+StepBatch TrainLoop::next_batch(DataPosition& position) {
+    const Numerics& numerics = session_.numerics();
+    constexpr int kTriesMax = 1000;
+    for (int attempt = 0; attempt < kTriesMax; ++attempt) {
+        const std::vector<PackedRow> order = session_.data->training().take(position, session_.rows_per_step());
+        const std::vector<RowSamples> rows = session_.data->read_training(order);
+        StepBatch batch(rows, numerics.micro_rows, numerics.micro_count, bucket_for(numerics.row_lengths, rows), 0);
+        if (batch.target_tokens() > 0) return batch;
+        log_warning("{} rows without a token to learn are passed over", rows.size());
+    }
+    throw UserError(ExitCode::data, "train_data", "no row holds a token to learn");
+}
+
+void TrainLoop::step() {
+    const int64_t start = now_ns();
+    DataPosition position = state_.position;
+    const StepBatch batch = next_batch(position);
+    const Schedule& schedule = schedule_of(batch.row_length());
+    const StepInput input{.micro = batch.micro(),
+                          .params = {.seed = state_.seed, .step = state_.step + 1,
+                                     .learning_rate = learning_rate(session_.first.schedule, state_.step + 1),
+                                     .loss_scale = 1.0 / static_cast<double>(batch.target_tokens())}};
+    const StepReport report = engine_.train_step(schedule, input);
+    const double loss = report.loss_sum / static_cast<double>(batch.target_tokens());
+    ++state_.step;
+    state_.position = position;
+    state_.tokens_total += batch.tokens();
+    if (report.applied) state_.last_loss = loss_ = loss;
+    const std::optional<double> threshold = session_.config.loss_watchdog_threshold;
+    const bool is_bad = !report.applied || (threshold && loss > *threshold);
+    state_.bad_steps = is_bad ? state_.bad_steps + 1 : 0;
+    engine_.commit(state_.step, run_state_text(state_), report);
+    finish_step(batch, schedule, report, seconds_since(start));
+    watch(batch, report, loss);
+    if (saves_now()) save();
+}
+
+void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report, double seconds) {
+    mean_seconds_ = mean_seconds_ == 0 ? seconds : mean_seconds_ + kPaceWeight * (seconds - mean_seconds_);
+    const Demand demand = total_demand(schedule);
+    const double peak = session_.machine.gemm_flops(session_.numerics().compute);
+    StepMetrics metrics{.step = state_.step,
+                        .epoch = session_.data->training().passes(state_.position),
+                        .time = wall_seconds(),
+                        .loss = report.loss_sum / static_cast<double>(batch.target_tokens()),
+                        .lr = learning_rate(session_.first.schedule, state_.step),
+                        .grad_norm = report.grad_norm,
+                        .clipped = report.clip_scale < 1,
+                        .skipped = !report.applied,
+                        .tokens = batch.tokens(),
+                        .target_tokens = batch.target_tokens(),
+                        .tokens_total = state_.tokens_total,
+                        .step_seconds = seconds,
+                        .predicted_seconds = predicted_.at(batch.row_length()),
+                        .mfu = peak > 0 ? demand.model_flops / seconds / peak : 0,
+                        .eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.step),
+                        .ram_bytes = private_memory_peak(),
+                        .disk_read_bytes = demand.disk_read_bytes,
+                        .disk_write_bytes = demand.disk_write_bytes};
+    if (evaluates_now()) evaluate(metrics);
+    metrics_.write(metrics);
+    const bool is_last = state_.step == session_.total_steps();
+    if (state_.step % session_.config.logging_steps == 0 || is_last || metrics.skipped) {
+        progress_.clear();
+        log_info("{}", step_line(metrics, session_.total_steps(), bottleneck(report.busy_seconds, seconds)));
+    }
+    if (metrics.eval_loss) {
+        progress_.clear();
+        log_info("evaluation after step {}: loss {:.4f}  perplexity {:.3f}  {} rows in {}", metrics.step, *metrics.eval_loss,
+                 std::exp(*metrics.eval_loss), session_.data->eval_count(), format_seconds(metrics.eval_seconds));
+    }
+    progress_.step(metrics);
+}
+
+// Stops the run when losses were not finite, or above the watchdog's threshold, too often in a row.
+void TrainLoop::watch(const StepBatch& batch, const StepReport& report, double loss) {
+    if (!report.applied) record_bad_batch(batch, report);
+    if (state_.bad_steps < session_.config.loss_watchdog_patience) return;
+    progress_.clear();
+    throw UserError(ExitCode::diverged, fmt::format("step {}", state_.step),
+                    "{} steps in a row were not finite or above loss_watchdog_threshold (loss {}, gradient norm {})",
+                    state_.bad_steps, loss, report.grad_norm)
+        .hint(fmt::format("a lower learning_rate; what the steps computed on is in {}", folder_.file("bad-batch-*.json")));
+}
+
+void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& report) const {
+    Json json = {{"step", state_.step}, {"loss", fmt::format("{}", report.loss_sum)},
+                 {"grad_norm", fmt::format("{}", report.grad_norm)}, {"row_length", batch.row_length()}};
+    for (const Batch& micro : batch.micro()) {
+        const auto list = [&](const int32_t* numbers) { return std::vector<int32_t>(numbers, numbers + micro.count()); };
+        json["micro"].push_back({{"tokens", list(micro.tokens)}, {"positions", list(micro.positions)},
+                                 {"doc_start", list(micro.doc_start)}, {"targets", list(micro.targets)}});
+    }
+    const std::string path = folder_.file(fmt::format("bad-batch-{}.json", state_.step));
+    write_text_atomic(files_, path, json.dump() + "\n");
+    log_warning("step {} was not applied: loss {}, gradient norm {}; its batch is in {}", state_.step, report.loss_sum,
+                report.grad_norm, path);
+}
+
+bool TrainLoop::evaluates_now() const {
+    if (!session_.has_eval()) return false;
+    return is_due(session_.config.eval_steps, state_.step) || state_.step == session_.total_steps();
+}
+
+void TrainLoop::evaluate(StepMetrics& metrics) {
+    const EvalResult result = evaluate_rows(engine_, session_.data->eval_count(), [&](int64_t first, int64_t count) {
+        return session_.data->read_eval(first, count);
+    });
+    eval_loss_ = result.loss();
+    metrics.eval_loss = result.loss();
+    metrics.eval_seconds = result.seconds;
+}
+
+bool TrainLoop::saves_now() {
+    const bool asked = signals_.take_save_request() | folder_.take_save_request();
+    const bool stops = signals_.wants_stop() && !session_.planned.plan.uses_disk();  // on disk every step is kept
+    const bool is_last = state_.step == session_.total_steps() && session_.config.save_steps;
+    const bool is_first = state_.step == 1 && session_.config.save_first_step;
+    return asked || stops || is_last || is_first || is_due(session_.config.save_steps, state_.step);
+}
+
+void TrainLoop::save() {
+    progress_.clear();
+    const int64_t start = now_ns();
+    const int64_t need = checkpoint_bytes(session_.folder, session_.model, session_.recipe);
+    try {
+        if (const int64_t free = files_.free_bytes(folder_.path()); free < need) {
+            log_warning("checkpoint {} is not saved: it needs {}, {} has {} free; the next save tries again", state_.step,
+                        format_bytes(need), folder_.path(), format_bytes(free));
+            return;
+        }
+        write_checkpoint(files_, {engine_, session_.model, session_.config.model}, folder_.path(), state_);
+    } catch (const MachineError& error) {
+        if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
+        log_warning("checkpoint {} is not saved: {}; the next save tries again", state_.step, error.what());
+        return;
+    }
+    saved_step_ = state_.step;
+    prune_checkpoints(files_, folder_.path(), session_.config.save_total_limit);
+    log_info("saved {} in {}", folder_.file(fmt::format("checkpoint-{}", state_.step)), format_seconds(seconds_since(start)));
+}
+
+// final/, the picture, and the working store's end: it is kept unless a checkpoint holds the same state.
+void TrainLoop::finish() {
+    save_model(files_, session_.config.model, folder_.file("final"), session_.model, {.overwrite = true},
+               [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
+    const LossCurves curves = read_curves(files_, folder_.file("metrics.jsonl"));
+    write_text_atomic(files_, folder_.file("loss.svg"), loss_svg(curves, folder_.path()));
+    if (!session_.store_path.empty() && saved_step_ == state_.step) {
+        files_.remove_file(session_.store_path);
+        log_info("the working store is removed; checkpoint-{} holds the same state", saved_step_);
+    }
+    log_info("done: {} is a complete model folder", folder_.file("final"));
+}
+
+}  // namespace windlass

@@ -1,0 +1,42 @@
+#include "train/machine_cache.h"
+
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "device/cpu/isa.h"
+#include "run/probe.h"
+#include "train/user_folder.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kTextMax = 64 * kKiB;
+
+}  // namespace
+
+std::string machine_cache_path(const std::string& disk_folder, int threads) {
+    std::string name = fmt::format("machine-{}-{}", isa_name(cpu_isa()), threads);
+    struct stat status {};
+    if (!disk_folder.empty() && stat(disk_folder.c_str(), &status) == 0)
+        name += fmt::format("-drive{}", static_cast<uint64_t>(status.st_dev));
+    return fmt::format("{}/{}.txt", user_cache_folder(), name);
+}
+
+Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads) {
+    if (!disk_folder.empty()) files.make_folders(disk_folder);
+    const std::string path = machine_cache_path(disk_folder, threads);
+    if (files.exists(path)) return parse_machine(read_text(files, path, kTextMax), path);
+    log_info("measuring this machine, once; kept in {}", path);
+    const Machine machine = probe_machine(files, disk_folder, threads);
+    try {
+        files.make_folders(user_cache_folder());
+        write_text_atomic(files, path, machine_text(machine));
+    } catch (const Error& error) {
+        log_warning("the measurement is not kept: {}", error.what());
+    }
+    return machine;
+}
+
+}  // namespace windlass

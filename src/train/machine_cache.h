@@ -1,0 +1,17 @@
+// machine_cache.h: the probe of this machine, measured once and kept; editable text.
+#pragma once
+
+#include <string>
+
+#include "base/file.h"
+#include "schedule/machine.h"
+
+namespace windlass {
+
+// Where the probe of this instruction set, thread count and drive is kept.
+std::string machine_cache_path(const std::string& disk_folder, int threads);
+
+// The kept probe, or a new one (a few seconds) with a line that says so. disk_folder may be empty.
+Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads);
+
+}  // namespace windlass

@@ -1,0 +1,71 @@
+// metrics.h: what a step was like, in metrics.jsonl and TensorBoard events. Grammar: docs/format/metrics.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "format/tfevents.h"
+
+namespace windlass {
+
+// One line of metrics.jsonl; the names are its keys.
+struct StepMetrics {
+    int64_t step = 0;
+    double epoch = 0;
+    double time = 0;
+    double loss = 0;
+    double lr = 0;
+    double grad_norm = 0;
+    bool clipped = false;
+    bool skipped = false;
+    int64_t tokens = 0;
+    int64_t target_tokens = 0;
+    int64_t tokens_total = 0;
+    double step_seconds = 0;
+    double predicted_seconds = 0;
+    double mfu = 0;
+    double eta_seconds = 0;
+    int64_t ram_bytes = 0;
+    int64_t disk_read_bytes = 0;
+    int64_t disk_write_bytes = 0;
+    std::optional<double> eval_loss;
+    double eval_seconds = 0;
+
+    double tokens_per_second() const { return step_seconds > 0 ? static_cast<double>(tokens) / step_seconds : 0; }
+};
+
+std::string metrics_line(const StepMetrics& metrics);  // JSON, without the line end
+
+// A point of a curve: what loss_plot.h draws.
+struct CurvePoint {
+    int64_t step = 0;
+    double value = 0;
+};
+struct LossCurves {
+    std::vector<CurvePoint> train, eval;
+};
+
+// Reads a metrics.jsonl; lines that are no metrics are passed over.
+LossCurves read_curves(FileSystem& files, const std::string& path);
+
+class MetricsWriter {
+  public:
+    // Appends to folder/metrics.jsonl behind the last line of a step <= resumed_step; lines of later steps, and a line
+    // that was cut off, go. report_to: "jsonl", "tensorboard".
+    MetricsWriter(FileSystem& files, const std::string& folder, const std::vector<std::string>& report_to,
+                  int64_t resumed_step, double wall_seconds);
+    void write(const StepMetrics& metrics);
+
+  private:
+    void write_events(const StepMetrics& metrics);
+
+    std::unique_ptr<File> lines_;
+    int64_t end_ = 0;  // of what lines_ holds
+    std::unique_ptr<EventWriter> events_;
+};
+
+}  // namespace windlass

@@ -1,0 +1,110 @@
+#include "train/run_folder.h"
+
+#include <sys/file.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "format/store.h"
+#include "train/checkpoint.h"
+#include "train/session.h"
+
+namespace windlass {
+namespace {
+
+constexpr const char* kLockName = ".lock";
+constexpr const char* kSaveName = "save";
+
+// What a run writes: overwriting removes these and nothing else.
+bool is_of_a_run(std::string_view name) {
+    for (const std::string_view own : {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", "final", kSaveName}) {
+        if (name == own) return true;
+    }
+    return name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") || name.starts_with("bad-batch-") ||
+           name.starts_with("final.tmp");
+}
+
+bool is_empty(FileSystem& files, const std::string& folder) {
+    for (const std::string& name : files.list(folder)) {
+        if (name != kLockName) return false;
+    }
+    return true;
+}
+
+std::optional<StartPoint> from_store(FileSystem& files, const Config& config) {
+    const std::string path = working_store_path(config);
+    if (path.empty() || !files.exists(path)) return std::nullopt;
+    try {
+        const Store store = Store::open(files, path, OpenMode::read);
+        return StartPoint{StartPoint::From::working_store, path, parse_run_state(store.committed_run_state(), path)};
+    } catch (const UserError& error) {
+        log_warning("the working store cannot be resumed: {}", error.what());
+        return std::nullopt;
+    }
+}
+
+std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const Config& config) {
+    std::vector<CheckpointPlace> places = list_checkpoints(files, config.output_dir);
+    for (; !places.empty(); places.pop_back()) {
+        const std::string& path = places.back().path;
+        try {
+            return StartPoint{StartPoint::From::checkpoint, path, verify_checkpoint(files, path)};
+        } catch (const UserError& error) {
+            log_warning("passed over: {}", error.what());
+        }
+    }
+    return std::nullopt;
+}
+
+StartPoint from_step(FileSystem& files, const Config& config) {
+    std::vector<std::string> steps;
+    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir)) {
+        if (std::to_string(place.step) == config.resume)
+            return {StartPoint::From::checkpoint, place.path, verify_checkpoint(files, place.path)};
+        steps.push_back(std::to_string(place.step));
+    }
+    throw UserError(ExitCode::usage, "resume", "{} has no checkpoint of step {}", config.output_dir, config.resume)
+        .hint(steps.empty() ? "resume: auto" : fmt::format("one of: {}", fmt::join(steps, ", ")));
+}
+
+}  // namespace
+
+RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), path_(config.output_dir) {
+    files.make_folders(path_);
+    if (!files.status(path_).is_folder) throw UserError(ExitCode::usage, path_, "is not a folder");
+    if (!is_empty(files, path_) && config.resume.empty() && !config.overwrite) {
+        const bool is_run = files.exists(file("run.yaml"));
+        throw UserError(ExitCode::usage, "output_dir", "{} {}", path_, is_run ? "holds a run already" : "is not empty")
+            .hint(is_run ? "--resume, --overwrite or another folder" : "another folder");
+    }
+    if (!is_empty(files, path_) && !files.exists(file("run.yaml")))
+        throw UserError(ExitCode::usage, "output_dir", "{} is not empty, and what it holds is not a run", path_);
+    lock_ = files.open(file(kLockName), {OpenMode::append});
+    if (lock_->descriptor() >= 0 && flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
+        throw UserError(ExitCode::storage, path_, "another process is training into this folder");
+    if (config.overwrite) clear();
+}
+
+void RunFolder::clear() {
+    for (const std::string& name : files_.list(path_)) {
+        if (is_of_a_run(name)) files_.remove_tree(file(name));
+    }
+}
+
+bool RunFolder::take_save_request() {
+    if (!files_.exists(file(kSaveName))) return false;
+    files_.remove_file(file(kSaveName));
+    return true;
+}
+
+StartPoint find_start(FileSystem& files, const Config& config) {
+    if (config.resume.empty()) return {};
+    if (config.resume != "auto") return from_step(files, config);
+    const std::optional<StartPoint> store = from_store(files, config);
+    const std::optional<StartPoint> checkpoint = from_newest_checkpoint(files, config);
+    if (store && (!checkpoint || store->state.step >= checkpoint->state.step)) return *store;
+    if (checkpoint) return *checkpoint;
+    throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", config.output_dir)
+        .hint("start the run without resume");
+}
+
+}  // namespace windlass

@@ -1,0 +1,47 @@
+// run_folder.h: the output folder of a run: who may write into it, and where a run goes on.
+//
+//   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  final/  save (a request)
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "train/config.h"
+#include "train/run_state.h"
+
+namespace windlass {
+
+// Where a run starts or goes on.
+struct StartPoint {
+    enum class From { model, working_store, checkpoint } from = From::model;
+    std::string path;  // of the store or the checkpoint
+    RunState state;    // of that point; not set for From::model
+};
+
+// Holds the folder's lock: one process at a time writes into it.
+class RunFolder {
+  public:
+    // Makes the folder, or takes one that is a run to resume or to overwrite (then it is emptied of what runs write).
+    // UserError(usage) for any other folder that is not empty, UserError(storage) when another process holds it.
+    RunFolder(FileSystem& files, const Config& config);
+
+    const std::string& path() const { return path_; }
+    std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
+    // Whether somebody made the file `save`; takes it away.
+    bool take_save_request();
+
+  private:
+    void clear();
+
+    FileSystem& files_;
+    std::string path_;
+    std::unique_ptr<File> lock_;
+};
+
+// Follows config.resume: the newest of the working store's last commit and the newest valid checkpoint, or the
+// checkpoint of a step. UserError(usage) when there is nothing to resume.
+StartPoint find_start(FileSystem& files, const Config& config);
+
+}  // namespace windlass

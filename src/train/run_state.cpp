@@ -1,0 +1,117 @@
+#include "train/run_state.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace windlass {
+namespace {
+
+constexpr int kVersion = 1;
+
+Json numerics_json(const Numerics& n) {
+    return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows}, {"micro_count", n.micro_count},
+            {"row_lengths", n.row_lengths},     {"kernel_path", n.kernel_path}};
+}
+
+Numerics read_numerics(const Json& json) {
+    Numerics n;
+    n.compute = dtype_from_name(json.at("compute").get<std::string>()).value();
+    n.micro_rows = json.at("micro_rows").get<int64_t>();
+    n.micro_count = json.at("micro_count").get<int64_t>();
+    n.row_lengths = json.at("row_lengths").get<std::vector<int64_t>>();
+    n.kernel_path = json.at("kernel_path").get<std::string>();
+    return n;
+}
+
+Json schedule_json(const LrSchedule& s) {
+    return {{"type", s.type},           {"peak", s.peak},           {"total_steps", s.total_steps},
+            {"warmup_steps", s.warmup_steps}, {"min_ratio", s.min_ratio}, {"cycles", s.cycles},
+            {"power", s.power},         {"decay_steps", s.decay_steps}};
+}
+
+LrSchedule read_schedule(const Json& json) {
+    return {.type = json.at("type").get<std::string>(),
+            .peak = json.at("peak").get<double>(),
+            .total_steps = json.at("total_steps").get<int64_t>(),
+            .warmup_steps = json.at("warmup_steps").get<int64_t>(),
+            .min_ratio = json.at("min_ratio").get<double>(),
+            .cycles = json.at("cycles").get<int64_t>(),
+            .power = json.at("power").get<double>(),
+            .decay_steps = json.at("decay_steps").get<int64_t>()};
+}
+
+bool is_sane(const RunState& s) {
+    const Numerics& n = s.numerics;
+    return s.step >= 0 && s.position.epoch >= 0 && s.position.row >= 0 && n.micro_rows > 0 && n.micro_count > 0 &&
+           n.micro_rows <= 65536 && n.micro_count <= (int64_t{1} << 20) && !n.row_lengths.empty() &&
+           n.row_lengths.size() <= 4 && n.row_lengths.front() > 0 && n.row_lengths.back() <= (int64_t{1} << 20) &&
+           std::is_sorted(n.row_lengths.begin(), n.row_lengths.end());
+}
+
+}  // namespace
+
+std::string run_state_text(const RunState& s) {
+    const Json json = {{"format", "windlass run state"},
+                       {"version", kVersion},
+                       {"step", s.step},
+                       {"epoch", s.position.epoch},
+                       {"row", s.position.row},
+                       {"seed", s.seed},
+                       {"method", s.method},
+                       {"data", s.data_fingerprint},
+                       {"numerics", numerics_json(s.numerics)},
+                       {"lr_schedule", schedule_json(s.schedule)},
+                       {"tokens_total", s.tokens_total},
+                       {"last_loss", std::isfinite(s.last_loss) ? s.last_loss : 0.0},
+                       {"bad_steps", s.bad_steps}};
+    return json.dump();
+}
+
+RunState parse_run_state(std::string_view text, std::string_view where) {
+    const Json json = parse_json(text, where, ExitCode::storage);
+    try {
+        if (json.at("version").get<int>() != kVersion)
+            throw UserError(ExitCode::storage, where, "run state has version {}, this program reads {}",
+                            json.at("version").get<int>(), kVersion);
+        RunState s;
+        s.step = json.at("step").get<int64_t>();
+        s.position = {json.at("epoch").get<int64_t>(), json.at("row").get<int64_t>()};
+        s.seed = json.at("seed").get<uint64_t>();
+        s.method = json.at("method").get<std::string>();
+        s.data_fingerprint = json.at("data").get<std::string>();
+        s.numerics = read_numerics(json.at("numerics"));
+        s.schedule = read_schedule(json.at("lr_schedule"));
+        s.tokens_total = json.at("tokens_total").get<int64_t>();
+        s.last_loss = json.at("last_loss").get<double>();
+        s.bad_steps = json.at("bad_steps").get<int64_t>();
+        if (!is_sane(s)) throw UserError(ExitCode::storage, where, "the run state holds numbers that no run has");
+        return s;
+    } catch (const nlohmann::json::exception& error) {
+        throw UserError(ExitCode::storage, where, "not a run state: {}", error.what());
+    } catch (const std::bad_optional_access&) {
+        throw UserError(ExitCode::storage, where, "not a run state: an unknown dtype");
+    }
+}
+
+void require_same_run(const RunState& recorded, const RunState& current, std::string_view where) {
+    std::vector<std::string> differences;
+    const auto compare = [&](std::string_view name, const auto& was, const auto& is) {
+        if (was != is) differences.push_back(fmt::format("{} was {}, is {}", name, was, is));
+    };
+    const Numerics &a = recorded.numerics, &b = current.numerics;
+    compare("dtype", dtype_name(a.compute), dtype_name(b.compute));
+    compare("per_device_train_batch_size", a.micro_rows, b.micro_rows);
+    compare("gradient_accumulation_steps", a.micro_count, b.micro_count);
+    compare("row lengths", fmt::format("{}", fmt::join(a.row_lengths, ", ")), fmt::format("{}", fmt::join(b.row_lengths, ", ")));
+    compare("kernel path (WINDLASS_CPU)", a.kernel_path, b.kernel_path);
+    compare("seed", recorded.seed, current.seed);
+    compare("method", recorded.method, current.method);
+    compare("training rows", recorded.data_fingerprint, current.data_fingerprint);
+    if (differences.empty()) return;
+    throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(differences, "; "))
+        .hint("the run's own settings (run.yaml), or a new output_dir");
+}
+
+}  // namespace windlass

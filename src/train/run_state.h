@@ -1,0 +1,35 @@
+// run_state.h: what a run must remember beside weights and moments, as JSON in checkpoints and store commits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "schedule/numerics.h"
+#include "train/data.h"
+#include "train/lr_schedule.h"
+
+namespace windlass {
+
+struct RunState {
+    int64_t step = 0;             // optimizer steps done
+    DataPosition position;        // the row that the next step starts with
+    uint64_t seed = 0;
+    std::string method;
+    std::string data_fingerprint;
+    Numerics numerics;
+    LrSchedule schedule;
+    int64_t tokens_total = 0;
+    double last_loss = 0;         // of the last step that was applied
+    int64_t bad_steps = 0;        // not finite, or above the watchdog's threshold, in a row
+};
+
+std::string run_state_text(const RunState& state);
+// UserError(storage) naming `where`: not this version's, damaged.
+RunState parse_run_state(std::string_view text, std::string_view where);
+
+// Refuses to continue `recorded` as `current`: UserError(usage) names every difference that would change the bits
+// (numerics, seed, method, rows).
+void require_same_run(const RunState& recorded, const RunState& current, std::string_view where);
+
+}  // namespace windlass

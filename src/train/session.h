@@ -1,0 +1,54 @@
+// session.h: from a configuration to everything that a run needs before its first step.
+//
+// Nothing is allocated for training and nothing is written but the token cache and the machine's probe; `windlass plan`
+// prints a Session, `windlass train` runs it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/model_folder.h"
+#include "method/recipe.h"
+#include "plan/planner.h"
+#include "text/tokenizer.h"
+#include "train/config.h"
+#include "train/data.h"
+#include "train/run_state.h"
+
+namespace windlass {
+
+struct Session {
+    Config config;
+    ModelFolder folder;
+    ModelSpec model;
+    MethodOptions method_options;
+    Recipe recipe;
+    std::optional<Tokenizer> tokenizer;  // where there is data
+    std::optional<RunData> data;         // nothing: planning without train_data
+    int threads = 1;
+    Machine machine;
+    PlanRequest request;                 // as it was given to the planner
+    Planned planned;
+    RunState first;                      // the state before the run's first step: numerics, schedule, seed
+    std::string store_path;              // of the working store, where the plan uses the disk
+    std::vector<std::string> notes;      // what the user should know
+
+    const Numerics& numerics() const { return first.numerics; }
+    int64_t rows_per_step() const { return numerics().micro_rows * numerics().micro_count; }
+    int64_t total_steps() const { return first.schedule.total_steps; }  // 0: not known (no data, no max_steps)
+    bool has_eval() const { return data && data->eval_count() > 0; }
+};
+
+// `recorded`: the state of the run that is resumed; what was chosen automatically then is kept. Throws UserError of any
+// kind, no_fit when no plan fits the budgets.
+Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded);
+
+// "<ssd_dir>/<name of output_dir>-<hash of its path>.wls", empty without ssd_dir.
+std::string working_store_path(const Config& config);
+
+// The type that dtype: auto stands for: f32 where the base's matrices are f32, else bf16.
+DType resolve_compute(const std::string& dtype, const ModelSpec& model);
+
+}  // namespace windlass
