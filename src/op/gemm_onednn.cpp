@@ -129,7 +129,12 @@ class MatmulCache {
 }  // namespace
 
 bool onednn_has(DType dtype) {
-    return dtype == DType::f32 || cpu_isa() == Isa::avx512_bf16;
+    static const bool multiplies_bf16 = [] {
+        engine();  // sets the limit
+        const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+        return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+    }();
+    return dtype == DType::f32 || (multiplies_bf16 && cpu_isa() == Isa::avx512_bf16);
 }
 
 void onednn_matmul(const GemmArgs& args) {
