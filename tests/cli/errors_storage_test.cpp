@@ -1,0 +1,235 @@
+// Disks, permissions, folders and damaged state that must be refused, through the real program.
+#include <gmock/gmock.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/cli/provoked.h"
+
+namespace windlass::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kUsage = static_cast<int>(ExitCode::usage);
+constexpr int kStorage = static_cast<int>(ExitCode::storage);
+constexpr uid_t kNobody = 65534;
+
+// As somebody whom permissions hold back: another user where the tests run as root.
+Command as_stranger(Command command) {
+    if (::getuid() == 0) command.user = kNobody;
+    return command;
+}
+
+void must_succeed(const Command& command) {
+    const Finished finished = run(command);
+    ASSERT_EQ(finished.code, 0) << describe(finished);
+}
+
+// A finished run of two steps with a checkpoint, and its settings for two more.
+Settings finished_run(Sandbox& sandbox) {
+    Settings settings = sandbox.training();
+    must_succeed(sandbox.train(settings));
+    fs::remove_all(sandbox.out() + "/final");
+    settings["max_steps"] = "4";
+    return settings;
+}
+
+std::function<Command(Sandbox&)> resume_with(std::map<std::string, std::string> changes) {
+    return [changes](Sandbox& sandbox) {
+        Settings settings = finished_run(sandbox);
+        for (const auto& [key, value] : changes) settings[key] = value;
+        return sandbox.train(settings, {"--resume"});
+    };
+}
+
+// A run whose checkpoint has one wrong byte, resumed from it.
+std::function<Command(Sandbox&)> resume_damaged(std::string file, std::string resume) {
+    return [file, resume](Sandbox& sandbox) {
+        const Settings settings = finished_run(sandbox);
+        flip_byte(fmt::format("{}/checkpoint-2/{}", sandbox.out(), file), -100);
+        return sandbox.train(settings, {resume});
+    };
+}
+
+// Damages every block of the working store behind its layout and records.
+Command resume_damaged_store(Sandbox& sandbox) {
+    Settings settings = sandbox.training_on_disk();
+    settings["save_steps"] = "null";  // or a checkpoint would replace the store
+    must_succeed(sandbox.train(settings));
+    fs::remove_all(sandbox.out() + "/final");
+    settings["max_steps"] = "4";
+    const std::string store = fs::directory_iterator(sandbox / "ssd")->path().string();
+    for (int64_t at = -16; -at < static_cast<int64_t>(fs::file_size(store)) / 2; at -= 4096) flip_byte(store, at);
+    return sandbox.train(settings, {"--resume"});
+}
+
+std::vector<Provoked> folders() {
+    return {
+        {"OutputNotEmpty", with_settings([](Settings& settings, Sandbox&) {
+             fs::create_directories(settings["output_dir"]);
+             write_bytes(settings["output_dir"] + "/thesis.tex", "years of work");
+         }),
+         kUsage, {"output_dir", "is not empty", "Try: another folder"}},
+        {"OverwriteOfNoRun", with_settings([](Settings& settings, Sandbox&) {
+             fs::create_directories(settings["output_dir"]);
+             write_bytes(settings["output_dir"] + "/thesis.tex", "years of work");
+             settings["overwrite"] = "true";
+         }),
+         kUsage, {"output_dir", "what it holds is not a run"}},
+        {"OutputHoldsARun", [](Sandbox& sandbox) { return sandbox.train(finished_run(sandbox)); },
+         kUsage, {"output_dir", "holds a run already", "Try: --resume, --overwrite"}},
+        {"OutputIsAFile", with_settings([](Settings& settings, Sandbox&) { write_bytes(settings["output_dir"], ""); }),
+         -1, {"out"}},
+        {"OutputInReadOnlyFolder", [](Sandbox& sandbox) {
+             Settings settings = sandbox.training();
+             fs::create_directories(sandbox / "closed");
+             fs::permissions(sandbox / "closed", fs::perms(0555));
+             settings["output_dir"] = sandbox / "closed/run";
+             return as_stranger(sandbox.train(settings));
+         },
+         kStorage, {"closed/run", "Permission denied", "Try: check the owner and the permissions"}},
+        {"UnreadableWeights", [](Sandbox& sandbox) {
+             const Settings settings = sandbox.training();
+             fs::permissions(sandbox.path(), fs::perms(0777));
+             fs::permissions(sandbox.model() + "/model.safetensors", fs::perms::none);
+             return as_stranger(sandbox.train(settings));
+         },
+         kStorage, {"model.safetensors", "Permission denied", "Try: "}},
+        {"FileSizeLimit", [](Sandbox& sandbox) {
+             Command command = sandbox.train(sandbox.training_on_disk());
+             command.file_bytes_max = 300'000;
+             return command;
+         },
+         kStorage, {".wls", "File too large", "Try: ", "ulimit -f"}},
+        {"ExportTargetNotEmpty", [](Sandbox& sandbox) {
+             finished_run(sandbox);
+             return sandbox.windlass({"export", sandbox.out(), "--to", sandbox.model()});
+         },
+         kStorage, {"llama", "exists and is not empty", "Try: another folder"}},
+    };
+}
+
+std::vector<Provoked> resumes() {
+    return {
+        {"NothingToResume", with_settings([](Settings& settings, Sandbox&) { settings["resume"] = "auto"; }),
+         kUsage, {"resume", "neither a checkpoint nor a working store", "Try: start the run without resume"}},
+        {"NoSuchStep", [](Sandbox& sandbox) { return sandbox.train(finished_run(sandbox), {"--resume=7"}); },
+         kUsage, {"no checkpoint of step 7", "Try: one of: 2"}},
+        {"NotAStep", with_settings([](Settings& settings, Sandbox&) { settings["resume"] = "last"; }),
+         kUsage, {"resume", "\"last\" is neither auto nor the step of a checkpoint"}},
+        {"OtherSeed", resume_with({{"seed", "7"}}), kUsage, {"not be the same run", "seed was 42, is 7", "Try: "}},
+        {"OtherBatch", resume_with({{"per_device_train_batch_size", "2"}, {"gradient_accumulation_steps", "1"}}), kUsage,
+         {"per_device_train_batch_size was 1, is 2", "gradient_accumulation_steps was 2, is 1"}},
+        {"OtherDtype", resume_with({{"dtype", "f32"}}), kUsage, {"dtype was bf16, is f32"}},
+        {"OtherRows", [](Sandbox& sandbox) {
+             Settings settings = finished_run(sandbox);
+             settings["train_data"] = sandbox.rows("other.jsonl", {R"({"text": "a"})", R"({"text": "b"})"});
+             return sandbox.train(settings, {"--resume"});
+         },
+         kUsage, {"training rows was"}},
+        {"DamagedState", resume_damaged("state.wls", "--resume=2"), kStorage, {"checkpoint-2", "state.wls", "Try: "}},
+        {"DamagedModelOfCheckpoint", resume_damaged("model/model.safetensors", "--resume=2"), kStorage,
+         {"checkpoint-2", "model/model.safetensors"}},
+        {"DamagedManifest", resume_damaged("manifest.json", "--resume=2"), kStorage, {"checkpoint-2/manifest.json"}},
+        {"DamagedOnlyCheckpoint", resume_damaged("state.wls", "--resume"), kUsage,
+         {"warning: passed over", "checkpoint-2", "state.wls", "neither a checkpoint nor a working store"}},
+        {"DamagedWorkingStore", resume_damaged_store, kStorage,
+         {".wls", "chunks are damaged, the first is", "elements", "Try: resume from a checkpoint"}},
+        {"ExportOfDamagedStep", [](Sandbox& sandbox) {
+             finished_run(sandbox);
+             flip_byte(sandbox.out() + "/checkpoint-2/state.wls", -100);
+             return sandbox.windlass({"export", sandbox.out() + ":2", "--to", sandbox / "x"});
+         },
+         kStorage, {"checkpoint-2", "state.wls"}},
+    };
+}
+
+class StorageErrors : public testing::TestWithParam<Provoked> {};
+
+TEST_P(StorageErrors, NameThePlace) { expect_refused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Folder, StorageErrors, testing::ValuesIn(folders()), name_of);
+INSTANTIATE_TEST_SUITE_P(Resume, StorageErrors, testing::ValuesIn(resumes()), name_of);
+
+// A disk of a given size, mounted at a folder; needs root.
+class SmallDisk {
+  public:
+    SmallDisk(const std::string& folder, int64_t bytes) : folder_(folder) {
+        fs::create_directories(folder);
+        const std::string options = fmt::format("size={},mode=0777", bytes);
+        is_mounted_ = ::mount("none", folder.c_str(), "tmpfs", 0, options.c_str()) == 0;
+    }
+    ~SmallDisk() {
+        if (is_mounted_) ::umount2(folder_.c_str(), MNT_DETACH);
+    }
+    SmallDisk(const SmallDisk&) = delete;
+    SmallDisk& operator=(const SmallDisk&) = delete;
+    bool is_mounted() const { return is_mounted_; }
+
+  private:
+    std::string folder_;
+    bool is_mounted_ = false;
+};
+
+TEST(FullDisk, RunIsRefusedBeforeItStarts) {
+    Sandbox sandbox;
+    const SmallDisk disk(sandbox / "small", 128 << 10);
+    if (!disk.is_mounted()) GTEST_SKIP() << "may not mount a small disk";
+    Settings settings = sandbox.training();
+    settings["output_dir"] = sandbox / "small/run";
+    const Finished finished = run(sandbox.train(settings));
+    EXPECT_EQ(finished.code, kStorage) << describe(finished);
+    for (const char* part : {"small/run", "the trained model needs", "are free", "Try: another output_dir"})
+        EXPECT_THAT(finished.err, testing::HasSubstr(part));
+}
+
+// No checkpoint fits, the model does: the run warns, goes on and ends well.
+TEST(FullDisk, CheckpointsThatDoNotFitDoNotEndTheRun) {
+    Sandbox sandbox;
+    const SmallDisk disk(sandbox / "small", 4 << 20);
+    if (!disk.is_mounted()) GTEST_SKIP() << "may not mount a small disk";
+    Settings settings = sandbox.training();
+    settings["output_dir"] = sandbox / "small/run";
+    settings["save_steps"] = "1";
+    const Finished finished = run(sandbox.train(settings));
+    EXPECT_EQ(finished.code, 0) << describe(finished);
+    EXPECT_THAT(finished.err, testing::HasSubstr("warning: checkpoint 1 is not saved"));
+    EXPECT_TRUE(fs::exists(sandbox / "small/run/final/model.safetensors"));
+    EXPECT_THAT(unfinished_in(sandbox / "small"), testing::IsEmpty());
+}
+
+TEST(FullDisk, ExportLeavesNothing) {
+    Sandbox sandbox;
+    const SmallDisk disk(sandbox / "small", 128 << 10);
+    if (!disk.is_mounted()) GTEST_SKIP() << "may not mount a small disk";
+    finished_run(sandbox);
+    const Finished finished = run(sandbox.windlass({"export", sandbox.out(), "--to", sandbox / "small/model"}));
+    EXPECT_EQ(finished.code, kStorage) << describe(finished);
+    EXPECT_TRUE(fs::is_empty(sandbox / "small"));
+}
+
+TEST(FullDisk, StoreThatDoesNotFitIsRefused) {
+    Sandbox sandbox;
+    const SmallDisk disk(sandbox / "ssd", 128 << 10);
+    if (!disk.is_mounted()) GTEST_SKIP() << "may not mount a small disk";
+    const Finished finished = run(sandbox.train(sandbox.training_on_disk()));
+    EXPECT_EQ(finished.code, static_cast<int>(ExitCode::no_fit)) << describe(finished);
+    EXPECT_TRUE(fs::is_empty(sandbox / "ssd"));
+}
+
+TEST(Lock, OneProcessAtATimeWritesIntoAFolder) {
+    Sandbox sandbox;
+    Settings settings = sandbox.training();
+    settings["max_steps"] = "1000000";
+    Process first(sandbox.train(settings));
+    ASSERT_TRUE(wait_until([&] { return !metrics_of(sandbox.out()).empty() || !first.is_running(); }, 60));
+    const Finished second = run(sandbox.train(settings, {"--resume"}));
+    EXPECT_EQ(second.code, kStorage) << describe(second);
+    EXPECT_THAT(second.err, testing::HasSubstr("another process is training into this folder"));
+    EXPECT_TRUE(first.is_running());
+}
+
+}  // namespace
+}  // namespace windlass::cli

@@ -1,0 +1,64 @@
+// sandbox.h: a folder for one test, with a model and rows that it may break, and the real programs to run in it.
+//
+// The models are tiny: "llama" is made by make_model (bf16, byte tokenizer); any other name is a golden model (f32,
+// 96 ids), which gets a tokenizer here, one printable character to an id.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "tests/cli/process.h"
+#include "tests/unit/base/temp_folder.h"
+
+namespace windlass::cli {
+
+// Configuration as key -> value; becomes words key=value.
+using Settings = std::map<std::string, std::string>;
+std::vector<std::string> words_of(const Settings& settings);
+
+// Files as texts.
+std::string read_bytes(const std::string& path);
+void write_bytes(const std::string& path, std::string_view bytes);
+Json read_json(const std::string& path);
+void edit_json(const std::string& path, const std::function<void(Json&)>& edit);
+// Changes a safetensors file: its header and the bytes behind it.
+void edit_safetensors(const std::string& path, const std::function<void(Json& header, std::string& data)>& edit);
+// Turns all bits of one byte around; `at` counts from the end where negative.
+void flip_byte(const std::string& path, int64_t at);
+
+class Sandbox {
+  public:
+    std::string operator/(std::string_view name) const { return folder_ / name; }
+    const std::string& path() const { return folder_.path(); }
+
+    // A model of this name in the sandbox, made on the first call. Returns its path.
+    std::string model(const std::string& name = "llama");
+    // A file of rows in the sandbox. Returns its path.
+    std::string rows(const std::string& name, const std::vector<std::string>& lines);
+    // 10 rows that any of the models can learn, of different lengths: ids of a vocabulary of 96.
+    std::string token_rows();
+
+    // A short training run into "out": 2 steps of 2 rows, one thread, no checkpoint but the last.
+    Settings training(const std::string& model_name = "llama");
+    // The same with the state on disk.
+    Settings training_on_disk(const std::string& model_name = "llama");
+    std::string out() const { return *this / "out"; }
+
+    // windlass with these words; one cache folder for all sandboxes, so that the machine is measured once.
+    Command windlass(const std::vector<std::string>& words) const;
+    Command train(const Settings& settings, const std::vector<std::string>& more = {}) const;
+
+  private:
+    TempFolder folder_;
+};
+
+// Lines of metrics.jsonl without what is measured: step, epoch, loss, lr, grad_norm, clipped, tokens.
+std::vector<Json> metrics_of(const std::string& run_folder);
+// Files below a folder whose names say that they are unfinished.
+std::vector<std::string> unfinished_in(const std::string& folder);
+
+}  // namespace windlass::cli
