@@ -144,17 +144,23 @@ void RowReader::read_element(std::string& text) {
     fail(start, "the file ends inside this row");
 }
 
+// Blank lines beside a separator belong to neither document.
 std::optional<RawRow> RowReader::next_document() {
     RawRow row{line_, {}};
+    const auto ends_document = [&] {
+        while (!row.text.empty() && (row.text.back() == '\n' || row.text.back() == '\r')) row.text.pop_back();
+        return !row.text.empty();
+    };
     std::string line;
     bool first = true;
     while (read_line(line, kRowBytesMax)) {
         if (!separator_.empty() && without_return(line) == separator_) {
-            if (!row.text.empty()) return row;
+            if (ends_document()) return row;
             row.line = line_;
             first = true;
             continue;
         }
+        if (first && !separator_.empty() && without_return(line).empty()) continue;
         if (!first) row.text += '\n';
         row.text += line;
         first = false;
@@ -164,7 +170,7 @@ std::optional<RawRow> RowReader::next_document() {
                  ".jsonl",
                  kRowBytesMax);
     }
-    if (row.text.empty()) return std::nullopt;
+    if (separator_.empty() ? row.text.empty() : !ends_document()) return std::nullopt;
     // The text of a whole file keeps its last line end.
     if (separator_.empty() && size_ > 0 && buffer_.ends_with('\n')) row.text += '\n';
     return row;

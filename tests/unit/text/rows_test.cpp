@@ -204,6 +204,9 @@ TEST(RowReader, ReadsTextAsDocuments) {
     ASSERT_EQ(parts.samples.size(), 3u);
     EXPECT_EQ(parts.samples[1].ids, (Ids{kBos, 'b', 10, 'c', kEos}));
     EXPECT_EQ(parts.samples[2].ids, (Ids{kBos, 'd', kEos}));
+    const auto padded = read_rows("\n\na\n\nb\n\n---\n\n---\n", {.document_separator = "---"}, "book.txt");
+    ASSERT_EQ(padded.samples.size(), 1u);
+    EXPECT_EQ(padded.samples[0].ids, (Ids{kBos, 'a', 10, 10, 'b', kEos}));
     EXPECT_EQ(read_rows("", {}, "book.txt").report.rows, 0);
 }
 
