@@ -62,7 +62,7 @@ class Execution {
             work(LaneKind::compute);
         }
         if (failure_) std::rethrow_exception(failure_);
-        if (context_.stop.load()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
+        if (stopped_.load()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
         if (!reduced_ && !schedule_.gives_logits) report_.loss_sum = sum_losses();
         report_.applied = params_.apply;
         report_.seconds = seconds_since(start);
@@ -81,7 +81,11 @@ class Execution {
             const Task& task = schedule_.tasks[index];
             if (task.lane != lane) continue;
             wait(task);
-            if (failed_.load() || context_.stop.load()) break;
+            if (failed_.load()) break;
+            if (stops()) {
+                stopped_.store(true);
+                break;
+            }
             try {
                 TaskTime& time = report_.tasks[index];
                 time.start_ns = now_ns();
@@ -100,6 +104,9 @@ class Execution {
         done.store(kGivenUp, std::memory_order_release);
         done.notify_all();
     }
+
+    // An update of state in memory, once begun, is finished: there is no other version to go back to.
+    bool stops() const { return context_.stop.load() && (context_.setup.plan.state == Home::disk || !reduced_); }
 
     void wait(const Task& task) {
         for (size_t lane = 0; lane < done_.size(); ++lane) {
@@ -239,7 +246,7 @@ class Execution {
     bool reduced_ = false;
     std::array<std::atomic<int>, kLaneKinds> done_{};
     std::array<int64_t, kLaneKinds> busy_ns_{};
-    std::atomic<bool> failed_{false};
+    std::atomic<bool> failed_{false}, stopped_{false};
     std::mutex failure_mutex_;
     std::exception_ptr failure_;
 };

@@ -87,7 +87,7 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
     return engine;
 }
 
-StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double learning_rate) {
+StepInput step_input(const Engine& engine, const TestBatch& batch, int64_t step, double learning_rate) {
     const Numerics& numerics = engine.setup().numerics;
     StepInput input;
     for (int64_t micro = 0; micro < numerics.micro_count; ++micro)
@@ -96,9 +96,21 @@ StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double
                     .step = step,
                     .learning_rate = learning_rate,
                     .loss_scale = 1.0 / static_cast<double>(batch.target_count())};
-    const Schedule* schedule = engine.setup().schedules.find(fmt::format("train/{}", batch.row_length));
-    StepReport report = engine.train_step(*schedule, input);
-    engine.commit(step, fmt::format("{{\"step\":{}}}", step), report);
+    return input;
+}
+
+const Schedule& train_schedule(const Engine& engine, const TestBatch& batch) {
+    return *engine.setup().schedules.find(fmt::format("train/{}", batch.row_length));
+}
+
+std::string run_state_of(int64_t step) {
+    return fmt::format("{{\"step\":{}}}", step);
+}
+
+StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double learning_rate) {
+    StepReport report =
+        engine.train_step(train_schedule(engine, batch), step_input(engine, batch, step, learning_rate));
+    engine.commit(step, run_state_of(step), report);
     return report;
 }
 

@@ -35,8 +35,15 @@ struct TestBatch {
     int64_t row_count, row_length;
 };
 
+inline Plan memory_plan() {
+    return {.policy = "test", .order = MicroOrder::horizontal};
+}
+inline Plan disk_plan(Home weights, Home gradients, int threads = 1) {
+    return {.policy = "test", .threads = threads, .weights = weights, .state = Home::disk, .gradients = gradients};
+}
+
 struct EngineOptions {
-    Plan plan{.policy = "test", .order = MicroOrder::horizontal};
+    Plan plan = memory_plan();
     DType compute = DType::f32;
     MethodOptions method;
     int64_t micro_rows = 2;
@@ -49,11 +56,17 @@ struct EngineOptions {
 std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_folder, const EngineOptions& options,
                                     bool load = true);
 
+// What train_step takes for these rows, split into the engine's micro-batches.
+StepInput step_input(const Engine& engine, const TestBatch& batch, int64_t step, double learning_rate);
+const Schedule& train_schedule(const Engine& engine, const TestBatch& batch);
+
 // One step on these rows, split into the engine's micro-batches; commits it.
 StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double learning_rate);
 
 // All masters, parameter by parameter.
 std::vector<std::vector<float>> all_masters(Engine& engine);
+// {"step":3}: the run state that train_on commits with a step.
+std::string run_state_of(int64_t step);
 // The whole state (weights, low halves, moments) as the bytes of a snapshot's chunks.
 std::string state_bytes(Engine& engine, FileSystem& files, const std::string& path);
 
