@@ -9,12 +9,14 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kRowLengthStep = 16;   // tokens: row lengths are multiples of this where max_length allows
+constexpr int64_t kRowLengthStep = 16;  // tokens: row lengths are multiples of this where max_length allows
 constexpr size_t kBucketsMax = 4;
 constexpr int64_t kCandidatesMax = 128;  // row lengths that are considered
 constexpr double kGainMin = 0.01;        // of a step's tokens: what another schedule must save
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
+size_t at(int64_t index) {
+    return static_cast<size_t>(index);
+}
 
 struct Candidate {
     int64_t length = 0;
@@ -63,8 +65,12 @@ StepBatch::StepBatch(std::span<const RowSamples> rows, int64_t micro_rows, int64
     }
     for (int64_t micro = 0; micro < micro_count; ++micro) {
         const size_t begin = at(micro * micro_rows * row_length);
-        micro_.push_back({.rows = micro_rows, .row_length = row_length, .tokens = &ids_[begin], .positions = &positions_[begin],
-                          .doc_start = &doc_start_[begin], .targets = &targets_[begin]});
+        micro_.push_back({.rows = micro_rows,
+                          .row_length = row_length,
+                          .tokens = &ids_[begin],
+                          .positions = &positions_[begin],
+                          .doc_start = &doc_start_[begin],
+                          .targets = &targets_[begin]});
     }
 }
 
@@ -111,7 +117,8 @@ std::vector<int64_t> choose_row_lengths(std::span<const uint32_t> lengths, int64
     std::vector<double> share_up_to(count + 1, 0);
     for (size_t i = 0; i < count; ++i) share_up_to[i + 1] = share_up_to[i] + all[i].share;
     // cost[b][i]: least mean row length of steps up to candidate i, when i is the last of b + 1 buckets.
-    std::vector<std::vector<double>> cost(kBucketsMax, std::vector<double>(count, std::numeric_limits<double>::infinity()));
+    std::vector<std::vector<double>> cost(kBucketsMax,
+                                          std::vector<double>(count, std::numeric_limits<double>::infinity()));
     std::vector<std::vector<size_t>> before(kBucketsMax, std::vector<size_t>(count, 0));
     const auto span_cost = [&](size_t begin, size_t end) {
         return (share_up_to[end + 1] - share_up_to[begin]) * static_cast<double>(all[end].length);

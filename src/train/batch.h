@@ -30,7 +30,7 @@ class StepBatch {
 
     const std::vector<Batch>& micro() const { return micro_; }
     int64_t row_length() const { return row_length_; }
-    int64_t tokens() const { return tokens_; }                  // without padding
+    int64_t tokens() const { return tokens_; }  // without padding
     int64_t target_tokens() const { return target_tokens_; }
 
   private:

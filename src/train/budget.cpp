@@ -15,8 +15,8 @@ namespace windlass {
 namespace {
 
 // Measured: compiled GEMM kernels and their caches, queues, the C library's heaps.
-constexpr int64_t kProcessAllowance = 48 * kMiB;
-constexpr int64_t kThreadAllowance = 2 * kMiB;
+constexpr int64_t kProcessAllowance = 40 * kMiB;
+constexpr int64_t kThreadAllowance = 4 * kMiB;
 constexpr int64_t kThreadStack = 8 * kMiB;
 constexpr int kExtraThreads = 8;  // lanes, queue workers, libraries
 
@@ -63,7 +63,9 @@ int64_t available_memory() {
     return std::min(available, std::max<int64_t>(0, limit - std::max<int64_t>(0, used - cache)));
 }
 
-int64_t private_memory() { return kernel_bytes(read_kernel_file("/proc/self/status"), "RssAnon"); }
+int64_t private_memory() {
+    return kernel_bytes(read_kernel_file("/proc/self/status"), "RssAnon");
+}
 
 int64_t private_memory_peak() {
     const std::string status = read_kernel_file("/proc/self/status");
@@ -74,7 +76,8 @@ int64_t private_memory_peak() {
 Budgets resolve_budgets(FileSystem& files, const Config& config, int threads) {
     Budgets budgets;
     budgets.process = private_memory() + kProcessAllowance + kThreadAllowance * threads;
-    budgets.ram = parse_bytes(config.ram.text.empty() ? "100%" : config.ram.text, "ram", available_memory() + private_memory());
+    budgets.ram =
+        parse_bytes(config.ram.text.empty() ? "100%" : config.ram.text, "ram", available_memory() + private_memory());
     budgets.disk = disk_budget(files, config);
     return budgets;
 }
@@ -89,7 +92,8 @@ void enforce_memory(int64_t ram, int threads) {
     rlimit current{};
     if (getrlimit(RLIMIT_DATA, &current) != 0) return;
     current.rlim_cur = std::min(limit, current.rlim_max);
-    if (setrlimit(RLIMIT_DATA, &current) != 0) log_warning("the memory budget cannot be enforced: {}", std::strerror(errno));
+    if (setrlimit(RLIMIT_DATA, &current) != 0)
+        log_warning("the memory budget cannot be enforced: {}", std::strerror(errno));
 #endif
 }
 

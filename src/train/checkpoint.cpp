@@ -74,7 +74,8 @@ int64_t checkpoint_bytes(const ModelFolder& base, const ModelSpec& model, const 
 
 void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit) {
     for (const std::string& name : files.list(run_folder)) {
-        if (name.starts_with(kPrefix) && name.ends_with(kUnfinished)) files.remove_tree(fmt::format("{}/{}", run_folder, name));
+        if (name.starts_with(kPrefix) && name.ends_with(kUnfinished))
+            files.remove_tree(fmt::format("{}/{}", run_folder, name));
     }
     if (!limit) return;
     const std::vector<CheckpointPlace> places = list_checkpoints(files, run_folder);

@@ -32,7 +32,8 @@ struct CheckpointSource {
 
 // Writes a checkpoint of the last committed step. An existing one of this step is replaced. Throws MachineError when
 // the disk refuses (what was begun is removed), UserError(storage) when it is too full to begin.
-void write_checkpoint(FileSystem& files, const CheckpointSource& source, const std::string& run_folder, const RunState& state);
+void write_checkpoint(FileSystem& files, const CheckpointSource& source, const std::string& run_folder,
+                      const RunState& state);
 
 // Bytes that a checkpoint of this run takes.
 int64_t checkpoint_bytes(const ModelFolder& base, const ModelSpec& model, const Recipe& recipe);

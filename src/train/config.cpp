@@ -28,7 +28,8 @@ void apply_layer(const std::vector<ConfigEntry>& layer, ReadConfig& read, Proble
         }
         std::string written = entry.key;
         std::replace(written.begin(), written.end(), '-', '_');
-        if (written != key->name) read.notes.push_back(fmt::format("{}: {} is read as {}", entry.where, written, key->name));
+        if (written != key->name)
+            read.notes.push_back(fmt::format("{}: {} is read as {}", entry.where, written, key->name));
         const auto [earlier, is_new] = seen.emplace(key->name, entry.where);
         if (!is_new) {
             problems.push_back(fmt::format("{}: {} is set already, by {}", entry.where, key->name, earlier->second));
@@ -52,12 +53,15 @@ bool is_changed(const Config& config, std::string_view name) {
 void check_schedule(const Config& c, Problems& problems) {
     const std::string& type = c.lr_scheduler_type;
     if (type == "reduce_lr_on_plateau")
-        problems.push_back("lr_scheduler_type: reduce_lr_on_plateau is not implemented: its learning rate depends on "
-                           "evaluations. Try: cosine");
+        problems.push_back(
+            "lr_scheduler_type: reduce_lr_on_plateau is not implemented: its learning rate depends on "
+            "evaluations. Try: cosine");
     if (is_changed(c, "warmup_steps") && is_changed(c, "warmup_ratio"))
         problems.push_back("warmup_steps and warmup_ratio are both set. Try: one of them");
-    if (is_changed(c, "min_lr_ratio") && type != "cosine_with_min_lr" && type != "warmup_stable_decay" && type != "polynomial")
-        problems.push_back(fmt::format("min_lr_ratio has no meaning with lr_scheduler_type {}. Try: cosine_with_min_lr", type));
+    if (is_changed(c, "min_lr_ratio") && type != "cosine_with_min_lr" && type != "warmup_stable_decay" &&
+        type != "polynomial")
+        problems.push_back(
+            fmt::format("min_lr_ratio has no meaning with lr_scheduler_type {}. Try: cosine_with_min_lr", type));
     if (is_changed(c, "lr_num_cycles") && type != "cosine_with_restarts")
         problems.push_back(fmt::format("lr_num_cycles has no meaning with lr_scheduler_type {}", type));
     if (is_changed(c, "lr_power") && type != "polynomial")
@@ -100,7 +104,8 @@ void check_present(const Config& c, ConfigUse use, Problems& problems) {
         if (!present) problems.push_back(fmt::format("{} is not set. Try: {} {}", key, config_flag(key), example));
     };
     want(!c.model.empty(), "model", "path/to/model-folder");
-    if (use == ConfigUse::evaluate && c.eval_data.empty()) problems.push_back("there is nothing to evaluate on. Try: --data rows.jsonl");
+    if (use == ConfigUse::evaluate && c.eval_data.empty())
+        problems.push_back("there is nothing to evaluate on. Try: --data rows.jsonl");
     if (use != ConfigUse::train) return;
     want(!c.train_data.empty(), "train_data", "rows.jsonl");
     want(!c.output_dir.empty(), "output_dir", "runs/first");
@@ -108,7 +113,8 @@ void check_present(const Config& c, ConfigUse use, Problems& problems) {
 
 [[noreturn]] void throw_problems(const Problems& problems) {
     if (problems.size() == 1) throw UserError(ExitCode::usage, "configuration", "{}", problems.front());
-    throw UserError(ExitCode::usage, "configuration", "{} problems:\n  {}", problems.size(), fmt::join(problems, "\n  "));
+    throw UserError(ExitCode::usage, "configuration", "{} problems:\n  {}", problems.size(),
+                    fmt::join(problems, "\n  "));
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ struct ConfigEntry {
     std::vector<std::string> values;  // one, or the members of a list
     bool is_list = false;
     bool is_null = false;
-    std::string where;                // "run.yaml:4", "--lr", "WINDLASS_SEED"
+    std::string where;  // "run.yaml:4", "--lr", "WINDLASS_SEED"
 };
 
 // The layers, lowest first, each in the order in which it was written.

@@ -14,9 +14,9 @@
 namespace windlass {
 
 // The member that a key fills; its type is the key's type.
-using ConfigField = std::variant<std::string Config::*, std::vector<std::string> Config::*, ByteLimit Config::*,
-                                 int64_t Config::*, double Config::*, bool Config::*, std::optional<int64_t> Config::*,
-                                 std::optional<double> Config::*>;
+using ConfigField =
+    std::variant<std::string Config::*, std::vector<std::string> Config::*, ByteLimit Config::*, int64_t Config::*,
+                 double Config::*, bool Config::*, std::optional<int64_t> Config::*, std::optional<double> Config::*>;
 
 struct ConfigKey {
     std::string_view name;

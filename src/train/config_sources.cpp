@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kListMax = 10000;
 
 void add_scalar(const YAML::Node& node, ConfigEntry& entry) {
-    if (!node.IsScalar()) throw UserError(ExitCode::usage, entry.where, "{}: a list may hold single values only", entry.key);
+    if (!node.IsScalar())
+        throw UserError(ExitCode::usage, entry.where, "{}: a list may hold single values only", entry.key);
     entry.values.push_back(node.Scalar());
 }
 
@@ -22,7 +23,8 @@ ConfigEntry read_entry(const std::string& key, const YAML::Node& value, std::str
         entry.is_null = true;
     } else if (value.IsSequence()) {
         entry.is_list = true;
-        if (value.size() > kListMax) throw UserError(ExitCode::usage, entry.where, "{}: more than {} members", key, kListMax);
+        if (value.size() > kListMax)
+            throw UserError(ExitCode::usage, entry.where, "{}: more than {} members", key, kListMax);
         for (const YAML::Node& member : value) add_scalar(member, entry);
     } else if (value.IsScalar()) {
         entry.values.push_back(value.Scalar());
@@ -52,7 +54,9 @@ bool is_boolean(const ConfigKey* key) {
     return key != nullptr && std::holds_alternative<bool Config::*>(key->field);
 }
 
-bool is_boolean_word(std::string_view word) { return word == "true" || word == "false"; }
+bool is_boolean_word(std::string_view word) {
+    return word == "true" || word == "false";
+}
 
 // A flag given several times makes a list of lists' members: --train-data a --train-data b.
 void add_flag(std::vector<ConfigEntry>& flags, ConfigEntry entry) {
@@ -108,6 +112,10 @@ void read_environment(std::vector<ConfigEntry>& entries) {
 }  // namespace
 
 std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& path) {
+    if (!files.exists(path)) {
+        throw UserError(ExitCode::usage, path, "there is no such configuration file")
+            .hint("settings are --key value or key=value");
+    }
     const std::string text = read_text(files, path, kConfigBytesMax);
     std::vector<ConfigEntry> entries;
     try {
@@ -120,7 +128,8 @@ std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& 
             entries.push_back(read_entry(pair.first.Scalar(), pair.second, where));
         }
     } catch (const YAML::Exception& error) {
-        throw UserError(ExitCode::usage, fmt::format("{}:{}", path, error.mark.line + 1), "not valid YAML: {}", error.msg);
+        throw UserError(ExitCode::usage, fmt::format("{}:{}", path, error.mark.line + 1), "not valid YAML: {}",
+                        error.msg);
     }
     return entries;
 }

@@ -38,7 +38,8 @@ std::vector<std::string> wrap(std::string_view text, size_t width) {
 }  // namespace
 
 std::string config_to_yaml(const Config& config) {
-    std::string text = "# Every setting of this run. Start another one from it: windlass train run.yaml key=value ...\n";
+    std::string text =
+        "# Every setting of this run. Start another one from it: windlass train run.yaml key=value ...\n";
     std::string_view group;
     for (const ConfigKey& key : config_keys()) {
         if (key.group != group) text += fmt::format("\n# {}\n", group = key.group);
@@ -52,19 +53,24 @@ std::string config_reference() {
         "# Configuration\n\n"
         "Made from the table of keys in `src/train/config_keys.cpp`; a test compares the two.\n\n"
         "Every key `a_b` is the same in a YAML file (`a_b: x`), as the flag `--a-b x` (or `--a_b x`), as the override\n"
-        "`a_b=x`, and in the environment as `WINDLASS_A_B=x`. A flag wins over an override, that over the file, that over\n"
-        "the environment, that over the default. Flags of true/false keys need no value, and `--no-a-b` is false. A list\n"
-        "is `[x, y]`, or the flag several times. Unknown keys are errors. Sizes are numbers with a unit (`4GiB`, `512MB`)\n"
+        "`a_b=x`, and in the environment as `WINDLASS_A_B=x`. A flag wins over an override, that over the file, that "
+        "over\n"
+        "the environment, that over the default. Flags of true/false keys need no value, and `--no-a-b` is false. A "
+        "list\n"
+        "is `[x, y]`, or the flag several times. Unknown keys are errors. Sizes are numbers with a unit (`4GiB`, "
+        "`512MB`)\n"
         "or shares (`80%`).\n";
     const Config defaults;
     std::string_view group;
     for (const ConfigKey& key : config_keys()) {
         if (key.group != group) {
-            text += fmt::format("\n## {}\n\n| key | type | default | meaning | also read as |\n| --- | --- | --- | --- | --- |\n",
-                                group = key.group);
+            text += fmt::format(
+                "\n## {}\n\n| key | type | default | meaning | also read as |\n| --- | --- | --- | --- | --- |\n",
+                group = key.group);
         }
-        text += fmt::format("| `{}` | {} | `{}` | {} | {} |\n", key.name, config_type_name(key),
-                            config_value_text(key, defaults), markdown_cell(full_help(key)), fmt::join(key.aliases, ", "));
+        text +=
+            fmt::format("| `{}` | {} | `{}` | {} | {} |\n", key.name, config_type_name(key),
+                        config_value_text(key, defaults), markdown_cell(full_help(key)), fmt::join(key.aliases, ", "));
     }
     return text;
 }

@@ -37,7 +37,9 @@ std::optional<bool> parse_boolean(std::string_view text) {
     return std::nullopt;
 }
 
-std::string number_text(double value) { return fmt::format("{}", value); }
+std::string number_text(double value) {
+    return fmt::format("{}", value);
+}
 
 std::string check_range(const ConfigKey& key, double value) {
     if (value >= key.min && value <= key.max) return "";
@@ -71,7 +73,7 @@ std::string assign_size(const std::string& text, ByteLimit& into) {
     try {
         parse_bytes(text, "", kGiB);
     } catch (const UserError&) {
-        return fmt::format("\"{}\" is not a size such as 4GiB, 512MB or 80%", text);
+        return fmt::format("\"{}\" is not a size. Try: a number with a unit, such as 4GiB, 512MB or 80%", text);
     }
     into.text = text;
     return "";
@@ -110,11 +112,13 @@ std::string assign_null(const ConfigKey& key, Config& config) {
 }
 
 std::string quote_yaml(const std::string& text) {
-    const bool plain = !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                               "0123456789_./-") == std::string::npos;
+    const bool plain = !text.empty() && text.find_first_not_of(
+                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "0123456789_./-") == std::string::npos;
     const std::string word = lower(text);
-    const bool looks_otherwise = text.starts_with('-') || parse_number<double>(text) || word == "null" || word == "true" ||
-                                 word == "false" || word == "yes" || word == "no" || word == "on" || word == "off";
+    const bool looks_otherwise = text.starts_with('-') || parse_number<double>(text) || word == "null" ||
+                                 word == "true" || word == "false" || word == "yes" || word == "no" || word == "on" ||
+                                 word == "off";
     if (plain && !looks_otherwise) return text;
     std::string quoted = "\"";
     for (const char c : text) {
@@ -169,28 +173,28 @@ std::string assign_config_value(const ConfigKey& key, const ConfigEntry& entry, 
 }
 
 std::string config_value_text(const ConfigKey& key, const Config& config) {
-    return std::visit(
-        Overloaded{
-            [&](std::string Config::*field) {
-                const std::string& text = config.*field;
-                const bool word = !key.choices.empty();  // true and false among choices are the YAML words
-                return text.empty() ? "null" : word ? text : quote_yaml(text);
-            },
-            [&](ByteLimit Config::*field) {
-                return (config.*field).text.empty() ? "null" : quote_yaml((config.*field).text);
-            },
-            [&](bool Config::*field) -> std::string { return config.*field ? "true" : "false"; },
-            [&](std::vector<std::string> Config::*field) {
-                std::vector<std::string> members;
-                for (const std::string& text : config.*field) members.push_back(quote_yaml(text));
-                return fmt::format("[{}]", fmt::join(members, ", "));
-            },
-            [&]<typename Number>(std::optional<Number> Config::*field) {
-                return config.*field ? fmt::format("{}", *(config.*field)) : std::string(key.empty);
-            },
-            [&]<typename Number>(Number Config::*field) { return fmt::format("{}", config.*field); },
-        },
-        key.field);
+    return std::visit(Overloaded{
+                          [&](std::string Config::*field) {
+                              const std::string& text = config.*field;
+                              const bool word =
+                                  !key.choices.empty();  // true and false among choices are the YAML words
+                              return text.empty() ? "null" : word ? text : quote_yaml(text);
+                          },
+                          [&](ByteLimit Config::*field) {
+                              return (config.*field).text.empty() ? "null" : quote_yaml((config.*field).text);
+                          },
+                          [&](bool Config::*field) -> std::string { return config.*field ? "true" : "false"; },
+                          [&](std::vector<std::string> Config::*field) {
+                              std::vector<std::string> members;
+                              for (const std::string& text : config.*field) members.push_back(quote_yaml(text));
+                              return fmt::format("[{}]", fmt::join(members, ", "));
+                          },
+                          [&]<typename Number>(std::optional<Number> Config::*field) {
+                              return config.*field ? fmt::format("{}", *(config.*field)) : std::string(key.empty);
+                          },
+                          [&]<typename Number>(Number Config::*field) { return fmt::format("{}", config.*field); },
+                      },
+                      key.field);
 }
 
 std::string config_type_name(const ConfigKey& key) {

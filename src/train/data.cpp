@@ -12,7 +12,9 @@
 namespace windlass {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
+size_t at(int64_t index) {
+    return static_cast<size_t>(index);
+}
 
 void shuffle(std::vector<uint32_t>& indices, Random random) {
     for (size_t i = indices.size(); i > 1; --i) std::swap(indices[i - 1], indices[random.below(i)]);
@@ -29,7 +31,8 @@ Truncation truncation_of(const std::string& name) {
 }  // namespace
 
 std::vector<uint32_t> shuffled_indices(int64_t count, uint64_t seed, int64_t epoch) {
-    WINDLASS_CHECK(std::in_range<uint32_t>(count) && std::in_range<uint32_t>(epoch), "{} samples, epoch {}", count, epoch);
+    WINDLASS_CHECK(std::in_range<uint32_t>(count) && std::in_range<uint32_t>(epoch), "{} samples, epoch {}", count,
+                   epoch);
     std::vector<uint32_t> indices(at(count));
     std::iota(indices.begin(), indices.end(), 0u);
     shuffle(indices, Random(seed, RandomStream::shuffle, static_cast<uint32_t>(epoch)));
@@ -40,7 +43,8 @@ std::vector<uint32_t> validation_indices(int64_t count, double val_split, uint64
     if (val_split <= 0) return {};
     const double wanted = val_split < 1 ? std::ceil(val_split * static_cast<double>(count)) : val_split;
     if (wanted >= static_cast<double>(count))
-        throw UserError(ExitCode::data, "val_split", "{} rows are wanted for evaluation, but there are {}", wanted, count)
+        throw UserError(ExitCode::data, "val_split", "{} rows are wanted for evaluation, but there are {}", wanted,
+                        count)
             .hint("a smaller val_split");
     std::vector<uint32_t> indices(at(count));
     std::iota(indices.begin(), indices.end(), 0u);
@@ -89,7 +93,8 @@ int64_t RowOrder::rows_in_passes(double epochs) {
 }
 
 double RowOrder::passes(const DataPosition& position) {
-    return static_cast<double>(position.epoch) + static_cast<double>(position.row) / static_cast<double>(rows_in(position.epoch));
+    return static_cast<double>(position.epoch) +
+           static_cast<double>(position.row) / static_cast<double>(rows_in(position.epoch));
 }
 
 RowsOptions rows_options(const Config& config) {
@@ -99,8 +104,12 @@ RowsOptions rows_options(const Config& config) {
             .add_eos = config.add_eos,
             .skip_malformed = config.skip_malformed,
             .document_separator = config.document_separator,
-            .fields = {.text = config.text_field, .prompt = config.prompt_field, .completion = config.completion_field,
-                       .instruction = config.instruction_field, .input = config.input_field, .output = config.output_field}};
+            .fields = {.text = config.text_field,
+                       .prompt = config.prompt_field,
+                       .completion = config.completion_field,
+                       .instruction = config.instruction_field,
+                       .input = config.input_field,
+                       .output = config.output_field}};
 }
 
 std::string token_cache_folder(const std::string& cache_dir) {
@@ -117,8 +126,10 @@ RunData RunData::open(FileSystem& files, const Config& config, const Tokenizer& 
     std::vector<uint32_t> members;
     for (int64_t i = 0, next = 0; i < train.size(); ++i) {
         const bool is_held = next < std::ssize(held_out) && held_out[at(next)] == static_cast<uint32_t>(i);
-        if (is_held) ++next;
-        else members.push_back(static_cast<uint32_t>(i));
+        if (is_held)
+            ++next;
+        else
+            members.push_back(static_cast<uint32_t>(i));
     }
     const std::vector<uint32_t> lengths(train.lengths().begin(), train.lengths().end());
     RowOrder order(std::move(members), lengths, config.packing ? config.max_length : 0, seed);

@@ -41,7 +41,9 @@ double EvalResult::loss() const {
     return target_tokens > 0 ? loss_sum / static_cast<double>(target_tokens) : std::numeric_limits<double>::quiet_NaN();
 }
 
-double EvalResult::perplexity() const { return std::exp(loss()); }
+double EvalResult::perplexity() const {
+    return std::exp(loss());
+}
 
 EvalResult evaluate_rows(Engine& engine, int64_t row_count, const ReadRows& read) {
     const int64_t start = now_ns();
@@ -67,7 +69,8 @@ ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows
         if (pending.empty()) return;
         const StepBatch batch = batch_of(engine, pending);
         const StepReport report = evaluate_step(engine, batch, true);
-        for (int64_t row = 0; row < std::ssize(pending); ++row) losses.push_back(row_loss(report, row, batch.row_length()));
+        for (int64_t row = 0; row < std::ssize(pending); ++row)
+            losses.push_back(row_loss(report, row, batch.row_length()));
         pending.clear();
     };
     for (const ChoiceRow& row : rows) {
@@ -94,7 +97,8 @@ Sample completion_sample(const Tokenizer& tokenizer, const std::string& prompt, 
     sample.ids.assign(tokenizer.prefix().begin(), tokenizer.prefix().end());
     std::vector<int32_t> question = tokenizer.encode(prompt, false);
     const std::vector<int32_t> whole = tokenizer.encode(prompt + completion, false);
-    const bool is_prefix = whole.size() > question.size() && std::equal(question.begin(), question.end(), whole.begin());
+    const bool is_prefix =
+        whole.size() > question.size() && std::equal(question.begin(), question.end(), whole.begin());
     std::vector<int32_t> answer = is_prefix ? std::vector<int32_t>(whole.begin() + std::ssize(question), whole.end())
                                             : tokenizer.encode(completion, false);
     const int64_t room = max_length - std::ssize(sample.ids) - std::ssize(answer);

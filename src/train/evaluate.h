@@ -13,13 +13,13 @@
 namespace windlass {
 
 struct EvalResult {
-    double loss_sum = 0;         // nats, over all target tokens
+    double loss_sum = 0;  // nats, over all target tokens
     int64_t target_tokens = 0;
     int64_t rows = 0;
     double seconds = 0;
 
-    double loss() const;         // mean over target tokens; NaN without any
-    double perplexity() const;   // exp(loss)
+    double loss() const;        // mean over target tokens; NaN without any
+    double perplexity() const;  // exp(loss)
 };
 
 // Rows [first, first + count) of what is evaluated; fewer at its end.

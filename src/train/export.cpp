@@ -17,8 +17,8 @@ namespace windlass {
 namespace {
 
 struct Source {
-    std::string store;       // file
-    std::string base;        // model folder with the names, dtypes and side files
+    std::string store;  // file
+    std::string base;   // model folder with the names, dtypes and side files
 };
 
 Source of_checkpoint(const std::string& path) {
@@ -42,7 +42,8 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
 Source find_source(FileSystem& files, const std::string& source) {
     if (files.exists(fmt::format("{}/{}", source, kManifestName))) return of_checkpoint(source);
     const size_t colon = source.rfind(':');
-    if (colon != std::string::npos && !files.exists(source)) return of_run(files, source.substr(0, colon), source.substr(colon + 1));
+    if (colon != std::string::npos && !files.exists(source))
+        return of_run(files, source.substr(0, colon), source.substr(colon + 1));
     return of_run(files, source, "");
 }
 
@@ -56,10 +57,12 @@ class StoreMasters {
         for (const ParamSpec& param : model.params) {
             const auto found = index.find(param.name);
             if (found == index.end() || params[static_cast<size_t>(found->second)].numel != param.numel())
-                throw UserError(ExitCode::storage, store.file().path(), "holds no {} of {} elements", param.name, param.numel());
+                throw UserError(ExitCode::storage, store.file().path(), "holds no {} of {} elements", param.name,
+                                param.numel());
             store_param_.push_back(found->second);
         }
-        if (store.layout().weight_bytes != 2 || store.layout().sections.empty() || store.layout().sections[0].bytes != 2)
+        if (store.layout().weight_bytes != 2 || store.layout().sections.empty() ||
+            store.layout().sections[0].bytes != 2)
             throw UserError(ExitCode::storage, store.file().path(), "does not hold split masters");
     }
 
@@ -85,7 +88,8 @@ class StoreMasters {
         for (HugeBuffer* buffer : {&hi_, &lo_}) {
             if (buffer->size() < bytes) *buffer = HugeBuffer(bytes, false);
         }
-        store_.file().read_at(hi_.span().first(static_cast<size_t>(bytes)), store_.weight_extent(chunk, version).offset);
+        store_.file().read_at(hi_.span().first(static_cast<size_t>(bytes)),
+                              store_.weight_extent(chunk, version).offset);
         store_.file().read_at(lo_.span().first(static_cast<size_t>(bytes)),
                               store_.state_extent(chunk, version).offset + store_.section_offset(chunk, 0));
         chunk_ = chunk;

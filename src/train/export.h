@@ -19,9 +19,9 @@ struct ExportOptions {
 };
 
 struct ExportResult {
-    std::string from;    // the store that was read
+    std::string from;  // the store that was read
     int64_t step = 0;
-    int64_t bytes = 0;   // of the tensors
+    int64_t bytes = 0;  // of the tensors
 };
 
 // Reads masters chunk by chunk, each against its checksum, and writes the folder whole or not at all.

@@ -12,7 +12,9 @@ namespace {
 
 constexpr int64_t kChunks[] = {64, 16, 4, 1};
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
+size_t at(int64_t index) {
+    return static_cast<size_t>(index);
+}
 
 // Candidates by falling logit, ids rising among equals, cut to the k best.
 std::vector<int32_t> ranked(std::span<const float> logits, int64_t vocab, int64_t top_k) {
@@ -36,9 +38,15 @@ class Decoder {
     std::vector<float> feed(std::span<const int32_t> tokens) {
         std::vector<int32_t> positions(tokens.size()), doc_start(tokens.size(), 0), targets(tokens.size(), kIgnored);
         std::iota(positions.begin(), positions.end(), static_cast<int32_t>(cached_));
-        const Batch batch{.rows = 1, .row_length = std::ssize(tokens), .tokens = tokens.data(), .positions = positions.data(),
-                          .doc_start = doc_start.data(), .targets = targets.data(), .cached = cached_};
-        const std::string name = schedule_name({.kind = ScheduleRequest::Kind::decode, .row_length = std::ssize(tokens)});
+        const Batch batch{.rows = 1,
+                          .row_length = std::ssize(tokens),
+                          .tokens = tokens.data(),
+                          .positions = positions.data(),
+                          .doc_start = doc_start.data(),
+                          .targets = targets.data(),
+                          .cached = cached_};
+        const std::string name =
+            schedule_name({.kind = ScheduleRequest::Kind::decode, .row_length = std::ssize(tokens)});
         const Schedule* schedule = engine_.setup().schedules.find(name);
         WINDLASS_CHECK(schedule != nullptr, "there is no schedule {}", name);
         StepReport report = engine_.decode(*schedule, {.micro = {batch}});

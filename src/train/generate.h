@@ -36,8 +36,8 @@ struct GenerateOptions {
 };
 
 struct GenerateResult {
-    std::vector<int32_t> ids;       // without the prompt
-    bool stopped = false;           // at a stop id, not for length
+    std::vector<int32_t> ids;  // without the prompt
+    bool stopped = false;      // at a stop id, not for length
     double prefill_seconds = 0;
     double decode_seconds = 0;
 };

@@ -22,21 +22,28 @@ OpenModel open_model(FileSystem& files, const std::string& path) {
 Inference::Inference(FileSystem& files, OpenModel& opened, const InferenceOptions& options, InferenceShape shape)
     : files_(files) {
     const int threads = options.threads > 0 ? options.threads : default_threads();
-    const Numerics numerics{.compute = resolve_compute(options.dtype, opened.model), .micro_rows = shape.micro_rows,
-                            .micro_count = shape.micro_count, .row_lengths = std::move(shape.row_lengths),
+    const Numerics numerics{.compute = resolve_compute(options.dtype, opened.model),
+                            .micro_rows = shape.micro_rows,
+                            .micro_count = shape.micro_count,
+                            .row_lengths = std::move(shape.row_lengths),
                             .kernel_path = std::string(isa_name(cpu_isa()))};
     Config budgets_config;
     budgets_config.ram = options.ram;
     budgets_config.ssd_dir = options.ssd_dir;
     const Recipe recipe = make_recipe("adamw", {});
-    const PlanRequest request{.threads = threads, .budgets = resolve_budgets(files, budgets_config, threads),
+    const PlanRequest request{.threads = threads,
+                              .budgets = resolve_budgets(files, budgets_config, threads),
                               .schedules = std::move(shape.schedules)};
     planned_ = make_plan(opened.model, recipe, numerics, known_machine(files, options.ssd_dir, threads), request);
     if (planned_.plan.uses_disk()) store_path_ = fmt::format("{}/inference-{}.wls", options.ssd_dir, getpid());
     if (options.ram_given) enforce_memory(request.budgets.ram, threads);
-    engine_ = std::make_unique<Engine>(files, EngineSetup{.model = opened.model, .recipe = recipe, .numerics = numerics,
-                                                          .plan = planned_.plan, .schedules = planned_.schedules,
-                                                          .store_path = store_path_, .seed = options.seed});
+    engine_ = std::make_unique<Engine>(files, EngineSetup{.model = opened.model,
+                                                          .recipe = recipe,
+                                                          .numerics = numerics,
+                                                          .plan = planned_.plan,
+                                                          .schedules = planned_.schedules,
+                                                          .store_path = store_path_,
+                                                          .seed = options.seed});
     engine_->load(opened.folder, "{}");
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "run/engine.h"
 #include "plan/planner.h"
+#include "run/engine.h"
 #include "text/tokenizer.h"
 #include "train/config.h"
 
@@ -16,9 +16,9 @@ struct InferenceOptions {
     std::string model;
     std::string dtype = "auto";
     ByteLimit ram{"80%"};
-    bool ram_given = false;       // then it is enforced
-    std::string ssd_dir;          // weights that memory does not hold are read from a store in this folder
-    int threads = 0;              // 0: one per core
+    bool ram_given = false;  // then it is enforced
+    std::string ssd_dir;     // weights that memory does not hold are read from a store in this folder
+    int threads = 0;         // 0: one per core
     uint64_t seed = 0;
 };
 
@@ -26,7 +26,7 @@ struct InferenceOptions {
 struct InferenceShape {
     int64_t micro_rows = 1;
     int64_t micro_count = 1;
-    std::vector<int64_t> row_lengths;         // of evaluation
+    std::vector<int64_t> row_lengths;  // of evaluation
     std::vector<ScheduleRequest> schedules;
 };
 

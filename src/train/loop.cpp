@@ -1,7 +1,7 @@
 #include "train/loop.h"
 
-#include <cmath>
 #include <chrono>
+#include <cmath>
 #include <limits>
 
 #include "base/clock.h"
@@ -23,14 +23,22 @@ double wall_seconds() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-bool is_due(const std::optional<int64_t>& every, int64_t step) { return every && step % *every == 0; }
+bool is_due(const std::optional<int64_t>& every, int64_t step) {
+    return every && step % *every == 0;
+}
 
 }  // namespace
 
 TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Engine& engine, RunState state)
-    : files_(files), session_(session), folder_(folder), engine_(engine), state_(std::move(state)), signals_(engine),
+    : files_(files),
+      session_(session),
+      folder_(folder),
+      engine_(engine),
+      state_(std::move(state)),
+      signals_(engine),
       progress_(terminal_style(2), session.total_steps()),
-      metrics_(files, folder.path(), session.config.report_to, state_.step, wall_seconds()), loss_(state_.last_loss),
+      metrics_(files, folder.path(), session.config.report_to, state_.step, wall_seconds()),
+      loss_(state_.last_loss),
       eval_loss_(std::numeric_limits<double>::quiet_NaN()) {
     for (const int64_t length : session.numerics().row_lengths)
         predicted_[length] = simulate(schedule_of(length), session.machine).seconds;
@@ -86,7 +94,8 @@ void TrainLoop::step() {
     const StepBatch batch = next_batch(position);
     const Schedule& schedule = schedule_of(batch.row_length());
     const StepInput input{.micro = batch.micro(),
-                          .params = {.seed = state_.seed, .step = state_.step + 1,
+                          .params = {.seed = state_.seed,
+                                     .step = state_.step + 1,
                                      .learning_rate = learning_rate(session_.first.schedule, state_.step + 1),
                                      .loss_scale = 1.0 / static_cast<double>(batch.target_tokens())}};
     const StepReport report = engine_.train_step(schedule, input);
@@ -104,28 +113,28 @@ void TrainLoop::step() {
     if (saves_now()) save();
 }
 
-void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report, double seconds) {
+void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
+                            double seconds) {
     mean_seconds_ = mean_seconds_ == 0 ? seconds : mean_seconds_ + kPaceWeight * (seconds - mean_seconds_);
     const Demand demand = total_demand(schedule);
     const double peak = session_.machine.gemm_flops(session_.numerics().compute);
-    StepMetrics metrics{.step = state_.step,
-                        .epoch = session_.data->training().passes(state_.position),
-                        .time = wall_seconds(),
-                        .loss = report.loss_sum / static_cast<double>(batch.target_tokens()),
-                        .lr = learning_rate(session_.first.schedule, state_.step),
-                        .grad_norm = report.grad_norm,
-                        .clipped = report.clip_scale < 1,
-                        .skipped = !report.applied,
-                        .tokens = batch.tokens(),
-                        .target_tokens = batch.target_tokens(),
-                        .tokens_total = state_.tokens_total,
-                        .step_seconds = seconds,
-                        .predicted_seconds = predicted_.at(batch.row_length()),
-                        .mfu = peak > 0 ? demand.model_flops / seconds / peak : 0,
-                        .eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.step),
-                        .ram_bytes = private_memory_peak(),
-                        .disk_read_bytes = demand.disk_read_bytes,
-                        .disk_write_bytes = demand.disk_write_bytes};
+    StepMetrics metrics{
+        .step = state_.step,
+        .epoch = session_.data->training().passes(state_.position),
+        .time = wall_seconds(),
+        .loss = report.loss_sum / static_cast<double>(batch.target_tokens()),
+        .lr = learning_rate(session_.first.schedule, state_.step),
+        .grad_norm = report.grad_norm,
+        .clipped = report.clip_scale<1, .skipped = !report.applied, .tokens = batch.tokens(),
+                                     .target_tokens = batch.target_tokens(), .tokens_total = state_.tokens_total,
+                                     .step_seconds = seconds, .predicted_seconds = predicted_.at(batch.row_length()),
+                                     .mfu = peak> 0
+                       ? demand.model_flops / seconds / peak
+                       : 0,
+        .eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.step),
+        .ram_bytes = private_memory_peak(),
+        .disk_read_bytes = demand.disk_read_bytes,
+        .disk_write_bytes = demand.disk_write_bytes};
     if (evaluates_now()) evaluate(metrics);
     metrics_.write(metrics);
     const bool is_last = state_.step == session_.total_steps();
@@ -135,8 +144,9 @@ void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, co
     }
     if (metrics.eval_loss) {
         progress_.clear();
-        log_info("evaluation after step {}: loss {:.4f}  perplexity {:.3f}  {} rows in {}", metrics.step, *metrics.eval_loss,
-                 std::exp(*metrics.eval_loss), session_.data->eval_count(), format_seconds(metrics.eval_seconds));
+        log_info("evaluation after step {}: loss {:.4f}  perplexity {:.3f}  {} rows in {}", metrics.step,
+                 *metrics.eval_loss, std::exp(*metrics.eval_loss), session_.data->eval_count(),
+                 format_seconds(metrics.eval_seconds));
     }
     progress_.step(metrics);
 }
@@ -149,16 +159,23 @@ void TrainLoop::watch(const StepBatch& batch, const StepReport& report, double l
     throw UserError(ExitCode::diverged, fmt::format("step {}", state_.step),
                     "{} steps in a row were not finite or above loss_watchdog_threshold (loss {}, gradient norm {})",
                     state_.bad_steps, loss, report.grad_norm)
-        .hint(fmt::format("a lower learning_rate; what the steps computed on is in {}", folder_.file("bad-batch-*.json")));
+        .hint(fmt::format("a lower learning_rate; what the steps computed on is in {}",
+                          folder_.file("bad-batch-*.json")));
 }
 
 void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& report) const {
-    Json json = {{"step", state_.step}, {"loss", fmt::format("{}", report.loss_sum)},
-                 {"grad_norm", fmt::format("{}", report.grad_norm)}, {"row_length", batch.row_length()}};
+    Json json = {{"step", state_.step},
+                 {"loss", fmt::format("{}", report.loss_sum)},
+                 {"grad_norm", fmt::format("{}", report.grad_norm)},
+                 {"row_length", batch.row_length()}};
     for (const Batch& micro : batch.micro()) {
-        const auto list = [&](const int32_t* numbers) { return std::vector<int32_t>(numbers, numbers + micro.count()); };
-        json["micro"].push_back({{"tokens", list(micro.tokens)}, {"positions", list(micro.positions)},
-                                 {"doc_start", list(micro.doc_start)}, {"targets", list(micro.targets)}});
+        const auto list = [&](const int32_t* numbers) {
+            return std::vector<int32_t>(numbers, numbers + micro.count());
+        };
+        json["micro"].push_back({{"tokens", list(micro.tokens)},
+                                 {"positions", list(micro.positions)},
+                                 {"doc_start", list(micro.doc_start)},
+                                 {"targets", list(micro.targets)}});
     }
     const std::string path = folder_.file(fmt::format("bad-batch-{}.json", state_.step));
     write_text_atomic(files_, path, json.dump() + "\n");
@@ -194,8 +211,8 @@ void TrainLoop::save() {
     const int64_t need = checkpoint_bytes(session_.folder, session_.model, session_.recipe);
     try {
         if (const int64_t free = files_.free_bytes(folder_.path()); free < need) {
-            log_warning("checkpoint {} is not saved: it needs {}, {} has {} free; the next save tries again", state_.step,
-                        format_bytes(need), folder_.path(), format_bytes(free));
+            log_warning("checkpoint {} is not saved: it needs {}, {} has {} free; the next save tries again",
+                        state_.step, format_bytes(need), folder_.path(), format_bytes(free));
             return;
         }
         write_checkpoint(files_, {engine_, session_.model, session_.config.model}, folder_.path(), state_);
@@ -206,7 +223,8 @@ void TrainLoop::save() {
     }
     saved_step_ = state_.step;
     prune_checkpoints(files_, folder_.path(), session_.config.save_total_limit);
-    log_info("saved {} in {}", folder_.file(fmt::format("checkpoint-{}", state_.step)), format_seconds(seconds_since(start)));
+    log_info("saved {} in {}", folder_.file(fmt::format("checkpoint-{}", state_.step)),
+             format_seconds(seconds_since(start)));
 }
 
 // final/, the picture, and the working store's end: it is kept unless a checkpoint holds the same state.

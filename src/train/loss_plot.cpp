@@ -19,31 +19,43 @@ constexpr const char* kGrid = "#8b949e";
 struct Frame {
     double x_low = 0, x_high = 1, y_low = 0, y_high = 1;
     double x(double step) const { return kLeft + (step - x_low) / (x_high - x_low) * (kWidth - kLeft - kRight); }
-    double y(double value) const { return kHeight - kBottom - (value - y_low) / (y_high - y_low) * (kHeight - kTop - kBottom); }
+    double y(double value) const {
+        return kHeight - kBottom - (value - y_low) / (y_high - y_low) * (kHeight - kTop - kBottom);
+    }
 };
 
 std::string escape_xml(const std::string& text) {
     std::string safe;
     for (const char c : text) {
         switch (c) {
-            case '<': safe += "&lt;"; break;
-            case '>': safe += "&gt;"; break;
-            case '&': safe += "&amp;"; break;
-            case '"': safe += "&quot;"; break;
-            default: safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+            case '<':
+                safe += "&lt;";
+                break;
+            case '>':
+                safe += "&gt;";
+                break;
+            case '&':
+                safe += "&amp;";
+                break;
+            case '"':
+                safe += "&quot;";
+                break;
+            default:
+                safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
         }
     }
     return safe;
 }
 
 std::string label(double x, double y, const char* anchor, const std::string& text, int size = 12) {
-    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{}\">{}</text>\n", x, y, anchor, size,
-                       escape_xml(text));
+    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{}\">{}</text>\n", x, y, anchor,
+                       size, escape_xml(text));
 }
 
 std::string line(double x1, double y1, double x2, double y2, double opacity) {
-    return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-opacity=\"{}\"/>\n", x1, y1,
-                       x2, y2, kGrid, opacity);
+    return fmt::format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-opacity=\"{}\"/>\n", x1, y1,
+        x2, y2, kGrid, opacity);
 }
 
 // Bins of equal numbers of points, each drawn as its mean.
@@ -73,8 +85,9 @@ std::string polyline(const std::vector<CurvePoint>& curve, const Frame& frame, c
         if (dots) marks += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x, y, color);
     }
     if (path.empty()) return "";
-    return fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" stroke-linejoin=\"round\"/>\n{}", path, color,
-                       marks);
+    return fmt::format(
+        "<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" stroke-linejoin=\"round\"/>\n{}", path, color,
+        marks);
 }
 
 Frame fit_frame(const LossCurves& curves) {
@@ -138,7 +151,8 @@ std::vector<double> nice_ticks(double low, double high, int count) {
 
 std::string loss_svg(const LossCurves& curves, const std::string& title) {
     std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" fill=\"{}\" role=\"img\">\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" fill=\"{}\" "
+        "role=\"img\">\n",
         kWidth, kHeight, kInk);
     svg += fmt::format("<title>{}</title>\n", escape_xml(title));
     svg += label(kLeft, 28, "start", title, 15);

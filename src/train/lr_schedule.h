@@ -11,13 +11,13 @@ namespace windlass {
 
 struct LrSchedule {
     std::string type = "linear";
-    double peak = 0;            // learning rate
+    double peak = 0;  // learning rate
     int64_t total_steps = 0;
     int64_t warmup_steps = 0;
-    double min_ratio = 0;       // cosine_with_min_lr, warmup_stable_decay; polynomial: its end, 1e-7 when 0
-    int64_t cycles = 1;         // cosine_with_restarts
-    double power = 1;           // polynomial
-    int64_t decay_steps = 0;    // warmup_stable_decay
+    double min_ratio = 0;     // cosine_with_min_lr, warmup_stable_decay; polynomial: its end, 1e-7 when 0
+    int64_t cycles = 1;       // cosine_with_restarts
+    double power = 1;         // polynomial
+    int64_t decay_steps = 0;  // warmup_stable_decay
 
     bool operator==(const LrSchedule&) const = default;
 };

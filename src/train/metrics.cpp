@@ -21,7 +21,8 @@ Json number(double value) {
 template <typename Visit>
 void for_each_line(const std::string& text, Visit visit) {
     for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        if (static_cast<int64_t>(end - begin) <= kLineMax) visit(std::string_view(text).substr(begin, end - begin), end + 1);
+        if (static_cast<int64_t>(end - begin) <= kLineMax)
+            visit(std::string_view(text).substr(begin, end - begin), end + 1);
     }
 }
 
@@ -38,8 +39,9 @@ int64_t end_of_step(FileSystem& files, const std::string& path, int64_t step) {
 }  // namespace
 
 std::string metrics_line(const StepMetrics& m) {
-    Json json = {{"step", m.step}, {"epoch", number(m.epoch)}, {"time", number(m.time)}, {"loss", number(m.loss)},
-                 {"lr", number(m.lr)}, {"grad_norm", number(m.grad_norm)}, {"clipped", m.clipped}};
+    Json json = {{"step", m.step},         {"epoch", number(m.epoch)}, {"time", number(m.time)},
+                 {"loss", number(m.loss)}, {"lr", number(m.lr)},       {"grad_norm", number(m.grad_norm)},
+                 {"clipped", m.clipped}};
     if (m.skipped) json["skipped"] = true;
     json["tokens"] = m.tokens;
     json["target_tokens"] = m.target_tokens;

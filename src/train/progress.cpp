@@ -52,26 +52,30 @@ std::string bottleneck(const std::array<double, kLaneKinds>& busy_seconds, doubl
 }
 
 std::string step_line(const StepMetrics& m, int64_t total_steps, const std::string& bottleneck_text) {
-    std::string text = fmt::format("step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.3g}  gnorm {:.3g}{}", m.step, total_steps,
-                                   m.epoch, m.loss, m.lr, m.grad_norm, m.clipped ? "*" : "");
+    std::string text = fmt::format("step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.3g}  gnorm {:.3g}{}", m.step,
+                                   total_steps, m.epoch, m.loss, m.lr, m.grad_norm, m.clipped ? "*" : "");
     if (m.skipped) text += "  SKIPPED (not finite)";
     text += fmt::format("  {:.0f} tok/s", m.tokens_per_second());
     if (m.mfu > 0) text += fmt::format("  mfu {:.0f}%", m.mfu * 100);
     text += fmt::format("  {} (plan {})  ram {}", format_seconds(m.step_seconds), format_seconds(m.predicted_seconds),
                         format_bytes(m.ram_bytes));
     if (m.disk_read_bytes + m.disk_write_bytes > 0)
-        text += fmt::format("  disk r{} w{} GB/s", rate(m.disk_read_bytes, m.step_seconds), rate(m.disk_write_bytes, m.step_seconds));
+        text += fmt::format("  disk r{} w{} GB/s", rate(m.disk_read_bytes, m.step_seconds),
+                            rate(m.disk_write_bytes, m.step_seconds));
     if (!bottleneck_text.empty()) text += "  " + bottleneck_text;
     return text + fmt::format("  eta {}", clock_text(m.eta_seconds));
 }
 
 std::string bar_line(const StepMetrics& m, int64_t total_steps, int columns) {
-    const std::string tail = fmt::format("  {}/{}  loss {:.4f}  eta {}", m.step, total_steps, m.loss, clock_text(m.eta_seconds));
+    const std::string tail =
+        fmt::format("  {}/{}  loss {:.4f}  eta {}", m.step, total_steps, m.loss, clock_text(m.eta_seconds));
     const int cells = std::clamp(columns - 3 - static_cast<int>(tail.size()), 0, kBarCellsMax);
-    const double share = total_steps > 0 ? std::min(1.0, static_cast<double>(m.step) / static_cast<double>(total_steps)) : 0;
+    const double share =
+        total_steps > 0 ? std::min(1.0, static_cast<double>(m.step) / static_cast<double>(total_steps)) : 0;
     const auto full = static_cast<size_t>(share * cells);
     std::string text = cells < 4 ? tail.substr(2)
-                                 : fmt::format("[{}{}]{}", std::string(full, '#'), std::string(static_cast<size_t>(cells) - full, '-'), tail);
+                                 : fmt::format("[{}{}]{}", std::string(full, '#'),
+                                               std::string(static_cast<size_t>(cells) - full, '-'), tail);
     if (std::ssize(text) >= columns) text.resize(static_cast<size_t>(columns - 1));
     return text;
 }
@@ -79,7 +83,9 @@ std::string bar_line(const StepMetrics& m, int64_t total_steps, int columns) {
 void Progress::step(const StepMetrics& metrics) {
     if (!style_.interactive) return;
     const std::string text = bar_line(metrics, total_steps_, style_.columns);
-    std::fputs(style_.color ? fmt::format("\r\x1b[K\x1b[36m{}\x1b[0m", text).c_str() : fmt::format("\r\x1b[K{}", text).c_str(), stderr);
+    std::fputs(
+        style_.color ? fmt::format("\r\x1b[K\x1b[36m{}\x1b[0m", text).c_str() : fmt::format("\r\x1b[K{}", text).c_str(),
+        stderr);
     std::fflush(stderr);
     drawn_ = true;
 }

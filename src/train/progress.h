@@ -21,7 +21,8 @@ TerminalStyle terminal_style(int descriptor);
 // What keeps the step from being faster, from how long each lane worked: "compute 93%", "disk read: waited 41%".
 std::string bottleneck(const std::array<double, kLaneKinds>& busy_seconds, double seconds);
 
-// "step 120/900  epoch 0.27  loss 1.842  lr 9.8e-06  gnorm 0.71  624 tok/s  mfu 34%  1.20 s (plan 1.18 s)  ram 2.1 GiB ..."
+// "step 120/900  epoch 0.27  loss 1.842  lr 9.8e-06  gnorm 0.71  624 tok/s  mfu 34%  1.20 s (plan 1.18 s)  ram 2.1 GiB
+// ..."
 std::string step_line(const StepMetrics& metrics, int64_t total_steps, const std::string& bottleneck_text);
 
 // "[######------]  60/100  loss 1.842  eta 00:01:12" in at most `columns` characters.

@@ -12,6 +12,7 @@ namespace windlass {
 namespace {
 
 constexpr const char* kLockName = ".lock";
+constexpr const char* kLogName = "log.txt";
 constexpr const char* kSaveName = "save";
 
 // What a run writes: overwriting removes these and nothing else.
@@ -19,13 +20,14 @@ bool is_of_a_run(std::string_view name) {
     for (const std::string_view own : {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", "final", kSaveName}) {
         if (name == own) return true;
     }
-    return name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") || name.starts_with("bad-batch-") ||
-           name.starts_with("final.tmp");
+    return name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||
+           name.starts_with("bad-batch-") || name.starts_with("final.tmp");
 }
 
+// A run that was refused, or killed, before it began leaves its lock and its log: they are in nobody's way.
 bool is_empty(FileSystem& files, const std::string& folder) {
     for (const std::string& name : files.list(folder)) {
-        if (name != kLockName) return false;
+        if (name != kLockName && name != kLogName) return false;
     }
     return true;
 }

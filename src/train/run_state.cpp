@@ -11,8 +11,11 @@ namespace {
 constexpr int kVersion = 1;
 
 Json numerics_json(const Numerics& n) {
-    return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows}, {"micro_count", n.micro_count},
-            {"row_lengths", n.row_lengths},     {"kernel_path", n.kernel_path}};
+    return {{"compute", dtype_name(n.compute)},
+            {"micro_rows", n.micro_rows},
+            {"micro_count", n.micro_count},
+            {"row_lengths", n.row_lengths},
+            {"kernel_path", n.kernel_path}};
 }
 
 Numerics read_numerics(const Json& json) {
@@ -26,9 +29,14 @@ Numerics read_numerics(const Json& json) {
 }
 
 Json schedule_json(const LrSchedule& s) {
-    return {{"type", s.type},           {"peak", s.peak},           {"total_steps", s.total_steps},
-            {"warmup_steps", s.warmup_steps}, {"min_ratio", s.min_ratio}, {"cycles", s.cycles},
-            {"power", s.power},         {"decay_steps", s.decay_steps}};
+    return {{"type", s.type},
+            {"peak", s.peak},
+            {"total_steps", s.total_steps},
+            {"warmup_steps", s.warmup_steps},
+            {"min_ratio", s.min_ratio},
+            {"cycles", s.cycles},
+            {"power", s.power},
+            {"decay_steps", s.decay_steps}};
 }
 
 LrSchedule read_schedule(const Json& json) {
@@ -104,7 +112,8 @@ void require_same_run(const RunState& recorded, const RunState& current, std::st
     compare("dtype", dtype_name(a.compute), dtype_name(b.compute));
     compare("per_device_train_batch_size", a.micro_rows, b.micro_rows);
     compare("gradient_accumulation_steps", a.micro_count, b.micro_count);
-    compare("row lengths", fmt::format("{}", fmt::join(a.row_lengths, ", ")), fmt::format("{}", fmt::join(b.row_lengths, ", ")));
+    compare("row lengths", fmt::format("{}", fmt::join(a.row_lengths, ", ")),
+            fmt::format("{}", fmt::join(b.row_lengths, ", ")));
     compare("kernel path (WINDLASS_CPU)", a.kernel_path, b.kernel_path);
     compare("seed", recorded.seed, current.seed);
     compare("method", recorded.method, current.method);

@@ -12,16 +12,16 @@
 namespace windlass {
 
 struct RunState {
-    int64_t step = 0;             // optimizer steps done
-    DataPosition position;        // the row that the next step starts with
+    int64_t step = 0;       // optimizer steps done
+    DataPosition position;  // the row that the next step starts with
     uint64_t seed = 0;
     std::string method;
     std::string data_fingerprint;
     Numerics numerics;
     LrSchedule schedule;
     int64_t tokens_total = 0;
-    double last_loss = 0;         // of the last step that was applied
-    int64_t bad_steps = 0;        // not finite, or above the watchdog's threshold, in a row
+    double last_loss = 0;   // of the last step that was applied
+    int64_t bad_steps = 0;  // not finite, or above the watchdog's threshold, in a row
 };
 
 std::string run_state_text(const RunState& state);

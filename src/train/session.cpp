@@ -19,8 +19,11 @@ namespace {
 constexpr int64_t kAutoRows = 8;  // rows that a step has for each of gradient_accumulation_steps when rows are `auto`
 
 MethodOptions method_options(const Config& config) {
-    return {.beta1 = config.adam_beta1, .beta2 = config.adam_beta2, .epsilon = config.adam_epsilon,
-            .weight_decay = config.weight_decay, .max_grad_norm = config.max_grad_norm};
+    return {.beta1 = config.adam_beta1,
+            .beta2 = config.adam_beta2,
+            .epsilon = config.adam_epsilon,
+            .weight_decay = config.weight_decay,
+            .max_grad_norm = config.max_grad_norm};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
@@ -36,11 +39,16 @@ void fit_length(Config& config, const ModelSpec& model, std::vector<std::string>
 }
 
 LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
-    LrSchedule schedule{.type = config.lr_scheduler_type, .peak = config.learning_rate, .total_steps = total_steps,
-                        .warmup_steps = config.warmup_steps, .min_ratio = config.min_lr_ratio,
-                        .cycles = config.lr_num_cycles, .power = config.lr_power};
+    LrSchedule schedule{.type = config.lr_scheduler_type,
+                        .peak = config.learning_rate,
+                        .total_steps = total_steps,
+                        .warmup_steps = config.warmup_steps,
+                        .min_ratio = config.min_lr_ratio,
+                        .cycles = config.lr_num_cycles,
+                        .power = config.lr_power};
     const auto steps = static_cast<double>(total_steps);
-    if (schedule.warmup_steps == 0) schedule.warmup_steps = static_cast<int64_t>(std::ceil(config.warmup_ratio * steps));
+    if (schedule.warmup_steps == 0)
+        schedule.warmup_steps = static_cast<int64_t>(std::ceil(config.warmup_ratio * steps));
     if (schedule.type == "warmup_stable_decay")
         schedule.decay_steps = static_cast<int64_t>(std::ceil(config.lr_decay_ratio * steps));
     return schedule;
@@ -56,8 +64,8 @@ int64_t resolve_steps(Session& session) {
 std::vector<ScheduleRequest> schedule_requests(const Numerics& numerics, bool evaluates) {
     std::vector<ScheduleRequest> requests;
     for (const int64_t length : numerics.row_lengths) {
-        ScheduleRequest request{.rows = numerics.micro_rows, .row_length = length,
-                                .micro_count = static_cast<int>(numerics.micro_count)};
+        ScheduleRequest request{
+            .rows = numerics.micro_rows, .row_length = length, .micro_count = static_cast<int>(numerics.micro_count)};
         requests.push_back(request);
         request.kind = ScheduleRequest::Kind::eval;
         if (evaluates) requests.push_back(request);
@@ -157,7 +165,9 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.first.method = config.method;
     resolve_numerics(session, recorded);
     session.machine = known_machine(files, config.ssd_dir, session.threads);
-    session.request = {.policy = config.policy, .recompute = config.gradient_checkpointing, .threads = session.threads,
+    session.request = {.policy = config.policy,
+                       .recompute = config.gradient_checkpointing,
+                       .threads = session.threads,
                        .budgets = resolve_budgets(files, config, session.threads)};
     plan_session(session, recorded);
     session.first.schedule = resolve_schedule(config, resolve_steps(session));

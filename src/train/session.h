@@ -29,11 +29,11 @@ struct Session {
     std::optional<RunData> data;         // nothing: planning without train_data
     int threads = 1;
     Machine machine;
-    PlanRequest request;                 // as it was given to the planner
+    PlanRequest request;  // as it was given to the planner
     Planned planned;
-    RunState first;                      // the state before the run's first step: numerics, schedule, seed
-    std::string store_path;              // of the working store, where the plan uses the disk
-    std::vector<std::string> notes;      // what the user should know
+    RunState first;                  // the state before the run's first step: numerics, schedule, seed
+    std::string store_path;          // of the working store, where the plan uses the disk
+    std::vector<std::string> notes;  // what the user should know
 
     const Numerics& numerics() const { return first.numerics; }
     int64_t rows_per_step() const { return numerics().micro_rows * numerics().micro_count; }

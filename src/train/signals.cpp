@@ -28,7 +28,9 @@ extern "C" void windlass_on_stop(int number) {
     if (Engine* engine = running_engine.load(); engine != nullptr) engine->request_stop();
 }
 
-extern "C" void windlass_on_save(int) { save_asked.store(true); }
+extern "C" void windlass_on_save(int) {
+    save_asked.store(true);
+}
 
 void install(int number, void (*handler)(int), struct sigaction* old) {
     struct sigaction action {};
@@ -57,8 +59,14 @@ SignalScope::~SignalScope() {
     running_engine.store(nullptr);
 }
 
-bool SignalScope::wants_stop() const { return stops_asked.load() > 0; }
-bool SignalScope::take_save_request() { return save_asked.exchange(false); }
-ExitCode SignalScope::exit_code() const { return last_stop.load() == SIGTERM ? ExitCode::terminated : ExitCode::interrupted; }
+bool SignalScope::wants_stop() const {
+    return stops_asked.load() > 0;
+}
+bool SignalScope::take_save_request() {
+    return save_asked.exchange(false);
+}
+ExitCode SignalScope::exit_code() const {
+    return last_stop.load() == SIGTERM ? ExitCode::terminated : ExitCode::interrupted;
+}
 
 }  // namespace windlass

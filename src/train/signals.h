@@ -23,7 +23,8 @@ class SignalScope {
     ExitCode exit_code() const;
 
   private:
-    struct sigaction old_int_ {}, old_term_{}, old_usr1_{};
+    struct sigaction old_int_ {
+    }, old_term_{}, old_usr1_{};
 };
 
 }  // namespace windlass

@@ -60,7 +60,8 @@ RunState begin(FileSystem& files, Session& session, const StartPoint& start, Eng
         case StartPoint::From::working_store:
             log_info("going on from the working store, step {}", start.state.step);
             return parse_run_state(engine.reopen(), start.path);
-        case StartPoint::From::checkpoint: break;
+        case StartPoint::From::checkpoint:
+            break;
     }
     log_info("going on from {}", start.path);
     Store snapshot = Store::open(files, fmt::format("{}/{}", start.path, kStateFile), OpenMode::read);
@@ -82,7 +83,8 @@ TrainResult train(FileSystem& files, const Config& given) {
         if (start.state.schedule != session.first.schedule)
             log_warning("the learning rate schedule is not the one that the run began with; the new one is followed");
     }
-    log_line(LogLevel::info, plan_text(session));
+    const std::string plan = plan_text(session);
+    log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     check_output_space(files, session, folder.path());
     write_text_atomic(files, folder.file("run.yaml"), config_to_yaml(resolved_config(session)));
     if (config.was_given("ram")) enforce_memory(session.request.budgets.ram, session.threads);

@@ -23,7 +23,8 @@ struct Finding {
 std::string processor_name() {
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line);) {
-        if (line.starts_with("model name") && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
+        if (line.starts_with("model name") && line.find(": ") != std::string::npos)
+            return line.substr(line.find(": ") + 2);
     }
     return "unknown";
 }
@@ -39,7 +40,8 @@ Finding queue_finding() {
         make_file_queue(QueueKind::uring, 8);
         return {"disk queue", "io_uring", ""};
     } catch (const Error& error) {
-        return {"disk queue", "pread threads", fmt::format("io_uring is refused ({}); transfers use threads instead", error.what())};
+        return {"disk queue", "pread threads",
+                fmt::format("io_uring is refused ({}); transfers use threads instead", error.what())};
     }
 }
 
@@ -63,32 +65,40 @@ std::vector<Finding> memory_findings() {
     return found;
 }
 
-std::string gflops(double flops) { return fmt::format("{:.0f} GFLOP/s", flops * 1e-9); }
-std::string rate(double bytes) { return fmt::format("{:.2f} GB/s", bytes * 1e-9); }
+std::string gflops(double flops) {
+    return fmt::format("{:.0f} GFLOP/s", flops * 1e-9);
+}
+std::string rate(double bytes) {
+    return fmt::format("{:.2f} GB/s", bytes * 1e-9);
+}
 
 std::vector<Finding> examine(const DoctorArgs& args, const Machine& machine) {
     std::vector<Finding> found = {
         {"processor", processor_name(), ""},
-        {"kernels", std::string(isa_name(cpu_isa())), cpu_isa() == Isa::baseline ? "no AVX2: training will be slow" : ""},
+        {"kernels", std::string(isa_name(cpu_isa())),
+         cpu_isa() == Isa::baseline ? "no AVX2: training will be slow" : ""},
         {"threads", std::to_string(machine.threads), ""},
     };
     for (Finding& finding : memory_findings()) found.push_back(std::move(finding));
     found.push_back(queue_finding());
-    found.push_back({"bf16 products", gflops(machine.gemm_bf16_flops), machine.gemm_bf16_flops < machine.gemm_f32_flops
-                                                                           ? "bf16 is slower than f32 here; dtype: f32 may be faster"
-                                                                           : ""});
+    found.push_back({"bf16 products", gflops(machine.gemm_bf16_flops),
+                     machine.gemm_bf16_flops < machine.gemm_f32_flops
+                         ? "bf16 is slower than f32 here; dtype: f32 may be faster"
+                         : ""});
     found.push_back({"f32 products", gflops(machine.gemm_f32_flops), ""});
     found.push_back({"memory copies", rate(machine.memory_bytes_per_s), ""});
     if (args.ssd_dir.empty()) return found;
     found.push_back(direct_finding(args.ssd_dir));
     found.push_back({"disk free", format_bytes(real_files().free_bytes(args.ssd_dir)), ""});
-    found.push_back({"disk reads", rate(machine.disk_read_bytes_per_s), machine.disk_read_bytes_per_s < 0.5e9 ? "a slow drive: steps will wait for it" : ""});
+    found.push_back({"disk reads", rate(machine.disk_read_bytes_per_s),
+                     machine.disk_read_bytes_per_s < 0.5e9 ? "a slow drive: steps will wait for it" : ""});
     found.push_back({"disk writes", rate(machine.disk_write_bytes_per_s), ""});
     return found;
 }
 
 std::string verdict(const std::vector<Finding>& found) {
-    const auto count = std::count_if(found.begin(), found.end(), [](const Finding& finding) { return !finding.advice.empty(); });
+    const auto count =
+        std::count_if(found.begin(), found.end(), [](const Finding& finding) { return !finding.advice.empty(); });
     return count == 0 ? "ready" : fmt::format("ready, with {} remark{}", count, count == 1 ? "" : "s");
 }
 
@@ -104,7 +114,8 @@ ExitCode run_doctor(const DoctorArgs& args) {
     const std::vector<Finding> found = examine(args, machine);
     if (args.json) {
         Json json = {{"schema_version", kSchemaVersion}, {"verdict", verdict(found)}};
-        for (const Finding& f : found) json["findings"].push_back({{"name", f.name}, {"value", f.value}, {"advice", f.advice}});
+        for (const Finding& f : found)
+            json["findings"].push_back({{"name", f.name}, {"value", f.value}, {"advice", f.advice}});
         print_result(json.dump(2) + "\n");
         return ExitCode::ok;
     }

@@ -25,7 +25,8 @@ std::vector<std::string> split_choices(const std::string& text) {
     for (const std::string& choice : choices) {
         if (choice.empty()) throw UserError(ExitCode::usage, "choices", "\"{}\" holds an empty candidate", text);
     }
-    if (choices.size() < 2) throw UserError(ExitCode::usage, "choices", "at least two candidates are wanted, as in \" yes| no\"");
+    if (choices.size() < 2)
+        throw UserError(ExitCode::usage, "choices", "at least two candidates are wanted, as in \" yes| no\"");
     return choices;
 }
 
@@ -41,7 +42,8 @@ int64_t right_choice(const std::vector<std::string>& choices, const std::string&
     throw UserError(ExitCode::data, where, "the completion \"{}\" is none of the choices", completion);
 }
 
-std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<std::string>& choices, const Tokenizer& tokenizer) {
+std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<std::string>& choices,
+                                        const Tokenizer& tokenizer) {
     RowReader reader(real_files(), config.eval_data, "");
     const FieldNames fields = rows_options(config).fields;
     std::vector<ChoiceRow> rows;
@@ -72,7 +74,8 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     FileSystem& files = real_files();
     const std::string folder = token_cache_folder(config.cache_dir);
     files.make_folders(folder);
-    const TokenCache rows = TokenCache::open_or_build(files, folder, {config.eval_data}, rows_options(config), opened.tokenizer);
+    const TokenCache rows =
+        TokenCache::open_or_build(files, folder, {config.eval_data}, rows_options(config), opened.tokenizer);
     log_info("{}", rows.report().summary());
     const std::vector<uint32_t> lengths(rows.lengths().begin(), rows.lengths().end());
     Inference inference(files, opened, inference_options(config), shape_for(config, lengths));
@@ -82,13 +85,18 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
         return samples;
     });
     if (json) {
-        print_result(Json({{"schema_version", kSchemaVersion}, {"loss", result.loss()}, {"perplexity", result.perplexity()},
-                           {"rows", result.rows}, {"target_tokens", result.target_tokens}, {"seconds", result.seconds}})
-                         .dump(2) + "\n");
+        print_result(Json({{"schema_version", kSchemaVersion},
+                           {"loss", result.loss()},
+                           {"perplexity", result.perplexity()},
+                           {"rows", result.rows},
+                           {"target_tokens", result.target_tokens},
+                           {"seconds", result.seconds}})
+                         .dump(2) +
+                     "\n");
     } else {
-        print_result(fmt::format("loss        {:.6f}\nperplexity  {:.4f}\nrows        {}\ntokens      {}\ntime        {}\n",
-                                 result.loss(), result.perplexity(), result.rows, result.target_tokens,
-                                 format_seconds(result.seconds)));
+        print_result(fmt::format(
+            "loss        {:.6f}\nperplexity  {:.4f}\nrows        {}\ntokens      {}\ntime        {}\n", result.loss(),
+            result.perplexity(), result.rows, result.target_tokens, format_seconds(result.seconds)));
     }
     return ExitCode::ok;
 }
@@ -102,12 +110,16 @@ ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::str
     Inference inference(real_files(), opened, inference_options(config), shape_for(config, lengths));
     const ChoiceResult result = evaluate_choices(inference.engine(), rows);
     if (json) {
-        print_result(Json({{"schema_version", kSchemaVersion}, {"accuracy", result.accuracy()}, {"rows", result.rows},
-                           {"right", result.right}, {"seconds", result.seconds}})
-                         .dump(2) + "\n");
+        print_result(Json({{"schema_version", kSchemaVersion},
+                           {"accuracy", result.accuracy()},
+                           {"rows", result.rows},
+                           {"right", result.right},
+                           {"seconds", result.seconds}})
+                         .dump(2) +
+                     "\n");
     } else {
-        print_result(fmt::format("accuracy  {:.4f}\nright     {} of {}\ntime      {}\n", result.accuracy(), result.right,
-                                 result.rows, format_seconds(result.seconds)));
+        print_result(fmt::format("accuracy  {:.4f}\nright     {} of {}\ntime      {}\n", result.accuracy(),
+                                 result.right, result.rows, format_seconds(result.seconds)));
     }
     return ExitCode::ok;
 }
@@ -120,9 +132,11 @@ ExitCode run_eval(const EvalArgs& args) {
     Config config = config_from_words(words, ConfigUse::evaluate);
     OpenModel opened = open_model(real_files(), config.model);
     if (!config.was_given("max_length") || config.max_length > opened.model.context_length)
-        config.max_length = std::min(config.was_given("max_length") ? config.max_length : int64_t{1} << 20, opened.model.context_length);
+        config.max_length = std::min(config.was_given("max_length") ? config.max_length : int64_t{1} << 20,
+                                     opened.model.context_length);
     if (!config.was_given("truncation")) config.truncation = "right";  // every row counts
-    return args.choices.empty() ? report_loss(opened, config, args.json) : report_accuracy(opened, config, args.choices, args.json);
+    return args.choices.empty() ? report_loss(opened, config, args.json)
+                                : report_accuracy(opened, config, args.choices, args.json);
 }
 
 }  // namespace windlass

@@ -11,16 +11,22 @@ ExitCode run_export(const ExportArgs& args) {
     ExportOptions options{.source = args.source, .target = args.target, .overwrite = args.overwrite};
     if (!args.dtype.empty()) {
         options.dtype = dtype_from_name(args.dtype);
-        if (!options.dtype) throw UserError(ExitCode::usage, "--dtype", "there is no type \"{}\"", args.dtype).hint("bf16, f16 or f32");
+        if (!options.dtype)
+            throw UserError(ExitCode::usage, "--dtype", "there is no type \"{}\"", args.dtype).hint("bf16, f16 or f32");
     }
     if (!args.max_shard_size.empty()) options.shard_bytes_max = parse_bytes(args.max_shard_size, "--max-shard-size");
     const ExportResult result = export_model(real_files(), options);
     if (args.json) {
-        print_result(Json({{"schema_version", kSchemaVersion}, {"folder", args.target}, {"from", result.from},
-                           {"step", result.step}, {"bytes", result.bytes}})
-                         .dump(2) + "\n");
+        print_result(Json({{"schema_version", kSchemaVersion},
+                           {"folder", args.target},
+                           {"from", result.from},
+                           {"step", result.step},
+                           {"bytes", result.bytes}})
+                         .dump(2) +
+                     "\n");
     } else {
-        print_result(fmt::format("{}: step {} of {}, {}\n", args.target, result.step, result.from, format_bytes(result.bytes)));
+        print_result(
+            fmt::format("{}: step {} of {}, {}\n", args.target, result.step, result.from, format_bytes(result.bytes)));
     }
     return ExitCode::ok;
 }

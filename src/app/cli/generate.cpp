@@ -34,12 +34,15 @@ std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& t
     ids.insert(ids.end(), own.begin(), own.end());
     if (ids.empty() && tokenizer.bos()) ids.push_back(*tokenizer.bos());
     if (ids.empty() && tokenizer.eos()) ids.push_back(*tokenizer.eos());
-    if (ids.empty()) throw UserError(ExitCode::usage, "prompt", "is empty, and the tokenizer has no token to begin with");
+    if (ids.empty())
+        throw UserError(ExitCode::usage, "prompt", "is empty, and the tokenizer has no token to begin with");
     return ids;
 }
 
 void log_speed(const GenerateResult& result, int64_t prompt_tokens) {
-    const auto rate = [](int64_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0; };
+    const auto rate = [](int64_t tokens, double seconds) {
+        return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
+    };
     log_info("{} prompt tokens in {} ({:.0f} tok/s), {} new tokens in {} ({:.1f} tok/s){}", prompt_tokens,
              format_seconds(result.prefill_seconds), rate(prompt_tokens, result.prefill_seconds), result.ids.size(),
              format_seconds(result.decode_seconds), rate(std::ssize(result.ids), result.decode_seconds),
@@ -81,10 +84,15 @@ ExitCode run_generate(const GenerateArgs& args) {
     });
     take(decoder.finish());
     if (args.json) {
-        print_result(Json({{"schema_version", kSchemaVersion}, {"prompt", prompt}, {"text", text}, {"ids", result.ids},
-                           {"stopped", result.stopped}, {"prefill_seconds", result.prefill_seconds},
+        print_result(Json({{"schema_version", kSchemaVersion},
+                           {"prompt", prompt},
+                           {"text", text},
+                           {"ids", result.ids},
+                           {"stopped", result.stopped},
+                           {"prefill_seconds", result.prefill_seconds},
                            {"decode_seconds", result.decode_seconds}})
-                         .dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+                         .dump(2, ' ', false, Json::error_handler_t::replace) +
+                     "\n");
     } else {
         print_result("\n");
     }

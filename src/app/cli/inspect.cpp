@@ -14,7 +14,7 @@ namespace {
 struct Inspection {
     ModelFolder folder;
     std::optional<ModelSpec> model;
-    std::string problem;            // why there is no model
+    std::string problem;  // why there is no model
     std::optional<Tokenizer> tokenizer;
     std::string tokenizer_problem;
 };
@@ -44,20 +44,24 @@ std::string dtypes_text(const ModelFolder& folder) {
 }
 
 std::string text_of(const Inspection& found, const InspectArgs& args) {
-    std::vector<std::pair<std::string, std::string>> lines = {{"folder", found.folder.path()}, {"model type", found.folder.config().model_type()}};
+    std::vector<std::pair<std::string, std::string>> lines = {{"folder", found.folder.path()},
+                                                              {"model type", found.folder.config().model_type()}};
     if (found.model) {
         const ModelSpec& m = *found.model;
         lines.emplace_back("parameters", fmt::format("{} ({})", m.param_count(), format_count(m.param_count())));
-        lines.emplace_back("blocks", fmt::format("{}, hidden {}, vocabulary {}, positions {}", m.blocks.size(), m.hidden, m.vocab, m.context_length));
+        lines.emplace_back("blocks", fmt::format("{}, hidden {}, vocabulary {}, positions {}", m.blocks.size(),
+                                                 m.hidden, m.vocab, m.context_length));
     }
     lines.emplace_back("weights", fmt::format("{} in {} files: {}", format_bytes(found.folder.total_bytes()),
                                               found.folder.shard_files().size(), dtypes_text(found.folder)));
-    lines.emplace_back("tokenizer", found.tokenizer ? fmt::format("{} ids, {} of them end a text", found.tokenizer->vocab_size(),
-                                                                  found.tokenizer->eos_ids().size())
-                                                    : "not usable: " + found.tokenizer_problem);
+    lines.emplace_back("tokenizer", found.tokenizer
+                                        ? fmt::format("{} ids, {} of them end a text", found.tokenizer->vocab_size(),
+                                                      found.tokenizer->eos_ids().size())
+                                        : "not usable: " + found.tokenizer_problem);
     if (found.model) {
         for (const std::string& note : found.model->notes) lines.emplace_back("note", note);
-        lines.emplace_back("training", fmt::format("AdamW state {}, see windlass plan", format_bytes(found.model->param_count() * 12)));
+        lines.emplace_back("training", fmt::format("AdamW state {}, see windlass plan",
+                                                   format_bytes(found.model->param_count() * 12)));
     }
     lines.emplace_back("supported", found.model ? "yes" : "no: " + found.problem);
     std::string text;
@@ -71,22 +75,34 @@ std::string text_of(const Inspection& found, const InspectArgs& args) {
 }
 
 std::string json_of(const Inspection& found, const InspectArgs& args) {
-    Json json = {{"schema_version", kSchemaVersion}, {"folder", found.folder.path()},
-                 {"model_type", found.folder.config().model_type()}, {"supported", found.model.has_value()},
-                 {"bytes", found.folder.total_bytes()}, {"files", found.folder.shard_files()}};
+    Json json = {{"schema_version", kSchemaVersion},
+                 {"folder", found.folder.path()},
+                 {"model_type", found.folder.config().model_type()},
+                 {"supported", found.model.has_value()},
+                 {"bytes", found.folder.total_bytes()},
+                 {"files", found.folder.shard_files()}};
     if (found.model) {
         const ModelSpec& m = *found.model;
-        json.update({{"family", m.family}, {"parameters", m.param_count()}, {"blocks", m.blocks.size()}, {"hidden", m.hidden},
-                     {"vocab", m.vocab}, {"context_length", m.context_length}, {"notes", m.notes}});
+        json.update({{"family", m.family},
+                     {"parameters", m.param_count()},
+                     {"blocks", m.blocks.size()},
+                     {"hidden", m.hidden},
+                     {"vocab", m.vocab},
+                     {"context_length", m.context_length},
+                     {"notes", m.notes}});
     } else {
         json["problem"] = found.problem;
     }
-    if (found.tokenizer) json["tokenizer"] = {{"ids", found.tokenizer->vocab_size()}, {"eos_ids", found.tokenizer->eos_ids()}};
-    else json["tokenizer_problem"] = found.tokenizer_problem;
+    if (found.tokenizer)
+        json["tokenizer"] = {{"ids", found.tokenizer->vocab_size()}, {"eos_ids", found.tokenizer->eos_ids()}};
+    else
+        json["tokenizer_problem"] = found.tokenizer_problem;
     for (const TensorPlace& t : found.folder.tensors()) {
         if (!args.tensors) break;
         const auto dims = t.shape.dims();
-        json["tensors"].push_back({{"name", t.name}, {"dtype", t.dtype_name}, {"shape", std::vector<int64_t>(dims.begin(), dims.end())},
+        json["tensors"].push_back({{"name", t.name},
+                                   {"dtype", t.dtype_name},
+                                   {"shape", std::vector<int64_t>(dims.begin(), dims.end())},
                                    {"bytes", t.bytes}});
     }
     return json.dump(2) + "\n";

@@ -56,7 +56,8 @@ constexpr const char* kInspect = "Says what a model folder holds and whether Win
 constexpr const char* kDoctor = "Examines this machine: processor, memory, limits, disk, and how fast they are.";
 
 constexpr const char* kExitCodes =
-    "\nExit codes: 0 ok, 1 internal, 2 usage or configuration, 3 does not fit, 4 data, 5 model or tokenizer, 6 files and "
+    "\nExit codes: 0 ok, 1 internal, 2 usage or configuration, 3 does not fit, 4 data, 5 model or tokenizer, 6 files "
+    "and "
     "disks,\n8 diverged, 130 and 143 stopped by a signal.\n";
 
 // Lists verbs by the first line of their descriptions.
@@ -100,7 +101,9 @@ CLI::App* add_verb(CLI::App& app, Arguments& args, const char* name, const char*
 // Verbs of which every further word is configuration.
 void takes_config(CLI::App* verb) {
     verb->allow_extras();
-    verb->footer([] { return "\nConfiguration (also key: value in a file, and key=value):\n" + config_help(terminal_style(1).columns); });
+    verb->footer([] {
+        return "\nConfiguration (also key: value in a file, and key=value):\n" + config_help(terminal_style(1).columns);
+    });
 }
 
 void add_config_verbs(CLI::App& app, Arguments& args) {
@@ -115,10 +118,14 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     CLI::App* generate = add_verb(app, args, "generate", kGenerate, args.generate.json);
     takes_config(generate);
     generate->add_option("--prompt", args.generate.prompt, "Text to continue; - reads it from stdin")->required();
-    generate->add_option("--max-new-tokens", args.generate.max_new_tokens, "Longest continuation [128]")->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
-    generate->add_option("--temperature", args.generate.temperature, "0: the most likely token each time [0]")->check(CLI::Range(0.0, 100.0));
-    generate->add_option("--top-k", args.generate.top_k, "Draw from the k most likely; 0: from all [0]")->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
-    generate->add_option("--top-p", args.generate.top_p, "Draw from the most likely that hold this share [1]")->check(CLI::Range(0.0, 1.0));
+    generate->add_option("--max-new-tokens", args.generate.max_new_tokens, "Longest continuation [128]")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+    generate->add_option("--temperature", args.generate.temperature, "0: the most likely token each time [0]")
+        ->check(CLI::Range(0.0, 100.0));
+    generate->add_option("--top-k", args.generate.top_k, "Draw from the k most likely; 0: from all [0]")
+        ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
+    generate->add_option("--top-p", args.generate.top_p, "Draw from the most likely that hold this share [1]")
+        ->check(CLI::Range(0.0, 1.0));
 }
 
 void add_other_verbs(CLI::App& app, Arguments& args) {
@@ -126,7 +133,8 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     to_export->add_option("source", args.to_export.source, "RUN, RUN:STEP, or a checkpoint's folder")->required();
     to_export->add_option("--to", args.to_export.target, "Folder to write")->required();
     to_export->add_option("--dtype", args.to_export.dtype, "bf16, f16 or f32; without it the base's types");
-    to_export->add_option("--max-shard-size", args.to_export.max_shard_size, "Largest file, such as 5GB; without it as the base");
+    to_export->add_option("--max-shard-size", args.to_export.max_shard_size,
+                          "Largest file, such as 5GB; without it as the base");
     to_export->add_flag("--overwrite", args.to_export.overwrite, "Replace the target");
     CLI::App* inspect = add_verb(app, args, "inspect", kInspect, args.inspect.json);
     inspect->add_option("model", args.inspect.model, "Model folder")->required();
@@ -187,7 +195,8 @@ int main(int argc, char** argv) {
         log_line(LogLevel::error, error.what());
         return static_cast<int>(error.code());
     } catch (const std::bad_alloc&) {
-        log_line(LogLevel::error, "memory: the system refuses more. Try: a larger --ram, or a smaller --per-device-train-batch-size");
+        log_line(LogLevel::error,
+                 "memory: the system refuses more. Try: a larger --ram, or a smaller --per-device-train-batch-size");
         return static_cast<int>(ExitCode::no_fit);
     } catch (const std::exception& error) {
         log_line(LogLevel::error, fmt::format("internal: {}", error.what()));

@@ -30,7 +30,7 @@ ExitCode run_train(const TrainArgs& args);
 struct EvalArgs {
     std::vector<std::string> words;  // MODEL first, configuration behind it
     std::string data;
-    std::string choices;             // candidates separated by '|'
+    std::string choices;  // candidates separated by '|'
     bool json = false;
 };
 ExitCode run_eval(const EvalArgs& args);

@@ -10,7 +10,9 @@ namespace {
 
 using testing::ElementsAre;
 
-Sample sample(std::vector<int32_t> ids, std::vector<uint8_t> trained) { return {std::move(ids), std::move(trained)}; }
+Sample sample(std::vector<int32_t> ids, std::vector<uint8_t> trained) {
+    return {std::move(ids), std::move(trained)};
+}
 
 template <typename T>
 std::vector<T> numbers(const T* data, int64_t count) {
@@ -87,7 +89,8 @@ TEST(RowLengths, AreAtMostFourAndRisingAndHoldTheLongest) {
     Random random(2, RandomStream::test);
     for (int trial = 0; trial < 50; ++trial) {
         std::vector<uint32_t> lengths;
-        for (uint64_t i = 0; i < 1 + random.below(500); ++i) lengths.push_back(static_cast<uint32_t>(1 + random.below(700)));
+        for (uint64_t i = 0; i < 1 + random.below(500); ++i)
+            lengths.push_back(static_cast<uint32_t>(1 + random.below(700)));
         const std::vector<int64_t> chosen = choose_row_lengths(lengths, 1 + static_cast<int64_t>(random.below(8)), 700);
         ASSERT_FALSE(chosen.empty());
         EXPECT_LE(chosen.size(), 4u);

@@ -50,8 +50,9 @@ TEST_F(ConfigTest, FlagWinsOverOverrideOverFileOverEnvironment) {
     const std::string file = write("seed: 2\nmax_length: 64\nwarmup_steps: 5\nmodel: from-file\n");
     setenv("WINDLASS_SEED", "1", 1);
     setenv("WINDLASS_WEIGHT_DECAY", "0.5", 1);
-    const Config config = read({file, "seed=3", "max_length=128", "--seed", "4", "--train-data", "a.jsonl", "--train_data",
-                                "b.jsonl", "output_dir=o"}).config;
+    const Config config = read({file, "seed=3", "max_length=128", "--seed", "4", "--train-data", "a.jsonl",
+                                "--train_data", "b.jsonl", "output_dir=o"})
+                              .config;
     unsetenv("WINDLASS_SEED");
     unsetenv("WINDLASS_WEIGHT_DECAY");
     EXPECT_EQ(config.seed, 4);
@@ -67,7 +68,8 @@ TEST_F(ConfigTest, FlagWinsOverOverrideOverFileOverEnvironment) {
 TEST_F(ConfigTest, ReadsEveryKindOfValue) {
     const Config config = read({write("model: m\noutput_dir: 'runs/ a'\ntrain_data: [x.jsonl, \"y z.jsonl\"]\n"
                                       "learning_rate: 1.0e-5\nper_device_train_batch_size: auto\nsave_steps: null\n"
-                                      "gradient_checkpointing: True\npacking: yes\nram: 4GiB\nmax_steps: 7\n")}).config;
+                                      "gradient_checkpointing: True\npacking: yes\nram: 4GiB\nmax_steps: 7\n")})
+                              .config;
     EXPECT_EQ(config.output_dir, "runs/ a");
     EXPECT_THAT(config.train_data, ElementsAre("x.jsonl", "y z.jsonl"));
     EXPECT_EQ(config.learning_rate, 1e-5);
@@ -89,7 +91,8 @@ TEST_F(ConfigTest, FlagsOfBooleansNeedNoValue) {
 }
 
 TEST_F(ConfigTest, AliasesAreReadWithANote) {
-    const ReadConfig read_config = read({"base_model=m", "--lr", "1e-3", "dataset=[a.jsonl]", "output_dir=o", "cutoff_len=8"});
+    const ReadConfig read_config =
+        read({"base_model=m", "--lr", "1e-3", "dataset=[a.jsonl]", "output_dir=o", "cutoff_len=8"});
     EXPECT_EQ(read_config.config.learning_rate, 1e-3);
     EXPECT_EQ(read_config.config.max_length, 8);
     EXPECT_THAT(read_config.notes, testing::Contains("--lr: lr is read as learning_rate"));
@@ -97,23 +100,26 @@ TEST_F(ConfigTest, AliasesAreReadWithANote) {
 
 TEST_F(ConfigTest, UnknownKeysNameTheLineAndTheNearestKey) {
     const std::string file = write("model: m\nlearnign_rate: 1\n");
-    EXPECT_THAT(problem({file}, ConfigUse::plan),
-                HasSubstr("windlass_config_test.yaml:2: there is no key \"learnign_rate\". Did you mean \"learning_rate\"?"));
-    EXPECT_THAT(problem(with({"--max-stpes", "3"})), HasSubstr("--max-stpes: there is no key \"max-stpes\". Did you mean \"max_steps\"?"));
+    EXPECT_THAT(
+        problem({file}, ConfigUse::plan),
+        HasSubstr("windlass_config_test.yaml:2: there is no key \"learnign_rate\". Did you mean \"learning_rate\"?"));
+    EXPECT_THAT(problem(with({"--max-stpes", "3"})),
+                HasSubstr("--max-stpes: there is no key \"max-stpes\". Did you mean \"max_steps\"?"));
     EXPECT_THAT(problem(with({"fp16=true"})), HasSubstr("Try: dtype: bf16"));
     EXPECT_THAT(problem(with({"qqqqqqqqqqqqqq=1"})), testing::Not(HasSubstr("Did you mean")));
 }
 
 TEST_F(ConfigTest, NamesAllProblemsAtOnce) {
-    const std::string text = problem({"max_length=1", "lr=abc", "policy=gpu", "seed=1.5", "ram=lots", "packing=maybe",
-                                      "val_split=0.1", "eval_data=e", "warmup_steps=1", "warmup_ratio=0.1", "resume=x",
-                                      "overwrite=true", "train_data=null"});
-    for (const char* part : {"max_length: 1 is not in [2, ", "learning_rate: \"abc\" is not a number",
-                             "policy: \"gpu\" is not one of: auto, in_memory, three_tier", "seed: \"1.5\" is not a whole number",
-                             "ram: \"lots\" is not a size", "packing: \"maybe\" is neither true nor false",
-                             "eval_data and val_split are both set", "warmup_steps and warmup_ratio are both set",
-                             "resume and overwrite are both set", "resume: \"x\" is neither auto nor",
-                             "model is not set", "train_data is not set", "output_dir is not set"}) {
+    const std::string text =
+        problem({"max_length=1", "lr=abc", "policy=gpu", "seed=1.5", "ram=lots", "packing=maybe", "val_split=0.1",
+                 "eval_data=e", "warmup_steps=1", "warmup_ratio=0.1", "resume=x", "overwrite=true", "train_data=null"});
+    for (const char* part :
+         {"max_length: 1 is not in [2, ", "learning_rate: \"abc\" is not a number",
+          "policy: \"gpu\" is not one of: auto, in_memory, three_tier", "seed: \"1.5\" is not a whole number",
+          "ram: \"lots\" is not a size", "packing: \"maybe\" is neither true nor false",
+          "eval_data and val_split are both set", "warmup_steps and warmup_ratio are both set",
+          "resume and overwrite are both set", "resume: \"x\" is neither auto nor", "model is not set",
+          "train_data is not set", "output_dir is not set"}) {
         EXPECT_THAT(text, HasSubstr(part));
     }
 }
@@ -121,8 +127,10 @@ TEST_F(ConfigTest, NamesAllProblemsAtOnce) {
 TEST_F(ConfigTest, NamesContradictions) {
     EXPECT_THAT(problem(with({"policy=three_tier"})), HasSubstr("ssd_dir is not set"));
     EXPECT_THAT(problem(with({"policy=in_memory", "ssd_dir=/x"})), HasSubstr("in_memory uses no disk"));
-    EXPECT_THAT(problem(with({"lr_scheduler_type=reduce_lr_on_plateau"})), HasSubstr("reduce_lr_on_plateau is not implemented"));
-    EXPECT_THAT(problem(with({"min_lr_ratio=0.1"})), HasSubstr("min_lr_ratio has no meaning with lr_scheduler_type linear"));
+    EXPECT_THAT(problem(with({"lr_scheduler_type=reduce_lr_on_plateau"})),
+                HasSubstr("reduce_lr_on_plateau is not implemented"));
+    EXPECT_THAT(problem(with({"min_lr_ratio=0.1"})),
+                HasSubstr("min_lr_ratio has no meaning with lr_scheduler_type linear"));
     EXPECT_THAT(problem(with({"eval_steps=5"})), HasSubstr("nothing to evaluate on"));
     EXPECT_THAT(problem(with({"warmup_steps=9", "max_steps=5"})), HasSubstr("warmup_steps 9 exceeds max_steps 5"));
     EXPECT_THAT(problem(with({"seed=1", "seed=2"})), HasSubstr("seed is set already"));
@@ -142,9 +150,9 @@ TEST_F(ConfigTest, RefusesFilesThatAreNoFlatYaml) {
 }
 
 TEST_F(ConfigTest, RunYamlReadsBackAsTheSameConfig) {
-    const ReadConfig first = read(with({"max_steps=3", "lr=3.0000000000000004e-05", "ram=73%", "save_steps=null",
-                                        "eval_data=\"q\\z: #", "report_to=[none]", "seed=12", "dtype=f32",
-                                        "loss_watchdog_threshold=20"}));
+    const ReadConfig first =
+        read(with({"max_steps=3", "lr=3.0000000000000004e-05", "ram=73%", "save_steps=null", "eval_data=\"q\\z: #",
+                   "report_to=[none]", "seed=12", "dtype=f32", "loss_watchdog_threshold=20"}));
     const std::string yaml = config_to_yaml(first.config);
     const ReadConfig second = read({write(yaml)});
     EXPECT_EQ(config_to_yaml(second.config), yaml);

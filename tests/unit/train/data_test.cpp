@@ -45,7 +45,8 @@ TEST(RowOrder, StepsAreFullAndCarryOverIntoTheNextEpoch) {
         for (const PackedRow& row : rows) taken.push_back(row.samples.at(0));
     }
     EXPECT_EQ(position, (DataPosition{2, 0}));
-    EXPECT_THAT(std::vector<uint32_t>(taken.begin(), taken.begin() + 5), testing::UnorderedElementsAreArray(counted(5)));
+    EXPECT_THAT(std::vector<uint32_t>(taken.begin(), taken.begin() + 5),
+                testing::UnorderedElementsAreArray(counted(5)));
     EXPECT_THAT(std::vector<uint32_t>(taken.begin() + 5, taken.end()), testing::UnorderedElementsAreArray(counted(5)));
     EXPECT_EQ(order.passes({1, 2}), 1.4);
     EXPECT_EQ(order.rows_in_passes(2.5), 13);

@@ -1,0 +1,80 @@
+#include "train/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "base/json.h"
+
+namespace windlass {
+namespace {
+
+class MetricsTest : public testing::Test {
+  protected:
+    MetricsTest() : folder_(fmt::format("{}/windlass_metrics_{}", testing::TempDir(), getpid())) {
+        files_.remove_tree(folder_);
+        files_.make_folders(folder_);
+    }
+    ~MetricsTest() override { files_.remove_tree(folder_); }
+    std::string lines() { return read_text(files_, folder_ + "/metrics.jsonl", 1 << 20); }
+    void write(int64_t resumed, std::vector<int64_t> steps) {
+        MetricsWriter writer(files_, folder_, {"jsonl"}, resumed, 1.0);
+        for (const int64_t step : steps) writer.write({.step = step, .loss = static_cast<double>(step)});
+    }
+
+    FileSystem& files_ = real_files();
+    std::string folder_;
+};
+
+TEST_F(MetricsTest, LinesHoldTheKeysOfTheGrammar) {
+    const Json json = Json::parse(metrics_line({.step = 3, .loss = 2.5, .tokens = 100, .step_seconds = 0.5, .eval_loss = 2.0}));
+    EXPECT_EQ(json["step"], 3);
+    EXPECT_EQ(json["loss"], 2.5);
+    EXPECT_EQ(json["tokens_per_second"], 200.0);
+    EXPECT_EQ(json["eval_loss"], 2.0);
+    EXPECT_FALSE(json.contains("skipped"));
+    EXPECT_FALSE(json.contains("disk_read_bytes"));
+}
+
+TEST_F(MetricsTest, NumbersThatAreNotFiniteAreWords) {
+    const Json json = Json::parse(metrics_line({.loss = NAN, .grad_norm = INFINITY, .skipped = true}));
+    EXPECT_EQ(json["loss"], "NaN");
+    EXPECT_EQ(json["grad_norm"], "Infinity");
+    EXPECT_EQ(json["skipped"], true);
+}
+
+TEST_F(MetricsTest, AResumedRunGoesOnBehindItsStep) {
+    write(0, {1, 2, 3, 4});
+    write(2, {3, 4, 5});
+    std::vector<int64_t> steps;
+    for (const CurvePoint& point : read_curves(files_, folder_ + "/metrics.jsonl").train) steps.push_back(point.step);
+    EXPECT_THAT(steps, testing::ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST_F(MetricsTest, ALineThatWasCutOffGoes) {
+    write(0, {1, 2});
+    const std::string whole = lines();
+    const auto file = files_.open(folder_ + "/metrics.jsonl", {OpenMode::update});
+    file->truncate(std::ssize(whole) - 5);
+    write(9, {3});
+    EXPECT_THAT(lines(), testing::HasSubstr("\"step\":3"));
+    EXPECT_EQ(read_curves(files_, folder_ + "/metrics.jsonl").train.size(), 2u);
+}
+
+TEST_F(MetricsTest, ANewRunStartsAnEmptyFile) {
+    write(0, {1, 2});
+    write(0, {1});
+    EXPECT_EQ(read_curves(files_, folder_ + "/metrics.jsonl").train.size(), 1u);
+}
+
+TEST_F(MetricsTest, WritesWhatIsAskedFor) {
+    { MetricsWriter none(files_, folder_, {"none"}, 0, 1.0); }
+    EXPECT_TRUE(files_.list(folder_).empty());
+    { MetricsWriter events(files_, folder_, {"tensorboard"}, 0, 1.0); }
+    EXPECT_EQ(files_.list(folder_).size(), 1u);
+}
+
+}  // namespace
+}  // namespace windlass

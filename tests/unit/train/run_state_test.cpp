@@ -1,0 +1,67 @@
+#include "train/run_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace windlass {
+namespace {
+
+RunState example() {
+    return {.step = 7, .position = {2, 11}, .seed = 42, .method = "adamw", .data_fingerprint = "abc",
+            .numerics = {.compute = DType::bf16, .micro_rows = 4, .micro_count = 2, .row_lengths = {64, 256}, .kernel_path = "avx2"},
+            .schedule = {.type = "cosine", .peak = 3e-5, .total_steps = 100, .warmup_steps = 10},
+            .tokens_total = 12345, .last_loss = 1.0 / 3.0, .bad_steps = 1};
+}
+
+TEST(RunState, ReadsBackAsItWas) {
+    const RunState state = example();
+    const RunState read = parse_run_state(run_state_text(state), "here");
+    EXPECT_EQ(run_state_text(read), run_state_text(state));
+    EXPECT_EQ(read.numerics, state.numerics);
+    EXPECT_EQ(read.schedule, state.schedule);
+    EXPECT_EQ(read.position, state.position);
+    EXPECT_EQ(read.last_loss, state.last_loss);
+}
+
+TEST(RunState, RefusesDamage) {
+    const std::string text = run_state_text(example());
+    const auto with = [&](const std::string& from, const std::string& to) {
+        std::string changed = text;
+        changed.replace(changed.find(from), from.size(), to);
+        return changed;
+    };
+    EXPECT_THROW(parse_run_state("{}", "x"), UserError);
+    EXPECT_THROW(parse_run_state(text.substr(0, text.size() / 2), "x"), UserError);
+    EXPECT_THROW(parse_run_state(with("\"version\":1", "\"version\":2"), "x"), UserError);
+    EXPECT_THROW(parse_run_state(with("\"bf16\"", "\"f8\""), "x"), UserError);
+    EXPECT_THROW(parse_run_state(with("\"micro_rows\":4", "\"micro_rows\":-4"), "x"), UserError);
+    EXPECT_THROW(parse_run_state(with("[64,256]", "[256,64]"), "x"), UserError);
+    EXPECT_THROW(parse_run_state(with("\"step\":7", "\"step\":\"seven\""), "x"), UserError);
+}
+
+TEST(RunState, NamesEveryDifferenceThatChangesBits) {
+    RunState other = example();
+    other.seed = 1;
+    other.numerics.micro_rows = 8;
+    other.numerics.kernel_path = "avx512";
+    other.data_fingerprint = "xyz";
+    try {
+        require_same_run(example(), other, "checkpoint-7");
+        FAIL();
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::usage);
+        for (const char* part : {"checkpoint-7", "seed was 42, is 1", "per_device_train_batch_size was 4, is 8",
+                                 "kernel path (WINDLASS_CPU) was avx2, is avx512", "training rows was abc, is xyz"}) {
+            EXPECT_THAT(error.what(), testing::HasSubstr(part));
+        }
+    }
+    RunState later = example();
+    later.step = 99;
+    later.schedule.total_steps = 5;  // may change: it is not what the bits so far came from
+    EXPECT_NO_THROW(require_same_run(example(), later, "x"));
+}
+
+}  // namespace
+}  // namespace windlass
