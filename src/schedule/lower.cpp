@@ -51,7 +51,7 @@ class PersistentWriter {
         if (trains && recipe_.on_gradient == GradientRule::accumulate && plan_.gradients == Home::memory)
             ids.gradients = add("gradients", Owner::gradients, word_total);
         if (cache_rows > 0) write_cache(cache_rows);
-        write_staging(trains);
+        write_staging();
     }
 
   private:
@@ -68,10 +68,10 @@ class PersistentWriter {
         }
     }
     // Loading, checkpoints and export pass through here, one chunk at a time: as fp32, as weights, as state.
-    void write_staging(bool trains) {
+    void write_staging() {
         int64_t count = 0;
         for (const ParamSpec& param : model_.params) count = std::max(count, std::min(kChunkElements, param.numel()));
-        const int64_t state = trains ? state_sections(recipe_, count).back() : state_sections({}, count).back();
+        const int64_t state = state_sections(recipe_, count).back();
         ids.staging =
             add("chunk in transit", Owner::staging, 2 * aligned_bytes(count, 4) + round_up(state, kParamAlignment));
     }

@@ -30,7 +30,7 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const InferenceOption
     Config budgets_config;
     budgets_config.ram = options.ram;
     budgets_config.ssd_dir = options.ssd_dir;
-    const Recipe recipe = make_recipe("adamw", {});
+    const Recipe recipe = forward_recipe();
     const PlanRequest request{.threads = threads,
                               .budgets = resolve_budgets(files, budgets_config, threads),
                               .schedules = std::move(shape.schedules)};
