@@ -65,20 +65,25 @@ double copy_rate(Team& team) {
            });
 }
 
+void probe_file(FileSystem& files, const std::string& path, Machine& machine) {
+    HugeBuffer buffer(kDiskProbeBytes, true);
+    const std::unique_ptr<File> file = files.open(path, {OpenMode::create, /*direct=*/true});
+    file->preallocate(kDiskProbeBytes);
+    DiskMover mover(files.make_queue(QueueKind::automatic, 8));
+    const DiskRange range{file.get(), 0, buffer.span()};
+    machine.disk_write_bytes_per_s =
+        kDiskProbeBytes / best_seconds([&] { mover.transfer(FileVerb::write, {&range, 1}); });
+    machine.disk_read_bytes_per_s =
+        kDiskProbeBytes / best_seconds([&] { mover.transfer(FileVerb::read, {&range, 1}); });
+}
+
 void probe_disk(FileSystem& files, const std::string& folder, Machine& machine) {
     const std::string path = folder + "/.windlass-probe";
-    HugeBuffer buffer(kDiskProbeBytes, true);
-    {
-        const std::unique_ptr<File> file = files.open(path, {OpenMode::create, /*direct=*/true});
-        file->preallocate(kDiskProbeBytes);
-        DiskMover mover(files.make_queue(QueueKind::automatic, 8));
-        const DiskRange range{file.get(), 0, buffer.span()};
-        machine.disk_write_bytes_per_s = kDiskProbeBytes / best_seconds([&] {
-                                             mover.transfer(FileVerb::write, {&range, 1});
-                                         });
-        machine.disk_read_bytes_per_s = kDiskProbeBytes / best_seconds([&] {
-                                            mover.transfer(FileVerb::read, {&range, 1});
-                                        });
+    try {
+        probe_file(files, path, machine);
+    } catch (const Error&) {
+        files.remove_tree(path);
+        throw;
     }
     files.remove_file(path);
 }

@@ -101,7 +101,10 @@ class SampleMaker {
 
     Sample take_tokens(Row&& row, std::string_view where) const {
         for (const int32_t id : row.ids)
-            if (id >= kVocabSizeMax) throw UserError(ExitCode::data, where, "the row has the id {}", id);
+            if (id >= tokenizer_.vocab_size())
+                throw UserError(ExitCode::data, where, "the row has the id {}, the tokenizer has {} ids", id,
+                                tokenizer_.vocab_size())
+                    .hint("rows made with this model's tokenizer");
         return {std::move(row.ids), std::move(row.trained)};
     }
 

@@ -38,7 +38,7 @@ std::vector<Provoked> command_lines() {
         {"NoPrompt", with_words({"generate", "m"}), kUsage, {"--prompt"}},
         {"NoTarget", with_words({"export", "runs/first"}), kUsage, {"--to"}},
         {"TwoFiles", with_words({"train", "/dev/null", "/dev/null"}), kUsage, {"/dev/null", "already"}},
-        {"NoConfigFile", with_words({"train", "absent.yaml"}), -1, {"absent.yaml"}},
+        {"NoConfigFile", with_words({"train", "absent.yaml"}), kUsage, {"absent.yaml", "no such configuration file", "Try: "}},
     };
 }
 
@@ -53,7 +53,7 @@ std::vector<Provoked> configurations() {
         {"NotANumber", with_setting("learning_rate", "fast"), kUsage, {"learning_rate", "\"fast\"", "number"}},
         {"OutOfRange", with_setting("adam_beta2", "1.5"), kUsage, {"adam_beta2", "1.5"}},
         {"UnknownChoice", with_setting("lr_scheduler_type", "triangle"), kUsage, {"lr_scheduler_type", "triangle", "cosine"}},
-        {"NotASize", with_setting("ram", "much"), kUsage, {"ram", "\"much\" is not a size", "Try: ", "4GiB"}},
+        {"NotASize", with_setting("ram", "much"), kUsage, {"ram", "\"much\" is not a size", "4GiB"}},
         {"Contradictions", with_settings([](Settings& settings, Sandbox&) {
              settings["warmup_steps"] = "1";
              settings["warmup_ratio"] = "0.5";

@@ -7,6 +7,7 @@ namespace windlass::cli {
 namespace {
 
 constexpr int kData = static_cast<int>(ExitCode::data);
+constexpr int kStorage = static_cast<int>(ExitCode::storage);
 constexpr const char* kGood = R"({"text": "a good row"})";
 
 std::vector<Provoked> rows() {
@@ -28,7 +29,7 @@ std::vector<Provoked> rows() {
          {"bad.jsonl:1", "labels[0] is 2", "Try: do not shift"}},
         {"NegativeId", with_rows("bad.jsonl", {R"({"input_ids": [1, -2, 3]})"}), kData, {"bad.jsonl:1", "input_ids[1] is -2"}},
         {"IdBeyondVocabulary", with_rows("bad.jsonl", {R"({"input_ids": [1, 2]})", R"({"input_ids": [1, 260, 3]})"}), kData,
-         {"bad.jsonl:2", "260"}},
+         {"bad.jsonl:2", "260", "Try: "}},
         {"IdFarBeyondVocabulary", with_rows("bad.jsonl", {R"({"input_ids": [1, 2000000000]})"}), kData,
          {"bad.jsonl:1", "2000000000"}},
         {"BrokenArray", with_rows("bad.json", {"[", kGood, "}"}), kData, {"bad.json:"}},
@@ -42,9 +43,9 @@ std::vector<Provoked> rows() {
 std::vector<Provoked> data_files() {
     return {
         {"NoFile", with_settings([](Settings& settings, Sandbox& sandbox) { settings["train_data"] = sandbox / "absent.jsonl"; }),
-         -1, {"absent.jsonl", "No such file"}},
+         kStorage, {"absent.jsonl", "No such file"}},
         {"NoEvalFile", with_settings([](Settings& settings, Sandbox& sandbox) { settings["eval_data"] = sandbox / "absent.jsonl"; }),
-         -1, {"absent.jsonl", "No such file"}},
+         kStorage, {"absent.jsonl", "No such file"}},
         {"RowsTooLong", with_settings([](Settings& settings, Sandbox&) {
              settings["max_length"] = "8";
              settings["truncation"] = "error";

@@ -97,8 +97,8 @@ std::vector<Provoked> broken_safetensors() {
 
 std::vector<Provoked> broken_folders() {
     return {
-        {"NoFolder", with_model([](const std::string& folder) { fs::remove_all(folder); }),
-         kModel, {"llama", "no such model folder"}},
+        {"NoFolder", with_settings([](Settings& settings, Sandbox&) { settings["model"] += "-2"; }),
+         kModel, {"llama-2", "no such model folder"}},
         {"FileForFolder", with_settings([](Settings& settings, Sandbox& sandbox) {
              settings["model"] = sandbox.model() + "/config.json";
          }),
