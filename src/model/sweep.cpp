@@ -186,6 +186,14 @@ std::vector<Slot> pick(const std::vector<Slot>& slots, const std::vector<int>& v
     return out;
 }
 
+// Values that a call does not read have no place in it: they need not live until then.
+std::vector<Slot> pick_if(bool read, const std::vector<Slot>& slots, const std::vector<int>& values) {
+    std::vector<Slot> out = pick(slots, values);
+    if (read) return out;
+    for (Slot& slot : out) slot = {.cols = slot.cols, .dtype = slot.dtype, .k = slot.k};
+    return out;
+}
+
 SegmentCall forward_call(const Node& node, const std::vector<Slot>& slots) {
     return {.node = &node,
             .direction = Direction::forward,
@@ -231,8 +239,8 @@ void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slo
     const Program& program = writer.program();
     SegmentCall call{.node = &node,
                      .direction = Direction::backward,
-                     .in = pick(slots, node.in),
-                     .out = pick(slots, node.out),
+                     .in = pick_if(node.op->reads.in, slots, node.in),
+                     .out = pick_if(node.op->reads.out, slots, node.out),
                      .saved = pick(slots, node.saved)};
     if (node.op->backward_computes_out) call.out[0] = writer.fixed(Region::output, node.out[0]);
     for (const int out : node.out) call.grad_out.push_back(gradients.slot(out));

@@ -1,0 +1,251 @@
+// Segments as data: what they keep, what they prune, and that no value is overwritten while it is still to be read.
+#include "model/sweep.h"
+
+#include <map>
+
+#include "base/math.h"
+#include "op/ops.h"
+#include "tests/unit/model/model_fixtures.h"
+
+namespace windlass {
+namespace {
+
+constexpr OpSize kSize{.rows = 2, .row_length = 16, .compute = DType::f32};
+
+using ProgramPtr = std::shared_ptr<const Program>;
+
+class Sweeps : public testing::TestWithParam<std::string> {
+  protected:
+    void for_each_program(const std::function<void(const ProgramPtr&)>& body) {
+        const ModelSpec model = build_text(golden_config(GetParam()));
+        for (const Block& block : model.blocks) {
+            SCOPED_TRACE(block.name);
+            body(block.program);
+        }
+    }
+};
+
+SweepOptions options_of(const Program& program, bool save) {
+    return {.size = kSize, .save = save, .want_grad_input = !program.inputs.empty()};
+}
+
+// Where each value of forward lies in the saved region, as the calls of a segment have it.
+std::map<int, int64_t> saved_places(const Segment& segment) {
+    std::map<int, int64_t> places;
+    const auto note = [&](const std::vector<int>& values, const std::vector<Slot>& slots) {
+        for (size_t i = 0; i < values.size(); ++i) {
+            if (slots[i].region != Region::saved) continue;
+            const auto [place, is_new] = places.try_emplace(values[i], slots[i].offset);
+            EXPECT_TRUE(is_new || place->second == slots[i].offset);
+        }
+    };
+    for (const SegmentCall& call : segment.calls) {
+        note(call.node->in, call.in);
+        note(call.node->out, call.out);
+        note(call.node->saved, call.saved);
+    }
+    return places;
+}
+
+TEST_P(Sweeps, ForwardKeepsWhereReverseReads) {
+    for_each_program([](const ProgramPtr& program) {
+        const Segment forward = sweep_forward(program, options_of(*program, true));
+        const Segment reverse = sweep_reverse(program, options_of(*program, true));
+        EXPECT_EQ(forward.region_bytes(Region::saved), reverse.region_bytes(Region::saved));
+        const auto kept = saved_places(forward);
+        for (const auto& [value, offset] : saved_places(reverse)) {
+            ASSERT_TRUE(kept.contains(value)) << program->values[static_cast<size_t>(value)].name;
+            EXPECT_EQ(kept.at(value), offset);
+        }
+        // And recomputing keeps nothing at all.
+        EXPECT_EQ(sweep_forward(program, options_of(*program, false)).region_bytes(Region::saved), 0);
+        EXPECT_EQ(sweep_reverse(program, options_of(*program, false)).region_bytes(Region::saved), 0);
+    });
+}
+
+std::vector<const SegmentCall*> backward_calls(const Segment& segment) {
+    std::vector<const SegmentCall*> calls;
+    for (const SegmentCall& call : segment.calls)
+        if (call.direction == Direction::backward) calls.push_back(&call);
+    return calls;
+}
+
+TEST_P(Sweeps, RecomputingGoesBackThroughTheSameCalls) {
+    for_each_program([](const ProgramPtr& program) {
+        const Segment kept = sweep_reverse(program, options_of(*program, true));
+        const Segment again = sweep_reverse(program, options_of(*program, false));
+        const auto a = backward_calls(kept), b = backward_calls(again);
+        ASSERT_EQ(a.size(), b.size());
+        EXPECT_EQ(a.size(), kept.calls.size());  // what was kept is not computed again
+        for (size_t i = 0; i < a.size(); ++i) {
+            EXPECT_EQ(a[i]->node, b[i]->node);
+            EXPECT_EQ(a[i]->add_to_grad_in, b[i]->add_to_grad_in);
+        }
+        for (const Region region : {Region::input, Region::output, Region::grad_output, Region::grad_input})
+            EXPECT_EQ(kept.region_bytes(region), again.region_bytes(region));
+        EXPECT_EQ(kept.gradient_in_place, again.gradient_in_place);
+        EXPECT_GE(again.cost.flops, kept.cost.flops);
+    });
+}
+
+TEST_P(Sweeps, TheGradientOfTheInputHasOnePlace) {
+    for_each_program([](const ProgramPtr& program) {
+        const Segment reverse = sweep_reverse(program, options_of(*program, true));
+        if (program->inputs.empty()) return;
+        EXPECT_EQ(reverse.gradient_in_place, reverse.region_bytes(Region::grad_input) == 0);
+        EXPECT_GT(reverse.region_bytes(Region::input), 0);
+        if (reverse.gradient_in_place)
+            EXPECT_EQ(reverse.region_bytes(Region::grad_output), reverse.region_bytes(Region::input));
+    });
+}
+
+// What lies in the work region, by bytes. A write covers what was there before.
+class WorkMemory {
+  public:
+    void write(const Slot& slot, int64_t tokens, const std::string& what) {
+        write(slot.offset, bytes_of(slot, tokens), what);
+    }
+    void write(int64_t begin, int64_t bytes, const std::string& what) {
+        std::erase_if(held_, [&](const auto& entry) {
+            return entry.first < begin + bytes && begin < entry.first + entry.second.bytes;
+        });
+        if (bytes > 0) held_[begin] = {bytes, what};
+    }
+    bool holds(const Slot& slot, int64_t tokens, const std::string& what) const {
+        const auto found = held_.find(slot.offset);
+        return found != held_.end() && found->second.what == what && found->second.bytes == bytes_of(slot, tokens);
+    }
+    static int64_t bytes_of(const Slot& slot, int64_t tokens) {
+        return slot.k * tokens * slot.cols * dtype_bytes(slot.dtype);
+    }
+
+  private:
+    struct Held {
+        int64_t bytes;
+        std::string what;
+    };
+    std::map<int64_t, Held> held_;  // by offset
+};
+
+// Runs a segment on names: every forward value that a call reads must still be where it was written.
+void expect_values_live_until_read(const Segment& segment) {
+    const Program& program = *segment.program;
+    const int64_t tokens = segment.size.tokens();
+    WorkMemory memory;
+    const auto name = [&](int value) { return program.values[static_cast<size_t>(value)].name; };
+    const auto read = [&](const SegmentCall& call, const std::vector<int>& values, const std::vector<Slot>& slots) {
+        for (size_t i = 0; i < values.size(); ++i) {
+            if (slots[i].region == Region::work)
+                EXPECT_TRUE(memory.holds(slots[i], tokens, name(values[i])))
+                    << call.node->op->name << " reads %" << name(values[i]);
+        }
+    };
+    const auto write = [&](const std::vector<int>& values, const std::vector<Slot>& slots) {
+        for (size_t i = 0; i < values.size(); ++i)
+            if (slots[i].region == Region::work) memory.write(slots[i], tokens, name(values[i]));
+    };
+    for (const SegmentCall& call : segment.calls) {
+        const bool forward = call.direction == Direction::forward;
+        read(call, call.node->in, call.in);
+        if (!forward && !call.node->op->backward_computes_out) {
+            read(call, call.node->out, call.out);
+            read(call, call.node->saved, call.saved);
+        }
+        memory.write(call.scratch_offset, call.scratch_bytes, "scratch");
+        if (forward) {
+            write(call.node->out, call.out);
+            write(call.node->saved, call.saved);
+        }
+        for (const Slot& slot : call.grad_in)
+            if (slot.region == Region::work) memory.write(slot, tokens, "gradient");
+        read(call, call.node->in, call.in);  // nor does a call destroy what it reads
+    }
+}
+
+TEST_P(Sweeps, ValuesLiveUntilTheyAreRead) {
+    for_each_program([](const ProgramPtr& program) {
+        for (const bool save : {false, true}) {
+            expect_values_live_until_read(sweep_forward(program, options_of(*program, save)));
+            expect_values_live_until_read(sweep_reverse(program, options_of(*program, save)));
+        }
+    });
+}
+
+// With what it reads at hand, reverse has work memory for gradients and scratch only.
+TEST_P(Sweeps, ReverseMakesNoRoomForWhatItDoesNotRead) {
+    for_each_program([](const ProgramPtr& program) {
+        const Segment reverse = sweep_reverse(program, options_of(*program, true));
+        for (const SegmentCall& call : reverse.calls) {
+            for (const Slot& slot : call.in) EXPECT_NE(slot.region, Region::work) << call.node->op->name;
+            for (const Slot& slot : call.out) EXPECT_NE(slot.region, Region::work) << call.node->op->name;
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Sweeps, testing::ValuesIn(golden_names()),
+                         [](const auto& info) { return info.param; });
+
+// ---- pruning, on a layer whose weights are known ----
+
+struct Layer {
+    explicit Layer(const std::string& model)
+        : spec(build_text(golden_config(model))), program(spec.blocks[1].program) {}
+    // Reverse where only weights whose role contains `part` are trained.
+    Segment reverse(std::string_view part, bool want_grad_input) const {
+        SweepOptions options{.size = kSize, .save = true, .want_grad_input = want_grad_input};
+        for (const ProgramWeight& weight : program->weights)
+            options.trainable.push_back(!part.empty() && weight.role.find(part) != std::string::npos);
+        return sweep_reverse(program, options);
+    }
+    ModelSpec spec;
+    ProgramPtr program;
+};
+
+TEST(Pruning, NothingTrainedAndNothingAskedForIsNothingToDo) {
+    EXPECT_TRUE(Layer("llama").reverse("", false).calls.empty());
+}
+
+TEST(Pruning, StopsBelowTheFirstTrainedWeight) {
+    const Layer layer("llama");
+    const Segment last = layer.reverse("down_proj", false);
+    ASSERT_EQ(last.calls.size(), 1u);  // the sum behind it passes its gradient on
+    EXPECT_EQ(last.calls[0].node->op, &kLinear);
+    EXPECT_EQ(last.calls[0].grad_in[0].region, Region::none);
+    const Segment mlp = layer.reverse("gate_proj", false);
+    EXPECT_EQ(mlp.calls.size(), 3u);  // down_proj, swiglu, gate_proj: not up_proj
+    const Segment all = layer.reverse("weight", true);
+    EXPECT_GT(all.calls.size(), 8u);
+}
+
+TEST(Pruning, ChangesNoPlaceOfWhatIsSaved) {
+    const Layer layer("gpt2");
+    const auto kept = saved_places(sweep_forward(layer.program, {.size = kSize, .save = true}));
+    for (const char* part : {"c_attn", "mlp", "ln_1"}) {
+        for (const auto& [value, offset] : saved_places(layer.reverse(part, true)))
+            EXPECT_EQ(kept.at(value), offset) << part;
+    }
+}
+
+TEST(Pruning, AFrozenLayerStillHandsItsGradientDown) {
+    const Segment frozen = Layer("llama").reverse("", true);
+    EXPECT_FALSE(frozen.calls.empty());
+    EXPECT_TRUE(frozen.gradient_in_place);
+}
+
+// Normalised behind the sum, the residual stream's gradient does not pass by: it goes to memory of its own.
+TEST(PostNorm, WritesItsGradientElsewhere) {
+    EXPECT_FALSE(Layer("opt_post_norm").reverse("weight", true).gradient_in_place);
+    EXPECT_TRUE(Layer("opt").reverse("weight", true).gradient_in_place);
+}
+
+TEST(Head, ComputesItsLossOnTheWayBack) {
+    const ModelSpec model = build_text(golden_config("llama"));
+    EXPECT_TRUE(reverse_computes_output(*model.blocks.back().program));
+    EXPECT_FALSE(reverse_computes_output(*model.blocks[1].program));
+    const Segment reverse = sweep_reverse(model.blocks.back().program, {.size = kSize, .save = false});
+    EXPECT_GE(reverse.region_bytes(Region::output), kSize.tokens() * int64_t{sizeof(float)});
+    EXPECT_EQ(reverse.region_bytes(Region::grad_output), 0);
+}
+
+}  // namespace
+}  // namespace windlass
