@@ -83,8 +83,10 @@ std::string config_help(int columns) {
     std::string_view group;
     for (const ConfigKey& key : config_keys()) {
         if (key.group != group) text += fmt::format("\n{}:\n", group = key.group);
+        const std::string value = config_value_text(key, defaults);
+        const bool has_default = value != "null" && value != "[]";
         const std::vector<std::string> lines =
-            wrap(fmt::format("{} [{}]", full_help(key), config_value_text(key, defaults)), width);
+            wrap(has_default ? fmt::format("{} [{}]", full_help(key), value) : full_help(key), width);
         for (size_t i = 0; i < lines.size(); ++i) {
             const std::string flag = i == 0 ? "  " + config_flag(key.name) : "";
             text += fmt::format("{:<{}}{}\n", flag, kIndent, lines[i]);

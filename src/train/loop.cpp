@@ -200,9 +200,8 @@ void TrainLoop::evaluate(StepMetrics& metrics) {
 bool TrainLoop::saves_now() {
     const bool asked = signals_.take_save_request() | folder_.take_save_request();
     const bool stops = signals_.wants_stop() && !session_.planned.plan.uses_disk();  // on disk every step is kept
-    const bool is_last = state_.step == session_.total_steps() && session_.config.save_steps;
     const bool is_first = state_.step == 1 && session_.config.save_first_step;
-    return asked || stops || is_last || is_first || is_due(session_.config.save_steps, state_.step);
+    return asked || stops || is_first || is_due(session_.config.save_steps, state_.step);
 }
 
 void TrainLoop::save() {
@@ -227,8 +226,11 @@ void TrainLoop::save() {
              format_seconds(seconds_since(start)));
 }
 
-// final/, the picture, and the working store's end: it is kept unless a checkpoint holds the same state.
+// The last checkpoint (also of a run that was killed before it), final/, the picture, and the working store's end: it
+// is kept unless a checkpoint holds the same state.
 void TrainLoop::finish() {
+    const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
+    if (session_.config.save_steps && (saved.empty() || saved.back().step != state_.step)) save();
     save_model(files_, session_.config.model, folder_.file("final"), session_.model, {.overwrite = true},
                [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
     const LossCurves curves = read_curves(files_, folder_.file("metrics.jsonl"));

@@ -60,7 +60,8 @@ std::string method_text(const Session& session) {
     const Numerics& n = session.numerics();
     const Plan& plan = session.planned.plan;
     return fmt::format(
-        "Method    {}, {} rows x {} accumulated, up to {} tokens each = {} tokens a step, computed in {}{}; policy {}\n",
+        "Method    {}, {} rows x {} accumulated, up to {} tokens each = {} tokens a step, computed in {}{}; policy "
+        "{}\n",
         session.recipe.name, n.micro_rows, n.micro_count, n.row_lengths.back(), step_tokens(session),
         dtype_name(n.compute), plan.recompute ? ", activations recomputed" : "", plan.policy);
 }

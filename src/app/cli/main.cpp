@@ -160,6 +160,17 @@ ExitCode dispatch(const CLI::App& app, Arguments& args) {
     return run_version(args.version);
 }
 
+// Throws for a first word that is no verb, naming those that there are.
+void check_verb(const CLI::App& app, std::string_view word) {
+    if (word.starts_with('-')) return;
+    std::vector<std::string> verbs;
+    for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+        verbs.push_back(verb->get_name());
+    if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return;
+    throw UserError(ExitCode::usage, word, "there is no such verb")
+        .hint(fmt::format("{}, or windlass --help", fmt::join(verbs, ", ")));
+}
+
 ExitCode run(int argc, char** argv) {
     CLI::App app(kTop, "windlass");
     Arguments args;
@@ -173,6 +184,7 @@ ExitCode run(int argc, char** argv) {
         fmt::print("{}", app.help());
         return ExitCode::ok;
     }
+    check_verb(app, argv[1]);
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {

@@ -15,7 +15,8 @@ using testing::ElementsAre;
 TEST(Sampling, GreedyTakesTheLowestOfEquals) {
     Random random(1, RandomStream::sampling);
     EXPECT_EQ(sample_token(std::vector<float>{1, 3, 3, 2}, 4, {}, random), 1);
-    EXPECT_EQ(sample_token(std::vector<float>{1, 3, 9, 9}, 2, {}, random), 1) << "ids from the vocabulary's end on are padding";
+    EXPECT_EQ(sample_token(std::vector<float>{1, 3, 9, 9}, 2, {}, random), 1)
+        << "ids from the vocabulary's end on are padding";
 }
 
 std::map<int32_t, int> draw(const std::vector<float>& logits, const SamplingOptions& options, int count) {

@@ -29,7 +29,8 @@ class MetricsTest : public testing::Test {
 };
 
 TEST_F(MetricsTest, LinesHoldTheKeysOfTheGrammar) {
-    const Json json = Json::parse(metrics_line({.step = 3, .loss = 2.5, .tokens = 100, .step_seconds = 0.5, .eval_loss = 2.0}));
+    const Json json =
+        Json::parse(metrics_line({.step = 3, .loss = 2.5, .tokens = 100, .step_seconds = 0.5, .eval_loss = 2.0}));
     EXPECT_EQ(json["step"], 3);
     EXPECT_EQ(json["loss"], 2.5);
     EXPECT_EQ(json["tokens_per_second"], 200.0);

@@ -10,8 +10,16 @@
 namespace windlass {
 namespace {
 
-const StepMetrics kMetrics = {.step = 60, .epoch = 0.27, .loss = 1.8421, .lr = 9.8e-6, .grad_norm = 0.71, .tokens = 1200,
-                              .step_seconds = 2, .predicted_seconds = 1.9, .mfu = 0.34, .eta_seconds = 3725,
+const StepMetrics kMetrics = {.step = 60,
+                              .epoch = 0.27,
+                              .loss = 1.8421,
+                              .lr = 9.8e-6,
+                              .grad_norm = 0.71,
+                              .tokens = 1200,
+                              .step_seconds = 2,
+                              .predicted_seconds = 1.9,
+                              .mfu = 0.34,
+                              .eta_seconds = 3725,
                               .ram_bytes = 3 << 20};
 
 TEST(StepLine, SaysWhatIsMeasuredBesideWhatWasPredicted) {
@@ -37,8 +45,10 @@ TEST(Bottleneck, IsTheDiskWhereComputeWaits) {
 }
 
 TEST(Bar, FitsTheTerminal) {
-    for (const int columns : {20, 40, 80, 200}) EXPECT_LT(bar_line(kMetrics, 100, columns).size(), static_cast<size_t>(columns));
-    EXPECT_EQ(bar_line(kMetrics, 100, 80), "[########################----------------]  60/100  loss 1.8421  eta 01:02:05");
+    for (const int columns : {20, 40, 80, 200})
+        EXPECT_LT(bar_line(kMetrics, 100, columns).size(), static_cast<size_t>(columns));
+    EXPECT_EQ(bar_line(kMetrics, 100, 80),
+              "[########################----------------]  60/100  loss 1.8421  eta 01:02:05");
     EXPECT_FALSE(bar_line(kMetrics, 0, 80).empty());
 }
 

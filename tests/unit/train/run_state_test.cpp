@@ -9,10 +9,20 @@ namespace windlass {
 namespace {
 
 RunState example() {
-    return {.step = 7, .position = {2, 11}, .seed = 42, .method = "adamw", .data_fingerprint = "abc",
-            .numerics = {.compute = DType::bf16, .micro_rows = 4, .micro_count = 2, .row_lengths = {64, 256}, .kernel_path = "avx2"},
+    return {.step = 7,
+            .position = {2, 11},
+            .seed = 42,
+            .method = "adamw",
+            .data_fingerprint = "abc",
+            .numerics = {.compute = DType::bf16,
+                         .micro_rows = 4,
+                         .micro_count = 2,
+                         .row_lengths = {64, 256},
+                         .kernel_path = "avx2"},
             .schedule = {.type = "cosine", .peak = 3e-5, .total_steps = 100, .warmup_steps = 10},
-            .tokens_total = 12345, .last_loss = 1.0 / 3.0, .bad_steps = 1};
+            .tokens_total = 12345,
+            .last_loss = 1.0 / 3.0,
+            .bad_steps = 1};
 }
 
 TEST(RunState, ReadsBackAsItWas) {

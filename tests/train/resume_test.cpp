@@ -1,0 +1,105 @@
+// A run that was stopped, in any way, goes on as if it had not been: same losses, same weights, bit for bit.
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "base/error.h"
+#include "tests/train/train_fixture.h"
+
+namespace windlass {
+namespace {
+
+using ResumeTest = TrainTest;
+
+constexpr const char* kWeights = "/final/model.safetensors";
+
+// 21 rows, 4 to a step: the run crosses the border of epochs within steps.
+TEST_F(ResumeTest, FromACheckpointAcrossEpochs) {
+    run("whole");
+    run("parts", {{"max_steps", "5"}, {"save_steps", "5"}});
+    run("parts", {{"max_steps", "8"}, {"save_steps", "5"}, {"resume", "auto"}});
+    run("parts", {{"resume", "auto"}});
+    EXPECT_EQ(history("parts"), history("whole"));
+    EXPECT_EQ(bytes(std::string("parts") + kWeights), bytes(std::string("whole") + kWeights));
+}
+
+TEST_F(ResumeTest, FromTheCheckpointThatIsNamed) {
+    run("run", {{"save_steps", "3"}});
+    const auto first = history("run");
+    const std::string weights = bytes(std::string("run") + kWeights);
+    run("run", {{"save_steps", "3"}, {"resume", "6"}});
+    EXPECT_EQ(history("run"), first);
+    EXPECT_EQ(bytes(std::string("run") + kWeights), weights);
+    EXPECT_THROW(run("run", {{"resume", "7"}}), UserError);
+}
+
+TEST_F(ResumeTest, AfterSigkillWithStateOnDisk) {
+    run("whole", {{"max_steps", "40"}});
+    const Settings disk = {{"max_steps", "40"}, {"policy", "three_tier"}};
+    Settings again = disk;
+    again["resume"] = "auto";
+    const int code = run_apart("killed", disk, [](int pid, int64_t lines) {
+        if (lines >= 7) kill(pid, SIGKILL);
+    });
+    ASSERT_EQ(code, 128 + SIGKILL);
+    const int second = run_apart("killed", again, [](int pid, int64_t lines) {
+        if (lines >= 20) kill(pid, SIGKILL);
+    });
+    ASSERT_EQ(second, 128 + SIGKILL);
+    run("killed", again);
+    EXPECT_EQ(history("killed"), history("whole"));
+    EXPECT_EQ(bytes(std::string("killed") + kWeights), bytes(std::string("whole") + kWeights));
+}
+
+TEST_F(ResumeTest, AfterCtrlC) {
+    run("whole", {{"max_steps", "60"}});
+    bool sent = false;
+    const int code = run_apart("stopped", {{"max_steps", "60"}}, [&](int pid, int64_t lines) {
+        if (lines >= 5 && !sent) sent = kill(pid, SIGINT) == 0;
+    });
+    ASSERT_EQ(code, 130);
+    EXPECT_LT(history("stopped").size(), 60u);
+    run("stopped", {{"max_steps", "60"}, {"resume", "auto"}});
+    EXPECT_EQ(history("stopped"), history("whole"));
+    EXPECT_EQ(bytes(std::string("stopped") + kWeights), bytes(std::string("whole") + kWeights));
+}
+
+TEST_F(ResumeTest, ACheckpointServesEveryPolicy) {
+    run("whole");
+    run("parts", {{"max_steps", "5"}, {"save_steps", "5"}});
+    run("parts", {{"resume", "auto"}, {"policy", "three_tier"}});
+    EXPECT_EQ(history("parts"), history("whole"));
+    EXPECT_EQ(bytes(std::string("parts") + kWeights), bytes(std::string("whole") + kWeights));
+}
+
+TEST_F(ResumeTest, RefusesToBeAnotherRun) {
+    run("run", {{"max_steps", "4"}, {"save_steps", "4"}});
+    const auto problem = [&](Settings changes) -> std::string {
+        changes["resume"] = "auto";
+        try {
+            run("run", changes);
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), ExitCode::usage);
+            return error.what();
+        }
+        return "";
+    };
+    EXPECT_THAT(problem({{"seed", "1"}}), testing::HasSubstr("seed was 42, is 1"));
+    EXPECT_THAT(problem({{"gradient_accumulation_steps", "1"}}),
+                testing::HasSubstr("gradient_accumulation_steps was 2, is 1"));
+    EXPECT_THAT(problem({{"dtype", "bf16"}}), testing::HasSubstr("dtype was f32, is bf16"));
+    EXPECT_THAT(problem({{"max_length", "32"}}), testing::HasSubstr("training rows was"));
+}
+
+TEST_F(ResumeTest, PassesOverADamagedCheckpoint) {
+    run("run", {{"max_steps", "8"}, {"save_steps", "4"}});
+    run("whole", {{"max_steps", "8"}});
+    std::string damaged = bytes("run/checkpoint-8/state.wls");
+    damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 1);
+    write("run/checkpoint-8/state.wls", damaged);
+    run("run", {{"max_steps", "8"}, {"save_steps", "4"}, {"resume", "auto"}});
+    EXPECT_EQ(history("run"), history("whole"));
+}
+
+}  // namespace
+}  // namespace windlass
