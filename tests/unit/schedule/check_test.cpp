@@ -130,6 +130,30 @@ INSTANTIATE_TEST_SUITE_P(Models, Checked,
                              return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));
                          });
 
+// All schedules of a run share its persistent buffers; evaluation and generation are held to the same.
+TEST(Check, EvaluationAndGenerationAreOrderedToo) {
+    const ModelSpec model = tiny_model("qwen3");
+    for (const Plan& plan : plans_on(DeviceKind::cpu)) {
+        const Numerics numerics = numerics_of(DType::f32, 1, 8, 2);
+        ScheduleSet set = lower(model, make_recipe("adamw", {}), numerics, plan,
+                                {train_request(numerics),
+                                 {ScheduleRequest::Kind::eval, 1, 8, 2},
+                                 {ScheduleRequest::Kind::decode, 1, 8, 1, 32},
+                                 {ScheduleRequest::Kind::decode, 1, 1, 1, 32}});
+        check(set);
+        ASSERT_EQ(set.schedules.size(), 4u);
+        int64_t transient = 0;
+        for (const Schedule& schedule : set.schedules) {
+            EXPECT_TRUE(hazards(set, schedule).empty()) << schedule.name << ": " << describe(plan);
+            EXPECT_EQ(set.find(schedule.name), &schedule);
+            transient = std::max(transient, schedule.transient_bytes);
+        }
+        EXPECT_EQ(set.arena_bytes, set.persistent_bytes + transient);
+        EXPECT_NE(set.ids.cache, kNoBuffer);
+        EXPECT_EQ(set.ids.cache_rows, 32);
+    }
+}
+
 // A schedule of two buffers, written by hand.
 ScheduleSet by_hand(std::vector<BufferUse> first, std::vector<BufferUse> second) {
     ScheduleSet set;
