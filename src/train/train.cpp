@@ -90,6 +90,7 @@ TrainResult train(FileSystem& files, const Config& given) {
     if (config.was_given("ram")) enforce_memory(session.request.budgets.ram, session.threads);
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
+    state.schedule = session.first.schedule;  // of a resumed run: the one that it now follows
     TrainLoop loop(files, session, folder, engine, std::move(state));
     return loop.run();
 }

@@ -30,31 +30,47 @@ std::vector<Provoked> command_lines() {
     return {
         {"UnknownVerb", with_words({"trian"}), kUsage, {"trian", "--help"}},
         {"UnknownFlagOfVerb", with_words({"inspect", "m", "--tenors"}), kUsage, {"--tenors", "Try: "}},
-        {"UnknownConfigFlag", with_words({"train", "--learning-rte", "1"}), kUsage,
+        {"UnknownConfigFlag",
+         with_words({"train", "--learning-rte", "1"}),
+         kUsage,
          {"--learning-rte", "no key", "Did you mean \"learning_rate\"?"}},
         {"FlagWithoutValue", with_words({"train", "--model"}), kUsage, {"--model", "a value is missing"}},
-        {"NothingSet", with_words({"train"}), kUsage,
+        {"NothingSet",
+         with_words({"train"}),
+         kUsage,
          {"3 problems", "model is not set", "train_data is not set", "output_dir is not set", "Try: --model"}},
         {"NoPrompt", with_words({"generate", "m"}), kUsage, {"--prompt"}},
         {"NoTarget", with_words({"export", "runs/first"}), kUsage, {"--to"}},
         {"TwoFiles", with_words({"train", "/dev/null", "/dev/null"}), kUsage, {"/dev/null", "already"}},
-        {"NoConfigFile", with_words({"train", "absent.yaml"}), kUsage, {"absent.yaml", "no such configuration file", "Try: "}},
+        {"NoConfigFile",
+         with_words({"train", "absent.yaml"}),
+         kUsage,
+         {"absent.yaml", "no such configuration file", "Try: "}},
     };
 }
 
 std::vector<Provoked> configurations() {
     return {
-        {"UnknownKeyWithLine", with_file("learning_rat: 1\n"), kUsage,
+        {"UnknownKeyWithLine",
+         with_file("learning_rat: 1\n"),
+         kUsage,
          {"run.yaml:1", "learning_rat", "Did you mean \"learning_rate\"?"}},
-        {"KeyOfAnotherTool", with_file("seed: 1\noptim: adamw_torch\n"), kUsage, {"run.yaml:2", "optim", "Try: method: adamw"}},
+        {"KeyOfAnotherTool",
+         with_file("seed: 1\noptim: adamw_torch\n"),
+         kUsage,
+         {"run.yaml:2", "optim", "Try: method: adamw"}},
         {"MalformedYaml", with_file("seed: [1\n"), kUsage, {"run.yaml:", "not valid YAML"}},
         {"NestedKeys", with_file("training:\n  seed: 1\n"), kUsage, {"run.yaml:1", "training", "flat", "Try: "}},
         {"KeyTwice", with_file("seed: 1\nseed: 2\n"), kUsage, {"run.yaml:2", "seed", "set already"}},
         {"NotANumber", with_setting("learning_rate", "fast"), kUsage, {"learning_rate", "\"fast\"", "number"}},
         {"OutOfRange", with_setting("adam_beta2", "1.5"), kUsage, {"adam_beta2", "1.5"}},
-        {"UnknownChoice", with_setting("lr_scheduler_type", "triangle"), kUsage, {"lr_scheduler_type", "triangle", "cosine"}},
+        {"UnknownChoice",
+         with_setting("lr_scheduler_type", "triangle"),
+         kUsage,
+         {"lr_scheduler_type", "triangle", "cosine"}},
         {"NotASize", with_setting("ram", "much"), kUsage, {"ram", "\"much\" is not a size", "4GiB"}},
-        {"Contradictions", with_settings([](Settings& settings, Sandbox&) {
+        {"Contradictions",
+         with_settings([](Settings& settings, Sandbox&) {
              settings["warmup_steps"] = "1";
              settings["warmup_ratio"] = "0.5";
              settings["policy"] = "three_tier";
@@ -62,18 +78,28 @@ std::vector<Provoked> configurations() {
              settings["resume"] = "auto";
              settings["overwrite"] = "true";
          }),
-         kUsage, {"4 problems", "warmup_steps and warmup_ratio", "ssd_dir is not set", "nothing to evaluate on", "resume and overwrite"}},
+         kUsage,
+         {"4 problems", "warmup_steps and warmup_ratio", "ssd_dir is not set", "nothing to evaluate on",
+          "resume and overwrite"}},
         {"LongerThanModel", with_setting("max_length", "100000"), kUsage, {"max_length", "100000", "256", "Try: "}},
-        {"UnknownExportType", with_words({"export", "runs/first", "--to", "x", "--dtype", "int4"}), kUsage,
+        {"UnknownExportType",
+         with_words({"export", "runs/first", "--to", "x", "--dtype", "int4"}),
+         kUsage,
          {"--dtype", "int4", "Try: ", "bf16"}},
-        {"ExportOfNoRun", [](Sandbox& sandbox) { return sandbox.windlass({"export", sandbox.model(), "--to", sandbox / "x"}); },
-         kUsage, {"llama", "is neither a run", "Try: "}},
+        {"ExportOfNoRun",
+         [](Sandbox& sandbox) {
+             return sandbox.windlass({"export", sandbox.model(), "--to", sandbox / "x"});
+         },
+         kUsage,
+         {"llama", "is neither a run", "Try: "}},
     };
 }
 
 class ConfigErrors : public testing::TestWithParam<Provoked> {};
 
-TEST_P(ConfigErrors, AreNamedBeforeAnyWeightIsRead) { expect_refused(GetParam()); }
+TEST_P(ConfigErrors, AreNamedBeforeAnyWeightIsRead) {
+    expect_refused(GetParam());
+}
 
 INSTANTIATE_TEST_SUITE_P(CommandLine, ConfigErrors, testing::ValuesIn(command_lines()), name_of);
 INSTANTIATE_TEST_SUITE_P(Configuration, ConfigErrors, testing::ValuesIn(configurations()), name_of);
@@ -99,7 +125,9 @@ std::function<Command(Sandbox&)> with_budget(std::map<std::string, std::string> 
 std::vector<Provoked> budgets() {
     return {
         {"LittleMemory", with_budget({{"ram", "20MiB"}}, false), kNoFit, {"does not fit", "20", "Try: "}},
-        {"LittleMemoryWithDisk", with_budget({{"ram", "20MiB"}, {"policy", "auto"}}, true), kNoFit,
+        {"LittleMemoryWithDisk",
+         with_budget({{"ram", "20MiB"}, {"policy", "auto"}}, true),
+         kNoFit,
          {"does not fit", "Try: "}},
         {"LittleDisk", with_budget({{"ssd_space", "100KB"}}, true), kNoFit, {"does not fit", "disk", "Try: "}},
     };
@@ -107,7 +135,9 @@ std::vector<Provoked> budgets() {
 
 class Budget : public testing::TestWithParam<Provoked> {};
 
-TEST_P(Budget, IsRefusedBeforeAnyWeightIsRead) { expect_refused(GetParam()); }
+TEST_P(Budget, IsRefusedBeforeAnyWeightIsRead) {
+    expect_refused(GetParam());
+}
 
 INSTANTIATE_TEST_SUITE_P(TooSmall, Budget, testing::ValuesIn(budgets()), name_of);
 

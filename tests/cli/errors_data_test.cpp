@@ -12,29 +12,56 @@ constexpr const char* kGood = R"({"text": "a good row"})";
 
 std::vector<Provoked> rows() {
     return {
-        {"MalformedLine", with_rows("bad.jsonl", {kGood, kGood, R"({"text": "cut)"}), kData, {"bad.jsonl:3", "not valid JSON"}},
-        {"RowIsAList", with_rows("bad.jsonl", {kGood, R"(["text"])"}), kData, {"bad.jsonl:2", "array", "not an object"}},
-        {"UnknownKeys", with_rows("bad.jsonl", {R"({"question": "?", "answer": "!"})"}), kData,
+        {"MalformedLine",
+         with_rows("bad.jsonl", {kGood, kGood, R"({"text": "cut)"}),
+         kData,
+         {"bad.jsonl:3", "not valid JSON"}},
+        {"RowIsAList",
+         with_rows("bad.jsonl", {kGood, R"(["text"])"}),
+         kData,
+         {"bad.jsonl:2", "array", "not an object"}},
+        {"UnknownKeys",
+         with_rows("bad.jsonl", {R"({"question": "?", "answer": "!"})"}),
+         kData,
          {"bad.jsonl:1", "question", "answer", "no known format", "Try: "}},
-        {"ChatRow", with_rows("bad.jsonl", {R"({"messages": [{"role": "user", "content": "hi"}]})"}), kData,
+        {"ChatRow",
+         with_rows("bad.jsonl", {R"({"messages": [{"role": "user", "content": "hi"}]})"}),
+         kData,
          {"bad.jsonl:1", "chat", "\"messages\"", "Try: ", "prompt"}},
-        {"ShareGptRow", with_rows("bad.jsonl", {R"({"conversations": [{"from": "human", "value": "hi"}]})"}), kData,
+        {"ShareGptRow",
+         with_rows("bad.jsonl", {R"({"conversations": [{"from": "human", "value": "hi"}]})"}),
+         kData,
          {"bad.jsonl:1", "\"conversations\"", "Try: "}},
-        {"MixedFormats", with_rows("bad.jsonl", {kGood, R"({"prompt": "a", "completion": "b"})"}), kData,
+        {"MixedFormats",
+         with_rows("bad.jsonl", {kGood, R"({"prompt": "a", "completion": "b"})"}),
+         kData,
          {"bad.jsonl:2", "prompt/completion", "text", "Try: "}},
         {"TextIsANumber", with_rows("bad.jsonl", {R"({"text": 7})"}), kData, {"bad.jsonl:1", "\"text\" is number"}},
-        {"CompletionMissing", with_rows("bad.jsonl", {R"({"prompt": "a", "completion": "b"})", R"({"prompt": "a"})"}), kData,
+        {"CompletionMissing",
+         with_rows("bad.jsonl", {R"({"prompt": "a", "completion": "b"})", R"({"prompt": "a"})"}),
+         kData,
          {"bad.jsonl:2", "completion"}},
-        {"ShiftedLabels", with_rows("bad.jsonl", {R"({"input_ids": [1, 2, 3], "labels": [2, 3, -100]})"}), kData,
+        {"ShiftedLabels",
+         with_rows("bad.jsonl", {R"({"input_ids": [1, 2, 3], "labels": [2, 3, -100]})"}),
+         kData,
          {"bad.jsonl:1", "labels[0] is 2", "Try: do not shift"}},
-        {"NegativeId", with_rows("bad.jsonl", {R"({"input_ids": [1, -2, 3]})"}), kData, {"bad.jsonl:1", "input_ids[1] is -2"}},
-        {"IdBeyondVocabulary", with_rows("bad.jsonl", {R"({"input_ids": [1, 2]})", R"({"input_ids": [1, 260, 3]})"}), kData,
+        {"NegativeId",
+         with_rows("bad.jsonl", {R"({"input_ids": [1, -2, 3]})"}),
+         kData,
+         {"bad.jsonl:1", "input_ids[1] is -2"}},
+        {"IdBeyondVocabulary",
+         with_rows("bad.jsonl", {R"({"input_ids": [1, 2]})", R"({"input_ids": [1, 260, 3]})"}),
+         kData,
          {"bad.jsonl:2", "260", "Try: "}},
-        {"IdFarBeyondVocabulary", with_rows("bad.jsonl", {R"({"input_ids": [1, 2000000000]})"}), kData,
+        {"IdFarBeyondVocabulary",
+         with_rows("bad.jsonl", {R"({"input_ids": [1, 2000000000]})"}),
+         kData,
          {"bad.jsonl:1", "2000000000"}},
         {"BrokenArray", with_rows("bad.json", {"[", kGood, "}"}), kData, {"bad.json:"}},
         {"EmptyFile", with_rows("empty.jsonl", {}), kData, {"empty.jsonl", "nothing to learn"}},
-        {"OnlyPrompts", with_rows("bad.jsonl", {R"({"input_ids": [1, 2], "labels": [-100, -100]})"}), kData,
+        {"OnlyPrompts",
+         with_rows("bad.jsonl", {R"({"input_ids": [1, 2], "labels": [-100, -100]})"}),
+         kData,
          {"bad.jsonl", "nothing to learn"}},
         {"UnknownKind", with_rows("rows.csv", {"text", "a row"}), kData, {"rows.csv", "\".csv\" is not read", "Try: "}},
     };
@@ -42,28 +69,40 @@ std::vector<Provoked> rows() {
 
 std::vector<Provoked> data_files() {
     return {
-        {"NoFile", with_settings([](Settings& settings, Sandbox& sandbox) { settings["train_data"] = sandbox / "absent.jsonl"; }),
-         kStorage, {"absent.jsonl", "No such file"}},
-        {"NoEvalFile", with_settings([](Settings& settings, Sandbox& sandbox) { settings["eval_data"] = sandbox / "absent.jsonl"; }),
-         kStorage, {"absent.jsonl", "No such file"}},
-        {"RowsTooLong", with_settings([](Settings& settings, Sandbox&) {
+        {"NoFile",
+         with_settings([](Settings& settings, Sandbox& sandbox) { settings["train_data"] = sandbox / "absent.jsonl"; }),
+         kStorage,
+         {"absent.jsonl", "No such file"}},
+        {"NoEvalFile",
+         with_settings([](Settings& settings, Sandbox& sandbox) { settings["eval_data"] = sandbox / "absent.jsonl"; }),
+         kStorage,
+         {"absent.jsonl", "No such file"}},
+        {"RowsTooLong",
+         with_settings([](Settings& settings, Sandbox&) {
              settings["max_length"] = "8";
              settings["truncation"] = "error";
          }),
-         kData, {"rows.jsonl:2", "max_length is 8", "Try: raise max_length"}},
-        {"SplitTakesAll", with_settings([](Settings& settings, Sandbox&) { settings["val_split"] = "50"; }), kData,
+         kData,
+         {"rows.jsonl:2", "max_length is 8", "Try: raise max_length"}},
+        {"SplitTakesAll",
+         with_settings([](Settings& settings, Sandbox&) { settings["val_split"] = "50"; }),
+         kData,
          {"val_split", "50 rows", "there are 10", "Try: "}},
-        {"ChoiceNotThere", [](Sandbox& sandbox) {
+        {"ChoiceNotThere",
+         [](Sandbox& sandbox) {
              const std::string rows = sandbox.rows("choice.jsonl", {R"({"prompt": "2+2=", "completion": "5"})"});
              return sandbox.windlass({"eval", sandbox.model(), "--data", rows, "--choices", "3|4"});
          },
-         kData, {"choice.jsonl:1", "\"5\" is none of the choices"}},
+         kData,
+         {"choice.jsonl:1", "\"5\" is none of the choices"}},
     };
 }
 
 class DataErrors : public testing::TestWithParam<Provoked> {};
 
-TEST_P(DataErrors, NameFileAndLine) { expect_refused(GetParam()); }
+TEST_P(DataErrors, NameFileAndLine) {
+    expect_refused(GetParam());
+}
 
 INSTANTIATE_TEST_SUITE_P(Rows, DataErrors, testing::ValuesIn(rows()), name_of);
 INSTANTIATE_TEST_SUITE_P(Files, DataErrors, testing::ValuesIn(data_files()), name_of);

@@ -47,101 +47,162 @@ void make_pickles(const std::string& folder) {
 
 std::vector<Provoked> broken_safetensors() {
     return {
-        {"TruncatedData", with_model([](const std::string& folder) {
+        {"TruncatedData",
+         with_model([](const std::string& folder) {
              fs::resize_file(folder + "/model.safetensors", fs::file_size(folder + "/model.safetensors") - 1000);
          }),
-         kModel, {"model.safetensors", "data bytes", "cut short", "Try: "}},
-        {"TruncatedHeader", with_model([](const std::string& folder) { fs::resize_file(folder + "/model.safetensors", 100); }),
-         kModel, {"model.safetensors", "claims a header of", "cut short", "Try: "}},
-        {"EmptyWeights", with_model([](const std::string& folder) { fs::resize_file(folder + "/model.safetensors", 0); }),
-         kModel, {"model.safetensors", "too few for a safetensors file"}},
-        {"HeaderBomb", with_model([](const std::string& folder) { claim_header(folder, uint64_t{1} << 62); }),
-         kModel, {"model.safetensors", "claims a header of 4611686018427387904 bytes"}},
-        {"OverlappingOffsets", with_tensors([](Json& header, std::string&) {
+         kModel,
+         {"model.safetensors", "data bytes", "cut short", "Try: "}},
+        {"TruncatedHeader",
+         with_model([](const std::string& folder) { fs::resize_file(folder + "/model.safetensors", 100); }),
+         kModel,
+         {"model.safetensors", "claims a header of", "cut short", "Try: "}},
+        {"EmptyWeights",
+         with_model([](const std::string& folder) { fs::resize_file(folder + "/model.safetensors", 0); }),
+         kModel,
+         {"model.safetensors", "too few for a safetensors file"}},
+        {"HeaderBomb",
+         with_model([](const std::string& folder) { claim_header(folder, uint64_t{1} << 62); }),
+         kModel,
+         {"model.safetensors", "claims a header of 4611686018427387904 bytes"}},
+        {"OverlappingOffsets",
+         with_tensors([](Json& header, std::string&) {
              for (Json& offset : header[kNorm]["data_offsets"]) offset = offset.get<int64_t>() - 2;
          }),
-         kModel, {"model.safetensors", kNorm, "tensors overlap"}},
-        {"HoleBetweenTensors", with_tensors([](Json& header, std::string& data) {
+         kModel,
+         {"model.safetensors", kNorm, "tensors overlap"}},
+        {"HoleBetweenTensors",
+         with_tensors([](Json& header, std::string& data) {
              for (auto& [name, entry] : header.items()) {
                  if (name == "__metadata__") continue;
                  for (Json& offset : entry["data_offsets"]) offset = offset.get<int64_t>() + 4;
              }
              data.insert(0, 4, '\0');
          }),
-         kModel, {"model.safetensors", "there is a hole before it"}},
-        {"BytesBehindTensors", with_tensors([](Json&, std::string& data) { data += "more"; }),
-         kModel, {"model.safetensors", "bytes no tensor owns"}},
-        {"SizeOverflow", with_tensors([](Json& header, std::string&) {
+         kModel,
+         {"model.safetensors", "there is a hole before it"}},
+        {"BytesBehindTensors",
+         with_tensors([](Json&, std::string& data) { data += "more"; }),
+         kModel,
+         {"model.safetensors", "bytes no tensor owns"}},
+        {"SizeOverflow",
+         with_tensors([](Json& header, std::string&) {
              header[kQuery]["shape"] = {uint64_t{1} << 40, uint64_t{1} << 40};
          }),
-         kModel, {"model.safetensors", kQuery, "overflows"}},
-        {"UnknownDtype", with_tensors([](Json& header, std::string&) { header[kNorm]["dtype"] = "Q4_K"; }),
-         kModel, {"model.safetensors", kNorm, "Q4_K"}},
-        {"WrongShape", with_tensors([](Json& header, std::string&) { header[kQuery]["shape"] = {32, 128}; }),
-         kModel, {kQuery, "[32, 128]", "wants [64, 64]"}},
-        {"MissingTensor", with_tensors([](Json& header, std::string& data) { drop_tensor(header, data, kNorm); }),
-         kModel, {kNorm, "missing in the folder"}},
-        {"ExtraTensor", with_tensors([](Json& header, std::string& data) {
+         kModel,
+         {"model.safetensors", kQuery, "overflows"}},
+        {"UnknownDtype",
+         with_tensors([](Json& header, std::string&) { header[kNorm]["dtype"] = "Q4_K"; }),
+         kModel,
+         {"model.safetensors", kNorm, "Q4_K"}},
+        {"WrongShape",
+         with_tensors([](Json& header, std::string&) {
+             header[kQuery]["shape"] = {32, 128};
+         }),
+         kModel,
+         {kQuery, "[32, 128]", "wants [64, 64]"}},
+        {"MissingTensor",
+         with_tensors([](Json& header, std::string& data) { drop_tensor(header, data, kNorm); }),
+         kModel,
+         {kNorm, "missing in the folder"}},
+        {"ExtraTensor",
+         with_tensors([](Json& header, std::string& data) {
              header["model.layers.9.extra.weight"] = {
                  {"dtype", "BF16"}, {"shape", {2}}, {"data_offsets", {data.size(), data.size() + 4}}};
              data.append(4, '\0');
          }),
-         kModel, {"model.layers.9.extra.weight", "not part of the model"}},
-        {"NanInWeights", with_tensors([](Json& header, std::string& data) {
+         kModel,
+         {"model.layers.9.extra.weight", "not part of the model"}},
+        {"NanInWeights",
+         with_tensors([](Json& header, std::string& data) {
              const auto begin = header[kQuery]["data_offsets"][0].get<size_t>();
              data[begin + 6] = '\xc0', data[begin + 7] = '\x7f';
          }),
-         kModel, {"model.safetensors", kQuery, "nan", "at element 3"}},
+         kModel,
+         {"model.safetensors", kQuery, "nan", "at element 3"}},
     };
 }
 
 std::vector<Provoked> broken_folders() {
     return {
-        {"NoFolder", with_settings([](Settings& settings, Sandbox&) { settings["model"] += "-2"; }),
-         kModel, {"llama-2", "no such model folder"}},
-        {"FileForFolder", with_settings([](Settings& settings, Sandbox& sandbox) {
-             settings["model"] = sandbox.model() + "/config.json";
-         }),
-         kModel, {"is a file, expected a model folder", "Try: "}},
-        {"NoConfig", with_model([](const std::string& folder) { fs::remove(folder + "/config.json"); }),
-         kModel, {"config.json"}},
-        {"MalformedConfig", with_model([](const std::string& folder) { write_bytes(folder + "/config.json", "{\"a\": "); }),
-         kModel, {"config.json", "not valid JSON at byte"}},
+        {"NoFolder",
+         with_settings([](Settings& settings, Sandbox&) { settings["model"] += "-2"; }),
+         kModel,
+         {"llama_tiny-2", "no such model folder"}},
+        {"FileForFolder",
+         with_settings(
+             [](Settings& settings, Sandbox& sandbox) { settings["model"] = sandbox.model() + "/config.json"; }),
+         kModel,
+         {"is a file, expected a model folder", "Try: "}},
+        {"NoConfig",
+         with_model([](const std::string& folder) { fs::remove(folder + "/config.json"); }),
+         kModel,
+         {"config.json"}},
+        {"MalformedConfig",
+         with_model([](const std::string& folder) { write_bytes(folder + "/config.json", "{\"a\": "); }),
+         kModel,
+         {"config.json", "not valid JSON at byte"}},
         {"PicklesOnly", with_model(make_pickles), kModel, {"pickles", "Try: ", "transformers"}},
-        {"NoWeights", with_model([](const std::string& folder) { fs::remove(folder + "/model.safetensors"); }),
-         kModel, {"has no *.safetensors file"}},
-        {"MissingShard", with_model([](const std::string& folder) { make_index(folder, "model-00002-of-00002.safetensors"); }),
-         kModel, {"model.safetensors.index.json", "model-00002-of-00002.safetensors", "not in the folder", "Try: "}},
-        {"PathTraversal", with_model([](const std::string& folder) { make_index(folder, "../other/model.safetensors"); }),
-         kModel, {"model.safetensors.index.json", "../other/model.safetensors", "no plain"}},
-        {"TornIndex", with_model([](const std::string& folder) {
+        {"NoWeights",
+         with_model([](const std::string& folder) { fs::remove(folder + "/model.safetensors"); }),
+         kModel,
+         {"has no *.safetensors file"}},
+        {"MissingShard",
+         with_model([](const std::string& folder) { make_index(folder, "model-00002-of-00002.safetensors"); }),
+         kModel,
+         {"model.safetensors.index.json", "model-00002-of-00002.safetensors", "not in the folder", "Try: "}},
+        {"PathTraversal",
+         with_model([](const std::string& folder) { make_index(folder, "../other/model.safetensors"); }),
+         kModel,
+         {"model.safetensors.index.json", "../other/model.safetensors", "no plain"}},
+        {"TornIndex",
+         with_model([](const std::string& folder) {
              make_index(folder, "model-00001-of-00002.safetensors");
              edit_json(folder + "/model.safetensors.index.json", [](Json& index) { index["weight_map"].erase(kNorm); });
          }),
-         kModel, {"model.safetensors.index.json", kNorm, "does not name"}},
+         kModel,
+         {"model.safetensors.index.json", kNorm, "does not name"}},
     };
 }
 
 std::vector<Provoked> unsupported_models() {
     return {
-        {"UnknownFamily", with_config([](Json& config) { config["model_type"] = "gemma2"; }),
-         kModel, {"config.json", "\"gemma2\"", "not implemented", "Try: ", "llama"}},
-        {"RopeYarn", with_config([](Json& config) {
+        {"UnknownFamily",
+         with_config([](Json& config) { config["model_type"] = "gemma2"; }),
+         kModel,
+         {"config.json", "\"gemma2\"", "not implemented", "Try: ", "llama"}},
+        {"RopeYarn",
+         with_config([](Json& config) {
              config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}};
          }),
-         kModel, {"config.json", "rope_scaling", "\"yarn\" is not implemented", "Try: "}},
-        {"AttentionSoftcap", with_config([](Json& config) { config["attn_logit_softcapping"] = 50.0; }),
-         kModel, {"config.json", "attn_logit_softcapping"}},
-        {"UnknownKey", with_config([](Json& config) { config["residual_twist"] = 0.5; }),
-         kModel, {"config.json", "residual_twist"}},
-        {"UnknownActivation", with_config([](Json& config) { config["hidden_act"] = "relu2"; }),
-         kModel, {"config.json", "hidden_act", "relu2", "silu"}},
-        {"QuantisedModel", with_config([](Json& config) { config["quantization_config"] = {{"quant_method", "gptq"}}; }),
-         kModel, {"config.json", "quantization_config"}},
-        {"HugeHiddenSize", with_config([](Json& config) { config["hidden_size"] = int64_t{1} << 60; }),
-         kModel, {"config.json", "hidden_size"}},
-        {"NegativeLayers", with_config([](Json& config) { config["num_hidden_layers"] = -2; }),
-         kModel, {"config.json", "num_hidden_layers"}},
+         kModel,
+         {"config.json", "rope_scaling", "\"yarn\" is not implemented", "Try: "}},
+        {"AttentionSoftcap",
+         with_config([](Json& config) { config["attn_logit_softcapping"] = 50.0; }),
+         kModel,
+         {"config.json", "attn_logit_softcapping"}},
+        {"UnknownKey",
+         with_config([](Json& config) { config["residual_twist"] = 0.5; }),
+         kModel,
+         {"config.json", "residual_twist"}},
+        {"UnknownActivation",
+         with_config([](Json& config) { config["hidden_act"] = "relu2"; }),
+         kModel,
+         {"config.json", "hidden_act", "relu2", "silu"}},
+        {"QuantisedModel",
+         with_config([](Json& config) {
+             config["quantization_config"] = {{"quant_method", "gptq"}};
+         }),
+         kModel,
+         {"config.json", "quantization_config"}},
+        {"HugeHiddenSize",
+         with_config([](Json& config) { config["hidden_size"] = int64_t{1} << 60; }),
+         kModel,
+         {"config.json", "hidden_size"}},
+        {"NegativeLayers",
+         with_config([](Json& config) { config["num_hidden_layers"] = -2; }),
+         kModel,
+         {"config.json", "num_hidden_layers"}},
     };
 }
 
@@ -150,24 +211,39 @@ std::vector<Provoked> broken_tokenizers() {
         return with_model([edit](const std::string& folder) { edit_json(folder + "/tokenizer.json", edit); });
     };
     return {
-        {"NoTokenizer", with_model([](const std::string& folder) { fs::remove(folder + "/tokenizer.json"); }),
-         kModel, {"no tokenizer", "tokenizer.json", "Try: "}},
-        {"UnknownPreTokenizer", with_tokenizer([](Json& json) { json["pre_tokenizer"] = {{"type", "BertPreTokenizer"}}; }),
-         kModel, {"tokenizer.json", "pre-tokenizer", "\"BertPreTokenizer\" is not supported"}},
-        {"UnknownTokenizerModel", with_tokenizer([](Json& json) { json["model"]["type"] = "Unigram"; }),
-         kModel, {"tokenizer.json", "Unigram"}},
-        {"IdBeyondModel", with_tokenizer([](Json& json) { json["model"]["vocab"]["zz"] = 900; }),
-         kModel, {"the tokenizer has 901 ids, the model 260"}},
-        {"MalformedExpression", with_tokenizer([](Json& json) {
-             json["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(["}}}, {"behavior", "Isolated"}, {"invert", false}};
+        {"NoTokenizer",
+         with_model([](const std::string& folder) { fs::remove(folder + "/tokenizer.json"); }),
+         kModel,
+         {"no tokenizer", "tokenizer.json", "Try: "}},
+        {"UnknownPreTokenizer",
+         with_tokenizer([](Json& json) {
+             json["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
          }),
-         kModel, {"tokenizer.json", "(["}},
+         kModel,
+         {"tokenizer.json", "pre-tokenizer", "\"BertPreTokenizer\" is not supported"}},
+        {"UnknownTokenizerModel",
+         with_tokenizer([](Json& json) { json["model"]["type"] = "Unigram"; }),
+         kModel,
+         {"tokenizer.json", "Unigram"}},
+        {"IdBeyondModel",
+         with_tokenizer([](Json& json) { json["model"]["vocab"]["zz"] = 900; }),
+         kModel,
+         {"the tokenizer has 901 ids, the model 260"}},
+        {"MalformedExpression",
+         with_tokenizer([](Json& json) {
+             json["pre_tokenizer"] = {
+                 {"type", "Split"}, {"pattern", {{"Regex", "(["}}}, {"behavior", "Isolated"}, {"invert", false}};
+         }),
+         kModel,
+         {"tokenizer.json", "(["}},
     };
 }
 
 class ModelErrors : public testing::TestWithParam<Provoked> {};
 
-TEST_P(ModelErrors, AreRefusedByName) { expect_refused(GetParam()); }
+TEST_P(ModelErrors, AreRefusedByName) {
+    expect_refused(GetParam());
+}
 
 INSTANTIATE_TEST_SUITE_P(Safetensors, ModelErrors, testing::ValuesIn(broken_safetensors()), name_of);
 INSTANTIATE_TEST_SUITE_P(Folder, ModelErrors, testing::ValuesIn(broken_folders()), name_of);

@@ -22,11 +22,6 @@ Command as_stranger(Command command) {
     return command;
 }
 
-void must_succeed(const Command& command) {
-    const Finished finished = run(command);
-    ASSERT_EQ(finished.code, 0) << describe(finished);
-}
-
 // A finished run of two steps with a checkpoint, and its settings for two more.
 Settings finished_run(Sandbox& sandbox) {
     Settings settings = sandbox.training();
@@ -69,88 +64,124 @@ Command resume_damaged_store(Sandbox& sandbox) {
 
 std::vector<Provoked> folders() {
     return {
-        {"OutputNotEmpty", with_settings([](Settings& settings, Sandbox&) {
+        {"OutputNotEmpty",
+         with_settings([](Settings& settings, Sandbox&) {
              fs::create_directories(settings["output_dir"]);
              write_bytes(settings["output_dir"] + "/thesis.tex", "years of work");
          }),
-         kUsage, {"output_dir", "is not empty", "Try: another folder"}},
-        {"OverwriteOfNoRun", with_settings([](Settings& settings, Sandbox&) {
+         kUsage,
+         {"output_dir", "is not empty", "Try: another folder"}},
+        {"OverwriteOfNoRun",
+         with_settings([](Settings& settings, Sandbox&) {
              fs::create_directories(settings["output_dir"]);
              write_bytes(settings["output_dir"] + "/thesis.tex", "years of work");
              settings["overwrite"] = "true";
          }),
-         kUsage, {"output_dir", "what it holds is not a run"}},
-        {"OutputHoldsARun", [](Sandbox& sandbox) { return sandbox.train(finished_run(sandbox)); },
-         kUsage, {"output_dir", "holds a run already", "Try: --resume, --overwrite"}},
-        {"OutputIsAFile", with_settings([](Settings& settings, Sandbox&) { write_bytes(settings["output_dir"], ""); }),
-         kStorage, {"out", "Not a directory"}},
-        {"OutputInReadOnlyFolder", [](Sandbox& sandbox) {
+         kUsage,
+         {"output_dir", "what it holds is not a run"}},
+        {"OutputHoldsARun",
+         [](Sandbox& sandbox) { return sandbox.train(finished_run(sandbox)); },
+         kUsage,
+         {"output_dir", "holds a run already", "Try: --resume, --overwrite"}},
+        {"OutputIsAFile",
+         with_settings([](Settings& settings, Sandbox&) { write_bytes(settings["output_dir"], ""); }),
+         kStorage,
+         {"out", "Not a directory"}},
+        {"OutputInReadOnlyFolder",
+         [](Sandbox& sandbox) {
              Settings settings = sandbox.training();
              fs::create_directories(sandbox / "closed");
              fs::permissions(sandbox / "closed", fs::perms(0555));
              settings["output_dir"] = sandbox / "closed/run";
              return as_stranger(sandbox.train(settings));
          },
-         kStorage, {"closed/run", "Permission denied", "Try: check the owner and the permissions"}},
-        {"UnreadableWeights", [](Sandbox& sandbox) {
+         kStorage,
+         {"closed/run", "Permission denied", "Try: check the owner and the permissions"}},
+        {"UnreadableWeights",
+         [](Sandbox& sandbox) {
              const Settings settings = sandbox.training();
              fs::permissions(sandbox.path(), fs::perms(0777));
              fs::permissions(sandbox.model() + "/model.safetensors", fs::perms::none);
              return as_stranger(sandbox.train(settings));
          },
-         kStorage, {"model.safetensors", "Permission denied", "Try: "}},
-        {"FileSizeLimit", [](Sandbox& sandbox) {
+         kStorage,
+         {"model.safetensors", "Permission denied", "Try: "}},
+        {"FileSizeLimit",
+         [](Sandbox& sandbox) {
              Command command = sandbox.train(sandbox.training_on_disk());
              command.file_bytes_max = 300'000;
              return command;
          },
-         kStorage, {".wls", "File too large", "Try: ", "ulimit -f"}},
-        {"ExportTargetNotEmpty", [](Sandbox& sandbox) {
+         kStorage,
+         {".wls", "File too large", "Try: ", "ulimit -f"}},
+        {"ExportTargetNotEmpty",
+         [](Sandbox& sandbox) {
              finished_run(sandbox);
              return sandbox.windlass({"export", sandbox.out(), "--to", sandbox.model()});
          },
-         kStorage, {"llama", "exists and is not empty", "Try: another folder"}},
+         kStorage,
+         {"llama", "exists and is not empty", "Try: another folder"}},
     };
 }
 
 std::vector<Provoked> resumes() {
     return {
-        {"NothingToResume", with_settings([](Settings& settings, Sandbox&) { settings["resume"] = "auto"; }),
-         kUsage, {"resume", "neither a checkpoint nor a working store", "Try: start the run without resume"}},
-        {"NoSuchStep", [](Sandbox& sandbox) { return sandbox.train(finished_run(sandbox), {"--resume=7"}); },
-         kUsage, {"no checkpoint of step 7", "Try: one of: 2"}},
-        {"NotAStep", with_settings([](Settings& settings, Sandbox&) { settings["resume"] = "last"; }),
-         kUsage, {"resume", "\"last\" is neither auto nor the step of a checkpoint"}},
+        {"NothingToResume",
+         with_settings([](Settings& settings, Sandbox&) { settings["resume"] = "auto"; }),
+         kUsage,
+         {"resume", "neither a checkpoint nor a working store", "Try: start the run without resume"}},
+        {"NoSuchStep",
+         [](Sandbox& sandbox) { return sandbox.train(finished_run(sandbox), {"--resume=7"}); },
+         kUsage,
+         {"no checkpoint of step 7", "Try: one of: 2"}},
+        {"NotAStep",
+         with_settings([](Settings& settings, Sandbox&) { settings["resume"] = "last"; }),
+         kUsage,
+         {"resume", "\"last\" is neither auto nor the step of a checkpoint"}},
         {"OtherSeed", resume_with({{"seed", "7"}}), kUsage, {"not be the same run", "seed was 42, is 7", "Try: "}},
-        {"OtherBatch", resume_with({{"per_device_train_batch_size", "2"}, {"gradient_accumulation_steps", "1"}}), kUsage,
+        {"OtherBatch",
+         resume_with({{"per_device_train_batch_size", "2"}, {"gradient_accumulation_steps", "1"}}),
+         kUsage,
          {"per_device_train_batch_size was 1, is 2", "gradient_accumulation_steps was 2, is 1"}},
         {"OtherDtype", resume_with({{"dtype", "f32"}}), kUsage, {"dtype was bf16, is f32"}},
-        {"OtherRows", [](Sandbox& sandbox) {
+        {"OtherRows",
+         [](Sandbox& sandbox) {
              Settings settings = finished_run(sandbox);
              settings["train_data"] = sandbox.rows("other.jsonl", {R"({"text": "a"})", R"({"text": "b"})"});
              return sandbox.train(settings, {"--resume"});
          },
-         kUsage, {"training rows was"}},
+         kUsage,
+         {"training rows was"}},
         {"DamagedState", resume_damaged("state.wls", "--resume=2"), kStorage, {"checkpoint-2", "state.wls", "Try: "}},
-        {"DamagedModelOfCheckpoint", resume_damaged("model/model.safetensors", "--resume=2"), kStorage,
+        {"DamagedModelOfCheckpoint",
+         resume_damaged("model/model.safetensors", "--resume=2"),
+         kStorage,
          {"checkpoint-2", "model/model.safetensors"}},
         {"DamagedManifest", resume_damaged("manifest.json", "--resume=2"), kStorage, {"checkpoint-2/manifest.json"}},
-        {"DamagedOnlyCheckpoint", resume_damaged("state.wls", "--resume"), kUsage,
+        {"DamagedOnlyCheckpoint",
+         resume_damaged("state.wls", "--resume"),
+         kUsage,
          {"warning: passed over", "checkpoint-2", "state.wls", "neither a checkpoint nor a working store"}},
-        {"DamagedWorkingStore", resume_damaged_store, kStorage,
+        {"DamagedWorkingStore",
+         resume_damaged_store,
+         kStorage,
          {".wls", "chunks are damaged, the first is", "elements [", "Try: resume from a checkpoint"}},
-        {"ExportOfDamagedStep", [](Sandbox& sandbox) {
+        {"ExportOfDamagedStep",
+         [](Sandbox& sandbox) {
              finished_run(sandbox);
              flip_byte(sandbox.out() + "/checkpoint-2/state.wls", -100);
              return sandbox.windlass({"export", sandbox.out() + ":2", "--to", sandbox / "x"});
          },
-         kStorage, {"checkpoint-2", "state.wls"}},
+         kStorage,
+         {"checkpoint-2", "state.wls"}},
     };
 }
 
 class StorageErrors : public testing::TestWithParam<Provoked> {};
 
-TEST_P(StorageErrors, NameThePlace) { expect_refused(GetParam()); }
+TEST_P(StorageErrors, NameThePlace) {
+    expect_refused(GetParam());
+}
 
 INSTANTIATE_TEST_SUITE_P(Folder, StorageErrors, testing::ValuesIn(folders()), name_of);
 INSTANTIATE_TEST_SUITE_P(Resume, StorageErrors, testing::ValuesIn(resumes()), name_of);

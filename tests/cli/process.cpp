@@ -109,7 +109,9 @@ bool Process::is_running() {
     return !status_;
 }
 
-std::string Process::messages() const { return text_of(err_); }
+std::string Process::messages() const {
+    return text_of(err_);
+}
 
 Finished Process::wait() {
     Finished finished;
@@ -128,7 +130,9 @@ Finished Process::wait() {
     return finished;
 }
 
-Finished run(const Command& command) { return Process(command).wait(); }
+Finished run(const Command& command) {
+    return Process(command).wait();
+}
 
 bool wait_until(const std::function<bool()>& holds, double seconds) {
     for (const double end = clock_seconds() + seconds; !holds(); std::this_thread::sleep_for(kPause))
@@ -137,10 +141,10 @@ bool wait_until(const std::function<bool()>& holds, double seconds) {
 }
 
 std::string describe(const Finished& finished) {
-    return fmt::format("{}{}\n--- stderr\n{}--- stdout\n{}---",
-                       finished.signal != 0 ? fmt::format("signal {}", finished.signal)
-                                            : fmt::format("exit {}", finished.code),
-                       finished.timed_out ? " after the time limit" : "", finished.err, finished.out);
+    return fmt::format(
+        "{}{}\n--- stderr\n{}--- stdout\n{}---",
+        finished.signal != 0 ? fmt::format("signal {}", finished.signal) : fmt::format("exit {}", finished.code),
+        finished.timed_out ? " after the time limit" : "", finished.err, finished.out);
 }
 
 }  // namespace windlass::cli

@@ -22,14 +22,18 @@ std::vector<std::string> look_of(const std::string& folder) {
 
 }  // namespace
 
-void PrintTo(const Provoked& error, std::ostream* out) { *out << error.name; }
+void PrintTo(const Provoked& error, std::ostream* out) {
+    *out << error.name;
+}
 
-std::string name_of(const testing::TestParamInfo<Provoked>& info) { return info.param.name; }
+std::string name_of(const testing::TestParamInfo<Provoked>& info) {
+    return info.param.name;
+}
 
 void expect_refused(const Provoked& error) {
     Sandbox sandbox;
     const Command command = error.provoke(sandbox);
-    const std::vector<std::string> model = look_of(sandbox / "llama");
+    const std::vector<std::string> model = look_of(sandbox.model());
     const Finished finished = run(command);
     SCOPED_TRACE(fmt::format("{}\n{}", fmt::join(command.words, " "), describe(finished)));
     EXPECT_EQ(finished.code, error.code);
@@ -41,7 +45,7 @@ void expect_refused(const Provoked& error) {
     EXPECT_EQ(first, finished.err.rfind("error: "));
     EXPECT_THAT(unfinished_in(sandbox.path()), testing::IsEmpty());
     EXPECT_FALSE(fs::exists(sandbox.out() + "/final"));
-    EXPECT_EQ(look_of(sandbox / "llama"), model);
+    EXPECT_EQ(look_of(sandbox.model()), model);
 }
 
 std::function<Command(Sandbox&)> with_model(std::function<void(const std::string&)> edit) {
@@ -68,9 +72,8 @@ std::function<Command(Sandbox&)> with_settings(std::function<void(Settings&, San
 }
 
 std::function<Command(Sandbox&)> with_rows(std::string name, std::vector<std::string> lines) {
-    return with_settings([name, lines](Settings& settings, Sandbox& sandbox) {
-        settings["train_data"] = sandbox.rows(name, lines);
-    });
+    return with_settings(
+        [name, lines](Settings& settings, Sandbox& sandbox) { settings["train_data"] = sandbox.rows(name, lines); });
 }
 
 }  // namespace windlass::cli

@@ -18,7 +18,7 @@ struct Provoked {
     std::string name;
     std::function<Command(Sandbox&)> provoke;  // breaks something and tells what to run
     int code = 0;
-    std::vector<std::string> says;             // parts of the message, in any order
+    std::vector<std::string> says;  // parts of the message, in any order
 };
 
 void PrintTo(const Provoked& error, std::ostream* out);

@@ -1,5 +1,7 @@
 #include "tests/cli/sandbox.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -23,7 +25,7 @@ const std::string& shared_folder() {
 Json golden_tokenizer() {
     Json vocab = Json::object();
     for (int id = 0; id < kGoldenVocab - 1; ++id) vocab[std::string(1, static_cast<char>(' ' + id))] = id;
-    const Json end = {{"id", kGoldenVocab - 1}, {"content", "<end>"}, {"single_word", false}, {"lstrip", false},
+    const Json end = {{"id", kGoldenVocab - 1}, {"content", "<end>"},  {"single_word", false}, {"lstrip", false},
                       {"rstrip", false},        {"normalized", false}, {"special", true}};
     return {{"version", "1.0"},
             {"added_tokens", {end}},
@@ -37,7 +39,7 @@ Json golden_tokenizer() {
 std::string make_model(const std::string& name) {
     const std::string folder = fmt::format("{}/{}", shared_folder(), name);
     if (fs::exists(folder)) return folder;
-    if (name == "llama") {
+    if (name == "llama_tiny") {
         const std::string program = std::string(WINDLASS_BINARY_DIR) + "/make_model";
         const Finished made = run({.words = {program, "--shape", "llama-tiny", "--seed", "1", "--out", folder}});
         WINDLASS_CHECK(made.code == 0, "make_model: {}", describe(made));
@@ -71,7 +73,9 @@ void write_bytes(const std::string& path, std::string_view bytes) {
     WINDLASS_CHECK(file.good(), "cannot write {}", path);
 }
 
-Json read_json(const std::string& path) { return parse_json(read_bytes(path), path, ExitCode::internal); }
+Json read_json(const std::string& path) {
+    return parse_json(read_bytes(path), path, ExitCode::internal);
+}
 
 void edit_json(const std::string& path, const std::function<void(Json&)>& edit) {
     Json json = read_json(path);
@@ -79,18 +83,21 @@ void edit_json(const std::string& path, const std::function<void(Json&)>& edit) 
     write_bytes(path, json.dump(2));
 }
 
-void edit_safetensors(const std::string& path, const std::function<void(Json&, std::string&)>& edit) {
+Tensors read_safetensors(const std::string& path) {
     const std::string file = read_bytes(path);
     uint64_t length = 0;
     std::memcpy(&length, file.data(), sizeof length);
-    Json header = parse_json(std::string_view(file).substr(8, length), path, ExitCode::internal);
-    std::string data = file.substr(8 + length);
-    edit(header, data);
-    const std::string text = header.dump();
-    length = text.size();
+    return {parse_json(std::string_view(file).substr(8, length), path, ExitCode::internal), file.substr(8 + length)};
+}
+
+void edit_safetensors(const std::string& path, const std::function<void(Json&, std::string&)>& edit) {
+    Tensors tensors = read_safetensors(path);
+    edit(tensors.header, tensors.data);
+    const std::string text = tensors.header.dump();
+    const uint64_t length = text.size();
     std::string bytes(8, '\0');
     std::memcpy(bytes.data(), &length, sizeof length);
-    write_bytes(path, bytes + text + data);
+    write_bytes(path, bytes + text + tensors.data);
 }
 
 void flip_byte(const std::string& path, int64_t at) {
@@ -123,11 +130,16 @@ std::string Sandbox::token_rows() {
 }
 
 Settings Sandbox::training(const std::string& model_name) {
-    return {{"model", model(model_name)},  {"train_data", token_rows()},
-            {"output_dir", out()},         {"max_steps", "2"},
-            {"max_length", "32"},          {"per_device_train_batch_size", "1"},
-            {"gradient_accumulation_steps", "2"}, {"learning_rate", "1e-3"},
-            {"threads", "1"},              {"report_to", "jsonl"}};
+    return {{"model", model(model_name)},
+            {"train_data", token_rows()},
+            {"output_dir", out()},
+            {"max_steps", "2"},
+            {"max_length", "32"},
+            {"per_device_train_batch_size", "1"},
+            {"gradient_accumulation_steps", "2"},
+            {"learning_rate", "1e-3"},
+            {"threads", "1"},
+            {"report_to", "jsonl"}};
 }
 
 Settings Sandbox::training_on_disk(const std::string& model_name) {
@@ -138,10 +150,10 @@ Settings Sandbox::training_on_disk(const std::string& model_name) {
 }
 
 Command Sandbox::windlass(const std::vector<std::string>& words) const {
-    Command command{.words = {std::string(WINDLASS_BINARY_DIR) + "/windlass"},
-                    .environment = {{"HOME", shared_folder()},
-                                    {"XDG_CACHE_HOME", shared_folder() + "/cache"},
-                                    {"OMP_WAIT_POLICY", "PASSIVE"}}};
+    Command command{
+        .words = {std::string(WINDLASS_BINARY_DIR) + "/windlass"},
+        .environment = {
+            {"HOME", shared_folder()}, {"XDG_CACHE_HOME", shared_folder() + "/cache"}, {"OMP_WAIT_POLICY", "PASSIVE"}}};
     command.words.insert(command.words.end(), words.begin(), words.end());
     return command;
 }
@@ -151,6 +163,20 @@ Command Sandbox::train(const Settings& settings, const std::vector<std::string>&
     for (std::string& word : words_of(settings)) words.push_back(std::move(word));
     words.insert(words.end(), more.begin(), more.end());
     return windlass(words);
+}
+
+Finished must_succeed(const Command& command) {
+    Finished finished = run(command);
+    EXPECT_EQ(finished.code, 0) << fmt::format("{}", fmt::join(command.words, " ")) << "\n" << describe(finished);
+    return finished;
+}
+
+Json json_of(const Command& command) {
+    const Finished finished = must_succeed(command);
+    if (finished.code != 0) return Json::object();
+    Json json = parse_json(finished.out, "stdout", ExitCode::internal);
+    EXPECT_EQ(json.value("schema_version", 0), 1);
+    return json;
 }
 
 std::vector<Json> metrics_of(const std::string& run_folder) {

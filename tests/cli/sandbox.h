@@ -1,7 +1,7 @@
 // sandbox.h: a folder for one test, with a model and rows that it may break, and the real programs to run in it.
 //
-// The models are tiny: "llama" is made by make_model (bf16, byte tokenizer); any other name is a golden model (f32,
-// 96 ids), which gets a tokenizer here, one printable character to an id.
+// The models are tiny: "llama_tiny" is made by make_model (bf16, byte tokenizer); any other name is a golden model
+// (f32, 96 ids), which gets a tokenizer here, one printable character to an id.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,13 @@ std::string read_bytes(const std::string& path);
 void write_bytes(const std::string& path, std::string_view bytes);
 Json read_json(const std::string& path);
 void edit_json(const std::string& path, const std::function<void(Json&)>& edit);
-// Changes a safetensors file: its header and the bytes behind it.
+// A safetensors file: its header, parsed, and the bytes behind it.
+struct Tensors {
+    Json header;
+    std::string data;
+    bool operator==(const Tensors&) const = default;
+};
+Tensors read_safetensors(const std::string& path);
 void edit_safetensors(const std::string& path, const std::function<void(Json& header, std::string& data)>& edit);
 // Turns all bits of one byte around; `at` counts from the end where negative.
 void flip_byte(const std::string& path, int64_t at);
@@ -36,16 +42,16 @@ class Sandbox {
     const std::string& path() const { return folder_.path(); }
 
     // A model of this name in the sandbox, made on the first call. Returns its path.
-    std::string model(const std::string& name = "llama");
+    std::string model(const std::string& name = "llama_tiny");
     // A file of rows in the sandbox. Returns its path.
     std::string rows(const std::string& name, const std::vector<std::string>& lines);
     // 10 rows that any of the models can learn, of different lengths: ids of a vocabulary of 96.
     std::string token_rows();
 
     // A short training run into "out": 2 steps of 2 rows, one thread, no checkpoint but the last.
-    Settings training(const std::string& model_name = "llama");
+    Settings training(const std::string& model_name = "llama_tiny");
     // The same with the state on disk.
-    Settings training_on_disk(const std::string& model_name = "llama");
+    Settings training_on_disk(const std::string& model_name = "llama_tiny");
     std::string out() const { return *this / "out"; }
 
     // windlass with these words; one cache folder for all sandboxes, so that the machine is measured once.
@@ -55,6 +61,11 @@ class Sandbox {
   private:
     TempFolder folder_;
 };
+
+// Runs it; anything but exit code 0 fails the test.
+Finished must_succeed(const Command& command);
+// The same for a verb that prints one JSON object with a schema_version.
+Json json_of(const Command& command);
 
 // Lines of metrics.jsonl without what is measured: step, epoch, loss, lr, grad_norm, clipped, tokens.
 std::vector<Json> metrics_of(const std::string& run_folder);

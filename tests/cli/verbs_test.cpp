@@ -1,0 +1,165 @@
+// What each verb prints and writes, through the real program.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "tests/cli/sandbox.h"
+
+namespace windlass::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+TEST(Help, ListsVerbsWithExamplesAndExitCodes) {
+    const Sandbox sandbox;
+    const std::string help = must_succeed(sandbox.windlass({"--help"})).out;
+    for (const char* verb : {"doctor", "inspect", "plan", "train", "eval", "generate", "export", "version"})
+        EXPECT_THAT(help, HasSubstr(fmt::format("\n  {} ", verb)));
+    EXPECT_THAT(help, HasSubstr("Examples:\n  windlass "));
+    EXPECT_THAT(help, HasSubstr("3 does not fit"));
+    EXPECT_EQ(must_succeed(sandbox.windlass({})).out, help);
+}
+
+TEST(Help, OfAVerbNamesItsKeysWithUnitsAndChoices) {
+    const Sandbox sandbox;
+    const std::string help = must_succeed(sandbox.windlass({"train", "--help"})).out;
+    for (const char* part :
+         {"windlass train run.yaml", "--learning-rate", "--gradient-accumulation-steps", "tokens", "three_tier"})
+        EXPECT_THAT(help, HasSubstr(part));
+    for (const char* verb : {"doctor", "inspect", "plan", "eval", "generate", "export", "version"})
+        EXPECT_THAT(must_succeed(sandbox.windlass({verb, "-h"})).out, HasSubstr("--json"));
+}
+
+TEST(Version, IsPrintedBothWays) {
+    const Sandbox sandbox;
+    const Json json = json_of(sandbox.windlass({"version", "--json"}));
+    const std::string version = json.value("version", "");
+    EXPECT_THAT(version, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+    EXPECT_THAT(must_succeed(sandbox.windlass({"version"})).out, HasSubstr("windlass " + version));
+}
+
+TEST(Doctor, FindsTheMachine) {
+    const Sandbox sandbox;
+    const Json json = json_of(sandbox.windlass({"doctor", "--threads", "1", "--json"}));
+    EXPECT_THAT(json.value("verdict", ""), HasSubstr("ready"));
+    std::set<std::string> names;
+    for (const Json& finding : json["findings"]) names.insert(finding.at("name"));
+    for (const char* name : {"processor", "kernels", "memory", "disk queue", "f32 products"})
+        EXPECT_TRUE(names.contains(name));
+}
+
+TEST(Doctor, ExaminesADrive) {
+    const Sandbox sandbox;
+    const std::string text = must_succeed(sandbox.windlass({"doctor", "--threads", "1", "--ssd", sandbox / "ssd"})).out;
+    for (const char* part : {"direct I/O", "disk reads", "GB/s", "verdict"}) EXPECT_THAT(text, HasSubstr(part));
+    EXPECT_TRUE(fs::is_empty(sandbox / "ssd"));
+}
+
+TEST(Inspect, SaysWhatAFolderHolds) {
+    Sandbox sandbox;
+    const Json json = json_of(sandbox.windlass({"inspect", sandbox.model("llama3"), "--tensors", "--json"}));
+    EXPECT_EQ(json["supported"], true);
+    EXPECT_EQ(json["model_type"], "llama");
+    EXPECT_EQ(json["vocab"], 96);
+    EXPECT_EQ(json["context_length"], 256);
+    EXPECT_EQ(json["tokenizer"]["ids"], 96);
+    EXPECT_EQ(json["tensors"].size(), 20u);
+    EXPECT_EQ(json["tensors"][0]["dtype"], "F32");
+    const std::string text = must_succeed(sandbox.windlass({"inspect", sandbox.model("llama3"), "--tensors"})).out;
+    EXPECT_THAT(text, HasSubstr("supported"));
+    EXPECT_THAT(text, HasSubstr("model.embed_tokens.weight"));
+}
+
+TEST(Inspect, SaysWhyAModelIsNotSupported) {
+    Sandbox sandbox;
+    edit_json(sandbox.model() + "/config.json", [](Json& config) { config["model_type"] = "gemma2"; });
+    const Finished finished = run(sandbox.windlass({"inspect", sandbox.model(), "--json"}));
+    EXPECT_EQ(finished.code, static_cast<int>(ExitCode::model));
+    const Json json = parse_json(finished.out, "stdout", ExitCode::internal);
+    EXPECT_EQ(json["supported"], false);
+    EXPECT_THAT(json.value("problem", ""), HasSubstr("\"gemma2\""));
+}
+
+TEST(Plan, SaysWhatFitsAndWritesNothing) {
+    Sandbox sandbox;
+    Settings settings = sandbox.training();
+    std::vector<std::string> words = words_of(settings);
+    words.insert(words.begin(), "plan");
+    const std::string text = must_succeed(sandbox.windlass(words)).out;
+    for (const char* part :
+         {"Model", "Machine", "Method", "Placement", "weights", "predicted peak", "Per step", "FITS"})
+        EXPECT_THAT(text, HasSubstr(part));
+    words.push_back("--json");
+    EXPECT_FALSE(json_of(sandbox.windlass(words)).empty());
+    EXPECT_FALSE(fs::exists(sandbox.out()));
+}
+
+TEST(Plan, NeedsAModelOnly) {
+    Sandbox sandbox;
+    const Json json = json_of(sandbox.windlass({"plan", "--model", sandbox.model(), "--max-length", "64", "--json"}));
+    EXPECT_FALSE(json.empty());
+}
+
+TEST(Output, HasNoColourAndNoBarWhereNobodyWatches) {
+    Sandbox sandbox;
+    for (const char* variable : {"NO_COLOR", "COLUMNS"}) {
+        Command command = sandbox.train(sandbox.training(), {"--overwrite"});
+        command.environment[variable] = "40";
+        const Finished finished = must_succeed(command);
+        EXPECT_EQ(finished.err.find('\x1b'), std::string::npos);
+        EXPECT_EQ(finished.err.find('\r'), std::string::npos);
+        EXPECT_EQ(finished.out, sandbox.out() + "/final\n");
+    }
+}
+
+TEST(Output, QuietRunsSayNothing) {
+    Sandbox sandbox;
+    EXPECT_EQ(must_succeed(sandbox.train(sandbox.training(), {"--quiet"})).err, "");
+}
+
+TEST(Train, LeavesWhatItPromises) {
+    Sandbox sandbox;
+    Settings settings = sandbox.training();
+    settings["report_to"] = "[jsonl, tensorboard]";
+    settings["val_split"] = "2";
+    settings["eval_steps"] = "1";
+    const Json json = json_of(sandbox.train(settings, {"--json"}));
+    EXPECT_EQ(json["steps"], 2);
+    EXPECT_TRUE(json["eval_loss"].is_number());
+    EXPECT_EQ(json["final"], sandbox.out() + "/final");
+    bool has_events = false;
+    for (const auto& entry : fs::directory_iterator(sandbox.out()))
+        has_events |= entry.path().filename().string().starts_with("events.out.tfevents.");
+    EXPECT_TRUE(has_events);
+    for (const char* name :
+         {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", "checkpoint-2/manifest.json", "final/config.json"})
+        EXPECT_TRUE(fs::exists(fmt::format("{}/{}", sandbox.out(), name))) << name;
+    EXPECT_THAT(read_bytes(sandbox.out() + "/metrics.jsonl"), HasSubstr("\"eval_loss\""));
+}
+
+TEST(Train, DryRunPrintsTheConfigurationAndWritesNothing) {
+    Sandbox sandbox;
+    Settings settings = sandbox.training();
+    const Finished dry = must_succeed(sandbox.train(settings, {"--dry-run"}));
+    EXPECT_THAT(dry.out, HasSubstr("learning_rate: 0.001"));
+    EXPECT_FALSE(fs::exists(sandbox.out()));
+    write_bytes(sandbox / "run.yaml", dry.out);
+    must_succeed(sandbox.windlass({"train", sandbox / "run.yaml"}));
+}
+
+TEST(Train, FlagsWinOverOverridesOverFileOverEnvironment) {
+    Sandbox sandbox;
+    Settings settings = sandbox.training();
+    write_bytes(sandbox / "run.yaml", "seed: 2\nlearning_rate: 2\nweight_decay: 2\n");
+    settings["learning_rate"] = "3";
+    settings["seed"] = "3";
+    Command command = sandbox.train(settings, {sandbox / "run.yaml", "--seed=4", "--dry-run"});
+    command.environment = {{"WINDLASS_SEED", "1"}, {"WINDLASS_WEIGHT_DECAY", "1"}, {"WINDLASS_ADAM_BETA1", "0.5"}};
+    const std::string yaml = must_succeed(command).out;
+    for (const char* part : {"\nseed: 4", "\nlearning_rate: 3", "\nweight_decay: 2", "\nadam_beta1: 0.5"})
+        EXPECT_THAT(yaml, HasSubstr(part));
+}
+
+}  // namespace
+}  // namespace windlass::cli
