@@ -28,7 +28,7 @@ struct ExecuteContext {
 };
 
 // Fills loss_sum, grad_norm, clip_scale, applied, seconds, busy_seconds and tasks. Throws the first failure;
-// Error(interrupted) when asked to stop.
+// Error(interrupted) when asked to stop before it was done: nothing was applied to a state that has no other version.
 StepReport execute(const Schedule& schedule, ExecuteContext& context, const StepInput& input);
 
 }  // namespace windlass
