@@ -7,9 +7,12 @@
 namespace windlass {
 
 inline int64_t now_ns() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
-inline double seconds_since(int64_t start_ns) { return static_cast<double>(now_ns() - start_ns) * 1e-9; }
+inline double seconds_since(int64_t start_ns) {
+    return static_cast<double>(now_ns() - start_ns) * 1e-9;
+}
 
 }  // namespace windlass

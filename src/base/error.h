@@ -71,7 +71,7 @@ class MachineError : public Error {
 }  // namespace windlass
 
 // WINDLASS_CHECK(a == b, "slot {} holds {} bytes, the task wants {}", slot, a, b): aborts when it does not hold.
-#define WINDLASS_CHECK(condition, ...)                                                              \
-    do {                                                                                            \
+#define WINDLASS_CHECK(condition, ...)                                                                        \
+    do {                                                                                                      \
         if (!(condition)) ::windlass::check_failed(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
     } while (false)

@@ -9,7 +9,15 @@
 namespace windlass {
 
 // What a random number is for; each use has its own stream of counters.
-enum class RandomStream : uint16_t { shuffle = 0, noise = 1, rounding = 2, sampling = 3, init = 4, test = 5, split = 6 };
+enum class RandomStream : uint16_t {
+    shuffle = 0,
+    noise = 1,
+    rounding = 2,
+    sampling = 3,
+    init = 4,
+    test = 5,
+    split = 6
+};
 
 struct RandomCounter {
     uint64_t block = 0;  // index of a group of four elements, 48 bits
@@ -22,7 +30,9 @@ struct RandomCounter {
 std::array<uint32_t, 4> philox(uint64_t key, const RandomCounter& counter);
 
 // A uniform number in [0, 1) from 24 bits of a word.
-inline float uniform01(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+inline float uniform01(uint32_t word) {
+    return static_cast<float>(word >> 8) * 0x1p-24f;
+}
 
 // Draws in sequence from one stream; copying it copies the position.
 class Random {

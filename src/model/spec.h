@@ -18,33 +18,33 @@ enum class Axis : uint8_t { out, in, channels, vocab, positions };
 enum class StoreType : uint8_t { split, as_file };
 
 struct ParamSpec {
-    std::string name;            // as in the model's files
-    Shape shape;                 // as in the model's files
+    std::string name;  // as in the model's files
+    Shape shape;       // as in the model's files
     DType file_dtype = DType::f32;
     std::vector<Axis> axes;
     StoreType store = StoreType::split;
     bool trainable = true;
-    bool decay = true;           // weight decay applies: matrices and tables, not norms and biases
-    int block = 0;               // home: the first block, in order of the forward sweep, that uses it
-    std::string alias;           // the other name of a tied table, where the files hold it under both
+    bool decay = true;  // weight decay applies: matrices and tables, not norms and biases
+    int block = 0;      // home: the first block, in order of the forward sweep, that uses it
+    std::string alias;  // the other name of a tied table, where the files hold it under both
 
     int64_t numel() const { return shape.numel(); }
 };
 
 struct Block {
-    std::string name;                         // "embedding", "layers.7", "head"
-    std::shared_ptr<const Program> program;   // equal blocks share it
-    std::vector<int> params;                  // the program's weights -> ModelSpec::params
+    std::string name;                        // "embedding", "layers.7", "head"
+    std::shared_ptr<const Program> program;  // equal blocks share it
+    std::vector<int> params;                 // the program's weights -> ModelSpec::params
 };
 
 struct ModelSpec {
     std::string family;
     int64_t vocab = 0;
     int64_t hidden = 0;
-    int64_t context_length = 0;    // positions the model was made for
-    std::vector<ParamSpec> params; // the canonical table: sorted by name, bytewise
-    std::vector<Block> blocks;     // embedding, layers, head with the loss: the forward sweep in order
-    Block logits;                  // the head without the loss, for generation
+    int64_t context_length = 0;      // positions the model was made for
+    std::vector<ParamSpec> params;   // the canonical table: sorted by name, bytewise
+    std::vector<Block> blocks;       // embedding, layers, head with the loss: the forward sweep in order
+    Block logits;                    // the head without the loss, for generation
     std::vector<std::string> notes;  // what the user should know: ignored dropout, padded vocabulary, ...
 
     int64_t param_count() const;

@@ -28,11 +28,11 @@ inline constexpr int32_t kIgnored = -100;
 // What changes from step to step; one buffer, so that a schedule can be replayed as it is.
 struct StepParams {
     uint64_t seed = 0;
-    int64_t step = 0;              // 1 for the first update
+    int64_t step = 0;  // 1 for the first update
     double learning_rate = 0;
-    double loss_scale = 1;         // 1 / (target tokens of the whole optimizer step)
-    double clip_scale = 1;         // min(1, max_grad_norm / norm); written by the norm's reduction
-    bool apply = true;             // false: the loss or the norm is not finite, the update is skipped
+    double loss_scale = 1;           // 1 / (target tokens of the whole optimizer step)
+    double clip_scale = 1;           // min(1, max_grad_norm / norm); written by the norm's reduction
+    bool apply = true;               // false: the loss or the norm is not finite, the update is skipped
     std::array<double, 8> method{};  // what the method's update kernel wants, e.g. bias corrections
 };
 

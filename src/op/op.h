@@ -55,11 +55,11 @@ struct GradientSink {
 
 // An op in its place in a program: attributes, shapes, and what the shape rule made of them.
 struct OpSpec {
-    std::any attrs;                   // the op's own attribute struct, or empty
+    std::any attrs;  // the op's own attribute struct, or empty
     std::vector<ValueSpec> in;
-    std::vector<Shape> weights;       // as the kernel sees them
-    std::vector<ValueSpec> out;       // filled by infer
-    std::vector<ValueSpec> saved;     // filled by infer: private outputs of forward that backward wants ([T, cols])
+    std::vector<Shape> weights;    // as the kernel sees them
+    std::vector<ValueSpec> out;    // filled by infer
+    std::vector<ValueSpec> saved;  // filled by infer: private outputs of forward that backward wants ([T, cols])
 
     template <typename T>
     const T& get() const {
@@ -71,7 +71,7 @@ struct OpSpec {
 
 // Everything that decides how much an op costs or how much scratch it wants, apart from its OpSpec.
 struct OpSize {
-    int64_t rows = 0;          // of the batch
+    int64_t rows = 0;  // of the batch
     int64_t row_length = 0;
     DType compute = DType::f32;
     bool split_weights = false;  // weights arrive as base + low and must be joined
@@ -94,18 +94,18 @@ struct OpCall {
     const OpSize* size = nullptr;
     const Batch* batch = nullptr;
     const StepParams* step = nullptr;
-    std::span<const Tensor> in;            // [T, C]
-    std::span<const Tensor> out;           // [T, C]
-    std::span<const Tensor> saved;         // [T, C]
+    std::span<const Tensor> in;     // [T, C]
+    std::span<const Tensor> out;    // [T, C]
+    std::span<const Tensor> saved;  // [T, C]
     std::span<const Weight> weights;
-    std::span<const Tensor> grad_out;      // backward: [T, C], read only
-    std::span<const Tensor> grad_in;       // backward: written, or added to where add_to_grad_in says so
+    std::span<const Tensor> grad_out;  // backward: [T, C], read only
+    std::span<const Tensor> grad_in;   // backward: written, or added to where add_to_grad_in says so
     std::span<const uint8_t> add_to_grad_in;
-    std::span<const GradientSink> sinks;   // backward: one per weight
-    std::span<const Tensor> tangent_in;    // tangent: [k * T, C]
-    std::span<const Tensor> tangent_out;   // tangent: [k * T, C]
-    Tensor cache_keys, cache_values;       // decoding: attention's cache [rows * capacity, Hk * D], else empty
-    std::span<std::byte> scratch;          // OpRecord::scratch_bytes of it, 64-byte aligned
+    std::span<const GradientSink> sinks;  // backward: one per weight
+    std::span<const Tensor> tangent_in;   // tangent: [k * T, C]
+    std::span<const Tensor> tangent_out;  // tangent: [k * T, C]
+    Tensor cache_keys, cache_values;      // decoding: attention's cache [rows * capacity, Hk * D], else empty
+    std::span<std::byte> scratch;         // OpRecord::scratch_bytes of it, 64-byte aligned
 };
 
 using Kernel = void (*)(const OpCall& call, Stream& stream);
@@ -128,8 +128,8 @@ struct OpCase {
     OpSpec spec;
     int64_t rows = 2;
     int64_t row_length = 16;
-    bool documents = false;      // rows hold several documents and padding
-    double weight_scale = 0.5;   // standard deviation of weights and inputs
+    bool documents = false;     // rows hold several documents and padding
+    double weight_scale = 0.5;  // standard deviation of weights and inputs
 };
 
 struct OpRecord {

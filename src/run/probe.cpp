@@ -71,10 +71,12 @@ void probe_file(FileSystem& files, const std::string& path, Machine& machine) {
     file->preallocate(kDiskProbeBytes);
     DiskMover mover(files.make_queue(QueueKind::automatic, 8));
     const DiskRange range{file.get(), 0, buffer.span()};
-    machine.disk_write_bytes_per_s =
-        kDiskProbeBytes / best_seconds([&] { mover.transfer(FileVerb::write, {&range, 1}); });
-    machine.disk_read_bytes_per_s =
-        kDiskProbeBytes / best_seconds([&] { mover.transfer(FileVerb::read, {&range, 1}); });
+    machine.disk_write_bytes_per_s = kDiskProbeBytes / best_seconds([&] {
+                                         mover.transfer(FileVerb::write, {&range, 1});
+                                     });
+    machine.disk_read_bytes_per_s = kDiskProbeBytes / best_seconds([&] {
+                                        mover.transfer(FileVerb::read, {&range, 1});
+                                    });
 }
 
 void probe_disk(FileSystem& files, const std::string& folder, Machine& machine) {
