@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <numeric>
 #include <thread>
 
 #include "base/clock.h"
@@ -144,11 +143,8 @@ void print_profile(const OpProfile& profile, const Schedule& schedule, const Ste
     }
 }
 
-void run(const Arguments& a, const std::string& program) {
-    const double before = gemm_peak(a.dtype, a.threads);
-    ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
+EngineSetup make_setup(const Arguments& a, ModelFolder& folder, double peak, OpProfile& profile) {
     HfConfig config = folder.config();
-    OpProfile profile;
     EngineSetup setup{
         .model = build_model(config, folder.tensors()), .recipe = make_recipe("adamw", {}), .profile = &profile};
     setup.numerics = {.compute = a.dtype,
@@ -157,8 +153,8 @@ void run(const Arguments& a, const std::string& program) {
                       .row_lengths = {a.length},
                       .kernel_path = std::string(isa_name(cpu_isa()))};
     const Machine machine{.threads = a.threads,
-                          .gemm_bf16_flops = before,
-                          .gemm_f32_flops = before,
+                          .gemm_bf16_flops = peak,
+                          .gemm_f32_flops = peak,
                           .memory_bytes_per_s = 40e9,
                           .disk_read_bytes_per_s = 3e9,
                           .disk_write_bytes_per_s = 3e9};
@@ -171,12 +167,10 @@ void run(const Arguments& a, const std::string& program) {
     setup.plan = planned.plan;
     setup.schedules = std::move(planned.schedules);
     setup.store_path = a.store + "/step-bench.wls";
-    real_files().remove_tree(setup.store_path);
-    Engine engine(real_files(), std::move(setup));
-    engine.load(folder, "{}");
-    const Schedule& schedule = engine.setup().schedules.schedules[0];
-    const int64_t tokens = a.rows * a.length * a.micro;
-    const Rows rows(tokens, a.length, engine.setup().model.vocab);
+    return setup;
+}
+
+StepInput make_input(const Arguments& a, const Rows& rows) {
     StepInput input;
     for (int micro = 0; micro < a.micro; ++micro) {
         const int64_t begin = micro * a.rows * a.length;
@@ -187,33 +181,57 @@ void run(const Arguments& a, const std::string& program) {
                                .doc_start = rows.starts.data() + begin,
                                .targets = rows.targets.data() + begin});
     }
-    std::vector<double> times;
-    StepReport report;
+    return input;
+}
+
+struct Measured {
+    double seconds = 0;  // of a step, mean; the first one, which warms up, is left out
+    StepReport last;
+};
+
+Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile& profile) {
+    const double tokens = static_cast<double>(a.rows * a.length * a.micro);
+    Measured measured;
     for (int step = 0; step <= a.steps; ++step) {
         if (step == 1) profile.clear();
-        input.params = {.step = step + 1, .learning_rate = 1e-5, .loss_scale = 1.0 / static_cast<double>(tokens)};
-        report = engine.train_step(schedule, input);
+        input.params = {.step = step + 1, .learning_rate = 1e-5, .loss_scale = 1.0 / tokens};
+        measured.last = engine.train_step(engine.setup().schedules.schedules[0], input);
         const int64_t commit = now_ns();
-        engine.commit(step + 1, "{}", report);
-        const double seconds = report.seconds + seconds_since(commit);
+        engine.commit(step + 1, "{}", measured.last);
+        const double seconds = measured.last.seconds + seconds_since(commit);
         fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "",
-                   report.loss_sum / static_cast<double>(tokens), seconds);
-        if (step > 0) times.push_back(seconds);
+                   measured.last.loss_sum / tokens, seconds);
+        if (step > 0) measured.seconds += seconds / a.steps;
     }
-    const double peak = 0.5 * (before + gemm_peak(a.dtype, a.threads));
-    const double seconds = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
-    const double model_flops = engine.setup().model.training_flops_per_token(a.length) * static_cast<double>(tokens);
-    const double hardware_flops = total_demand(schedule).flops;
+    return measured;
+}
+
+void print_result(const Arguments& a, const Engine& engine, const Measured& measured, double peak) {
+    const double tokens = static_cast<double>(a.rows * a.length * a.micro), seconds = measured.seconds;
+    const double model_flops = engine.setup().model.training_flops_per_token(a.length) * tokens;
+    const double hardware_flops = total_demand(engine.setup().schedules.schedules[0]).flops;
     struct rusage usage {};
     getrusage(RUSAGE_SELF, &usage);
     fmt::print("{} {} {} x {} x {}, {} threads, {}: {:.3f} s/step, {:.0f} tokens/s\n", a.shape, dtype_name(a.dtype),
-               a.micro, a.rows, a.length, a.threads, isa_name(cpu_isa()), seconds,
-               static_cast<double>(tokens) / seconds);
+               a.micro, a.rows, a.length, a.threads, isa_name(cpu_isa()), seconds, tokens / seconds);
     fmt::print("gemm peak {:.1f} GFLOP/s; model {:.1f} GFLOP/s = {:.3f} of it; hardware {:.3f}\n", peak * 1e-9,
                model_flops / seconds * 1e-9, model_flops / seconds / peak, hardware_flops / seconds / peak);
     fmt::print("arena {}, peak resident {}\nwhere the time goes:\n", format_bytes(engine.setup().schedules.arena_bytes),
                format_bytes(usage.ru_maxrss * 1024));
-    print_profile(profile, schedule, report, a.steps, seconds);
+}
+
+void run(const Arguments& a, const std::string& program) {
+    const double before = gemm_peak(a.dtype, a.threads);
+    ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
+    OpProfile profile;
+    EngineSetup setup = make_setup(a, folder, before, profile);
+    real_files().remove_tree(setup.store_path);
+    Engine engine(real_files(), std::move(setup));
+    engine.load(folder, "{}");
+    const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
+    const Measured measured = measure(a, engine, make_input(a, rows), profile);
+    print_result(a, engine, measured, 0.5 * (before + gemm_peak(a.dtype, a.threads)));
+    print_profile(profile, engine.setup().schedules.schedules[0], measured.last, a.steps, measured.seconds);
     real_files().remove_tree(engine.setup().store_path);
 }
 
