@@ -83,7 +83,6 @@ RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), p
     lock_ = files.open(file(kLockName), {OpenMode::append});
     if (lock_->descriptor() >= 0 && flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
         throw UserError(ExitCode::storage, path_, "another process is training into this folder");
-    if (config.overwrite) clear();
 }
 
 void RunFolder::clear() {

@@ -23,18 +23,18 @@ struct StartPoint {
 // Holds the folder's lock: one process at a time writes into it.
 class RunFolder {
   public:
-    // Makes the folder, or takes one that is a run to resume or to overwrite (then it is emptied of what runs write).
+    // Makes the folder, or takes one that is a run to resume or to overwrite.
     // UserError(usage) for any other folder that is not empty, UserError(storage) when another process holds it.
     RunFolder(FileSystem& files, const Config& config);
 
     const std::string& path() const { return path_; }
     std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
+    // Removes what runs write, and nothing else.
+    void clear();
     // Whether somebody made the file `save`; takes it away.
     bool take_save_request();
 
   private:
-    void clear();
-
     FileSystem& files_;
     std::string path_;
     std::unique_ptr<File> lock_;

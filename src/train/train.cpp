@@ -72,7 +72,6 @@ RunState begin(FileSystem& files, Session& session, const StartPoint& start, Eng
 
 TrainResult train(FileSystem& files, const Config& given) {
     RunFolder folder(files, given);
-    set_log_file(folder.file("log.txt"));
     const StartPoint start = find_start(files, given);
     Config config = given;
     if (start.from == StartPoint::From::working_store && config.policy == "auto") config.policy = "three_tier";
@@ -83,9 +82,11 @@ TrainResult train(FileSystem& files, const Config& given) {
         if (start.state.schedule != session.first.schedule)
             log_warning("the learning rate schedule is not the one that the run began with; the new one is followed");
     }
+    check_output_space(files, session, folder.path());
+    if (config.overwrite) folder.clear();  // only now: a run that is refused costs nobody an older one
+    set_log_file(folder.file("log.txt"));
     const std::string plan = plan_text(session);
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
-    check_output_space(files, session, folder.path());
     write_text_atomic(files, folder.file("run.yaml"), config_to_yaml(resolved_config(session)));
     if (config.was_given("ram")) enforce_memory(session.request.budgets.ram, session.threads);
     Engine engine(files, engine_setup(session));

@@ -164,6 +164,8 @@ TEST_F(RunTest, KeepsItsHandsOffFoldersThatAreNoRun) {
     run("run", {{"overwrite", "true"}, {"max_steps", "2"}});
     EXPECT_EQ(history("run").size(), 2u);
     EXPECT_EQ(bytes("run/notes.txt"), "keep me");
+    EXPECT_THROW(run("run", {{"overwrite", "true"}, {"ram", "1MiB"}}), UserError);
+    EXPECT_EQ(history("run").size(), 2u) << "a run that is refused costs nobody an older one";
     EXPECT_THROW(run("fresh", {{"resume", "auto"}}), UserError);
 }
 
