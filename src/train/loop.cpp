@@ -40,6 +40,7 @@ TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Eng
       metrics_(files, folder.path(), session.config.report_to, state_.step, wall_seconds()),
       loss_(state_.last_loss),
       eval_loss_(std::numeric_limits<double>::quiet_NaN()) {
+    metrics_.make_up(state_.step, state_.last_line);
     for (const int64_t length : session.numerics().row_lengths)
         predicted_[length] = simulate(schedule_of(length), session.machine).seconds;
 }
@@ -107,34 +108,40 @@ void TrainLoop::step() {
     const std::optional<double> threshold = session_.config.loss_watchdog_threshold;
     const bool is_bad = !report.applied || (threshold && loss > *threshold);
     state_.bad_steps = is_bad ? state_.bad_steps + 1 : 0;
+    state_.last_line = metrics_line(measure(batch, schedule, report, seconds_since(start)));
     engine_.commit(state_.step, run_state_text(state_), report);
     finish_step(batch, schedule, report, seconds_since(start));
     watch(batch, report, loss);
     if (saves_now()) save();
 }
 
+StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
+                               double seconds) const {
+    const Demand demand = total_demand(schedule);
+    const double peak = session_.machine.gemm_flops(session_.numerics().compute);
+    StepMetrics metrics{.step = state_.step, .time = wall_seconds(), .step_seconds = seconds};
+    metrics.epoch = session_.data->training().passes(state_.position);
+    metrics.loss = report.loss_sum / static_cast<double>(batch.target_tokens());
+    metrics.lr = learning_rate(session_.first.schedule, state_.step);
+    metrics.grad_norm = report.grad_norm;
+    metrics.clipped = report.clip_scale < 1;
+    metrics.skipped = !report.applied;
+    metrics.tokens = batch.tokens();
+    metrics.target_tokens = batch.target_tokens();
+    metrics.tokens_total = state_.tokens_total;
+    metrics.predicted_seconds = predicted_.at(batch.row_length());
+    metrics.mfu = peak > 0 ? demand.model_flops / seconds / peak : 0;
+    metrics.eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.step);
+    metrics.ram_bytes = private_memory_peak();
+    metrics.disk_read_bytes = demand.disk_read_bytes;
+    metrics.disk_write_bytes = demand.disk_write_bytes;
+    return metrics;
+}
+
 void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                             double seconds) {
     mean_seconds_ = mean_seconds_ == 0 ? seconds : mean_seconds_ + kPaceWeight * (seconds - mean_seconds_);
-    const Demand demand = total_demand(schedule);
-    const double peak = session_.machine.gemm_flops(session_.numerics().compute);
-    StepMetrics metrics{
-        .step = state_.step,
-        .epoch = session_.data->training().passes(state_.position),
-        .time = wall_seconds(),
-        .loss = report.loss_sum / static_cast<double>(batch.target_tokens()),
-        .lr = learning_rate(session_.first.schedule, state_.step),
-        .grad_norm = report.grad_norm,
-        .clipped = report.clip_scale<1, .skipped = !report.applied, .tokens = batch.tokens(),
-                                     .target_tokens = batch.target_tokens(), .tokens_total = state_.tokens_total,
-                                     .step_seconds = seconds, .predicted_seconds = predicted_.at(batch.row_length()),
-                                     .mfu = peak> 0
-                       ? demand.model_flops / seconds / peak
-                       : 0,
-        .eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.step),
-        .ram_bytes = private_memory_peak(),
-        .disk_read_bytes = demand.disk_read_bytes,
-        .disk_write_bytes = demand.disk_write_bytes};
+    StepMetrics metrics = measure(batch, schedule, report, seconds);
     if (evaluates_now()) evaluate(metrics);
     metrics_.write(metrics);
     const bool is_last = state_.step == session_.total_steps();

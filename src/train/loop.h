@@ -29,6 +29,8 @@ class TrainLoop {
   private:
     void step();
     StepBatch next_batch(DataPosition& position);
+    StepMetrics measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
+                        double seconds) const;
     void finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report, double seconds);
     void watch(const StepBatch& batch, const StepReport& report, double loss);
     void record_bad_batch(const StepBatch& batch, const StepReport& report) const;

@@ -26,14 +26,20 @@ void for_each_line(const std::string& text, Visit visit) {
     }
 }
 
-// Where lines of steps up to this one end.
-int64_t end_of_step(FileSystem& files, const std::string& path, int64_t step) {
-    int64_t keep = 0;
+struct KeptLines {
+    int64_t end = 0;        // of the last one, in the file
+    int64_t last_step = 0;  // that of the last one
+};
+
+// Lines of steps up to this one.
+KeptLines lines_to_step(FileSystem& files, const std::string& path, int64_t step) {
+    KeptLines kept;
     for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t end) {
         const Json json = Json::parse(line, nullptr, false);
-        if (json.is_object() && json.value("step", int64_t{0}) <= step) keep = static_cast<int64_t>(end);
+        if (!json.is_object() || json.value("step", int64_t{0}) > step) return;
+        kept = {static_cast<int64_t>(end), json.value("step", int64_t{0})};
     });
-    return keep;
+    return kept;
 }
 
 }  // namespace
@@ -84,19 +90,29 @@ MetricsWriter::MetricsWriter(FileSystem& files, const std::string& folder, const
     const auto wants = [&](std::string_view name) { return std::count(report_to.begin(), report_to.end(), name) > 0; };
     if (wants("jsonl")) {
         const std::string path = fmt::format("{}/metrics.jsonl", folder);
-        if (files.exists(path)) end_ = end_of_step(files, path, resumed_step);
+        if (files.exists(path)) {
+            const KeptLines kept = lines_to_step(files, path, resumed_step);
+            end_ = kept.end;
+            last_step_ = kept.last_step;
+        }
         lines_ = files.open(path, {files.exists(path) ? OpenMode::update : OpenMode::create});
         lines_->truncate(end_);
     }
     if (wants("tensorboard")) events_ = std::make_unique<EventWriter>(files, folder, wall_seconds);
 }
 
+void MetricsWriter::append(const std::string& line) {
+    const std::string whole = line + "\n";
+    lines_->write_at(std::as_bytes(std::span(whole)), end_);
+    end_ += std::ssize(whole);
+}
+
+void MetricsWriter::make_up(int64_t step, const std::string& line) {
+    if (lines_ != nullptr && last_step_ < step && !line.empty()) append(line);
+}
+
 void MetricsWriter::write(const StepMetrics& metrics) {
-    if (lines_ != nullptr) {
-        const std::string line = metrics_line(metrics) + "\n";
-        lines_->write_at(std::as_bytes(std::span(line)), end_);
-        end_ += std::ssize(line);
-    }
+    if (lines_ != nullptr) append(metrics_line(metrics));
     if (events_ != nullptr) write_events(metrics);
 }
 

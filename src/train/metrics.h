@@ -58,13 +58,17 @@ class MetricsWriter {
     // that was cut off, go. report_to: "jsonl", "tensorboard".
     MetricsWriter(FileSystem& files, const std::string& folder, const std::vector<std::string>& report_to,
                   int64_t resumed_step, double wall_seconds);
+    // Appends the line of the resumed step where it is missing: the run was killed between commit and line.
+    void make_up(int64_t step, const std::string& line);
     void write(const StepMetrics& metrics);
 
   private:
+    void append(const std::string& line);
     void write_events(const StepMetrics& metrics);
 
     std::unique_ptr<File> lines_;
-    int64_t end_ = 0;  // of what lines_ holds
+    int64_t end_ = 0;        // of what lines_ holds
+    int64_t last_step_ = 0;  // of the last line
     std::unique_ptr<EventWriter> events_;
 };
 

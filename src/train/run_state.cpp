@@ -61,19 +61,21 @@ bool is_sane(const RunState& s) {
 }  // namespace
 
 std::string run_state_text(const RunState& s) {
-    const Json json = {{"format", "windlass run state"},
-                       {"version", kVersion},
-                       {"step", s.step},
-                       {"epoch", s.position.epoch},
-                       {"row", s.position.row},
-                       {"seed", s.seed},
-                       {"method", s.method},
-                       {"data", s.data_fingerprint},
-                       {"numerics", numerics_json(s.numerics)},
-                       {"lr_schedule", schedule_json(s.schedule)},
-                       {"tokens_total", s.tokens_total},
-                       {"last_loss", std::isfinite(s.last_loss) ? s.last_loss : 0.0},
-                       {"bad_steps", s.bad_steps}};
+    const Json json = {
+        {"format", "windlass run state"},
+        {"version", kVersion},
+        {"step", s.step},
+        {"epoch", s.position.epoch},
+        {"row", s.position.row},
+        {"seed", s.seed},
+        {"method", s.method},
+        {"data", s.data_fingerprint},
+        {"numerics", numerics_json(s.numerics)},
+        {"lr_schedule", schedule_json(s.schedule)},
+        {"tokens_total", s.tokens_total},
+        {"last_loss", std::isfinite(s.last_loss) ? s.last_loss : 0.0},
+        {"bad_steps", s.bad_steps},
+        {"metrics", s.last_line.empty() ? Json() : parse_json(s.last_line, "metrics", ExitCode::internal)}};
     return json.dump();
 }
 
@@ -94,6 +96,7 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.tokens_total = json.at("tokens_total").get<int64_t>();
         s.last_loss = json.at("last_loss").get<double>();
         s.bad_steps = json.at("bad_steps").get<int64_t>();
+        if (json.contains("metrics") && json["metrics"].is_object()) s.last_line = json["metrics"].dump();
         if (!is_sane(s)) throw UserError(ExitCode::storage, where, "the run state holds numbers that no run has");
         return s;
     } catch (const nlohmann::json::exception& error) {

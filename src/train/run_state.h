@@ -22,6 +22,7 @@ struct RunState {
     int64_t tokens_total = 0;
     double last_loss = 0;   // of the last step that was applied
     int64_t bad_steps = 0;  // not finite, or above the watchdog's threshold, in a row
+    std::string last_line;  // of metrics.jsonl: the line of this step, should a kill part it from its commit
 };
 
 std::string run_state_text(const RunState& state);

@@ -46,6 +46,14 @@ TEST_F(MetricsTest, NumbersThatAreNotFiniteAreWords) {
     EXPECT_EQ(json["skipped"], true);
 }
 
+TEST_F(MetricsTest, AResumedRunMakesUpForTheLineThatAKillTook) {
+    write(0, {1, 2});
+    MetricsWriter(files_, folder_, {"jsonl"}, 2, 1.0).make_up(2, metrics_line({.step = 2}));
+    EXPECT_EQ(read_curves(files_, folder_ + "/metrics.jsonl").train.size(), 2u);
+    MetricsWriter(files_, folder_, {"jsonl"}, 3, 1.0).make_up(3, metrics_line({.step = 3}));
+    EXPECT_EQ(read_curves(files_, folder_ + "/metrics.jsonl").train.size(), 3u);
+}
+
 TEST_F(MetricsTest, AResumedRunGoesOnBehindItsStep) {
     write(0, {1, 2, 3, 4});
     write(2, {3, 4, 5});
