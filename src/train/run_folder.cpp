@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kLockName = ".lock";
 constexpr const char* kLogName = "log.txt";
+constexpr const char* kUnfinishedConfig = "run.yaml.tmp";
 constexpr const char* kSaveName = "save";
 
 // What a run writes: overwriting removes these and nothing else.
@@ -27,7 +28,7 @@ bool is_of_a_run(std::string_view name) {
 // A run that was refused, or killed, before it began leaves its lock and its log: they are in nobody's way.
 bool is_empty(FileSystem& files, const std::string& folder) {
     for (const std::string& name : files.list(folder)) {
-        if (name != kLockName && name != kLogName) return false;
+        if (name != kLockName && name != kLogName && name != kUnfinishedConfig) return false;
     }
     return true;
 }

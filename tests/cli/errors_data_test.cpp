@@ -124,6 +124,7 @@ TEST(DataErrors, MendedRunStartsInTheSameFolder) {
     const std::string good = settings["train_data"];
     settings["train_data"] = sandbox.rows("bad.jsonl", {"{"});
     EXPECT_EQ(run(sandbox.train(settings)).code, kData);
+    write_bytes(sandbox.out() + "/run.yaml.tmp", "mod");  // as a kill leaves it
     settings["train_data"] = good;
     const Finished finished = run(sandbox.train(settings));
     EXPECT_EQ(finished.code, 0) << describe(finished);

@@ -91,6 +91,11 @@ std::vector<Provoked> broken_safetensors() {
          }),
          kModel,
          {"model.safetensors", kQuery, "overflows"}},
+    };
+}
+
+std::vector<Provoked> wrong_tensors() {
+    return {
         {"UnknownDtype",
          with_tensors([](Json& header, std::string&) { header[kNorm]["dtype"] = "Q4_K"; }),
          kModel,
@@ -246,6 +251,7 @@ TEST_P(ModelErrors, AreRefusedByName) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Safetensors, ModelErrors, testing::ValuesIn(broken_safetensors()), name_of);
+INSTANTIATE_TEST_SUITE_P(Tensors, ModelErrors, testing::ValuesIn(wrong_tensors()), name_of);
 INSTANTIATE_TEST_SUITE_P(Folder, ModelErrors, testing::ValuesIn(broken_folders()), name_of);
 INSTANTIATE_TEST_SUITE_P(Unsupported, ModelErrors, testing::ValuesIn(unsupported_models()), name_of);
 INSTANTIATE_TEST_SUITE_P(Tokenizer, ModelErrors, testing::ValuesIn(broken_tokenizers()), name_of);

@@ -87,6 +87,18 @@ std::vector<Provoked> folders() {
          with_settings([](Settings& settings, Sandbox&) { write_bytes(settings["output_dir"], ""); }),
          kStorage,
          {"out", "Not a directory"}},
+        {"ExportTargetNotEmpty",
+         [](Sandbox& sandbox) {
+             finished_run(sandbox);
+             return sandbox.windlass({"export", sandbox.out(), "--to", sandbox.model()});
+         },
+         kStorage,
+         {"llama", "exists and is not empty", "Try: another folder"}},
+    };
+}
+
+std::vector<Provoked> permissions() {
+    return {
         {"OutputInReadOnlyFolder",
          [](Sandbox& sandbox) {
              Settings settings = sandbox.training();
@@ -108,19 +120,14 @@ std::vector<Provoked> folders() {
          {"model.safetensors", "Permission denied", "Try: "}},
         {"FileSizeLimit",
          [](Sandbox& sandbox) {
+             // The machine is measured before, with larger files.
+             must_succeed(sandbox.windlass({"doctor", "--threads", "1", "--ssd", sandbox / "ssd"}));
              Command command = sandbox.train(sandbox.training_on_disk());
              command.file_bytes_max = 300'000;
              return command;
          },
          kStorage,
          {".wls", "File too large", "Try: ", "ulimit -f"}},
-        {"ExportTargetNotEmpty",
-         [](Sandbox& sandbox) {
-             finished_run(sandbox);
-             return sandbox.windlass({"export", sandbox.out(), "--to", sandbox.model()});
-         },
-         kStorage,
-         {"llama", "exists and is not empty", "Try: another folder"}},
     };
 }
 
@@ -184,6 +191,7 @@ TEST_P(StorageErrors, NameThePlace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Folder, StorageErrors, testing::ValuesIn(folders()), name_of);
+INSTANTIATE_TEST_SUITE_P(Permission, StorageErrors, testing::ValuesIn(permissions()), name_of);
 INSTANTIATE_TEST_SUITE_P(Resume, StorageErrors, testing::ValuesIn(resumes()), name_of);
 
 // A disk of a given size, mounted at a folder; needs root.
