@@ -13,6 +13,7 @@
 #include "train/budget.h"
 #include "train/checkpoint.h"
 #include "train/loss_plot.h"
+#include "train/machine_cache.h"
 
 namespace windlass {
 namespace {
@@ -156,6 +157,19 @@ void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, co
                  format_seconds(metrics.eval_seconds));
     }
     progress_.step(metrics);
+    doubt_machine(metrics);
+}
+
+// Nothing multiplies faster than the machine can: a step that seems to shows that the machine was busy when its rates
+// were measured, and that the plan's times are too long.
+void TrainLoop::doubt_machine(const StepMetrics& metrics) {
+    constexpr double kNoise = 1.1;
+    if (doubted_ || metrics.mfu < kNoise) return;
+    doubted_ = true;
+    progress_.clear();
+    log_info("this step beats the kept rates of this machine, which were measured while it was busy; the next command "
+             "measures them anew");
+    forget_machine(files_, session_.config.ssd_dir, session_.threads);
 }
 
 // Stops the run when losses were not finite, or above the watchdog's threshold, too often in a row.

@@ -32,6 +32,7 @@ class TrainLoop {
     StepMetrics measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                         double seconds) const;
     void finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report, double seconds);
+    void doubt_machine(const StepMetrics& metrics);
     void watch(const StepBatch& batch, const StepReport& report, double loss);
     void record_bad_batch(const StepBatch& batch, const StepReport& report) const;
     void evaluate(StepMetrics& metrics);
@@ -55,6 +56,7 @@ class TrainLoop {
     double eval_loss_;
     int64_t saved_step_ = -1;
     bool diverged_ = false;
+    bool doubted_ = false;  // the machine's kept rates
 };
 
 }  // namespace windlass

@@ -39,4 +39,12 @@ Machine known_machine(FileSystem& files, const std::string& disk_folder, int thr
     return machine;
 }
 
+void forget_machine(FileSystem& files, const std::string& disk_folder, int threads) {
+    try {
+        files.remove_tree(machine_cache_path(disk_folder, threads));
+    } catch (const Error& error) {
+        log_warning("the measurement of this machine stays: {}", error.what());
+    }
+}
+
 }  // namespace windlass

@@ -14,4 +14,7 @@ std::string machine_cache_path(const std::string& disk_folder, int threads);
 // The kept probe, or a new one (a few seconds) with a line that says so. disk_folder may be empty.
 Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads);
 
+// The kept probe is wrong (it was taken while others used the machine): the next command measures anew.
+void forget_machine(FileSystem& files, const std::string& disk_folder, int threads);
+
 }  // namespace windlass
