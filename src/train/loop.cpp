@@ -167,8 +167,9 @@ void TrainLoop::doubt_machine(const StepMetrics& metrics) {
     if (doubted_ || metrics.mfu < kNoise) return;
     doubted_ = true;
     progress_.clear();
-    log_info("this step beats the kept rates of this machine, which were measured while it was busy; the next command "
-             "measures them anew");
+    log_info(
+        "this step beats the kept rates of this machine, which were measured while it was busy; the next command "
+        "measures them anew");
     forget_machine(files_, session_.config.ssd_dir, session_.threads);
 }
 
