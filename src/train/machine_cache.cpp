@@ -1,6 +1,10 @@
 #include "train/machine_cache.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -13,6 +17,41 @@ namespace windlass {
 namespace {
 
 constexpr int64_t kTextMax = 64 * kKiB;
+
+std::string read_all(int descriptor) {
+    std::string text;
+    char piece[4096];
+    for (ssize_t count; (count = read(descriptor, piece, sizeof piece)) > 0;)
+        text.append(piece, static_cast<size_t>(count));
+    return text;
+}
+
+// In a process of its own: what probing takes of memory is neither in this run's peak nor under its limit.
+Machine probe_apart(FileSystem& files, const std::string& disk_folder, int threads) {
+    int ends[2];
+    if (pipe(ends) != 0) throw MachineError("pipe", "probe", errno);
+    const pid_t child = fork();
+    if (child < 0) throw MachineError("fork", "probe", errno);
+    if (child == 0) {
+        std::string text;
+        try {
+            text = machine_text(probe_machine(files, disk_folder, threads));
+        } catch (const Error& error) {
+            log_warning("{}", error.what());
+        }
+        const bool whole = write(ends[1], text.data(), text.size()) == std::ssize(text);
+        _exit(whole && !text.empty() ? 0 : 1);
+    }
+    close(ends[1]);
+    const std::string text = read_all(ends[0]);
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        throw UserError(ExitCode::storage, disk_folder.empty() ? "probe" : disk_folder,
+                        "this machine could not be measured");
+    return parse_machine(text, "probe");
+}
 
 }  // namespace
 
@@ -29,7 +68,7 @@ Machine known_machine(FileSystem& files, const std::string& disk_folder, int thr
     const std::string path = machine_cache_path(disk_folder, threads);
     if (files.exists(path)) return parse_machine(read_text(files, path, kTextMax), path);
     log_info("measuring this machine, once; kept in {}", path);
-    const Machine machine = probe_machine(files, disk_folder, threads);
+    const Machine machine = probe_apart(files, disk_folder, threads);
     try {
         files.make_folders(user_cache_folder());
         write_text_atomic(files, path, machine_text(machine));
