@@ -24,6 +24,14 @@ void RowReader::fail(int64_t line, fmt::format_string<Args...> format, Args&&...
                     fmt::format(format, std::forward<Args>(args)...));
 }
 
+std::unique_ptr<File> open_data_file(FileSystem& files, const std::string& path) {
+    if (!files.exists(path)) {
+        throw UserError(ExitCode::data, path, "there is no such file")
+            .hint("a path from the folder in which windlass was started, or a whole path");
+    }
+    return files.open(path, {});
+}
+
 RowReader::RowReader(FileSystem& files, std::string path, std::string document_separator)
     : path_(std::move(path)), separator_(std::move(document_separator)) {
     const size_t dot = path_.find_last_of("./");
@@ -31,7 +39,7 @@ RowReader::RowReader(FileSystem& files, std::string path, std::string document_s
     if (ending != ".jsonl" && ending != ".ndjson" && ending != ".json" && ending != ".txt")
         throw UserError(ExitCode::data, path_, "the kind of file \"{}\" is not read", ending)
             .hint("convert it to .jsonl (one JSON object a line), .json (an array of objects) or .txt");
-    file_ = files.open(path_, {});
+    file_ = open_data_file(files, path_);
     size_ = file_->size();
     peek();
     if (std::string_view(buffer_).starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();

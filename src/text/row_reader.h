@@ -23,6 +23,9 @@ struct RawRow {
     std::string text;
 };
 
+// UserError(data) when it does not exist.
+std::unique_ptr<File> open_data_file(FileSystem& files, const std::string& path);
+
 class RowReader {
   public:
     // Throws UserError(data) when the name says none of these kinds.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "text/row_reader.h"
 
 namespace windlass {
 namespace {
@@ -78,7 +79,7 @@ std::vector<std::byte> row_of(const Sample& sample) {
 }
 
 void hash_file(FileSystem& files, const std::string& path, XXH3_state_t* state) {
-    const auto file = files.open(path, {});
+    const auto file = open_data_file(files, path);
     const int64_t size = file->size();
     XXH3_128bits_update(state, &size, sizeof size);
     std::vector<std::byte> buffer;

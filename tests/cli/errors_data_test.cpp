@@ -71,12 +71,12 @@ std::vector<Provoked> data_files() {
     return {
         {"NoFile",
          with_settings([](Settings& settings, Sandbox& sandbox) { settings["train_data"] = sandbox / "absent.jsonl"; }),
-         kStorage,
-         {"absent.jsonl", "No such file"}},
+         kData,
+         {"absent.jsonl", "there is no such file", "Try: a path"}},
         {"NoEvalFile",
          with_settings([](Settings& settings, Sandbox& sandbox) { settings["eval_data"] = sandbox / "absent.jsonl"; }),
-         kStorage,
-         {"absent.jsonl", "No such file"}},
+         kData,
+         {"absent.jsonl", "there is no such file", "Try: a path"}},
         {"RowsTooLong",
          with_settings([](Settings& settings, Sandbox&) {
              settings["max_length"] = "8";
