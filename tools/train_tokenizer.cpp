@@ -112,9 +112,11 @@ void run(const std::string& folder, const std::string& data) {
     Json tokenizer = read(path);
     const int32_t size = read(folder + "/config.json").at("vocab_size");
     Json& vocab = tokenizer["model"]["vocab"];
+    // Loaders number added tokens behind the vocabulary, unless it has them: so it has them.
+    for (const Json& added : tokenizer["added_tokens"]) vocab[added.at("content").get<std::string>()] = added.at("id");
     std::map<int32_t, std::string> spelling;
     for (const auto& [token, id] : vocab.items()) spelling[id] = token;
-    auto next = static_cast<int32_t>(vocab.size() + tokenizer["added_tokens"].size());
+    auto next = static_cast<int32_t>(vocab.size());
 
     Merger merger(words_of(count_pieces(data), vocab));
     Json merges = Json::array();

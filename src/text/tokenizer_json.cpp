@@ -78,6 +78,21 @@ BpeModel read_bpe(const SortedJson& json, Where where) {
     return BpeModel(read_vocab(member(json, "vocab"), where), merges, std::move(options), where);
 }
 
+// The tokenizers library numbers added tokens itself: one that the model has keeps its id there, the others follow
+// behind the model's tokens, in order. A file that says otherwise means other ids to it than to us.
+void check_added_ids(const TokenizerParts& parts, const std::string& where) {
+    auto next = static_cast<int32_t>(parts.model.vocab().count());
+    for (const AddedToken& token : parts.added_list) {
+        const std::optional<int32_t> known = parts.model.vocab().find(token.content);
+        const int32_t expected = known ? *known : next++;
+        if (token.id == expected) continue;
+        throw UserError(ExitCode::model, where,
+                        "the added token \"{}\" is said to have the id {}, but other loaders give it {}", token.content,
+                        token.id, expected)
+            .hint("put it into the model's vocab with its id, or save the tokenizer again with transformers");
+    }
+}
+
 TokenizerParts read_tokenizer_json(TokenizerFolder& folder) {
     const std::string where = folder.path("tokenizer.json");
     const SortedJson json =
@@ -103,6 +118,7 @@ TokenizerParts read_tokenizer_json(TokenizerFolder& folder) {
         token.id = static_cast<int32_t>(id);
         if (!token.content.empty()) parts.added_list.push_back(std::move(token));
     }
+    check_added_ids(parts, where);
     return parts;
 }
 

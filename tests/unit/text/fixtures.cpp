@@ -289,6 +289,8 @@ const Tokenizer& stories() {
 Json small_tokenizer_json() {
     Json vocab;
     for (int byte = 0; byte < 256; ++byte) vocab[spell_bytes(std::string(1, static_cast<char>(byte)))] = byte;
+    vocab["<s>"] = 256;
+    vocab["</s>"] = 257;
     vocab["he"] = 258;
     vocab["ll"] = 259;
     vocab["hell"] = 260;
