@@ -231,9 +231,17 @@ std::vector<Provoked> broken_tokenizers() {
          kModel,
          {"tokenizer.json", "Unigram"}},
         {"IdBeyondModel",
-         with_tokenizer([](Json& json) { json["model"]["vocab"]["zz"] = 900; }),
+         with_tokenizer([](Json& json) {
+             Json& vocab = json["model"]["vocab"];
+             for (const Json& added : json["added_tokens"]) vocab[added["content"].get<std::string>()] = added["id"];
+             vocab["zz"] = 900;
+         }),
          kModel,
          {"the tokenizer has 901 ids, the model 260"}},
+        {"IdThatLoadersRenumber",
+         with_tokenizer([](Json& json) { json["model"]["vocab"]["zz"] = 262; }),
+         kModel,
+         {"tokenizer.json", "\"<s>\" is said to have the id 256, but other loaders give it 257", "Try: put it"}},
         {"MalformedExpression",
          with_tokenizer([](Json& json) {
              json["pre_tokenizer"] = {
