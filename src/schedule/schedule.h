@@ -21,11 +21,6 @@ namespace windlass {
 enum class LaneKind : uint8_t { compute, disk_read, disk_write };
 inline constexpr int kLaneKinds = 3;
 
-struct LaneId {
-    LaneKind kind = LaneKind::compute;
-    int index = 0;
-};
-
 // Named owners: every byte of the arena belongs to one, and the plan prints them.
 enum class Owner : uint8_t {
     weights,
