@@ -1,5 +1,5 @@
 // file_queue_bench: how fast the file queues move 2 MiB requests, over what fio reaches on the same file in the same
-// run, and the CPU time that each takes for it.
+// run, and the CPU time of the process that each takes for a gigabyte.
 //
 //   file_queue_bench [folder] [file size] [rounds] [seconds]      (., 512MiB, 3, 1)
 //
@@ -23,6 +23,8 @@ namespace windlass {
 namespace {
 
 constexpr int kDepth = 8;
+// What the io_uring queue is held to: the share of fio's rate, and CPU seconds for a gigabyte.
+constexpr double kShareWanted = 0.90, kCpuWanted = 0.1;
 
 enum class Load { read, write, mixed };
 
@@ -32,7 +34,7 @@ constexpr const char* name_of(Load load) {
 
 struct Measured {
     double gb_per_s = 0;
-    double cpu_share = 0;  // CPU seconds per second: 1 is one busy core
+    double cpu_s_per_gb = 0;  // 0.1 is a tenth of a core at 1 GB/s
 };
 
 double cpu_seconds() {
@@ -73,8 +75,8 @@ Measured measure_ours(QueueKind kind, Load load, File& file, const HugeBuffer& m
     }
     while (queue->in_flight() > 0) take_back();
     const double seconds = seconds_since(start);
-    return {.gb_per_s = static_cast<double>(moved * kRequestBytesMax) / seconds * 1e-9,
-            .cpu_share = (cpu_seconds() - cpu_start) / seconds};
+    const double gigabytes = static_cast<double>(moved * kRequestBytesMax) * 1e-9;
+    return {.gb_per_s = gigabytes / seconds, .cpu_s_per_gb = (cpu_seconds() - cpu_start) / gigabytes};
 }
 
 // Nothing where fio is not installed. It gets huge pages as we do: from small ones a request is hundreds of segments,
@@ -94,8 +96,9 @@ std::optional<Measured> measure_fio(Load load, const File& file, int64_t bytes, 
     const Json job = parse_json(std::string_view(text).substr(text.find('{')), "fio", ExitCode::internal)["jobs"][0];
     const double moved = job["read"]["io_bytes"].get<double>() + job["write"]["io_bytes"].get<double>();
     const double ms = std::max(job["read"]["runtime"].get<double>(), job["write"]["runtime"].get<double>());
-    const double cpu = job["usr_cpu"].get<double>() + job["sys_cpu"].get<double>();
-    return Measured{.gb_per_s = moved / ms * 1e-6, .cpu_share = cpu / 100};
+    const double cpu_percent = job["usr_cpu"].get<double>() + job["sys_cpu"].get<double>();
+    const double gb_per_s = moved / ms * 1e-6;
+    return Measured{.gb_per_s = gb_per_s, .cpu_s_per_gb = cpu_percent / 100 / gb_per_s};
 }
 
 Measured median(std::vector<Measured> all) {
@@ -114,11 +117,11 @@ void bench_load(Load load, File& file, const HugeBuffer& memory, int rounds, dou
         std::string ratio = "no fio";
         if (!fio.empty()) {
             const Measured peer = median(fio);
-            ratio = fmt::format("fio {:.3f} GB/s, {:.2f} CPU: {:.1f} % of fio", peer.gb_per_s, peer.cpu_share,
-                                100 * ours.gb_per_s / peer.gb_per_s);
+            ratio = fmt::format("fio {:.3f} GB/s, {:.4f} CPU s/GB: {:.2f} of fio", peer.gb_per_s, peer.cpu_s_per_gb,
+                                ours.gb_per_s / peer.gb_per_s);
         }
-        fmt::print("{:<6} {:<9} {:.3f} GB/s, {:.2f} CPU; {}\n", name_of(load), queue, ours.gb_per_s, ours.cpu_share,
-                   ratio);
+        fmt::print("{:<6} {:<9} {:.3f} GB/s, {:.4f} CPU s/GB; {}\n", name_of(load), queue, ours.gb_per_s,
+                   ours.cpu_s_per_gb, ratio);
     };
     print(make_file_queue(QueueKind::automatic, 1)->name(), median(uring));
     print("pread", median(threads));
@@ -136,6 +139,7 @@ void run(const std::string& folder, int64_t bytes, int rounds, double seconds) {
         file->sync();
         fmt::print("{} of {}, requests of 2 MiB, depth {}, {}, median of {} times {} s\n", format_bytes(file->size()),
                    path, kDepth, file->direct() ? "O_DIRECT" : "buffered (O_DIRECT refused)", rounds, seconds);
+        fmt::print("wanted of io_uring: {:.2f} of fio at least, {} CPU s/GB at most\n", kShareWanted, kCpuWanted);
         for (const Load load : {Load::read, Load::write, Load::mixed}) bench_load(load, *file, memory, rounds, seconds);
     } catch (...) {
         real_files().remove_file(path);

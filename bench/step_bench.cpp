@@ -1,11 +1,14 @@
 // step_bench: a whole training step beside the peak of matrix products in the same run.
 //
-//   step_bench --shape gpt2-124m | llama-1.1b [--model DIR] [--rows R] [--length T] [--micro M] [--steps N]
-//              [--threads N] [--dtype bf16|f32] [--recompute] [--policy in_memory|three_tier] [--ram SIZE] [--store
-//              DIR]
+//   step_bench --shape gpt2-124m | llama-1.1b [--model DIR] [--rows R] [--length T] [--micro M[,M...]] [--steps N]
+//              [--threads N] [--dtype bf16|f32] [--recompute] [--policy in_memory|host_stream|three_tier]
+//              [--device cpu|cpu:emulate] [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE]
+//              [--update TIME] [--state s1|s2|s3] [--store DIR]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention) over the GEMM peak (1024 x 4096 x
-// 4096, random inputs, median before and after), and where the rest of the time goes.
+// 4096, random inputs, median before and after), and where the rest of the time goes. For several numbers of
+// micro-batches it prints a table: what was predicted from this machine's probe, what was measured (median), and what
+// the busiest of compute, link and disk would take alone.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,17 +23,30 @@
 #include "op/gemm.h"
 #include "plan/planner.h"
 #include "run/engine.h"
+#include "run/probe.h"
+#include "schedule/machine_text.h"
 
 namespace windlass {
 namespace {
 
 struct Arguments {
-    std::string shape = "gpt2-124m", model, policy = "in_memory", store = ".";
-    int64_t rows = 8, length = 512, ram = int64_t{1} << 50;
+    std::string shape = "gpt2-124m", model, policy = "in_memory", store = ".", device = "cpu", update = "auto";
+    int64_t rows = 8, length = 512, ram = int64_t{1} << 50, device_memory = int64_t{1} << 50;
+    Emulation emulation;
+    StateFormat state = StateFormat::s1;
+    std::vector<int> micros = {1};
     int micro = 1, steps = 3, threads = static_cast<int>(std::thread::hardware_concurrency());
     DType dtype = DType::bf16;
     bool recompute = false;
 };
+
+std::vector<int> numbers(const std::string& text) {
+    std::vector<int> list;
+    for (size_t begin = 0; begin < text.size();
+         begin = text.find(',', begin) == std::string::npos ? text.size() : text.find(',', begin) + 1)
+        list.push_back(std::stoi(text.substr(begin)));
+    return list;
+}
 
 Arguments parse(int argc, char** argv) {
     Arguments a;
@@ -57,7 +73,19 @@ Arguments parse(int argc, char** argv) {
         else if (key == "--ram")
             a.ram = parse_bytes(value, "--ram");
         else if (key == "--micro")
-            a.micro = std::stoi(value), rows_given = true;
+            a.micros = numbers(value), a.micro = a.micros[0], rows_given = true;
+        else if (key == "--device")
+            a.device = value;
+        else if (key == "--device-memory")
+            a.device_memory = parse_bytes(value, key);
+        else if (key == "--link")
+            a.emulation.link_bytes_per_s = static_cast<double>(parse_bytes(value, key));
+        else if (key == "--disk")
+            a.emulation.disk_bytes_per_s = static_cast<double>(parse_bytes(value, key));
+        else if (key == "--update")
+            a.update = value;
+        else if (key == "--state")
+            a.state = *state_format_from_name(value);
         else if (key == "--steps")
             a.steps = std::stoi(value);
         else if (key == "--threads")
@@ -67,7 +95,7 @@ Arguments parse(int argc, char** argv) {
         else
             throw UserError(ExitCode::usage, key, "unknown option");
     }
-    if (a.shape == "llama-1.1b" && !rows_given) a.rows = 2, a.micro = 4;
+    if (a.shape == "llama-1.1b" && !rows_given) a.rows = 2, a.micro = 4, a.micros = {4};
     return a;
 }
 
@@ -143,28 +171,46 @@ void print_profile(const OpProfile& profile, const Schedule& schedule, const Ste
     }
 }
 
-EngineSetup make_setup(const Arguments& a, ModelFolder& folder, double peak, OpProfile& profile) {
+// This machine as it was probed, with its link and disk as slow as they are asked to be.
+Machine bench_machine(const Arguments& a) {
+    Machine machine = completed(probe_machine(real_files(), a.store, a.threads));
+    const auto limit = [](double& rate, double most) { rate = most > 0 ? std::min(rate, most) : rate; };
+    limit(machine.link_up_bytes_per_s, a.emulation.link_bytes_per_s);
+    limit(machine.link_down_bytes_per_s, a.emulation.link_bytes_per_s);
+    limit(machine.link_both_bytes_per_s, 2 * a.emulation.link_bytes_per_s);
+    for (double* rate :
+         {&machine.disk_read_bytes_per_s, &machine.disk_write_bytes_per_s, &machine.disk_mixed_bytes_per_s})
+        limit(*rate, a.emulation.disk_bytes_per_s);
+    return machine;
+}
+
+EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& machine, OpProfile& profile,
+                       Simulation& predicted) {
     HfConfig config = folder.config();
-    EngineSetup setup{
-        .model = build_model(config, folder.tensors()), .recipe = make_recipe("adamw", {}), .profile = &profile};
+    const MethodOptions options{.state_format = a.state};
+    EngineSetup setup{.model = build_model(config, folder.tensors()),
+                      .recipe = make_recipe("adamw", options),
+                      .method_options = options,
+                      .emulation = a.emulation,
+                      .profile = &profile};
     setup.numerics = {.compute = a.dtype,
                       .micro_rows = a.rows,
                       .micro_count = a.micro,
                       .row_lengths = {a.length},
-                      .kernel_path = std::string(isa_name(cpu_isa()))};
-    const Machine machine{.threads = a.threads,
-                          .gemm_bf16_flops = peak,
-                          .gemm_f32_flops = peak,
-                          .memory_bytes_per_s = 40e9,
-                          .disk_read_bytes_per_s = 3e9,
-                          .disk_write_bytes_per_s = 3e9};
+                      .kernel_path = std::string(isa_name(cpu_isa())),
+                      .state_format = a.state};
     const PlanRequest request{.policy = a.policy,
-                              .recompute = a.recompute ? "true" : "false",
+                              .recompute = a.recompute               ? "true"
+                                           : a.policy == "in_memory" ? "false"
+                                                                     : "auto",
+                              .update_time = a.update,
+                              .device = parse_device(a.device, "--device"),
                               .threads = a.threads,
-                              .budgets = {.ram = a.ram, .disk = int64_t{1} << 50},
+                              .budgets = {.ram = a.ram, .disk = int64_t{1} << 50, .device = a.device_memory},
                               .schedules = {{ScheduleRequest::Kind::train, a.rows, a.length, a.micro}}};
     Planned planned = make_plan(setup.model, setup.recipe, setup.numerics, machine, request);
     setup.plan = planned.plan;
+    predicted = planned.step;
     setup.schedules = std::move(planned.schedules);
     setup.store_path = a.store + "/step-bench.wls";
     return setup;
@@ -185,13 +231,14 @@ StepInput make_input(const Arguments& a, const Rows& rows) {
 }
 
 struct Measured {
-    double seconds = 0;  // of a step, mean; the first one, which warms up, is left out
+    double seconds = 0;  // of a step, median; the first one, which warms up, is left out
     StepReport last;
 };
 
 Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile& profile) {
     const double tokens = static_cast<double>(a.rows * a.length * a.micro);
     Measured measured;
+    std::vector<double> times;
     for (int step = 0; step <= a.steps; ++step) {
         if (step == 1) profile.clear();
         input.params = {.step = step + 1, .learning_rate = 1e-5, .loss_scale = 1.0 / tokens};
@@ -199,10 +246,13 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
         const int64_t commit = now_ns();
         engine.commit(step + 1, "{}", measured.last);
         const double seconds = measured.last.seconds + seconds_since(commit);
-        fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "",
-                   measured.last.loss_sum / tokens, seconds);
-        if (step > 0) measured.seconds += seconds / a.steps;
+        if (a.micros.size() == 1)
+            fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "",
+                       measured.last.loss_sum / tokens, seconds);
+        if (step > 0) times.push_back(seconds);
     }
+    std::sort(times.begin(), times.end());
+    measured.seconds = times[times.size() / 2];
     return measured;
 }
 
@@ -216,20 +266,58 @@ void print_result(const Arguments& a, const Engine& engine, const Measured& meas
                a.micro, a.rows, a.length, a.threads, isa_name(cpu_isa()), seconds, tokens / seconds);
     fmt::print("gemm peak {:.1f} GFLOP/s; model {:.1f} GFLOP/s = {:.3f} of it; hardware {:.3f}\n", peak * 1e-9,
                model_flops / seconds * 1e-9, model_flops / seconds / peak, hardware_flops / seconds / peak);
-    fmt::print("arena {}, peak resident {}\nwhere the time goes:\n", format_bytes(engine.setup().schedules.arena_bytes),
-               format_bytes(usage.ru_maxrss * 1024));
+    fmt::print("arena {}, peak resident {}\nwhere the time goes:\n",
+               format_bytes(engine.setup().schedules.memory_bytes()), format_bytes(usage.ru_maxrss * 1024));
+}
+
+// One row of the table. What a lane would take alone follows from its bytes and rates; compute's is what it measured
+// busy, since nothing else tells how fast these products are here.
+void print_row(const Arguments& a, const Simulation& predicted, const Measured& measured, const Plan& plan) {
+    const auto alone = [&](LaneKind lane) { return predicted.alone_seconds[slot(lane)]; };
+    const double link = std::max(alone(LaneKind::up), alone(LaneKind::down));
+    const double disk = alone(LaneKind::disk_read) + alone(LaneKind::disk_write);
+    const double compute = measured.last.busy_seconds[slot(LaneKind::compute)];
+    const double bound = std::max({compute, link, disk});
+    fmt::print("{:>8} {:>8.2f} {:>8.2f} {:>6.2f} | {:>7.2f} {:>6.2f} {:>6.2f} | {:>5.2f}  {}, {}\n",
+               a.rows * a.length * a.micro, predicted.seconds, measured.seconds, predicted.seconds / measured.seconds,
+               compute, link, disk, bound / measured.seconds, describe_placement(plan), describe_updates(plan));
+}
+
+void run_table(Arguments a, const std::string& program) {
+    const Machine machine = bench_machine(a);
+    fmt::print("{}\n  tokens  predict  measure  ratio | compute   link   disk | bound/measured\n",
+               machine_text(machine));
+    for (const int micro : a.micros) {
+        a.micro = micro;
+        ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
+        OpProfile profile;
+        Simulation predicted;
+        EngineSetup setup = make_setup(a, folder, machine, profile, predicted);
+        real_files().remove_tree(setup.store_path);
+        Engine engine(real_files(), std::move(setup));
+        engine.load(folder, "{}");
+        const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
+        const Measured measured = measure(a, engine, make_input(a, rows), profile);
+        print_row(a, predicted, measured, engine.setup().plan);
+        real_files().remove_tree(engine.setup().store_path);
+    }
 }
 
 void run(const Arguments& a, const std::string& program) {
+    if (a.micros.size() > 1) return run_table(a, program);
     const double before = gemm_peak(a.dtype, a.threads);
     ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
     OpProfile profile;
-    EngineSetup setup = make_setup(a, folder, before, profile);
+    Simulation predicted;
+    EngineSetup setup = make_setup(a, folder, bench_machine(a), profile, predicted);
+    fmt::print("plan: {}, {}, {}\n", describe_placement(setup.plan), describe_updates(setup.plan),
+               describe_saved(setup.plan));
     real_files().remove_tree(setup.store_path);
     Engine engine(real_files(), std::move(setup));
     engine.load(folder, "{}");
     const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
     const Measured measured = measure(a, engine, make_input(a, rows), profile);
+    fmt::print("predicted {:.3f} s/step\n", predicted.seconds);
     print_result(a, engine, measured, 0.5 * (before + gemm_peak(a.dtype, a.threads)));
     print_profile(profile, engine.setup().schedules.schedules[0], measured.last, a.steps, measured.seconds);
     real_files().remove_tree(engine.setup().store_path);

@@ -1,7 +1,7 @@
 // The AdamW update over the memory's speed: update_bench [threads]
 //
-// 28 bytes per parameter and step: the halves of the master, both moments and the gradient are read, all but the
-// gradient written. Possible is a copy of the same number of bytes by the same team, measured in turn with it; and
+// 28, 20 or 16 bytes per parameter and step (state formats s1, s2, s3): the halves of the master, both moments and the
+// gradient are read, all but the gradient written. Possible is a copy by the same team, measured in turn with it; and
 // the exact global norm, which only reads, over a plain read.
 #include <algorithm>
 #include <cstdlib>
@@ -49,9 +49,15 @@ struct Arrays {
 void update_all(Arrays& arrays, const Recipe& recipe, const StepParams& step, Stream& stream) {
     const ParamSpec param{.name = "w", .shape = {kElements}};
     for (int64_t first = 0; first < kElements; first += kChunkElements) {
-        std::byte* state[] = {arrays.m.data() + first * 4, arrays.v.data() + first * 4};
+        std::vector<std::byte*> state;  // sections in turn share the room of m and of v
+        for (size_t s = 0; s < recipe.state.size(); ++s) {
+            HugeBuffer& room = 2 * s < recipe.state.size() ? arrays.m : arrays.v;
+            const bool scale = recipe.state[s].per > 1;  // behind the codes
+            state.push_back(room.data() + (scale ? kElements : 0) + state_bytes(recipe.state[s], first));
+        }
         recipe.update[0]({.param = &param,
                           .first = first,
+                          .element = first,
                           .count = kChunkElements,
                           .hi = reinterpret_cast<uint16_t*>(arrays.hi.data()) + first,
                           .lo = reinterpret_cast<int16_t*>(arrays.lo.data()) + first,
@@ -74,10 +80,10 @@ void copy_all(Arrays& arrays, Team& team) {
     });
 }
 
-void run(int threads) {
+void run(int threads, StateFormat format) {
     CpuStream stream(threads);
     Arrays arrays;
-    const MethodOptions options;
+    const MethodOptions options{.state_format = format};
     const Recipe recipe = make_recipe("adamw", options);
     StepParams step{.step = 1, .learning_rate = 1e-4};
     std::vector<double> updates, copies, norms;
@@ -91,18 +97,19 @@ void run(int threads) {
             sum_squares(reinterpret_cast<const float*>(arrays.gradient.data()), kElements, partial, stream.team());
         }));
     }
-    const double bytes = 28.0 * kElements;
-    const double update = bytes / median(updates), copy = bytes / median(copies),
-                 norm = 4.0 * kElements / median(norms);
+    const double update = recipe.update_bytes_per_element * static_cast<double>(kElements) / median(updates);
+    const double copy = 28.0 * kElements / median(copies), norm = 4.0 * kElements / median(norms);
     fmt::print(
-        "{} threads, {}: update {:.1f} GB/s ({:.2f} Gparam/s) over copy {:.1f} GB/s = {:.2f}; norm reads {:.1f} GB/s\n",
-        threads, isa_name(cpu_isa()), update * 1e-9, kElements / median(updates) * 1e-9, copy * 1e-9, update / copy,
-        norm * 1e-9);
+        "{} threads, {}, {}: update {:.1f} GB/s ({:.2f} Gparam/s) over copy {:.1f} GB/s = {:.2f}; norm reads {:.1f} "
+        "GB/s\n",
+        threads, isa_name(cpu_isa()), state_format_name(format), update * 1e-9, kElements / median(updates) * 1e-9,
+        copy * 1e-9, update / copy, norm * 1e-9);
 }
 
 }  // namespace
 }  // namespace windlass
 
 int main(int argc, char** argv) {
-    windlass::run(argc > 1 ? std::atoi(argv[1]) : static_cast<int>(std::thread::hardware_concurrency()));
+    const int threads = argc > 1 ? std::atoi(argv[1]) : static_cast<int>(std::thread::hardware_concurrency());
+    for (const windlass::StateFormat format : windlass::kStateFormats) windlass::run(threads, format);
 }

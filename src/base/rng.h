@@ -16,7 +16,8 @@ enum class RandomStream : uint16_t {
     sampling = 3,
     init = 4,
     test = 5,
-    split = 6
+    split = 6,
+    search = 7
 };
 
 struct RandomCounter {

@@ -63,8 +63,12 @@ int64_t parse_bytes(std::string_view text, std::string_view where, int64_t total
             .hint("a number with a unit, such as 4GiB, 512MB or 80%");
     };
     if (error != std::errc() || !(number >= 0)) throw bad();
+    if (suffix == "%" && total <= 0)
+        throw UserError(ExitCode::usage, where, "\"{}\" is a share, but there is nothing that it could be a share of",
+                        text)
+            .hint("a number with a unit, such as 4GiB or 512MB");
     if (suffix == "%") {
-        if (total <= 0 || number > 100) throw bad();
+        if (number > 100) throw bad();
         return static_cast<int64_t>(static_cast<double>(total) * number / 100.0);
     }
     for (const auto& [name, factor] : kSuffixes) {

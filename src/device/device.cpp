@@ -1,10 +1,26 @@
 #include "device/device.h"
 
+#include <fmt/ranges.h>
+
+#include <vector>
+
 #include "base/error.h"
 #include "device/cpu/cpu_stream.h"
 #include "device/fake/fake_stream.h"
 
 namespace windlass {
+namespace {
+
+struct NamedDevice {
+    std::string_view name;
+    DeviceId device;
+};
+
+constexpr NamedDevice kDevices[] = {{"cpu", {DeviceKind::cpu}},
+                                    {"cpu:emulate", {.kind = DeviceKind::cpu, .own_memory = true}},
+                                    {"fake", {.kind = DeviceKind::fake, .own_memory = true}}};
+
+}  // namespace
 
 std::string_view device_kind_name(DeviceKind kind) {
     switch (kind) {
@@ -14,6 +30,22 @@ std::string_view device_kind_name(DeviceKind kind) {
             return "fake";
     }
     return "?";
+}
+
+DeviceId parse_device(std::string_view text, std::string_view where) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, device] : kDevices) {
+        if (text == name) return device;
+        names.push_back(name);
+    }
+    throw UserError(ExitCode::usage, where, "there is no device \"{}\"", text)
+        .hint(fmt::format("one of {}", fmt::join(names, ", ")));
+}
+
+std::string device_name(DeviceId device) {
+    const bool emulated = device.kind == DeviceKind::cpu && device.own_memory;
+    const std::string name = emulated ? "cpu:emulate" : std::string(device_kind_name(device.kind));
+    return device.index == 0 ? name : fmt::format("{}:{}", name, device.index);
 }
 
 std::unique_ptr<Stream> make_stream(DeviceKind kind, int threads) {

@@ -2,6 +2,8 @@
 //
 // A Stream is where kernels go, in order. On `cpu` a launch returns when the work is done; on a GPU it will return
 // at once and an Event will tell. `fake` computes nothing: schedules are lowered, checked and simulated for it.
+// `cpu:emulate` computes as `cpu` does, with the same kernels, but in an arena of its own beside the host's: what moves
+// up and down is really copied, so that all three tiers can be exercised where there is no GPU.
 #pragma once
 
 #include <compare>
@@ -18,10 +20,17 @@ inline constexpr int kDeviceKinds = 2;
 struct DeviceId {
     DeviceKind kind = DeviceKind::cpu;
     int index = 0;
+    bool own_memory = false;  // apart from the host's; else both are one arena, and moves up and down are nothing
     auto operator<=>(const DeviceId&) const = default;
 };
 
 std::string_view device_kind_name(DeviceKind kind);
+
+// cpu | cpu:emulate | fake, which stands for a GPU and so has memory of its own. Other text is UserError(usage) at
+// `where`, a configuration key or an option.
+DeviceId parse_device(std::string_view text, std::string_view where);
+// As parse_device reads it, followed by the index where that is not 0.
+std::string device_name(DeviceId device);
 
 class Stream {
   public:

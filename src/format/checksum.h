@@ -5,12 +5,29 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace windlass {
 
 // XXH3, 64 bits, seed 0.
 uint64_t xxh3_64(std::span<const std::byte> bytes);
+
+// The same over parts that come one after the other.
+class Xxh3Stream {
+  public:
+    Xxh3Stream();
+    ~Xxh3Stream();
+    Xxh3Stream(const Xxh3Stream&) = delete;
+    Xxh3Stream& operator=(const Xxh3Stream&) = delete;
+
+    void add(std::span<const std::byte> bytes);
+    uint64_t sum() const;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
 
 // CRC-32C (Castagnoli polynomial, reflected, initial value and final xor all ones): "123456789" gives 0xE3069283.
 uint32_t crc32c(std::span<const std::byte> bytes);

@@ -4,7 +4,17 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace windlass {
+
+int64_t state_bytes(const StateSpec& state, int64_t count) {
+    return div_up(count, state.per) * state.bytes;
+}
+
+int64_t param_state_bytes(const StateSpec& state, const ParamSpec& param) {
+    return state_bytes(state, state.whole != nullptr ? state.whole(param) : param.numel());
+}
 
 bool Recipe::runs(SweepKind kind) const {
     return std::any_of(sweeps.begin(), sweeps.end(), [kind](const RecipeSweep& sweep) { return sweep.kind == kind; });

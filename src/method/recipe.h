@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "method/state_format.h"
 #include "model/spec.h"
 #include "op/batch.h"
 
@@ -24,14 +25,20 @@ struct RecipeSweep {
     bool probed = false;  // weights are perturbed on arrival: zeroth order
 };
 
-// Per-parameter numbers that outlive a step.
+// Numbers that outlive a step: `bytes` for every `per` elements of a chunk, the last group rounded up. Chunks begin at
+// whole groups: `per` divides 2^22.
 struct StateSpec {
-    std::string name;  // "m", "v"
-    DType dtype = DType::f32;
-    // Elements kept for a parameter. Equal to numel for state that is updated chunk by chunk with its parameter;
-    // anything else (LSP's projected moments) is kept whole.
-    int64_t (*elements)(const ParamSpec& param) = nullptr;
+    std::string name;  // "m", "v", "m_scale"
+    int64_t bytes = 4;
+    int64_t per = 1;
+    // Where given, the state is not updated chunk by chunk with its parameter but kept whole, for as many elements as
+    // this says (LSP's projected moments).
+    int64_t (*whole)(const ParamSpec& param) = nullptr;
 };
+// Bytes that a run of elements has of this state.
+int64_t state_bytes(const StateSpec& state, int64_t count);
+// Bytes that a parameter has of it.
+int64_t param_state_bytes(const StateSpec& state, const ParamSpec& param);
 
 // What happens to a parameter when it first arrives in a sweep.
 enum class ArrivalRule : uint8_t { none, apply_pending };
@@ -42,7 +49,8 @@ enum class GradientRule : uint8_t { none, accumulate, project, update };
 // One chunk of one parameter. All spans cover the same elements.
 struct UpdateCall {
     const ParamSpec* param = nullptr;
-    int64_t first = 0;  // index of the chunk's first element in the parameter
+    int64_t first = 0;    // index of the chunk's first element in the parameter
+    int64_t element = 0;  // and in the model (element_starts): what noise is counted by; a multiple of 4
     int64_t count = 0;
     uint16_t* hi = nullptr;  // split master, updated in place
     int16_t* lo = nullptr;
@@ -59,6 +67,7 @@ struct MethodOptions {
     double epsilon = 1e-8;
     double weight_decay = 0.0;
     double max_grad_norm = 1.0;  // 0: no clipping
+    StateFormat state_format = StateFormat::s1;
 };
 
 struct Recipe {

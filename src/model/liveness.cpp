@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <tuple>
 
 #include "base/math.h"
 
@@ -22,22 +21,25 @@ class Timeline {
     }
     void add(size_t index) {
         for (size_t era = era_of(pieces_[index].first); era <= era_of(pieces_[index].last); ++era)
-            eras_[era].push_back(index);
+            eras_[era].push_back(pieces_[index]);
     }
-    // Pieces alive together with this one, by rising offset.
-    const std::vector<size_t>& contemporaries(const LivePiece& piece) {
-        found_.clear();
-        const size_t first_era = era_of(piece.first);
-        for (size_t era = first_era; era <= era_of(piece.last); ++era) {
-            for (const size_t index : eras_[era]) {
-                const LivePiece& other = pieces_[index];
+    struct Taken {
+        int64_t begin = 0, end = 0;
+    };
+    // Where the pieces are that are alive together with this one, by rising begin.
+    const std::vector<Taken>& taken(const LivePiece& piece) {
+        taken_.clear();
+        const size_t first_era = era_of(piece.first), last_era = era_of(piece.last);
+        for (size_t era = first_era; era <= last_era; ++era) {
+            for (const LivePiece& other : eras_[era]) {
                 if (other.last < piece.first || piece.last < other.first) continue;
-                if (era == std::max(first_era, era_of(other.first))) found_.push_back(index);  // met here first
+                // Met in an earlier era already?
+                if (era == first_era || era == era_of(other.first))
+                    taken_.push_back({other.offset, other.offset + other.bytes});
             }
         }
-        std::sort(found_.begin(), found_.end(),
-                  [&](size_t a, size_t b) { return std::tie(pieces_[a].offset, a) < std::tie(pieces_[b].offset, b); });
-        return found_;
+        std::sort(taken_.begin(), taken_.end(), [](const Taken& a, const Taken& b) { return a.begin < b.begin; });
+        return taken_;
     }
 
   private:
@@ -47,8 +49,8 @@ class Timeline {
 
     const std::vector<LivePiece>& pieces_;
     int64_t end_ = 1;
-    std::vector<std::vector<size_t>> eras_;
-    std::vector<size_t> found_;
+    std::vector<std::vector<LivePiece>> eras_;  // copies, so that they are gone through in one row
+    std::vector<Taken> taken_;
 };
 
 }  // namespace
@@ -62,10 +64,9 @@ int64_t place_pieces(std::vector<LivePiece>& pieces, int64_t alignment) {
     for (const size_t index : order) {
         LivePiece& piece = pieces[index];
         int64_t offset = 0;
-        for (const size_t other_index : placed.contemporaries(piece)) {
-            const LivePiece& other = pieces[other_index];
-            if (offset + piece.bytes <= other.offset) break;  // fits in the gap below
-            offset = std::max(offset, round_up(other.offset + other.bytes, alignment));
+        for (const auto& [begin, end] : placed.taken(piece)) {
+            if (offset + piece.bytes <= begin) break;  // fits in the gap below
+            offset = std::max(offset, round_up(end, alignment));
         }
         piece.offset = offset;
         placed.add(index);

@@ -8,7 +8,8 @@ namespace windlass {
 namespace {
 
 constexpr std::array<std::string_view, kRegions> kRegionNames = {
-    "-", "input", "output", "grad_output", "grad_input", "saved", "work", "tangent_input", "tangent_output"};
+    "-",          "input",      "output", "grad_output",   "grad_input",    "saved",
+    "saved_host", "saved_disk", "work",   "tangent_input", "tangent_output"};
 
 Kernel cell(const SegmentCall& call, DeviceKind device) {
     const OpCells& cells = call.node->op->on(device);

@@ -25,12 +25,14 @@ enum class Region : uint8_t {
     output,       // what the block hands on: residual, loss    [T, C]
     grad_output,  // reverse: gradient of the output; overwritten while the segment runs
     grad_input,   // reverse: where the gradient of the input goes; see Segment::gradient_in_place
-    saved,        // values that forward keeps for reverse
+    saved,        // values that forward keeps for reverse, which only reads them
+    saved_host,   // the same, of those that wait in host memory
+    saved_disk,   // the same, of those that wait on disk
     work,         // everything else, by liveness
     tangent_input,
     tangent_output,
 };
-inline constexpr int kRegions = 9;
+inline constexpr int kRegions = 11;
 
 struct Slot {
     Region region = Region::none;

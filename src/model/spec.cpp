@@ -1,5 +1,6 @@
 #include "model/spec.h"
 
+#include "base/math.h"
 #include "op/ops.h"
 
 namespace windlass {
@@ -15,6 +16,17 @@ double keys_per_token(int64_t row_length, int64_t window) {
 }
 
 }  // namespace
+
+std::vector<int64_t> element_starts(const ModelSpec& model) {
+    constexpr int64_t kElementsPerCounter = 4;
+    std::vector<int64_t> starts;
+    int64_t end = 0;
+    for (const ParamSpec& param : model.params) {
+        starts.push_back(end);
+        end += round_up(param.numel(), kElementsPerCounter);
+    }
+    return starts;
+}
 
 int64_t ModelSpec::param_count() const {
     int64_t count = 0;

@@ -54,4 +54,8 @@ struct ModelSpec {
     double training_flops_per_token(int64_t row_length) const;
 };
 
+// The index in the model of each parameter's first element, by which random numbers are counted: parameters in
+// canonical order, each beginning at a multiple of 4, since one counter serves four elements.
+std::vector<int64_t> element_starts(const ModelSpec& model);
+
 }  // namespace windlass

@@ -2,178 +2,37 @@
 
 #include <algorithm>
 
-#include "base/math.h"
-#include "model/liveness.h"
+#include "model/segment_writer.h"
 
 namespace windlass {
 namespace {
 
-constexpr int64_t kSlotAlignment = 64;  // a cache line, and the width of an AVX-512 register
-
 size_t at(int index) {
     return static_cast<size_t>(index);
-}
-
-// Collects calls and, at the end, turns lifetimes into offsets of the work region.
-class SegmentWriter {
-  public:
-    SegmentWriter(std::shared_ptr<const Program> program, const SweepOptions& options, std::string name)
-        : program_(*program), options_(options) {
-        segment_.name = std::move(name);
-        segment_.size = options.size;
-        segment_.program = std::move(program);
-    }
-
-    const Program& program() const { return program_; }
-    int64_t position() const { return static_cast<int64_t>(segment_.calls.size()); }
-
-    // A slot for one value's worth of rows; work slots get their offset in finish().
-    Slot fixed(Region region, int value, int k = 1) {
-        Slot slot = shape_of(value, k);
-        int64_t& end = segment_.bytes[static_cast<size_t>(region)];
-        slot.region = region;
-        slot.offset = end;
-        end += slot_bytes(slot);
-        return slot;
-    }
-    // The offset field of a work slot holds its piece until finish().
-    Slot work(int value, int k = 1) {
-        Slot slot = shape_of(value, k);
-        slot.region = Region::work;
-        slot.offset = new_piece(slot_bytes(slot));
-        return slot;
-    }
-    Slot absent(int value, int k = 1) { return shape_of(value, k); }
-
-    void add(SegmentCall call) {
-        const OpRecord& op = *call.node->op;
-        call.cost = op.cost(call.node->spec, segment_.size, call.direction);
-        if (op.scratch_bytes != nullptr)
-            call.scratch_bytes = op.scratch_bytes(call.node->spec, segment_.size, call.direction);
-        call.scratch_offset = new_piece(call.scratch_bytes);
-        touch_piece(call.scratch_offset);
-        for (const auto* slots :
-             {&call.in, &call.out, &call.saved, &call.grad_out, &call.grad_in, &call.tangent_in, &call.tangent_out}) {
-            for (const Slot& slot : *slots) {
-                if (slot.region == Region::work) touch_piece(slot.offset);
-            }
-        }
-        segment_.cost.flops += call.cost.flops;
-        segment_.cost.model_flops += call.cost.model_flops;
-        segment_.cost.bytes += call.cost.bytes;
-        segment_.calls.push_back(std::move(call));
-    }
-
-    Segment finish() {
-        for (LivePiece& piece : pieces_) {
-            if (piece.last < 0) piece = {};  // a value that this direction never touches
-        }
-        segment_.bytes[static_cast<size_t>(Region::work)] = place_pieces(pieces_, kSlotAlignment);
-        const auto settle = [&](std::vector<Slot>& slots) {
-            for (Slot& slot : slots) {
-                if (slot.region == Region::work) slot.offset = pieces_[static_cast<size_t>(slot.offset)].offset;
-            }
-        };
-        for (SegmentCall& call : segment_.calls) {
-            for (auto* slots : {&call.in, &call.out, &call.saved, &call.grad_out, &call.grad_in, &call.tangent_in,
-                                &call.tangent_out}) {
-                settle(*slots);
-            }
-            call.scratch_offset = pieces_[static_cast<size_t>(call.scratch_offset)].offset;
-        }
-        return std::move(segment_);
-    }
-
-  private:
-    Slot shape_of(int value, int k) const {
-        const ValueSpec& spec = program_.values[at(value)].spec;
-        return {.cols = spec.cols, .dtype = dtype_of(spec.type, options_.size.compute), .k = k};
-    }
-    int64_t slot_bytes(const Slot& slot) const {
-        return round_up(slot.k * segment_.size.tokens() * slot.cols * dtype_bytes(slot.dtype), kSlotAlignment);
-    }
-    int64_t new_piece(int64_t bytes) {
-        pieces_.push_back({.bytes = bytes, .first = INT64_MAX, .last = -1});
-        return static_cast<int64_t>(pieces_.size()) - 1;
-    }
-    void touch_piece(int64_t piece) {
-        LivePiece& live = pieces_[static_cast<size_t>(piece)];
-        live.first = std::min(live.first, position());
-        live.last = std::max(live.last, position());
-    }
-
-    const Program& program_;
-    const SweepOptions& options_;
-    Segment segment_;
-    std::vector<LivePiece> pieces_;
-};
-
-bool trains(const Node& node, const SweepOptions& options) {
-    return std::any_of(node.weights.begin(), node.weights.end(),
-                       [&](int weight) { return options.trainable.empty() || options.trainable[at(weight)] != 0; });
-}
-
-// Which values have a gradient that somebody wants.
-std::vector<bool> values_with_gradient(const Program& program, const SweepOptions& options) {
-    std::vector<bool> wanted(program.values.size(), false);
-    for (const int input : program.inputs) wanted[at(input)] = options.want_grad_input;
-    for (const Node& node : program.nodes) {
-        bool any = trains(node, options);
-        for (const int in : node.in) any = any || wanted[at(in)];
-        for (const int out : node.out) wanted[at(out)] = any;
-    }
-    return wanted;
-}
-
-// The values of forward that backward reads: those that forward keeps, or that recompute makes again. Which values
-// they are may not depend on what is trainable: forward and reverse must agree on the layout of `saved`.
-std::vector<bool> values_backward_reads(const Program& program) {
-    std::vector<bool> read(program.values.size(), false);
-    for (const Node& node : program.nodes) {
-        const BackwardReads& reads = node.op->reads;
-        if (node.op->passes_gradient) continue;
-        if (reads.in)
-            for (const int in : node.in) read[at(in)] = true;
-        if (reads.out)
-            for (const int out : node.out) read[at(out)] = true;
-        for (const int saved : node.saved) read[at(saved)] = !node.op->backward_computes_out;
-    }
-    return read;
-}
-
-// Nodes that must run forward so that the values in `read` exist; a loss that backward computes need not.
-std::vector<bool> nodes_to_run_again(const Program& program, std::vector<bool> read) {
-    std::vector<bool> run(program.nodes.size(), false);
-    for (size_t n = program.nodes.size(); n-- > 0;) {
-        const Node& node = program.nodes[n];
-        if (node.op->backward_computes_out) continue;
-        const auto needed = [&](int value) { return read[at(value)]; };
-        run[n] = std::any_of(node.out.begin(), node.out.end(), needed) ||
-                 std::any_of(node.saved.begin(), node.saved.end(), needed);
-        if (run[n])
-            for (const int in : node.in) read[at(in)] = true;
-    }
-    return run;
 }
 
 bool contains(const std::vector<int>& list, int value) {
     return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Slots of forward's values. `kept` values go to the saved region where there is one.
-std::vector<Slot> forward_slots(SegmentWriter& writer, const std::vector<bool>& kept, bool saved_region,
-                                bool output_region) {
+std::vector<Region> regions_of(const Program& program, const SweepOptions& options) {
+    if (options.choices.empty())
+        return regions_of_saved(program, options.save ? SaveChoice::keep : SaveChoice::recompute);
+    return regions_of_saved(program, options.trainable, options.choices);
+}
+
+// Slots of forward's values: those that are kept lie in their regions, others in work memory. In reverse that holds
+// for the output too, of which nobody outside hears a second time.
+std::vector<Slot> forward_slots(SegmentWriter& writer, const std::vector<Region>& regions, bool output_region) {
     const Program& program = writer.program();
     std::vector<Slot> slots;
     for (int value = 0; value < static_cast<int>(program.values.size()); ++value) {
-        const bool is_output = contains(program.outputs, value);
-        WINDLASS_CHECK(!(is_output && kept[at(value)]), "a block's output may not be read by its own backward");
         if (contains(program.inputs, value))
             slots.push_back(writer.fixed(Region::input, value));
-        else if (is_output)
-            slots.push_back(output_region ? writer.fixed(Region::output, value) : writer.absent(value));
-        else if (kept[at(value)] && saved_region)
-            slots.push_back(writer.fixed(Region::saved, value));
+        else if (output_region && contains(program.outputs, value))
+            slots.push_back(writer.fixed(Region::output, value));
+        else if (regions[at(value)] != Region::none)
+            slots.push_back(writer.fixed(regions[at(value)], value));
         else
             slots.push_back(writer.work(value));
     }
@@ -200,6 +59,20 @@ SegmentCall forward_call(const Node& node, const std::vector<Slot>& slots) {
             .in = pick(slots, node.in),
             .out = pick(slots, node.out),
             .saved = pick(slots, node.saved)};
+}
+
+// A forward call in reverse. A value that was kept stays as it is: where the call makes it once more, beside one that
+// was not kept, it goes to work memory.
+SegmentCall call_again(SegmentWriter& writer, const Node& node, const std::vector<Slot>& slots) {
+    SegmentCall call = forward_call(node, slots);
+    const auto divert = [&](std::vector<Slot>& made, const std::vector<int>& values) {
+        for (size_t i = 0; i < made.size(); ++i) {
+            if (made[i].region != Region::work) made[i] = writer.work(values[i]);
+        }
+    };
+    divert(call.out, node.out);
+    divert(call.saved, node.saved);
+    return call;
 }
 
 // Gradients of values while the sweep runs backward. An op that passes its gradient on shares the memory of its
@@ -235,11 +108,12 @@ class Gradients {
     std::vector<Slot> storage_;
 };
 
-void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slot>& slots, Gradients& gradients) {
+void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slot>& slots,
+                  const std::vector<uint8_t>& trainable, Gradients& gradients) {
     const Program& program = writer.program();
     SegmentCall call{.node = &node,
                      .direction = Direction::backward,
-                     .in = pick_if(node.op->reads.in, slots, node.in),
+                     .in = pick_if(backward_reads_in(node, trainable), slots, node.in),
                      .out = pick_if(node.op->reads.out, slots, node.out),
                      .saved = pick(slots, node.saved)};
     if (node.op->backward_computes_out) call.out[0] = writer.fixed(Region::output, node.out[0]);
@@ -284,26 +158,28 @@ bool reverse_computes_output(const Program& program) {
 }
 
 Segment sweep_forward(std::shared_ptr<const Program> program, const SweepOptions& options) {
-    SegmentWriter writer(program, options, options.save ? "forward+save" : "forward");
-    const std::vector<Slot> slots = forward_slots(writer, values_backward_reads(*program), options.save, true);
-    for (const Node& node : program->nodes) {
-        SegmentCall call = forward_call(node, slots);
-        writer.add(std::move(call));
-    }
+    const auto kept = [](SaveChoice choice) { return choice != SaveChoice::recompute; };
+    const bool save = options.choices.empty() ? options.save : std::ranges::any_of(options.choices, kept);
+    SegmentWriter writer(program, options.size, save ? "forward+save" : "forward");
+    const std::vector<Slot> slots = forward_slots(writer, regions_of(*program, options), true);
+    for (const Node& node : program->nodes) writer.add(forward_call(node, slots));
     return writer.finish();
 }
 
 Segment sweep_reverse(std::shared_ptr<const Program> program, const SweepOptions& options) {
-    SegmentWriter writer(program, options, options.save ? "reverse" : "reverse+recompute");
-    const std::vector<bool> read = values_backward_reads(*program);
-    const std::vector<Slot> slots = forward_slots(writer, read, options.save, false);
-    if (!options.save) {
-        const std::vector<bool> again = nodes_to_run_again(*program, read);
-        for (size_t n = 0; n < program->nodes.size(); ++n) {
-            if (again[n]) writer.add(forward_call(program->nodes[n], slots));
-        }
+    const bool all_kept = options.choices.empty()
+                              ? options.save
+                              : std::ranges::find(options.choices, SaveChoice::recompute) == options.choices.end();
+    SegmentWriter writer(program, options.size, all_kept ? "reverse" : "reverse+recompute");
+    const std::vector<Region> regions = regions_of(*program, options);
+    const std::vector<Slot> slots = forward_slots(writer, regions, false);
+    const std::vector<bool> wanted = values_with_gradient(*program, options.trainable, options.want_grad_input);
+    const std::vector<bool> again =
+        nodes_to_run_again(*program, values_backward_reads(*program, options.trainable, wanted), regions);
+    for (size_t n = 0; n < program->nodes.size(); ++n) {
+        if (again[n]) writer.add(call_again(writer, program->nodes[n], slots));
     }
-    Gradients gradients(writer, values_with_gradient(*program, options));
+    Gradients gradients(writer, wanted);
     if (!reverse_computes_output(*program)) {
         for (const int out : program->outputs) gradients.set(out, writer.fixed(Region::grad_output, out));
     }
@@ -311,7 +187,7 @@ Segment sweep_reverse(std::shared_ptr<const Program> program, const SweepOptions
         const Node& node = program->nodes[n];
         if (!gradients.wanted(node.out[0])) continue;
         if (node.op->passes_gradient && pass_gradient(node, *program, gradients)) continue;
-        add_backward(writer, node, slots, gradients);
+        add_backward(writer, node, slots, options.trainable, gradients);
     }
     Segment segment = writer.finish();
     for (const int in : program->inputs) {
@@ -325,10 +201,9 @@ Segment sweep_reverse(std::shared_ptr<const Program> program, const SweepOptions
 }
 
 Segment sweep_tangent(std::shared_ptr<const Program> program, const SweepOptions& options) {
-    SegmentWriter writer(program, options, "tangent");
+    SegmentWriter writer(program, options.size, "tangent");
     const int k = options.size.k;
-    const std::vector<Slot> slots =
-        forward_slots(writer, std::vector<bool>(program->values.size(), false), false, true);
+    const std::vector<Slot> slots = forward_slots(writer, regions_of_saved(*program, SaveChoice::recompute), true);
     std::vector<Slot> tangents;
     for (int value = 0; value < static_cast<int>(program->values.size()); ++value) {
         if (contains(program->inputs, value))

@@ -1,10 +1,12 @@
 // sweep.h: forward, reverse and tangent segments derived from a Program: no family and no method writes a backward.
 //
-// What reverse needs of forward follows from the ops' records. A value that is kept lies in the `saved` region, at
-// the same offset for both directions; with recompute nothing is kept and reverse starts by running the forward
-// calls that it needs again, into its own work region.
+// What reverse needs of forward follows from the ops' records (saved.h). A value that is kept lies in one of the
+// `saved` regions, at the same offset for both directions. For those that are not, reverse starts by running again
+// the forward calls that it needs, into its own work region: from what was kept and the block's input, and no further
+// than the last value that a backward kernel reads.
 #pragma once
 
+#include "model/saved.h"
 #include "model/segment.h"
 #include "model/spec.h"
 
@@ -14,7 +16,10 @@ struct SweepOptions {
     OpSize size;
     bool save = true;                // forward: keep values for reverse;  reverse: they were kept (else recompute)
     bool want_grad_input = true;     // reverse: false for the first block that trains anything
-    std::vector<uint8_t> trainable;  // reverse: by the program's weights; empty means all
+    std::vector<uint8_t> trainable;  // by the program's weights; empty means all
+    // Value by value, by saved_values of the same `trainable`; both directions must be given the same. Empty: as
+    // `save` says, for every value that could be read whatever is trainable.
+    std::vector<SaveChoice> choices;
 };
 
 Segment sweep_forward(std::shared_ptr<const Program> program, const SweepOptions& options);

@@ -82,7 +82,7 @@ constinit const OpRecord kLinear{
     .cost = cost,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
-    .reads = {.in = true, .out = false},
+    .reads = {.in = true, .out = false, .in_for_weights = true},
     .cases = cases,
     .cells = {OpCells{linear_forward_cpu, linear_backward_cpu, linear_tangent_cpu}},
 };

@@ -120,6 +120,7 @@ struct OpCells {
 struct BackwardReads {
     bool in = false;
     bool out = false;
+    bool in_for_weights = false;  // `in` is read for the weights' gradients alone: not where none is trained
 };
 
 // A case of the agreement test: shapes and attributes; values come from a seed.

@@ -1,41 +1,15 @@
 #include "plan/planner.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/math.h"
 #include "base/units.h"
+#include "plan/estimate.h"
+#include "plan/refusal.h"
+#include "plan/search.h"
 #include "schedule/layout.h"
 
 namespace windlass {
-namespace {
-
-// What one candidate costs.
-struct Candidate {
-    Planned planned;
-    int64_t memory_over = 0;  // bytes above the budgets; both zero when it fits
-    int64_t disk_over = 0;
-    bool fits() const { return memory_over == 0 && disk_over == 0; }
-};
-
-// Two versions of weights, low halves and state, each chunk on whole blocks; the commit records are small beside it.
-int64_t working_store_bytes(const ModelSpec& model, const Recipe& recipe) {
-    constexpr int64_t kRecords = 8 * kMiB;
-    int64_t bytes = kRecords;
-    for (size_t param = 0; param < model.params.size(); ++param) {
-        for (const ChunkSpan& chunk : chunks_of(model, static_cast<int>(param))) {
-            bytes += 2 * (aligned_bytes(chunk.count, 2) +
-                          round_up(state_sections(recipe, chunk.count).back(), kParamAlignment));
-        }
-    }
-    return bytes;
-}
-
-int64_t gradient_spill_bytes(const ModelSpec& model) {
-    int64_t bytes = 0;
-    for (const ParamSpec& param : model.params) bytes += aligned_bytes(param.numel(), 4);
-    return bytes;
-}
 
 const Schedule& leading_schedule(const ScheduleSet& set) {
     const auto larger = [](const Schedule& a, const Schedule& b) {
@@ -45,103 +19,296 @@ const Schedule& leading_schedule(const ScheduleSet& set) {
     return *std::max_element(set.schedules.begin(), set.schedules.end(), larger);
 }
 
-void fill_placement(Planned& planned, const PlanRequest& request, int64_t store, int64_t spill) {
-    const std::array<int64_t, kOwners> owners = peak_by_owner(planned.schedules);
-    int64_t named = 0;
-    for (int owner = 0; owner < kOwners; ++owner) {
-        const int64_t bytes = owners[static_cast<size_t>(owner)];
-        if (bytes > 0) planned.placement.push_back({std::string(owner_name(static_cast<Owner>(owner))), bytes, 0});
-        named += bytes;
+namespace {
+
+// Two versions of weights, low halves and state, each chunk on whole blocks; the commit records are small beside it.
+int64_t working_store_bytes(const ModelSpec& model, const Recipe& recipe) {
+    constexpr int64_t kRecords = 8 * kMiB;
+    int64_t bytes = kRecords;
+    for (size_t param = 0; param < model.params.size(); ++param) {
+        const int64_t numel = model.params[param].numel(), rest = numel % kChunkElements;
+        const auto chunk = [&](int64_t count) { return aligned_bytes(count, 2) + state_block_bytes(recipe, count); };
+        bytes += 2 * (numel / kChunkElements * chunk(kChunkElements) + (rest > 0 ? chunk(rest) : 0));
     }
-    planned.placement.push_back({"gaps and alignment", planned.schedules.arena_bytes - named, 0});
-    planned.placement.push_back({"process", request.budgets.process, 0});
-    if (store > 0) planned.placement.push_back({"working store, two versions", 0, store});
-    if (spill > 0) planned.placement.push_back({"gradients on their way", 0, spill});
+    return bytes;
 }
 
-Candidate evaluate(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                   const PlanRequest& request, const Plan& plan) {
-    Candidate candidate;
-    Planned& planned = candidate.planned;
+// The file has room for all gradients as soon as one block's go there.
+int64_t gradient_spill_bytes(const ModelSpec& model, const Plan& plan) {
+    int64_t bytes = 0;
+    bool spills = false;
+    for (const ParamSpec& param : model.params) {
+        bytes += aligned_bytes(param.numel(), 4);
+        spills = spills || plan.of(param.block).gradients == Home::disk;
+    }
+    return spills ? bytes : 0;
+}
+
+void fill_placement(Planned& planned, const PlanRequest& request, int64_t store, int64_t spill) {
+    const bool apart = planned.plan.own_memory();
+    const auto device = peak_by_owner(planned.schedules, TierKind::device);
+    const auto host = peak_by_owner(planned.schedules, TierKind::host);
+    int64_t host_named = 0, device_named = 0;
+    for (size_t owner = 0; owner < kOwners; ++owner) {
+        const int64_t near = apart ? host[owner] : device[owner], own = apart ? device[owner] : 0;
+        host_named += near;
+        device_named += own;
+        if (near + own > 0)
+            planned.placement.push_back({std::string(owner_name(static_cast<Owner>(owner))), near, own, 0});
+    }
+    const auto& arena = planned.schedules.arena_bytes;
+    const int64_t near = arena[slot(apart ? TierKind::host : TierKind::device)];
+    const int64_t own = apart ? arena[slot(TierKind::device)] : 0;
+    planned.placement.push_back({"gaps and alignment", near - host_named, own - device_named, 0});
+    planned.placement.push_back({"process", request.budgets.process, 0, 0});
+    if (store > 0 && request.budgets.exporter > 0)
+        planned.placement.push_back({"export beside the steps", request.budgets.exporter, 0, 0});
+    if (store > 0) planned.placement.push_back({"working store, two versions", 0, 0, store});
+    if (spill > 0) planned.placement.push_back({"gradients and activations on their way", 0, 0, spill});
+}
+
+// What a plan takes, known from its schedules or estimated.
+struct Needs {
+    double seconds = 0, redo_seconds = 0;
+    std::array<int64_t, kTierKinds> arena_bytes{};
+    int64_t activation_file_bytes = 0;
+    int64_t disk_write_bytes = 0;
+};
+
+// Bytes by place, as Planned has them.
+struct Totals {
+    int64_t memory = 0, device = 0, store = 0, spill = 0;
+};
+Totals totals(const ModelSpec& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
+              const Needs& needs) {
+    const bool apart = plan.own_memory();
+    return {.memory = needs.arena_bytes[slot(apart ? TierKind::host : TierKind::device)] + request.budgets.process +
+                      (plan.store ? request.budgets.exporter : 0),
+            .device = apart ? needs.arena_bytes[slot(TierKind::device)] : 0,
+            .store = plan.store ? working_store_bytes(model, recipe) : 0,
+            .spill = gradient_spill_bytes(model, plan) + needs.activation_file_bytes};
+}
+
+Evaluation against_budgets(const ModelSpec& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
+                           const Needs& needs) {
+    const Budgets& budgets = request.budgets;
+    const Totals total = totals(model, recipe, request, plan, needs);
+    const auto over = [](int64_t need, int64_t have) { return std::max<int64_t>(0, need - have); };
+    Evaluation result{.seconds = needs.seconds + request.clip_frequency * needs.redo_seconds,
+                      .memory_over = over(total.memory, budgets.ram),
+                      .disk_over = over(total.store + total.spill, budgets.disk),
+                      .memory_bytes = total.memory,
+                      .device_bytes = total.device,
+                      .disk_bytes = total.store + total.spill,
+                      .write_bytes = needs.disk_write_bytes};
+    if (plan.own_memory()) result.device_over = over(total.device, budgets.device);
+    if (budgets.step_disk_writes > 0) result.write_over = over(needs.disk_write_bytes, budgets.step_disk_writes);
+    return result;
+}
+
+// A wrong guess is mended by reading all of the guessed blocks' masters and moments again, and writing them.
+double redo_seconds(const ModelSpec& model, const Recipe& recipe, const Machine& machine, const Plan& plan) {
+    double elements = 0;
+    for (const ParamSpec& param : model.params) {
+        if (plan.of(param.block).update == UpdateTime::in_backward) elements += static_cast<double>(param.numel());
+    }
+    const double chunk =
+        static_cast<double>(aligned_bytes(kChunkElements, 2) + state_block_bytes(recipe, kChunkElements));
+    const double bytes = elements / kChunkElements * chunk;
+    const auto seconds = [&](double rate) { return rate > 0 ? bytes / rate : 0.0; };
+    return seconds(machine.disk_read_bytes_per_s) + seconds(machine.disk_write_bytes_per_s);
+}
+
+// The machine with one thing twice as good.
+std::vector<std::pair<std::string, Machine>> better_machines(const Machine& machine) {
+    std::vector<std::pair<std::string, Machine>> list;
+    const auto twice = [&](const char* what, std::initializer_list<double Machine::*> rates) {
+        Machine better = machine;
+        for (const auto rate : rates) better.*rate *= 2;
+        list.emplace_back(what, better);
+    };
+    twice("a disk",
+          {&Machine::disk_read_bytes_per_s, &Machine::disk_write_bytes_per_s, &Machine::disk_mixed_bytes_per_s});
+    twice("a link", {&Machine::link_up_bytes_per_s, &Machine::link_down_bytes_per_s, &Machine::link_both_bytes_per_s});
+    twice("products", {&Machine::gemm_bf16_flops, &Machine::gemm_f32_flops, &Machine::narrow_bf16_flops,
+                       &Machine::narrow_f32_flops, &Machine::attention_bf16_flops, &Machine::attention_f32_flops});
+    twice("memory and updates", {&Machine::memory_bytes_per_s, &Machine::update_bytes_per_s});
+    return list;
+}
+
+Binding find_binding(const Planned& planned, const Machine& machine) {
+    const auto& busy = planned.step.busy_seconds;
+    const auto most = std::max_element(busy.begin(), busy.end());
+    Binding binding{.lane = static_cast<LaneKind>(most - busy.begin()),
+                    .busy = planned.step.seconds > 0 ? *most / planned.step.seconds : 0};
+    double best = planned.step.seconds * 0.97;
+    for (const auto& [what, better] : better_machines(machine)) {
+        const double seconds = simulate(leading_schedule(planned.schedules), better).seconds;
+        if (seconds >= best) continue;
+        best = seconds;
+        binding.improvement = fmt::format("{} twice as fast: {} a step", what, format_seconds(seconds));
+    }
+    return binding;
+}
+
+SpaceInput space_input(const ModelSpec& model, const SavedRanks& ranks) {
+    SpaceInput input{.saved_most = most_saved(ranks)};
+    std::vector<int> chunks(model.blocks.size(), 0);
+    for (const ParamSpec& param : model.params)
+        chunks[static_cast<size_t>(param.block)] += static_cast<int>(div_up(param.numel(), kChunkElements));
+    input.block_chunks = *std::max_element(chunks.begin(), chunks.end());
+    return input;
+}
+
+const ScheduleRequest& largest_request(const PlanRequest& request) {
+    return *std::max_element(request.schedules.begin(), request.schedules.end(),
+                             [](const ScheduleRequest& a, const ScheduleRequest& b) {
+                                 return a.rows * a.row_length < b.rows * b.row_length;
+                             });
+}
+
+}  // namespace
+
+Planned evaluate_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+                      const PlanRequest& request, const Plan& plan) {
+    Planned planned;
     planned.plan = plan;
     planned.schedules = lower(model, recipe, numerics, plan, request.schedules);
     check(planned.schedules);
-    const int64_t store = plan.uses_disk() ? working_store_bytes(model, recipe) : 0;
-    const int64_t spill = plan.gradients == Home::disk ? gradient_spill_bytes(model) : 0;
-    planned.memory_bytes = planned.schedules.arena_bytes + request.budgets.process;
-    planned.disk_bytes = store + spill;
+    const Totals total = totals(model, recipe, request, plan,
+                                {.arena_bytes = planned.schedules.arena_bytes,
+                                 .activation_file_bytes = planned.schedules.activation_file_bytes()});
+    planned.device_bytes = total.device;
+    planned.memory_bytes = total.memory;
+    planned.disk_bytes = total.store + total.spill;
     planned.step = simulate(leading_schedule(planned.schedules), machine);
-    fill_placement(planned, request, store, spill);
-    candidate.memory_over = std::max<int64_t>(0, planned.memory_bytes - request.budgets.ram);
-    candidate.disk_over = std::max<int64_t>(0, planned.disk_bytes - request.budgets.disk);
-    return candidate;
+    planned.redo_seconds = redo_seconds(model, recipe, machine, plan);
+    fill_placement(planned, request, total.store, total.spill);
+    return planned;
 }
 
-// A printed size that is enough when it is given back to us: rounding to what is printed must not take from it.
-std::string enough(int64_t bytes) {
-    return format_bytes(bytes + bytes / 200);
-}
+namespace {
 
-std::string describe(const Planned& planned) {
-    const Plan& plan = planned.plan;
-    return fmt::format("--policy {}{}", plan.policy, plan.recompute ? " --gradient-checkpointing true" : "");
-}
-
-// The refusal names the cheapest candidate in memory, and what it would take.
-[[noreturn]] void refuse(const std::vector<Candidate>& candidates, const PlanRequest& request) {
-    const auto less_memory = [](const Candidate& a, const Candidate& b) {
-        return a.planned.memory_bytes < b.planned.memory_bytes;
-    };
-    const Candidate* best = nullptr;  // least memory among those that the disk budget allows
-    for (const Candidate& candidate : candidates) {
-        if (candidate.disk_over == 0 && (best == nullptr || less_memory(candidate, *best))) best = &candidate;
+// One search, over one policy's space.
+class PolicySearch {
+  public:
+    PolicySearch(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+                 const PlanRequest& request, const SavedRanks& ranks, const Policy& policy, Space space)
+        : model_(model),
+          recipe_(recipe),
+          numerics_(numerics),
+          machine_(machine),
+          request_(request),
+          ranks_(ranks),
+          policy_(policy),
+          space_(std::move(space)),
+          evaluate_([this](const Choice& choice) { return quick(choice); }) {
+        // The schedule that takes longest stands first: it is the one that is timed.
+        std::stable_sort(schedules_.begin(), schedules_.end(), [](const ScheduleRequest& a, const ScheduleRequest& b) {
+            const auto trains = [](const ScheduleRequest& each) { return each.kind == ScheduleRequest::Kind::train; };
+            if (trains(a) != trains(b)) return trains(a);
+            return a.rows * a.row_length > b.rows * b.row_length;
+        });
     }
-    const Candidate& smallest = *std::min_element(candidates.begin(), candidates.end(), less_memory);
-    const auto fits_memory = [&](const Candidate& candidate) { return candidate.memory_over == 0; };
-    const auto with_disk = std::find_if(candidates.begin(), candidates.end(), fits_memory);
-    std::vector<std::string> changes;
-    if (best != nullptr)
-        changes.push_back(
-            fmt::format("--ram {} (with {})", enough(best->planned.memory_bytes), describe(best->planned)));
-    if (with_disk != candidates.end())
-        changes.push_back(fmt::format("an --ssd-dir with {} free for {}", enough(with_disk->planned.disk_bytes),
-                                      describe(with_disk->planned)));
-    changes.push_back("a smaller --per-device-train-batch-size or --max-length");
-    std::string hint = changes[0];
-    for (size_t i = 1; i < changes.size(); ++i) hint += ", or " + changes[i];
-    const Planned& need = best != nullptr ? best->planned : smallest.planned;
-    throw UserError(ExitCode::no_fit, "plan",
-                    "does not fit: needs at least {} of memory and {} of disk, allowed are {} and {}",
-                    enough(need.memory_bytes), enough(need.disk_bytes), format_bytes(request.budgets.ram),
-                    format_bytes(request.budgets.disk))
-        .hint(hint);
-}
+
+    // The fastest that fits when all of it is lowered; estimates of the peak may be a little off.
+    std::optional<Planned> run() {
+        const bool no_disk = space_.base.store && working_store_bytes(model_, recipe_) > request_.budgets.disk;
+        if (no_disk) {
+            evaluate_(space_.leanest());  // only for what the refusal says
+            return std::nullopt;
+        }
+        const std::optional<Choice> found = search(space_, evaluate_);
+        std::vector<Choice> fitting;
+        for (const auto& [choice, evaluation] : evaluate_.seen()) {
+            if (evaluation.fits()) fitting.push_back(choice);
+        }
+        // What the search found comes first, then whatever else is fast.
+        std::sort(fitting.begin(), fitting.end(), [&](const Choice& a, const Choice& b) {
+            if ((a == found) != (b == found)) return a == found;
+            return evaluate_(a).seconds < evaluate_(b).seconds;
+        });
+        for (size_t index = 0; index < std::min<size_t>(fitting.size(), kTriesMax); ++index) {
+            Planned planned = evaluate_plan(model_, recipe_, numerics_, machine_, request_, plan(fitting[index]));
+            if (exact(planned).fits()) return planned;
+        }
+        return std::nullopt;
+    }
+    double seconds(const Planned& planned) const { return exact(planned).seconds; }
+    int evaluations() const { return static_cast<int>(evaluate_.seen().size()); }
+    void report(std::vector<Refused>& refused) const {
+        for (const auto& [choice, evaluation] : evaluate_.seen())
+            refused.push_back({policy_.name, at(choice, Knob::keep) == 0, evaluation});
+    }
+
+  private:
+    static constexpr size_t kTriesMax = 12;
+    static constexpr int kSlackMax = 2;
+
+    Plan plan(const Choice& choice) const { return plan_of(space_, choice, ranks_, programs_of(model_)); }
+    Evaluation exact(const Planned& planned) const {
+        return against_budgets(model_, recipe_, request_, planned.plan,
+                               {.seconds = planned.step.seconds,
+                                .redo_seconds = planned.redo_seconds,
+                                .arena_bytes = planned.schedules.arena_bytes,
+                                .activation_file_bytes = planned.schedules.activation_file_bytes(),
+                                .disk_write_bytes = planned.step.demand.disk_write_bytes});
+    }
+    Evaluation quick(const Choice& choice) const {
+        const auto plan_for = [&](int blocks) { return plan_of(space_, choice, ranks_, programs_of(model_, blocks)); };
+        const Estimate found = estimate(model_, recipe_, numerics_, machine_, plan_for, schedules_, period_of(choice));
+        const Plan whole = plan(choice);
+        Evaluation evaluation = against_budgets(model_, recipe_, request_, whole,
+                                                {.seconds = found.seconds,
+                                                 .redo_seconds = redo_seconds(model_, recipe_, machine_, whole),
+                                                 .arena_bytes = found.arena_bytes,
+                                                 .activation_file_bytes = found.activation_file_bytes,
+                                                 .disk_write_bytes = found.demand.disk_write_bytes});
+        evaluation.slack = std::min(whole.read_ahead, kSlackMax) + std::min(whole.update_ahead, kSlackMax);
+        return evaluation;
+    }
+
+    const ModelSpec& model_;
+    const Recipe& recipe_;
+    const Numerics& numerics_;
+    const Machine& machine_;
+    const PlanRequest& request_;
+    const SavedRanks& ranks_;
+    const Policy& policy_;
+    Space space_;
+    Evaluator evaluate_;
+    std::vector<ScheduleRequest> schedules_ = request_.schedules;
+};
 
 }  // namespace
 
 Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request) {
+    const SavedRanks ranks = rank_saved(model, largest_request(request), numerics, machine);
+    const SpaceInput input = space_input(model, ranks);
     std::optional<Planned> best;
-    std::vector<Candidate> refused;
+    double best_seconds = 0;
+    int evaluations = 0;
+    std::vector<Refused> refused;
     bool known = request.policy == "auto";
     for (const Policy* policy : all_policies()) {
         known = known || policy->name == request.policy;
         if (request.policy != "auto" && request.policy != policy->name) continue;
-        for (const Plan& plan : policy->candidates(request)) {
-            Candidate candidate = evaluate(model, recipe, numerics, machine, request, plan);
-            if (!candidate.fits()) {
-                candidate.planned.schedules = {};  // of a large model they take hundreds of MiB; only the numbers count
-                candidate.planned.step.tasks = {};
-                refused.push_back(std::move(candidate));
-            } else if (!best || candidate.planned.step.seconds < best->step.seconds) {
-                best = std::move(candidate.planned);
-            }
+        std::optional<Space> space = policy->space(request, input);
+        if (!space) continue;
+        PolicySearch search(model, recipe, numerics, machine, request, ranks, *policy, std::move(*space));
+        std::optional<Planned> found = search.run();
+        if (found && (!best || search.seconds(*found) < best_seconds)) {
+            best_seconds = search.seconds(*found);
+            best = std::move(found);
         }
+        evaluations += search.evaluations();
+        search.report(refused);
     }
-    if (!known)
-        throw UserError(ExitCode::usage, "policy", "there is no policy \"{}\"", request.policy)
-            .hint("auto, in_memory or three_tier");
+    if (!known) refuse_policy(request.policy);
     if (!best) refuse(refused, request);
+    best->evaluations = evaluations;
+    best->binding = find_binding(*best, machine);
     return std::move(*best);
 }
 

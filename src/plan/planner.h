@@ -2,11 +2,13 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "method/recipe.h"
+#include "plan/space.h"
 #include "schedule/check.h"
 #include "schedule/lower.h"
 #include "schedule/machine.h"
@@ -16,46 +18,77 @@
 namespace windlass {
 
 struct Budgets {
-    int64_t ram = 0;      // bytes that the process may use
-    int64_t disk = 0;     // bytes for the working store and checkpoints; 0: no disk tier
-    int64_t process = 0;  // measured: libraries, stacks, JIT, tokenizer, data index
+    int64_t ram = 0;               // bytes of host memory that the process may use
+    int64_t disk = 0;              // bytes for the working store and what spills; 0: no disk tier
+    int64_t process = 0;           // measured: libraries, stacks, JIT, tokenizer, data index
+    int64_t exporter = 0;          // of an export that reads the working store beside the steps; 0: there is none
+    int64_t device = 0;            // bytes of the device's own memory, where it has any
+    int64_t step_disk_writes = 0;  // bytes that a step may write to disk; 0: as many as it likes
 };
 
 struct PlanRequest {
-    std::string policy = "auto";     // auto | in_memory | three_tier
-    std::string recompute = "auto";  // auto | true | false
+    std::string policy = "auto";       // auto | in_memory | host_stream | three_tier
+    std::string recompute = "auto";    // auto | true | false
+    std::string update_time = "auto";  // auto | after_backward | in_backward | next_forward
     DeviceId device;
     int threads = 1;
     Budgets budgets;
     std::vector<ScheduleRequest> schedules;
+    double clip_frequency = 0.25;  // of steps: what a guessed update that must be redone costs; before any was seen
 };
 
 // One line of the placement table.
 struct PlacementRow {
     std::string owner;
-    int64_t memory_bytes = 0;
+    int64_t memory_bytes = 0;  // of the host
+    int64_t device_bytes = 0;  // of a device with its own memory
     int64_t disk_bytes = 0;
+};
+
+// What bounds a step, and what a change of the machine would make of it.
+struct Binding {
+    LaneKind lane = LaneKind::compute;
+    double busy = 0;          // share of the step's time that this lane works
+    std::string improvement;  // "a disk twice as fast: 3.1 s a step"; empty where nothing tried helps
 };
 
 struct Planned {
     Plan plan;
     ScheduleSet schedules;  // lowered and checked
     std::vector<PlacementRow> placement;
-    int64_t memory_bytes = 0;  // predicted peak: arena + process
-    int64_t disk_bytes = 0;    // working store and gradient spill
+    int64_t memory_bytes = 0;  // predicted peak of the process: the host's arena and the process; and the device's,
+                               // where that is a part of the host's memory
+    int64_t device_bytes = 0;  // of a device with its own memory
+    int64_t disk_bytes = 0;    // working store and spills
     Simulation step;           // of the largest training schedule (or the first one)
+    double redo_seconds = 0;   // what a clipped step takes longer, where updates are guessed
+    Binding binding;
+    int evaluations = 0;  // choices that were lowered and simulated
 };
 
-// The first candidate of the policy, fastest first, that fits. Throws UserError(no_fit) naming the need, the budget
+// The fastest choice found of all policies asked for that fits. Throws UserError(no_fit) naming the need, the budget
 // and the smallest change that would make it fit.
 Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request);
 
+// One plan as it would run: lowered, checked, simulated, and against the budgets.
+Planned evaluate_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+                      const PlanRequest& request, const Plan& plan);
+
+// The schedule that Planned::step is of.
+const Schedule& leading_schedule(const ScheduleSet& set);
+
+// What a policy must know of a model to say what may be turned.
+struct SpaceInput {
+    int saved_most = 0;    // values that a block keeps for reverse
+    int block_chunks = 1;  // chunks of the largest block's update
+};
+
 // A policy is one file in policies/ and one line in policies/all.cpp.
 struct Policy {
     std::string_view name;
-    // Plans to try, the fastest first.
-    std::vector<Plan> (*candidates)(const PlanRequest& request);
+    // What may be turned; nothing where the policy is not for this device or these budgets.
+    std::optional<Space> (*space)(const PlanRequest& request, const SpaceInput& input);
 };
 std::span<const Policy* const> all_policies();
 

@@ -1,5 +1,6 @@
 #include "run/chunk_io.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -19,10 +20,9 @@ std::span<std::byte> blocks(std::byte* data, int64_t bytes) {
 
 }  // namespace
 
-ChunkIo::ChunkIo(const EngineSetup& setup, Pool& pool, WorkingStore* store)
-    : setup_(setup), pool_(pool), store_(store) {
-    const BufferSpec& buffer = setup.schedules.persistent[at(setup.schedules.ids.staging)];
-    staging_ = pool.lease(buffer.offset, buffer.bytes, /*write=*/true);
+ChunkIo::ChunkIo(const EngineSetup& setup, const Arenas& arenas, WorkingStore* store)
+    : setup_(setup), arenas_(arenas), store_(store) {
+    staging_ = arenas.lease(setup.schedules.persistent[at(setup.schedules.ids.staging)], /*write=*/true);
     int64_t count = 0;
     for (const ParamSpec& param : setup.model.params) count = std::max(count, std::min(kChunkElements, param.numel()));
     store_param_.resize(setup.model.params.size());
@@ -39,8 +39,10 @@ void ChunkIo::for_each(const std::function<void(const ChunkSpan&)>& body) const 
 }
 
 bool ChunkIo::keeps_in_memory() const {
-    const PersistentIds& ids = setup_.schedules.ids;
-    return ids.weights != kNoBuffer || ids.low != kNoBuffer || !ids.state.empty();
+    const auto keeps = [](const ParamPlace& place) {
+        return place.weights.buffer != kNoBuffer || place.low.buffer != kNoBuffer || place.chunks.buffer != kNoBuffer;
+    };
+    return std::any_of(setup_.schedules.ids.params.begin(), setup_.schedules.ids.params.end(), keeps);
 }
 
 std::span<float> ChunkIo::floats(const ChunkSpan& chunk) {
@@ -70,21 +72,22 @@ void ChunkIo::clear_state(const ChunkSpan& chunk) {
 
 void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
                           const std::function<void(std::byte*, std::byte*, int64_t)>& copy) const {
-    const PersistentIds& ids = setup_.schedules.ids;
+    const ParamPlace& place = setup_.schedules.ids.params[at(chunk.param)];
     const std::vector<int64_t> sections = state_sections(setup_.recipe, chunk.count);
-    const auto part = [&](BufferId id, int64_t offset, std::byte* staged, int64_t bytes) {
-        if (id == kNoBuffer) return;
-        const BufferSpec& buffer = setup_.schedules.persistent[at(id)];
-        const Lease lease = pool_.lease(buffer.offset + offset, bytes, write);
+    const auto part = [&](const BufferSlice& slice, int64_t behind, std::byte* staged, int64_t bytes) {
+        if (slice.buffer == kNoBuffer) return;
+        const Lease lease =
+            arenas_.lease(setup_.schedules.persistent[at(slice.buffer)], write, slice.offset + behind, bytes);
         copy(lease.data(), staged, bytes);
     };
-    const int64_t two = ids.weight_offsets[at(chunk.param)] + chunk.first * 2;
-    part(ids.weights, two, weights(), chunk.count * 2);
-    part(ids.low, two, state(), chunk.count * 2);
-    for (size_t s = 0; s < ids.state.size(); ++s) {
-        part(ids.state[s], ids.word_offsets[at(chunk.param)] + chunk.first * 4, state() + sections[s + 1],
-             chunk.count * 4);
+    part(place.weights, chunk.first * 2, weights(), chunk.count * 2);
+    part(place.low, chunk.first * 2, state(), chunk.count * 2);
+    for (size_t s = 0; s < place.state.size(); ++s) {
+        const StateSpec& spec = setup_.recipe.state[s];
+        part(place.state[s], state_bytes(spec, chunk.first), state() + sections[s + 1], state_bytes(spec, chunk.count));
     }
+    if (place.chunks.buffer != kNoBuffer)
+        part(place.chunks, state_block_offset(setup_.recipe, chunk.first), state(), sections.back());
 }
 
 void ChunkIo::store_in_memory(const ChunkSpan& chunk) {

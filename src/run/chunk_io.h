@@ -7,16 +7,16 @@
 #include <functional>
 #include <span>
 
+#include "run/arenas.h"
 #include "run/engine.h"
 #include "run/working_store.h"
-#include "tier/pool.h"
 
 namespace windlass {
 
 class ChunkIo {
   public:
     // `store` is null where the plan keeps everything in memory.
-    ChunkIo(const EngineSetup& setup, Pool& pool, WorkingStore* store);
+    ChunkIo(const EngineSetup& setup, const Arenas& arenas, WorkingStore* store);
 
     // All chunks, in store order.
     void for_each(const std::function<void(const ChunkSpan&)>& body) const;
@@ -45,7 +45,7 @@ class ChunkIo {
                      const std::function<void(std::byte*, std::byte*, int64_t)>& copy) const;
 
     const EngineSetup& setup_;
-    Pool& pool_;
+    const Arenas& arenas_;
     WorkingStore* store_;
     Lease staging_;
     int64_t weights_at_ = 0, state_at_ = 0;

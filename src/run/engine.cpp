@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 
 #include "base/file_error.h"
 #include "base/math.h"
@@ -14,8 +15,6 @@
 namespace windlass {
 namespace {
 
-constexpr int kQueueDepth = 8;  // requests of 2 MiB in flight a lane: enough for one drive (see bench/file_queue_bench)
-
 size_t at(int64_t index) {
     return static_cast<size_t>(index);
 }
@@ -26,20 +25,28 @@ struct Engine::Impl {
     Impl(FileSystem& files_in, EngineSetup setup_in)
         : files(files_in),
           setup(std::move(setup_in)),
-          pool("memory", setup.schedules.arena_bytes),
-          stream(make_stream(setup.plan.device.kind, setup.plan.threads)) {
+          arenas(setup.schedules),
+          stream(make_stream(setup.plan.device.kind, setup.plan.threads)),
+          movers(files, setup.emulation, setup.plan.store) {
+        if (setup.plan.host_threads > 0) host = make_stream(DeviceKind::cpu, setup.plan.host_threads);
         for (const ParamSpec& param : setup.model.params)
             norm_partials.emplace_back(param.trainable ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
-        if (!setup.plan.uses_disk()) return;
-        reader = std::make_unique<DiskMover>(files.make_queue(QueueKind::automatic, kQueueDepth));
-        writer = std::make_unique<DiskMover>(files.make_queue(QueueKind::automatic, kQueueDepth));
     }
 
     void open_store(Store opened) {
-        store = std::make_unique<WorkingStore>(files, std::move(opened), setup.model, setup.recipe,
-                                               setup.store_path + ".gradients", setup.plan.gradients == Home::disk);
+        const auto spills = [&](const ParamSpec& param) {
+            return param.trainable && setup.plan.of(param.block).gradients == Home::disk;
+        };
+        store = std::make_unique<WorkingStore>(
+            files, std::move(opened), setup.model, setup.recipe, setup.store_path,
+            WorkingStore::Spills{std::any_of(setup.model.params.begin(), setup.model.params.end(), spills),
+                                 setup.schedules.activation_file_bytes()});
+        durable_step = store->store().committed_step();
     }
-    ChunkIo chunks() { return ChunkIo(setup, pool, store.get()); }
+    ChunkIo chunks() {
+        WINDLASS_CHECK(!held.has_value(), "the update of step {} is still held", held->step);
+        return ChunkIo(setup, arenas, store.get());
+    }
 
     // Every chunk that `fill` puts into staging, to a new store committed as this step.
     void write_store(const std::string& path, int versions, int64_t step, const std::string& run_state, ChunkIo& chunks,
@@ -58,12 +65,13 @@ struct Engine::Impl {
     // only once it is whole.
     void begin(int64_t step, const std::string& run_state,
                const std::function<void(ChunkIo&, const ChunkSpan&)>& fill) {
-        ChunkIo staging(setup, pool, nullptr);
+        ChunkIo staging(setup, arenas, nullptr);
         const auto fill_memory = [&](const ChunkSpan& chunk) {
             fill(staging, chunk);
             staging.store_in_memory(chunk);
         };
-        if (!setup.plan.uses_disk()) return staging.for_each(fill_memory);
+        durable_step = step;
+        if (!setup.plan.store) return staging.for_each(fill_memory);
         const std::string unfinished = setup.store_path + ".new";
         files.remove_tree(unfinished);
         write_store(unfinished, 2, step, run_state, staging, fill_memory);
@@ -72,19 +80,52 @@ struct Engine::Impl {
         open_store(Store::open(files, setup.store_path));
     }
 
-    StepReport execute(const Schedule& schedule, const StepInput& input) {
-        ExecuteContext context{setup, pool, *stream, store.get(), reader.get(), writer.get(), norm_partials, stop};
+    StepReport execute(const Schedule& schedule, const StepInput& input, bool stoppable = true) {
+        ExecuteContext context{.setup = setup,
+                               .arenas = arenas,
+                               .stream = *stream,
+                               .host = host.get(),
+                               .store = store.get(),
+                               .movers = movers,
+                               .norm_partials = norm_partials,
+                               .stop = stoppable ? stop : never,
+                               .pending = held ? &held->params : nullptr,
+                               .mark = [this] { land(); }};
         return windlass::execute(schedule, context, input);
     }
 
+    // The held update is in memory and on disk. Its factors are wanted until the schedule ends.
+    void land() {
+        if (!held || held->landed) return;
+        if (store != nullptr) store->commit(held->step, held->run_state);
+        durable_step = held->step;
+        held->landed = true;
+    }
+    void drop_landed() {
+        if (held && held->landed) held.reset();
+    }
+
+    // Guessed wrongly: once more, from the state that is current, or back to it.
+    void redo(const StepParams& params) { execute(*setup.schedules.find("redo"), {.params = params}); }
+
+    // The update of a step that the next one's forward will do.
+    struct Held {
+        StepParams params;
+        int64_t step = 0;
+        std::string run_state;
+        bool landed = false;
+    };
+
     FileSystem& files;
     EngineSetup setup;
-    Pool pool;
-    std::unique_ptr<Stream> stream;
-    std::unique_ptr<DiskMover> reader, writer;
+    Arenas arenas;
+    std::unique_ptr<Stream> stream, host;
+    Movers movers;
     std::unique_ptr<WorkingStore> store;
     std::vector<std::vector<double>> norm_partials;
-    std::atomic<bool> stop{false};
+    std::optional<Held> held;
+    int64_t durable_step = 0;
+    std::atomic<bool> stop{false}, never{false};
     static_assert(std::atomic<bool>::is_always_lock_free, "request_stop runs in a signal handler");
 };
 
@@ -140,22 +181,52 @@ std::string Engine::restore(Store& snapshot) {
 }
 
 StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) {
-    return impl_->execute(schedule, input);
+    StepReport report;
+    try {
+        report = impl_->execute(schedule, input);
+    } catch (...) {
+        impl_->drop_landed();
+        throw;
+    }
+    impl_->drop_landed();
+    WINDLASS_CHECK(!impl_->held, "step {} is over, and the one before it has not landed", input.params.step);
+    const bool guessed_wrong = !report.applied || report.clip_scale != 1.0;
+    if (guessed_wrong && impl_->setup.plan.any(UpdateTime::in_backward)) {
+        impl_->redo(report.params);
+        report.redone = true;
+    }
+    return report;
 }
 
 void Engine::commit(int64_t step, const std::string& run_state, const StepReport& report) {
-    if (impl_->store == nullptr) return;
-    std::vector<ChunkUpdate> written = impl_->store->take_written();
-    if (!report.applied) written.clear();  // what was written again is what was there before
-    impl_->store->store().commit(step, run_state, written);
+    if (report.applied && impl_->setup.plan.any(UpdateTime::next_forward)) {
+        impl_->held = Impl::Held{.params = report.params, .step = step, .run_state = run_state};
+        return;
+    }
+    if (impl_->store != nullptr) {
+        if (!report.applied) impl_->store->discard_written();  // what was written again is what was there before
+        impl_->store->commit(step, run_state);
+    }
+    impl_->durable_step = step;
+}
+
+int64_t Engine::durable_step() const {
+    return impl_->durable_step;
+}
+
+void Engine::flush() {
+    if (!impl_->held) return;
+    impl_->execute(*impl_->setup.schedules.find("flush"), {}, /*stoppable=*/false);
+    impl_->drop_landed();
 }
 
 StepReport Engine::evaluate(const Schedule& schedule, const StepInput& input, bool token_losses) {
+    flush();
     StepReport report = impl_->execute(schedule, input);
     if (!token_losses) return report;
     for (const BufferSlice& output : schedule.outputs) {
         const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, output.buffer);
-        const Lease lease = impl_->pool.lease(buffer.offset, buffer.bytes, false);
+        const Lease lease = impl_->arenas.lease(buffer, false);
         const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
         report.token_losses.insert(report.token_losses.end(), losses, losses + schedule.size.tokens());
     }
@@ -163,9 +234,10 @@ StepReport Engine::evaluate(const Schedule& schedule, const StepInput& input, bo
 }
 
 StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
+    flush();
     StepReport report = impl_->execute(schedule, input);
     const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, schedule.outputs[0].buffer);
-    const Lease lease = impl_->pool.lease(buffer.offset, buffer.bytes, false);
+    const Lease lease = impl_->arenas.lease(buffer, false);
     const int64_t vocab = impl_->setup.model.vocab;
     const OpSize& size = schedule.size;
     report.logits.resize(at(size.rows * vocab));
@@ -182,11 +254,13 @@ StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
 }
 
 void Engine::snapshot(const std::string& path, int64_t step, const std::string& run_state) {
+    flush();
     ChunkIo chunks = impl_->chunks();
     impl_->write_store(path, 1, step, run_state, chunks, [&](const ChunkSpan& chunk) { chunks.fetch(chunk); });
 }
 
 void Engine::read_masters(int param, int64_t first, std::span<float> out) {
+    flush();
     ChunkIo chunks = impl_->chunks();
     for (const ChunkSpan& chunk : chunks_of(impl_->setup.model, param)) {
         const int64_t begin = std::max(first, chunk.first);

@@ -20,6 +20,15 @@
 
 namespace windlass {
 
+// Slower than the machine is: an emulated link and disk, so that overlap can be seen and judged where neither is real.
+struct Emulation {
+    double link_bytes_per_s = 0;  // each way; 0: as fast as memory
+    double disk_bytes_per_s = 0;  // reads and writes together; 0: as fast as it is
+    // Tests: lanes are delayed at random, by up to so many nanoseconds, in a sequence that the seed fixes.
+    uint64_t jitter_seed = 0;
+    int64_t jitter_ns = 0;
+};
+
 // Everything fixed before the first step.
 struct EngineSetup {
     ModelSpec model;
@@ -31,6 +40,7 @@ struct EngineSetup {
     std::string store_path;  // the working store, where the plan uses the disk
     std::string store_meta;  // caller's text kept in the store (numerics, versions)
     uint64_t seed = 0;
+    Emulation emulation;
     OpProfile* profile = nullptr;  // filled by compute lanes when given
 };
 
@@ -49,6 +59,8 @@ struct StepReport {
     double grad_norm = 0;  // before clipping; 0 without the reduction
     double clip_scale = 1;
     bool applied = false;  // false: loss or norm not finite, nothing was updated
+    bool redone = false;   // the update was guessed, and done again
+    StepParams params;     // with the clip factor
     double seconds = 0;
     std::array<double, kLaneKinds> busy_seconds{};
     std::vector<TaskTime> tasks;       // parallel to Schedule::tasks
@@ -70,11 +82,16 @@ class Engine {
     // Restores from a snapshot (checkpoint), whatever the policy that wrote it; returns its run state.
     std::string restore(Store& snapshot);
 
-    // One training step. Where state lives on disk it is written to the version that is not current and becomes
-    // current in commit(). Throws MachineError when a disk fails; then the step is not committed.
+    // One training step. With a store it writes the version that is not current, which becomes current in commit().
+    // Where the plan holds updates for the next step's forward, this step first does, and commits, those of the step
+    // before. Throws MachineError when a disk fails; then the step is not committed.
     StepReport train_step(const Schedule& schedule, const StepInput& input);
-    // The step is done and durable when it returns (state on disk); nothing to do for state in memory.
+    // The step is over. It is durable when this returns, unless its update is held: see durable_step().
     void commit(int64_t step, const std::string& run_state, const StepReport& report);
+    // The last step whose update has landed, and, with a store, is committed.
+    int64_t durable_step() const;
+    // Does and commits an update that is held. evaluate, decode, snapshot and read_masters want this first.
+    void flush();
 
     // Forward only. token_losses: fill StepReport::token_losses.
     StepReport evaluate(const Schedule& schedule, const StepInput& input, bool token_losses = false);

@@ -22,41 +22,51 @@ size_t at(int index) {
 // The buffers of one task, leased while it runs.
 class TaskMemory {
   public:
-    TaskMemory(const Task& task, const ScheduleSet& set, const Schedule& schedule, Pool& pool) {
-        for (const BufferUse& use : task.uses) {
-            const BufferSpec& buffer = set.buffer(schedule, use.buffer);
-            ids_.push_back(use.buffer);
-            leases_.push_back(pool.lease(buffer.offset, buffer.bytes, use.write));
-        }
+    TaskMemory(const Task& task, const ScheduleSet& set, const Schedule& schedule, const Arenas& arenas)
+        : uses_(task.uses) {
+        for (const BufferUse& use : uses_)
+            leases_.push_back(
+                arenas.lease(set.buffer(schedule, use.buffer), use.write, use.begin, use.end - use.begin));
     }
     std::byte* address(const BufferSlice& slice) const {
         if (slice.buffer == kNoBuffer) return nullptr;
-        for (size_t i = 0; i < ids_.size(); ++i) {
-            if (ids_[i] == slice.buffer) return leases_[i].data() + slice.offset;
+        for (size_t i = 0; i < uses_.size(); ++i) {
+            const BufferUse& use = uses_[i];
+            const bool holds = use.begin <= slice.offset && (slice.offset < use.end || use.begin == use.end);
+            if (use.buffer == slice.buffer && holds) return leases_[i].data() + (slice.offset - use.begin);
         }
-        WINDLASS_CHECK(false, "a task touches buffer {}, which it did not declare", slice.buffer);
+        WINDLASS_CHECK(false, "a task touches byte {} of buffer {}, which it did not declare", slice.offset,
+                       slice.buffer);
         return nullptr;
     }
 
   private:
-    std::vector<BufferId> ids_;
+    const std::vector<BufferUse>& uses_;
     std::vector<Lease> leases_;
 };
 
 class Execution {
   public:
     Execution(const Schedule& schedule, ExecuteContext& context, const StepInput& input)
-        : schedule_(schedule), context_(context), set_(context.setup.schedules), input_(input), params_(input.params) {
+        : schedule_(schedule),
+          context_(context),
+          set_(context.setup.schedules),
+          input_(input),
+          elements_(element_starts(context.setup.model)),
+          params_(input.params) {
         report_.tasks.resize(schedule.tasks.size());
         if (context.setup.recipe.prepare != nullptr)
             context.setup.recipe.prepare(context.setup.method_options, params_);
+        guess_ = params_;
+        changing_memory_ = context.pending != nullptr;
     }
 
     StepReport run() {
         const int64_t start = now_ns();
         {
             std::vector<std::jthread> lanes;
-            for (const LaneKind lane : {LaneKind::disk_read, LaneKind::disk_write}) {
+            for (const LaneKind lane :
+                 {LaneKind::host, LaneKind::up, LaneKind::down, LaneKind::disk_read, LaneKind::disk_write}) {
                 if (uses(lane)) lanes.emplace_back([this, lane] { work(lane); });
             }
             work(LaneKind::compute);
@@ -65,6 +75,7 @@ class Execution {
         if (stopped_.load()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
         if (!reduced_ && !schedule_.gives_logits) report_.loss_sum = sum_losses();
         report_.applied = params_.apply;
+        report_.params = params_;
         report_.seconds = seconds_since(start);
         return std::move(report_);
     }
@@ -76,11 +87,12 @@ class Execution {
     }
 
     void work(LaneKind lane) {
-        std::atomic<int>& done = done_[static_cast<size_t>(lane)];
+        std::atomic<int>& done = done_[slot(lane)];
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
             const Task& task = schedule_.tasks[index];
             if (task.lane != lane) continue;
             wait(task);
+            wait_for(context_.movers.jitter(lane));
             if (failed_.load()) break;
             if (stops()) {
                 stopped_.store(true);
@@ -89,9 +101,9 @@ class Execution {
             try {
                 TaskTime& time = report_.tasks[index];
                 time.start_ns = now_ns();
-                perform(task);
+                if (!task.when_pending || context_.pending != nullptr) perform(task);
                 time.end_ns = now_ns();
-                busy_ns_[static_cast<size_t>(lane)] += time.end_ns - time.start_ns;
+                busy_ns_[slot(lane)] += time.end_ns - time.start_ns;
             } catch (...) {
                 fail(std::current_exception());
                 break;
@@ -99,14 +111,13 @@ class Execution {
             done.fetch_add(1, std::memory_order_release);
             done.notify_all();
         }
-        report_.busy_seconds[static_cast<size_t>(lane)] =
-            static_cast<double>(busy_ns_[static_cast<size_t>(lane)]) * 1e-9;
+        report_.busy_seconds[slot(lane)] = static_cast<double>(busy_ns_[slot(lane)]) * 1e-9;
         done.store(kGivenUp, std::memory_order_release);
         done.notify_all();
     }
 
-    // An update of state in memory, once begun, is finished: there is no other version to go back to.
-    bool stops() const { return context_.stop.load() && (context_.setup.plan.state == Home::disk || !reduced_); }
+    // An update of state that has no store, once begun, is finished: there is no other version to go back to.
+    bool stops() const { return context_.stop.load() && (context_.setup.plan.store || !changing_memory_.load()); }
 
     void wait(const Task& task) {
         for (size_t lane = 0; lane < done_.size(); ++lane) {
@@ -125,7 +136,7 @@ class Execution {
     }
 
     void perform(const Task& task) {
-        const TaskMemory memory(task, set_, schedule_, context_.pool);
+        const TaskMemory memory(task, set_, schedule_, context_.arenas);
         switch (task.verb) {
             case Verb::run:
                 perform_run(schedule_.runs[at(task.payload)], memory);
@@ -134,10 +145,14 @@ class Execution {
                 perform_move(schedule_.moves[at(task.payload)], memory);
                 break;
             case Verb::update:
-                perform_update(schedule_.updates[at(task.payload)], memory);
+                perform_update(task, schedule_.updates[at(task.payload)], memory);
                 break;
             case Verb::reduce:
                 perform_reduce(schedule_.reduces[at(task.payload)], memory);
+                break;
+            case Verb::mark:
+                context_.mark();
+                changing_memory_.store(false);
                 break;
         }
     }
@@ -180,30 +195,48 @@ class Execution {
     }
 
     void perform_move(const MoveTask& task, const TaskMemory& memory) {
-        std::byte* buffer = memory.address({task.buffer, 0});
+        if (task.kind == MoveKind::up || task.kind == MoveKind::down) {
+            std::vector<CopyRange> ranges;
+            for (const MovePiece& piece : task.pieces) {
+                const auto bytes = static_cast<size_t>(piece.bytes);
+                ranges.push_back({{memory.address({task.source, piece.source}), bytes},
+                                  {memory.address({task.buffer, piece.offset}), bytes}});
+            }
+            context_.movers.copies(task.kind).transfer(ranges);
+            return;
+        }
+        // Pieces may lie in one lease or in several; offsets are those of the buffer.
+        std::byte* buffer = memory.address({task.buffer, task.pieces[0].offset}) - task.pieces[0].offset;
         const std::vector<DiskRange> ranges = context_.store->ranges(task, buffer);
-        if (task.to_disk) {
-            context_.writer->transfer(FileVerb::write, ranges);
+        if (task.kind == MoveKind::disk_write) {
+            context_.movers.disk(task.kind).transfer(FileVerb::write, ranges);
             context_.store->note_written(task, buffer);
         } else {
-            context_.reader->transfer(FileVerb::read, ranges);
+            context_.movers.disk(task.kind).transfer(FileVerb::read, ranges);
             context_.store->verify(task, buffer);
         }
     }
 
-    void perform_update(const UpdateTask& task, const TaskMemory& memory) {
-        if (!params_.apply) return;
+    void perform_update(const Task& task, const UpdateTask& update, const TaskMemory& memory) {
+        const StepParams& params = task.when_pending ? *context_.pending : update.guessed ? guess_ : params_;
+        if (!params.apply) return;
+        Stream& stream = task.lane == LaneKind::host ? *context_.host : context_.stream;
+        const UpdateKernel kernel = context_.setup.recipe.update[static_cast<size_t>(stream.device())];
         std::vector<std::byte*> state;
-        for (const BufferSlice& slice : task.state) state.push_back(memory.address(slice));
-        const UpdateCall call{.param = &context_.setup.model.params[at(task.param)],
-                              .first = task.first,
-                              .count = task.count,
-                              .hi = reinterpret_cast<uint16_t*>(memory.address(task.hi)),
-                              .lo = reinterpret_cast<int16_t*>(memory.address(task.lo)),
-                              .state = state,
-                              .gradient = reinterpret_cast<const float*>(memory.address(task.gradient)),
-                              .step = &params_};
-        context_.setup.recipe.update[static_cast<size_t>(context_.stream.device())](call, context_.stream);
+        for (const UpdateChunk& chunk : update.chunks) {
+            state.clear();
+            for (const BufferSlice& slice : chunk.state) state.push_back(memory.address(slice));
+            const UpdateCall call{.param = &context_.setup.model.params[at(chunk.param)],
+                                  .first = chunk.first,
+                                  .element = elements_[at(chunk.param)] + chunk.first,
+                                  .count = chunk.count,
+                                  .hi = reinterpret_cast<uint16_t*>(memory.address(chunk.hi)),
+                                  .lo = reinterpret_cast<int16_t*>(memory.address(chunk.lo)),
+                                  .state = state,
+                                  .gradient = reinterpret_cast<const float*>(memory.address(chunk.gradient)),
+                                  .step = &params};
+            kernel(call, stream);
+        }
     }
 
     void perform_reduce(const ReduceTask& task, const TaskMemory& memory) {
@@ -218,6 +251,7 @@ class Execution {
         report_.grad_norm = std::sqrt(tree_sum(sums));
         report_.loss_sum = sum_losses();
         reduced_ = true;
+        changing_memory_.store(true);
         params_.apply = std::isfinite(report_.grad_norm) && std::isfinite(report_.loss_sum);
         // The same guard against a zero norm as torch.nn.utils.clip_grad_norm_.
         const double limit = context_.setup.method_options.max_grad_norm;
@@ -230,7 +264,7 @@ class Execution {
         double sum = 0;
         for (const BufferSlice& output : schedule_.outputs) {
             const BufferSpec& buffer = set_.buffer(schedule_, output.buffer);
-            const Lease lease = context_.pool.lease(buffer.offset, buffer.bytes, false);
+            const Lease lease = context_.arenas.lease(buffer, false);
             const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
             for (int64_t token = 0; token < schedule_.size.tokens(); ++token) sum += losses[token];
         }
@@ -241,9 +275,12 @@ class Execution {
     ExecuteContext& context_;
     const ScheduleSet& set_;
     const StepInput& input_;
+    const std::vector<int64_t> elements_;  // by parameter
     StepParams params_;
+    StepParams guess_;  // what updates go by until the norm is known
     StepReport report_;
     bool reduced_ = false;
+    std::atomic<bool> changing_memory_{false};  // an update has begun that must be finished
     std::array<std::atomic<int>, kLaneKinds> done_{};
     std::array<int64_t, kLaneKinds> busy_ns_{};
     std::atomic<bool> failed_{false}, stopped_{false};

@@ -6,25 +6,28 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <vector>
 
+#include "run/arenas.h"
 #include "run/engine.h"
+#include "run/movers.h"
 #include "run/working_store.h"
-#include "tier/disk_mover.h"
-#include "tier/pool.h"
 
 namespace windlass {
 
 // What executing needs beside the schedule; everything outlives the call.
 struct ExecuteContext {
     const EngineSetup& setup;
-    Pool& pool;
+    const Arenas& arenas;
     Stream& stream;
-    WorkingStore* store = nullptr;  // where the plan uses the disk
-    DiskMover* reader = nullptr;
-    DiskMover* writer = nullptr;
+    Stream* host = nullptr;         // of the host lane, where the plan has one
+    WorkingStore* store = nullptr;  // where the plan has one
+    Movers& movers;
     std::vector<std::vector<double>>& norm_partials;  // by parameter
     std::atomic<bool>& stop;
+    const StepParams* pending = nullptr;  // of the update that the step before held; null: none
+    std::function<void()> mark;           // that update has landed
 };
 
 // Fills loss_sum, grad_norm, clip_scale, applied, seconds, busy_seconds and tasks. Throws the first failure;

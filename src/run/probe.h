@@ -1,4 +1,4 @@
-// probe.h: measures a Machine: products, memory, and a drive through the same code that training uses.
+// probe.h: measures this machine: products, calls, copies, the update pass, and a drive, with the code that trains.
 #pragma once
 
 #include <string>
@@ -8,11 +8,8 @@
 
 namespace windlass {
 
-// A few seconds. `disk_folder` empty: the drive's rates stay zero. The probe's file is removed.
+// A few seconds, and about 256 MiB. `disk_folder` empty: the drive's rates stay zero. The probe's file is removed. A
+// machine without a device beside its host has a link all the same: copies inside its memory.
 Machine probe_machine(FileSystem& files, const std::string& disk_folder, int threads);
-
-// "name: value" lines that probe_machine's result is kept in; editable. parse throws UserError(usage, where).
-std::string machine_text(const Machine& machine);
-Machine parse_machine(std::string_view text, std::string_view where);
 
 }  // namespace windlass

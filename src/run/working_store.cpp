@@ -24,7 +24,7 @@ StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versi
     for (const int param : store_order(model))
         layout.params.push_back({model.params[at(param)].name, model.params[at(param)].numel()});
     layout.sections.push_back({"low", 2});
-    for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, dtype_bytes(state.dtype)});
+    for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, state.bytes, state.per});
     return layout;
 }
 
@@ -44,22 +44,26 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
     if (found.sections.size() != expected.sections.size())
         throw refuse("the number of state sections", found.sections.size(), expected.sections.size());
     for (size_t i = 0; i < found.sections.size(); ++i) {
-        if (found.sections[i].name != expected.sections[i].name ||
-            found.sections[i].bytes != expected.sections[i].bytes)
-            throw refuse("a state section", found.sections[i].name, expected.sections[i].name);
+        const auto words = [](const StoreSection& section) {
+            return fmt::format("{} with {} bytes for every {} elements", section.name, section.bytes, section.per);
+        };
+        const std::string got = words(found.sections[i]), want = words(expected.sections[i]);
+        if (got != want) throw refuse("a state section", got, want);
     }
     if (found.chunk_elements != expected.chunk_elements)
         throw refuse("the chunk size", found.chunk_elements, expected.chunk_elements);
 }
 
 WorkingStore::WorkingStore(FileSystem& files, Store store, const ModelSpec& model, const Recipe& recipe,
-                           std::string spill_path, bool spills_gradients)
+                           const std::string& spill_path, const Spills& spills)
     : files_(files),
       store_(std::move(store)),
       model_(model),
       store_param_(model.params.size()),
       gradient_offset_(model.params.size()),
-      spill_path_(std::move(spill_path)) {
+      weights_(at(store_.chunk_count())),
+      states_(weights_.size()) {
+    take_committed();
     const std::vector<int> order = store_order(model);
     int64_t end = 0;
     for (size_t index = 0; index < order.size(); ++index) {
@@ -67,13 +71,8 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const ModelSpec& mode
         gradient_offset_[at(order[index])] = end;
         end += aligned_bytes(model.params[at(order[index])].numel(), 4);
     }
-    if (spills_gradients) {
-        spill_ = files_.open(spill_path_, {OpenMode::create, /*direct=*/true});
-        spill_->preallocate(end);
-    }
-    sums_.resize(at(store_.chunk_count()));
-    has_weight_.assign(sums_.size(), 0);
-    has_state_.assign(sums_.size(), 0);
+    if (spills.gradients) gradients_ = make_spill(spill_path + ".gradients", end);
+    if (spills.activation_bytes > 0) activations_ = make_spill(spill_path + ".activations", spills.activation_bytes);
     const std::vector<int64_t> sections = state_sections(recipe, store_.chunk(0).count);
     WINDLASS_CHECK(store_.state_extent(0, 0).bytes == sections.back(),
                    "schedule and store disagree on a chunk's state: {} and {} bytes", sections.back(),
@@ -81,10 +80,21 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const ModelSpec& mode
 }
 
 WorkingStore::~WorkingStore() {
-    if (spill_ == nullptr) return;
-    spill_.reset();
+    remove(gradients_);
+    remove(activations_);
+}
+
+WorkingStore::Spill WorkingStore::make_spill(const std::string& path, int64_t bytes) {
+    Spill spill{path, files_.open(path, {OpenMode::create, /*direct=*/true})};
+    spill.file->preallocate(bytes);
+    return spill;
+}
+
+void WorkingStore::remove(Spill& spill) noexcept {
+    if (spill.file == nullptr) return;
+    spill.file.reset();
     try {
-        files_.remove_file(spill_path_);
+        files_.remove_file(spill.path);
     } catch (const Error& error) {
         log_warning("{}", error.what());
     }
@@ -95,39 +105,40 @@ int64_t WorkingStore::chunk_index(int param, int64_t first) const {
 }
 
 int64_t WorkingStore::exact_bytes(DiskPlace place, int64_t chunk) const {
-    const int64_t count = store_.chunk(chunk).count;
-    switch (place) {
-        case DiskPlace::weight:
-            return store_.weight_extent(chunk, 0).bytes;
-        case DiskPlace::state:
-            return store_.state_extent(chunk, 0).bytes;
-        case DiskPlace::low:
-            return count * 2;
-        case DiskPlace::gradient:
-            return count * 4;
+    return place == DiskPlace::weight ? store_.weight_extent(chunk, 0).bytes : store_.state_extent(chunk, 0).bytes;
+}
+
+void WorkingStore::take_committed() {
+    for (int64_t chunk = 0; chunk < store_.chunk_count(); ++chunk) {
+        const ChunkSums sums = store_.sums(chunk);
+        for (const auto& [part, sum] :
+             {std::pair{&weights_[at(chunk)], sums.weight}, {&states_[at(chunk)], sums.state}}) {
+            part->version.store(store_.current_version(chunk));
+            part->sum = sum;
+            part->written = false;
+        }
     }
-    return 0;
 }
 
 std::vector<DiskRange> WorkingStore::ranges(const MoveTask& task, std::byte* buffer) {
     std::vector<DiskRange> ranges;
     for (const MovePiece& piece : task.pieces) {
-        const int64_t chunk = chunk_index(piece.param, piece.first);
-        const int64_t bytes = round_up(exact_bytes(task.place, chunk), kParamAlignment);
-        const std::span<std::byte> memory(buffer + piece.offset, at(bytes));
-        const int version = task.to_disk ? store_.next_version(chunk) : store_.current_version(chunk);
-        switch (task.place) {
-            case DiskPlace::weight:
-                ranges.push_back({&store_.file(), store_.weight_extent(chunk, version).offset, memory});
-                break;
-            case DiskPlace::low:  // the first section of the chunk's state
-            case DiskPlace::state:
-                ranges.push_back({&store_.file(), store_.state_extent(chunk, version).offset, memory});
-                break;
-            case DiskPlace::gradient:
-                ranges.push_back({spill_.get(), gradient_offset_[at(piece.param)] + piece.first * 4, memory});
-                break;
+        const std::span<std::byte> memory(buffer + piece.offset, at(piece.bytes));
+        if (task.place == DiskPlace::activation) {
+            ranges.push_back({activations_.file.get(), piece.first, memory});
+            continue;
         }
+        if (task.place == DiskPlace::gradient) {
+            ranges.push_back({gradients_.file.get(), gradient_offset_[at(piece.param)] + piece.first * 4, memory});
+            continue;
+        }
+        const int64_t chunk = chunk_index(piece.param, piece.first);
+        const int version = task.kind == MoveKind::disk_write ? store_.next_version(chunk)
+                            : task.committed                  ? store_.current_version(chunk)
+                                                              : newest(task.place)[at(chunk)].version.load();
+        const Extent extent = task.place == DiskPlace::weight ? store_.weight_extent(chunk, version)
+                                                              : store_.state_extent(chunk, version);  // low: its head
+        ranges.push_back({&store_.file(), extent.offset, memory});
     }
     return ranges;
 }
@@ -137,8 +148,11 @@ void WorkingStore::verify(const MoveTask& task, const std::byte* buffer) {
     for (const MovePiece& piece : task.pieces) {
         const int64_t chunk = chunk_index(piece.param, piece.first);
         const uint64_t found = xxh3_64({buffer + piece.offset, at(exact_bytes(task.place, chunk))});
-        const ChunkSums sums = store_.sums(chunk);
-        if (found == (task.place == DiskPlace::weight ? sums.weight : sums.state)) continue;
+        const ChunkSums committed = store_.sums(chunk);
+        const uint64_t wanted = !task.committed                   ? newest(task.place)[at(chunk)].sum
+                                : task.place == DiskPlace::weight ? committed.weight
+                                                                  : committed.state;
+        if (found == wanted) continue;
         throw UserError(ExitCode::storage, store_.file().path(),
                         "{} of {}, elements [{}, {}), do not match their checksum",
                         task.place == DiskPlace::weight ? "weights" : "optimizer state",
@@ -148,25 +162,29 @@ void WorkingStore::verify(const MoveTask& task, const std::byte* buffer) {
 }
 
 void WorkingStore::note_written(const MoveTask& task, const std::byte* buffer) {
-    if (task.place == DiskPlace::gradient) return;
+    if (task.place == DiskPlace::gradient || task.place == DiskPlace::activation) return;
     for (const MovePiece& piece : task.pieces) {
         const int64_t chunk = chunk_index(piece.param, piece.first);
-        const uint64_t sum = xxh3_64({buffer + piece.offset, at(exact_bytes(task.place, chunk))});
-        const bool weight = task.place == DiskPlace::weight;
-        (weight ? sums_[at(chunk)].weight : sums_[at(chunk)].state) = sum;
-        (weight ? has_weight_ : has_state_)[at(chunk)] = 1;
+        Newest& part = newest(task.place)[at(chunk)];
+        part.sum = xxh3_64({buffer + piece.offset, at(exact_bytes(task.place, chunk))});
+        part.written = true;
+        part.version.store(store_.next_version(chunk));
     }
 }
 
-std::vector<ChunkUpdate> WorkingStore::take_written() {
+void WorkingStore::commit(int64_t step, const std::string& run_state) {
     std::vector<ChunkUpdate> written;
-    for (size_t chunk = 0; chunk < sums_.size(); ++chunk) {
-        WINDLASS_CHECK(has_weight_[chunk] == has_state_[chunk], "chunk {} was written by halves", chunk);
-        if (has_weight_[chunk] != 0) written.push_back({static_cast<int64_t>(chunk), sums_[chunk]});
+    for (size_t chunk = 0; chunk < weights_.size(); ++chunk) {
+        Newest &weight = weights_[chunk], &state = states_[chunk];
+        WINDLASS_CHECK(weight.written == state.written, "chunk {} was written by halves", chunk);
+        if (weight.written) written.push_back({static_cast<int64_t>(chunk), {weight.sum, state.sum}});
+        weight.written = state.written = false;
     }
-    std::fill(has_weight_.begin(), has_weight_.end(), uint8_t{0});
-    std::fill(has_state_.begin(), has_state_.end(), uint8_t{0});
-    return written;
+    store_.commit(step, run_state, written);
+}
+
+void WorkingStore::discard_written() {
+    take_committed();
 }
 
 }  // namespace windlass

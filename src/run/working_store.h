@@ -1,12 +1,13 @@
 // working_store.h: the run's state on disk, in the schedule's terms: which bytes of which file a move touches.
 //
-// Wraps the Store (two versions, commit record) and the file that gradients spill to. Reads come from the version
-// that is current and are verified; writes go to the other version and their checksums are kept for the commit.
-// Threads: ranges() and verify() from the lane that reads, note_written() from the lane that writes.
+// Wraps the Store (two versions, commit record) and the files that gradients and activations spill to. Reads come from
+// the version that is newest, committed or not, and are verified; writes go to the version that is not committed, and
+// their checksums are kept for the commit.
+// Threads: reads from one, writes and commits from another; the schedule orders those that touch the same chunk.
 #pragma once
 
+#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,13 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
 
 class WorkingStore {
   public:
-    WorkingStore(FileSystem& files, Store store, const ModelSpec& model, const Recipe& recipe, std::string spill_path,
-                 bool spills_gradients);
+    // `gradients`: gradients spill; `activation_bytes` of activations do.
+    struct Spills {
+        bool gradients = false;
+        int64_t activation_bytes = 0;
+    };
+    WorkingStore(FileSystem& files, Store store, const ModelSpec& model, const Recipe& recipe,
+                 const std::string& spill_path, const Spills& spills);
     ~WorkingStore();
 
     Store& store() { return store_; }
@@ -39,21 +45,38 @@ class WorkingStore {
     void verify(const MoveTask& task, const std::byte* buffer);
     // After a write: remembers the checksums.
     void note_written(const MoveTask& task, const std::byte* buffer);
-    // What was written since the last commit, and forgets it.
-    std::vector<ChunkUpdate> take_written();
+    // What was written since the last commit becomes current, with this step and run state; durable on return.
+    void commit(int64_t step, const std::string& run_state);
+    // What was written since the last commit is not to be: the committed version is the newest again.
+    void discard_written();
 
   private:
     int64_t exact_bytes(DiskPlace place, int64_t chunk) const;
+
+    // A spill file, gone with this object.
+    struct Spill {
+        std::string path;
+        std::unique_ptr<File> file;
+    };
+    Spill make_spill(const std::string& path, int64_t bytes);
+    void remove(Spill& spill) noexcept;
+    void take_committed();  // for the newest
 
     FileSystem& files_;
     Store store_;
     const ModelSpec& model_;
     std::vector<int> store_param_;          // parameter -> index in the store
     std::vector<int64_t> gradient_offset_;  // by parameter, in the spill file
-    std::string spill_path_;
-    std::unique_ptr<File> spill_;
-    std::vector<ChunkSums> sums_;  // by chunk, of what was written
-    std::vector<uint8_t> has_weight_, has_state_;
+    Spill gradients_, activations_;
+    // The newest of one part of a chunk: what reads want, while a commit may be under way in another lane.
+    struct Newest {
+        std::atomic<int> version{0};
+        uint64_t sum = 0;
+        bool written = false;  // since the last commit
+    };
+    std::vector<Newest>& newest(DiskPlace place) { return place == DiskPlace::weight ? weights_ : states_; }
+
+    std::vector<Newest> weights_, states_;  // by chunk
 };
 
 }  // namespace windlass

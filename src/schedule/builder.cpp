@@ -1,5 +1,8 @@
 #include "schedule/builder.h"
 
+#include <algorithm>
+#include <tuple>
+
 namespace windlass {
 namespace {
 
@@ -7,7 +10,33 @@ size_t at(int index) {
     return static_cast<size_t>(index);
 }
 
+// Uses of neighbouring bytes become one.
+void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
+    if (!uses.empty() && uses.back().buffer == use.buffer && uses.back().write == use.write &&
+        uses.back().end == use.begin)
+        uses.back().end = use.end;
+    else
+        uses.push_back(use);
+}
+
 }  // namespace
+
+int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t count) {
+    switch (place) {
+        case DiskPlace::weight:
+            return aligned_bytes(count, weight_bytes(in.param(param)));
+        case DiskPlace::low:
+            return aligned_bytes(count, 2);
+        case DiskPlace::state:
+            return state_block_bytes(in.recipe, count);
+        case DiskPlace::gradient:
+            return aligned_bytes(count, 4);
+        case DiskPlace::activation:
+            break;
+    }
+    WINDLASS_CHECK(false, "an activation is no piece of a parameter");
+    return 0;
+}
 
 ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest& request) : in_(input) {
     schedule_.name = schedule_name(request);
@@ -17,75 +46,119 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
                       .split_weights = input.needs_low(),
                       .threads = input.plan.threads};
     schedule_.micro_count = request.micro_count;
+    schedule_.host_threads = input.plan.host_threads;
 }
 
 const Block& ScheduleBuilder::block(int index) const {
     return at(index) < in_.model.blocks.size() ? in_.model.blocks[at(index)] : in_.model.logits;
 }
 
-BufferId ScheduleBuilder::buffer(std::string name, Owner owner, int64_t bytes) {
-    schedule_.buffers.push_back({.name = std::move(name), .owner = owner, .bytes = bytes});
+BufferId ScheduleBuilder::buffer(std::string name, Owner owner, int64_t bytes, TierId tier) {
+    schedule_.buffers.push_back({.name = std::move(name), .owner = owner, .bytes = bytes, .tier = tier});
     return in_.persistent_count + static_cast<int>(schedule_.buffers.size()) - 1;
 }
 
-int ScheduleBuilder::segment(const Block& block, SegmentKind kind) {
-    const auto [entry, is_new] = segment_index_.try_emplace({block.program.get(), kind}, 0);
+int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
+    key.program = block.program.get();
+    const auto [entry, is_new] = segment_index_.try_emplace(key, 0);
     if (!is_new) return entry->second;
-    SweepOptions options{.size = schedule_.size};
-    options.save = kind == SegmentKind::forward_save || kind == SegmentKind::reverse;
+    SweepOptions options{.size = schedule_.size, .save = key.save, .choices = key.saved};
     options.want_grad_input = !block.program->inputs.empty();
-    for (const int param : block.params) options.trainable.push_back(in_.model.params[at(param)].trainable);
-    const bool forward = kind == SegmentKind::forward || kind == SegmentKind::forward_save;
-    schedule_.segments.push_back(forward ? sweep_forward(block.program, options)
-                                         : sweep_reverse(block.program, options));
+    for (const int param : block.params) options.trainable.push_back(in_.param(param).trainable);
+    schedule_.segments.push_back(key.reverse ? sweep_reverse(block.program, options)
+                                             : sweep_forward(block.program, options));
     entry->second = static_cast<int>(schedule_.segments.size()) - 1;
     return entry->second;
 }
 
-BlockWeights ScheduleBuilder::fetch(const Block& block) {
-    BlockWeights weights;
-    const auto from_disk = [&](DiskPlace place, std::vector<BufferSlice>& slices) {
-        MoveTask task{.place = place};
-        int64_t end = 0;
-        for (const int param : block.params) {
-            const ParamSpec& spec = in_.model.params[at(param)];
-            const int64_t element_bytes = place == DiskPlace::low ? 2 : weight_bytes(spec);
-            slices.push_back({kNoBuffer, end});
-            for (const ChunkSpan& chunk : chunks_of(in_.model, param))
-                task.pieces.push_back({param, chunk.first, chunk.count, end + chunk.first * element_bytes});
-            end += aligned_bytes(spec.numel(), element_bytes);
+// Weights, or low halves, of one block: slices of what memory holds; the rest is read into a buffer of its own.
+void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices) {
+    const bool is_low = place == DiskPlace::low;
+    MoveTask task{.kind = MoveKind::disk_read, .place = place};
+    int64_t end = 0;
+    for (const int param : block.params) {
+        const BufferSlice& kept = is_low ? in_.place(param).low : in_.place(param).weights;
+        slices.push_back(kept.buffer != kNoBuffer ? kept : BufferSlice{kNoBuffer, end});
+        if (kept.buffer != kNoBuffer) continue;
+        const int64_t element_bytes = is_low ? 2 : weight_bytes(in_.param(param));
+        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+            task.pieces.push_back({.param = param,
+                                   .first = chunk.first,
+                                   .count = chunk.count,
+                                   .offset = end + chunk.first * element_bytes,
+                                   .bytes = piece_bytes(in_, place, param, chunk.count)});
         }
-        task.buffer = buffer(fmt::format("{}.{}", block.name, place == DiskPlace::low ? "low" : "weights"),
-                             place == DiskPlace::low ? Owner::low_halves : Owner::weights, end);
-        for (BufferSlice& slice : slices) slice.buffer = task.buffer;
-        weights.buffers.push_back(task.buffer);
-        move(std::move(task));
-    };
-    const auto from_memory = [&](BufferId buffer, std::vector<BufferSlice>& slices) {
-        for (const int param : block.params) slices.push_back({buffer, in_.ids.weight_offsets[at(param)]});
-        weights.buffers.push_back(buffer);
-    };
-    if (in_.plan.weights == Home::memory)
-        from_memory(in_.ids.weights, weights.hi);
-    else
-        from_disk(DiskPlace::weight, weights.hi);
-    if (!in_.needs_low()) return weights;
-    if (in_.ids.low != kNoBuffer)
-        from_memory(in_.ids.low, weights.lo);
-    else
-        from_disk(DiskPlace::low, weights.lo);
+        end += aligned_bytes(in_.param(param).numel(), element_bytes);
+    }
+    if (task.pieces.empty()) return;
+    task.buffer = buffer(fmt::format("{}.{}", block.name, is_low ? "low" : "weights"),
+                         is_low ? Owner::low_halves : Owner::weights, end, in_.host_tier());
+    for (BufferSlice& slice : slices) {
+        if (slice.buffer == kNoBuffer) slice.buffer = task.buffer;
+    }
+    move(std::move(task));
+}
+
+BlockWeights ScheduleBuilder::read_weights(const Block& block) {
+    BlockWeights weights;
+    read_halves(block, DiskPlace::weight, weights.host_hi);
     return weights;
+}
+
+void ScheduleBuilder::upload_halves(const Block& block, const std::vector<BufferSlice>& from,
+                                    std::vector<BufferSlice>& to, std::string_view what) {
+    const bool is_low = what == "low";
+    MoveTask task{.kind = MoveKind::up};
+    std::vector<MoveTask> tasks;  // one for each buffer that is read
+    int64_t end = 0;
+    const BufferId target = in_.persistent_count + static_cast<int>(schedule_.buffers.size());
+    for (size_t index = 0; index < block.params.size(); ++index) {
+        const int param = block.params[index];
+        const bool stays = in_.plan_of(param).weights == Home::device && in_.plan_of(param).state == Home::device;
+        to.push_back(stays ? from[index] : BufferSlice{target, end});
+        if (stays) continue;
+        const int64_t bytes = aligned_bytes(in_.param(param).numel(), is_low ? 2 : weight_bytes(in_.param(param)));
+        if (tasks.empty() || tasks.back().source != from[index].buffer)
+            tasks.push_back({.kind = MoveKind::up, .buffer = target, .source = from[index].buffer});
+        tasks.back().pieces.push_back({.param = param, .offset = end, .source = from[index].offset, .bytes = bytes});
+        end += bytes;
+    }
+    if (tasks.empty()) return;
+    const BufferId made = buffer(fmt::format("{}.{} on the device", block.name, what),
+                                 is_low ? Owner::low_halves : Owner::weights, end, TierKind::device);
+    WINDLASS_CHECK(made == target, "buffer {} was to be {}", made, target);
+    for (MoveTask& each : tasks) move(std::move(each));
+}
+
+void ScheduleBuilder::upload(const Block& block, BlockWeights& weights) {
+    if (in_.needs_low()) read_halves(block, DiskPlace::low, weights.host_lo);
+    if (in_.plan.own_memory()) {
+        upload_halves(block, weights.host_hi, weights.hi, "weights");
+        if (in_.needs_low()) upload_halves(block, weights.host_lo, weights.lo, "low");
+    } else {
+        weights.hi = weights.host_hi;
+        weights.lo = weights.host_lo;
+    }
+    for (size_t index = 0; index < block.params.size(); ++index) {
+        const ParamSpec& param = in_.param(block.params[index]);
+        const auto use = [&](const BufferSlice& slice, int64_t element_bytes) {
+            add_use(weights.uses,
+                    {slice.buffer, false, slice.offset, slice.offset + aligned_bytes(param.numel(), element_bytes)});
+        };
+        use(weights.hi[index], weight_bytes(param));
+        if (!weights.lo.empty()) use(weights.lo[index], 2);
+    }
 }
 
 void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses) {
     const Segment& segment = segment_at(task.segment);
     task.hi = weights.hi;
     task.lo = weights.lo;
-    for (const BufferId id : weights.buffers) uses.push_back({id, false});
+    uses.insert(uses.end(), weights.uses.begin(), weights.uses.end());
     const int64_t work_bytes = segment.region_bytes(Region::work);
     if (work_bytes > 0) {
-        const BufferId work =
-            buffer(fmt::format("{}.{}.work", block(task.block).name, task.micro), Owner::workspace, work_bytes);
+        const BufferId work = buffer(fmt::format("{}.{}.work", block(task.block).name, task.micro), Owner::workspace,
+                                     work_bytes, TierKind::device);
         task.regions[static_cast<size_t>(Region::work)] = {work, 0};
         uses.push_back({work, true});
     }
@@ -96,55 +169,92 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
 
 void ScheduleBuilder::move(MoveTask task) {
     Demand demand;
+    std::vector<BufferUse> uses;
+    const bool copies = task.kind == MoveKind::up || task.kind == MoveKind::down;
+    const bool writes = task.kind != MoveKind::disk_write;
+    int64_t bytes = 0;
     for (const MovePiece& piece : task.pieces) {
-        const ParamSpec& param = in_.model.params[at(piece.param)];
-        int64_t bytes = 0;
-        switch (task.place) {
-            case DiskPlace::weight:
-                bytes = aligned_bytes(piece.count, weight_bytes(param));
-                break;
-            case DiskPlace::low:
-                bytes = aligned_bytes(piece.count, 2);
-                break;
-            case DiskPlace::state:
-                bytes = round_up(state_sections(in_.recipe, piece.count).back(), kParamAlignment);
-                break;
-            case DiskPlace::gradient:
-                bytes = aligned_bytes(piece.count, 4);
-                break;
-        }
-        (task.to_disk ? demand.disk_write_bytes : demand.disk_read_bytes) += bytes;
+        bytes += piece.bytes;
+        add_use(uses, {task.buffer, writes, piece.offset, piece.offset + piece.bytes});
     }
-    const LaneKind lane = task.to_disk ? LaneKind::disk_write : LaneKind::disk_read;
-    std::vector<BufferUse> uses = {{task.buffer, !task.to_disk}};
+    if (copies) {
+        for (const MovePiece& piece : task.pieces)
+            add_use(uses, {task.source, false, piece.source, piece.source + piece.bytes});
+    }
+    switch (task.kind) {
+        case MoveKind::disk_read:
+            demand.disk_read_bytes = bytes;
+            break;
+        case MoveKind::disk_write:
+            demand.disk_write_bytes = bytes;
+            break;
+        case MoveKind::up:
+            demand.up_bytes = bytes;
+            break;
+        case MoveKind::down:
+            demand.down_bytes = bytes;
+            break;
+    }
+    const LaneKind lane = lane_of(task.kind);
     schedule_.moves.push_back(std::move(task));
     add(Verb::move, lane, schedule_.moves.size() - 1, std::move(uses), demand);
 }
 
-void ScheduleBuilder::update(UpdateTask task) {
-    std::vector<BufferUse> uses = {{task.hi.buffer, true}, {task.lo.buffer, true}, {task.gradient.buffer, false}};
-    for (const BufferSlice& slice : task.state) {
-        if (slice.buffer != task.lo.buffer) uses.push_back({slice.buffer, true});
+void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
+    std::vector<BufferUse> uses;
+    std::vector<std::vector<BufferUse>> by_buffer;  // so that neighbours meet; a handful of buffers
+    Demand demand;
+    const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
+        const auto same = [&](const std::vector<BufferUse>& ranges) {
+            return ranges[0].buffer == slice.buffer && ranges[0].write == write;
+        };
+        auto ranges = std::find_if(by_buffer.begin(), by_buffer.end(), same);
+        if (ranges == by_buffer.end()) ranges = by_buffer.emplace(ranges);
+        add_use(*ranges, {slice.buffer, write, slice.offset, slice.offset + bytes});
+    };
+    for (const UpdateChunk& chunk : task.chunks) {
+        use(chunk.hi, aligned_bytes(chunk.count, 2), true);
+        if (chunk.block.buffer != kNoBuffer) {
+            use(chunk.block, state_block_bytes(in_.recipe, chunk.count), true);
+        } else {
+            use(chunk.lo, aligned_bytes(chunk.count, 2), true);
+            for (size_t s = 0; s < chunk.state.size(); ++s)
+                use(chunk.state[s], round_up(state_bytes(in_.recipe.state[s], chunk.count), kParamAlignment), true);
+        }
+        use(chunk.gradient, aligned_bytes(chunk.count, 4), false);
+        demand.memory_bytes += chunk.count * in_.recipe.update_bytes_per_element;
     }
-    const Demand demand{.memory_bytes = task.count * in_.recipe.update_bytes_per_element};
+    std::sort(by_buffer.begin(), by_buffer.end(), [](const auto& a, const auto& b) {
+        return std::tie(a[0].buffer, a[0].write) < std::tie(b[0].buffer, b[0].write);
+    });
+    for (const std::vector<BufferUse>& ranges : by_buffer) uses.insert(uses.end(), ranges.begin(), ranges.end());
     schedule_.updates.push_back(std::move(task));
-    add(Verb::update, LaneKind::compute, schedule_.updates.size() - 1, std::move(uses), demand);
+    add(Verb::update, lane, schedule_.updates.size() - 1, std::move(uses), demand);
 }
 
 void ScheduleBuilder::reduce(ReduceTask task) {
     std::vector<BufferUse> uses;
     Demand demand;
     if (task.param >= 0) {
-        uses.push_back({task.gradient.buffer, false});
-        demand.memory_bytes = in_.model.params[at(task.param)].numel() * 4;
+        const int64_t bytes = in_.param(task.param).numel() * 4;
+        uses.push_back({task.gradient.buffer, false, task.gradient.offset, task.gradient.offset + bytes});
+        demand.memory_bytes = bytes;
     }
     schedule_.reduces.push_back(task);
     add(Verb::reduce, LaneKind::compute, schedule_.reduces.size() - 1, std::move(uses), demand);
 }
 
+void ScheduleBuilder::mark() {
+    add(Verb::mark, LaneKind::disk_write, 0, {}, {});
+}
+
 void ScheduleBuilder::add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand) {
-    schedule_.tasks.push_back(
-        {.verb = verb, .lane = lane, .payload = static_cast<int>(payload), .uses = std::move(uses), .demand = demand});
+    schedule_.tasks.push_back({.verb = verb,
+                               .lane = lane,
+                               .payload = static_cast<int>(payload),
+                               .when_pending = pending_,
+                               .uses = std::move(uses),
+                               .demand = demand});
 }
 
 }  // namespace windlass

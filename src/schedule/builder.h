@@ -1,7 +1,6 @@
-// builder.h: writes one schedule down, task by task: what train, eval and decode lowering have in common.
+// builder.h: writes one schedule down, task by task: what all lowerings have in common.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -21,14 +20,23 @@ struct LowerInput {
     const Plan& plan;
     const PersistentIds& ids;
     int persistent_count = 0;
+
     // f32 joins both halves of a split master.
     bool needs_low() const { return numerics.compute == DType::f32 && recipe.store == StoreType::split; }
+    const ParamSpec& param(int index) const { return model.params[static_cast<size_t>(index)]; }
+    const ParamPlace& place(int param) const { return ids.params[static_cast<size_t>(param)]; }
+    // The plan of the block that a parameter is at home in.
+    const BlockPlan& plan_of(int index) const { return plan.of(param(index).block); }
+    // Where what leaves the device goes, and what comes from the disk arrives.
+    TierId host_tier() const { return plan.own_memory() ? TierKind::host : TierKind::device; }
 };
 
-// A block's weights where a run can read them.
+// A block's weights on their way to where runs read them.
 struct BlockWeights {
-    std::vector<BufferSlice> hi, lo;
-    std::vector<BufferId> buffers;
+    std::vector<BufferSlice> hi, lo;   // by the program's weights: where runs read them
+    std::vector<BufferUse> uses;       // of such a run
+    std::vector<BufferSlice> host_hi;  // by the program's weights: in the memory of the host, before they go up
+    std::vector<BufferSlice> host_lo;
 };
 
 // One pass of all micro-batches through one block.
@@ -45,34 +53,56 @@ class ScheduleBuilder {
     Schedule& schedule() { return schedule_; }
     const Block& block(int index) const;
 
-    BufferId buffer(std::string name, Owner owner, int64_t bytes);
-    // The segment of a program for one direction; made once per program and direction.
-    enum class SegmentKind : uint8_t { forward, forward_save, reverse, reverse_recompute };
-    int segment(const Block& block, SegmentKind kind);
+    BufferId buffer(std::string name, Owner owner, int64_t bytes, TierId tier);
+    // The segment of a block for one direction; made once for equal programs that keep the same for reverse.
+    struct SegmentKey {
+        const Program* program = nullptr;
+        bool reverse = false;
+        bool save = false;  // everything, unless `saved` says what
+        std::vector<SaveChoice> saved;
+        auto operator<=>(const SegmentKey&) const = default;
+    };
+    int segment(const Block& block, SegmentKey key);
+    int forward_segment(const Block& block) { return segment(block, {}); }
     const Segment& segment_at(int index) const { return schedule_.segments[static_cast<size_t>(index)]; }
 
-    // Weights of a block: slices of the persistent buffers, or a buffer of its own and the moves that fill it.
-    BlockWeights fetch(const Block& block);
+    // Brings a block's weights into the host's memory: a read of those whose home is the disk.
+    BlockWeights read_weights(const Block& block);
+    // Brings them to where runs read them: a copy up where the device has its own memory.
+    void upload(const Block& block, BlockWeights& weights);
 
-    // Adds the task; its workspace is made here. `extra` names buffers beside weights and regions.
+    // Adds the task; its workspace is made here. `uses` names buffers beside weights and regions.
     void run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses);
     void move(MoveTask task);
-    void update(UpdateTask task);
+    void update(UpdateTask task, LaneKind lane);
     void reduce(ReduceTask task);
+    void mark();
+    // Tasks added from now on belong to an update that the step before held.
+    void set_pending(bool pending) { pending_ = pending; }
 
     Schedule finish() { return std::move(schedule_); }
 
   private:
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
+    void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
+    void upload_halves(const Block& block, const std::vector<BufferSlice>& from, std::vector<BufferSlice>& to,
+                       std::string_view what);
 
     const LowerInput& in_;
     Schedule schedule_;
-    std::map<std::pair<const Program*, SegmentKind>, int> segment_index_;
+    bool pending_ = false;
+    std::map<SegmentKey, int> segment_index_;
 };
 
-// Lowered steps (lower_train.cpp, lower_forward.cpp).
+// The bytes that a piece of this place takes in memory, whole blocks of the disk.
+int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t count);
+
+// Lowered steps (lower_train.cpp, lower_forward.cpp, lower_updates.cpp).
 Schedule lower_train(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_eval(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_decode(const LowerInput& input, const ScheduleRequest& request);
+// Updates that were guessed and are done again; updates that were held and are wanted now.
+Schedule lower_redo(const LowerInput& input);
+Schedule lower_flush(const LowerInput& input);
 
 }  // namespace windlass

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/math.h"
 #include "model/liveness.h"
@@ -15,13 +16,39 @@ using Waits = std::array<int, kLaneKinds>;
 size_t at(int index) {
     return static_cast<size_t>(index);
 }
-size_t at(LaneKind lane) {
-    return static_cast<size_t>(lane);
-}
 
 void wait_for(Waits& waits, const Waits& others) {
     for (size_t lane = 0; lane < waits.size(); ++lane) waits[lane] = std::max(waits[lane], others[lane]);
 }
+
+// Who last wrote and read each byte of a buffer, in ranges.
+class ByteHistory {
+  public:
+    // What a use of these bytes waits for; then it is itself the last user.
+    void use(int64_t begin, int64_t end, bool write, size_t lane, int sequence, Waits& after) {
+        split(begin);
+        split(end);
+        for (auto part = parts_.lower_bound(begin); part != parts_.end() && part->first < end; ++part) {
+            Users& users = part->second;
+            wait_for(after, users.writers);
+            if (write) {
+                wait_for(after, users.readers);
+                users = {};  // whoever comes next waits for this task, which waited for them
+            }
+            (write ? users.writers : users.readers)[lane] = sequence;
+        }
+    }
+
+  private:
+    struct Users {
+        Waits writers{}, readers{};
+    };
+    void split(int64_t position) {
+        auto part = std::prev(parts_.upper_bound(position));
+        if (part->first != position) parts_.emplace_hint(std::next(part), position, part->second);
+    }
+    std::map<int64_t, Users> parts_ = {{0, {}}};  // by where the range begins
+};
 
 class Checker {
   public:
@@ -29,7 +56,7 @@ class Checker {
 
     void run() {
         find_lifetimes();
-        place();
+        for (size_t tier = 0; tier < kTierKinds; ++tier) place(static_cast<TierKind>(tier));
         derive_waits();
     }
 
@@ -40,10 +67,15 @@ class Checker {
     void find_lifetimes() {
         std::vector<bool> written(schedule_.buffers.size(), false);
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
-            const Task& task = schedule_.tasks[index];
-            for (const BufferUse& use : task.uses) {
+            for (BufferUse& use : schedule_.tasks[index].uses) {
                 WINDLASS_CHECK(use.buffer != kNoBuffer, "task {} of {} uses a buffer that was never made", index,
                                schedule_.name);
+                const BufferSpec& spec = set_.buffer(schedule_, use.buffer);
+                if (use.end < 0) use.end = spec.bytes;
+                WINDLASS_CHECK(
+                    use.begin >= 0 && use.begin <= use.end && use.end <= round_up(spec.bytes, kParamAlignment),
+                    "task {} of {} uses bytes [{}, {}) of {}, which has {}", index, schedule_.name, use.begin, use.end,
+                    spec.name, spec.bytes);
                 if (persistent(use.buffer)) continue;
                 BufferSpec& buffer = transient(use.buffer);
                 const size_t own = at(use.buffer) - set_.persistent.size();
@@ -62,68 +94,108 @@ class Checker {
         }
     }
 
-    void place() {
+    void place(TierKind tier) {
         std::vector<LivePiece> pieces;
-        for (const BufferSpec& buffer : schedule_.buffers)
+        std::vector<size_t> buffers;
+        for (size_t index = 0; index < schedule_.buffers.size(); ++index) {
+            const BufferSpec& buffer = schedule_.buffers[index];
+            if (buffer.tier.kind != tier) continue;
             pieces.push_back({.bytes = buffer.bytes, .first = buffer.first, .last = buffer.last});
-        schedule_.transient_bytes = place_pieces(pieces, kParamAlignment);
-        for (size_t index = 0; index < pieces.size(); ++index)
-            schedule_.buffers[index].offset = set_.persistent_bytes + pieces[index].offset;
+            buffers.push_back(index);
+        }
+        schedule_.transient_bytes[slot(tier)] = place_pieces(pieces, kParamAlignment);
+        for (size_t i = 0; i < pieces.size(); ++i)
+            schedule_.buffers[buffers[i]].offset = set_.persistent_bytes[slot(tier)] + pieces[i].offset;
     }
 
     // A task waits for whoever wrote what it uses, in memory or on disk, for the readers of what it writes, and for all
     // users of a buffer whose addresses it takes over. Waits on the task's own lane hold by the lane's order.
     void derive_waits() {
-        std::map<BufferId, Waits> writers, readers;
+        std::vector<ByteHistory> history(set_.persistent.size() + schedule_.buffers.size());
         std::vector<Waits> users(schedule_.buffers.size(), Waits{});
         std::vector<std::vector<size_t>> born(schedule_.tasks.size());
         for (size_t index = 0; index < schedule_.buffers.size(); ++index)
             born[at(schedule_.buffers[index].first)].push_back(index);
         Waits done{};  // tasks so far, by lane
+        Waits held{};  // of which: of the update that the step before held
+        Waits norm{};  // of which: the one that finds the norm
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
             Task& task = schedule_.tasks[index];
+            const size_t lane = slot(task.lane);
+            const int sequence = ++done[lane];
             task.after = {};
             for (const size_t buffer : born[index]) take_over(buffer, users, task.after);
             for (const BufferUse& use : task.uses) {
-                wait_for(task.after, writers[use.buffer]);
-                if (use.write) wait_for(task.after, readers[use.buffer]);
+                if (use.begin < use.end)
+                    history[at(use.buffer)].use(use.begin, use.end, use.write, lane, sequence, task.after);
+                if (!persistent(use.buffer)) users[at(use.buffer) - set_.persistent.size()][lane] = sequence;
             }
-            if (task.verb == Verb::move) wait_for_disk(schedule_.moves[at(task.payload)], task.after);
-            const int sequence = ++done[at(task.lane)];
-            if (task.verb == Verb::move) note_disk(schedule_.moves[at(task.payload)], task.lane, sequence);
-            for (const BufferUse& use : task.uses) {
-                (use.write ? writers : readers)[use.buffer][at(task.lane)] = sequence;
-                if (!persistent(use.buffer)) users[at(use.buffer) - set_.persistent.size()][at(task.lane)] = sequence;
+            if (task.verb == Verb::move) {
+                refuse_stale_reads(task);
+                order_on_disk(schedule_.moves[at(task.payload)], lane, sequence, task.after);
             }
-            task.after[at(task.lane)] = 0;
+            if (task.verb == Verb::mark) wait_for(task.after, held);
+            if (task.when_pending) held[lane] = sequence;
+            if (needs_norm(task)) wait_for(task.after, norm);
+            if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].param < 0) norm[lane] = sequence;
+            task.after[lane] = 0;
         }
+    }
+
+    bool needs_norm(const Task& task) const {
+        return task.verb == Verb::update && !task.when_pending && !schedule_.updates[at(task.payload)].guessed;
     }
 
     // The buffer's first task waits for all users of the buffers that had its addresses before.
     void take_over(size_t buffer, const std::vector<Waits>& users, Waits& after) {
-        const int64_t begin = schedule_.buffers[buffer].offset, end = begin + schedule_.buffers[buffer].bytes;
-        auto part = tenants_.upper_bound(begin);
-        if (part != tenants_.begin() && std::prev(part)->second.end > begin) --part;
-        while (part != tenants_.end() && part->first < end) {
+        const BufferSpec& spec = schedule_.buffers[buffer];
+        const int64_t begin = spec.offset, end = begin + spec.bytes;
+        std::map<int64_t, Tenant>& tenants = tenants_[slot(spec.tier)];
+        auto part = tenants.upper_bound(begin);
+        if (part != tenants.begin() && std::prev(part)->second.end > begin) --part;
+        while (part != tenants.end() && part->first < end) {
             const auto [first, tenant] = *part;
             wait_for(after, users[tenant.buffer]);
-            part = tenants_.erase(part);
-            if (first < begin) tenants_[first] = {begin, tenant.buffer};
-            if (tenant.end > end) part = std::next(tenants_.insert({end, tenant}).first);
+            part = tenants.erase(part);
+            if (first < begin) tenants[first] = {begin, tenant.buffer};
+            if (tenant.end > end) part = std::next(tenants.insert({end, tenant}).first);
         }
-        if (begin < end) tenants_[begin] = {end, buffer};
+        if (begin < end) tenants[begin] = {end, buffer};
     }
 
-    // Gradients that went to the disk are read back in the same step. Weights and state are not: a step writes the
-    // version that it does not read.
-    void wait_for_disk(const MoveTask& move, Waits& after) {
-        if (move.place != DiskPlace::gradient) return;
-        for (const MovePiece& piece : move.pieces) wait_for(after, spilled_[piece.param]);
+    // What an update that was held writes may have been read once before, for that update: whoever else read it got the
+    // weights of the step before.
+    void refuse_stale_reads(const Task& task) {
+        const MoveTask& move = schedule_.moves[at(task.payload)];
+        if (move.place != DiskPlace::weight) return;
+        for (const MovePiece& piece : move.pieces) {
+            if (move.kind == MoveKind::disk_read) ++reads_[{piece.param, piece.first}];
+            if (move.kind != MoveKind::disk_write || !task.when_pending) continue;
+            const auto reads = reads_.find({piece.param, piece.first});
+            WINDLASS_CHECK(reads == reads_.end() || reads->second <= 1,
+                           "{}: element {} of parameter {} is read before its update", schedule_.name, piece.first,
+                           piece.param);
+        }
     }
-    void note_disk(const MoveTask& move, LaneKind lane, int sequence) {
-        if (move.place != DiskPlace::gradient) return;
-        for (const MovePiece& piece : move.pieces) spilled_[piece.param][at(lane)] = sequence;
+
+    // What a step writes to the disk and reads again. Gradients and activations are written over; weights and state go
+    // to the version that is not current, so a write waits for nobody, but a read wants what was written before it.
+    void order_on_disk(const MoveTask& move, size_t lane, int sequence, Waits& after) {
+        if (move.kind == MoveKind::up || move.kind == MoveKind::down) return;
+        const bool writes = move.kind == MoveKind::disk_write;
+        const bool versioned = move.place != DiskPlace::gradient && move.place != DiskPlace::activation;
+        const DiskPlace place = move.place == DiskPlace::low ? DiskPlace::state : move.place;
+        int64_t last = -1;
+        for (const MovePiece& piece : move.pieces) {
+            const int64_t key = place == DiskPlace::activation ? piece.first : piece.param;
+            if (std::exchange(last, key) == key) continue;  // a parameter's pieces mostly come together
+            Waits& users = on_disk_[{place, key}];
+            if (!versioned || !writes) wait_for(after, users);
+            if (!versioned || writes) users[lane] = sequence;
+        }
     }
+
+    std::map<std::pair<int, int64_t>, int> reads_;  // of weights on disk, by parameter and element
 
     struct Tenant {
         int64_t end = 0;  // of a part of the arena
@@ -132,37 +204,43 @@ class Checker {
 
     ScheduleSet& set_;
     Schedule& schedule_;
-    std::map<int64_t, Tenant> tenants_;  // by where the part begins: the buffer that had it last
-    std::map<int, Waits> spilled_;       // by parameter: who last touched its gradient on disk
+    std::array<std::map<int64_t, Tenant>, kTierKinds> tenants_;  // by where the part begins: the last buffer there
+    std::map<std::pair<DiskPlace, int64_t>, Waits> on_disk_;     // by parameter or place: who touched it on disk
 };
 
 }  // namespace
 
 void check(ScheduleSet& set) {
-    set.persistent_bytes = 0;
+    set.persistent_bytes = {};
     for (BufferSpec& buffer : set.persistent) {
-        buffer.offset = set.persistent_bytes;
-        set.persistent_bytes += round_up(buffer.bytes, kParamAlignment);
+        int64_t& end = set.persistent_bytes[slot(buffer.tier)];
+        buffer.offset = end;
+        end += round_up(buffer.bytes, kParamAlignment);
     }
-    int64_t transient = 0;
+    std::array<int64_t, kTierKinds> transient{};
     for (Schedule& schedule : set.schedules) {
         Checker(set, schedule).run();
-        transient = std::max(transient, schedule.transient_bytes);
+        for (size_t tier = 0; tier < kTierKinds; ++tier)
+            transient[tier] = std::max(transient[tier], schedule.transient_bytes[tier]);
     }
-    set.arena_bytes = set.persistent_bytes + transient;
+    for (size_t tier = 0; tier < kTierKinds; ++tier)
+        set.arena_bytes[tier] = set.persistent_bytes[tier] + transient[tier];
 }
 
-std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set) {
+std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, TierId tier) {
     std::array<int64_t, kOwners> bytes{};
-    for (const BufferSpec& buffer : set.persistent) bytes[static_cast<size_t>(buffer.owner)] += buffer.bytes;
-    const Schedule* largest = nullptr;
-    for (const Schedule& schedule : set.schedules) {
-        if (largest == nullptr || schedule.transient_bytes > largest->transient_bytes) largest = &schedule;
+    for (const BufferSpec& buffer : set.persistent) {
+        if (buffer.tier == tier) bytes[static_cast<size_t>(buffer.owner)] += buffer.bytes;
     }
-    if (largest == nullptr) return bytes;
+    const auto less = [&](const Schedule& a, const Schedule& b) {
+        return a.transient_bytes[slot(tier)] < b.transient_bytes[slot(tier)];
+    };
+    const auto largest = std::max_element(set.schedules.begin(), set.schedules.end(), less);
+    if (largest == set.schedules.end()) return bytes;
     // The task during which most transient bytes are alive.
     std::vector<int64_t> change(largest->tasks.size() + 2, 0);
     for (const BufferSpec& buffer : largest->buffers) {
+        if (buffer.tier != tier) continue;
         change[at(buffer.first)] += buffer.bytes;
         change[at(buffer.last) + 1] -= buffer.bytes;
     }
@@ -173,7 +251,8 @@ std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set) {
         if (alive > most) most = alive, peak = static_cast<int>(index);
     }
     for (const BufferSpec& buffer : largest->buffers) {
-        if (buffer.first <= peak && peak <= buffer.last) bytes[static_cast<size_t>(buffer.owner)] += buffer.bytes;
+        if (buffer.tier == tier && buffer.first <= peak && peak <= buffer.last)
+            bytes[static_cast<size_t>(buffer.owner)] += buffer.bytes;
     }
     return bytes;
 }

@@ -1,7 +1,7 @@
 // check.h: proves a schedule before it runs: places every buffer, derives every wait, finds the peak.
 //
-// After check a run needs ScheduleSet::arena_bytes of memory and not a byte more: a plan that passes cannot run out
-// of memory. Aborts (our bug) on a read of what nobody wrote or on a buffer larger than it was declared.
+// After check a run needs ScheduleSet::arena_bytes of each tier's memory and not a byte more: a plan that passes cannot
+// run out of memory. Aborts (our bug) on a read of what nobody wrote and on a use of bytes that a buffer does not have.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace windlass {
 
 void check(ScheduleSet& set);
 
-// Bytes by owner at the moment of the schedule's peak, persistent ones included.
-std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set);
+// Bytes of a tier by owner at the moment of its peak, persistent ones included.
+std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, TierId tier);
 
 }  // namespace windlass

@@ -6,6 +6,15 @@
 #include "schedule/numerics.h"
 
 namespace windlass {
+namespace {
+
+// Sections of a chunk's state begin at cache lines.
+int64_t section_bytes(int64_t bytes) {
+    constexpr int64_t kSectionAlignment = 64;
+    return round_up(bytes, kSectionAlignment);
+}
+
+}  // namespace
 
 std::vector<int> store_order(const ModelSpec& model) {
     std::vector<int> order(model.params.size());
@@ -19,17 +28,30 @@ std::vector<int> store_order(const ModelSpec& model) {
 std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param) {
     std::vector<ChunkSpan> chunks;
     const int64_t numel = model.params[static_cast<size_t>(param)].numel();
+    chunks.reserve(static_cast<size_t>(div_up(numel, kChunkElements)));
     for (int64_t first = 0; first < numel; first += kChunkElements)
         chunks.push_back({param, first, std::min(kChunkElements, numel - first)});
     return chunks;
 }
 
 std::vector<int64_t> state_sections(const Recipe& recipe, int64_t count) {
-    constexpr int64_t kSectionAlignment = 64;
-    std::vector<int64_t> offsets = {0, round_up(count * int64_t{2}, kSectionAlignment)};
+    std::vector<int64_t> offsets;
+    offsets.reserve(recipe.state.size() + 2);
+    offsets.push_back(0);
+    offsets.push_back(section_bytes(2 * count));
     for (const StateSpec& state : recipe.state)
-        offsets.push_back(offsets.back() + round_up(count * dtype_bytes(state.dtype), kSectionAlignment));
+        offsets.push_back(offsets.back() + section_bytes(state_bytes(state, count)));
     return offsets;
+}
+
+int64_t state_block_bytes(const Recipe& recipe, int64_t count) {
+    int64_t end = section_bytes(2 * count);
+    for (const StateSpec& state : recipe.state) end += section_bytes(state_bytes(state, count));
+    return round_up(end, kParamAlignment);
+}
+
+int64_t state_block_offset(const Recipe& recipe, int64_t first) {
+    return div_exact(first, kChunkElements) * state_block_bytes(recipe, kChunkElements);
 }
 
 }  // namespace windlass

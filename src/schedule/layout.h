@@ -8,6 +8,7 @@
 #include "base/math.h"
 #include "method/recipe.h"
 #include "model/spec.h"
+#include "schedule/schedule.h"
 
 namespace windlass {
 
@@ -37,5 +38,10 @@ std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param);
 // Sections of a chunk's state on disk, in order: low halves, then the recipe's state. Offsets are those of the store
 // (each section padded to 64 bytes); the last entry is the end.
 std::vector<int64_t> state_sections(const Recipe& recipe, int64_t count);
+
+// Bytes of a chunk's state, whole blocks of the disk; and where the chunk that begins with this element of a parameter
+// lies behind the parameter's first one, where all are kept so.
+int64_t state_block_bytes(const Recipe& recipe, int64_t count);
+int64_t state_block_offset(const Recipe& recipe, int64_t first);
 
 }  // namespace windlass

@@ -1,7 +1,7 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
-#include <functional>
+#include <map>
 
 #include "op/ops.h"
 #include "schedule/builder.h"
@@ -13,22 +13,13 @@ size_t at(int index) {
     return static_cast<size_t>(index);
 }
 
-// Offsets of all parameters in one buffer; returns its size.
-int64_t place_params(const ModelSpec& model, const std::function<int64_t(const ParamSpec&)>& element_bytes,
-                     std::vector<int64_t>& offsets) {
-    offsets.assign(model.params.size(), 0);
-    int64_t end = 0;
-    for (const int param : store_order(model)) {
-        offsets[at(param)] = end;
-        end += aligned_bytes(model.params[at(param)].numel(), element_bytes(model.params[at(param)]));
-    }
-    return end;
-}
-
+// The persistent buffers of a run, and where each parameter lies in them.
 class PersistentWriter {
   public:
     PersistentWriter(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan)
-        : model_(model), recipe_(recipe), numerics_(numerics), plan_(plan) {}
+        : model_(model), recipe_(recipe), numerics_(numerics), plan_(plan) {
+        ids.params.resize(model.params.size());
+    }
 
     PersistentIds ids;
     std::vector<BufferSpec> buffers;
@@ -40,40 +31,56 @@ class PersistentWriter {
             trains = trains || request.kind == ScheduleRequest::Kind::train;
             cache_rows = std::max(cache_rows, request.rows * request.cache_capacity);
         }
-        const int64_t weight_total = place_params(model_, weight_bytes, ids.weight_offsets);
-        const int64_t word_total = place_params(
-            model_, [](const ParamSpec&) { return 4; }, ids.word_offsets);
-        const bool joins = numerics_.compute == DType::f32;
-        if (plan_.weights == Home::memory) ids.weights = add("weights", Owner::weights, weight_total);
-        if (plan_.state == Home::memory && recipe_.store == StoreType::split && (trains || joins))
-            ids.low = add("low halves", Owner::low_halves, weight_total);
-        if (trains && plan_.state == Home::memory) write_state();
-        if (trains && recipe_.on_gradient == GradientRule::accumulate && plan_.gradients == Home::memory)
-            ids.gradients = add("gradients", Owner::gradients, word_total);
+        for (const int param : store_order(model_)) place(param, trains);
         if (cache_rows > 0) write_cache(cache_rows);
         write_staging();
     }
 
   private:
-    BufferId add(std::string name, Owner owner, int64_t bytes) {
-        buffers.push_back({.name = std::move(name), .owner = owner, .bytes = bytes});
-        return static_cast<BufferId>(buffers.size()) - 1;
+    // One buffer for each thing and tier; it grows as parameters are put into it.
+    BufferSlice put(const std::string& name, Owner owner, Home home, int64_t bytes) {
+        if (home == Home::disk) return {};
+        const TierId tier = plan_.own_memory() && home == Home::host ? TierKind::host : TierKind::device;
+        const auto [entry, is_new] = index_.try_emplace({name, tier.kind}, static_cast<BufferId>(buffers.size()));
+        if (is_new) buffers.push_back({.name = name, .owner = owner, .tier = tier});
+        BufferSpec& buffer = buffers[at(entry->second)];
+        const BufferSlice slice{entry->second, buffer.bytes};
+        buffer.bytes += round_up(bytes, kParamAlignment);
+        return slice;
     }
-    void write_state() {
+    void place(int index, bool trains) {
+        const ParamSpec& param = model_.params[at(index)];
+        const BlockPlan& plan = plan_.of(param.block);
+        ParamPlace& place = ids.params[at(index)];
+        place.weights = put("weights", Owner::weights, plan.weights, param.numel() * weight_bytes(param));
+        const bool wants_low = recipe_.store == StoreType::split && (trains || numerics_.compute == DType::f32);
+        if (plan_.store) {
+            if (trains && recipe_.store == StoreType::split)
+                place.chunks = put("state", Owner::state, plan.state, all_blocks(param));
+        } else {
+            if (wants_low) place.low = put("low halves", Owner::low_halves, plan.state, param.numel() * 2);
+            if (trains) put_state(param, plan, place);
+        }
+        if (trains && recipe_.on_gradient == GradientRule::accumulate)
+            place.gradient = put("gradients", Owner::gradients, plan.gradients, param.numel() * 4);
+    }
+    int64_t all_blocks(const ParamSpec& param) const {
+        const int64_t full = param.numel() / kChunkElements * kChunkElements;
+        const int64_t rest = param.numel() - full;
+        return state_block_offset(recipe_, full) + (rest > 0 ? state_block_bytes(recipe_, rest) : 0);
+    }
+    void put_state(const ParamSpec& param, const BlockPlan& plan, ParamPlace& place) {
         for (const StateSpec& state : recipe_.state) {
-            int64_t bytes = 0;
-            for (const ParamSpec& param : model_.params)
-                bytes += aligned_bytes(state.elements(param), dtype_bytes(state.dtype));
-            ids.state.push_back(add(state.name, Owner::state, bytes));
+            place.state.push_back(put(state.name, Owner::state, plan.state, param_state_bytes(state, param)));
         }
     }
     // Loading, checkpoints and export pass through here, one chunk at a time: as fp32, as weights, as state.
     void write_staging() {
         int64_t count = 0;
         for (const ParamSpec& param : model_.params) count = std::max(count, std::min(kChunkElements, param.numel()));
-        const int64_t state = state_sections(recipe_, count).back();
         ids.staging =
-            add("chunk in transit", Owner::staging, 2 * aligned_bytes(count, 4) + round_up(state, kParamAlignment));
+            add("chunk in transit", Owner::staging, 2 * aligned_bytes(count, 4) + state_block_bytes(recipe_, count),
+                plan_.own_memory() ? TierKind::host : TierKind::device);
     }
     void write_cache(int64_t rows) {
         int64_t end = 0;
@@ -81,15 +88,43 @@ class PersistentWriter {
             ids.cache_offsets.push_back(end);
             end += 2 * aligned_bytes(rows * cache_columns(block), dtype_bytes(numerics_.compute));
         }
-        ids.cache = add("key-value cache", Owner::cache, end);
+        ids.cache = add("key-value cache", Owner::cache, end, TierKind::device);
         ids.cache_rows = rows;
+    }
+    BufferId add(std::string name, Owner owner, int64_t bytes, TierId tier) {
+        buffers.push_back({.name = std::move(name), .owner = owner, .bytes = bytes, .tier = tier});
+        return static_cast<BufferId>(buffers.size()) - 1;
     }
 
     const ModelSpec& model_;
     const Recipe& recipe_;
     const Numerics& numerics_;
     const Plan& plan_;
+    std::map<std::pair<std::string, TierKind>, BufferId> index_;
 };
+
+// What no schedule could do: these are our own errors, the planner's or a policy's.
+void require_consistent(const ModelSpec& model, const Recipe& recipe, const Plan& plan) {
+    WINDLASS_CHECK(plan.blocks.empty() || plan.blocks.size() == model.blocks.size(), "a plan of {} blocks for {}",
+                   plan.blocks.size(), model.blocks.size());
+    for (int block = 0; block < static_cast<int>(model.blocks.size()); ++block) {
+        const BlockPlan& each = plan.of(block);
+        const bool uses_disk = each.weights == Home::disk || each.state == Home::disk || each.gradients == Home::disk ||
+                               each.boundary == Home::disk;
+        WINDLASS_CHECK(plan.store || !uses_disk, "block {} lives on a disk that is not there", block);
+        WINDLASS_CHECK(each.weights == Home::device || plan.order == MicroOrder::vertical,
+                       "horizontal order is for weights that stay");
+        WINDLASS_CHECK(each.update != UpdateTime::in_backward || plan.store,
+                       "block {}: a guessed update needs another version of the state", block);
+        if (!plan.own_memory() || !recipe.runs(SweepKind::reverse)) continue;
+        const bool on_device = each.state == Home::device;
+        WINDLASS_CHECK(on_device || plan.host_threads > 0, "block {}: an update on the host needs a host lane", block);
+        WINDLASS_CHECK(!plan.store || !on_device,
+                       "block {}: state on a device with its own memory cannot be written to disk", block);
+        WINDLASS_CHECK((each.weights == Home::device) == on_device && (each.gradients == Home::device) == on_device,
+                       "block {}: a device updates either all of it or nothing", block);
+    }
+}
 
 }  // namespace
 
@@ -110,31 +145,31 @@ std::string schedule_name(const ScheduleRequest& request) {
             return fmt::format("eval/{}", request.row_length);
         case ScheduleRequest::Kind::decode:
             return fmt::format("decode/{}", request.row_length);
+        case ScheduleRequest::Kind::redo:
+            return "redo";
+        case ScheduleRequest::Kind::flush:
+            return "flush";
     }
     return "?";
 }
 
 ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests) {
-    WINDLASS_CHECK(plan.weights == Home::memory || plan.state == Home::disk,
-                   "weights on disk need their low halves there");
+    require_consistent(model, recipe, plan);
     PersistentWriter persistent(model, recipe, numerics, plan);
     persistent.write(requests);
     const LowerInput input{model, recipe, numerics, plan, persistent.ids, static_cast<int>(persistent.buffers.size())};
     ScheduleSet set;
+    bool updates = false;
     for (const ScheduleRequest& request : requests) {
-        switch (request.kind) {
-            case ScheduleRequest::Kind::train:
-                set.schedules.push_back(lower_train(input, request));
-                break;
-            case ScheduleRequest::Kind::eval:
-                set.schedules.push_back(lower_eval(input, request));
-                break;
-            case ScheduleRequest::Kind::decode:
-                set.schedules.push_back(lower_decode(input, request));
-                break;
-        }
+        const bool trains = request.kind == ScheduleRequest::Kind::train;
+        updates = updates || (trains && recipe.on_gradient == GradientRule::accumulate);
+        set.schedules.push_back(trains                                        ? lower_train(input, request)
+                                : request.kind == ScheduleRequest::Kind::eval ? lower_eval(input, request)
+                                                                              : lower_decode(input, request));
     }
+    if (updates && plan.any(UpdateTime::in_backward)) set.schedules.push_back(lower_redo(input));
+    if (updates && plan.any(UpdateTime::next_forward)) set.schedules.push_back(lower_flush(input));
     set.persistent = std::move(persistent.buffers);
     set.ids = std::move(persistent.ids);
     return set;

@@ -10,7 +10,8 @@
 namespace windlass {
 
 struct ScheduleRequest {
-    enum class Kind : uint8_t { train, eval, decode } kind = Kind::train;
+    // redo, flush: updates alone; lower adds them where the plan needs them.
+    enum class Kind : uint8_t { train, eval, decode, redo, flush } kind = Kind::train;
     int64_t rows = 1;
     int64_t row_length = 1;
     int micro_count = 1;

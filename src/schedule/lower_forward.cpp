@@ -23,7 +23,8 @@ class ForwardLowering {
         for (size_t index = 0; index < blocks_.size(); ++index) {
             while (fetched_.size() <
                    std::min(blocks_.size(), index + 1 + static_cast<size_t>(builder_.in().plan.read_ahead)))
-                fetched_.push_back(builder_.fetch(builder_.block(blocks_[fetched_.size()])));
+                fetched_.push_back(builder_.read_weights(builder_.block(blocks_[fetched_.size()])));
+            builder_.upload(builder_.block(blocks_[index]), fetched_[index]);
             for (int micro = 0; micro < builder_.schedule().micro_count; ++micro)
                 pass(blocks_[index], fetched_[index], micro);
         }
@@ -31,7 +32,7 @@ class ForwardLowering {
 
   private:
     void pass(int block, const BlockWeights& weights, int micro) {
-        const int id = builder_.segment(builder_.block(block), ScheduleBuilder::SegmentKind::forward);
+        const int id = builder_.forward_segment(builder_.block(block));
         const Segment& segment = builder_.segment_at(id);
         RunTask task{.segment = id, .block = block, .micro = micro};
         std::vector<BufferUse> uses;
@@ -41,9 +42,9 @@ class ForwardLowering {
             uses.push_back({stream.buffer, false});
         }
         const bool is_last = block == last_block_;
-        const BufferId out =
-            builder_.buffer(fmt::format("{}.{}.out", builder_.block(block).name, micro),
-                            is_last ? Owner::staging : Owner::boundaries, segment.region_bytes(Region::output));
+        const BufferId out = builder_.buffer(fmt::format("{}.{}.out", builder_.block(block).name, micro),
+                                             is_last ? Owner::staging : Owner::boundaries,
+                                             segment.region_bytes(Region::output), TierKind::device);
         task.regions[at(Region::output)] = {out, 0};
         uses.push_back({out, true});
         stream = {out, 0};
@@ -62,7 +63,7 @@ class ForwardLowering {
         if (end == offset) return;  // a block without attention
         task.cache_keys = {ids.cache, offset};
         task.cache_values = {ids.cache, offset + (end - offset) / 2};
-        uses.push_back({ids.cache, true});
+        uses.push_back({ids.cache, true, offset, end});
     }
 
     ScheduleBuilder& builder_;

@@ -1,4 +1,8 @@
 // machine.h: what a machine can do, as rates; probed once, stored, editable, so that one can plan for another.
+//
+// A plain value. A number that is zero is not known; completed() puts there what docs/format/machine.md says. Rates are
+// of the whole machine: all threads, all drives. Its text is in machine_text.h; machines that come along are in
+// machine_profiles.h.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +12,60 @@
 
 namespace windlass {
 
+// narrow: kNarrowRows or fewer, so that reading the weights from memory bounds the product; attention: the products of
+// queries, keys and values, forward, as the op's cost counts them.
+enum class GemmShape : uint8_t { large, narrow, attention };
+inline constexpr int64_t kNarrowRows = 32;
+
 struct Machine {
     std::string name;
-    int threads = 1;
-    int64_t memory_bytes = 0;    // installed
-    double gemm_bf16_flops = 0;  // per second, all threads, large products
-    double gemm_f32_flops = 0;
-    double memory_bytes_per_s = 0;     // copy: read plus written
-    double disk_read_bytes_per_s = 0;  // 2 MiB requests, several in flight
-    double disk_write_bytes_per_s = 0;
+    int threads = 1;                  // of the host
+    bool unified_memory = true;       // no device beside the host: compute, updates and copies share cores and memory
+    int64_t memory_bytes = 0;         // of the host, installed
+    int64_t device_memory_bytes = 0;  // 0 where memory is unified
+    int64_t disk_bytes = 0;           // of all drives together
 
-    double gemm_flops(DType compute) const { return compute == DType::bf16 ? gemm_bf16_flops : gemm_f32_flops; }
+    double gemm_bf16_flops = 0;  // per second, large products; on the device, if there is one beside the host
+    double gemm_f32_flops = 0;
+    double narrow_bf16_flops = 0;
+    double narrow_f32_flops = 0;
+    double attention_bf16_flops = 0;
+    double attention_f32_flops = 0;
+
+    double memory_bytes_per_s = 0;         // of the host; copy: read plus written
+    double device_memory_bytes_per_s = 0;  // the same of the device; memory_bytes_per_s where memory is unified
+    double link_up_bytes_per_s = 0;        // host to device, alone; unified: one thread's memcpy, bytes arriving
+    double link_down_bytes_per_s = 0;      // device to host, alone
+    double link_both_bytes_per_s = 0;      // up and down at once, their sum
+
+    double disk_read_bytes_per_s = 0;   // 2 MiB requests, several in flight
+    double disk_write_bytes_per_s = 0;  // sustained
+    double disk_mixed_bytes_per_s = 0;  // as many bytes read as written at once, their sum
+
+    double update_bytes_per_s = 0;  // the host's update pass alone: bytes read plus written
+    double update_busy_factor = 0;  // of that rate, what is left while copies and the disk are at work; (0, 1]
+    double task_seconds = 0;        // handing a task to a lane and learning that it is done
+    double kernel_seconds = 0;      // calling a kernel, whatever its size
+
+    double price_per_hour = 0;  // rented; in any currency
+    double purchase_price = 0;  // or bought, and used for so many years
+    double service_years = 0;
+    int drives = 0;
+    double endurance_bytes = 0;  // that may be written to all drives together in their life
+
+    // Per second, with the bound of the shape; large where the shape's own rate is not known.
+    double gemm_flops(DType compute, GemmShape shape = GemmShape::large) const;
+    bool operator==(const Machine&) const = default;
 };
+
+// What is zero and follows from the rest is set to what follows.
+Machine completed(Machine machine);
+
+// Money per hour: the rent, or the purchase over its years; 0: no price is known.
+double hourly_price(const Machine& machine);
+// Tokens for one unit of money; 0: no price is known.
+double tokens_per_money(const Machine& machine, double tokens_per_s);
+// The part of the drives' life that writing so many bytes takes; 0: no endurance is known.
+double drive_wear(const Machine& machine, double written_bytes);
 
 }  // namespace windlass

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "method/state_format.h"
 #include "tensor/dtype.h"
 
 namespace windlass {
@@ -17,6 +18,7 @@ struct Numerics {
     int64_t micro_count = 1;           // micro-batches of an optimizer step
     std::vector<int64_t> row_lengths;  // at most four buckets, rising; a step is padded to the first that holds it
     std::string kernel_path;           // instruction set of the kernels, e.g. "avx512_bf16"
+    StateFormat state_format = StateFormat::s1;
 
     bool operator==(const Numerics&) const = default;
 };

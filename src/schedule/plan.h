@@ -3,32 +3,70 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/device.h"
+#include "model/saved.h"
 
 namespace windlass {
 
-enum class Home : uint8_t { memory, disk };
+// Where something lives while nobody uses it. Where the device has no memory of its own (a machine without a GPU),
+// `device` is the machine's memory and `host` is the same.
+enum class Home : uint8_t { device, host, disk };
 
 // vertical: all micro-batches pass a block before the next block, so weights cross each link once a sweep.
 // horizontal: each micro-batch makes its whole way, so activations of one are alive at a time; for weights that stay.
 enum class MicroOrder : uint8_t { vertical, horizontal };
 
+// When a parameter is updated. The clip factor is known when the last gradient is.
+//   after_backward  behind the norm: nothing overlaps, nothing is guessed
+//   in_backward     as soon as its gradient is there, guessing that nothing is clipped, into the version of the store
+//                   that is not current; where the guess was wrong the update is done again ("speculate")
+//   next_forward    held, and done when the next step's forward sweep first wants it ("defer")
+enum class UpdateTime : uint8_t { after_backward, in_backward, next_forward };
+
+// One block's share of a plan. Its parameters are those whose home block it is.
+struct BlockPlan {
+    Home weights = Home::device;    // what sweeps read
+    Home state = Home::device;      // moments and low halves
+    Home gradients = Home::device;  // between their last contribution and the update
+    Home boundary = Home::device;   // the block's input, between its forward and its reverse
+    UpdateTime update = UpdateTime::after_backward;
+    bool recompute = false;         // keep the input only
+    std::vector<SaveChoice> saved;  // instead, by saved_values of the block's program: what becomes of each
+
+    bool operator==(const BlockPlan&) const = default;
+};
+
 struct Plan {
     std::string policy;  // the name of the policy that made it
     DeviceId device;
-    int threads = 1;
-    Home weights = Home::memory;
-    Home state = Home::memory;  // moments and low halves
-    Home gradients = Home::memory;
+    int threads = 1;       // of the compute lane
+    int host_threads = 0;  // of the host lane, for updates beside compute; 0: the compute lane does them
+    bool store = false;    // a working store on disk: every step writes it, and every committed step is a checkpoint
     MicroOrder order = MicroOrder::vertical;
-    bool recompute = false;  // blocks keep their input only
-    int read_ahead = 1;      // slices, and chunks of the update, under way beside the one in use
+    int read_ahead = 1;    // blocks whose weights are under way beside the one in use
+    int group_chunks = 1;  // chunks that are read, updated and written as one, where a block has so many
+    int update_ahead = 1;  // chunk groups of the update whose state is under way beside the one in use
+    BlockPlan common;      // of every block, where `blocks` is empty
+    std::vector<BlockPlan> blocks;
 
-    bool uses_disk() const { return weights == Home::disk || state == Home::disk || gradients == Home::disk; }
+    const BlockPlan& of(int block) const { return blocks.empty() ? common : blocks[static_cast<size_t>(block)]; }
+    // The device's memory is not the host's: copies are real.
+    bool own_memory() const { return device.own_memory; }
+    // Whether the plan, or a block of it, does this.
+    bool any(UpdateTime time) const;
+    bool any_recompute() const;  // of anything at all
 };
 
 std::string_view home_name(Home home);
+std::string_view update_time_name(UpdateTime time);
+// "weights on disk, state on disk (2 of 12 blocks in host memory), ...": what a person wants to know of it.
+std::string describe_placement(const Plan& plan);
+// "updates in backward (4 of 24 blocks in the next forward)"
+std::string describe_updates(const Plan& plan);
+// "of 240 saved values 100 kept, 40 on disk, 100 computed again"
+std::string describe_saved(const Plan& plan);
 
 }  // namespace windlass

@@ -1,5 +1,8 @@
 #include "schedule/schedule.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace windlass {
 
 std::string_view owner_name(Owner owner) {
@@ -9,13 +12,35 @@ std::string_view owner_name(Owner owner) {
     return kNames[static_cast<size_t>(owner)];
 }
 
-std::string_view home_name(Home home) {
-    return home == Home::memory ? "memory" : "disk";
+std::string_view lane_name(LaneKind lane) {
+    static constexpr std::array<std::string_view, kLaneKinds> kNames = {"compute", "host",      "up",
+                                                                        "down",    "disk read", "disk write"};
+    return kNames[static_cast<size_t>(lane)];
+}
+
+std::string_view tier_name(TierKind tier) {
+    return tier == TierKind::device ? "device" : "host";
+}
+
+LaneKind lane_of(MoveKind kind) {
+    static constexpr std::array<LaneKind, 4> kLanes = {LaneKind::disk_read, LaneKind::disk_write, LaneKind::up,
+                                                       LaneKind::down};
+    return kLanes[static_cast<size_t>(kind)];
 }
 
 const BufferSpec& ScheduleSet::buffer(const Schedule& schedule, BufferId id) const {
     const size_t index = static_cast<size_t>(id);
     return index < persistent.size() ? persistent[index] : schedule.buffers[index - persistent.size()];
+}
+
+int64_t ScheduleSet::memory_bytes() const {
+    return std::accumulate(arena_bytes.begin(), arena_bytes.end(), int64_t{0});
+}
+
+int64_t ScheduleSet::activation_file_bytes() const {
+    int64_t bytes = 0;
+    for (const Schedule& schedule : schedules) bytes = std::max(bytes, schedule.activation_file_bytes);
+    return bytes;
 }
 
 const Schedule* ScheduleSet::find(std::string_view name) const {
@@ -31,6 +56,8 @@ Demand total_demand(const Schedule& schedule) {
         sum.flops += task.demand.flops;
         sum.model_flops += task.demand.model_flops;
         sum.memory_bytes += task.demand.memory_bytes;
+        sum.up_bytes += task.demand.up_bytes;
+        sum.down_bytes += task.demand.down_bytes;
         sum.disk_read_bytes += task.demand.disk_read_bytes;
         sum.disk_write_bytes += task.demand.disk_write_bytes;
     }

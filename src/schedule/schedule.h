@@ -18,8 +18,37 @@
 
 namespace windlass {
 
-enum class LaneKind : uint8_t { compute, disk_read, disk_write };
-inline constexpr int kLaneKinds = 3;
+// Who works: compute is the device, host the processor's share of the update, up and down the link between host and
+// device. One of each kind today; several devices and drives will be several indices.
+enum class LaneKind : uint8_t { compute, host, up, down, disk_read, disk_write };
+inline constexpr int kLaneKinds = 6;
+struct LaneId {
+    LaneKind kind = LaneKind::compute;
+    int index = 0;
+    LaneId() = default;
+    LaneId(LaneKind kind_in, int index_in = 0) : kind(kind_in), index(index_in) {}
+    bool operator==(const LaneId&) const = default;
+};
+// Position of a lane in arrays that have an entry for each.
+inline size_t slot(LaneId lane) {
+    return static_cast<size_t>(lane.kind);
+}
+std::string_view lane_name(LaneKind lane);
+
+// Whose memory a buffer is in. Where the device has none of its own, everything is in `device`.
+enum class TierKind : uint8_t { device, host };
+inline constexpr int kTierKinds = 2;
+struct TierId {
+    TierKind kind = TierKind::device;
+    int index = 0;
+    TierId() = default;
+    TierId(TierKind kind_in, int index_in = 0) : kind(kind_in), index(index_in) {}
+    bool operator==(const TierId&) const = default;
+};
+inline size_t slot(TierId tier) {
+    return static_cast<size_t>(tier.kind);
+}
+std::string_view tier_name(TierKind tier);
 
 // Named owners: every byte of the arena belongs to one, and the plan prints them.
 enum class Owner : uint8_t {
@@ -40,8 +69,9 @@ struct BufferSpec {
     std::string name;
     Owner owner = Owner::workspace;
     int64_t bytes = 0;
+    TierId tier;
     // Filled by check:
-    int64_t offset = -1;  // in the arena
+    int64_t offset = -1;  // in its tier's arena
     int first = -1;       // first and last task that touch it; persistent buffers live always
     int last = -1;
 };
@@ -55,7 +85,8 @@ struct BufferSlice {
     int64_t offset = 0;
 };
 
-enum class Verb : uint8_t { run, move, update, reduce };
+// mark: the update that the step before held is whole, in memory and on disk: that step may be committed.
+enum class Verb : uint8_t { run, move, update, reduce, mark };
 
 // run: a segment on one block and micro-batch.
 struct RunTask {
@@ -69,28 +100,39 @@ struct RunTask {
     BufferSlice cache_keys, cache_values;  // decoding
 };
 
-// move: chunks of one kind between the disk and a buffer.
-enum class DiskPlace : uint8_t { weight, low, state, gradient };
+// move: pieces of one kind between the disk and a buffer, or between a buffer of the host and one of the device.
+enum class MoveKind : uint8_t { disk_read, disk_write, up, down };
+LaneKind lane_of(MoveKind kind);
+enum class DiskPlace : uint8_t { weight, low, state, gradient, activation };
 struct MovePiece {
-    int param = 0;
-    int64_t first = 0;  // element of the parameter: a multiple of kChunkElements
-    int64_t count = 0;
-    int64_t offset = 0;  // in the buffer, bytes
+    int param = -1;      // of weights, low halves, state and gradients
+    int64_t first = 0;   // disk: element of the parameter, a multiple of kChunkElements; activation: byte in the file
+    int64_t count = 0;   // disk: elements
+    int64_t offset = 0;  // bytes, in `buffer`
+    int64_t source = 0;  // up, down: bytes, in `source`
+    int64_t bytes = 0;   // in memory
 };
 struct MoveTask {
-    bool to_disk = false;
+    MoveKind kind = MoveKind::disk_read;
     DiskPlace place = DiskPlace::weight;
-    BufferId buffer = kNoBuffer;
+    BufferId buffer = kNoBuffer;  // up, down: the one that is written
+    BufferId source = kNoBuffer;  // up, down: the one that is read
+    bool committed = false;       // disk_read: the version that is committed, even where there is a newer one
     std::vector<MovePiece> pieces;
 };
 
-// update: one chunk of one parameter.
-struct UpdateTask {
+// update: a group of chunks.
+struct UpdateChunk {
     int param = 0;
     int64_t first = 0;
     int64_t count = 0;
     BufferSlice hi, lo, gradient;
     std::vector<BufferSlice> state;
+    BufferSlice block;  // low halves and state as the store has them, where they lie so
+};
+struct UpdateTask {
+    std::vector<UpdateChunk> chunks;
+    bool guessed = false;  // the norm is not known yet: as if nothing were clipped and everything finite
 };
 
 // reduce: partial sums of squares of one parameter's gradient; or, with param < 0, the norm, clip and apply flags.
@@ -99,23 +141,29 @@ struct ReduceTask {
     BufferSlice gradient;
 };
 
+// Bytes [begin, end) of a buffer; end < 0: all of it.
 struct BufferUse {
     BufferId buffer = kNoBuffer;
     bool write = false;
+    int64_t begin = 0;
+    int64_t end = -1;
 };
 
 struct Demand {
     double flops = 0;
     double model_flops = 0;
     int64_t memory_bytes = 0;
+    int64_t up_bytes = 0;
+    int64_t down_bytes = 0;
     int64_t disk_read_bytes = 0;
     int64_t disk_write_bytes = 0;
 };
 
 struct Task {
     Verb verb = Verb::run;
-    LaneKind lane = LaneKind::compute;
-    int payload = -1;  // index into the list of its verb
+    LaneId lane;
+    int payload = -1;           // index into the list of its verb
+    bool when_pending = false;  // of an update that the step before held; passed over where there is none
     std::vector<BufferUse> uses;
     Demand demand;
     // Filled by check: how many tasks of each lane must be done before this one starts.
@@ -123,9 +171,10 @@ struct Task {
 };
 
 struct Schedule {
-    std::string name;  // "train/512", "eval/512", "decode/1"
+    std::string name;  // "train/512", "eval/512", "decode/1", "redo", "flush"
     OpSize size;       // of a micro-batch
     int micro_count = 1;
+    int host_threads = 0;  // of the host lane; size.threads are those of the compute lane
     std::vector<Segment> segments;
     std::vector<BufferSpec> buffers;  // ids continue behind the set's persistent ones
     std::vector<RunTask> runs;
@@ -136,32 +185,42 @@ struct Schedule {
     // Where execute finds results, by micro-batch: the loss of each token [T, 1], f32; or logits [T, V].
     bool gives_logits = false;
     std::vector<BufferSlice> outputs;
-    int64_t transient_bytes = 0;  // filled by check
+    int64_t activation_file_bytes = 0;                  // disk that spilled activations take
+    std::array<int64_t, kTierKinds> transient_bytes{};  // filled by check
 };
 
-// Persistent buffers, by what they hold; kNoBuffer where the plan keeps that on disk or nobody wants it.
+// Where a parameter lies in the persistent buffers; kNoBuffer where the plan keeps that on disk or nobody wants it.
+struct ParamPlace {
+    BufferSlice weights, low, gradient;
+    std::vector<BufferSlice> state;  // one per Recipe::state
+    BufferSlice chunks;              // instead of low and state: chunk by chunk as a working store has them
+};
 struct PersistentIds {
-    BufferId weights = kNoBuffer;
-    BufferId low = kNoBuffer;
-    BufferId gradients = kNoBuffer;
-    std::vector<BufferId> state;  // one per Recipe::state
+    std::vector<ParamPlace> params;
     BufferId cache = kNoBuffer;
     BufferId staging = kNoBuffer;
-    std::vector<int64_t> weight_offsets;  // by parameter; low halves share them
-    std::vector<int64_t> word_offsets;    // by parameter: offsets where elements take four bytes
-    std::vector<int64_t> cache_offsets;   // by block: keys, with values right behind
-    int64_t cache_rows = 0;               // rows * capacity
+    std::vector<int64_t> cache_offsets;  // by block: keys, with values right behind
+    int64_t cache_rows = 0;              // rows * capacity
 };
 
 struct ScheduleSet {
     std::vector<BufferSpec> persistent;
     PersistentIds ids;
     std::vector<Schedule> schedules;
-    int64_t persistent_bytes = 0;  // filled by check
-    int64_t arena_bytes = 0;       // filled by check: all of the memory a run uses after start-up
+    // Filled by check, by tier: all of the memory a run uses after start-up.
+    std::array<int64_t, kTierKinds> persistent_bytes{};
+    std::array<int64_t, kTierKinds> arena_bytes{};
 
     const BufferSpec& buffer(const Schedule& schedule, BufferId id) const;
+    int64_t memory_bytes() const;  // of all tiers
+    int64_t activation_file_bytes() const;
     const Schedule* find(std::string_view name) const;
+};
+
+// When a task ran, or would: seconds since the step began.
+struct TaskSpan {
+    double start_s = 0;
+    double end_s = 0;
 };
 
 // Sum of demands.

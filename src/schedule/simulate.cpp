@@ -1,43 +1,157 @@
 #include "schedule/simulate.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "schedule/price.h"
 
 namespace windlass {
 namespace {
 
-double ratio(double amount, double rate) {
-    return rate > 0 ? amount / rate : 0.0;
-}
+// Tasks of a schedule, lane by lane.
+class LaneOrder {
+  public:
+    explicit LaneOrder(const Schedule& schedule) : tasks_(schedule.tasks.size()) {
+        for (const Task& task : schedule.tasks) ++begin_[slot(task.lane) + 1];
+        std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+        std::array<size_t, kLaneKinds + 1> next = begin_;
+        for (size_t index = 0; index < schedule.tasks.size(); ++index)
+            tasks_[next[slot(schedule.tasks[index].lane)]++] = index;
+    }
+    size_t count(size_t lane) const { return begin_[lane + 1] - begin_[lane]; }
+    size_t task(size_t lane, size_t sequence) const { return tasks_[begin_[lane] + sequence]; }
 
-// What one task would take by itself: products at the machine's rate, and the bytes that they do not explain.
-double task_seconds(const Task& task, const Machine& machine, DType compute) {
-    const Demand& demand = task.demand;
-    const double products = ratio(demand.flops, machine.gemm_flops(compute));
-    const double memory = ratio(static_cast<double>(demand.memory_bytes), machine.memory_bytes_per_s);
-    const double disk = ratio(static_cast<double>(demand.disk_read_bytes), machine.disk_read_bytes_per_s) +
-                        ratio(static_cast<double>(demand.disk_write_bytes), machine.disk_write_bytes_per_s);
-    return products + memory + disk;
-}
+  private:
+    std::array<size_t, kLaneKinds + 1> begin_{};
+    std::vector<size_t> tasks_;
+};
+
+// Time runs from event to event; an event is the end of a task. Between two of them every running task proceeds at a
+// constant speed: 1 as if it were alone, less where something that it uses is short.
+class Fluid {
+  public:
+    Fluid(const Schedule& schedule, const Machine& machine, Simulation& result)
+        : schedule_(schedule), prices_(schedule, machine), order_(schedule), result_(result) {}
+
+    void run() {
+        result_.tasks.resize(schedule_.tasks.size());
+        start_what_can();
+        while (running_count_ > 0) {
+            set_speeds();
+            advance();
+            start_what_can();
+        }
+        result_.seconds = now_;
+        for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+            WINDLASS_CHECK(static_cast<size_t>(lanes_[lane].done) == order_.count(lane), "{}: lane {} waits for ever",
+                           schedule_.name, lane);
+        }
+    }
+
+  private:
+    struct Lane {
+        int done = 0;
+        bool running = false;
+        size_t task = 0;
+        double end = 0;    // when the task is done, if its speed stays
+        double speed = 1;  // seconds of work in a second
+        std::array<double, kResources> shares{};
+    };
+
+    bool can_start(const Task& task) const {
+        for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+            if (lanes_[lane].done < task.after[lane]) return false;
+        }
+        return true;
+    }
+
+    // A task of no duration is done at once, and others may be waiting for it.
+    void start_what_can() {
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (size_t index = 0; index < lanes_.size(); ++index) {
+                Lane& lane = lanes_[index];
+                while (!lane.running && static_cast<size_t>(lane.done) < order_.count(index)) {
+                    const size_t id = order_.task(index, static_cast<size_t>(lane.done));
+                    const Task& task = schedule_.tasks[id];
+                    if (!can_start(task)) break;
+                    changed |= !start(lane, index, id, prices_.of(task));
+                }
+            }
+        }
+    }
+
+    // False where the task is over already.
+    bool start(Lane& lane, size_t index, size_t id, const Price& price) {
+        result_.tasks[id] = {now_, now_};
+        result_.alone_seconds[index] += price.seconds;
+        if (price.seconds <= 0) {
+            ++lane.done;
+            return false;
+        }
+        lane = {.done = lane.done, .running = true, .task = id, .end = now_ + price.seconds, .shares = price.shares};
+        ++running_count_;
+        return true;
+    }
+
+    // What is wanted of each resource; more than 1 is more than there is. Whoever has one to itself has enough.
+    void set_speeds() {
+        std::array<double, kResources> wanted{};
+        std::array<int, kResources> users{};
+        for (const Lane& lane : lanes_) {
+            if (!lane.running) continue;
+            for (size_t resource = 0; resource < wanted.size(); ++resource) {
+                wanted[resource] += lane.shares[resource];
+                users[resource] += lane.shares[resource] > 0 ? 1 : 0;
+            }
+        }
+        for (Lane& lane : lanes_) {
+            if (!lane.running) continue;
+            double speed = 1;
+            for (size_t resource = 0; resource < wanted.size(); ++resource) {
+                if (lane.shares[resource] > 0 && users[resource] > 1 && wanted[resource] > 1)
+                    speed = std::min(speed, 1 / wanted[resource]);
+            }
+            if (speed == lane.speed) continue;
+            lane.end = now_ + (lane.end - now_) * lane.speed / speed;
+            lane.speed = speed;
+        }
+    }
+
+    void advance() {
+        double next = std::numeric_limits<double>::infinity();
+        for (const Lane& lane : lanes_) {
+            if (lane.running) next = std::min(next, lane.end);
+        }
+        now_ = next;
+        for (size_t index = 0; index < lanes_.size(); ++index) {
+            Lane& lane = lanes_[index];
+            if (!lane.running || lane.end > now_) continue;
+            TaskSpan& span = result_.tasks[lane.task];
+            span.end_s = now_;
+            result_.busy_seconds[index] += span.end_s - span.start_s;
+            lane.running = false;
+            ++lane.done;
+            --running_count_;
+        }
+    }
+
+    const Schedule& schedule_;
+    PriceList prices_;
+    LaneOrder order_;
+    Simulation& result_;
+    std::array<Lane, kLaneKinds> lanes_;
+    int running_count_ = 0;
+    double now_ = 0;
+};
 
 }  // namespace
 
 Simulation simulate(const Schedule& schedule, const Machine& machine) {
     Simulation result;
     result.demand = total_demand(schedule);
-    result.tasks.reserve(schedule.tasks.size());
-    std::array<std::vector<double>, kLaneKinds> ends;  // by lane: when its n-th task was done
-    for (const Task& task : schedule.tasks) {
-        std::vector<double>& lane = ends[static_cast<size_t>(task.lane)];
-        double start = lane.empty() ? 0.0 : lane.back();
-        for (size_t other = 0; other < ends.size(); ++other) {
-            if (task.after[other] > 0) start = std::max(start, ends[other][static_cast<size_t>(task.after[other]) - 1]);
-        }
-        const double seconds = task_seconds(task, machine, schedule.size.compute);
-        lane.push_back(start + seconds);
-        result.busy_seconds[static_cast<size_t>(task.lane)] += seconds;
-        result.seconds = std::max(result.seconds, start + seconds);
-        result.tasks.push_back({start, start + seconds});
-    }
+    Fluid(schedule, machine, result).run();
     return result;
 }
 

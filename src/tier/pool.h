@@ -1,7 +1,8 @@
 // pool.h: the arena of one tier: every byte a run touches after start-up, and leases on parts of it.
 //
-// Allocated and touched once, then frozen. A Lease is the only way to touch pooled memory; while one is held for
-// writing nobody else may hold the same bytes. The schedule promises that this never happens; the pool checks it.
+// Allocated and touched once, then frozen; a run has one for each tier. A Lease is the only way to touch pooled memory;
+// while one is held for writing nobody else may hold the same bytes. The schedule promises that this never happens; the
+// pool checks it.
 // Threads: leases may be taken and dropped from any thread.
 #pragma once
 
@@ -44,6 +45,7 @@ class Pool {
 
     // Bytes [offset, offset + bytes). Aborts outside the arena, or where a lease that writes would share bytes.
     Lease lease(int64_t offset, int64_t bytes, bool write);
+    const std::string& name() const { return name_; }
     int64_t bytes() const { return memory_.size(); }
     int64_t high_water() const { return high_water_; }  // end of the highest byte ever leased
 

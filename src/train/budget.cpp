@@ -45,11 +45,12 @@ int64_t group_number(const char* path) {
     return value;
 }
 
-int64_t disk_budget(FileSystem& files, const Config& config) {
-    if (config.ssd_dir.empty()) return 0;
-    files.make_folders(config.ssd_dir);
-    return parse_bytes(config.ssd_space.text.empty() ? "100%" : config.ssd_space.text, "ssd_space",
-                       files.free_bytes(config.ssd_dir));
+int64_t limited(const ByteLimit& limit, std::string_view where, int64_t total) {
+    return parse_bytes(limit.text.empty() ? "100%" : limit.text, where, total);
+}
+
+int64_t process_memory(int threads) {
+    return private_memory() + kProcessAllowance + kThreadAllowance * threads;
 }
 
 }  // namespace
@@ -75,10 +76,22 @@ int64_t private_memory_peak() {
 
 Budgets resolve_budgets(FileSystem& files, const Config& config, int threads) {
     Budgets budgets;
-    budgets.process = private_memory() + kProcessAllowance + kThreadAllowance * threads;
-    budgets.ram =
-        parse_bytes(config.ram.text.empty() ? "100%" : config.ram.text, "ram", available_memory() + private_memory());
-    budgets.disk = disk_budget(files, config);
+    budgets.process = process_memory(threads);
+    budgets.ram = limited(config.ram, "ram", available_memory() + private_memory());
+    budgets.device = limited(config.device_memory, "device_memory", available_memory() + private_memory());
+    if (config.ssd_dir.empty()) return budgets;
+    files.make_folders(config.ssd_dir);
+    budgets.disk = limited(config.ssd_space, "ssd_space", files.free_bytes(config.ssd_dir));
+    return budgets;
+}
+
+Budgets machine_budgets(const Machine& machine, const Config& config, int threads) {
+    Budgets budgets;
+    budgets.process = process_memory(threads);
+    budgets.ram = limited(config.ram, "ram", machine.memory_bytes);
+    if (machine.device_memory_bytes > 0)
+        budgets.device = limited(config.device_memory, "device_memory", machine.device_memory_bytes);
+    if (machine.disk_bytes > 0) budgets.disk = limited(config.ssd_space, "ssd_space", machine.disk_bytes);
     return budgets;
 }
 

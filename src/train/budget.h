@@ -21,6 +21,9 @@ int64_t private_memory_peak();
 // kernels compiled at run time, stacks and heaps of worker threads, batches.
 Budgets resolve_budgets(FileSystem& files, const Config& config, int threads);
 
+// The same on another machine, of which nothing is touched: shares are of its installed memory and of its drives.
+Budgets machine_budgets(const Machine& machine, const Config& config, int threads);
+
 // Makes allocations that would bring the process above `ram` bytes of private memory fail, by RLIMIT_DATA. Reserved
 // but untouched memory (thread stacks) counts there, so the limit leaves room for `threads` of them. Does nothing in
 // builds with sanitizers, which do not start under such a limit.

@@ -87,11 +87,21 @@ void check_data(const Config& c, Problems& problems) {
 }
 
 void check_run(const Config& c, Problems& problems) {
-    if (c.policy == "three_tier" && c.ssd_dir.empty())
+    const bool has_disk = !c.ssd_dir.empty() || !c.machine.empty();
+    if (c.policy == "three_tier" && !has_disk)
         problems.push_back("policy three_tier keeps its state on disk, but ssd_dir is not set. Try: ssd_dir: FOLDER");
     if (c.policy == "in_memory" && !c.ssd_dir.empty())
         problems.push_back("policy in_memory uses no disk, but ssd_dir is set. Try: policy auto");
-    if (is_changed(c, "ssd_space") && c.ssd_dir.empty()) problems.push_back("ssd_space is set, but ssd_dir is not");
+    if (c.update_time == "in_backward" && (!has_disk || c.policy == "in_memory"))
+        problems.push_back(
+            "update_time in_backward goes back to the state on disk where it guessed wrongly, but nothing is kept on "
+            "disk. Try: ssd_dir: FOLDER, or update_time next_forward");
+    if (is_changed(c, "ssd_space") && !has_disk) problems.push_back("ssd_space is set, but ssd_dir is not");
+    if (is_changed(c, "disk_rate") && !has_disk) problems.push_back("disk_rate is set, but ssd_dir is not");
+    if (is_changed(c, "link_rate") && c.device == "cpu" && c.machine.empty())
+        problems.push_back("link_rate is set, but device cpu has no link. Try: device: cpu:emulate");
+    if (is_changed(c, "device_memory") && c.device == "cpu" && c.machine.empty())
+        problems.push_back("device_memory is set, but the memory of device cpu is ram. Try: device: cpu:emulate");
     if (!c.resume.empty() && c.overwrite) problems.push_back("resume and overwrite are both set. Try: one of them");
     if (!c.resume.empty() && c.resume != "auto" && c.resume.find_first_not_of("0123456789") != std::string::npos)
         problems.push_back(fmt::format("resume: \"{}\" is neither auto nor the step of a checkpoint", c.resume));
@@ -106,6 +116,8 @@ void check_present(const Config& c, ConfigUse use, Problems& problems) {
     want(!c.model.empty(), "model", "path/to/model-folder");
     if (use == ConfigUse::evaluate && c.eval_data.empty())
         problems.push_back("there is nothing to evaluate on. Try: --data rows.jsonl");
+    if (use != ConfigUse::plan && !c.machine.empty())
+        problems.push_back("machine names a machine to plan for. Try: windlass plan, or no machine");
     if (use != ConfigUse::train) return;
     want(!c.train_data.empty(), "train_data", "rows.jsonl");
     want(!c.output_dir.empty(), "output_dir", "runs/first");
@@ -122,7 +134,8 @@ void check_present(const Config& c, ConfigUse use, Problems& problems) {
 ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     ReadConfig read;
     Problems problems;
-    for (const auto* layer : {&sources.environment, &sources.file, &sources.overrides, &sources.flags}) {
+    for (const auto* layer :
+         {&sources.preset, &sources.environment, &sources.file, &sources.overrides, &sources.flags}) {
         apply_layer(*layer, read, problems);
     }
     check_data(read.config, problems);

@@ -1,8 +1,8 @@
 // config.h: everything a user may say about a run, under the names that Hugging Face users know.
 //
 // Flat keys. A key a_b is the same in a YAML file (a_b: x), on the command line (--a-b x, --a_b x, a_b=x) and in the
-// environment (WINDLASS_A_B=x). Flags win over a_b=x, that over the file, that over the environment. One table
-// (config_keys.h) drives parsing, help, docs/guide/config.md and run.yaml.
+// environment (WINDLASS_A_B=x). Flags win over a_b=x, that over the file, that over the environment, that over the
+// preset (preset.h). One table (config_keys.h) drives parsing, help, docs/guide/config.md and run.yaml.
 //
 // What the values mean for a model, a machine and a plan is decided elsewhere; here they are only read and compared.
 #pragma once
@@ -45,6 +45,7 @@ struct Config {
     std::string cache_dir;  // of tokenised rows; empty: $XDG_CACHE_HOME/windlass/tokens
 
     // method
+    std::string preset;  // whose keys lie below all others: a name or a file
     std::string method = "adamw";
     double num_train_epochs = 3.0;
     std::optional<int64_t> max_steps;
@@ -67,12 +68,19 @@ struct Config {
 
     // numbers, memory, disk
     std::string dtype = "auto";
+    std::string state_format = "auto";
     std::string gradient_checkpointing = "auto";
     std::string policy = "auto";
+    std::string update_time = "auto";
+    std::string device = "cpu";
+    ByteLimit device_memory{"50%"};
+    ByteLimit link_rate, disk_rate;  // bytes a second
     ByteLimit ram{"80%"};
     std::string ssd_dir;
     ByteLimit ssd_space{"90%"};
+    ByteLimit ssd_writes{""};  // of a whole run
     std::optional<int64_t> threads;
+    std::string machine;  // to plan for: a file or a profile; empty: this one
 
     // rhythm and output
     int64_t logging_steps = 1;
@@ -80,6 +88,7 @@ struct Config {
     std::optional<int64_t> save_steps = 500;
     std::optional<int64_t> save_total_limit;
     bool save_first_step = false;
+    std::optional<int64_t> export_steps;
     std::optional<double> loss_watchdog_threshold;
     int64_t loss_watchdog_patience = 3;
     std::vector<std::string> report_to = {"jsonl", "tensorboard"};
@@ -102,12 +111,13 @@ struct ConfigEntry {
 
 // The layers, lowest first, each in the order in which it was written.
 struct ConfigSources {
-    std::vector<ConfigEntry> environment, file, overrides, flags;
+    std::vector<ConfigEntry> preset, environment, file, overrides, flags;
 };
 
 inline constexpr int64_t kConfigBytesMax = int64_t{1} << 20;
 
-// Splits the words behind a verb into flags, overrides and at most one file, which is read. Words in `own` (such as
+// Splits the words behind a verb into flags, overrides and at most one file, which is read, as is the preset. Words in
+// `own` (such as
 // "--json") are the verb's and must have been taken out before. Problems that are only about form (a file that is no
 // YAML, a flag without a value) throw UserError(usage).
 ConfigSources read_config_sources(FileSystem& files, std::span<const std::string> words);

@@ -8,7 +8,6 @@ namespace {
 constexpr double kCountMax = 1e12;  // of rows, steps, tokens: beyond any run, within any integer
 constexpr std::string_view kData = "Model and data";
 constexpr std::string_view kMethod = "Method";
-constexpr std::string_view kMemory = "Numbers, memory and disk";
 constexpr std::string_view kRhythm = "Rhythm and output";
 
 std::vector<ConfigKey> data_keys() {
@@ -108,6 +107,10 @@ std::vector<ConfigKey> field_keys() {
 
 std::vector<ConfigKey> batch_keys() {
     return {
+        {.name = "preset",
+         .field = &Config::preset,
+         .group = kMethod,
+         .help = "settings of a paper, below everything else that is set: a name, or a JSON file"},
         {.name = "method",
          .field = &Config::method,
          .group = kMethod,
@@ -243,50 +246,6 @@ std::vector<ConfigKey> adam_keys() {
     };
 }
 
-std::vector<ConfigKey> memory_keys() {
-    return {
-        {.name = "dtype",
-         .field = &Config::dtype,
-         .group = kMemory,
-         .help = "numbers that are computed with; masters and moments are f32. auto: f32 for an f32 model, else bf16",
-         .aliases = {"torch_dtype"},
-         .choices = {"auto", "bf16", "f32"}},
-        {.name = "gradient_checkpointing",
-         .field = &Config::gradient_checkpointing,
-         .group = kMemory,
-         .help = "compute activations a second time rather than keep them; auto: when that is faster or must be",
-         .choices = {"auto", "true", "false"}},
-        {.name = "policy",
-         .field = &Config::policy,
-         .group = kMemory,
-         .help = "where weights and state live; auto: the fastest that fits",
-         .aliases = {"offload"},
-         .choices = {"auto", "in_memory", "three_tier"}},
-        {.name = "ram",
-         .field = &Config::ram,
-         .group = kMemory,
-         .help = "memory that the process may use, enforced when given; a share is of what is available",
-         .aliases = {"memory", "cpu_memory"}},
-        {.name = "ssd_dir",
-         .field = &Config::ssd_dir,
-         .group = kMemory,
-         .help = "folder on a fast disk for the working store; without it nothing is moved to disk",
-         .aliases = {"nvme_path", "ssd"}},
-        {.name = "ssd_space",
-         .field = &Config::ssd_space,
-         .group = kMemory,
-         .help = "disk that the working store may use; a share is of what is free"},
-        {.name = "threads",
-         .field = &Config::threads,
-         .group = kMemory,
-         .help = "worker threads; bits do not depend on them",
-         .aliases = {"num_threads"},
-         .min = 1,
-         .max = 1024,
-         .empty = "auto"},
-    };
-}
-
 std::vector<ConfigKey> rhythm_keys() {
     return {
         {.name = "logging_steps",
@@ -317,6 +276,18 @@ std::vector<ConfigKey> rhythm_keys() {
          .field = &Config::save_first_step,
          .group = kRhythm,
          .help = "checkpoint after the first step: proves that saving works"},
+        {.name = "export_steps",
+         .field = &Config::export_steps,
+         .group = kRhythm,
+         .help = "steps between two exports, model folders export-<step> in output_dir; where the state is on disk "
+                 "they are written while training goes on; null: none but on request",
+         .min = 1,
+         .max = 4e9},
+    };
+}
+
+std::vector<ConfigKey> run_keys() {
+    return {
         {.name = "loss_watchdog_threshold",
          .field = &Config::loss_watchdog_threshold,
          .group = kRhythm,
@@ -353,7 +324,7 @@ std::span<const ConfigKey> config_keys() {
     static const std::vector<ConfigKey> keys = [] {
         std::vector<ConfigKey> all;
         for (auto group : {data_keys(), row_keys(), field_keys(), batch_keys(), schedule_keys(), adam_keys(),
-                           memory_keys(), rhythm_keys()}) {
+                           memory_keys(), tier_keys(), rhythm_keys(), run_keys()}) {
             all.insert(all.end(), group.begin(), group.end());
         }
         return all;

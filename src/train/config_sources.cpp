@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "train/config.h"
 #include "train/config_keys.h"
+#include "train/preset.h"
 
 namespace windlass {
 namespace {
@@ -109,6 +110,19 @@ void read_environment(std::vector<ConfigEntry>& entries) {
     }
 }
 
+// The preset of the highest layer that names one; what is no name is left for make_config to refuse.
+std::vector<ConfigEntry> read_preset(FileSystem& files, const ConfigSources& sources) {
+    for (const auto* layer : {&sources.flags, &sources.overrides, &sources.file, &sources.environment}) {
+        for (const ConfigEntry& entry : *layer) {
+            const ConfigKey* key = find_config_key(entry.key);
+            if (key == nullptr || key->name != "preset") continue;
+            const bool names_one = !entry.is_null && !entry.is_list && !entry.values.front().empty();
+            return names_one ? find_preset(files, entry.values.front()).keys : std::vector<ConfigEntry>();
+        }
+    }
+    return {};
+}
+
 }  // namespace
 
 std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& path) {
@@ -157,6 +171,7 @@ ConfigSources read_config_sources(FileSystem& files, std::span<const std::string
         ++i;
     }
     if (!file.empty()) sources.file = read_config_file(files, file);
+    sources.preset = read_preset(files, sources);
     return sources;
 }
 

@@ -1,6 +1,7 @@
 #include "base/units.h"
 #include "train/config.h"
 #include "train/config_keys.h"
+#include "train/preset.h"
 
 namespace windlass {
 namespace {
@@ -35,6 +36,25 @@ std::vector<std::string> wrap(std::string_view text, size_t width) {
     return lines;
 }
 
+std::string preset_reference() {
+    std::string text =
+        "\n## Presets\n\n"
+        "A preset is the settings of a paper. It lies below everything else that is set, so any of its keys may be "
+        "set\n"
+        "otherwise; `run.yaml` names it and has the values that came of it. Another one is a JSON file of yours with a "
+        "name,\n"
+        "a paper and keys, as in `presets/`: `--preset mine.json`.\n\n"
+        "| preset | settings | paper |\n| --- | --- | --- |\n";
+    for (const EmbeddedText& each : preset_texts()) {
+        const Preset preset = parse_preset(each.text, each.name);
+        std::vector<std::string> settings;
+        for (const ConfigEntry& entry : preset.keys)
+            settings.push_back(fmt::format("`{}: {}`", entry.key, fmt::join(entry.values, ", ")));
+        text += fmt::format("| `{}` | {} | {} |\n", preset.name, fmt::join(settings, ", "), preset.paper);
+    }
+    return text;
+}
+
 }  // namespace
 
 std::string config_to_yaml(const Config& config) {
@@ -55,11 +75,11 @@ std::string config_reference() {
         "Every key `a_b` is the same in a YAML file (`a_b: x`), as the flag `--a-b x` (or `--a_b x`), as the override\n"
         "`a_b=x`, and in the environment as `WINDLASS_A_B=x`. A flag wins over an override, that over the file, that "
         "over\n"
-        "the environment, that over the default. Flags of true/false keys need no value, and `--no-a-b` is false. A "
-        "list\n"
-        "is `[x, y]`, or the flag several times. Unknown keys are errors. Sizes are numbers with a unit (`4GiB`, "
-        "`512MB`)\n"
-        "or shares (`80%`).\n";
+        "the environment, that over the preset, that over the default. Flags of true/false keys need no value, and\n"
+        "`--no-a-b` is false. A list is `[x, y]`, or the flag several times. Unknown keys are errors. Sizes are "
+        "numbers "
+        "with a\n"
+        "unit (`4GiB`, `512MB`) or shares (`80%`).\n";
     const Config defaults;
     std::string_view group;
     for (const ConfigKey& key : config_keys()) {
@@ -72,7 +92,7 @@ std::string config_reference() {
             fmt::format("| `{}` | {} | `{}` | {} | {} |\n", key.name, config_type_name(key),
                         config_value_text(key, defaults), markdown_cell(full_help(key)), fmt::join(key.aliases, ", "));
     }
-    return text;
+    return text + preset_reference();
 }
 
 std::string config_help(int columns) {
@@ -91,6 +111,12 @@ std::string config_help(int columns) {
             const std::string flag = i == 0 ? "  " + config_flag(key.name) : "";
             text += fmt::format("{:<{}}{}\n", flag, kIndent, lines[i]);
         }
+    }
+    text += "\nPresets (--preset NAME):\n";
+    for (const EmbeddedText& each : preset_texts()) {
+        const std::vector<std::string> lines = wrap(parse_preset(each.text, each.name).paper, width);
+        for (size_t i = 0; i < lines.size(); ++i)
+            text += fmt::format("  {:<{}}{}\n", i == 0 ? each.name : "", kIndent - 2, lines[i]);
     }
     return text;
 }

@@ -1,4 +1,5 @@
-// export.h: a model folder out of a run: from a checkpoint, or from the working store of a run that was stopped.
+// export.h: a model folder out of a run: from a checkpoint, from the working store of a run that was stopped, or from
+// one that goes on, which is asked for it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ struct ExportResult {
 };
 
 // Reads masters chunk by chunk, each against its checksum, and writes the folder whole or not at all.
-// UserError(usage) when the source is no run, UserError(storage) for damage.
+// Waits while a run that goes on writes it (export_request.h). UserError(usage) when the source is no run,
+// UserError(storage) for damage.
 ExportResult export_model(FileSystem& files, const ExportOptions& options);
 
 }  // namespace windlass

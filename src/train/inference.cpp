@@ -35,7 +35,7 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const InferenceOption
                               .budgets = resolve_budgets(files, budgets_config, threads),
                               .schedules = std::move(shape.schedules)};
     planned_ = make_plan(opened.model, recipe, numerics, known_machine(files, options.ssd_dir, threads), request);
-    if (planned_.plan.uses_disk()) store_path_ = fmt::format("{}/inference-{}.wls", options.ssd_dir, getpid());
+    if (planned_.plan.store) store_path_ = fmt::format("{}/inference-{}.wls", options.ssd_dir, getpid());
     if (options.ram_given) enforce_memory(request.budgets.ram, threads);
     engine_ = std::make_unique<Engine>(files, EngineSetup{.model = opened.model,
                                                           .recipe = recipe,

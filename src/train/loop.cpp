@@ -37,11 +37,11 @@ TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Eng
       engine_(engine),
       state_(std::move(state)),
       signals_(engine),
-      progress_(terminal_style(2), session.total_steps()),
-      metrics_(files, folder.path(), session.config.report_to, state_.step, wall_seconds()),
+      log_(files, session, folder.path(), state_),
+      exporter_(files, session, folder, engine),
       loss_(state_.last_loss),
-      eval_loss_(std::numeric_limits<double>::quiet_NaN()) {
-    metrics_.make_up(state_.step, state_.last_line);
+      eval_loss_(std::numeric_limits<double>::quiet_NaN()),
+      first_step_(state_.step) {
     for (const int64_t length : session.numerics().row_lengths)
         predicted_[length] = simulate(schedule_of(length), session.machine).seconds;
 }
@@ -50,24 +50,41 @@ TrainResult TrainLoop::run() {
     const int64_t total = session_.total_steps();
     try {
         while (state_.step < total && !signals_.wants_stop()) step();
+        settle();
+        stop();
     } catch (const Error& error) {
-        progress_.clear();
+        log_.clear_bar();
         if (error.code() != ExitCode::interrupted) throw;
-        log_warning("stopped in step {}, which was not applied", state_.step + 1);
+        log_.write_until(engine_.durable_step());
+        log_warning("stopped in step {}, which was not applied", engine_.durable_step() + 1);
     }
-    progress_.clear();
-    TrainResult result{.code = ExitCode::ok, .steps = state_.step, .total_steps = total, .loss = loss_};
-    if (state_.step < total) {
+    log_.clear_bar();
+    const int64_t done = engine_.durable_step();
+    TrainResult result{.code = ExitCode::ok, .steps = done, .total_steps = total, .loss = loss_};
+    if (done < total) {
         result.code = signals_.exit_code();
-        log_info("stopped after step {} of {}; go on with --resume", state_.step, total);
+        log_info("stopped after step {} of {}; go on with --resume", done, total);
     } else {
         finish();
         result.final_folder = folder_.file("final");
     }
     result.eval_loss = eval_loss_;
-    result.predicted_bytes = session_.planned.memory_bytes;
+    result.predicted_bytes = session_.planned.memory_bytes + session_.planned.device_bytes;
     result.peak_bytes = private_memory_peak();
     return result;
+}
+
+// Everything that was done is durable, and said.
+void TrainLoop::settle() {
+    engine_.flush();
+    log_.write_until(engine_.durable_step());
+}
+
+// By a signal, or at the end. On disk every step is kept; what is in memory is saved now.
+void TrainLoop::stop() {
+    const bool is_new = state_.step > first_step_ && state_.step != saved_step_;
+    if (state_.step < session_.total_steps() && is_new && !session_.planned.plan.store) save();
+    exporter_.finish();
 }
 
 const Schedule& TrainLoop::schedule_of(int64_t row_length) const {
@@ -100,20 +117,35 @@ void TrainLoop::step() {
                                      .step = state_.step + 1,
                                      .learning_rate = learning_rate(session_.first.schedule, state_.step + 1),
                                      .loss_scale = 1.0 / static_cast<double>(batch.target_tokens())}};
+    exporter_.before_step();
     const StepReport report = engine_.train_step(schedule, input);
+    log_.write_until(engine_.durable_step());
+    advance(batch, position, report);
+    state_.last_line = metrics_line(measure(batch, schedule, report, seconds_since(start)));
+    engine_.commit(state_.step, run_state_text(state_), report);
+    if (trace_ != nullptr) trace_->note(state_.step, engine_.setup(), schedule, report);
+    finish_step(batch, schedule, report, seconds_since(start));
+    watch(batch, report);
+    if (saves_now()) save();
+    if (exporter_.is_due(state_.step)) {
+        settle();
+        exporter_.begin(state_.step);
+    }
+}
+
+void TrainLoop::advance(const StepBatch& batch, const DataPosition& position, const StepReport& report) {
     const double loss = report.loss_sum / static_cast<double>(batch.target_tokens());
     ++state_.step;
     state_.position = position;
     state_.tokens_total += batch.tokens();
-    if (report.applied) state_.last_loss = loss_ = loss;
+    if (report.applied) {
+        state_.last_loss = loss_ = loss;
+        ++state_.applied_steps;
+        if (report.clip_scale < 1) ++state_.clipped_steps;
+    }
     const std::optional<double> threshold = session_.config.loss_watchdog_threshold;
     const bool is_bad = !report.applied || (threshold && loss > *threshold);
     state_.bad_steps = is_bad ? state_.bad_steps + 1 : 0;
-    state_.last_line = metrics_line(measure(batch, schedule, report, seconds_since(start)));
-    engine_.commit(state_.step, run_state_text(state_), report);
-    finish_step(batch, schedule, report, seconds_since(start));
-    watch(batch, report, loss);
-    if (saves_now()) save();
 }
 
 StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
@@ -127,6 +159,7 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
     metrics.grad_norm = report.grad_norm;
     metrics.clipped = report.clip_scale < 1;
     metrics.skipped = !report.applied;
+    metrics.redone = report.redone;
     metrics.tokens = batch.tokens();
     metrics.target_tokens = batch.target_tokens();
     metrics.tokens_total = state_.tokens_total;
@@ -142,22 +175,11 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
 void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                             double seconds) {
     mean_seconds_ = mean_seconds_ == 0 ? seconds : mean_seconds_ + kPaceWeight * (seconds - mean_seconds_);
-    StepMetrics metrics = measure(batch, schedule, report, seconds);
+    StepMetrics& metrics =
+        log_.add(measure(batch, schedule, report, seconds), bottleneck(report.busy_seconds, seconds));
     if (evaluates_now()) evaluate(metrics);
-    metrics_.write(metrics);
-    const bool is_last = state_.step == session_.total_steps();
-    if (state_.step % session_.config.logging_steps == 0 || is_last || metrics.skipped) {
-        progress_.clear();
-        log_info("{}", step_line(metrics, session_.total_steps(), bottleneck(report.busy_seconds, seconds)));
-    }
-    if (metrics.eval_loss) {
-        progress_.clear();
-        log_info("evaluation after step {}: loss {:.4f}  perplexity {:.3f}  {} rows in {}", metrics.step,
-                 *metrics.eval_loss, std::exp(*metrics.eval_loss), session_.data->eval_count(),
-                 format_seconds(metrics.eval_seconds));
-    }
-    progress_.step(metrics);
     doubt_machine(metrics);
+    log_.write_until(engine_.durable_step());
 }
 
 // Nothing multiplies faster than the machine can: a step that seems to shows that the machine was busy when its rates
@@ -166,7 +188,7 @@ void TrainLoop::doubt_machine(const StepMetrics& metrics) {
     constexpr double kNoise = 1.1;
     if (doubted_ || metrics.mfu < kNoise) return;
     doubted_ = true;
-    progress_.clear();
+    log_.clear_bar();
     log_info(
         "this step beats the kept rates of this machine, which were measured while it was busy; the next command "
         "measures them anew");
@@ -174,13 +196,14 @@ void TrainLoop::doubt_machine(const StepMetrics& metrics) {
 }
 
 // Stops the run when losses were not finite, or above the watchdog's threshold, too often in a row.
-void TrainLoop::watch(const StepBatch& batch, const StepReport& report, double loss) {
+void TrainLoop::watch(const StepBatch& batch, const StepReport& report) {
     if (!report.applied) record_bad_batch(batch, report);
     if (state_.bad_steps < session_.config.loss_watchdog_patience) return;
-    progress_.clear();
+    settle();
+    log_.clear_bar();
     throw UserError(ExitCode::diverged, fmt::format("step {}", state_.step),
                     "{} steps in a row were not finite or above loss_watchdog_threshold (loss {}, gradient norm {})",
-                    state_.bad_steps, loss, report.grad_norm)
+                    state_.bad_steps, report.loss_sum / static_cast<double>(batch.target_tokens()), report.grad_norm)
         .hint(fmt::format("a lower learning_rate; what the steps computed on is in {}",
                           folder_.file("bad-batch-*.json")));
 }
@@ -211,6 +234,7 @@ bool TrainLoop::evaluates_now() const {
 }
 
 void TrainLoop::evaluate(StepMetrics& metrics) {
+    engine_.flush();
     const EvalResult result = evaluate_rows(engine_, session_.data->eval_count(), [&](int64_t first, int64_t count) {
         return session_.data->read_eval(first, count);
     });
@@ -221,13 +245,13 @@ void TrainLoop::evaluate(StepMetrics& metrics) {
 
 bool TrainLoop::saves_now() {
     const bool asked = signals_.take_save_request() | folder_.take_save_request();
-    const bool stops = signals_.wants_stop() && !session_.planned.plan.uses_disk();  // on disk every step is kept
     const bool is_first = state_.step == 1 && session_.config.save_first_step;
-    return asked || stops || is_first || is_due(session_.config.save_steps, state_.step);
+    return asked || is_first || is_due(session_.config.save_steps, state_.step);
 }
 
 void TrainLoop::save() {
-    progress_.clear();
+    settle();
+    log_.clear_bar();
     const int64_t start = now_ns();
     const int64_t need = checkpoint_bytes(session_.folder, session_.model, session_.recipe);
     try {

@@ -1,7 +1,8 @@
 // loop.h: the steps of a run: train, commit, evaluate, log, save.
 //
-// A step counts once its commit is durable; its metrics line is written after that. Saving never loses the run: a disk
-// that is full is a warning, and the next save tries again.
+// A step counts once it is durable, which may be within the next one; its metrics line is written after that. What
+// wants a state that is whole (evaluation, a checkpoint, an export, the end) settles first. Saving never loses the run:
+// a disk that is full is a warning, and the next save tries again.
 #pragma once
 
 #include <map>
@@ -9,11 +10,13 @@
 
 #include "run/engine.h"
 #include "train/evaluate.h"
+#include "train/exporter.h"
 #include "train/metrics.h"
-#include "train/progress.h"
 #include "train/run_folder.h"
 #include "train/session.h"
 #include "train/signals.h"
+#include "train/step_log.h"
+#include "train/trace_writer.h"
 #include "train/train.h"
 
 namespace windlass {
@@ -25,15 +28,20 @@ class TrainLoop {
 
     // To the last step, or until a signal. Throws UserError(diverged).
     TrainResult run();
+    // Shows it every step; it outlives the loop.
+    void set_trace(TraceWriter* trace) { trace_ = trace; }
 
   private:
     void step();
     StepBatch next_batch(DataPosition& position);
     StepMetrics measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                         double seconds) const;
+    void advance(const StepBatch& batch, const DataPosition& position, const StepReport& report);
     void finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report, double seconds);
+    void settle();
+    void stop();
     void doubt_machine(const StepMetrics& metrics);
-    void watch(const StepBatch& batch, const StepReport& report, double loss);
+    void watch(const StepBatch& batch, const StepReport& report);
     void record_bad_batch(const StepBatch& batch, const StepReport& report) const;
     void evaluate(StepMetrics& metrics);
     bool evaluates_now() const;
@@ -48,15 +56,16 @@ class TrainLoop {
     Engine& engine_;
     RunState state_;
     SignalScope signals_;
-    Progress progress_;
-    MetricsWriter metrics_;
+    StepLog log_;
+    Exporter exporter_;
     std::map<int64_t, double> predicted_;  // seconds of a step, by row length
     double mean_seconds_ = 0;              // of the last steps
     double loss_ = 0;
     double eval_loss_;
+    int64_t first_step_;  // that this process found done
     int64_t saved_step_ = -1;
-    bool diverged_ = false;
     bool doubted_ = false;  // the machine's kept rates
+    TraceWriter* trace_ = nullptr;
 };
 
 }  // namespace windlass

@@ -11,12 +11,13 @@
 #include "base/units.h"
 #include "device/cpu/isa.h"
 #include "run/probe.h"
+#include "schedule/machine_text.h"
 #include "train/user_folder.h"
 
 namespace windlass {
 namespace {
 
-constexpr int64_t kTextMax = 64 * kKiB;
+constexpr int kProbeVersion = 2;  // raised when the probe measures more: what is kept of an older one is left alone
 
 std::string read_all(int descriptor) {
     std::string text;
@@ -56,7 +57,7 @@ Machine probe_apart(FileSystem& files, const std::string& disk_folder, int threa
 }  // namespace
 
 std::string machine_cache_path(const std::string& disk_folder, int threads) {
-    std::string name = fmt::format("machine-{}-{}", isa_name(cpu_isa()), threads);
+    std::string name = fmt::format("machine-v{}-{}-{}", kProbeVersion, isa_name(cpu_isa()), threads);
     struct stat status {};
     if (!disk_folder.empty() && stat(disk_folder.c_str(), &status) == 0)
         name += fmt::format("-drive{}", static_cast<uint64_t>(status.st_dev));
@@ -66,7 +67,7 @@ std::string machine_cache_path(const std::string& disk_folder, int threads) {
 Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads) {
     if (!disk_folder.empty()) files.make_folders(disk_folder);
     const std::string path = machine_cache_path(disk_folder, threads);
-    if (files.exists(path)) return parse_machine(read_text(files, path, kTextMax), path);
+    if (files.exists(path)) return parse_machine(read_text(files, path, kMachineTextMax), path);
     log_info("measuring this machine, once; kept in {}", path);
     const Machine machine = probe_apart(files, disk_folder, threads);
     try {

@@ -49,6 +49,7 @@ std::string metrics_line(const StepMetrics& m) {
                  {"loss", number(m.loss)}, {"lr", number(m.lr)},       {"grad_norm", number(m.grad_norm)},
                  {"clipped", m.clipped}};
     if (m.skipped) json["skipped"] = true;
+    if (m.redone) json["redone"] = true;
     json["tokens"] = m.tokens;
     json["target_tokens"] = m.target_tokens;
     json["tokens_total"] = m.tokens_total;

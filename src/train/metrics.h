@@ -22,6 +22,7 @@ struct StepMetrics {
     double grad_norm = 0;
     bool clipped = false;
     bool skipped = false;
+    bool redone = false;
     int64_t tokens = 0;
     int64_t target_tokens = 0;
     int64_t tokens_total = 0;

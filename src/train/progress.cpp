@@ -42,13 +42,16 @@ TerminalStyle terminal_style(int descriptor) {
 
 std::string bottleneck(const std::array<double, kLaneKinds>& busy_seconds, double seconds) {
     if (seconds <= 0) return "";
-    const double compute = busy_seconds[static_cast<size_t>(LaneKind::compute)] / seconds;
-    const double read = busy_seconds[static_cast<size_t>(LaneKind::disk_read)] / seconds;
-    const double write = busy_seconds[static_cast<size_t>(LaneKind::disk_write)] / seconds;
-    if (read + write == 0) return "";
-    const double waited = std::max(0.0, 1.0 - compute);
+    const auto busy = [&](LaneKind lane) { return busy_seconds[slot(lane)] / seconds; };
+    LaneKind other = LaneKind::host;  // the busiest but for compute
+    for (const LaneKind lane : {LaneKind::up, LaneKind::down, LaneKind::disk_read, LaneKind::disk_write})
+        other = busy(lane) > busy(other) ? lane : other;
+    if (busy(other) == 0) return "";
+    const double compute = busy(LaneKind::compute), waited = std::max(0.0, 1.0 - compute);
     if (waited < 0.1) return fmt::format("compute-bound ({:.0f}% busy)", compute * 100);
-    return fmt::format("waits {:.0f}% for the disk ({})", waited * 100, read >= write ? "reading" : "writing");
+    static constexpr std::array<std::string_view, kLaneKinds> kWords = {
+        "", "the update", "the link up", "the link down", "the disk (reading)", "the disk (writing)"};
+    return fmt::format("waits {:.0f}% for {}", waited * 100, kWords[slot(other)]);
 }
 
 std::string step_line(const StepMetrics& m, int64_t total_steps, const std::string& bottleneck_text) {

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "format/store.h"
 #include "train/checkpoint.h"
+#include "train/export_request.h"
 #include "train/session.h"
 
 namespace windlass {
@@ -18,10 +19,11 @@ constexpr const char* kSaveName = "save";
 
 // What a run writes: overwriting removes these and nothing else.
 bool is_of_a_run(std::string_view name) {
-    for (const std::string_view own : {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", "final", kSaveName}) {
+    for (const std::string_view own :
+         {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", "final", kSaveName, kExportRequestName}) {
         if (name == own) return true;
     }
-    return name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||
+    return name.starts_with("export-") || name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||
            name.starts_with("bad-batch-") || name.starts_with("final.tmp");
 }
 
@@ -83,7 +85,7 @@ RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), p
         throw UserError(ExitCode::usage, "output_dir", "{} is not empty, and what it holds is not a run", path_);
     lock_ = files.open(file(kLockName), {OpenMode::append});
     if (lock_->descriptor() >= 0 && flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
-        throw UserError(ExitCode::storage, path_, "another process is training into this folder");
+        throw UserError(ExitCode::storage, path_, "another process is training into this folder, or exporting from it");
 }
 
 void RunFolder::clear() {
@@ -96,6 +98,14 @@ bool RunFolder::take_save_request() {
     if (!files_.exists(file(kSaveName))) return false;
     files_.remove_file(file(kSaveName));
     return true;
+}
+
+std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder) {
+    const std::string path = fmt::format("{}/{}", run_folder, kLockName);
+    if (!files.exists(path)) return IdleRun{};
+    IdleRun idle{files.open(path, {OpenMode::read})};
+    if (idle.lock->descriptor() >= 0 && flock(idle.lock->descriptor(), LOCK_SH | LOCK_NB) != 0) return std::nullopt;
+    return idle;
 }
 
 StartPoint find_start(FileSystem& files, const Config& config) {

@@ -1,6 +1,7 @@
 // run_folder.h: the output folder of a run: who may write into it, and where a run goes on.
 //
-//   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  final/  save (a request)
+//   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  export-<step>/  final/
+//   save, export (requests)
 #pragma once
 
 #include <memory>
@@ -39,6 +40,13 @@ class RunFolder {
     std::string path_;
     std::unique_ptr<File> lock_;
 };
+
+// Keeps others from training into a run's folder while this lives; shared by those who only read.
+struct IdleRun {
+    std::unique_ptr<File> lock;  // null where there never was one
+};
+// Nothing while a process trains into the folder.
+std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder);
 
 // Follows config.resume: the newest of the working store's last commit and the newest valid checkpoint, or the
 // checkpoint of a step. UserError(usage) when there is nothing to resume.

@@ -11,11 +11,9 @@ namespace {
 constexpr int kVersion = 1;
 
 Json numerics_json(const Numerics& n) {
-    return {{"compute", dtype_name(n.compute)},
-            {"micro_rows", n.micro_rows},
-            {"micro_count", n.micro_count},
-            {"row_lengths", n.row_lengths},
-            {"kernel_path", n.kernel_path}};
+    return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows},
+            {"micro_count", n.micro_count},     {"row_lengths", n.row_lengths},
+            {"kernel_path", n.kernel_path},     {"state_format", state_format_name(n.state_format)}};
 }
 
 Numerics read_numerics(const Json& json) {
@@ -25,6 +23,7 @@ Numerics read_numerics(const Json& json) {
     n.micro_count = json.at("micro_count").get<int64_t>();
     n.row_lengths = json.at("row_lengths").get<std::vector<int64_t>>();
     n.kernel_path = json.at("kernel_path").get<std::string>();
+    n.state_format = state_format_from_name(json.value("state_format", "s1")).value();  // older runs had no other
     return n;
 }
 
@@ -55,7 +54,8 @@ bool is_sane(const RunState& s) {
     return s.step >= 0 && s.position.epoch >= 0 && s.position.row >= 0 && n.micro_rows > 0 && n.micro_count > 0 &&
            n.micro_rows <= 65536 && n.micro_count <= (int64_t{1} << 20) && !n.row_lengths.empty() &&
            n.row_lengths.size() <= 4 && n.row_lengths.front() > 0 && n.row_lengths.back() <= (int64_t{1} << 20) &&
-           std::is_sorted(n.row_lengths.begin(), n.row_lengths.end());
+           std::is_sorted(n.row_lengths.begin(), n.row_lengths.end()) && s.clipped_steps >= 0 &&
+           s.clipped_steps <= s.applied_steps;
 }
 
 }  // namespace
@@ -75,6 +75,8 @@ std::string run_state_text(const RunState& s) {
         {"tokens_total", s.tokens_total},
         {"last_loss", std::isfinite(s.last_loss) ? s.last_loss : 0.0},
         {"bad_steps", s.bad_steps},
+        {"applied_steps", s.applied_steps},
+        {"clipped_steps", s.clipped_steps},
         {"metrics", s.last_line.empty() ? Json() : parse_json(s.last_line, "metrics", ExitCode::internal)}};
     return json.dump();
 }
@@ -96,13 +98,15 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.tokens_total = json.at("tokens_total").get<int64_t>();
         s.last_loss = json.at("last_loss").get<double>();
         s.bad_steps = json.at("bad_steps").get<int64_t>();
+        s.applied_steps = json.value("applied_steps", int64_t{0});
+        s.clipped_steps = json.value("clipped_steps", int64_t{0});
         if (json.contains("metrics") && json["metrics"].is_object()) s.last_line = json["metrics"].dump();
         if (!is_sane(s)) throw UserError(ExitCode::storage, where, "the run state holds numbers that no run has");
         return s;
     } catch (const nlohmann::json::exception& error) {
         throw UserError(ExitCode::storage, where, "not a run state: {}", error.what());
     } catch (const std::bad_optional_access&) {
-        throw UserError(ExitCode::storage, where, "not a run state: an unknown dtype");
+        throw UserError(ExitCode::storage, where, "not a run state: an unknown dtype or state format");
     }
 }
 
@@ -118,6 +122,7 @@ void require_same_run(const RunState& recorded, const RunState& current, std::st
     compare("row lengths", fmt::format("{}", fmt::join(a.row_lengths, ", ")),
             fmt::format("{}", fmt::join(b.row_lengths, ", ")));
     compare("kernel path (WINDLASS_CPU)", a.kernel_path, b.kernel_path);
+    compare("state_format", state_format_name(a.state_format), state_format_name(b.state_format));
     compare("seed", recorded.seed, current.seed);
     compare("method", recorded.method, current.method);
     compare("training rows", recorded.data_fingerprint, current.data_fingerprint);

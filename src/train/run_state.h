@@ -20,8 +20,9 @@ struct RunState {
     Numerics numerics;
     LrSchedule schedule;
     int64_t tokens_total = 0;
-    double last_loss = 0;   // of the last step that was applied
-    int64_t bad_steps = 0;  // not finite, or above the watchdog's threshold, in a row
+    double last_loss = 0;                          // of the last step that was applied
+    int64_t bad_steps = 0;                         // not finite, or above the watchdog's threshold, in a row
+    int64_t applied_steps = 0, clipped_steps = 0;  // how often a guess that nothing is clipped would have been wrong
     std::string last_line;  // of metrics.jsonl: the line of this step, should a kill part it from its commit
 };
 

@@ -22,27 +22,53 @@ int64_t step_tokens(const Session& session) {
 std::string placement_table(const Session& session) {
     const Planned& planned = session.planned;
     const Budgets& budgets = session.request.budgets;
-    std::vector<std::vector<std::string>> rows = {{"Placement", "memory", "disk"}};
+    const bool apart = planned.plan.own_memory();
+    std::vector<std::vector<std::string>> rows;
+    const auto add = [&](std::string name, std::string device, std::string memory, std::string disk) {
+        rows.push_back({std::move(name)});
+        if (apart) rows.back().push_back(std::move(device));
+        rows.back().push_back(std::move(memory));
+        rows.back().push_back(std::move(disk));
+    };
+    add("Placement", "device", apart ? "host" : "memory", "disk");
     for (const PlacementRow& row : planned.placement)
-        rows.push_back({"  " + row.owner, bytes_or_dash(row.memory_bytes), bytes_or_dash(row.disk_bytes)});
-    rows.push_back({"  predicted peak", format_bytes(planned.memory_bytes), bytes_or_dash(planned.disk_bytes)});
-    rows.push_back({"  limits", format_bytes(budgets.ram), bytes_or_dash(budgets.disk)});
+        add("  " + row.owner, bytes_or_dash(row.device_bytes), bytes_or_dash(row.memory_bytes),
+            bytes_or_dash(row.disk_bytes));
+    add("  predicted peak", bytes_or_dash(planned.device_bytes), format_bytes(planned.memory_bytes),
+        bytes_or_dash(planned.disk_bytes));
+    add("  limits", format_bytes(budgets.device), format_bytes(budgets.ram), bytes_or_dash(budgets.disk));
     return aligned_table(rows);
 }
 
+// The lanes that work, with the bytes that cross them.
+std::string lanes_text(const Simulation& step) {
+    const auto lane = [&](LaneKind kind, std::string_view what, int64_t bytes) -> std::string {
+        const double busy = step.busy_seconds[slot(kind)];
+        if (busy <= 0) return "";
+        return fmt::format(" | {} {}{}", what, format_seconds(busy),
+                           bytes > 0 ? fmt::format(" ({})", format_bytes(bytes)) : "");
+    };
+    return lane(LaneKind::host, "updates", 0) + lane(LaneKind::up, "up", step.demand.up_bytes) +
+           lane(LaneKind::down, "down", step.demand.down_bytes) +
+           lane(LaneKind::disk_read, "disk reads", step.demand.disk_read_bytes) +
+           lane(LaneKind::disk_write, "disk writes", step.demand.disk_write_bytes);
+}
+
+double tokens_per_second(const Session& session) {
+    return static_cast<double>(step_tokens(session)) / session.planned.step.seconds;
+}
+
 std::string step_text(const Session& session) {
-    const Simulation& step = session.planned.step;
-    const auto busy = [&](LaneKind lane) { return step.busy_seconds[static_cast<size_t>(lane)]; };
-    std::string text = fmt::format("Per step  {} predicted: compute {}", format_seconds(step.seconds),
-                                   format_seconds(busy(LaneKind::compute)));
-    if (session.planned.plan.uses_disk()) {
-        text += fmt::format(" | disk reads {} ({}), writes {} ({})", format_seconds(busy(LaneKind::disk_read)),
-                            format_bytes(step.demand.disk_read_bytes), format_seconds(busy(LaneKind::disk_write)),
-                            format_bytes(step.demand.disk_write_bytes));
-    }
+    const Planned& planned = session.planned;
+    const Simulation& step = planned.step;
+    std::string text = fmt::format("Per step  {} predicted: compute {}{}", format_seconds(step.seconds),
+                                   format_seconds(step.busy_seconds[slot(LaneKind::compute)]), lanes_text(step));
     const double peak = session.machine.gemm_flops(session.numerics().compute);
-    text += fmt::format(" | {:.0f} tok/s", static_cast<double>(step_tokens(session)) / step.seconds);
+    text += fmt::format(" | {:.0f} tok/s", tokens_per_second(session));
     if (peak > 0) text += fmt::format(", MFU {:.0f} %", step.demand.model_flops / step.seconds / peak * 100);
+    text += fmt::format("\nBound by  {}, busy {:.0f} % of the step", lane_name(planned.binding.lane),
+                        planned.binding.busy * 100);
+    if (!planned.binding.improvement.empty()) text += fmt::format("; {}", planned.binding.improvement);
     return text + "\n";
 }
 
@@ -51,19 +77,33 @@ std::string run_line(const Session& session) {
     if (steps == 0) return "Run       length not known without train_data or max_steps\n";
     const double seconds = session.planned.step.seconds * static_cast<double>(steps);
     std::string text = fmt::format("Run       {} steps, at most {}", steps, format_seconds(seconds));
-    const int64_t writes = session.planned.step.demand.disk_write_bytes;
-    if (writes > 0) text += fmt::format("; writes {} to disk", format_bytes(writes * steps));
+    const int64_t writes = session.planned.step.demand.disk_write_bytes * steps;
+    if (writes > 0) text += fmt::format("; writes {} to disk", format_bytes(writes));
+    const double wear = drive_wear(session.machine, static_cast<double>(writes));
+    if (wear > 0) text += fmt::format(", {:.2g} % of the drives' life", wear * 100);
+    const double per_money = tokens_per_money(session.machine, tokens_per_second(session));
+    if (per_money > 0)
+        text += fmt::format("; {} tokens for each unit of money", format_count(static_cast<int64_t>(per_money)));
     return text + "\n";
+}
+
+std::string plan_line(const Session& session) {
+    const Plan& plan = session.planned.plan;
+    std::string text = fmt::format("Plan      {}: {}", plan.policy, describe_placement(plan));
+    if (plan.store) text += fmt::format("; {}", describe_updates(plan));
+    if (plan.any_recompute()) text += fmt::format("; {}", describe_saved(plan));
+    return text + fmt::format("; {} evaluated\n", session.planned.evaluations);
 }
 
 std::string method_text(const Session& session) {
     const Numerics& n = session.numerics();
     const Plan& plan = session.planned.plan;
     return fmt::format(
-        "Method    {}, {} rows x {} accumulated, up to {} tokens each = {} tokens a step, computed in {}{}; policy "
-        "{}\n",
-        session.recipe.name, n.micro_rows, n.micro_count, n.row_lengths.back(), step_tokens(session),
-        dtype_name(n.compute), plan.recompute ? ", activations recomputed" : "", plan.policy);
+        "Method    {}, {} ({}), {} rows x {} accumulated, up to {} tokens each = {} tokens a step, computed in {}{}; "
+        "policy {}\n",
+        session.recipe.name, state_format_words(n.state_format), state_format_name(n.state_format), n.micro_rows,
+        n.micro_count, n.row_lengths.back(), step_tokens(session), dtype_name(n.compute),
+        plan.any_recompute() ? ", activations recomputed" : "", plan.policy);
 }
 
 std::string machine_line(const Session& session) {
@@ -103,10 +143,28 @@ std::string plan_text(const Session& session) {
                     format_count(session.model.param_count()), session.model.blocks.size(), session.config.model);
     text += machine_line(session) + method_text(session);
     if (session.data) text += fmt::format("Data      {}\n", session.data->report().summary());
-    text += placement_table(session);
+    text += plan_line(session) + placement_table(session);
     text += step_text(session) + run_line(session);
     for (const std::string& note : session.notes) text += fmt::format("Note      {}\n", note);
     return text + "FITS\n";
+}
+
+Json step_json(const Session& session) {
+    const Planned& p = session.planned;
+    const auto busy = [&](LaneKind lane) { return p.step.busy_seconds[slot(lane)]; };
+    return {{"seconds", p.step.seconds},
+            {"compute_seconds", busy(LaneKind::compute)},
+            {"host_seconds", busy(LaneKind::host)},
+            {"up_seconds", busy(LaneKind::up)},
+            {"down_seconds", busy(LaneKind::down)},
+            {"disk_read_seconds", busy(LaneKind::disk_read)},
+            {"disk_write_seconds", busy(LaneKind::disk_write)},
+            {"tokens", step_tokens(session)},
+            {"model_flops", p.step.demand.model_flops},
+            {"up_bytes", p.step.demand.up_bytes},
+            {"down_bytes", p.step.demand.down_bytes},
+            {"disk_read_bytes", p.step.demand.disk_read_bytes},
+            {"disk_write_bytes", p.step.demand.disk_write_bytes}};
 }
 
 std::string plan_json(const Session& session) {
@@ -114,8 +172,11 @@ std::string plan_json(const Session& session) {
     const Numerics& n = session.numerics();
     Json placement = Json::array();
     for (const PlacementRow& row : p.placement)
-        placement.push_back({{"owner", row.owner}, {"memory_bytes", row.memory_bytes}, {"disk_bytes", row.disk_bytes}});
-    const auto busy = [&](LaneKind lane) { return p.step.busy_seconds[static_cast<size_t>(lane)]; };
+        placement.push_back({{"owner", row.owner},
+                             {"device_bytes", row.device_bytes},
+                             {"memory_bytes", row.memory_bytes},
+                             {"disk_bytes", row.disk_bytes}});
+    const double writes = static_cast<double>(p.step.demand.disk_write_bytes);
     const Json json = {{"schema_version", 1},
                        {"fits", true},
                        {"model",
@@ -123,27 +184,32 @@ std::string plan_json(const Session& session) {
                          {"family", session.model.family},
                          {"parameters", session.model.param_count()}}},
                        {"policy", p.plan.policy},
-                       {"recompute", p.plan.recompute},
+                       {"recompute", p.plan.any_recompute()},
                        {"numerics",
                         {{"compute", dtype_name(n.compute)},
                          {"micro_rows", n.micro_rows},
                          {"micro_count", n.micro_count},
                          {"row_lengths", n.row_lengths},
-                         {"kernel_path", n.kernel_path}}},
+                         {"kernel_path", n.kernel_path},
+                         {"state_format", state_format_name(n.state_format)}}},
                        {"placement", placement},
+                       {"plan", describe_placement(p.plan)},
+                       {"updates", describe_updates(p.plan)},
+                       {"saved", describe_saved(p.plan)},
+                       {"evaluations", p.evaluations},
+                       {"device_bytes", p.device_bytes},
+                       {"device_limit_bytes", p.plan.own_memory() ? session.request.budgets.device : 0},
                        {"memory_bytes", p.memory_bytes},
                        {"memory_limit_bytes", session.request.budgets.ram},
                        {"disk_bytes", p.disk_bytes},
                        {"disk_limit_bytes", session.request.budgets.disk},
-                       {"step",
-                        {{"seconds", p.step.seconds},
-                         {"compute_seconds", busy(LaneKind::compute)},
-                         {"disk_read_seconds", busy(LaneKind::disk_read)},
-                         {"disk_write_seconds", busy(LaneKind::disk_write)},
-                         {"tokens", step_tokens(session)},
-                         {"model_flops", p.step.demand.model_flops},
-                         {"disk_read_bytes", p.step.demand.disk_read_bytes},
-                         {"disk_write_bytes", p.step.demand.disk_write_bytes}}},
+                       {"step", step_json(session)},
+                       {"bound_by", lane_name(p.binding.lane)},
+                       {"bound_share", p.binding.busy},
+                       {"improvement", p.binding.improvement},
+                       {"tokens_per_second", tokens_per_second(session)},
+                       {"tokens_per_money", tokens_per_money(session.machine, tokens_per_second(session))},
+                       {"drive_wear_per_step", drive_wear(session.machine, writes)},
                        {"total_steps", session.total_steps()},
                        {"notes", session.notes}};
     return json.dump(2) + "\n";

@@ -10,20 +10,29 @@
 #include "device/cpu/isa.h"
 #include "format/checksum.h"
 #include "model/families.h"
+#include "schedule/machine_profiles.h"
 #include "train/budget.h"
 #include "train/machine_cache.h"
+#include "train/store_masters.h"
 
 namespace windlass {
 namespace {
 
 constexpr int64_t kAutoRows = 8;  // rows that a step has for each of gradient_accumulation_steps when rows are `auto`
 
-MethodOptions method_options(const Config& config) {
+// What `auto` chooses from. A run that goes on keeps what was chosen for it.
+std::vector<StateFormat> state_candidates(const std::optional<RunState>& recorded) {
+    if (recorded) return {recorded->numerics.state_format};
+    return {StateFormat::s1};
+}
+
+MethodOptions method_options(const Config& config, const std::optional<RunState>& recorded) {
     return {.beta1 = config.adam_beta1,
             .beta2 = config.adam_beta2,
             .epsilon = config.adam_epsilon,
             .weight_decay = config.weight_decay,
-            .max_grad_norm = config.max_grad_norm};
+            .max_grad_norm = config.max_grad_norm,
+            .state_format = resolve_state_format(config.state_format, state_candidates(recorded))};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
@@ -83,8 +92,18 @@ std::vector<std::pair<int64_t, int64_t>> micro_choices(const Config& config, con
     return choices;
 }
 
-// Plans every choice and keeps the fastest that fits; the refusal is that of the smallest.
-void plan_session(Session& session, const std::optional<RunState>& recorded) {
+// Bytes that each step may write, so that the run stays within ssd_writes; 0: as many as it likes.
+int64_t step_disk_writes(Session& session) {
+    const std::string& text = session.config.ssd_writes.text;
+    if (text.empty()) return 0;
+    const int64_t steps = resolve_steps(session);
+    if (steps == 0)
+        throw UserError(ExitCode::usage, "ssd_writes", "the length of the run is not known").hint("give max_steps");
+    return std::max<int64_t>(1, parse_bytes(text, "ssd_writes") / steps);
+}
+
+// Plans every shape of a micro-batch and keeps the fastest that fits; the refusal is that of the smallest.
+void plan_shapes(Session& session, const std::optional<RunState>& recorded) {
     Numerics& numerics = session.first.numerics;
     bool found = false;
     std::exception_ptr refusal;
@@ -94,6 +113,7 @@ void plan_session(Session& session, const std::optional<RunState>& recorded) {
         choice.micro_count = count;
         PlanRequest request = session.request;
         request.schedules = schedule_requests(choice, session.has_eval());
+        request.budgets.step_disk_writes = step_disk_writes(session);
         try {
             Planned planned = make_plan(session.model, session.recipe, choice, session.machine, request);
             if (found && planned.step.seconds >= session.planned.step.seconds) continue;
@@ -109,11 +129,35 @@ void plan_session(Session& session, const std::optional<RunState>& recorded) {
     if (!found) std::rethrow_exception(refusal);
 }
 
+// The state format that is asked for, or the most exact one that fits.
+void plan_session(Session& session, const std::optional<RunState>& recorded) {
+    const bool is_open = session.config.state_format == "auto" && !recorded;
+    for (const StateFormat format : kStateFormats) {
+        if (is_open) {
+            session.method_options.state_format = session.first.numerics.state_format = format;
+            session.recipe = make_recipe(session.config.method, session.method_options);
+        }
+        try {
+            plan_shapes(session, recorded);
+            if (is_open && format != kStateFormats[0])
+                session.notes.push_back(fmt::format("state_format is {}: with {} nothing fits",
+                                                    state_format_name(format), state_format_name(kStateFormats[0])));
+            return;
+        } catch (const UserError& error) {
+            const bool is_last = format == *std::prev(std::end(kStateFormats));
+            if (error.code() != ExitCode::no_fit || !is_open || is_last) throw;
+        }
+    }
+}
+
 void resolve_numerics(Session& session, const std::optional<RunState>& recorded) {
     Numerics& numerics = session.first.numerics;
     numerics.compute = resolve_compute(session.config.dtype, session.model);
     numerics.kernel_path = isa_name(cpu_isa());
+    numerics.state_format = session.method_options.state_format;
     const auto [rows, count] = micro_choices(session.config, recorded).front();
+    numerics.micro_rows = rows;
+    numerics.micro_count = count;
     if (recorded) {
         numerics.row_lengths = recorded->numerics.row_lengths;
     } else if (session.data) {
@@ -124,10 +168,48 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
     }
 }
 
+// The rates that an emulated link and disk leave of it.
+Machine slowed(Machine machine, const Emulation& emulation) {
+    const auto limit = [](double& rate, double most) { rate = most > 0 && (rate == 0 || most < rate) ? most : rate; };
+    for (double* way : {&machine.link_up_bytes_per_s, &machine.link_down_bytes_per_s})
+        limit(*way, emulation.link_bytes_per_s);
+    limit(machine.link_both_bytes_per_s, 2 * emulation.link_bytes_per_s);
+    for (double* way :
+         {&machine.disk_read_bytes_per_s, &machine.disk_write_bytes_per_s, &machine.disk_mixed_bytes_per_s})
+        limit(*way, emulation.disk_bytes_per_s);
+    return machine;
+}
+
+// The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.
+Budgets resolve_machine(FileSystem& files, Session& session) {
+    const Config& config = session.config;
+    const auto threads = [&](int all) { return config.threads ? static_cast<int>(*config.threads) : all; };
+    if (config.machine.empty()) {
+        session.threads = threads(default_threads());
+        session.machine = slowed(known_machine(files, config.ssd_dir, session.threads), emulation_of(config));
+        session.request.device = parse_device(config.device, "device");
+        return resolve_budgets(files, config, session.threads);
+    }
+    session.machine = find_machine(files, config.machine);
+    session.threads = threads(session.machine.threads);
+    session.notes.push_back(
+        fmt::format("planned for {}, as {} describes it; nothing was measured", session.machine.name, config.machine));
+    session.request.device = {.kind = DeviceKind::fake, .own_memory = !session.machine.unified_memory};
+    return machine_budgets(session.machine, config, session.threads);
+}
+
 }  // namespace
 
+Emulation emulation_of(const Config& config) {
+    const auto rate = [](const ByteLimit& limit, std::string_view key) {
+        return limit.text.empty() ? 0.0 : static_cast<double>(parse_bytes(limit.text, key));
+    };
+    return {.link_bytes_per_s = rate(config.link_rate, "link_rate"),
+            .disk_bytes_per_s = rate(config.disk_rate, "disk_rate")};
+}
+
 std::string working_store_path(const Config& config) {
-    if (config.ssd_dir.empty()) return "";
+    if (config.ssd_dir.empty() || config.output_dir.empty()) return "";  // planning writes nothing
     const std::string absolute = std::filesystem::absolute(config.output_dir).lexically_normal().string();
     const auto bytes = std::as_bytes(std::span(absolute));
     std::string name = std::filesystem::path(absolute).filename().string();
@@ -143,6 +225,13 @@ DType resolve_compute(const std::string& dtype, const ModelSpec& model) {
     return f32_elements * 2 > model.param_count() ? DType::f32 : DType::bf16;
 }
 
+StateFormat resolve_state_format(const std::string& wanted, std::span<const StateFormat> candidates) {
+    if (wanted == "auto") return candidates.front();
+    const std::optional<StateFormat> named = state_format_from_name(wanted);
+    WINDLASS_CHECK(named, "the table of keys lets \"{}\" through", wanted);
+    return *named;
+}
+
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded) {
     ModelFolder folder = ModelFolder::open(files, config.model);
     HfConfig hf_config = folder.config();
@@ -150,9 +239,8 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     Session session{.config = config, .folder = std::move(folder), .model = std::move(model)};
     session.notes = session.model.notes;
     fit_length(session.config, session.model, session.notes);
-    session.method_options = method_options(config);
+    session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
-    session.threads = config.threads ? static_cast<int>(*config.threads) : default_threads();
     if (!config.train_data.empty()) {
         session.tokenizer = Tokenizer::load(files, config.model);
         if (session.tokenizer->vocab_size() > session.model.vocab)
@@ -164,14 +252,22 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.first.seed = static_cast<uint64_t>(config.seed);
     session.first.method = config.method;
     resolve_numerics(session, recorded);
-    session.machine = known_machine(files, config.ssd_dir, session.threads);
+    Budgets budgets = resolve_machine(files, session);
+    if (config.export_steps) budgets.exporter = export_memory_bytes(session.model);
     session.request = {.policy = config.policy,
                        .recompute = config.gradient_checkpointing,
+                       .update_time = config.update_time,
+                       .device = session.request.device,
                        .threads = session.threads,
-                       .budgets = resolve_budgets(files, config, session.threads)};
+                       .budgets = budgets};
+    if (config.max_grad_norm == 0)
+        session.request.clip_frequency = 0;
+    else if (recorded && recorded->applied_steps > 0)
+        session.request.clip_frequency =
+            static_cast<double>(recorded->clipped_steps) / static_cast<double>(recorded->applied_steps);
     plan_session(session, recorded);
     session.first.schedule = resolve_schedule(config, resolve_steps(session));
-    if (session.planned.plan.uses_disk()) session.store_path = working_store_path(config);
+    if (session.planned.plan.store) session.store_path = working_store_path(config);
     return session;
 }
 

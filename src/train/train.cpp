@@ -21,6 +21,7 @@ Config resolved_config(const Session& session) {
     config.per_device_train_batch_size = session.numerics().micro_rows;
     config.gradient_accumulation_steps = session.numerics().micro_count;
     config.dtype = dtype_name(session.numerics().compute);
+    config.state_format = state_format_name(session.numerics().state_format);
     config.resume.clear();
     config.overwrite = false;
     return config;
@@ -48,7 +49,8 @@ EngineSetup engine_setup(const Session& session) {
             .schedules = session.planned.schedules,
             .store_path = session.store_path,
             .store_meta = run_state_text(session.first),
-            .seed = session.first.seed};
+            .seed = session.first.seed,
+            .emulation = emulation_of(session.config)};
 }
 
 // Fills the engine and returns the state it then holds.
@@ -70,7 +72,7 @@ RunState begin(FileSystem& files, Session& session, const StartPoint& start, Eng
 
 }  // namespace
 
-TrainResult train(FileSystem& files, const Config& given) {
+TrainResult train(FileSystem& files, const Config& given, const TraceRequest& trace) {
     RunFolder folder(files, given);
     const StartPoint start = find_start(files, given);
     Config config = given;
@@ -88,12 +90,19 @@ TrainResult train(FileSystem& files, const Config& given) {
     const std::string plan = plan_text(session);
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     write_text_atomic(files, folder.file("run.yaml"), config_to_yaml(resolved_config(session)));
-    if (config.was_given("ram")) enforce_memory(session.request.budgets.ram, session.threads);
+    // An emulated device's memory is the process's too.
+    if (config.was_given("ram"))
+        enforce_memory(session.request.budgets.ram + session.planned.device_bytes, session.threads);
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     state.schedule = session.first.schedule;  // of a resumed run: the one that it now follows
     TrainLoop loop(files, session, folder, engine, std::move(state));
-    return loop.run();
+    if (trace.path.empty()) return loop.run();
+    TraceWriter writer(files, trace);
+    loop.set_trace(&writer);
+    const TrainResult result = loop.run();
+    writer.finish();
+    return result;
 }
 
 }  // namespace windlass

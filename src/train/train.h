@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "train/config.h"
+#include "train/trace_writer.h"
 
 namespace windlass {
 
@@ -22,6 +23,6 @@ struct TrainResult {
 };
 
 // Runs to the end, to a signal, or throws: UserError(no_fit), (data), (model), (diverged) ..., MachineError.
-TrainResult train(FileSystem& files, const Config& config);
+TrainResult train(FileSystem& files, const Config& config, const TraceRequest& trace = {});
 
 }  // namespace windlass

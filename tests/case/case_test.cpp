@@ -40,7 +40,7 @@ Machine case_machine() {
 // Workspace, and with it the sum, follow the kernels of the day: planner_test.cpp adds the table up.
 std::string plan_text(const Planned& planned) {
     const Plan& plan = planned.plan;
-    std::string text = fmt::format("plan: {}, {}\n", plan.policy, describe(plan));
+    std::string text = fmt::format("plan: {}\n", describe(plan));
     for (const PlacementRow& row : planned.placement) {
         if (row.owner == "workspace" || row.owner == "gaps and alignment" || row.owner == "process") continue;
         text += fmt::format("  {:<28}{:>10}{:>10}\n", row.owner, row.memory_bytes, row.disk_bytes);
@@ -50,7 +50,8 @@ std::string plan_text(const Planned& planned) {
 
 // Neighbours that do the same are one line: "compute: forward embedding x 2".
 std::string task_text(const ModelSpec& model, const Schedule& schedule, const Task& task) {
-    static constexpr std::array<std::string_view, 4> kPlaces = {"weights", "low halves", "state", "gradients"};
+    static constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "state", "gradients",
+                                                                "activations"};
     const auto payload = static_cast<size_t>(task.payload);
     const auto block_name = [&](int index) {
         const auto block = static_cast<size_t>(index);
@@ -65,29 +66,31 @@ std::string task_text(const ModelSpec& model, const Schedule& schedule, const Ta
         case Verb::move: {
             const MoveTask& move = schedule.moves[payload];
             const std::string_view place = kPlaces[static_cast<size_t>(move.place)];
+            if (move.place == DiskPlace::activation)
+                return fmt::format("{} an activation", move.kind == MoveKind::disk_write ? "write" : "read");
             const std::string& first = model.params[static_cast<size_t>(move.pieces.front().param)].name;
             const size_t more = move.pieces.size() - 1;
-            return fmt::format("{} {} of {}{}", move.to_disk ? "write" : "read", place, first,
+            return fmt::format("{} {} of {}{}", move.kind == MoveKind::disk_write ? "write" : "read", place, first,
                                more > 0 ? fmt::format(" and {} more", more) : "");
         }
         case Verb::update:
             return "update";
         case Verb::reduce:
             return schedule.reduces[payload].param < 0 ? "norm" : "squares";
+        case Verb::mark:
+            return "mark";
     }
     return "?";
 }
 
 std::string schedule_text(const ModelSpec& model, const Schedule& schedule) {
-    static constexpr std::array<std::string_view, kLaneKinds> kLanes = {"compute", "disk read", "disk write"};
     std::string text = fmt::format("schedule: {}\n", schedule.name), pending;
     int times = 0;
     const auto flush = [&] {
         if (times > 0) text += fmt::format("  {}{}\n", pending, times > 1 ? fmt::format(" x {}", times) : "");
     };
     for (const Task& task : schedule.tasks) {
-        const std::string line =
-            fmt::format("{}: {}", kLanes[static_cast<size_t>(task.lane)], task_text(model, schedule, task));
+        const std::string line = fmt::format("{}: {}", lane_name(task.lane.kind), task_text(model, schedule, task));
         if (line != pending) flush(), times = 0;
         pending = line;
         ++times;

@@ -81,6 +81,18 @@ std::vector<Provoked> configurations() {
          kUsage,
          {"4 problems", "warmup_steps and warmup_ratio", "ssd_dir is not set", "nothing to evaluate on",
           "resume and overwrite"}},
+        {"UnknownPreset", with_setting("preset", "fuyo"), kUsage, {"fuyo", "no preset of that name", "Try: fuyou"}},
+        {"UnknownKeyInPreset",
+         with_settings([](Settings& settings, Sandbox& sandbox) {
+             write_bytes(sandbox / "mine.json", R"({"name": "mine", "paper": "none", "keys": {"polcy": "auto"}})");
+             settings["preset"] = sandbox / "mine.json";
+         }),
+         kUsage,
+         {"mine.json: there is no key \"polcy\"", "Did you mean \"policy\"?"}},
+        {"GuessedUpdatesInMemory",
+         with_setting("update_time", "in_backward"),
+         kUsage,
+         {"update_time in_backward", "Try: ssd_dir", "next_forward"}},
         {"LongerThanModel", with_setting("max_length", "100000"), kUsage, {"max_length", "100000", "256", "Try: "}},
         {"UnknownExportType",
          with_words({"export", "runs/first", "--to", "x", "--dtype", "int4"}),

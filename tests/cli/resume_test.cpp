@@ -18,14 +18,19 @@ namespace fs = std::filesystem;
 struct Setup {
     std::string model;
     bool on_disk = false;
+    std::string update_time = "auto";
+    bool emulated = false;  // on a device with a memory of its own
 };
 
 void PrintTo(const Setup& setup, std::ostream* out) {
-    *out << setup.model << (setup.on_disk ? " on disk" : " in memory");
+    *out << setup.model << (setup.on_disk ? " on disk" : " in memory") << ", update " << setup.update_time
+         << (setup.emulated ? ", emulated device" : "");
 }
 
 std::string name_of(const testing::TestParamInfo<Setup>& info) {
-    return info.param.model + (info.param.on_disk ? "_on_disk" : "_in_memory");
+    const Setup& setup = info.param;
+    return setup.model + (setup.on_disk ? "_on_disk" : "_in_memory") +
+           (setup.update_time == "auto" ? "" : "_" + setup.update_time) + (setup.emulated ? "_emulated" : "");
 }
 
 // Three rows a step out of ten: epochs end inside of steps.
@@ -35,6 +40,8 @@ Settings settings_of(Sandbox& sandbox, const Setup& setup, int64_t steps) {
     settings["max_steps"] = std::to_string(steps);
     settings["warmup_steps"] = "3";
     settings["weight_decay"] = "0.01";
+    settings["update_time"] = setup.update_time;
+    if (setup.emulated) settings["device"] = "cpu:emulate";
     return settings;
 }
 
@@ -114,7 +121,7 @@ TEST_P(Resume, FromItsOwnSettingsUnderAnotherPlacement) {
     must_succeed(sandbox.train(settings));
     std::vector<std::string> words = {"train", sandbox.out() + "/run.yaml", "--resume=6", "--max-steps=12"};
     if (GetParam().on_disk) {
-        words.insert(words.end(), {"--policy=in_memory", "--ssd-dir=null"});
+        words.insert(words.end(), {"--policy=in_memory", "--ssd-dir=null", "--update-time=auto"});
     } else {
         words.insert(words.end(), {"--policy=three_tier", "--ssd-dir=" + sandbox / "ssd"});
     }
@@ -144,7 +151,10 @@ TEST_P(Resume, AfterInterrupt) {
 
 INSTANTIATE_TEST_SUITE_P(Setups, Resume,
                          testing::Values(Setup{"llama3", false}, Setup{"llama3", true}, Setup{"gpt2", false},
-                                         Setup{"gpt2", true}, Setup{"llama_tiny", false}, Setup{"llama_tiny", true}),
+                                         Setup{"gpt2", true}, Setup{"llama_tiny", false}, Setup{"llama_tiny", true},
+                                         Setup{"gpt2", false, "next_forward"}, Setup{"gpt2", true, "next_forward"},
+                                         Setup{"llama3", true, "in_backward"}, Setup{"llama3", true, "next_forward"},
+                                         Setup{"llama3", false, "auto", true}, Setup{"llama3", true, "auto", true}),
                          name_of);
 
 class Signals : public testing::TestWithParam<Setup> {};
@@ -203,7 +213,11 @@ TEST_P(Signals, FileNamedSaveSavesAndGoesOn) {
     EXPECT_TRUE(reaches_step(process, sandbox, steps + 2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Setups, Signals, testing::Values(Setup{"llama3", false}, Setup{"llama3", true}), name_of);
+INSTANTIATE_TEST_SUITE_P(Setups, Signals,
+                         testing::Values(Setup{"llama3", false}, Setup{"llama3", true},
+                                         Setup{"llama3", true, "in_backward"}, Setup{"llama3", false, "next_forward"},
+                                         Setup{"llama3", true, "next_forward"}),
+                         name_of);
 
 // ---- SIGKILL ----
 
@@ -263,19 +277,42 @@ void kill_and_resume(const Setup& setup, int kills, uint32_t seed) {
     }
 }
 
-TEST(Kill, StateInMemory) {
-    kill_and_resume({"llama3", false}, 20, 1);
-}
-TEST(Kill, StateOnDisk) {
-    kill_and_resume({"llama3", true}, 20, 2);
+// Twenty kills each time everything is tested, shared by the times at which a plan may update.
+struct Kills {
+    Setup setup;
+    int count = 0;
+    uint32_t seed = 0;
+};
+
+void PrintTo(const Kills& kills, std::ostream* out) {
+    PrintTo(kills.setup, out);
 }
 
-TEST(SlowKill, StateInMemory) {
-    kill_and_resume({"gpt2", false}, 200, 3);
+class Kill : public testing::TestWithParam<Kills> {};
+
+TEST_P(Kill, LosesNothing) {
+    kill_and_resume(GetParam().setup, GetParam().count, GetParam().seed);
 }
-TEST(SlowKill, StateOnDisk) {
-    kill_and_resume({"gpt2", true}, 200, 4);
+
+std::string name_of_kills(const testing::TestParamInfo<Kills>& info) {
+    return name_of({info.param.setup, info.index});
 }
+
+INSTANTIATE_TEST_SUITE_P(Setups, Kill,
+                         testing::Values(Kills{{"llama3", false}, 5, 1},
+                                         Kills{{"llama3", true, "after_backward"}, 5, 2},
+                                         Kills{{"llama3", true, "in_backward"}, 5, 3},
+                                         Kills{{"llama3", true, "next_forward"}, 5, 4},
+                                         Kills{{"llama3", true, "in_backward", true}, 5, 10},
+                                         Kills{{"llama3", true, "next_forward", true}, 5, 11}),
+                         name_of_kills);
+
+INSTANTIATE_TEST_SUITE_P(SlowSetups, Kill,
+                         testing::Values(Kills{{"gpt2", false}, 100, 5}, Kills{{"gpt2", false, "next_forward"}, 40, 6},
+                                         Kills{{"gpt2", true, "after_backward"}, 120, 7},
+                                         Kills{{"gpt2", true, "in_backward"}, 120, 8},
+                                         Kills{{"gpt2", true, "next_forward"}, 120, 9}),
+                         name_of_kills);
 
 }  // namespace
 }  // namespace windlass::cli

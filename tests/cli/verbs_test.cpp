@@ -56,6 +56,15 @@ TEST(Doctor, ExaminesADrive) {
     EXPECT_TRUE(fs::is_empty(sandbox / "ssd"));
 }
 
+TEST(Doctor, SavesAMachineThatPlansRead) {
+    Sandbox sandbox;
+    must_succeed(sandbox.windlass({"doctor", "--threads", "1", "--save", sandbox / "mine.machine"}));
+    must_succeed(sandbox.windlass({"plan", "--model", sandbox.model(), "--machine", sandbox / "mine.machine"}));
+    const std::string profile = must_succeed(sandbox.windlass({"doctor", "--machine", "h200-server-8gen5"})).out;
+    EXPECT_THAT(profile, HasSubstr("gemm_bf16_flops: 593000000000000\n"));
+    EXPECT_THAT(profile, HasSubstr("disk_mixed_bytes_per_s: "));  // what follows is said too
+}
+
 TEST(Inspect, SaysWhatAFolderHolds) {
     Sandbox sandbox;
     const Json json = json_of(sandbox.windlass({"inspect", sandbox.model("llama3"), "--tensors", "--json"}));
@@ -101,6 +110,68 @@ TEST(Plan, NeedsAModelOnly) {
     EXPECT_FALSE(json.empty());
 }
 
+TEST(Plan, TakesAnotherMachinesMemoryAndDisk) {
+    Sandbox sandbox;
+    const Json json = json_of(sandbox.windlass({"plan", "--model", sandbox.model(), "--max-length", "64", "--machine",
+                                                "rtx4090-desktop", "--ssd-dir", sandbox / "not-touched", "--json"}));
+    const int64_t memory = (int64_t{64} << 30) / 100 * 80;  // of the machine; the default share
+    EXPECT_NEAR(json.at("memory_limit_bytes").get<double>(), static_cast<double>(memory), 1e3);
+    EXPECT_EQ(json.at("disk_limit_bytes").get<int64_t>(), int64_t{4'000'000'000'000} / 10 * 9);
+    EXPECT_THAT(json.at("notes").dump(), HasSubstr("rtx4090-desktop"));
+    EXPECT_FALSE(fs::exists(sandbox / "not-touched"));
+}
+
+// Tasks in a trace that `windlass` wrote, by the title of their step.
+std::map<std::string, int> traced_tasks(const std::string& path) {
+    std::map<int, std::string> titles;
+    std::map<std::string, int> tasks;
+    const Json json = read_json(path);
+    for (const Json& event : json.at("traceEvents")) {
+        const int process = event.at("pid");
+        if (event.at("name") == "process_name") titles[process] = event.at("args").at("name");
+        if (event.at("ph") == "X") ++tasks[titles.at(process)];
+    }
+    return tasks;
+}
+
+TEST(Plan, WritesThePredictedStepAsATrace) {
+    Sandbox sandbox;
+    const std::string path = sandbox / "trace.json";
+    must_succeed(sandbox.windlass(
+        {"plan", "model=" + sandbox.model(), "--machine", "h100-server-4gen5", "max_length=64", "--trace", path}));
+    const std::map<std::string, int> tasks = traced_tasks(path);
+    ASSERT_EQ(tasks.size(), 1u);
+    EXPECT_THAT(tasks.begin()->first, HasSubstr("train/64, predicted for "));
+    EXPECT_GT(tasks.begin()->second, 10);
+}
+
+TEST(Plan, SaysWhichMachinesThereAre) {
+    Sandbox sandbox;
+    const Finished finished =
+        run(sandbox.windlass({"plan", "--model", sandbox.model(), "--machine", "rtx4090-desktob"}));
+    EXPECT_EQ(finished.code, static_cast<int>(ExitCode::usage));
+    EXPECT_THAT(finished.err, HasSubstr("Try: rtx4090-desktop"));
+}
+
+TEST(Preset, IsListedAndPlanned) {
+    Sandbox sandbox;
+    EXPECT_EQ(json_of(sandbox.windlass({"version", "--json"})).at("presets"), Json::array({"fuyou"}));
+    EXPECT_THAT(must_succeed(sandbox.windlass({"train", "--help"})).out, HasSubstr("\n  fuyou  "));
+    const std::vector<std::string> words = {
+        "plan",         "--preset", "fuyou",     "--model",           sandbox.model(),
+        "--max-length", "64",       "--ssd-dir", sandbox / "scratch", "--json"};
+    const Json json = json_of(sandbox.windlass(words));
+    EXPECT_EQ(json.at("policy"), "three_tier");
+    EXPECT_THAT(json.value("updates", ""), HasSubstr("in backward"));
+}
+
+TEST(Train, RefusesAnotherMachine) {
+    Sandbox sandbox;
+    const Finished finished = run(sandbox.train(sandbox.training(), {"--machine", "rtx4090-desktop"}));
+    EXPECT_EQ(finished.code, static_cast<int>(ExitCode::usage));
+    EXPECT_THAT(finished.err, HasSubstr("windlass plan"));
+}
+
 TEST(Output, HasNoColourAndNoBarWhereNobodyWatches) {
     Sandbox sandbox;
     for (const char* variable : {"NO_COLOR", "COLUMNS"}) {
@@ -136,6 +207,24 @@ TEST(Train, LeavesWhatItPromises) {
          {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", "checkpoint-2/manifest.json", "final/config.json"})
         EXPECT_TRUE(fs::exists(fmt::format("{}/{}", sandbox.out(), name))) << name;
     EXPECT_THAT(read_bytes(sandbox.out() + "/metrics.jsonl"), HasSubstr("\"eval_loss\""));
+}
+
+TEST(Train, WritesStepsAsTheyRanAsATrace) {
+    Sandbox sandbox;
+    Settings settings = sandbox.training();
+    settings["max_steps"] = "3";
+    const std::string path = sandbox / "trace.json";
+    must_succeed(sandbox.train(settings, {"--trace", path}));
+    std::map<std::string, int> tasks = traced_tasks(path);
+    ASSERT_EQ(tasks.size(), 2u);  // the first and the last
+    EXPECT_THAT(tasks.begin()->first, HasSubstr("step 1, train/"));
+    EXPECT_THAT(tasks.rbegin()->first, HasSubstr("step 3, train/"));
+    for (const auto& [title, count] : tasks) EXPECT_GT(count, 10) << title;
+    settings["overwrite"] = "true";
+    must_succeed(sandbox.train(settings, {"--trace", path, "--trace-steps", "2"}));
+    tasks = traced_tasks(path);
+    ASSERT_EQ(tasks.size(), 1u);
+    EXPECT_THAT(tasks.begin()->first, HasSubstr("step 2, train/"));
 }
 
 TEST(Train, DryRunPrintsTheConfigurationAndWritesNothing) {

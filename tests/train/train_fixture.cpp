@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "run/probe.h"
+#include "schedule/machine_text.h"
 #include "train/machine_cache.h"
 
 namespace windlass {

@@ -8,6 +8,8 @@
 #include "base/units.h"
 #include "device/cpu/isa.h"
 #include "run/probe.h"
+#include "schedule/machine_profiles.h"
+#include "schedule/machine_text.h"
 #include "train/budget.h"
 #include "train/machine_cache.h"
 #include "train/user_folder.h"
@@ -72,6 +74,36 @@ std::string rate(double bytes) {
     return fmt::format("{:.2f} GB/s", bytes * 1e-9);
 }
 
+std::vector<Finding> rate_findings(const Machine& m) {
+    const auto products = [&](DType dtype) {
+        return fmt::format("{}; {} rows {}, attention {}", gflops(m.gemm_flops(dtype)), kNarrowRows,
+                           gflops(m.gemm_flops(dtype, GemmShape::narrow)),
+                           gflops(m.gemm_flops(dtype, GemmShape::attention)));
+    };
+    return {
+        {"bf16 products", products(DType::bf16),
+         m.gemm_bf16_flops < m.gemm_f32_flops ? "bf16 is slower than f32 here; dtype: f32 may be faster" : ""},
+        {"f32 products", products(DType::f32), ""},
+        {"memory copies", rate(m.memory_bytes_per_s), ""},
+        {"one's copies", fmt::format("{}; two at once {}", rate(m.link_up_bytes_per_s), rate(m.link_both_bytes_per_s)),
+         ""},
+        {"updates", fmt::format("{}; {:.0f} % beside traffic", rate(m.update_bytes_per_s), m.update_busy_factor * 100),
+         ""},
+        {"calls",
+         fmt::format("{} a kernel, {} a task", format_seconds(m.kernel_seconds), format_seconds(m.task_seconds)), ""},
+    };
+}
+
+std::vector<Finding> disk_findings(const Machine& m) {
+    return {
+        {"disk free", format_bytes(m.disk_bytes), ""},
+        {"disk reads", rate(m.disk_read_bytes_per_s),
+         m.disk_read_bytes_per_s < 0.5e9 ? "a slow drive: steps will wait for it" : ""},
+        {"disk writes", rate(m.disk_write_bytes_per_s), ""},
+        {"disk, mixed", rate(m.disk_mixed_bytes_per_s), ""},
+    };
+}
+
 std::vector<Finding> examine(const DoctorArgs& args, const Machine& machine) {
     std::vector<Finding> found = {
         {"processor", processor_name(), ""},
@@ -81,18 +113,10 @@ std::vector<Finding> examine(const DoctorArgs& args, const Machine& machine) {
     };
     for (Finding& finding : memory_findings()) found.push_back(std::move(finding));
     found.push_back(queue_finding());
-    found.push_back({"bf16 products", gflops(machine.gemm_bf16_flops),
-                     machine.gemm_bf16_flops < machine.gemm_f32_flops
-                         ? "bf16 is slower than f32 here; dtype: f32 may be faster"
-                         : ""});
-    found.push_back({"f32 products", gflops(machine.gemm_f32_flops), ""});
-    found.push_back({"memory copies", rate(machine.memory_bytes_per_s), ""});
+    for (Finding& finding : rate_findings(machine)) found.push_back(std::move(finding));
     if (args.ssd_dir.empty()) return found;
     found.push_back(direct_finding(args.ssd_dir));
-    found.push_back({"disk free", format_bytes(real_files().free_bytes(args.ssd_dir)), ""});
-    found.push_back({"disk reads", rate(machine.disk_read_bytes_per_s),
-                     machine.disk_read_bytes_per_s < 0.5e9 ? "a slow drive: steps will wait for it" : ""});
-    found.push_back({"disk writes", rate(machine.disk_write_bytes_per_s), ""});
+    for (Finding& finding : disk_findings(machine)) found.push_back(std::move(finding));
     return found;
 }
 
@@ -102,18 +126,29 @@ std::string verdict(const std::vector<Finding>& found) {
     return count == 0 ? "ready" : fmt::format("ready, with {} remark{}", count, count == 1 ? "" : "s");
 }
 
+// A machine that is described, not examined.
+ExitCode show_machine(const DoctorArgs& args, const Machine& machine) {
+    if (!args.save.empty()) write_text_atomic(real_files(), args.save, machine_text(machine));
+    const Json json = {{"schema_version", kSchemaVersion}, {"machine", machine_text(machine)}};
+    print_result(args.json ? json.dump(2) + "\n" : machine_text(machine));
+    return ExitCode::ok;
+}
+
 }  // namespace
 
 ExitCode run_doctor(const DoctorArgs& args) {
     FileSystem& files = real_files();
+    if (!args.machine.empty()) return show_machine(args, find_machine(files, args.machine));
     if (!args.ssd_dir.empty()) files.make_folders(args.ssd_dir);
     const int threads = args.threads > 0 ? args.threads : default_threads();
     const Machine machine = probe_machine(files, args.ssd_dir, threads);
     files.make_folders(user_cache_folder());
     write_text_atomic(files, machine_cache_path(args.ssd_dir, threads), machine_text(machine));
+    if (!args.save.empty()) write_text_atomic(files, args.save, machine_text(machine));
     const std::vector<Finding> found = examine(args, machine);
     if (args.json) {
-        Json json = {{"schema_version", kSchemaVersion}, {"verdict", verdict(found)}};
+        Json json = {
+            {"schema_version", kSchemaVersion}, {"verdict", verdict(found)}, {"machine", machine_text(machine)}};
         for (const Finding& f : found)
             json["findings"].push_back({{"name", f.name}, {"value", f.value}, {"advice", f.advice}});
         print_result(json.dump(2) + "\n");

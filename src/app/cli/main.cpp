@@ -32,7 +32,8 @@ constexpr const char* kPlan =
     "Says whether a run fits the memory and disk it may use, where everything lives, and how fast it will be.\n\n"
     "Examples:\n"
     "  windlass plan run.yaml\n"
-    "  windlass plan --model M --max-length 1024 --per-device-train-batch-size 4 --ram 8GiB --ssd-dir /nvme\n";
+    "  windlass plan --model M --max-length 1024 --per-device-train-batch-size 4 --ram 8GiB --ssd-dir /nvme\n"
+    "  windlass plan --model M --machine rtx4090-desktop\n";
 
 constexpr const char* kEval =
     "Loss and perplexity of a model over rows; with --choices, how often it prefers the right completion.\n\n"
@@ -107,9 +108,17 @@ void takes_config(CLI::App* verb) {
 }
 
 void add_config_verbs(CLI::App& app, Arguments& args) {
-    takes_config(add_verb(app, args, "plan", kPlan, args.plan.json));
+    CLI::App* plan = add_verb(app, args, "plan", kPlan, args.plan.json);
+    takes_config(plan);
+    plan->add_option("--trace", args.plan.trace, "File to write the predicted step to, as a Chrome trace");
     CLI::App* train = add_verb(app, args, "train", kTrain, args.train.json);
     takes_config(train);
+    train->add_option("--trace", args.train.trace,
+                      "File to write the first and the last step to as they ran, as a Chrome trace");
+    train->add_option("--trace-steps", args.train.trace_steps, "Steps to write instead, such as 1,10,20")
+        ->delimiter(',')
+        ->check(CLI::PositiveNumber)
+        ->expected(1, 16);
     train->add_flag("--dry-run", args.train.dry_run, "Check the configuration, print it, leave");
     CLI::App* eval = add_verb(app, args, "eval", kEval, args.eval.json);
     takes_config(eval);
@@ -142,6 +151,9 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     CLI::App* doctor = add_verb(app, args, "doctor", kDoctor, args.doctor.json);
     doctor->add_option("--ssd,--ssd-dir", args.doctor.ssd_dir, "Folder whose drive is examined too");
     doctor->add_option("--threads", args.doctor.threads, "Threads to measure with")->check(CLI::Range(1, 1024));
+    doctor->add_option("--save", args.doctor.save,
+                       "File to write the machine to, for editing; plan --machine reads it");
+    doctor->add_option("--machine", args.doctor.machine, "File or profile to show instead of measuring this machine");
     add_verb(app, args, "version", "Version, compiler, kernels.", args.version.json);
 }
 
@@ -150,8 +162,8 @@ ExitCode dispatch(const CLI::App& app, Arguments& args) {
     const CLI::App* verb = app.get_subcommands().front();
     const std::string& name = verb->get_name();
     const std::vector<std::string> words = verb->remaining();
-    if (name == "plan") return run_plan({words, args.plan.json});
-    if (name == "train") return run_train({words, args.train.dry_run, args.train.json});
+    if (name == "plan") return args.plan.words = words, run_plan(args.plan);
+    if (name == "train") return args.train.words = words, run_train(args.train);
     if (name == "eval") return args.eval.words = words, run_eval(args.eval);
     if (name == "generate") return args.generate.words = words, run_generate(args.generate);
     if (name == "export") return run_export(args.to_export);

@@ -1,13 +1,26 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
+#include "schedule/trace.h"
 #include "train/run_text.h"
 #include "train/session.h"
 
 namespace windlass {
+namespace {
+
+void write_trace(const std::string& path, const Session& session) {
+    const Schedule& schedule = leading_schedule(session.planned.schedules);
+    Trace trace;
+    trace.add(fmt::format("{}, predicted for {}", schedule.name, session.machine.name), session.model,
+              session.planned.schedules, schedule, session.planned.step.tasks);
+    write_text_atomic(real_files(), path, trace.json());
+}
+
+}  // namespace
 
 ExitCode run_plan(const PlanArgs& args) {
     const Config config = config_from_words(args.words, ConfigUse::plan);
     const Session session = prepare_session(real_files(), config, std::nullopt);
+    if (!args.trace.empty()) write_trace(args.trace, session);
     print_result(args.json ? plan_json(session) : plan_text(session));
     return ExitCode::ok;
 }

@@ -14,7 +14,7 @@ ExitCode run_train(const TrainArgs& args) {
         print_result(config_to_yaml(config));
         return ExitCode::ok;
     }
-    const TrainResult result = train(real_files(), config);
+    const TrainResult result = train(real_files(), config, {args.trace, args.trace_steps});
     if (args.json) {
         Json json = {{"schema_version", kSchemaVersion},  {"steps", result.steps},
                      {"total_steps", result.total_steps}, {"loss", result.loss},

@@ -16,12 +16,15 @@ inline constexpr int kSchemaVersion = 1;  // of every JSON output
 // Verbs that take configuration: words are a file, key=value and --key value (train/config.h).
 struct PlanArgs {
     std::vector<std::string> words;
+    std::string trace;  // file to write the predicted step to; empty: none
     bool json = false;
 };
 ExitCode run_plan(const PlanArgs& args);
 
 struct TrainArgs {
     std::vector<std::string> words;
+    std::string trace;                 // file to write steps to as they ran; empty: none
+    std::vector<int64_t> trace_steps;  // which; empty: the first and the last
     bool dry_run = false;
     bool json = false;
 };
@@ -63,6 +66,8 @@ ExitCode run_inspect(const InspectArgs& args);
 struct DoctorArgs {
     std::string ssd_dir;
     int threads = 0;
+    std::string save;     // file to write the machine to; empty: none
+    std::string machine;  // a file or profile to print instead of measuring
     bool json = false;
 };
 ExitCode run_doctor(const DoctorArgs& args);

@@ -2,21 +2,26 @@
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "device/cpu/isa.h"
+#include "train/preset.h"
 
 namespace windlass {
 
 ExitCode run_version(const VersionArgs& args) {
     const std::string kernels(isa_name(cpu_isa()));
+    std::vector<std::string_view> presets;
+    for (const EmbeddedText& preset : preset_texts()) presets.push_back(preset.name);
     if (args.json) {
         print_result(Json({{"schema_version", kSchemaVersion},
                            {"version", WINDLASS_VERSION},
                            {"compiler", __VERSION__},
                            {"kernels", kernels},
-                           {"devices", {"cpu"}}})
+                           {"devices", {"cpu"}},
+                           {"presets", presets}})
                          .dump(2) +
                      "\n");
     } else {
-        print_result(fmt::format("windlass {}\ncompiler {}\nkernels {}\n", WINDLASS_VERSION, __VERSION__, kernels));
+        print_result(fmt::format("windlass {}\ncompiler {}\nkernels {}\npresets {}\n", WINDLASS_VERSION, __VERSION__,
+                                 kernels, fmt::join(presets, ", ")));
     }
     return ExitCode::ok;
 }

@@ -14,20 +14,50 @@ struct AdamwCoefficients {
     float beta2, one_minus_beta2;
     float step_size;   // lr / (1 - beta1^t)
     float root_bias2;  // sqrt(1 - beta2^t)
+    float inverse_root_bias2;
     float epsilon;
 };
 
-using AdamwLoop = void(const AdamwCoefficients& c, int64_t count, uint16_t* hi, int16_t* lo, float* m, float* v,
-                       const float* gradient);
+// What random rounding is counted by (base/rng.h); block: a quarter of the run's first element in the model.
+struct AdamwNoise {
+    uint64_t seed;
+    uint64_t block;
+    uint32_t stream, step;
+};
+
+// Moments by format (README.md beside this file); every array starts with the run.
+struct AdamwF32 {
+    float *m, *v;
+};
+struct AdamwBf16 {
+    uint16_t *m, *v;
+};
+struct AdamwBlocks {
+    uint8_t* m;
+    float* m_scale;  // one for every kAdamwBlock elements
+    uint8_t* v;
+    float* v_scale;
+};
+inline constexpr int64_t kAdamwBlock = 256;
+
+template <typename Moments>
+using AdamwLoop = void(const AdamwCoefficients& c, const AdamwNoise& noise, int64_t count, uint16_t* hi, int16_t* lo,
+                       const Moments& moments, const float* gradient);
 
 namespace baseline {
-AdamwLoop adamw_loop;
-}
+AdamwLoop<AdamwF32> adamw_f32;
+AdamwLoop<AdamwBf16> adamw_bf16;
+AdamwLoop<AdamwBlocks> adamw_blocks;
+}  // namespace baseline
 namespace avx2 {
-AdamwLoop adamw_loop;
-}
+AdamwLoop<AdamwF32> adamw_f32;
+AdamwLoop<AdamwBf16> adamw_bf16;
+AdamwLoop<AdamwBlocks> adamw_blocks;
+}  // namespace avx2
 namespace avx512 {
-AdamwLoop adamw_loop;
-}
+AdamwLoop<AdamwF32> adamw_f32;
+AdamwLoop<AdamwBf16> adamw_bf16;
+AdamwLoop<AdamwBlocks> adamw_blocks;
+}  // namespace avx512
 
 }  // namespace windlass

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "base/rng.h"
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
 #include "method/adamw/adamw_kernel.h"
@@ -36,35 +37,86 @@ AdamwCoefficients coefficients(const UpdateCall& call) {
             .one_minus_beta2 = static_cast<float>(1.0 - step.method[kBeta2]),
             .step_size = static_cast<float>(step.learning_rate / step.method[kBias1]),
             .root_bias2 = static_cast<float>(step.method[kRootBias2]),
+            .inverse_root_bias2 = static_cast<float>(1.0 / step.method[kRootBias2]),
             .epsilon = static_cast<float>(step.method[kEpsilon])};
 }
 
-void update_cpu(const UpdateCall& call, Stream& stream) {
-    static constexpr IsaKernel<AdamwLoop> kLoop = {baseline::adamw_loop, avx2::adamw_loop, avx512::adamw_loop};
-    AdamwLoop* loop = kLoop.pick();
+// The moments of the elements from `begin` on, by format.
+AdamwF32 f32_at(std::span<std::byte* const> state, int64_t begin) {
+    return {reinterpret_cast<float*>(state[0]) + begin, reinterpret_cast<float*>(state[1]) + begin};
+}
+AdamwBf16 bf16_at(std::span<std::byte* const> state, int64_t begin) {
+    return {reinterpret_cast<uint16_t*>(state[0]) + begin, reinterpret_cast<uint16_t*>(state[1]) + begin};
+}
+AdamwBlocks blocks_at(std::span<std::byte* const> state, int64_t begin) {
+    return {reinterpret_cast<uint8_t*>(state[0]) + begin, reinterpret_cast<float*>(state[1]) + begin / kAdamwBlock,
+            reinterpret_cast<uint8_t*>(state[2]) + begin, reinterpret_cast<float*>(state[3]) + begin / kAdamwBlock};
+}
+
+template <typename Moments>
+void update_pieces(const UpdateCall& call, Stream& stream, AdamwLoop<Moments>* loop,
+                   Moments (*moments_at)(std::span<std::byte* const>, int64_t)) {
     const AdamwCoefficients c = coefficients(call);
-    float* m = reinterpret_cast<float*>(call.state[0]);
-    float* v = reinterpret_cast<float*>(call.state[1]);
     cpu_team(stream).parallel_for(div_up(call.count, kPieceElements), [&](int64_t piece, int) {
         const int64_t begin = piece * kPieceElements;
         const int64_t count = std::min(kPieceElements, call.count - begin);
-        loop(c, count, call.hi + begin, call.lo + begin, m + begin, v + begin, call.gradient + begin);
+        const AdamwNoise noise = {.seed = call.step->seed,
+                                  .block = static_cast<uint64_t>(call.element + begin) / 4,
+                                  .stream = static_cast<uint32_t>(RandomStream::rounding),
+                                  .step = static_cast<uint32_t>(call.step->step)};
+        loop(c, noise, count, call.hi + begin, call.lo + begin, moments_at(call.state, begin), call.gradient + begin);
     });
 }
 
-int64_t every_element(const ParamSpec& param) {
-    return param.numel();
+void update_f32(const UpdateCall& call, Stream& stream) {
+    static constexpr IsaKernel<AdamwLoop<AdamwF32>> kLoop = {baseline::adamw_f32, avx2::adamw_f32, avx512::adamw_f32};
+    update_pieces(call, stream, kLoop.pick(), f32_at);
 }
 
-Recipe recipe(const MethodOptions&) {
+void update_bf16(const UpdateCall& call, Stream& stream) {
+    static constexpr IsaKernel<AdamwLoop<AdamwBf16>> kLoop = {baseline::adamw_bf16, avx2::adamw_bf16,
+                                                              avx512::adamw_bf16};
+    WINDLASS_CHECK(call.element % 4 == 0, "element {} begins inside a counter", call.element);
+    update_pieces(call, stream, kLoop.pick(), bf16_at);
+}
+
+void update_blocks(const UpdateCall& call, Stream& stream) {
+    static constexpr IsaKernel<AdamwLoop<AdamwBlocks>> kLoop = {baseline::adamw_blocks, avx2::adamw_blocks,
+                                                                avx512::adamw_blocks};
+    WINDLASS_CHECK(call.element % 4 == 0 && call.first % kAdamwBlock == 0, "element {} begins inside a block",
+                   call.first);
+    update_pieces(call, stream, kLoop.pick(), blocks_at);
+}
+
+// What one format needs. The update reads hi lo m v and the gradient, and writes all but the gradient.
+struct Format {
+    std::vector<StateSpec> state;
+    UpdateKernel update;
+    int update_bytes_per_element;
+};
+
+Format format_of(StateFormat format) {
+    switch (format) {
+        case StateFormat::s1:
+            break;
+        case StateFormat::s2:
+            return {{{"m", 2}, {"v", 2}}, update_bf16, 20};
+        case StateFormat::s3:
+            return {{{"m", 1}, {"m_scale", 4, kAdamwBlock}, {"v", 1}, {"v_scale", 4, kAdamwBlock}}, update_blocks, 16};
+    }
+    return {{{"m", 4}, {"v", 4}}, update_f32, 28};
+}
+
+Recipe recipe(const MethodOptions& options) {
+    Format format = format_of(options.state_format);
     return {.name = "adamw",
             .store = StoreType::split,
             .sweeps = {{SweepKind::forward}, {SweepKind::reverse}},
-            .state = {{"m", DType::f32, every_element}, {"v", DType::f32, every_element}},
+            .state = std::move(format.state),
             .on_gradient = GradientRule::accumulate,
-            .needs_grad_norm = true,         // for clipping, and to see what is not finite
-            .update_bytes_per_element = 28,  // reads hi lo m v g, writes hi lo m v
-            .update = {update_cpu, nullptr},
+            .needs_grad_norm = true,  // for clipping, and to see what is not finite
+            .update_bytes_per_element = format.update_bytes_per_element,
+            .update = {format.update, nullptr},
             .prepare = prepare};
 }
 

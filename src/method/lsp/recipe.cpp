@@ -20,7 +20,7 @@ Recipe recipe(const MethodOptions&) {
     return {.name = "lsp",
             .store = StoreType::split,
             .sweeps = {{SweepKind::forward}, {SweepKind::reverse}},
-            .state = {{"m", DType::f32, projected}, {"v", DType::f32, projected}},
+            .state = {{"m", 4, 1, projected}, {"v", 4, 1, projected}},
             .on_gradient = GradientRule::project};
 }
 

@@ -1,18 +1,84 @@
+#include <algorithm>
 #include <array>
+#include <numeric>
 
+#include "base/error.h"
 #include "plan/policies/policies.h"
 
 namespace windlass {
+namespace {
+
+constexpr int kGroupsMax = 64;  // of a block
+
+std::vector<int> up_to(int last) {
+    std::vector<int> values(static_cast<size_t>(last) + 1);
+    std::iota(values.begin(), values.end(), 0);
+    return values;
+}
+
+// The host's processors that may be spared for updates.
+std::vector<int> host_thread_choices(const PlanRequest& request) {
+    if (request.device.kind != DeviceKind::cpu) return {std::max(1, request.threads)};  // the device computes
+    std::vector<int> choices;
+    if (!request.device.own_memory) choices.push_back(0);
+    for (int threads = 1; threads <= std::max(1, request.threads / 2); threads *= 2) choices.push_back(threads);
+    return choices;
+}
+
+std::vector<int> update_choices(const PlanRequest& request, bool store) {
+    if (request.update_time == "after_backward") return {static_cast<int>(UpdateTime::after_backward)};
+    if (request.update_time == "next_forward") return {static_cast<int>(UpdateTime::next_forward)};
+    if (request.update_time == "in_backward" && store) return {static_cast<int>(UpdateTime::in_backward)};
+    if (request.update_time != "auto")
+        throw UserError(ExitCode::usage, "update_time", "there is no update_time \"{}\"", request.update_time)
+            .hint("auto, after_backward, in_backward (with a store) or next_forward");
+    std::vector<int> all = {static_cast<int>(UpdateTime::after_backward), static_cast<int>(UpdateTime::next_forward)};
+    if (store) all.push_back(static_cast<int>(UpdateTime::in_backward));
+    return all;
+}
+
+}  // namespace
 
 std::span<const Policy* const> all_policies() {
-    static constexpr std::array<const Policy*, 2> kAll = {&kInMemory, &kThreeTier};
+    static constexpr std::array<const Policy*, 3> kAll = {&kInMemory, &kHostStream, &kThreeTier};
     return kAll;
 }
 
-std::vector<bool> recompute_choices(const PlanRequest& request) {
-    if (request.recompute == "true") return {true};
-    if (request.recompute == "false") return {false};
-    return {false, true};
+Space common_space(const PlanRequest& request, const SpaceInput& input) {
+    Space space;
+    space.base = {.device = request.device, .threads = request.threads};
+    space.values.fill({0});
+    space.of(Knob::weights) = space.of(Knob::state) = space.of(Knob::gradients) = {kShares};
+    space.of(Knob::boundary) = {static_cast<int>(Home::device)};
+    space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
+    space.of(Knob::group_chunks) = {1};
+    if (request.recompute == "false")
+        space.of(Knob::keep) = {input.saved_most};
+    else if (request.recompute == "auto")
+        space.of(Knob::keep) = up_to(input.saved_most);
+    return space;
+}
+
+void add_streaming(Space& space, const PlanRequest& request, const SpaceInput& input) {
+    space.of(Knob::update) = update_choices(request, space.base.store);
+    if (space.base.store && space.of(Knob::update).size() > 1) space.of(Knob::held) = {0, 2, 4};
+    space.of(Knob::read_ahead) = {0, 1, 2, 3};
+    space.of(Knob::update_ahead) = {0, 1, 2, 4, 8};
+    space.of(Knob::host_threads) = host_thread_choices(request);
+    // Groups of a large block are large too: a task for each of its chunks would cost more to plan than it brings.
+    std::vector<int>& groups = space.of(Knob::group_chunks);
+    groups.clear();
+    for (int chunks = 1; chunks <= 64; chunks *= 4) {
+        const int groups_a_block = input.block_chunks / chunks;
+        if (groups_a_block <= kGroupsMax && (groups_a_block >= 2 || chunks == 1)) groups.push_back(chunks);
+    }
+    // What takes less memory stands first.
+    std::vector<int>& boundary = space.of(Knob::boundary);
+    if (request.device.own_memory) boundary.insert(boundary.begin(), static_cast<int>(Home::host));
+    if (space.base.store) boundary.insert(boundary.begin(), static_cast<int>(Home::disk));
+    if (request.recompute != "auto") return;
+    if (request.device.own_memory) space.of(Knob::park) = up_to(input.saved_most);
+    if (space.base.store) space.of(Knob::spill) = up_to(input.saved_most);
 }
 
 }  // namespace windlass

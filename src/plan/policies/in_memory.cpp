@@ -3,21 +3,19 @@
 namespace windlass {
 namespace {
 
-// Everything in memory. Weights never move, so each micro-batch makes its whole way and only one's activations live.
-std::vector<Plan> candidates(const PlanRequest& request) {
-    std::vector<Plan> plans;
-    for (const bool recompute : recompute_choices(request)) {
-        plans.push_back({.policy = "in_memory",
-                         .device = request.device,
-                         .threads = request.threads,
-                         .order = MicroOrder::horizontal,
-                         .recompute = recompute});
-    }
-    return plans;
+// Everything where it is computed with. Weights never move, so each micro-batch may make its whole way, and only one's
+// activations live.
+std::optional<Space> space(const PlanRequest& request, const SpaceInput& input) {
+    if (request.update_time == "in_backward") return std::nullopt;  // a wrong guess could not be taken back
+    Space made = common_space(request, input);
+    made.base.policy = "in_memory";
+    made.of(Knob::order) = {static_cast<int>(MicroOrder::horizontal)};
+    if (request.update_time == "next_forward") made.of(Knob::update) = {static_cast<int>(UpdateTime::next_forward)};
+    return made;
 }
 
 }  // namespace
 
-const Policy kInMemory = {"in_memory", candidates};
+const Policy kInMemory = {"in_memory", space};
 
 }  // namespace windlass

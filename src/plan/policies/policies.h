@@ -6,9 +6,13 @@
 namespace windlass {
 
 extern const Policy kInMemory;
+extern const Policy kHostStream;
 extern const Policy kThreeTier;
 
-// The recompute settings that a request allows, the faster first.
-std::vector<bool> recompute_choices(const PlanRequest& request);
+// The parts of a space that policies have in common: what becomes of saved values as `recompute` allows, threads of
+// the host lane, and one value for every knob that the policy does not turn.
+Space common_space(const PlanRequest& request, const SpaceInput& input);
+// Knobs of plans whose weights or state come from elsewhere while a step runs.
+void add_streaming(Space& space, const PlanRequest& request, const SpaceInput& input);
 
 }  // namespace windlass

@@ -3,36 +3,22 @@
 namespace windlass {
 namespace {
 
-struct Homes {
-    Home weights, gradients;
-};
-
-// Optimizer state on disk; weights and gradients too, when memory does not hold them. Micro-batches run layer by
-// layer, so that weights cross the disk once a sweep however long the accumulation is.
-std::vector<Plan> candidates(const PlanRequest& request) {
-    static constexpr Homes kHomes[] = {
-        {Home::memory, Home::memory}, {Home::memory, Home::disk}, {Home::disk, Home::memory}, {Home::disk, Home::disk}};
-    std::vector<Plan> plans;
-    for (const Homes& homes : kHomes) {
-        for (const bool recompute : recompute_choices(request)) {
-            for (const int read_ahead : {2, 1, 0}) {
-                plans.push_back({.policy = "three_tier",
-                                 .device = request.device,
-                                 .threads = request.threads,
-                                 .weights = homes.weights,
-                                 .state = Home::disk,
-                                 .gradients = homes.gradients,
-                                 .order = MicroOrder::vertical,
-                                 .recompute = recompute,
-                                 .read_ahead = read_ahead});
-            }
-        }
-    }
-    return plans;
+// A working store on disk that every step writes; memory holds what it can of weights, state and gradients, so that it
+// need not be read.
+std::optional<Space> space(const PlanRequest& request, const SpaceInput& input) {
+    Space made = common_space(request, input);
+    made.base.policy = "three_tier";
+    made.base.store = true;
+    made.near = request.device.own_memory ? Home::host : Home::device;
+    made.far = Home::disk;
+    made.of(Knob::weights) = made.of(Knob::state) = {0, 2, 4, 6, kShares};
+    made.of(Knob::gradients) = {0, 4, kShares};
+    add_streaming(made, request, input);
+    return made;
 }
 
 }  // namespace
 
-const Policy kThreeTier = {"three_tier", candidates};
+const Policy kThreeTier = {"three_tier", space};
 
 }  // namespace windlass

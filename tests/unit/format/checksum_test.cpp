@@ -26,5 +26,17 @@ TEST(Checksum, Xxh3MatchesPublishedValues) {
     EXPECT_NE(xxh3_64(bytes_of("a")), xxh3_64(bytes_of("b")));
 }
 
+TEST(Checksum, Xxh3OfPartsIsThatOfTheWhole) {
+    std::string text(5000, '\0');
+    for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31 + i / 256);
+    const auto bytes = bytes_of(text);
+    for (const size_t part : {size_t{1}, size_t{7}, size_t{256}, size_t{4999}, size_t{5000}}) {
+        Xxh3Stream stream;
+        EXPECT_EQ(stream.sum(), xxh3_64({}));
+        for (size_t at = 0; at < bytes.size(); at += part) stream.add(bytes.subspan(at, std::min(part, 5000 - at)));
+        EXPECT_EQ(stream.sum(), xxh3_64(bytes)) << part;
+    }
+}
+
 }  // namespace
 }  // namespace windlass

@@ -125,6 +125,60 @@ TEST(StoreDamage, EveryByteOfAChunkIsGuardedAndNamed) {
     EXPECT_EQ(found[0].text(), "a.weight elements [256, 300): state (lo, m)");
 }
 
+// What a byte of the file is for. The filling behind a chunk and the versions that are not current hold nothing.
+enum class Region { header, record, chunk, unused };
+
+Region region_of(const Store& store, int64_t at) {
+    if (at < store.map().slot(0).offset) return Region::header;
+    const Extent last_slot = store.map().slot(1);
+    if (at < last_slot.offset + last_slot.bytes) return Region::record;
+    for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {
+        const int version = store.current_version(chunk);
+        for (const Extent extent : {store.weight_extent(chunk, version), store.state_extent(chunk, version)})
+            if (at >= extent.offset && at < extent.offset + extent.bytes) return Region::chunk;
+    }
+    return Region::unused;
+}
+
+Verdict expected_of(Region region) {
+    switch (region) {
+        case Region::header:
+            return Verdict::refused;
+        case Region::record:
+            return Verdict::suspect;
+        case Region::chunk:
+            return Verdict::damaged_chunk;
+        case Region::unused:
+            return Verdict::unnoticed;
+    }
+    return Verdict::unnoticed;
+}
+
+// From the first byte to the last: a flipped one is noticed, or lies in space that holds nothing. Nothing is both.
+TEST(StoreDamage, EveryByteOfTheFileIsGuardedOrUnused) {
+    const std::string bytes = make_store(two_params(2), 3);
+    FaultFiles files("/image");
+    write_file(files, bytes);
+    const Store store = Store::open(files, kPath);
+    std::map<Region, int> seen;
+    const auto expect_verdict = [&](int64_t at) {
+        const Region region = region_of(store, at);
+        ++seen[region];
+        EXPECT_EQ(judge_flip(bytes, at, 3), expected_of(region)) << "byte " << at << " of " << bytes.size();
+    };
+    for (int64_t at = 0; at < std::ssize(bytes); at += 53) expect_verdict(at);
+    for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {  // both sides of every border
+        for (const int version : {0, 1}) {
+            for (const Extent extent : {store.weight_extent(chunk, version), store.state_extent(chunk, version)}) {
+                for (const int64_t at : {extent.offset, extent.offset + extent.bytes - 1, extent.offset + extent.bytes})
+                    if (at < std::ssize(bytes)) expect_verdict(at);
+            }
+        }
+    }
+    for (const Region region : {Region::header, Region::record, Region::chunk, Region::unused})
+        EXPECT_GT(seen[region], 20);
+}
+
 TEST(StoreDamage, AStoreThatWasCutIsRefused) {
     const std::string bytes = make_store(two_params(2), 1);
     for (const size_t length : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, bytes.size() - 1})

@@ -39,17 +39,32 @@ TEST(Methods, EvaluationChangesNothing) {
 // Bytes that outlive a step, beside the two halves of the master.
 TEST(Methods, StateIsWhatTheirPapersSay) {
     const ParamSpec matrix{.name = "w", .shape = Shape{4096, 1024}};
-    const auto state_bytes = [&](const char* name) {
+    const auto bytes_of = [&](const char* name, StateFormat format = StateFormat::s1) {
         int64_t bytes = 0;
-        for (const StateSpec& state : make_recipe(name, {}).state)
-            bytes += state.elements(matrix) * dtype_bytes(state.dtype);
+        for (const StateSpec& state : make_recipe(name, {.state_format = format}).state)
+            bytes += param_state_bytes(state, matrix);
         return bytes;
     };
-    EXPECT_EQ(state_bytes("adamw"), 8 * matrix.numel());
-    EXPECT_EQ(state_bytes("lomo"), 0);
-    EXPECT_EQ(state_bytes("zeroth_order"), 0);
-    EXPECT_EQ(state_bytes("lsp"), 8 * 512 * 512);
-    EXPECT_EQ(make_recipe("lsp", {}).state[0].elements({.name = "b", .shape = Shape{300}}), 300);
+    EXPECT_EQ(bytes_of("adamw"), 8 * matrix.numel());
+    EXPECT_EQ(bytes_of("adamw", StateFormat::s2), 4 * matrix.numel());
+    EXPECT_EQ(bytes_of("adamw", StateFormat::s3), 2 * matrix.numel() + 8 * matrix.numel() / 256);
+    EXPECT_EQ(bytes_of("lomo"), 0);
+    EXPECT_EQ(bytes_of("zeroth_order"), 0);
+    EXPECT_EQ(bytes_of("lsp"), 8 * 512 * 512);
+    EXPECT_EQ(param_state_bytes(make_recipe("lsp", {}).state[0], {.name = "b", .shape = Shape{300}}), 4 * 300);
+}
+
+TEST(Methods, AGroupOfStateThatIsNotFullTakesItsWholeRoom) {
+    const StateSpec scale{"m_scale", 4, 256};
+    EXPECT_EQ(state_bytes(scale, 0), 0);
+    EXPECT_EQ(state_bytes(scale, 1), 4);
+    EXPECT_EQ(state_bytes(scale, 256), 4);
+    EXPECT_EQ(state_bytes(scale, 257), 8);
+}
+
+TEST(Methods, StateFormatsAreFoundByTheirNames) {
+    for (const StateFormat format : kStateFormats) EXPECT_EQ(state_format_from_name(state_format_name(format)), format);
+    EXPECT_EQ(state_format_from_name("s4"), std::nullopt);
 }
 
 }  // namespace

@@ -77,6 +77,20 @@ OpSize ModelRunner::size_of(const TokenBatch& batch) const {
             .threads = options_.threads};
 }
 
+SweepOptions ModelRunner::sweep_options(int block_index, const TokenBatch& batch) const {
+    const auto index = static_cast<size_t>(block_index);
+    const Block& block = model_.blocks[index];
+    SweepOptions options{.size = size_of(batch),
+                         .save = options_.save && !reverse_computes_output(*block.program),
+                         .want_grad_input = block_index > 0};
+    if (!options_.trainable.empty()) {
+        for (const int param : block.params)
+            options.trainable.push_back(options_.trainable[static_cast<size_t>(param)]);
+    }
+    if (index < options_.choices.size()) options.choices = options_.choices[index];
+    return options;
+}
+
 std::byte* ModelRunner::allocate(int64_t bytes) {
     memory_.emplace_back(bytes);
     return memory_.back().data();
@@ -123,23 +137,42 @@ std::byte*& at(SegmentBinding& binding, Region region) {
 
 }  // namespace
 
-std::byte* ModelRunner::forward_block(const Block& block, const TokenBatch& batch, std::byte* input, bool save,
-                                      Kept* kept) {
-    const Segment segment = sweep_forward(block.program, {.size = size_of(batch), .save = save});
+void ModelRunner::move_saved(const Segment& forward, Kept& kept) {
+    for (const Region region : {Region::saved, Region::saved_host, Region::saved_disk}) {
+        const int64_t bytes = forward.region_bytes(region);
+        std::byte*& base = at(kept.regions, region);
+        std::byte* const other = allocate(bytes);
+        kept.was[static_cast<size_t>(region)].assign(base, base + bytes);
+        std::copy_n(base, bytes, other);
+        std::fill_n(base, bytes, Memory::kFresh);
+        base = other;
+    }
+}
+
+std::byte* ModelRunner::forward_block(const Block& block, const TokenBatch& batch, std::byte* input,
+                                      const SweepOptions& options, Kept* kept) {
+    const Segment segment = sweep_forward(block.program, options);
     const std::vector<Weight> weights = weights_of(block);
     SegmentBinding binding{.weights = weights};
     at(binding, Region::input) = input;
     std::byte* const output = at(binding, Region::output) = allocate(segment.region_bytes(Region::output));
-    std::byte* const saved = at(binding, Region::saved) = allocate(segment.region_bytes(Region::saved));
+    for (const Region region : {Region::saved, Region::saved_host, Region::saved_disk})
+        at(binding, region) = allocate(segment.region_bytes(region));
     run(segment, binding, batch);
-    if (kept != nullptr) *kept = {input, saved};
+    if (kept != nullptr) {
+        kept->input = input;
+        kept->regions.base = binding.base;
+        move_saved(segment, *kept);
+    }
     return output;
 }
 
 std::vector<float> ModelRunner::forward(const TokenBatch& batch, const Block& last) {
     std::byte* x = nullptr;
-    for (size_t b = 0; b + 1 < model_.blocks.size(); ++b) x = forward_block(model_.blocks[b], batch, x, false, nullptr);
-    const std::byte* const y = forward_block(last, batch, x, false, nullptr);
+    const SweepOptions options{.size = size_of(batch), .save = false};
+    for (size_t b = 0; b + 1 < model_.blocks.size(); ++b)
+        x = forward_block(model_.blocks[b], batch, x, options, nullptr);
+    const std::byte* const y = forward_block(last, batch, x, options, nullptr);
     const ValueSpec& spec = output_of(last);
     std::vector<float> out =
         numbers(y, dtype_of(spec.type, options_.compute), batch.rows * batch.row_length * spec.cols);
@@ -149,48 +182,60 @@ std::vector<float> ModelRunner::forward(const TokenBatch& batch, const Block& la
 
 std::byte* ModelRunner::reverse_block(int block_index, const TokenBatch& batch, const Kept& kept,
                                       std::byte* grad_output, std::vector<GradientSink>& sinks_by_param,
-                                      std::vector<float>* losses) {
+                                      GradientResult& result) {
     const Block& block = model_.blocks[static_cast<size_t>(block_index)];
-    const bool is_head = reverse_computes_output(*block.program);
-    const Segment segment = sweep_reverse(
-        block.program, {.size = size_of(batch), .save = options_.save && !is_head, .want_grad_input = block_index > 0});
+    const Segment segment = sweep_reverse(block.program, sweep_options(block_index, batch));
     std::vector<GradientSink> sinks;
     for (const int param : block.params) {
         sinks.push_back(sinks_by_param[static_cast<size_t>(param)]);
         sinks_by_param[static_cast<size_t>(param)].first = false;
     }
     const std::vector<Weight> weights = weights_of(block);
-    SegmentBinding binding{.weights = weights, .sinks = sinks};
+    SegmentBinding binding{.base = kept.regions.base, .weights = weights, .sinks = sinks};
     at(binding, Region::input) = kept.input;
-    at(binding, Region::saved) = kept.saved;
     at(binding, Region::grad_output) = grad_output;
     at(binding, Region::output) = allocate(segment.region_bytes(Region::output));
     at(binding, Region::grad_input) = allocate(segment.region_bytes(Region::grad_input));
     run(segment, binding, batch, 1.0 / static_cast<double>(batch.trained()));
-    if (is_head) *losses = numbers(at(binding, Region::output), DType::f32, batch.rows * batch.row_length);
-    return segment.gradient_in_place ? grad_output : at(binding, Region::grad_input);
+    for (size_t region = 0; region < kept.was.size(); ++region) {
+        const std::vector<std::byte>& was = kept.was[region];
+        EXPECT_TRUE(std::equal(was.begin(), was.end(), binding.base[region])) << "reverse wrote to what was kept";
+    }
+    if (reverse_computes_output(*block.program))
+        result.losses = numbers(at(binding, Region::output), DType::f32, batch.rows * batch.row_length);
+    const Region place = segment.gradient_in_place ? Region::grad_output : Region::grad_input;
+    const std::byte* const gradient = at(binding, place);
+    result.grad_inputs[static_cast<size_t>(block_index)].assign(gradient, gradient + segment.region_bytes(place));
+    return at(binding, place);
+}
+
+std::vector<GradientSink> ModelRunner::sinks_of(GradientResult& result) const {
+    std::vector<GradientSink> sinks(model_.params.size());
+    for (size_t i = 0; i < model_.params.size(); ++i) {
+        if (!options_.trainable.empty() && options_.trainable[i] == 0) continue;
+        const Shape shape = model_.params[i].shape;
+        result.gradients[i].assign(static_cast<size_t>(shape.numel()), std::nanf(""));
+        const Tensor target(DType::f32, shape, result.gradients[i].data());
+        sinks[i] = {.kind = GradientSink::Kind::accumulate, .first = true, .target = target};
+    }
+    return sinks;
 }
 
 GradientResult ModelRunner::gradients(const TokenBatch& batch) {
     GradientResult result;
-    std::vector<GradientSink> sinks;
     result.gradients.resize(model_.params.size());
-    for (size_t i = 0; i < model_.params.size(); ++i) {
-        const Shape shape = model_.params[i].shape;
-        result.gradients[i].assign(static_cast<size_t>(shape.numel()), std::nanf(""));
-        const Tensor target(DType::f32, shape, result.gradients[i].data());
-        sinks.push_back({.kind = GradientSink::Kind::accumulate, .first = true, .target = target});
-    }
+    result.grad_inputs.resize(model_.blocks.size());
+    std::vector<GradientSink> sinks = sinks_of(result);
     const int last = static_cast<int>(model_.blocks.size()) - 1;
     std::vector<Kept> kept(model_.blocks.size());
     std::byte* x = nullptr;
     for (int b = 0; b < last; ++b)
-        x = forward_block(model_.blocks[static_cast<size_t>(b)], batch, x, options_.save,
+        x = forward_block(model_.blocks[static_cast<size_t>(b)], batch, x, sweep_options(b, batch),
                           &kept[static_cast<size_t>(b)]);
     kept.back().input = x;
     std::byte* gradient = nullptr;
     for (int b = last; b >= 0; --b)
-        gradient = reverse_block(b, batch, kept[static_cast<size_t>(b)], gradient, sinks, &result.losses);
+        gradient = reverse_block(b, batch, kept[static_cast<size_t>(b)], gradient, sinks, result);
     release();
     return result;
 }

@@ -30,8 +30,11 @@ struct TokenBatch {
 
 struct RunnerOptions {
     DType compute = DType::f32;
-    bool save = true;            // keep what reverse reads; else compute it again
-    bool split_weights = false;  // hand f32 kernels both halves of the masters
+    bool save = true;  // keep what reverse reads; else compute it again
+    // By block, of those that run forward: what they keep, by saved_values. Empty: as `save` says.
+    std::vector<std::vector<SaveChoice>> choices;
+    std::vector<uint8_t> trainable;  // by ModelSpec::params; empty means all
+    bool split_weights = false;      // hand f32 kernels both halves of the masters
     int threads = 2;
 };
 
@@ -39,7 +42,8 @@ using ParamValues = std::vector<std::vector<float>>;  // by ModelSpec::params
 
 struct GradientResult {
     std::vector<float> losses;  // [T], of each token
-    ParamValues gradients;      // of the mean over trained targets
+    ParamValues gradients;      // of the mean over trained targets; empty for a parameter that is not trained
+    std::vector<std::vector<std::byte>> grad_inputs;  // by block: the gradient of its input
 };
 
 struct TangentResult {
@@ -66,20 +70,26 @@ class ModelRunner {
     using Memory = agree::Guarded;
     struct Kept {  // of a block's forward, for its reverse
         std::byte* input = nullptr;
-        std::byte* saved = nullptr;
+        SegmentBinding regions;                            // the saved regions, bound
+        std::array<std::vector<std::byte>, kRegions> was;  // what they held
     };
 
     Tensor store(DType dtype, Shape shape, std::span<const float> values);
     void load_weight(const ParamSpec& param, std::span<const float> masters);
     std::vector<Weight> weights_of(const Block& block, const std::vector<Tensor>* directions = nullptr) const;
     OpSize size_of(const TokenBatch& batch) const;
+    SweepOptions sweep_options(int block_index, const TokenBatch& batch) const;
+    std::vector<GradientSink> sinks_of(GradientResult& result) const;
     std::byte* allocate(int64_t bytes);
+    // Swaps what forward kept out and in: reverse finds it at other addresses, and nothing at the old ones.
+    void move_saved(const Segment& forward, Kept& kept);
     void run(const Segment& segment, SegmentBinding binding, const TokenBatch& batch, double loss_scale = 1.0);
     // Runs a block forward; returns where its output lies.
-    std::byte* forward_block(const Block& block, const TokenBatch& batch, std::byte* input, bool save, Kept* kept);
+    std::byte* forward_block(const Block& block, const TokenBatch& batch, std::byte* input, const SweepOptions& options,
+                             Kept* kept);
     // Runs it in reverse; takes where the gradient of its output lies, returns where that of its input does.
     std::byte* reverse_block(int block_index, const TokenBatch& batch, const Kept& kept, std::byte* grad_output,
-                             std::vector<GradientSink>& sinks_by_param, std::vector<float>* losses);
+                             std::vector<GradientSink>& sinks_by_param, GradientResult& result);
     std::vector<float> forward(const TokenBatch& batch, const Block& last);
     TangentResult tangent(const TokenBatch& batch, const ParamValues& directions, int k, const Block& last);
     std::vector<float> numbers(const std::byte* data, DType dtype, int64_t count) const;

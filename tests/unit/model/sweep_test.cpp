@@ -1,11 +1,9 @@
 // Segments as data: what they keep, what they prune, and that no value is overwritten while it is still to be read.
 #include "model/sweep.h"
 
-#include <map>
-
-#include "base/math.h"
 #include "op/ops.h"
 #include "tests/unit/model/model_fixtures.h"
+#include "tests/unit/model/segment_values.h"
 
 namespace windlass {
 namespace {
@@ -29,33 +27,15 @@ SweepOptions options_of(const Program& program, bool save) {
     return {.size = kSize, .save = save, .want_grad_input = !program.inputs.empty()};
 }
 
-// Where each value of forward lies in the saved region, as the calls of a segment have it.
-std::map<int, int64_t> saved_places(const Segment& segment) {
-    std::map<int, int64_t> places;
-    const auto note = [&](const std::vector<int>& values, const std::vector<Slot>& slots) {
-        for (size_t i = 0; i < values.size(); ++i) {
-            if (slots[i].region != Region::saved) continue;
-            const auto [place, is_new] = places.try_emplace(values[i], slots[i].offset);
-            EXPECT_TRUE(is_new || place->second == slots[i].offset);
-        }
-    };
-    for (const SegmentCall& call : segment.calls) {
-        note(call.node->in, call.in);
-        note(call.node->out, call.out);
-        note(call.node->saved, call.saved);
-    }
-    return places;
-}
-
 TEST_P(Sweeps, ForwardKeepsWhereReverseReads) {
     for_each_program([](const ProgramPtr& program) {
         const Segment forward = sweep_forward(program, options_of(*program, true));
         const Segment reverse = sweep_reverse(program, options_of(*program, true));
         EXPECT_EQ(forward.region_bytes(Region::saved), reverse.region_bytes(Region::saved));
         const auto kept = saved_places(forward);
-        for (const auto& [value, offset] : saved_places(reverse)) {
+        for (const auto& [value, place] : saved_places(reverse)) {
             ASSERT_TRUE(kept.contains(value)) << program->values[static_cast<size_t>(value)].name;
-            EXPECT_EQ(kept.at(value), offset);
+            EXPECT_EQ(kept.at(value), place);
         }
         // And recomputing keeps nothing at all.
         EXPECT_EQ(sweep_forward(program, options_of(*program, false)).region_bytes(Region::saved), 0);
@@ -63,18 +43,11 @@ TEST_P(Sweeps, ForwardKeepsWhereReverseReads) {
     });
 }
 
-std::vector<const SegmentCall*> backward_calls(const Segment& segment) {
-    std::vector<const SegmentCall*> calls;
-    for (const SegmentCall& call : segment.calls)
-        if (call.direction == Direction::backward) calls.push_back(&call);
-    return calls;
-}
-
 TEST_P(Sweeps, RecomputingGoesBackThroughTheSameCalls) {
     for_each_program([](const ProgramPtr& program) {
         const Segment kept = sweep_reverse(program, options_of(*program, true));
         const Segment again = sweep_reverse(program, options_of(*program, false));
-        const auto a = backward_calls(kept), b = backward_calls(again);
+        const auto a = calls_of(kept, Direction::backward), b = calls_of(again, Direction::backward);
         ASSERT_EQ(a.size(), b.size());
         EXPECT_EQ(a.size(), kept.calls.size());  // what was kept is not computed again
         for (size_t i = 0; i < a.size(); ++i) {
@@ -97,69 +70,6 @@ TEST_P(Sweeps, TheGradientOfTheInputHasOnePlace) {
         if (reverse.gradient_in_place)
             EXPECT_EQ(reverse.region_bytes(Region::grad_output), reverse.region_bytes(Region::input));
     });
-}
-
-// What lies in the work region, by bytes. A write covers what was there before.
-class WorkMemory {
-  public:
-    void write(const Slot& slot, int64_t tokens, const std::string& what) {
-        write(slot.offset, bytes_of(slot, tokens), what);
-    }
-    void write(int64_t begin, int64_t bytes, const std::string& what) {
-        std::erase_if(held_, [&](const auto& entry) {
-            return entry.first < begin + bytes && begin < entry.first + entry.second.bytes;
-        });
-        if (bytes > 0) held_[begin] = {bytes, what};
-    }
-    bool holds(const Slot& slot, int64_t tokens, const std::string& what) const {
-        const auto found = held_.find(slot.offset);
-        return found != held_.end() && found->second.what == what && found->second.bytes == bytes_of(slot, tokens);
-    }
-    static int64_t bytes_of(const Slot& slot, int64_t tokens) {
-        return slot.k * tokens * slot.cols * dtype_bytes(slot.dtype);
-    }
-
-  private:
-    struct Held {
-        int64_t bytes;
-        std::string what;
-    };
-    std::map<int64_t, Held> held_;  // by offset
-};
-
-// Runs a segment on names: every forward value that a call reads must still be where it was written.
-void expect_values_live_until_read(const Segment& segment) {
-    const Program& program = *segment.program;
-    const int64_t tokens = segment.size.tokens();
-    WorkMemory memory;
-    const auto name = [&](int value) { return program.values[static_cast<size_t>(value)].name; };
-    const auto read = [&](const SegmentCall& call, const std::vector<int>& values, const std::vector<Slot>& slots) {
-        for (size_t i = 0; i < values.size(); ++i) {
-            if (slots[i].region == Region::work)
-                EXPECT_TRUE(memory.holds(slots[i], tokens, name(values[i])))
-                    << call.node->op->name << " reads %" << name(values[i]);
-        }
-    };
-    const auto write = [&](const std::vector<int>& values, const std::vector<Slot>& slots) {
-        for (size_t i = 0; i < values.size(); ++i)
-            if (slots[i].region == Region::work) memory.write(slots[i], tokens, name(values[i]));
-    };
-    for (const SegmentCall& call : segment.calls) {
-        const bool forward = call.direction == Direction::forward;
-        read(call, call.node->in, call.in);
-        if (!forward && !call.node->op->backward_computes_out) {
-            read(call, call.node->out, call.out);
-            read(call, call.node->saved, call.saved);
-        }
-        memory.write(call.scratch_offset, call.scratch_bytes, "scratch");
-        if (forward) {
-            write(call.node->out, call.out);
-            write(call.node->saved, call.saved);
-        }
-        for (const Slot& slot : call.grad_in)
-            if (slot.region == Region::work) memory.write(slot, tokens, "gradient");
-        read(call, call.node->in, call.in);  // nor does a call destroy what it reads
-    }
 }
 
 TEST_P(Sweeps, ValuesLiveUntilTheyAreRead) {
@@ -221,8 +131,8 @@ TEST(Pruning, ChangesNoPlaceOfWhatIsSaved) {
     const Layer layer("gpt2");
     const auto kept = saved_places(sweep_forward(layer.program, {.size = kSize, .save = true}));
     for (const char* part : {"c_attn", "mlp", "ln_1"}) {
-        for (const auto& [value, offset] : saved_places(layer.reverse(part, true)))
-            EXPECT_EQ(kept.at(value), offset) << part;
+        for (const auto& [value, place] : saved_places(layer.reverse(part, true)))
+            EXPECT_EQ(kept.at(value), place) << part;
     }
 }
 

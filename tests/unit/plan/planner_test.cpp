@@ -3,6 +3,7 @@
 
 #include <regex>
 
+#include "base/rng.h"
 #include "base/units.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -24,10 +25,12 @@ const ModelSpec& model() {
     return made;
 }
 
-Planned plan(const Budgets& budgets, const std::string& policy = "auto", const std::string& recompute = "auto") {
+Planned plan(const Budgets& budgets, const std::string& policy = "auto", const std::string& recompute = "auto",
+             bool own_memory = false) {
     const Numerics numerics = numerics_of(DType::f32, 2, 32, 4);
     const PlanRequest request{.policy = policy,
                               .recompute = recompute,
+                              .device = {.own_memory = own_memory},
                               .budgets = budgets,
                               .schedules = {train_request(numerics), {ScheduleRequest::Kind::eval, 2, 32, 1}}};
     return make_plan(model(), make_recipe("adamw", {}), numerics, some_machine(), request);
@@ -61,18 +64,43 @@ int64_t least_memory(const std::string& policy) {
 TEST(Planner, KeepsEverythingInMemoryWhereItFits) {
     const Planned planned = plan({.ram = kPlenty, .disk = kPlenty});
     EXPECT_EQ(planned.plan.policy, "in_memory");
-    EXPECT_FALSE(planned.plan.uses_disk());
-    EXPECT_FALSE(planned.plan.recompute);
+    EXPECT_FALSE(planned.plan.store);
+    EXPECT_FALSE(planned.plan.any_recompute());
     EXPECT_EQ(planned.disk_bytes, 0);
     EXPECT_NE(planned.schedules.find("train/32"), nullptr);
     EXPECT_NE(planned.schedules.find("eval/32"), nullptr);
+}
+
+TEST(Planner, UpdatesWhenItIsAskedTo) {
+    const Numerics numerics = numerics_of(DType::f32, 2, 32, 1);
+    PlanRequest request{.budgets = {.ram = kPlenty, .disk = kPlenty}, .schedules = {train_request(numerics)}};
+    const auto planned = [&](const std::string& policy, const std::string& time) {
+        request.policy = policy;
+        request.update_time = time;
+        return make_plan(model(), make_recipe("adamw", {}), numerics, some_machine(), request).plan;
+    };
+    EXPECT_EQ(planned("three_tier", "after_backward").of(0).update, UpdateTime::after_backward);
+    EXPECT_EQ(planned("three_tier", "in_backward").of(0).update, UpdateTime::in_backward);
+    EXPECT_EQ(planned("three_tier", "next_forward").of(0).update, UpdateTime::next_forward);
+    EXPECT_EQ(planned("in_memory", "next_forward").of(0).update, UpdateTime::next_forward);
+    EXPECT_TRUE(planned("auto", "in_backward").store);
+    EXPECT_THROW(planned("in_memory", "in_backward"), UserError);
+    EXPECT_THROW(planned("auto", "tomorrow"), UserError);
+}
+
+TEST(Planner, CountsAnExportBesideTheStepsWhereThereIsAStore) {
+    const auto bytes = [](const std::string& policy, int64_t exporter) {
+        return plan({.ram = kPlenty, .disk = kPlenty, .exporter = exporter}, policy).memory_bytes;
+    };
+    EXPECT_EQ(bytes("three_tier", 1000) - bytes("three_tier", 0), 1000);
+    EXPECT_EQ(bytes("in_memory", 1000) - bytes("in_memory", 0), 0);
 }
 
 TEST(Planner, RecomputesBeforeItUsesTheDisk) {
     const int64_t all = plan({.ram = kPlenty}).memory_bytes;
     const Planned planned = plan({.ram = all - 1, .disk = kPlenty});
     EXPECT_EQ(planned.plan.policy, "in_memory");
-    EXPECT_TRUE(planned.plan.recompute);
+    EXPECT_TRUE(planned.plan.any_recompute());
     EXPECT_LT(planned.memory_bytes, all);
 }
 
@@ -81,12 +109,14 @@ TEST(Planner, UsesTheDiskWhereMemoryIsShort) {
     ASSERT_LT(three_tier, in_memory);
     const Planned planned = plan({.ram = in_memory - 1, .disk = kPlenty});
     EXPECT_EQ(planned.plan.policy, "three_tier");
-    EXPECT_EQ(planned.plan.state, Home::disk);
+    EXPECT_TRUE(planned.plan.store);
     EXPECT_GT(planned.disk_bytes, 0);
     EXPECT_THAT(refusal({.ram = in_memory - 1, .disk = 0}), testing::HasSubstr("does not fit"));
     const Planned least = plan({.ram = three_tier, .disk = kPlenty});
-    EXPECT_EQ(least.plan.weights, Home::disk);
-    EXPECT_EQ(least.plan.gradients, Home::disk);
+    for (int block = 0; block < static_cast<int>(least.plan.blocks.size()); ++block) {
+        EXPECT_EQ(least.plan.of(block).weights, Home::disk);
+        EXPECT_EQ(least.plan.of(block).gradients, Home::disk);
+    }
     EXPECT_EQ(least.plan.read_ahead, 0);
 }
 
@@ -103,18 +133,18 @@ TEST(Planner, TheTableAddsUp) {
         }
         EXPECT_EQ(memory, planned.memory_bytes) << policy;
         EXPECT_EQ(disk, planned.disk_bytes) << policy;
-        EXPECT_EQ(planned.memory_bytes, planned.schedules.arena_bytes + process);
+        EXPECT_EQ(planned.memory_bytes, planned.schedules.memory_bytes() + process);
     }
 }
 
 TEST(Planner, MoreMemoryIsNeverSlower) {
     const int64_t least = least_memory("three_tier");
     double before = std::numeric_limits<double>::infinity();
-    for (int64_t ram = least; ram < 8 * least; ram += least / 7) {
+    for (int64_t ram = least; ram < 8 * least; ram += least / 2) {
         const Planned planned = plan({.ram = ram, .disk = kPlenty});
         EXPECT_LE(planned.memory_bytes, ram);
-        EXPECT_LE(planned.step.seconds, before) << ram;
-        before = planned.step.seconds;
+        EXPECT_LE(planned.step.seconds, 1.03 * before) << ram;  // the search is held to 3 % of the best
+        before = std::min(before, planned.step.seconds);
     }
 }
 
@@ -153,11 +183,48 @@ TEST(Planner, ItsAdviceIsEnough) {
     }
 }
 
+// What a hint says behind a flag; what there is already where it says nothing.
+int64_t advised(const std::string& text, const std::string& flag, int64_t otherwise) {
+    std::smatch found;
+    const bool says = std::regex_search(text, found, std::regex(flag + " ([0-9.]+ \\w+)"));
+    return says ? parse_bytes(found[1].str(), "hint") : otherwise;
+}
+
+// Beside a device with memory of its own: the first change named is one of the host's memory, of the device's, or,
+// where neither alone would help, of both.
+TEST(Planner, ItsAdviceForADeviceIsEnoughAndTheLeast) {
+    for (const char* policy : {"auto", "in_memory", "host_stream", "three_tier"}) {
+        for (const int64_t ram : {int64_t{1000}, kPlenty}) {
+            for (const int64_t disk : {int64_t{0}, kPlenty}) {
+                if (disk == 0 && policy == std::string("three_tier")) continue;
+                Budgets budgets{.ram = ram, .disk = disk, .device = 1000};
+                std::string text;
+                try {
+                    plan(budgets, policy, "auto", true);
+                    ADD_FAILURE() << "fits";
+                } catch (const UserError& error) {
+                    text = error.what();
+                }
+                const std::string change = text.substr(0, text.find(", or "));
+                budgets.ram = advised(change, "--ram", ram);
+                budgets.device = advised(change, "--device-memory", budgets.device);
+                EXPECT_GT(budgets.device, 1000) << text;
+                EXPECT_EQ(budgets.ram > ram, ram == 1000) << text;
+                EXPECT_NO_THROW(plan(budgets, policy, "auto", true)) << text;
+                if (ram == 1000) continue;  // of two needs, the other may be least
+                budgets.device = budgets.device / 100 * 98;
+                EXPECT_THROW(plan(budgets, policy, "auto", true), UserError) << text;
+            }
+        }
+    }
+}
+
 TEST(Planner, KeepsToWhatWasAsked) {
     const Budgets plenty{.ram = kPlenty, .disk = kPlenty};
     EXPECT_EQ(plan(plenty, "three_tier").plan.policy, "three_tier");
-    EXPECT_TRUE(plan(plenty, "auto", "true").plan.recompute);
-    EXPECT_FALSE(plan({.ram = least_memory("three_tier") * 4, .disk = kPlenty}, "three_tier", "false").plan.recompute);
+    EXPECT_TRUE(plan(plenty, "auto", "true").plan.any_recompute());
+    EXPECT_FALSE(
+        plan({.ram = least_memory("three_tier") * 4, .disk = kPlenty}, "three_tier", "false").plan.any_recompute());
     EXPECT_THAT(refusal({.ram = 1000, .disk = kPlenty}, "three_tier"), testing::HasSubstr("--policy three_tier"));
     try {
         plan(plenty, "zigzag");
@@ -168,20 +235,36 @@ TEST(Planner, KeepsToWhatWasAsked) {
     }
 }
 
-// Every candidate of every policy, for every method: lowered, checked, simulated, without memory.
+// Any choice of any policy, for every method and both kinds of device: lowered, checked, simulated, without memory.
 TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
+    Random random(7, RandomStream::test);
     for (const char* method : kMethodNames) {
         const Recipe recipe = make_recipe(method, {});
         for (const char* name : {"llama", "gpt2", "opt"}) {
             const ModelSpec kept = stored_as(tiny_model(name), recipe);
             const Numerics numerics = numerics_of(DType::bf16, 1, 16, 2);
-            PlanRequest request{.device = {DeviceKind::fake}, .schedules = {train_request(numerics)}};
-            for (const Policy* policy : all_policies()) {
-                for (const Plan& candidate : policy->candidates(request)) {
-                    EXPECT_EQ(candidate.policy, policy->name);
-                    const ScheduleSet set = checked(kept, recipe, numerics, candidate);
-                    EXPECT_GT(simulate(set.schedules[0], some_machine()).seconds, 0)
-                        << method << ": " << describe(candidate);
+            const SavedRanks ranks = rank_saved(kept, train_request(numerics), numerics, some_machine());
+            for (const bool own_memory : {false, true}) {
+                const PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = own_memory},
+                                          .budgets = {.disk = kPlenty},
+                                          .schedules = {train_request(numerics)}};
+                for (const Policy* policy : all_policies()) {
+                    const std::optional<Space> space =
+                        policy->space(request, {.saved_most = most_saved(ranks), .block_chunks = 8});
+                    EXPECT_EQ(space.has_value(), own_memory || policy->name != "host_stream");
+                    for (int trial = 0; space && trial < 12; ++trial) {
+                        Choice choice{};
+                        for (size_t knob = 0; knob < kKnobs; ++knob) {
+                            const std::vector<int>& values = space->values[knob];
+                            choice[knob] =
+                                values[static_cast<size_t>(random.below(static_cast<uint64_t>(values.size())))];
+                        }
+                        const Plan plan = plan_of(*space, choice, ranks, programs_of(kept));
+                        EXPECT_EQ(plan.policy, policy->name);
+                        const ScheduleSet set = checked(kept, recipe, numerics, plan);
+                        EXPECT_GT(simulate(set.schedules[0], some_machine()).seconds, 0)
+                            << method << ": " << describe(plan);
+                    }
                 }
             }
         }
@@ -190,6 +273,9 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
 
 // A model of 175 billion parameters on a machine with 128 GiB and a large drive, without a byte of either.
 TEST(Planner, PlansForModelsFarBeyondThisMachine) {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "hundreds of large schedules";
+#endif
     const ModelSpec large = model_of(kOpt175b);
     const Numerics numerics = numerics_of(DType::bf16, 1, 2048, 16);
     const PlanRequest request{.policy = "three_tier",
@@ -198,12 +284,13 @@ TEST(Planner, PlansForModelsFarBeyondThisMachine) {
                               .budgets = {.ram = 128 * kGiB, .disk = 8192 * kGiB},
                               .schedules = {train_request(numerics)}};
     const Planned planned = make_plan(large, make_recipe("adamw", {}), numerics, some_machine(), request);
-    EXPECT_EQ(planned.plan.weights, Home::disk);
+    EXPECT_EQ(planned.plan.of(50).weights, Home::disk);
     EXPECT_LE(planned.memory_bytes, 128 * kGiB);
     // Two versions of 12 bytes a parameter, and 4 of gradients on their way where they do not stay.
     const auto n = static_cast<double>(large.param_count());
-    EXPECT_NEAR(static_cast<double>(planned.disk_bytes), (24 + (planned.plan.gradients == Home::disk ? 4 : 0)) * n,
-                0.01 * n);
+    const double versions = 24 * n, spilled = 4 * n;
+    EXPECT_GE(static_cast<double>(planned.disk_bytes), versions);
+    EXPECT_LE(static_cast<double>(planned.disk_bytes), versions + 2 * spilled);
 }
 
 }  // namespace

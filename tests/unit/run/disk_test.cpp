@@ -138,7 +138,7 @@ void damage(FileSystem& files, const std::string& path, const std::string& param
 TEST_P(Disks, ADamagedByteIsNamedByTheNextStep) {
     const std::string param = "model.layers.1.mlp.up_proj.weight";
     for (const bool weights : {false, true}) {
-        if (weights && std::get<0>(GetParam()) == Home::memory) continue;  // a step reads them from memory
+        if (weights && std::get<0>(GetParam()) == Home::device) continue;  // a step reads them from memory
         FaultFiles files("/image");
         const auto engine = make_engine(files, golden().folder, options());
         train_on(*engine, batch(1), 1, 1e-2);
@@ -172,8 +172,8 @@ TEST_P(Disks, ADamagedSnapshotIsNotRestored) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Homes, Disks,
-                         testing::Combine(testing::Values(Home::memory, Home::disk),
-                                          testing::Values(Home::memory, Home::disk)));
+                         testing::Combine(testing::Values(Home::device, Home::disk),
+                                          testing::Values(Home::device, Home::disk)));
 
 }  // namespace
 }  // namespace windlass

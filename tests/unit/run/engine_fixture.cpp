@@ -73,7 +73,8 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .micro_rows = options.micro_rows,
                       .micro_count = options.micro_count,
                       .row_lengths = {options.row_length},
-                      .kernel_path = std::string(isa_name(cpu_isa()))};
+                      .kernel_path = std::string(isa_name(cpu_isa())),
+                      .state_format = options.method.state_format};
     setup.plan = options.plan;
     using Kind = ScheduleRequest::Kind;
     setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
@@ -82,9 +83,25 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
     check(setup.schedules);
     setup.store_path = options.store_path;
     setup.seed = 7;
+    setup.emulation = options.emulation;
     auto engine = std::make_unique<Engine>(files, std::move(setup));
     if (load) engine->load(folder, "{}");
     return engine;
+}
+
+Plan mixed_plan(const Plan& plan, size_t blocks) {
+    Plan mixed = plan;
+    for (size_t block = 0; block < blocks; ++block) {
+        mixed.blocks.push_back(plan.common);
+        BlockPlan& each = mixed.blocks.back();
+        const Home near = plan.own_memory() ? Home::host : Home::device;
+        if (block % 2 == 0) each.weights = each.gradients = near;
+        if (block % 3 == 0) each.state = near;
+        if (block % 2 == 1 || !plan.store) each.update = UpdateTime::next_forward;
+        if (plan.store && block % 3 == 2) each.update = UpdateTime::in_backward;
+        each.recompute = block % 2 == 1;
+    }
+    return mixed;
 }
 
 StepInput step_input(const Engine& engine, const TestBatch& batch, int64_t step, double learning_rate) {
@@ -143,7 +160,8 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
         store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(state.bytes, kParamAlignment))),
                              state.offset);
         part(0, ref.count * 2);  // low halves, then each moment without the padding behind it
-        for (size_t s = 1; s + 1 < sections.size(); ++s) part(sections[s], ref.count * 4);
+        for (size_t s = 1; s + 1 < sections.size(); ++s)
+            part(sections[s], windlass::state_bytes(engine.setup().recipe.state[s - 1], ref.count));
     }
     return bytes;
 }

@@ -39,8 +39,14 @@ inline Plan memory_plan() {
     return {.policy = "test", .order = MicroOrder::horizontal};
 }
 inline Plan disk_plan(Home weights, Home gradients, int threads = 1) {
-    return {.policy = "test", .threads = threads, .weights = weights, .state = Home::disk, .gradients = gradients};
+    return {.policy = "test",
+            .threads = threads,
+            .store = true,
+            .common = {.weights = weights, .state = Home::disk, .gradients = gradients}};
 }
+
+// The same plan with each of so many blocks another way: homes, update time, what is recomputed.
+Plan mixed_plan(const Plan& plan, size_t blocks);
 
 struct EngineOptions {
     Plan plan = memory_plan();
@@ -50,6 +56,7 @@ struct EngineOptions {
     int micro_count = 1;
     int64_t row_length = 24;
     std::string store_path;
+    Emulation emulation;
 };
 
 // An engine with the model loaded, and the schedules that `options` ask for: train and eval.

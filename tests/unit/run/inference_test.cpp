@@ -13,7 +13,8 @@ TEST_P(Inference, LoadsAndScoresWithoutTrainingState) {
     HfConfig config = model.config();
     EngineSetup setup{.model = build_model(config, model.tensors()), .recipe = forward_recipe()};
     setup.numerics = {.compute = DType::f32, .micro_rows = 2, .row_lengths = {24}};
-    setup.plan = {.policy = "test", .weights = GetParam(), .state = GetParam()};
+    setup.plan = {
+        .policy = "test", .store = GetParam() == Home::disk, .common = {.weights = GetParam(), .state = GetParam()}};
     setup.schedules =
         lower(setup.model, setup.recipe, setup.numerics, setup.plan, {{ScheduleRequest::Kind::eval, 2, 24, 1}});
     check(setup.schedules);
@@ -28,7 +29,7 @@ TEST_P(Inference, LoadsAndScoresWithoutTrainingState) {
     EXPECT_EQ(report.token_losses.size(), 48u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Homes, Inference, testing::Values(Home::memory, Home::disk));
+INSTANTIATE_TEST_SUITE_P(Homes, Inference, testing::Values(Home::device, Home::disk));
 
 }  // namespace
 }  // namespace windlass

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int64_t kSteps = 6;
 
-class Resumed : public testing::TestWithParam<std::tuple<const char*, Home, Home>> {
+class Resumed : public testing::TestWithParam<std::tuple<const char*, Home, Home, StateFormat>> {
   protected:
     Resumed()
         : golden_(std::get<0>(GetParam())),
@@ -15,7 +15,7 @@ class Resumed : public testing::TestWithParam<std::tuple<const char*, Home, Home
 
     EngineOptions options(Plan plan, const std::string& store) const {
         return {.plan = std::move(plan),
-                .method = {.weight_decay = 0.1},
+                .method = {.weight_decay = 0.1, .state_format = std::get<3>(GetParam())},
                 .micro_rows = 1,
                 .micro_count = 2,
                 .store_path = folder_ / store};
@@ -120,8 +120,27 @@ TEST_P(Resumed, EvaluationLeavesNoTrace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Homes, Resumed,
-                         testing::Combine(testing::Values("gpt2", "llama3"), testing::Values(Home::memory, Home::disk),
-                                          testing::Values(Home::memory, Home::disk)));
+                         testing::Combine(testing::Values("gpt2", "llama3"), testing::Values(Home::device, Home::disk),
+                                          testing::Values(Home::device, Home::disk), testing::Values(StateFormat::s1)));
+INSTANTIATE_TEST_SUITE_P(Formats, Resumed,
+                         testing::Combine(testing::Values("gpt2"), testing::Values(Home::device, Home::disk),
+                                          testing::Values(Home::device),
+                                          testing::Values(StateFormat::s2, StateFormat::s3)));
+
+TEST(Resume, RefusesTheStateOfAnotherFormat) {
+    const TempFolder folder;
+    EngineOptions options{.plan = disk_plan(Home::disk, Home::disk), .store_path = folder / "store.wls"};
+    make_engine(real_files(), Golden("gpt2").folder, options);
+    options.method.state_format = StateFormat::s2;
+    const auto other = make_engine(real_files(), Golden("gpt2").folder, options, false);
+    try {
+        other->reopen();
+        FAIL();
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::storage);
+        EXPECT_THAT(error.what(), testing::HasSubstr("m with 4 bytes for every 1 elements"));
+    }
+}
 
 TEST(Resume, RefusesTheStoreOfAnotherModel) {
     const TempFolder folder;

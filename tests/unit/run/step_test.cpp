@@ -21,7 +21,7 @@ class Steps : public testing::TestWithParam<std::tuple<Home, Home, Home>> {
     EngineOptions options(std::string_view store) {
         const auto [weights, state, gradients] = GetParam();
         real_files().remove_tree(folder_ / store);
-        const Plan plan = state == Home::memory ? memory_plan() : disk_plan(weights, gradients);
+        const Plan plan = state == Home::device ? memory_plan() : disk_plan(weights, gradients);
         return {.plan = plan, .store_path = folder_ / store};
     }
     bool on_disk() const { return std::get<1>(GetParam()) == Home::disk; }
@@ -132,8 +132,8 @@ TEST_P(Steps, AStopAppliesTheWholeStepOrNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Homes, Steps,
-                         testing::Values(std::tuple{Home::memory, Home::memory, Home::memory},
-                                         std::tuple{Home::memory, Home::disk, Home::memory},
+                         testing::Values(std::tuple{Home::device, Home::device, Home::device},
+                                         std::tuple{Home::device, Home::disk, Home::device},
                                          std::tuple{Home::disk, Home::disk, Home::disk}));
 
 TEST(Clipping, ScalesByTheExactNorm) {

@@ -45,21 +45,23 @@ std::vector<std::pair<int, int>> lifetimes(const ScheduleSet& set, const Schedul
 
 TEST_P(Checked, BuffersAliveTogetherDoNotOverlap) {
     for_each_plan([](const ScheduleSet& set, const Plan&) {
-        int64_t end = 0;
+        std::array<int64_t, kTierKinds> ends{};
         for (const BufferSpec& buffer : set.persistent) {
+            int64_t& end = ends[slot(buffer.tier)];
             EXPECT_GE(buffer.offset, end) << buffer.name;
             end = buffer.offset + buffer.bytes;
         }
-        EXPECT_LE(end, set.persistent_bytes);
+        for (size_t tier = 0; tier < kTierKinds; ++tier) EXPECT_LE(ends[tier], set.persistent_bytes[tier]);
         const Schedule& schedule = set.schedules[0];
         const auto lives = lifetimes(set, schedule);
         for (size_t a = 0; a < lives.size(); ++a) {
             const BufferSpec& x = schedule.buffers[a];
-            EXPECT_GE(x.offset, set.persistent_bytes) << x.name;
-            EXPECT_LE(x.offset + x.bytes, set.arena_bytes) << x.name;
+            EXPECT_GE(x.offset, set.persistent_bytes[slot(x.tier)]) << x.name;
+            EXPECT_LE(x.offset + x.bytes, set.arena_bytes[slot(x.tier)]) << x.name;
             EXPECT_EQ(x.offset % kParamAlignment, 0) << x.name;
             for (size_t b = 0; b < a; ++b) {
                 const BufferSpec& y = schedule.buffers[b];
+                if (!(x.tier == y.tier)) continue;
                 if (lives[a].second < lives[b].first || lives[b].second < lives[a].first) continue;
                 EXPECT_TRUE(x.offset + x.bytes <= y.offset || y.offset + y.bytes <= x.offset)
                     << x.name << ", " << y.name;
@@ -73,31 +75,37 @@ TEST_P(Checked, ReportedPeakIsTheLargestSumOfLiveBytes) {
     for_each_plan([](const ScheduleSet& set, const Plan&) {
         const Schedule& schedule = set.schedules[0];
         const auto lives = lifetimes(set, schedule);
-        int64_t peak = 0;
-        for (int index = 0; index <= static_cast<int>(schedule.tasks.size()); ++index) {
-            int64_t alive = 0;
-            for (size_t buffer = 0; buffer < lives.size(); ++buffer) {
-                if (lives[buffer].first <= index && index <= lives[buffer].second)
-                    alive += round_up(schedule.buffers[buffer].bytes, kParamAlignment);
+        for (const TierKind tier : {TierKind::device, TierKind::host}) {
+            int64_t peak = 0, transient = 0;
+            for (int index = 0; index <= static_cast<int>(schedule.tasks.size()); ++index) {
+                int64_t alive = 0;
+                for (size_t buffer = 0; buffer < lives.size(); ++buffer) {
+                    const bool lives_now = lives[buffer].first <= index && index <= lives[buffer].second;
+                    if (lives_now && schedule.buffers[buffer].tier == tier)
+                        alive += round_up(schedule.buffers[buffer].bytes, kParamAlignment);
+                }
+                peak = std::max(peak, alive);
             }
-            peak = std::max(peak, alive);
+            EXPECT_GE(schedule.transient_bytes[slot(tier)], peak);
+            EXPECT_LE(static_cast<double>(schedule.transient_bytes[slot(tier)]), 1.3 * static_cast<double>(peak));
+            for (const Schedule& each : set.schedules)
+                transient = std::max(transient, each.transient_bytes[slot(tier)]);
+            EXPECT_EQ(set.arena_bytes[slot(tier)], set.persistent_bytes[slot(tier)] + transient);
+            int64_t owned = 0;
+            for (const int64_t bytes : peak_by_owner(set, tier)) owned += bytes;
+            EXPECT_LE(owned, set.arena_bytes[slot(tier)]);
         }
-        EXPECT_GE(schedule.transient_bytes, peak);
-        EXPECT_LE(static_cast<double>(schedule.transient_bytes), 1.3 * static_cast<double>(peak));
-        EXPECT_EQ(set.arena_bytes, set.persistent_bytes + schedule.transient_bytes);
-        int64_t owned = 0;
-        for (const int64_t bytes : peak_by_owner(set)) owned += bytes;
-        EXPECT_LE(owned, set.arena_bytes);
     });
 }
 
 TEST_P(Checked, TasksThatTouchTheSameBytesAreOrdered) {
     for_each_plan([](const ScheduleSet& set, const Plan&) {
-        const Schedule& schedule = set.schedules[0];
-        EXPECT_FALSE(Ordering(schedule).looks_ahead());
-        const auto found = hazards(set, schedule);
-        EXPECT_TRUE(found.empty()) << found.size() << ", the first between tasks " << found[0].first << " and "
-                                   << found[0].second;
+        for (const Schedule& schedule : set.schedules) {
+            EXPECT_FALSE(Ordering(schedule).looks_ahead());
+            const auto found = hazards(set, schedule);
+            EXPECT_TRUE(found.empty()) << schedule.name << ": " << found.size() << ", the first between tasks "
+                                       << found[0].first << " and " << found[0].second;
+        }
     });
 }
 
@@ -108,6 +116,8 @@ TEST_P(Checked, NoWaitMayBeLeftOut) {
         if (plan.read_ahead == 2) return;
         Schedule& schedule = set.schedules[0];
         for (size_t index = 0; index < schedule.tasks.size(); ++index) {
+            // These wait for what they report, and for the clip factor: no bytes of a buffer.
+            if (schedule.tasks[index].verb == Verb::mark || schedule.tasks[index].verb == Verb::update) continue;
             for (size_t lane = 0; lane < kLaneKinds; ++lane) {
                 int& wait = schedule.tasks[index].after[lane];
                 if (wait == 0) continue;
@@ -141,14 +151,11 @@ TEST(Check, EvaluationAndGenerationAreOrderedToo) {
                                  {ScheduleRequest::Kind::decode, 1, 8, 1, 32},
                                  {ScheduleRequest::Kind::decode, 1, 1, 1, 32}});
         check(set);
-        ASSERT_EQ(set.schedules.size(), 4u);
-        int64_t transient = 0;
+        ASSERT_GE(set.schedules.size(), 4u);
         for (const Schedule& schedule : set.schedules) {
             EXPECT_TRUE(hazards(set, schedule).empty()) << schedule.name << ": " << describe(plan);
             EXPECT_EQ(set.find(schedule.name), &schedule);
-            transient = std::max(transient, schedule.transient_bytes);
         }
-        EXPECT_EQ(set.arena_bytes, set.persistent_bytes + transient);
         EXPECT_NE(set.ids.cache, kNoBuffer);
         EXPECT_EQ(set.ids.cache_rows, 32);
     }
@@ -159,8 +166,9 @@ ScheduleSet by_hand(std::vector<BufferUse> first, std::vector<BufferUse> second)
     ScheduleSet set;
     Schedule schedule{.name = "by hand"};
     schedule.buffers = {{.name = "a", .bytes = 10}, {.name = "b", .bytes = 10}};
-    schedule.tasks = {{.verb = Verb::reduce, .uses = std::move(first)},
-                      {.verb = Verb::reduce, .uses = std::move(second)}};
+    schedule.reduces = {{.param = 0}};
+    schedule.tasks = {{.verb = Verb::reduce, .payload = 0, .uses = std::move(first)},
+                      {.verb = Verb::reduce, .payload = 0, .uses = std::move(second)}};
     set.schedules.push_back(std::move(schedule));
     return set;
 }
@@ -186,7 +194,7 @@ TEST(Check, TakesOverAddressesOnlyFromTheDead) {
     check(set);
     const Schedule& schedule = set.schedules[0];
     EXPECT_EQ(schedule.buffers[0].offset, schedule.buffers[1].offset);
-    EXPECT_EQ(schedule.transient_bytes, kParamAlignment);
+    EXPECT_EQ(schedule.transient_bytes[slot(TierKind::device)], kParamAlignment);
     EXPECT_EQ(schedule.tasks[1].after[0], 1);  // the first task of the compute lane
     EXPECT_EQ(schedule.tasks[0].after, (std::array<int, kLaneKinds>{}));
 }

@@ -58,38 +58,52 @@ TEST(Lower, FrozenParametersHaveNoGradientAndNoUpdate) {
         const auto lists = contributions(model, set.schedules[0]);
         for (size_t param = 0; param < lists.size(); ++param)
             EXPECT_EQ(lists[param].size(), model.params[param].trainable ? 2u : 0u) << model.params[param].name;
-        for (const UpdateTask& update : set.schedules[0].updates)
-            EXPECT_TRUE(model.params[static_cast<size_t>(update.param)].trainable);
+        for (const UpdateTask& update : set.schedules[0].updates) {
+            for (const UpdateChunk& chunk : update.chunks)
+                EXPECT_TRUE(model.params[static_cast<size_t>(chunk.param)].trainable);
+        }
     }
 }
 
-// Every chunk is updated once, behind the norm.
-TEST(Lower, EveryChunkIsUpdatedOnceAfterTheNorm) {
+struct UpdateCounts {
+    std::vector<int64_t> known, guessed, pending;  // elements, by parameter
+};
+UpdateCounts count_updates(const ModelSpec& model, const Schedule& schedule) {
+    const std::vector<int64_t> none(model.params.size(), 0);
+    UpdateCounts counts{none, none, none};
+    bool norm_is_known = false;
+    for (const Task& task : schedule.tasks) {
+        if (task.verb == Verb::reduce && schedule.reduces[static_cast<size_t>(task.payload)].param < 0)
+            norm_is_known = true;
+        if (task.verb != Verb::update) continue;
+        const UpdateTask& update = schedule.updates[static_cast<size_t>(task.payload)];
+        EXPECT_TRUE(norm_is_known || task.when_pending || update.guessed);
+        auto& list = task.when_pending ? counts.pending : update.guessed ? counts.guessed : counts.known;
+        for (const UpdateChunk& chunk : update.chunks) {
+            EXPECT_EQ(chunk.first, list[static_cast<size_t>(chunk.param)]);
+            list[static_cast<size_t>(chunk.param)] += chunk.count;
+        }
+    }
+    return counts;
+}
+
+// Every chunk is updated once: behind the norm, on a guess, or with what the step before found.
+TEST(Lower, EveryChunkIsUpdatedOnce) {
     const ModelSpec model = tiny_model("qwen2");
+    std::vector<int64_t> all;
+    for (const ParamSpec& param : model.params) all.push_back(param.numel());
+    const std::vector<int64_t> none(all.size(), 0);
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
         const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, 2), plan);
-        const Schedule& schedule = set.schedules[0];
-        std::vector<int64_t> updated(model.params.size(), 0), reduced(model.params.size(), 0);
-        bool norm_is_known = false;
-        for (const Task& task : schedule.tasks) {
-            if (task.verb == Verb::reduce) {
-                const ReduceTask& reduce = schedule.reduces[static_cast<size_t>(task.payload)];
-                EXPECT_FALSE(norm_is_known);
-                if (reduce.param < 0)
-                    norm_is_known = true;
-                else
-                    ++reduced[static_cast<size_t>(reduce.param)];
-            } else if (task.verb == Verb::update) {
-                EXPECT_TRUE(norm_is_known);
-                const UpdateTask& update = schedule.updates[static_cast<size_t>(task.payload)];
-                EXPECT_EQ(update.first, updated[static_cast<size_t>(update.param)]);
-                updated[static_cast<size_t>(update.param)] += update.count;
-            }
-        }
-        for (size_t param = 0; param < model.params.size(); ++param) {
-            EXPECT_EQ(updated[param], model.params[param].numel());
-            EXPECT_EQ(reduced[param], 1);
-        }
+        const UpdateCounts counts = count_updates(model, set.schedules[0]);
+        const UpdateTime time = plan.common.update;
+        EXPECT_EQ(counts.known, time == UpdateTime::after_backward ? all : none) << describe(plan);
+        EXPECT_EQ(counts.guessed, time == UpdateTime::in_backward ? all : none) << describe(plan);
+        EXPECT_EQ(counts.pending, time == UpdateTime::next_forward ? all : none) << describe(plan);
+        EXPECT_EQ(set.find("redo") != nullptr, time == UpdateTime::in_backward);
+        EXPECT_EQ(set.find("flush") != nullptr, time == UpdateTime::next_forward);
+        for (const ReduceTask& reduce : set.schedules[0].reduces) EXPECT_GE(reduce.param, -1);
+        EXPECT_EQ(set.schedules[0].reduces.size(), model.params.size() + 1);
     }
 }
 
@@ -97,7 +111,7 @@ TEST(Lower, EveryChunkIsUpdatedOnceAfterTheNorm) {
 int64_t moved(const Schedule& schedule, DiskPlace place, bool to_disk) {
     int64_t elements = 0;
     for (const MoveTask& move : schedule.moves) {
-        if (move.place != place || move.to_disk != to_disk) continue;
+        if (move.place != place || move.kind != (to_disk ? MoveKind::disk_write : MoveKind::disk_read)) continue;
         for (const MovePiece& piece : move.pieces) elements += piece.count;
     }
     return elements;
@@ -113,8 +127,10 @@ TEST(Lower, VerticalOrderReadsEveryWeightOncePerSweep) {
     for (const int param : model.blocks.back().params) head += model.params[static_cast<size_t>(param)].numel();
     for (const int micro_count : {1, 2, 5}) {
         for (const int read_ahead : {0, 1, 3}) {
-            const Plan plan{
-                .weights = Home::disk, .state = Home::disk, .gradients = Home::disk, .read_ahead = read_ahead};
+            const Plan plan{.store = true,
+                            .read_ahead = read_ahead,
+                            .update_ahead = read_ahead,
+                            .common = {.weights = Home::disk, .state = Home::disk, .gradients = Home::disk}};
             const auto set =
                 checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, micro_count), plan);
             const Schedule& schedule = set.schedules[0];
@@ -135,7 +151,9 @@ TEST(Lower, DemandsOfALargeModelAreThePublishedOnes) {
         "num_hidden_layers": 4, "num_attention_heads": 32, "vocab_size": 32000, "max_position_embeddings": 2048})");
     const auto n = static_cast<double>(model.param_count());
     const double head = 32000.0 * 4096;
-    const Plan plan{.device = {DeviceKind::fake}, .weights = Home::disk, .state = Home::disk, .gradients = Home::disk};
+    const Plan plan{.device = {DeviceKind::fake},
+                    .store = true,
+                    .common = {.weights = Home::disk, .state = Home::disk, .gradients = Home::disk}};
     const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 512, 2), plan);
     const Demand demand = total_demand(set.schedules[0]);
     EXPECT_NEAR(static_cast<double>(demand.disk_read_bytes), 2 * (3 * n - head) + 10 * n + 4 * n, 1e-3 * n);
@@ -144,13 +162,43 @@ TEST(Lower, DemandsOfALargeModelAreThePublishedOnes) {
     EXPECT_NEAR(demand.model_flops, 1024 * model.training_flops_per_token(512), 0.01 * demand.model_flops);
 }
 
+// Chunks of large parameters lie one behind the other in every state's buffer, whatever its groups are.
+TEST(Lower, ChunksShareNoBytesOfTheirState) {
+    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 4160, "intermediate_size": 11008,
+        "num_hidden_layers": 1, "num_attention_heads": 32, "vocab_size": 32001, "max_position_embeddings": 2048})");
+    for (const StateFormat format : kStateFormats) {
+        const Recipe recipe = make_recipe("adamw", {.state_format = format});
+        const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 512, 1), {.policy = "memory"});
+        for (size_t s = 0; s < recipe.state.size(); ++s) {
+            std::vector<std::pair<int64_t, int64_t>> ranges;  // begin, bytes
+            const BufferId buffer = set.ids.params[0].state[s].buffer;
+            for (const UpdateTask& update : set.schedules[0].updates) {
+                for (const UpdateChunk& chunk : update.chunks) {
+                    ASSERT_EQ(chunk.state[s].buffer, buffer);
+                    ranges.emplace_back(chunk.state[s].offset, state_bytes(recipe.state[s], chunk.count));
+                }
+            }
+            std::sort(ranges.begin(), ranges.end());
+            int64_t end = 0, padding = 0;
+            for (const auto& [begin, bytes] : ranges) {
+                EXPECT_GE(begin, end);
+                padding += begin - end;
+                end = begin + bytes;
+            }
+            EXPECT_LE(end, set.persistent[static_cast<size_t>(buffer)].bytes);
+            EXPECT_LT(padding, std::ssize(model.params) * kParamAlignment);
+            EXPECT_GT(ranges.size(), model.params.size());
+        }
+    }
+}
+
 TEST(Lower, HorizontalOrderKeepsTheActivationsOfOneMicroBatch) {
     const ModelSpec model = tiny_model("llama");
     const auto activations = [&](MicroOrder order, int micro_count) {
         const Plan plan{.order = order};
         const ScheduleSet set =
             checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 64, micro_count), plan);
-        return set.schedules[0].transient_bytes;
+        return set.schedules[0].transient_bytes[slot(TierKind::device)];
     };
     EXPECT_LT(2 * activations(MicroOrder::horizontal, 8), 3 * activations(MicroOrder::horizontal, 1));
     EXPECT_GT(activations(MicroOrder::vertical, 8), 2 * activations(MicroOrder::vertical, 1));
@@ -170,8 +218,8 @@ TEST(Lower, ZerothOrderIsTwoForwardSweeps) {
             EXPECT_EQ(segment.region_bytes(Region::saved), 0);
         }
         EXPECT_EQ(moved(schedule, DiskPlace::low, false), 0) << "the file's own type has no low halves";
-        EXPECT_EQ(set.ids.low, kNoBuffer);
-        const int64_t sweeps = plan.weights == Home::disk ? 2 : 0;
+        for (const ParamPlace& place : set.ids.params) EXPECT_EQ(place.low.buffer, kNoBuffer);
+        const int64_t sweeps = plan.common.weights == Home::disk ? 2 : 0;
         EXPECT_EQ(moved(schedule, DiskPlace::weight, false), sweeps * model.param_count());
     }
 }
@@ -184,10 +232,11 @@ void expect_lowers(const ModelSpec& model, const Recipe& recipe, const Plan& pla
                           .disk_write_bytes_per_s = 3e9};
     const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 512, 2), plan);
     EXPECT_GT(simulate(set.schedules[0], machine).seconds, 1.0) << describe(plan);
-    if (plan.weights == Home::memory) {
-        EXPECT_GT(set.arena_bytes, 2 * model.param_count()) << describe(plan);
-    } else if (plan.gradients == Home::disk && plan.recompute) {
-        EXPECT_LT(set.arena_bytes, int64_t{64} << 30) << describe(plan);  // a few blocks, not the model
+    const BlockPlan& homes = plan.common;
+    if (homes.weights != Home::disk) {
+        EXPECT_GT(set.memory_bytes(), 2 * model.param_count()) << describe(plan);
+    } else if (homes.gradients == Home::disk && homes.state == Home::disk && homes.recompute) {
+        EXPECT_LT(set.memory_bytes(), int64_t{72} << 30) << describe(plan);  // a few blocks, not the model
     }
 }
 
@@ -201,7 +250,9 @@ TEST_P(Shapes, LowerAndSimulate) {
     const ModelSpec model = stored_as(model_of(config), recipe);
     EXPECT_GT(model.param_count(), int64_t{170} * 1000 * 1000 * 1000);
     for (const Plan& plan : plans_on(DeviceKind::fake)) {
-        const bool smallest = plan.weights == Home::disk && plan.gradients == Home::disk && plan.recompute;
+        const BlockPlan& homes = plan.common;
+        const bool smallest = homes.weights == Home::disk && homes.gradients == Home::disk && homes.recompute &&
+                              homes.update == UpdateTime::in_backward;
         const bool many_chunks = recipe.on_gradient == GradientRule::accumulate;  // SlowShapes has the others
         if (!many_chunks || (smallest && plan.read_ahead == 1)) expect_lowers(model, recipe, plan);
     }

@@ -16,11 +16,11 @@ class Ordering {
         std::array<std::vector<size_t>, kLaneKinds> lanes;
         for (size_t index = 0; index < schedule.tasks.size(); ++index) {
             const Task& task = schedule.tasks[index];
-            std::vector<size_t>& lane = lanes[static_cast<size_t>(task.lane)];
+            std::vector<size_t>& lane = lanes[slot(task.lane)];
             std::array<int, kLaneKinds> done{};
             const auto follow = [&](size_t other) {
                 for (size_t i = 0; i < done.size(); ++i) done[i] = std::max(done[i], done_[other][i]);
-                int& own = done[static_cast<size_t>(schedule.tasks[other].lane)];
+                int& own = done[slot(schedule.tasks[other].lane)];
                 own = std::max(own, sequence_[other]);
             };
             if (!lane.empty()) follow(lane.back());
@@ -39,7 +39,7 @@ class Ordering {
     }
     // The first task is done before the second starts.
     bool before(const Schedule& schedule, size_t first, size_t second) const {
-        return done_[second][static_cast<size_t>(schedule.tasks[first].lane)] >= sequence_[first];
+        return done_[second][slot(schedule.tasks[first].lane)] >= sequence_[first];
     }
     int done_before(size_t task, size_t lane) const { return done_[task][lane]; }
     bool looks_ahead() const { return looks_ahead_; }  // some task waits for one behind it in the list: deadlock
@@ -59,20 +59,25 @@ inline std::vector<TouchedBytes> touched_memory(const ScheduleSet& set, const Sc
     std::vector<TouchedBytes> touched;
     for (const BufferUse& use : task.uses) {
         const BufferSpec& buffer = set.buffer(schedule, use.buffer);
-        touched.push_back({buffer.offset, buffer.offset + buffer.bytes, use.write});
+        const int64_t tier = static_cast<int64_t>(buffer.tier.kind) << 48;  // far apart
+        touched.push_back({tier + buffer.offset + use.begin, tier + buffer.offset + use.end, use.write});
     }
     return touched;
 }
 
-// Gradients on disk are written and read again within a step; of weights and state a step writes what it does not read.
+// Gradients and activations on disk are written and read again within a step; of weights and state a step writes the
+// version that is not current, so only a read of what was just written counts.
 inline std::vector<TouchedBytes> touched_spill(const Schedule& schedule, const Task& task) {
     std::vector<TouchedBytes> touched;
     if (task.verb != Verb::move) return touched;
     const MoveTask& move = schedule.moves[static_cast<size_t>(task.payload)];
-    if (move.place != DiskPlace::gradient) return touched;
+    if (move.kind == MoveKind::up || move.kind == MoveKind::down) return touched;
+    const bool is_state = move.place == DiskPlace::state || move.place == DiskPlace::low;
+    const int64_t place = is_state ? 1 : static_cast<int64_t>(move.place) + 2;
     for (const MovePiece& piece : move.pieces) {
-        const int64_t param = int64_t{piece.param} << 48;  // far apart: parameters do not share bytes
-        touched.push_back({param + piece.first, param + piece.first + piece.count, move.to_disk});
+        const int64_t base = (place << 58) + (int64_t{piece.param + 1} << 44);  // far apart: they share no bytes
+        const int64_t count = move.place == DiskPlace::activation ? piece.bytes : piece.count;
+        touched.push_back({base + piece.first, base + piece.first + count, move.kind == MoveKind::disk_write});
     }
     return touched;
 }
@@ -84,6 +89,15 @@ inline bool conflict(const std::vector<TouchedBytes>& a, const std::vector<Touch
         }
     }
     return false;
+}
+
+// A write of weights or state goes to the version that nobody reads yet: it conflicts with what is read after it only.
+inline bool disk_conflict(const Schedule& schedule, const std::vector<std::vector<TouchedBytes>>& spill, size_t first,
+                          size_t second) {
+    if (!conflict(spill[first], spill[second])) return false;
+    const MoveTask& move = schedule.moves[static_cast<size_t>(schedule.tasks[first].payload)];
+    const bool versioned = move.place != DiskPlace::gradient && move.place != DiskPlace::activation;
+    return !versioned || move.kind == MoveKind::disk_write;
 }
 
 // Pairs of tasks that may run at the same time though they touch the same bytes and one of them writes.
@@ -98,7 +112,7 @@ inline std::vector<std::pair<size_t, size_t>> hazards(const ScheduleSet& set, co
     for (size_t second = 0; second < schedule.tasks.size(); ++second) {
         for (size_t first = 0; first < second; ++first) {
             if (ordering.before(schedule, first, second)) continue;
-            if (conflict(memory[first], memory[second]) || conflict(spill[first], spill[second]))
+            if (conflict(memory[first], memory[second]) || disk_conflict(schedule, spill, first, second))
                 found.emplace_back(first, second);
         }
     }

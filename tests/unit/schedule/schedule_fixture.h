@@ -46,33 +46,83 @@ inline ScheduleRequest train_request(const Numerics& numerics) {
             static_cast<int>(numerics.micro_count)};
 }
 
-// Every place for weights, state and gradients that a policy uses, with everything else that a plan may say.
-inline std::vector<Plan> plans_on(DeviceKind device, int read_ahead_max = 2) {
+// Plans on a device that shares the host's memory: everything in memory, or with a store on disk.
+inline std::vector<Plan> shared_memory_plans(DeviceKind device, int read_ahead_max) {
     std::vector<Plan> plans;
     for (const bool recompute : {false, true}) {
-        for (const MicroOrder order : {MicroOrder::horizontal, MicroOrder::vertical})
-            plans.push_back({.policy = "memory", .device = {device}, .order = order, .recompute = recompute});
-        for (const Home weights : {Home::memory, Home::disk}) {
-            for (const Home gradients : {Home::memory, Home::disk}) {
-                for (int read_ahead = 0; read_ahead <= read_ahead_max; ++read_ahead) {
-                    plans.push_back({.policy = "disk",
-                                     .device = {device},
-                                     .weights = weights,
-                                     .state = Home::disk,
-                                     .gradients = gradients,
-                                     .recompute = recompute,
-                                     .read_ahead = read_ahead});
-                }
+        for (const MicroOrder order : {MicroOrder::horizontal, MicroOrder::vertical}) {
+            for (const UpdateTime update : {UpdateTime::after_backward, UpdateTime::next_forward}) {
+                plans.push_back({.policy = "memory",
+                                 .device = {device},
+                                 .order = order,
+                                 .common = {.update = update, .recompute = recompute}});
             }
+        }
+        for (int index = 0; index < 12 * (read_ahead_max + 1); ++index) {
+            const int read_ahead = index / 12;
+            plans.push_back({.policy = "disk",
+                             .device = {device},
+                             .host_threads = read_ahead % 2,
+                             .store = true,
+                             .read_ahead = read_ahead,
+                             .update_ahead = read_ahead,
+                             .common = {.weights = index % 2 == 0 ? Home::device : Home::disk,
+                                        .state = read_ahead == 1 && index % 2 == 0 ? Home::device : Home::disk,
+                                        .gradients = index / 2 % 2 == 0 ? Home::device : Home::disk,
+                                        .boundary = recompute ? Home::disk : Home::device,
+                                        .update = static_cast<UpdateTime>(index / 4 % 3),
+                                        .recompute = recompute}});
         }
     }
     return plans;
 }
 
+// Plans on a device with its own memory: what leaves it goes to the host, and from there to the disk.
+inline std::vector<Plan> own_memory_plans(DeviceKind device) {
+    std::vector<Plan> plans;
+    for (int index = 0; index < 24; ++index) {
+        const bool store = index % 2 == 1;
+        plans.push_back({.policy = store ? "three_tier" : "host_stream",
+                         .device = {.kind = device, .own_memory = true},
+                         .host_threads = 1,
+                         .store = store,
+                         .read_ahead = index / 8,
+                         .update_ahead = index / 8,
+                         .common = {.weights = store && index / 2 % 2 == 1 ? Home::disk : Home::host,
+                                    .state = store && index / 4 % 2 == 1 ? Home::disk : Home::host,
+                                    .gradients = store && index / 2 % 2 == 1 ? Home::disk : Home::host,
+                                    .boundary = store ? Home::disk : Home::host,
+                                    .update = static_cast<UpdateTime>(store ? index / 2 % 3 : index / 2 % 2 * 2),
+                                    .recompute = index / 4 % 2 == 1}});
+    }
+    return plans;
+}
+
+// Every place for weights, state and gradients that a policy uses, with everything else that a plan may say.
+inline std::vector<Plan> plans_on(DeviceKind device, int read_ahead_max = 2) {
+    std::vector<Plan> plans = shared_memory_plans(device, read_ahead_max);
+    // Reads early enough to pass over the turn from forward to reverse, and updates that forward does.
+    for (const bool own_memory : {false, true}) {
+        plans.push_back({.policy = "disk",
+                         .device = {.kind = device, .own_memory = own_memory},
+                         .host_threads = own_memory ? 1 : 0,
+                         .store = true,
+                         .read_ahead = 3,
+                         .common = {.weights = Home::disk,
+                                    .state = Home::disk,
+                                    .gradients = own_memory ? Home::host : Home::device,
+                                    .update = UpdateTime::next_forward}});
+    }
+    const std::vector<Plan> apart = own_memory_plans(device);
+    plans.insert(plans.end(), apart.begin(), apart.end());
+    return plans;
+}
+
 inline std::string describe(const Plan& plan) {
-    return fmt::format("weights {}, state {}, gradients {}, {}, recompute {}, read ahead {}", home_name(plan.weights),
-                       home_name(plan.state), home_name(plan.gradients),
-                       plan.order == MicroOrder::vertical ? "vertical" : "horizontal", plan.recompute, plan.read_ahead);
+    return fmt::format("{}: {}, boundaries {}, {}, update {}, recompute {}, read ahead {}, host threads {}",
+                       plan.policy, describe_placement(plan), home_name(plan.common.boundary),
+                       plan.order == MicroOrder::vertical ? "vertical" : "horizontal",
+                       update_time_name(plan.common.update), plan.common.recompute, plan.read_ahead, plan.host_threads);
 }
 
 inline ScheduleSet checked(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan) {

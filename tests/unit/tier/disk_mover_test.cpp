@@ -1,10 +1,13 @@
 // What DiskMover promises over every queue there is.
 #include "tier/disk_mover.h"
 
+#include <deque>
+
 #include "base/error.h"
 #include "base/file_fault.h"
 #include "base/rng.h"
 #include "tests/unit/base/temp_folder.h"
+#include "tests/unit/tier/fake_clock.h"
 
 namespace windlass {
 namespace {
@@ -123,6 +126,38 @@ TEST(DiskMoverFaults, AnyRequestMayFail) {
             files.clear_rules();
             EXPECT_NO_THROW(mover.transfer(verb, ranges));
         }
+    }
+}
+
+// Finishes nothing until it must, and then the oldest request only: a drive far slower than the link.
+struct SlowQueue : FileQueue {
+    std::string_view name() const override { return "slow"; }
+    int depth() const override { return 4; }
+    int in_flight() const override { return static_cast<int>(tags.size()); }
+    void submit(const FileRequest& request) override { tags.push_back(request.tag); }
+    std::vector<FileResult> reap() override {
+        in_flight_at_reap.push_back(in_flight());
+        const uint64_t tag = tags.front();
+        tags.pop_front();
+        return {{.tag = tag}};
+    }
+    std::deque<uint64_t> tags;
+    std::vector<int> in_flight_at_reap;
+};
+
+TEST(DiskMover, ManyRequestsAreInFlightUnderAThrottleToo) {
+    FakeClock clock;
+    Throttle link(1e9, clock.throttle_clock());
+    FaultFiles files("/image");
+    const auto file = files.open("/image/a", {OpenMode::create});
+    HugeBuffer memory(10 * kRequestBytesMax, false);
+    for (Throttle* const throttle : {static_cast<Throttle*>(nullptr), &link}) {
+        auto owned = std::make_unique<SlowQueue>();
+        const SlowQueue& queue = *owned;
+        DiskMover mover(std::move(owned), throttle);
+        const DiskRange range{file.get(), 0, memory.span()};
+        mover.transfer(FileVerb::write, {&range, 1});
+        EXPECT_EQ(queue.in_flight_at_reap, (std::vector{4, 4, 4, 4, 4, 4, 4, 3, 2, 1}));
     }
 }
 

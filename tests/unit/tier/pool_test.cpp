@@ -32,6 +32,18 @@ TEST(Pool, ReadersShare) {
     EXPECT_EQ(one.data() + 40, two.data());
 }
 
+TEST(Pool, TiersAreArenasApart) {
+    Pool device("device", 3000), host("host", 5000);
+    const Lease on_device = device.lease(0, 3000, true), on_host = host.lease(0, 5000, true);
+    std::ranges::fill(on_device.span(), std::byte{1});
+    std::ranges::fill(on_host.span(), std::byte{2});
+    EXPECT_EQ(std::ranges::count(on_device.span(), std::byte{1}), 3000);
+    EXPECT_EQ(device.high_water(), 3000);
+    EXPECT_EQ(host.high_water(), 5000);
+    EXPECT_EQ(device.name(), "device");
+    EXPECT_EQ(host.name(), "host");
+}
+
 TEST(PoolDeath, WritersShareWithNobody) {
     Pool pool("host", 100);
     const Lease held = pool.lease(10, 20, true);

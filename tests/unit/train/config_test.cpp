@@ -115,11 +115,11 @@ TEST_F(ConfigTest, NamesAllProblemsAtOnce) {
                  "eval_data=e", "warmup_steps=1", "warmup_ratio=0.1", "resume=x", "overwrite=true", "train_data=null"});
     for (const char* part :
          {"max_length: 1 is not in [2, ", "learning_rate: \"abc\" is not a number",
-          "policy: \"gpu\" is not one of: auto, in_memory, three_tier", "seed: \"1.5\" is not a whole number",
-          "ram: \"lots\" is not a size", "packing: \"maybe\" is neither true nor false",
-          "eval_data and val_split are both set", "warmup_steps and warmup_ratio are both set",
-          "resume and overwrite are both set", "resume: \"x\" is neither auto nor", "model is not set",
-          "train_data is not set", "output_dir is not set"}) {
+          "policy: \"gpu\" is not one of: auto, in_memory, host_stream, three_tier",
+          "seed: \"1.5\" is not a whole number", "ram: \"lots\" is not a size",
+          "packing: \"maybe\" is neither true nor false", "eval_data and val_split are both set",
+          "warmup_steps and warmup_ratio are both set", "resume and overwrite are both set",
+          "resume: \"x\" is neither auto nor", "model is not set", "train_data is not set", "output_dir is not set"}) {
         EXPECT_THAT(text, HasSubstr(part));
     }
 }

@@ -36,6 +36,8 @@ TEST_F(MetricsTest, LinesHoldTheKeysOfTheGrammar) {
     EXPECT_EQ(json["tokens_per_second"], 200.0);
     EXPECT_EQ(json["eval_loss"], 2.0);
     EXPECT_FALSE(json.contains("skipped"));
+    EXPECT_FALSE(json.contains("redone"));
+    EXPECT_EQ(Json::parse(metrics_line({.redone = true}))["redone"], true);
     EXPECT_FALSE(json.contains("disk_read_bytes"));
 }
 

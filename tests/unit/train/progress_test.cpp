@@ -39,9 +39,11 @@ TEST(StepLine, NamesTheDiskAndWhatWasSkipped) {
 }
 
 TEST(Bottleneck, IsTheDiskWhereComputeWaits) {
-    EXPECT_EQ(bottleneck({1.0, 0, 0}, 1.0), "");
-    EXPECT_EQ(bottleneck({0.5, 0.9, 0.3}, 1.0), "waits 50% for the disk (reading)");
-    EXPECT_EQ(bottleneck({0.95, 0.2, 0.3}, 1.0), "compute-bound (95% busy)");
+    // compute, host, up, down, disk read, disk write
+    EXPECT_EQ(bottleneck({1.0, 0, 0, 0, 0, 0}, 1.0), "");
+    EXPECT_EQ(bottleneck({0.5, 0, 0, 0, 0.9, 0.3}, 1.0), "waits 50% for the disk (reading)");
+    EXPECT_EQ(bottleneck({0.5, 0.1, 0.8, 0.2, 0.3, 0.3}, 1.0), "waits 50% for the link up");
+    EXPECT_EQ(bottleneck({0.95, 0, 0, 0, 0.2, 0.3}, 1.0), "compute-bound (95% busy)");
 }
 
 TEST(Bar, FitsTheTerminal) {

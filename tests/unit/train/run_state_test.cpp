@@ -18,11 +18,14 @@ RunState example() {
                          .micro_rows = 4,
                          .micro_count = 2,
                          .row_lengths = {64, 256},
-                         .kernel_path = "avx2"},
+                         .kernel_path = "avx2",
+                         .state_format = StateFormat::s2},
             .schedule = {.type = "cosine", .peak = 3e-5, .total_steps = 100, .warmup_steps = 10},
             .tokens_total = 12345,
             .last_loss = 1.0 / 3.0,
-            .bad_steps = 1};
+            .bad_steps = 1,
+            .applied_steps = 6,
+            .clipped_steps = 2};
 }
 
 TEST(RunState, ReadsBackAsItWas) {
@@ -33,6 +36,18 @@ TEST(RunState, ReadsBackAsItWas) {
     EXPECT_EQ(read.schedule, state.schedule);
     EXPECT_EQ(read.position, state.position);
     EXPECT_EQ(read.last_loss, state.last_loss);
+}
+
+TEST(RunState, OfAnEarlierVersionKnowsOfNoClipping) {
+    std::string text = run_state_text(example());
+    for (const std::string part : {"\"applied_steps\":6,", "\"clipped_steps\":2,"}) {
+        ASSERT_NE(text.find(part), text.npos) << text;
+        text.erase(text.find(part), part.size());
+    }
+    const RunState read = parse_run_state(text, "here");
+    EXPECT_EQ(read.applied_steps, 0);
+    EXPECT_EQ(read.clipped_steps, 0);
+    EXPECT_EQ(read.bad_steps, 1);
 }
 
 TEST(RunState, RefusesDamage) {
@@ -47,8 +62,19 @@ TEST(RunState, RefusesDamage) {
     EXPECT_THROW(parse_run_state(with("\"version\":1", "\"version\":2"), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"bf16\"", "\"f8\""), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"micro_rows\":4", "\"micro_rows\":-4"), "x"), UserError);
+    EXPECT_THROW(parse_run_state(with("\"s2\"", "\"s9\""), "x"), UserError);
+    EXPECT_THROW(parse_run_state(with("\"clipped_steps\":2", "\"clipped_steps\":7"), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("[64,256]", "[256,64]"), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"step\":7", "\"step\":\"seven\""), "x"), UserError);
+}
+
+// Runs that were begun before there was a choice kept f32 moments.
+TEST(RunState, WithoutAStateFormatHasTheFirst) {
+    std::string text = run_state_text(example());
+    const std::string entry = ",\"state_format\":\"s2\"";
+    ASSERT_NE(text.find(entry), std::string::npos);
+    text.erase(text.find(entry), entry.size());
+    EXPECT_EQ(parse_run_state(text, "x").numerics.state_format, StateFormat::s1);
 }
 
 TEST(RunState, NamesEveryDifferenceThatChangesBits) {
@@ -56,6 +82,7 @@ TEST(RunState, NamesEveryDifferenceThatChangesBits) {
     other.seed = 1;
     other.numerics.micro_rows = 8;
     other.numerics.kernel_path = "avx512";
+    other.numerics.state_format = StateFormat::s3;
     other.data_fingerprint = "xyz";
     try {
         require_same_run(example(), other, "checkpoint-7");
@@ -63,7 +90,8 @@ TEST(RunState, NamesEveryDifferenceThatChangesBits) {
     } catch (const UserError& error) {
         EXPECT_EQ(error.code(), ExitCode::usage);
         for (const char* part : {"checkpoint-7", "seed was 42, is 1", "per_device_train_batch_size was 4, is 8",
-                                 "kernel path (WINDLASS_CPU) was avx2, is avx512", "training rows was abc, is xyz"}) {
+                                 "kernel path (WINDLASS_CPU) was avx2, is avx512", "state_format was s2, is s3",
+                                 "training rows was abc, is xyz"}) {
             EXPECT_THAT(error.what(), testing::HasSubstr(part));
         }
     }

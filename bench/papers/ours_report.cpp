@@ -1,0 +1,141 @@
+#include "papers/ours_report.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "papers/ours.h"
+#include "papers/ratel_rows.h"
+#include "schedule/machine_profiles.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kDriveBytes = 3'840'000'000'000;
+constexpr int64_t kSystemBytes = 8 * kGiB;  // of the host's memory, for the rest of the machine
+
+// What is left of the host's memory for a run.
+int64_t usable(const Machine& machine) {
+    return machine.memory_bytes - kSystemBytes;
+}
+
+// The paper's machine with fewer drives, which give their rating up to what the socket passes.
+Machine with_fewer_drives(const Machine& machine, int drives) {
+    const DriveArray array{.drives = drives, .socket_bytes_per_s = machine.disk_read_bytes_per_s};
+    Machine fewer = with_drives(machine, array);
+    fewer.disk_bytes = drives * kDriveBytes;
+    return fewer;
+}
+
+std::string busiest(const OurAnswer& answer) {
+    const Simulation& step = answer.planned.step;
+    const auto most = std::max_element(step.busy_seconds.begin(), step.busy_seconds.end());
+    return fmt::format("{} {:.0f} %", lane_name(static_cast<LaneKind>(most - step.busy_seconds.begin())),
+                       100 * *most / step.seconds);
+}
+
+std::string cell(const std::optional<OurAnswer>& answer) {
+    return answer ? fmt::format("{:.0f}", answer->tokens_per_s) : "-";
+}
+
+void print_row(const PublishedRow& row, const ModelSpec& model, const Machine& paper_machine) {
+    OurQuestion question{.model = &model,
+                         .machine = with_fewer_drives(paper_machine, row.drives),
+                         .rows = row.batch,
+                         .row_length = row.shape.row_length,
+                         .memory_bytes = usable(paper_machine),
+                         .all_on_drives = true};
+    // The paper counts 8 operations for each parameter and token.
+    const double published = row.tflops * 1e12 / (8 * row.shape.params());
+    fmt::print("{:<17}{:>6}{:>7}{:>8}{:>10.0f}", row.table, row.model, row.batch, row.drives, published);
+    std::optional<OurAnswer> first;
+    for (const StateFormat format : kStateFormats) {
+        question.format = format;
+        const std::optional<OurAnswer> answer = ask(question);
+        fmt::print("{:>7}", cell(answer));
+        if (!first) first = answer;
+    }
+    question.format = StateFormat::s1;
+    question.all_on_drives = false;
+    fmt::print("{:>9}", cell(ask(question)));
+    if (first)
+        fmt::print("  x {:.2f}  micro {}, {}", first->tokens_per_s / published, first->numerics.micro_rows,
+                   busiest(*first));
+    fmt::print("\n");
+}
+
+struct Aim {
+    std::string_view what;
+    const ModelSpec* model = nullptr;
+    std::string_view machine;
+    int64_t rows = 1;
+    int64_t memory_bytes = 0;
+    int64_t disk_bytes = 0;  // 0: all of the machine's
+    StateFormat format = StateFormat::s1;
+    double tokens_per_s = 0;  // 0: that it runs at all
+};
+
+void print_aim(const Aim& aim) {
+    Machine machine = completed(find_machine(real_files(), std::string(aim.machine)));
+    if (aim.disk_bytes > 0) machine.disk_bytes = aim.disk_bytes;
+    const std::optional<OurAnswer> answer = ask({.model = aim.model,
+                                                 .machine = machine,
+                                                 .rows = aim.rows,
+                                                 .format = aim.format,
+                                                 .memory_bytes = aim.memory_bytes - kSystemBytes,
+                                                 .all_on_drives = true});
+    const bool met = answer && answer->tokens_per_s >= aim.tokens_per_s;
+    fmt::print("{:<44}{:>4}{:>8}{:>8}  {}", aim.what, state_format_name(aim.format),
+               aim.tokens_per_s > 0 ? fmt::format("{:.0f}", aim.tokens_per_s) : "runs", cell(answer),
+               met ? "met    " : "not met");
+    if (answer) {
+        const Planned& planned = answer->planned;
+        fmt::print("  {:<15} micro {:>2}, device {:>5.1f}, host {:>6.1f}, disk {:>7.1f} GB", busiest(*answer),
+                   answer->numerics.micro_rows, 1e-9 * static_cast<double>(planned.device_bytes),
+                   1e-9 * static_cast<double>(planned.memory_bytes), 1e-9 * static_cast<double>(planned.disk_bytes));
+    }
+    fmt::print("\n");
+}
+
+}  // namespace
+
+void print_ours(const Machine& paper_machine) {
+    const ModelSpec small = gpt_13b(), large = gpt_175b();
+    fmt::print("tokens/s. On the drives: weights and state have no home in memory, by format of the state.\n");
+    fmt::print("{:<17}{:>6}{:>7}{:>8}{:>10}{:>7}{:>7}{:>7}{:>9}  {}\n", "table", "model", "batch", "drives",
+               "published", "s1", "s2", "s3", "memory", "s1 over published");
+    for (const PublishedRow& row : published_rows()) {
+        if (row.use == RowUse::repeated) continue;
+        print_row(row, row.model == "13B" ? small : large, paper_machine);
+        std::fflush(stdout);
+    }
+}
+
+void print_aims(const Machine& paper_machine) {
+    const ModelSpec small = gpt_13b(), large = gpt_175b(), llama = llama_70b();
+    const std::string_view paper = "rtx4090-server-12gen4", four = "rtx4090-workstation-4gen5";
+    const int64_t all = paper_machine.memory_bytes;
+    std::vector<Aim> aims;
+    for (const StateFormat format : kStateFormats) {
+        aims.push_back({"13B, 12 drives, 65k tokens a step", &small, paper, 64, all, 0, format, 1750});
+        aims.push_back({"13B, 12 drives, 8k tokens a step", &small, paper, 8, all, 0, format, 1000});
+    }
+    aims.push_back({"13B, 4 Gen5 drives, 8k tokens a step", &small, four, 8, 256 * kGiB, 0, StateFormat::s3, 650});
+    aims.push_back({"70B, desktop, 64 GiB, 2 TB, 8k tokens a step", &llama, "rtx4090-desktop", 8, 64 * kGiB,
+                    2'000'000'000'000, StateFormat::s3, 0});
+    for (const StateFormat format : {StateFormat::s3, StateFormat::s1}) {
+        aims.push_back({"175B, 12 drives, 768 GiB, 16k tokens a step", &large, paper, 16, all, 0, format, 85});
+        aims.push_back({"175B, 12 drives, 256 GiB, 16k tokens a step", &large, paper, 16, 256 * kGiB, 0, format, 85});
+        aims.push_back({"175B, 12 drives, 128 GiB, 16k tokens a step", &large, paper, 16, 128 * kGiB, 0, format, 0});
+    }
+    aims.push_back({"175B, 4 Gen5 drives, 256 GiB, 16k tokens", &large, four, 16, 256 * kGiB, 0, StateFormat::s2, 70});
+    fmt::print("{:<44}{:>4}{:>8}{:>8}\n", "aim, everything on the drives", "", "wanted", "tokens/s");
+    for (const Aim& aim : aims) {
+        print_aim(aim);
+        std::fflush(stdout);
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,12 @@
+// ours_report.h: what our planner gets beside the paper's rows, and the aims that we set ourselves: all simulated.
+#pragma once
+
+#include "schedule/machine.h"
+
+namespace windlass {
+
+// Takes minutes: every number is a search for a plan.
+void print_ours(const Machine& paper_machine);
+void print_aims(const Machine& paper_machine);
+
+}  // namespace windlass

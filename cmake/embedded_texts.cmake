@@ -1,0 +1,38 @@
+# embedded_texts.cmake: compiles a folder of text files into a target (src/base/embedded_text.h), so that the program
+# is all that a user needs.
+#
+#   windlass_embed(<target> <function> <folder> <suffix> <header>)
+#
+# defines std::span<const EmbeddedText> <function>(), which <header> declares: the files of <folder> that end in
+# <suffix>, sorted by name. An edited or added file configures again; the source is written anew only where it changed.
+function(windlass_embed target function folder suffix header)
+  file(GLOB paths CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*${suffix})
+  list(SORT paths)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${paths})
+  set(entries "")
+  foreach(path ${paths})
+    get_filename_component(name ${path} NAME_WLE)
+    file(READ ${path} text)
+    string(APPEND entries "    {\"${name}\", R\"embedded(${text})embedded\"},\n")
+  endforeach()
+  set(generated ${CMAKE_BINARY_DIR}/generated/${function}_text.cpp)
+  set(source "// Made from ${folder} by cmake/embedded_texts.cmake.
+#include \"${header}\"
+
+namespace windlass {
+namespace {
+
+constexpr EmbeddedText kTexts[] = {
+${entries}};
+
+}  // namespace
+
+std::span<const EmbeddedText> ${function}() {
+    return kTexts;
+}
+
+}  // namespace windlass
+")
+  file(CONFIGURE OUTPUT ${generated} CONTENT "@source@" @ONLY)
+  target_sources(${target} PRIVATE ${generated})
+endfunction()

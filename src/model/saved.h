@@ -1,0 +1,62 @@
+// saved.h: what reverse reads of forward, value by value: kept in one of three places, or computed again.
+//
+// A saved value is one that a backward kernel reads: a value of the program or a private output of an op (attention's
+// log-sum-exp). The block's input is none of them: reverse always has it. Whatever is chosen for each, gradients are
+// the same bits: a value that is computed again comes from the same kernels, given the same values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/segment.h"
+
+namespace windlass {
+
+enum class SaveChoice : uint8_t {
+    keep,       // Region::saved
+    host,       // Region::saved_host
+    disk,       // Region::saved_disk
+    recompute,  // nowhere: reverse runs the forward calls that make it
+};
+
+struct SavedValue {
+    std::string name;
+    int64_t bytes = 0;  // what it takes in its region: a multiple of kSlotAlignment
+    // Of computing it again while all others are kept. Values share the calls that make them: what several cost
+    // together is recompute_cost.
+    double recompute_flops = 0;
+    int64_t recompute_bytes = 0;
+};
+
+// What a choice is due for, in the order of the program's values; `trainable` by the program's weights, empty for
+// all. It is the same list for either direction, and does not depend on whether the input's gradient is wanted.
+// Of a block whose reverse computes its output (sweep.h) training runs no forward that could keep anything.
+std::vector<SavedValue> saved_values(const Program& program, const OpSize& size, const std::vector<uint8_t>& trainable);
+
+// The forward calls that reverse runs with these choices, by saved_values: each once, however many values it makes or
+// feeds. No segment is built.
+Cost recompute_cost(const Program& program, const OpSize& size, const std::vector<uint8_t>& trainable,
+                    const std::vector<SaveChoice>& choices);
+
+// ---- what the sweep asks ----
+
+// Values that have a gradient which somebody wants.
+std::vector<bool> values_with_gradient(const Program& program, const std::vector<uint8_t>& trainable,
+                                       bool want_grad_input);
+// Whether a node's backward kernel reads the node's inputs.
+bool backward_reads_in(const Node& node, const std::vector<uint8_t>& trainable);
+// Values of forward that backward reads to get these gradients.
+std::vector<bool> values_backward_reads(const Program& program, const std::vector<uint8_t>& trainable,
+                                        const std::vector<bool>& with_gradient);
+// Where each value of the program is kept; Region::none: nowhere.
+std::vector<Region> regions_of_saved(const Program& program, const std::vector<uint8_t>& trainable,
+                                     const std::vector<SaveChoice>& choices);
+// The same for all that could ever be read, one choice for all of it.
+std::vector<Region> regions_of_saved(const Program& program, SaveChoice choice);
+// Nodes that must run forward again so that the values in `read` exist, where those with a region do. A call whose
+// values nobody reads is not among them, such as the last projection of a block.
+std::vector<bool> nodes_to_run_again(const Program& program, std::vector<bool> read,
+                                     const std::vector<Region>& regions);
+
+}  // namespace windlass

@@ -1,0 +1,40 @@
+#include "model/shortened.h"
+
+namespace windlass {
+namespace {
+
+size_t at(int index) {
+    return static_cast<size_t>(index);
+}
+
+}  // namespace
+
+int layer_count(const ModelSpec& model) {
+    return static_cast<int>(model.blocks.size()) - 2;
+}
+
+ModelSpec shortened(const ModelSpec& model, int layers) {
+    WINDLASS_CHECK(layers >= 0 && layers <= layer_count(model), "{} of {} layers", layers, layer_count(model));
+    ModelSpec result = model;
+    result.params.clear();
+    result.blocks.resize(1 + at(layers));
+    result.blocks.push_back(model.blocks.back());
+    std::vector<int> home(model.params.size(), -1);
+    for (size_t block = result.blocks.size(); block-- > 0;) {
+        for (const int param : result.blocks[block].params) home[at(param)] = static_cast<int>(block);
+    }
+    std::vector<int> index(model.params.size(), -1);
+    for (size_t param = 0; param < model.params.size(); ++param) {
+        if (home[param] < 0) continue;
+        index[param] = static_cast<int>(result.params.size());
+        result.params.push_back(model.params[param]);
+        result.params.back().block = home[param];
+    }
+    for (Block& block : result.blocks) {
+        for (int& param : block.params) param = index[at(param)];
+    }
+    for (int& param : result.logits.params) param = index[at(param)];
+    return result;
+}
+
+}  // namespace windlass

@@ -1,0 +1,21 @@
+#include "plan/policies/policies.h"
+
+namespace windlass {
+namespace {
+
+// Weights, state and gradients in host memory, for a device that has memory of its own: weights go up block by block,
+// gradients come down, and the host updates.
+std::optional<Space> space(const PlanRequest& request, const SpaceInput& input) {
+    if (!request.device.own_memory) return std::nullopt;
+    Space made = common_space(request, input);
+    made.base.policy = "host_stream";
+    made.near = made.far = Home::host;
+    add_streaming(made, request, input);
+    return made;
+}
+
+}  // namespace
+
+const Policy kHostStream = {"host_stream", space};
+
+}  // namespace windlass

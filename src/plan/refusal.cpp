@@ -1,0 +1,105 @@
+#include "plan/refusal.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace windlass {
+namespace {
+
+// A printed size that is enough when it is given back to us: rounding to what is printed must not take from it.
+std::string enough(int64_t bytes) {
+    return format_bytes(bytes + bytes / 200);
+}
+
+std::string describe(const Refused& refused) {
+    return fmt::format("--policy {}{}", refused.policy, refused.recomputes ? " --gradient-checkpointing true" : "");
+}
+
+// The one with the least of `bytes` of those that `allowed` lets pass; null when there is none.
+template <typename Allowed>
+const Refused* least_of(const std::vector<Refused>& refused, int64_t Evaluation::*bytes, Allowed allowed) {
+    const Refused* least = nullptr;
+    for (const Refused& each : refused) {
+        if (!allowed(each.evaluation)) continue;
+        if (least == nullptr || each.evaluation.*bytes < least->evaluation.*bytes) least = &each;
+    }
+    return least;
+}
+
+// Evaluations that are short of this, and of nothing else.
+auto short_of(int64_t Evaluation::*over) {
+    return [over](const Evaluation& e) { return e.*over > 0 && e.over() == e.*over; };
+}
+
+// What would fit with a little more of one thing.
+struct Nearest {
+    explicit Nearest(const std::vector<Refused>& refused)
+        : memory(least_of(refused, &Evaluation::memory_bytes,
+                          [](const Evaluation& e) {
+                              return e.over() == e.memory_over;  // of a choice that only an estimate lets fit too
+                          })),
+          device(least_of(refused, &Evaluation::device_bytes, short_of(&Evaluation::device_over))),
+          disk(least_of(refused, &Evaluation::disk_bytes, short_of(&Evaluation::disk_over))),
+          writes(least_of(refused, &Evaluation::write_bytes, short_of(&Evaluation::write_over))),
+          memory_and_device(least_of(refused, &Evaluation::memory_bytes,
+                                     [](const Evaluation& e) { return e.disk_over == 0 && e.write_over == 0; })),
+          any(least_of(refused, &Evaluation::memory_bytes, [](const Evaluation&) { return true; })) {}
+
+    const Refused *memory, *device, *disk, *writes, *memory_and_device, *any;
+};
+
+std::vector<std::string> enough_changes(const Nearest& nearest) {
+    std::vector<std::string> changes;
+    const auto add = [&](const std::string& change, const Refused& with) {
+        changes.push_back(fmt::format("{} (with {})", change, describe(with)));
+    };
+    const auto ram = [](const Refused& with) { return fmt::format("--ram {}", enough(with.evaluation.memory_bytes)); };
+    const auto device = [](const Refused& with) {
+        return fmt::format("--device-memory {}", enough(with.evaluation.device_bytes));
+    };
+    if (nearest.memory != nullptr) add(ram(*nearest.memory), *nearest.memory);
+    if (nearest.device != nullptr) add(device(*nearest.device), *nearest.device);
+    if (const Refused* both = nearest.memory_and_device; changes.empty() && both != nullptr)
+        add(fmt::format("{} and {}", ram(*both), device(*both)), *both);
+    if (nearest.disk != nullptr)
+        changes.push_back(fmt::format("an --ssd-dir with {} free for {}", enough(nearest.disk->evaluation.disk_bytes),
+                                      describe(*nearest.disk)));
+    if (nearest.writes != nullptr) changes.push_back("a larger --ssd-writes, or fewer steps");
+    changes.push_back("a smaller --per-device-train-batch-size or --max-length");
+    return changes;
+}
+
+}  // namespace
+
+void refuse(const std::vector<Refused>& refused, const PlanRequest& request) {
+    const Nearest nearest(refused);
+    if (nearest.any == nullptr)
+        throw UserError(ExitCode::usage, "policy", "{} has no plan for {} with update_time {}", request.policy,
+                        device_name(request.device), request.update_time)
+            .hint("policy auto, update_time auto; in_backward guesses, and needs a working store to go back to");
+    const Refused* closest = nearest.any;
+    for (const Refused* each : {nearest.memory_and_device, nearest.device, nearest.memory})
+        if (each != nullptr) closest = each;
+    const Evaluation& need = closest->evaluation;
+    std::string needs = fmt::format("{} of memory and {} of disk", enough(need.memory_bytes), enough(need.disk_bytes));
+    std::string allowed =
+        fmt::format("{} and {}", format_bytes(request.budgets.ram), format_bytes(request.budgets.disk));
+    if (request.device.own_memory) {
+        needs += fmt::format(" and {} on the device", enough(need.device_bytes));
+        allowed += fmt::format(" and {}", format_bytes(request.budgets.device));
+    }
+    throw UserError(ExitCode::no_fit, "plan", "does not fit: needs at least {}, allowed are {}", needs, allowed)
+        .hint(fmt::format("{}", fmt::join(enough_changes(nearest), ", or ")));
+}
+
+void refuse_policy(std::string_view policy) {
+    std::vector<std::string_view> names = {"auto"};
+    for (const Policy* known : all_policies()) names.push_back(known->name);
+    throw UserError(ExitCode::usage, "policy", "there is no policy \"{}\"", policy)
+        .hint(fmt::format("one of {}", fmt::join(names, ", ")));
+}
+
+}  // namespace windlass

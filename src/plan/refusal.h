@@ -1,0 +1,24 @@
+// refusal.h: what is said when nothing fits: the need, the budgets, and the smallest change that would be enough.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "plan/planner.h"
+#include "plan/search.h"
+
+namespace windlass {
+
+// A choice that was evaluated.
+struct Refused {
+    std::string_view policy;
+    bool recomputes = false;
+    Evaluation evaluation;
+};
+
+// Throws UserError(no_fit).
+[[noreturn]] void refuse(const std::vector<Refused>& refused, const PlanRequest& request);
+// Throws UserError(usage): there is no such policy.
+[[noreturn]] void refuse_policy(std::string_view policy);
+
+}  // namespace windlass

@@ -1,0 +1,144 @@
+#include "plan/space.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/saved.h"
+
+namespace windlass {
+namespace {
+
+std::vector<uint8_t> trainable_of(const ModelSpec& model, const Block& block) {
+    std::vector<uint8_t> trainable;
+    for (const int param : block.params) trainable.push_back(model.params[static_cast<size_t>(param)].trainable);
+    return trainable;
+}
+
+double recompute_seconds(const SavedValue& value, const Machine& machine, DType compute) {
+    const double flops = machine.gemm_flops(compute);
+    const double memory =
+        machine.device_memory_bytes_per_s > 0 ? machine.device_memory_bytes_per_s : machine.memory_bytes_per_s;
+    return (flops > 0 ? value.recompute_flops / flops : 0) +
+           (memory > 0 ? static_cast<double>(value.recompute_bytes) / memory : 0);
+}
+
+std::vector<SaveChoice> saved_choices(const Choice& choice, const std::vector<int>& rank) {
+    std::vector<SaveChoice> saved(rank.size(), SaveChoice::recompute);
+    const size_t keep = static_cast<size_t>(at(choice, Knob::keep));
+    const size_t park = keep + static_cast<size_t>(at(choice, Knob::park));
+    const size_t spill = park + static_cast<size_t>(at(choice, Knob::spill));
+    for (size_t place = 0; place < rank.size(); ++place) {
+        SaveChoice& value = saved[static_cast<size_t>(rank[place])];
+        if (place < keep)
+            value = SaveChoice::keep;
+        else if (place < park)
+            value = SaveChoice::host;
+        else if (place < spill)
+            value = SaveChoice::disk;
+    }
+    return saved;
+}
+
+}  // namespace
+
+Choice Space::leanest() const {
+    Choice choice{};
+    for (size_t knob = 0; knob < kKnobs; ++knob) choice[knob] = values[knob].front();
+    return choice;
+}
+
+Choice Space::middle() const {
+    Choice choice{};
+    for (size_t knob = 0; knob < kKnobs; ++knob) choice[knob] = values[knob][values[knob].size() / 2];
+    return choice;
+}
+
+Choice Space::richest() const {
+    Choice choice{};
+    for (size_t knob = 0; knob < kKnobs; ++knob) choice[knob] = values[knob].back();
+    return choice;
+}
+
+int64_t Space::size() const {
+    int64_t product = 1;
+    for (const std::vector<int>& knob : values) product *= std::ssize(knob);
+    return product;
+}
+
+SavedRanks rank_saved(const ModelSpec& model, const ScheduleRequest& largest, const Numerics& numerics,
+                      const Machine& machine) {
+    SavedRanks ranks;
+    const OpSize size{.rows = largest.rows, .row_length = largest.row_length, .compute = numerics.compute};
+    for (const Block& block : model.blocks) {
+        if (ranks.contains(block.program.get())) continue;
+        const std::vector<SavedValue> values = saved_values(*block.program, size, trainable_of(model, block));
+        std::vector<int> rank(values.size());
+        std::iota(rank.begin(), rank.end(), 0);
+        const auto worth = [&](int value) {
+            const SavedValue& saved = values[static_cast<size_t>(value)];
+            return recompute_seconds(saved, machine, numerics.compute) /
+                   static_cast<double>(std::max<int64_t>(1, saved.bytes));
+        };
+        std::stable_sort(rank.begin(), rank.end(), [&](int a, int b) { return worth(a) > worth(b); });
+        ranks[block.program.get()] = std::move(rank);
+    }
+    return ranks;
+}
+
+int most_saved(const SavedRanks& ranks) {
+    size_t most = 0;
+    for (const auto& [program, rank] : ranks) most = std::max(most, rank.size());
+    return static_cast<int>(most);
+}
+
+bool in_share(int block, int share) {
+    return (block + 1) * share / kShares > block * share / kShares;
+}
+
+std::vector<const Program*> programs_of(const ModelSpec& model) {
+    return programs_of(model, static_cast<int>(model.blocks.size()));
+}
+
+std::vector<const Program*> programs_of(const ModelSpec& model, int blocks) {
+    std::vector<const Program*> programs;
+    for (int block = 0; block + 1 < blocks; ++block)
+        programs.push_back(model.blocks[static_cast<size_t>(block)].program.get());
+    programs.push_back(model.blocks.back().program.get());
+    return programs;
+}
+
+int period_of(const Choice& choice) {
+    int period = 1;
+    for (const Knob knob : {Knob::weights, Knob::state, Knob::gradients, Knob::held})
+        period = std::lcm(period, kShares / std::gcd(kShares, at(choice, knob)));
+    return period;
+}
+
+Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
+             const std::vector<const Program*>& programs) {
+    Plan plan = space.base;
+    plan.host_threads = at(choice, Knob::host_threads);
+    // The processors that update are not there to compute; a device of its own computes by itself.
+    if (plan.device.kind == DeviceKind::cpu) plan.threads = std::max(1, plan.threads - plan.host_threads);
+    plan.order = static_cast<MicroOrder>(at(choice, Knob::order));
+    plan.read_ahead = at(choice, Knob::read_ahead);
+    plan.update_ahead = at(choice, Knob::update_ahead);
+    plan.group_chunks = at(choice, Knob::group_chunks);
+    const auto home = [&](Knob knob, int block) { return in_share(block, at(choice, knob)) ? space.near : space.far; };
+    for (int block = 0; block < static_cast<int>(programs.size()); ++block) {
+        BlockPlan each{.weights = home(Knob::weights, block),
+                       .state = home(Knob::state, block),
+                       .gradients = home(Knob::gradients, block),
+                       .boundary = static_cast<Home>(at(choice, Knob::boundary)),
+                       .update = static_cast<UpdateTime>(at(choice, Knob::update))};
+        if (each.update == UpdateTime::in_backward && in_share(block, at(choice, Knob::held)))
+            each.update = UpdateTime::next_forward;
+        const std::vector<int>& rank = ranks.at(programs[static_cast<size_t>(block)]);
+        each.saved = saved_choices(choice, rank);
+        each.recompute = at(choice, Knob::keep) + at(choice, Knob::park) + at(choice, Knob::spill) == 0;
+        plan.blocks.push_back(std::move(each));
+    }
+    return plan;
+}
+
+}  // namespace windlass

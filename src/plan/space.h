@@ -1,0 +1,80 @@
+// space.h: what a search may turn, and the plan that a choice stands for.
+//
+// A choice is one number a knob. Homes of weights, state and gradients are shares: so many eighths of the blocks,
+// spread evenly over the depth, live near (in memory), the others far. What becomes of saved values goes by one ranking
+// of each program's values, seconds saved for a byte: the first `keep` stay on the device, the next `park` wait in host
+// memory, the next `spill` on disk, and the rest is computed again.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "schedule/lower.h"
+#include "schedule/machine.h"
+#include "schedule/plan.h"
+
+namespace windlass {
+
+enum class Knob : uint8_t {
+    weights,    // eighths near
+    state,      // eighths near
+    gradients,  // eighths near
+    update,     // UpdateTime
+    held,       // eighths of the blocks whose update is held, where the others guess
+    keep,       // values of a block
+    park,       // values of a block
+    spill,      // values of a block
+    boundary,   // Home
+    order,      // MicroOrder
+    read_ahead,
+    update_ahead,
+    group_chunks,
+    host_threads,
+};
+inline constexpr int kKnobs = 14;
+inline constexpr int kShares = 8;
+
+using Choice = std::array<int, kKnobs>;
+inline int& at(Choice& choice, Knob knob) {
+    return choice[static_cast<size_t>(knob)];
+}
+inline int at(const Choice& choice, Knob knob) {
+    return choice[static_cast<size_t>(knob)];
+}
+
+struct Space {
+    Plan base;  // policy, device, store; `threads` of all the machine's processors
+    Home near = Home::device, far = Home::device;
+    std::array<std::vector<int>, kKnobs> values;  // the one that takes the least memory first
+
+    std::vector<int>& of(Knob knob) { return values[static_cast<size_t>(knob)]; }
+    const std::vector<int>& of(Knob knob) const { return values[static_cast<size_t>(knob)]; }
+    Choice leanest() const;
+    Choice middle() const;
+    Choice richest() const;
+    int64_t size() const;
+};
+
+// Saved values of each program of a model, the most seconds saved for a byte first.
+using SavedRanks = std::map<const Program*, std::vector<int>>;
+SavedRanks rank_saved(const ModelSpec& model, const ScheduleRequest& largest, const Numerics& numerics,
+                      const Machine& machine);
+// The most values that a block of it has.
+int most_saved(const SavedRanks& ranks);
+
+// The programs of a model's blocks; of one that has so many blocks, its layers being those of this one.
+std::vector<const Program*> programs_of(const ModelSpec& model);
+std::vector<const Program*> programs_of(const ModelSpec& model, int blocks);
+
+Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
+             const std::vector<const Program*>& programs);
+// A plan treats every so many blocks alike.
+int period_of(const Choice& choice);
+
+// Whether this block is among `share` eighths of them, evenly spread.
+bool in_share(int block, int share);
+
+}  // namespace windlass

@@ -1,0 +1,27 @@
+// probe_parts.h: what the probe measures, part by part; for the .cpp files of this floor. Each fills its fields.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/file.h"
+#include "device/device.h"
+#include "schedule/machine.h"
+
+namespace windlass {
+
+// The best of some rounds, after one that warms up: the time without other people's work.
+double best_seconds(const std::function<void()>& work);
+// To the four digits that a measurement is good for.
+double rounded(double rate);
+
+// Products by shape and type, attention, and the cost of a call.
+void probe_products(Stream& stream, Machine& machine);
+// Copies by all threads, by one, and by two at once; handing tasks to another thread.
+void probe_memory(Stream& stream, Machine& machine);
+// A drive, through the code that training moves with. The file is removed.
+void probe_disk(FileSystem& files, const std::string& folder, Machine& machine);
+// The update pass, alone and beside copies and, where `folder` is not empty, a drive that reads and writes.
+void probe_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine);
+
+}  // namespace windlass

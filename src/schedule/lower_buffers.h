@@ -1,0 +1,91 @@
+// lower_buffers.h: the buffers of a training step that are neither weights nor state: activations and gradients, on
+// their way between device, host and disk as the plan says.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "schedule/builder.h"
+
+namespace windlass {
+
+// Residual streams, saved values and their gradients, by block and micro-batch.
+class ActivationBuffers {
+  public:
+    explicit ActivationBuffers(ScheduleBuilder& builder);
+
+    // Regions of a forward segment; its output becomes the next block's input, or the step's result.
+    void bind_forward(RunTask& task, std::vector<BufferUse>& uses);
+    // Regions of a reverse segment; the gradient of its input becomes that of the output of the block before.
+    void bind_reverse(RunTask& task, std::vector<BufferUse>& uses);
+    // What the plan does not keep on the device leaves it, once forward is through with it.
+    void spill(int block, int micro);
+    // It comes back for a reverse visit. Does nothing where nothing left, or where it was called before.
+    void bring(const Visit& visit, int micro);
+
+  private:
+    // What forward keeps for reverse, by where it waits.
+    static constexpr size_t kSavedRegions = 3;
+    static constexpr std::array<Region, kSavedRegions> kSaved = {Region::saved, Region::saved_host, Region::saved_disk};
+    static constexpr std::array<Home, kSavedRegions> kSavedHome = {Home::device, Home::host, Home::disk};
+
+    // A buffer that left the device.
+    struct Parked {
+        BufferId host = kNoBuffer;  // or, on disk:
+        int64_t file_offset = -1;
+        int64_t bytes = 0;
+        Owner owner = Owner::boundaries;
+        bool is_away() const { return bytes > 0; }
+    };
+    struct Activation {
+        BufferId input = kNoBuffer;  // the block's residual stream in
+        std::array<BufferId, kSavedRegions> saved{kNoBuffer, kNoBuffer, kNoBuffer};
+        BufferId gradient = kNoBuffer;  // of the block's output
+        Parked parked_input;
+        std::array<Parked, kSavedRegions> parked_saved;
+    };
+
+    Activation& of(int block, int micro) {
+        return activations_[static_cast<size_t>(block)][static_cast<size_t>(micro)];
+    }
+    BufferId make(int block, int micro, std::string_view what, Owner owner, int64_t bytes);
+    void bind(RunTask& task, std::vector<BufferUse>& uses, Region region, BufferId buffer, bool write) const;
+    bool leaves(Home home) const { return home == Home::disk || (home == Home::host && in_.plan.own_memory()); }
+    Parked park(BufferId buffer, Home home);
+    BufferId bring_back(const Parked& parked);
+    void copy(MoveKind kind, BufferId from, BufferId to, int64_t bytes);
+    void transfer(MoveKind kind, BufferId buffer, const Parked& parked);
+
+    ScheduleBuilder& builder_;
+    const LowerInput& in_;
+    int blocks_;
+    std::vector<std::vector<Activation>> activations_;  // [block][micro]
+};
+
+// Gradients of parameters: where runs add to them, and the way from there to where they are held.
+class GradientBuffers {
+  public:
+    explicit GradientBuffers(ScheduleBuilder& builder);
+
+    // Targets of a reverse segment's contributions.
+    void bind(RunTask& task, std::vector<BufferUse>& uses);
+    // The last contributions are there: partial sums for the norm, and the move to where the plan holds them.
+    void finish(int block);
+    // Where an update of this step finds a gradient in memory.
+    BufferSlice in_memory(int param) const { return held_[static_cast<size_t>(param)]; }
+
+  private:
+    void make_buffers(int block);
+    void make_buffer(const std::vector<int>& params, int block, TierId tier, std::vector<BufferSlice>& slices);
+    void move_down(const std::vector<int>& params, int block);
+    void write_to_disk(const std::vector<int>& params);
+
+    ScheduleBuilder& builder_;
+    const LowerInput& in_;
+    std::vector<BufferSlice> target_;  // by parameter: where runs add
+    std::vector<BufferSlice> held_;    // by parameter: in the memory of whoever updates
+    std::vector<bool> written_;        // by parameter: some contribution was scheduled
+    std::vector<int> last_user_;       // by parameter: the last block of reverse that adds to it
+};
+
+}  // namespace windlass

@@ -1,0 +1,208 @@
+#include "schedule/lower_updates.h"
+
+#include <algorithm>
+
+namespace windlass {
+namespace {
+
+BufferSlice behind(const BufferSlice& slice, int64_t bytes) {
+    return {slice.buffer, slice.offset + bytes};
+}
+
+}  // namespace
+
+std::vector<ChunkGroup> chunk_groups(const LowerInput& in, int block) {
+    std::vector<ChunkGroup> groups;
+    const int64_t most = in.plan.group_chunks * kChunkElements;
+    int64_t elements = most;
+    for (int param = 0; param < static_cast<int>(in.model.params.size()); ++param) {  // a block's part of store_order
+        if (in.param(param).block != block || !in.param(param).trainable) continue;
+        for (const ChunkSpan& chunk : chunks_of(in.model, param)) {
+            if (elements + chunk.count > most) groups.emplace_back(), elements = 0;
+            groups.back().push_back(chunk);
+            elements += chunk.count;
+        }
+    }
+    return groups;
+}
+
+UpdateStream::UpdateStream(ScheduleBuilder& builder, Sources sources)
+    : builder_(builder), in_(builder.in()), sources_(std::move(sources)) {}
+
+void UpdateStream::add(ChunkGroup group) {
+    Staged staged{.chunks = std::move(group)};
+    stage_weights(staged);
+    stage_state(staged);
+    stage_gradient(staged);
+    ++count_;
+    staged_.push_back(std::move(staged));
+    while (std::ssize(staged_) > in_.plan.update_ahead) {
+        finish(staged_.front());
+        staged_.pop_front();
+    }
+}
+
+void UpdateStream::drain() {
+    for (const Staged& staged : staged_) finish(staged);
+    staged_.clear();
+}
+
+void UpdateStream::drain_block(int block) {
+    const auto is_of = [&](const Staged& staged) { return in_.param(staged.chunks[0].param).block == block; };
+    while (std::any_of(staged_.begin(), staged_.end(), is_of)) {
+        finish(staged_.front());
+        staged_.pop_front();
+    }
+}
+
+void UpdateStream::move_pieces(const ChunkGroup& chunks, MoveKind kind, DiskPlace place,
+                               const std::vector<BufferSlice>& slices) {
+    // One task for each run of chunks in the same buffer.
+    std::vector<MoveTask> tasks;
+    for (size_t index = 0; index < chunks.size(); ++index) {
+        const ChunkSpan& chunk = chunks[index];
+        if (tasks.empty() || tasks.back().buffer != slices[index].buffer) {
+            tasks.push_back({.kind = kind,
+                             .place = place,
+                             .buffer = slices[index].buffer,
+                             .committed = sources_.from_store && kind == MoveKind::disk_read});
+            tasks.back().pieces.reserve(chunks.size() - index);
+        }
+        tasks.back().pieces.push_back({.param = chunk.param,
+                                       .first = chunk.first,
+                                       .count = chunk.count,
+                                       .offset = slices[index].offset,
+                                       .bytes = piece_bytes(in_, place, chunk.param, chunk.count)});
+    }
+    for (MoveTask& task : tasks) builder_.move(std::move(task));
+}
+
+void UpdateStream::read_into(const ChunkGroup& chunks, DiskPlace place, const std::vector<BufferSlice>& targets) {
+    move_pieces(chunks, MoveKind::disk_read, place, targets);
+}
+
+std::vector<BufferSlice> UpdateStream::read(const ChunkGroup& chunks, DiskPlace place, Owner owner) {
+    int64_t end = 0;
+    std::vector<BufferSlice> slices;
+    slices.reserve(chunks.size());
+    for (const ChunkSpan& chunk : chunks) {
+        slices.push_back({kNoBuffer, end});
+        end += piece_bytes(in_, place, chunk.param, chunk.count);
+    }
+    const BufferId made =
+        builder_.buffer(fmt::format("update.{}.{}", count_, owner_name(owner)), owner, end, in_.host_tier());
+    for (BufferSlice& slice : slices) slice.buffer = made;
+    read_into(chunks, place, slices);
+    return slices;
+}
+
+// All chunks of a group are at home in one block, so one look at the first one's home tells for all.
+void UpdateStream::stage_weights(Staged& staged) {
+    if (sources_.weights(staged.chunks[0].param).buffer == kNoBuffer) {
+        staged.weights = read(staged.chunks, DiskPlace::weight, Owner::weights);
+        return;
+    }
+    staged.weights.reserve(staged.chunks.size());
+    for (const ChunkSpan& chunk : staged.chunks) {
+        staged.weights.push_back(
+            behind(sources_.weights(chunk.param), chunk.first * weight_bytes(in_.param(chunk.param))));
+    }
+    if (sources_.from_store) read_into(staged.chunks, DiskPlace::weight, staged.weights);
+}
+
+void UpdateStream::stage_state(Staged& staged) {
+    const ParamPlace& first = in_.place(staged.chunks[0].param);
+    if (first.low.buffer != kNoBuffer) return;  // arrays of their own, without a store
+    if (first.chunks.buffer == kNoBuffer) {
+        staged.blocks = read(staged.chunks, DiskPlace::state, Owner::state);
+        return;
+    }
+    staged.blocks.reserve(staged.chunks.size());
+    for (const ChunkSpan& chunk : staged.chunks)
+        staged.blocks.push_back(behind(in_.place(chunk.param).chunks, state_block_offset(in_.recipe, chunk.first)));
+    if (sources_.from_store) read_into(staged.chunks, DiskPlace::state, staged.blocks);
+}
+
+void UpdateStream::stage_gradient(Staged& staged) {
+    if (sources_.gradient(staged.chunks[0].param).buffer == kNoBuffer) {
+        staged.gradient = read(staged.chunks, DiskPlace::gradient, Owner::gradients);
+        return;
+    }
+    staged.gradient.reserve(staged.chunks.size());
+    for (const ChunkSpan& chunk : staged.chunks) {
+        // A gradient that has its own buffer may be held by another one than its neighbour's.
+        staged.gradient.push_back(behind(sources_.gradient(chunk.param), chunk.first * 4));
+    }
+}
+
+LaneKind UpdateStream::lane_of(int param) const {
+    if (in_.plan.host_threads == 0) return LaneKind::compute;
+    const bool on_device = in_.plan.own_memory() && in_.plan_of(param).state == Home::device;
+    return on_device ? LaneKind::compute : LaneKind::host;
+}
+
+UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const {
+    const ChunkSpan& chunk = staged.chunks[index];
+    UpdateChunk update{.param = chunk.param,
+                       .first = chunk.first,
+                       .count = chunk.count,
+                       .hi = staged.weights[index],
+                       .gradient = staged.gradient[index]};
+    update.state.reserve(in_.recipe.state.size());
+    if (staged.blocks.empty()) {
+        const ParamPlace& place = in_.place(chunk.param);
+        update.lo = behind(place.low, chunk.first * 2);
+        for (size_t s = 0; s < place.state.size(); ++s)
+            update.state.push_back(behind(place.state[s], state_bytes(in_.recipe.state[s], chunk.first)));
+        return update;
+    }
+    const std::vector<int64_t> sections = state_sections(in_.recipe, chunk.count);
+    update.block = update.lo = staged.blocks[index];  // low halves come first
+    for (size_t s = 1; s + 1 < sections.size(); ++s) update.state.push_back(behind(update.block, sections[s]));
+    return update;
+}
+
+void UpdateStream::finish(const Staged& staged) {
+    UpdateTask task{.guessed = sources_.guessed};
+    task.chunks.reserve(staged.chunks.size());
+    for (size_t index = 0; index < staged.chunks.size(); ++index) task.chunks.push_back(update_chunk(staged, index));
+    builder_.update(std::move(task), lane_of(staged.chunks[0].param));
+    if (in_.plan.store) write_back(staged);
+}
+
+// To the version that is not current, the weights with the state: a commit covers both.
+void UpdateStream::write_back(const Staged& staged) {
+    move_pieces(staged.chunks, MoveKind::disk_write, DiskPlace::weight, staged.weights);
+    move_pieces(staged.chunks, MoveKind::disk_write, DiskPlace::state, staged.blocks);
+}
+
+namespace {
+
+// A schedule of nothing but the updates of blocks that update at this time, from gradients that were held.
+Schedule lower_held(const LowerInput& input, ScheduleRequest::Kind kind, UpdateTime time) {
+    ScheduleBuilder builder(input, {.kind = kind, .rows = 0, .row_length = 0, .micro_count = 0});
+    const bool is_flush = kind == ScheduleRequest::Kind::flush;
+    builder.set_pending(is_flush);
+    UpdateStream stream(builder, {.weights = [&](int param) { return input.place(param).weights; },
+                                  .gradient = [&](int param) { return input.place(param).gradient; },
+                                  .from_store = kind == ScheduleRequest::Kind::redo});
+    for (int block = 0; block < static_cast<int>(input.model.blocks.size()); ++block) {
+        if (input.plan.of(block).update != time) continue;
+        for (ChunkGroup& group : chunk_groups(input, block)) stream.add(std::move(group));
+    }
+    stream.drain();
+    if (is_flush) builder.mark();
+    return builder.finish();
+}
+
+}  // namespace
+
+Schedule lower_redo(const LowerInput& input) {
+    return lower_held(input, ScheduleRequest::Kind::redo, UpdateTime::in_backward);
+}
+
+Schedule lower_flush(const LowerInput& input) {
+    return lower_held(input, ScheduleRequest::Kind::flush, UpdateTime::next_forward);
+}
+
+}  // namespace windlass

@@ -1,0 +1,65 @@
+// lower_updates.h: the update as a stream of chunk groups: read what is not in memory, update, write back.
+//
+// A group is up to Plan::group_chunks times kChunkElements of neighbours in the store. While one is updated the state
+// of the next Plan::update_ahead groups is under way.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "schedule/builder.h"
+
+namespace windlass {
+
+using ChunkGroup = std::vector<ChunkSpan>;
+
+// Chunks of the trainable parameters that are at home in a block, in store order.
+std::vector<ChunkGroup> chunk_groups(const LowerInput& in, int block);
+
+class UpdateStream {
+  public:
+    // Where, while the stream runs, memory holds a parameter's weights or its gradient as a whole; kNoBuffer: nowhere,
+    // and a group brings its own.
+    struct Sources {
+        std::function<BufferSlice(int param)> weights, gradient;
+        bool guessed = false;     // before the norm is known
+        bool from_store = false;  // memory holds what a wrong guess made of it: read everything from the disk again
+    };
+
+    UpdateStream(ScheduleBuilder& builder, Sources sources);
+
+    // Begins the group's reads; finishes earlier groups when more than update_ahead are under way.
+    void add(ChunkGroup group);
+    void drain();
+    // Finishes the groups of this block, and those before them.
+    void drain_block(int block);
+
+  private:
+    struct Staged {
+        ChunkGroup chunks;
+        std::vector<BufferSlice> weights, gradient;  // by chunk
+        std::vector<BufferSlice> blocks;             // by chunk: its state as the store has it; empty without a store
+    };
+
+    void stage_weights(Staged& staged);
+    void stage_state(Staged& staged);
+    void stage_gradient(Staged& staged);
+    void finish(const Staged& staged);
+    UpdateChunk update_chunk(const Staged& staged, size_t index) const;
+    void write_back(const Staged& staged);
+    LaneKind lane_of(int param) const;
+    // A buffer for these pieces of the group, and the read that fills it; where each chunk's begins.
+    std::vector<BufferSlice> read(const ChunkGroup& chunks, DiskPlace place, Owner owner);
+    // A read of these pieces to where they belong in memory.
+    void read_into(const ChunkGroup& chunks, DiskPlace place, const std::vector<BufferSlice>& targets);
+    void move_pieces(const ChunkGroup& chunks, MoveKind kind, DiskPlace place, const std::vector<BufferSlice>& slices);
+
+    ScheduleBuilder& builder_;
+    const LowerInput& in_;
+    Sources sources_;
+    std::deque<Staged> staged_;
+    int count_ = 0;
+};
+
+}  // namespace windlass

@@ -1,0 +1,80 @@
+#include "schedule/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace windlass {
+namespace {
+
+std::vector<BlockPlan> blocks_of(const Plan& plan) {
+    return plan.blocks.empty() ? std::vector<BlockPlan>{plan.common} : plan.blocks;
+}
+
+// "weights on disk", "weights on disk (5 of 24 blocks in host memory)"
+template <typename T>
+std::string spread(const Plan& plan, std::string_view what, T BlockPlan::*member, std::string_view (*name)(T)) {
+    const std::vector<BlockPlan> blocks = blocks_of(plan);
+    std::array<size_t, 3> count{};
+    for (const BlockPlan& block : blocks) ++count[static_cast<size_t>(block.*member)];
+    const size_t most = static_cast<size_t>(std::max_element(count.begin(), count.end()) - count.begin());
+    std::string text = fmt::format("{} {}", what, name(static_cast<T>(most)));
+    for (size_t other = 0; other < count.size(); ++other) {
+        if (other != most && count[other] > 0)
+            text += fmt::format(" ({} of {} blocks {})", count[other], blocks.size(), name(static_cast<T>(other)));
+    }
+    return text;
+}
+
+}  // namespace
+
+bool Plan::any(UpdateTime time) const {
+    const std::vector<BlockPlan> all = blocks_of(*this);
+    return std::any_of(all.begin(), all.end(), [time](const BlockPlan& block) { return block.update == time; });
+}
+
+bool Plan::any_recompute() const {
+    const std::vector<BlockPlan> all = blocks_of(*this);
+    return std::any_of(all.begin(), all.end(), [](const BlockPlan& block) {
+        return block.recompute || std::count(block.saved.begin(), block.saved.end(), SaveChoice::recompute) > 0;
+    });
+}
+
+std::string_view home_name(Home home) {
+    static constexpr std::array<std::string_view, 3> kNames = {"in memory", "in host memory", "on disk"};
+    return kNames[static_cast<size_t>(home)];
+}
+
+std::string_view update_time_name(UpdateTime time) {
+    static constexpr std::array<std::string_view, 3> kNames = {"after backward", "in backward", "in the next forward"};
+    return kNames[static_cast<size_t>(time)];
+}
+
+std::string describe_placement(const Plan& plan) {
+    return fmt::format("{}, {}, {}", spread(plan, "weights", &BlockPlan::weights, home_name),
+                       spread(plan, "state", &BlockPlan::state, home_name),
+                       spread(plan, "gradients", &BlockPlan::gradients, home_name));
+}
+
+std::string describe_updates(const Plan& plan) {
+    return spread(plan, "updates", &BlockPlan::update, update_time_name);
+}
+
+std::string describe_saved(const Plan& plan) {
+    std::array<int64_t, 4> count{};
+    for (const BlockPlan& block : plan.blocks) {
+        for (const SaveChoice choice : block.saved) ++count[static_cast<size_t>(choice)];
+    }
+    const int64_t all = count[0] + count[1] + count[2] + count[3];
+    if (all == 0) return plan.any_recompute() ? "activations computed again" : "activations kept";
+    static constexpr std::array<std::string_view, 4> kWords = {"kept", "in host memory", "on disk", "computed again"};
+    std::string text = fmt::format("of {} saved values", all);
+    for (size_t choice = 0; choice < count.size(); ++choice) {
+        if (count[choice] > 0) text += fmt::format(" {} {},", count[choice], kWords[choice]);
+    }
+    text.pop_back();
+    return text;
+}
+
+}  // namespace windlass

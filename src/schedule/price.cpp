@@ -1,0 +1,174 @@
+#include "schedule/price.h"
+
+#include <algorithm>
+
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+// An unknown rate costs nothing.
+double ratio(double amount, double rate) {
+    return rate > 0 ? amount / rate : 0.0;
+}
+
+double amount(int64_t bytes) {
+    return static_cast<double>(bytes);
+}
+
+GemmShape shape_of(const SegmentCall& call, const OpSize& size) {
+    if (call.node->op == &kAttention) return GemmShape::attention;
+    return size.tokens() <= kNarrowRows ? GemmShape::narrow : GemmShape::large;
+}
+
+}  // namespace
+
+PriceList::PriceList(const Schedule& schedule, const Machine& machine)
+    : schedule_(schedule),
+      machine_(machine),
+      compute_share_(std::min(1.0, static_cast<double>(schedule.size.threads) / machine.threads)),
+      host_share_(std::min(1.0, static_cast<double>(schedule.host_threads) / machine.threads)),
+      memory_bytes_per_s_(machine.device_memory_bytes_per_s) {
+    if (machine.unified_memory) memory_bytes_per_s_ = machine.memory_bytes_per_s;
+    segments_.reserve(schedule.segments.size());
+    for (const Segment& segment : schedule.segments) segments_.push_back(segment_work(segment));
+}
+
+double PriceList::kernel_seconds(double flops, double bytes, GemmShape shape) const {
+    double products = ratio(flops, machine_.gemm_flops(schedule_.size.compute, shape));
+    if (machine_.unified_memory) products /= compute_share_;
+    return machine_.kernel_seconds + std::max(products, ratio(bytes, memory_bytes_per_s_));
+}
+
+void PriceList::add_compute_bytes(Work& work, double bytes) const {
+    (machine_.unified_memory ? work.host_bytes : work.device_bytes) += bytes;
+    work.cores = machine_.unified_memory ? compute_share_ : 0;
+}
+
+PriceList::Work PriceList::segment_work(const Segment& segment) const {
+    Work work;
+    for (const SegmentCall& call : segment.calls) {
+        const double bytes = amount(call.cost.bytes);
+        work.seconds += kernel_seconds(call.cost.flops, bytes, shape_of(call, segment.size));
+        add_compute_bytes(work, bytes);
+    }
+    return work;
+}
+
+PriceList::Work PriceList::run_work(const Task& task) const {
+    if (task.payload >= 0) {
+        const int segment = schedule_.runs[static_cast<size_t>(task.payload)].segment;
+        return segments_[static_cast<size_t>(segment)];
+    }
+    return reduce_work(task);
+}
+
+PriceList::Work PriceList::reduce_work(const Task& task) const {
+    Work work;
+    const double bytes = amount(task.demand.memory_bytes);
+    work.seconds = kernel_seconds(task.demand.flops, bytes, GemmShape::large);
+    add_compute_bytes(work, bytes);
+    return work;
+}
+
+PriceList::Work PriceList::update_work(const Task& task) const {
+    Work work;
+    const double bytes = amount(task.demand.memory_bytes);
+    const double kernels =
+        task.payload >= 0 ? amount(std::ssize(schedule_.updates[static_cast<size_t>(task.payload)].chunks)) : 1.0;
+    work.seconds = kernels * machine_.kernel_seconds;
+    const bool on_host = task.lane.kind == LaneKind::host;
+    // With a host lane, what the compute lane updates lives with it; without one nothing leaves the host's memory.
+    if (!on_host && !machine_.unified_memory && schedule_.host_threads > 0) {
+        work.seconds += ratio(bytes, machine_.device_memory_bytes_per_s);
+        work.device_bytes = bytes;
+        return work;
+    }
+    work.cores = on_host ? host_share_ : compute_share_;
+    const double rate = machine_.update_bytes_per_s > 0 ? machine_.update_bytes_per_s : machine_.memory_bytes_per_s;
+    if (work.cores > 0) work.seconds += ratio(bytes, rate * work.cores);
+    work.host_bytes = bytes;
+    return work;
+}
+
+double PriceList::pieces(const Task& task) const {
+    return task.payload >= 0 ? amount(std::ssize(schedule_.moves[static_cast<size_t>(task.payload)].pieces)) : 1.0;
+}
+
+PriceList::Work PriceList::copy_work(const Task& task) const {
+    Work work;
+    const double up = amount(task.demand.up_bytes), down = amount(task.demand.down_bytes);
+    const double bytes = up + down;
+    work.seconds = pieces(task) * machine_.kernel_seconds + ratio(up, machine_.link_up_bytes_per_s) +
+                   ratio(down, machine_.link_down_bytes_per_s);
+    if (!machine_.unified_memory) {
+        work.host_bytes = work.device_bytes = bytes;
+        return work;
+    }
+    // One thread copies, reading and writing each byte; that takes all threads bytes / (half of their rate) each.
+    work.host_bytes = 2 * bytes;
+    const double whole_machine = ratio(work.host_bytes, machine_.memory_bytes_per_s);
+    if (work.seconds > 0) work.cores = std::min(whole_machine / work.seconds, 1.0 / machine_.threads);
+    return work;
+}
+
+// What the drive reads or writes in memory, and the pass of the checksum.
+PriceList::Work PriceList::disk_work(const Task& task) const {
+    Work work;
+    const double read = amount(task.demand.disk_read_bytes), written = amount(task.demand.disk_write_bytes);
+    work.seconds = ratio(read, machine_.disk_read_bytes_per_s) + ratio(written, machine_.disk_write_bytes_per_s);
+    work.host_bytes = 2 * (read + written);
+    return work;
+}
+
+Price PriceList::finish(const Work& work, LaneKind lane) const {
+    Price price;
+    price.seconds = work.seconds;
+    if (price.seconds <= 0) return price;
+    const auto share = [&](Resource resource) -> double& { return price.shares[static_cast<size_t>(resource)]; };
+    share(Resource::cores) = work.cores;
+    share(Resource::host_memory) = std::min(1.0, ratio(work.host_bytes, machine_.memory_bytes_per_s) / work.seconds);
+    share(Resource::device_memory) =
+        std::min(1.0, ratio(work.device_bytes, machine_.device_memory_bytes_per_s) / work.seconds);
+    if (lane == LaneKind::up)
+        share(Resource::link) = ratio(machine_.link_up_bytes_per_s, machine_.link_both_bytes_per_s);
+    if (lane == LaneKind::down)
+        share(Resource::link) = ratio(machine_.link_down_bytes_per_s, machine_.link_both_bytes_per_s);
+    const bool on_drive = lane == LaneKind::disk_read || lane == LaneKind::disk_write;
+    if (on_drive && work.host_bytes > 0) {
+        // As many bytes read as written, mixed bytes a second in all, keep the drives busy for so many seconds a
+        // second of reading alone and writing alone: 1 where they take turns, 2 where neither minds the other.
+        const double half = machine_.disk_mixed_bytes_per_s / 2;
+        const double together =
+            ratio(half, machine_.disk_read_bytes_per_s) + ratio(half, machine_.disk_write_bytes_per_s);
+        share(Resource::drives) = ratio(1, together);
+    }
+    return price;
+}
+
+Price PriceList::of(const Task& task) const {
+    Work work;
+    switch (task.lane.kind) {
+        case LaneKind::compute:
+        case LaneKind::host:
+            if (task.verb == Verb::run)
+                work = run_work(task);
+            else if (task.verb == Verb::update)
+                work = update_work(task);
+            else
+                work = reduce_work(task);
+            break;
+        case LaneKind::up:
+        case LaneKind::down:
+            work = copy_work(task);
+            break;
+        case LaneKind::disk_read:
+        case LaneKind::disk_write:
+            work = disk_work(task);
+            break;
+    }
+    work.seconds += machine_.task_seconds;
+    return finish(work, task.lane.kind);
+}
+
+}  // namespace windlass

@@ -1,0 +1,119 @@
+#include "schedule/trace.h"
+
+#include <cmath>
+
+namespace windlass {
+namespace {
+
+constexpr std::array<std::string_view, 5> kVerbs = {"run", "move", "update", "reduce", "mark"};
+constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "state", "gradients", "activations"};
+constexpr std::array<std::string_view, 4> kMoves = {"read", "write", "up", "down"};
+
+// Titles come from users.
+std::string quoted(std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') result += '\\';
+        if (static_cast<unsigned char>(c) < 0x20)
+            result += fmt::format("\\u{:04x}", static_cast<int>(c));
+        else
+            result += c;
+    }
+    return result + '"';
+}
+
+int64_t nanoseconds(double seconds) {
+    return std::llround(seconds * 1e9);
+}
+
+// Microseconds, to the nanosecond.
+std::string microseconds(int64_t ns) {
+    return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
+}
+
+int64_t bytes_of(const Demand& d) {
+    return d.memory_bytes + d.up_bytes + d.down_bytes + d.disk_read_bytes + d.disk_write_bytes;
+}
+
+std::string_view block_name(const ModelSpec& model, int block) {
+    const auto index = static_cast<size_t>(block);
+    return index < model.blocks.size() ? model.blocks[index].name : model.logits.name;
+}
+
+std::string_view home_of(const ModelSpec& model, int param) {
+    return block_name(model, model.params[static_cast<size_t>(param)].block);
+}
+
+std::string move_name(const ModelSpec& model, const ScheduleSet& set, const Schedule& schedule, const MoveTask& move) {
+    const int param = move.pieces.empty() ? -1 : move.pieces[0].param;
+    const BufferId kept = move.source != kNoBuffer ? move.source : move.buffer;
+    const std::string_view whose = param >= 0 ? home_of(model, param) : set.buffer(schedule, kept).name;
+    return fmt::format("{} {} {}", kMoves[static_cast<size_t>(move.kind)], kPlaces[static_cast<size_t>(move.place)],
+                       whose);
+}
+
+}  // namespace
+
+std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Schedule& schedule, const Task& task) {
+    const auto payload = static_cast<size_t>(task.payload);
+    switch (task.verb) {
+        case Verb::run: {
+            const RunTask& run = schedule.runs[payload];
+            return fmt::format("{} {} micro {}", schedule.segments[static_cast<size_t>(run.segment)].name,
+                               block_name(model, run.block), run.micro);
+        }
+        case Verb::move:
+            return move_name(model, set, schedule, schedule.moves[payload]);
+        case Verb::update: {
+            const UpdateTask& update = schedule.updates[payload];
+            return fmt::format("{} {}", update.guessed ? "update (guessed)" : "update",
+                               home_of(model, update.chunks[0].param));
+        }
+        case Verb::reduce: {
+            const int param = schedule.reduces[payload].param;
+            return param < 0 ? "norm" : fmt::format("squares {}", model.params[static_cast<size_t>(param)].name);
+        }
+        case Verb::mark:
+            return "mark";
+    }
+    return "?";
+}
+
+void Trace::add_event(std::string event) {
+    events_ += events_.empty() ? "\n" : ",\n";
+    events_ += event;
+}
+
+void Trace::add_lanes(std::string_view title) {
+    add_event(
+        fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", steps_, quoted(title)));
+    for (int lane = 0; lane < kLaneKinds; ++lane) {
+        add_event(fmt::format(R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", steps_,
+                              lane, lane_name(static_cast<LaneKind>(lane))));
+        add_event(fmt::format(R"({{"name":"thread_sort_index","ph":"M","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
+                              steps_, lane, lane));
+    }
+}
+
+void Trace::add(std::string_view title, const ModelSpec& model, const ScheduleSet& set, const Schedule& schedule,
+                std::span<const TaskSpan> spans) {
+    WINDLASS_CHECK(spans.size() == schedule.tasks.size(), "{} spans for {} tasks", spans.size(), schedule.tasks.size());
+    ++steps_;
+    add_lanes(title);
+    for (size_t index = 0; index < spans.size(); ++index) {
+        const Task& task = schedule.tasks[index];
+        const int64_t start = nanoseconds(spans[index].start_s), end = nanoseconds(spans[index].end_s);
+        if (end <= start) continue;
+        add_event(fmt::format(R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},)"
+                              R"("args":{{"task":{},"bytes":{},"flops":{:.0f}}}}})",
+                              quoted(task_name(model, set, schedule, task)), kVerbs[static_cast<size_t>(task.verb)],
+                              steps_, slot(task.lane), microseconds(start), microseconds(end - start), index,
+                              bytes_of(task.demand), task.demand.flops));
+    }
+}
+
+std::string Trace::json() const {
+    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" + events_ + "\n]}\n";
+}
+
+}  // namespace windlass

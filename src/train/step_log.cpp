@@ -1,0 +1,51 @@
+#include "train/step_log.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/units.h"
+
+namespace windlass {
+namespace {
+
+double wall_seconds() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+StepLog::StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunState& state)
+    : session_(session),
+      progress_(terminal_style(2), session.total_steps()),
+      metrics_(files, run_folder, session.config.report_to, state.step, wall_seconds()) {
+    metrics_.make_up(state.step, state.last_line);
+}
+
+StepMetrics& StepLog::add(StepMetrics metrics, std::string bottleneck_text) {
+    notes_.push_back({std::move(metrics), std::move(bottleneck_text)});
+    return notes_.back().metrics;
+}
+
+void StepLog::write_until(int64_t durable_step) {
+    for (; !notes_.empty() && notes_.front().metrics.step <= durable_step; notes_.pop_front()) write(notes_.front());
+}
+
+void StepLog::write(const Note& note) {
+    const StepMetrics& metrics = note.metrics;
+    metrics_.write(metrics);
+    const bool is_last = metrics.step == session_.total_steps();
+    if (metrics.step % session_.config.logging_steps == 0 || is_last || metrics.skipped) {
+        progress_.clear();
+        log_info("{}", step_line(metrics, session_.total_steps(), note.bottleneck_text));
+    }
+    if (metrics.eval_loss) {
+        progress_.clear();
+        log_info("evaluation after step {}: loss {:.4f}  perplexity {:.3f}  {} rows in {}", metrics.step,
+                 *metrics.eval_loss, std::exp(*metrics.eval_loss), session_.data->eval_count(),
+                 format_seconds(metrics.eval_seconds));
+    }
+    progress_.step(metrics);
+}
+
+}  // namespace windlass

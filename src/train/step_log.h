@@ -1,0 +1,43 @@
+// step_log.h: what a run says of its steps: metrics.jsonl, TensorBoard, the log and the bar.
+//
+// A step is spoken of once it is durable: a plan may hold a step's update for the next one, and a step that a kill
+// takes back must have left no line.
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "base/file.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/run_state.h"
+#include "train/session.h"
+
+namespace windlass {
+
+class StepLog {
+  public:
+    // Goes on behind the line of the step that `state` describes, which it makes up for where a kill took it.
+    StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunState& state);
+
+    // A step that is done. What is returned may be changed until the step is written.
+    StepMetrics& add(StepMetrics metrics, std::string bottleneck_text);
+    // Writes the steps up to this one.
+    void write_until(int64_t durable_step);
+    // Takes the bar away, before somebody else writes to the terminal.
+    void clear_bar() { progress_.clear(); }
+
+  private:
+    struct Note {
+        StepMetrics metrics;
+        std::string bottleneck_text;
+    };
+    void write(const Note& note);
+
+    const Session& session_;
+    Progress progress_;
+    MetricsWriter metrics_;
+    std::deque<Note> notes_;  // of steps that are not durable yet
+};
+
+}  // namespace windlass

@@ -1,0 +1,38 @@
+// store_masters.h: fp32 masters out of a working store or a snapshot, one chunk in memory at a time.
+//
+// What is handed out is what was summed: each byte is read once and checked against the commit that the store was
+// opened at, so a store that another file handle writes gives that commit or an error, never a mix.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/file.h"
+#include "format/store.h"
+#include "model/spec.h"
+
+namespace windlass {
+
+class StoreMasters {
+  public:
+    // Throws UserError(storage) for a store that does not hold this model's split masters. Both outlive it.
+    StoreMasters(Store& store, const ModelSpec& model);
+
+    // Masters of elements [first, first + out.size()) of a parameter. UserError(storage) naming a damaged chunk.
+    void read(int param, int64_t first, std::span<float> out);
+
+  private:
+    void fetch(int64_t chunk);
+    void read_blocks(HugeBuffer& into, int64_t bytes, int64_t offset);
+
+    Store& store_;
+    std::vector<int64_t> store_param_;  // by parameter of the model
+    HugeBuffer hi_, lo_, passing_;
+    int64_t chunk_ = -1;
+};
+
+// Memory that an export from a store takes beside everything else: a chunk's halves, and what save_model uses.
+int64_t export_memory_bytes(const ModelSpec& model);
+
+}  // namespace windlass

@@ -1,0 +1,139 @@
+// Estimates against the whole: models of middling depth, under every plan there is.
+#include "plan/estimate.h"
+
+#include "schedule/machine_profiles.h"
+#include "schedule/simulate.h"
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+ModelSpec llama_of(int layers) {
+    return model_of(fmt::format(R"({{"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816,
+        "num_hidden_layers": {}, "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 16000,
+        "max_position_embeddings": 2048, "tie_word_embeddings": {}}})",
+                                layers, layers % 2 == 0));
+}
+
+struct Whole {
+    Simulation step;
+    ScheduleSet set;
+};
+
+Whole whole(const ModelSpec& model, const Numerics& numerics, const Machine& machine, const Plan& plan) {
+    Whole result{.set = checked(model, make_recipe("adamw", {}), numerics, plan)};
+    result.step = simulate(result.set.schedules[0], machine);
+    return result;
+}
+
+// Without a device beside the host, and two with one.
+std::vector<Machine> machines() {
+    const Machine laptop{.name = "laptop",
+                         .threads = 8,
+                         .gemm_f32_flops = 5e11,
+                         .memory_bytes_per_s = 4e10,
+                         .disk_read_bytes_per_s = 3e9,
+                         .disk_write_bytes_per_s = 1.5e9};
+    return {completed(laptop), find_machine(real_files(), "rtx4090-desktop"),
+            find_machine(real_files(), "h200-server-8gen5")};
+}
+
+double relative(double a, double b) {
+    return b > 0 ? std::abs(a / b - 1) : std::abs(a);
+}
+
+// Traffic and files to the byte; time within a fiftieth; memory but for the gaps between buffers.
+void expect_agreement(const Estimate& estimated, const Whole& full, double memory_error, const std::string& what) {
+    const Demand &got = estimated.demand, &want = full.step.demand;
+    EXPECT_LE(relative(estimated.seconds, full.step.seconds), 0.02) << what;
+    for (size_t tier = 0; tier < kTierKinds; ++tier) {
+        EXPECT_LE(
+            relative(static_cast<double>(estimated.arena_bytes[tier]), static_cast<double>(full.set.arena_bytes[tier])),
+            memory_error)
+            << what;
+    }
+    EXPECT_EQ(got.disk_read_bytes, want.disk_read_bytes) << what;
+    EXPECT_EQ(got.disk_write_bytes, want.disk_write_bytes) << what;
+    EXPECT_EQ(got.up_bytes, want.up_bytes) << what;
+    EXPECT_EQ(got.down_bytes, want.down_bytes) << what;
+    EXPECT_EQ(got.memory_bytes, want.memory_bytes) << what;
+    EXPECT_NEAR(got.flops, want.flops, 1e-9 * want.flops) << what;
+    EXPECT_EQ(estimated.activation_file_bytes, full.set.activation_file_bytes()) << what;
+}
+
+class Estimates : public testing::TestWithParam<int> {};
+
+TEST_P(Estimates, AgreeWithTheWholeUnderEveryPlan) {
+    const ModelSpec model = llama_of(GetParam());
+    const Numerics numerics = numerics_of(DType::bf16, 2, 512, 3);
+    for (const Machine& machine : machines()) {
+        for (Plan plan : plans_on(DeviceKind::fake)) {
+            if (machine.unified_memory == plan.own_memory()) continue;
+            plan.group_chunks = 4;
+            plan.update_ahead = 1;
+            const Estimate estimated = estimate(model, make_recipe("adamw", {}), numerics, machine,
+                                                [&](int) { return plan; }, {train_request(numerics)});
+            expect_agreement(estimated, whole(model, numerics, machine, plan), 0.01,
+                             fmt::format("{} on {}", describe(plan), machine.name));
+        }
+    }
+}
+
+// Every third layer keeps its state in the host's memory, the others on disk.
+TEST_P(Estimates, AgreeWhereLayersAreTreatedByTurns) {
+    const ModelSpec model = llama_of(GetParam());
+    const Numerics numerics = numerics_of(DType::bf16, 2, 512, 2);
+    const auto by_turns = [](int blocks) {
+        Plan plan{.policy = "by turns",
+                  .device = {.kind = DeviceKind::fake, .own_memory = true},
+                  .host_threads = 4,
+                  .store = true,
+                  .group_chunks = 2};
+        for (int block = 0; block < blocks; ++block) {
+            const bool third = block % 3 == 1 && block + 1 < blocks;
+            plan.blocks.push_back({.weights = Home::host,
+                                   .state = third ? Home::host : Home::disk,
+                                   .gradients = Home::host,
+                                   .boundary = Home::host,
+                                   .update = UpdateTime::in_backward,
+                                   .recompute = true});
+        }
+        return plan;
+    };
+    for (const Machine& machine : machines()) {
+        if (machine.unified_memory) continue;
+        const Estimate estimated =
+            estimate(model, make_recipe("adamw", {}), numerics, machine, by_turns, {train_request(numerics)}, 3);
+        expect_agreement(estimated, whole(model, numerics, machine, by_turns(GetParam() + 2)), 0.03, machine.name);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, Estimates, testing::Values(5, 12, 25, 48), testing::PrintToStringParamName());
+
+// The whole of it has 126 layers; its estimate lowers ten.
+TEST(Estimate, LowersAFewLayers) {
+    const ModelSpec model = model_of(kLlama405b);
+    const Numerics numerics = numerics_of(DType::bf16, 1, 1024, 2);
+    const Plan plan{.device = {.kind = DeviceKind::fake, .own_memory = true},
+                    .host_threads = 4,
+                    .store = true,
+                    .group_chunks = 64,
+                    .common = {.weights = Home::disk,
+                               .state = Home::disk,
+                               .gradients = Home::disk,
+                               .boundary = Home::host,
+                               .recompute = true}};
+    std::vector<int> blocks;
+    const Machine machine = machines()[2];
+    const Estimate estimated = estimate(model, make_recipe("adamw", {}), numerics, machine,
+                                        [&](int count) {
+                                            blocks.push_back(count);
+                                            return plan;
+                                        },
+                                        {train_request(numerics)});
+    EXPECT_EQ(blocks, (std::vector<int>{128, 6, 8}));
+    expect_agreement(estimated, whole(model, numerics, machine, plan), 0.01, "405b");
+}
+
+}  // namespace
+}  // namespace windlass

@@ -1,0 +1,127 @@
+// The search against trying everything, on spaces that are small enough for that.
+#include "plan/search.h"
+
+#include "plan/planner.h"
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kPlenty = int64_t{1} << 40;
+
+Machine some_machine() {
+    return {.gemm_bf16_flops = 1e12,
+            .gemm_f32_flops = 5e11,
+            .memory_bytes_per_s = 2e10,
+            .device_memory_bytes_per_s = 1e11,
+            .link_up_bytes_per_s = 5e9,
+            .link_down_bytes_per_s = 5e9,
+            .link_both_bytes_per_s = 8e9,
+            .disk_read_bytes_per_s = 3e9,
+            .disk_write_bytes_per_s = 1e9,
+            .disk_mixed_bytes_per_s = 2e9,
+            .update_bytes_per_s = 2e10};
+}
+
+// Every knob keeps its first and last value, and some keep one between: a few thousand choices.
+Space thinned(Space space) {
+    for (size_t knob = 0; knob < kKnobs; ++knob) {
+        std::vector<int>& values = space.values[knob];
+        const bool between = knob == static_cast<size_t>(Knob::update) || knob == static_cast<size_t>(Knob::keep);
+        if (values.size() > 2) {
+            std::vector<int> few = {values.front()};
+            if (between) few.push_back(values[values.size() / 2]);
+            few.push_back(values.back());
+            values = few;
+        }
+    }
+    space.of(Knob::spill) = space.of(Knob::park) = {0};
+    space.of(Knob::group_chunks) = {1};
+    space.of(Knob::held) = {0};
+    return space;
+}
+
+class Search : public testing::TestWithParam<std::tuple<const char*, bool, int>> {};
+
+// With budgets between the least that a policy needs and all that it could use.
+TEST_P(Search, IsWithinThreePercentOfTheBest) {
+    const auto& [name, own_memory, tokens] = GetParam();
+    const ModelSpec model = tiny_model(name);
+    const Recipe recipe = make_recipe("adamw", {});
+    const Numerics numerics = numerics_of(DType::bf16, 2, tokens, 2);
+    PlanRequest request{.policy = "three_tier",
+                        .device = {.own_memory = own_memory},
+                        .threads = 4,
+                        .budgets = {.ram = kPlenty, .disk = kPlenty, .device = kPlenty},
+                        .schedules = {train_request(numerics)}};
+    const SavedRanks ranks = rank_saved(model, request.schedules[0], numerics, some_machine());
+    const Policy* three_tier = all_policies()[2];
+    const Space space = thinned(*three_tier->space(request, {.saved_most = most_saved(ranks), .block_chunks = 1}));
+    std::map<Choice, Planned> planned;
+    const auto plan = [&](const Choice& choice) -> const Planned& {
+        const auto found = planned.find(choice);
+        if (found != planned.end()) return found->second;
+        Planned made = evaluate_plan(model, recipe, numerics, some_machine(), request,
+                                     plan_of(space, choice, ranks, programs_of(model)));
+        made.schedules = {};
+        made.step.tasks = {};
+        return planned.emplace(choice, std::move(made)).first->second;
+    };
+    // All of them.
+    std::vector<Choice> all = {Choice{}};
+    for (size_t knob = 0; knob < kKnobs; ++knob) {
+        std::vector<Choice> longer;
+        for (Choice choice : all) {
+            for (const int value : space.values[knob]) choice[knob] = value, longer.push_back(choice);
+        }
+        all = std::move(longer);
+    }
+    ASSERT_EQ(std::ssize(all), space.size());
+    int64_t least = kPlenty, most = 0;
+    for (const Choice& choice : all) {
+        least = std::min(least, plan(choice).memory_bytes);
+        most = std::max(most, plan(choice).memory_bytes);
+    }
+    for (const int tenth : {0, 1, 3, 6, 10}) {
+        const int64_t ram = least + (most - least) * tenth / 10;
+        const auto cost = [&](const Choice& choice) {
+            const Planned& made = plan(choice);
+            return Evaluation{.seconds = made.step.seconds + 0.1 * made.redo_seconds,
+                              .memory_over = std::max<int64_t>(0, made.memory_bytes - ram),
+                              .memory_bytes = made.memory_bytes};
+        };
+        double best = std::numeric_limits<double>::infinity();
+        for (const Choice& choice : all) {
+            if (cost(choice).fits()) best = std::min(best, cost(choice).seconds);
+        }
+        Evaluator evaluate(cost);
+        const std::optional<Choice> found = search(space, evaluate);
+        ASSERT_TRUE(found.has_value());
+        EXPECT_LE(cost(*found).seconds, 1.03 * best) << "with " << tenth << "/10 of the memory";
+        EXPECT_LT(std::ssize(evaluate.seen()), std::ssize(all) / 2);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Search,
+                         testing::Combine(testing::Values("llama", "gpt2"), testing::Bool(), testing::Values(8, 64)));
+
+TEST(Search, FindsNothingWhereNothingFits) {
+    Space space;
+    space.values.fill({0, 1});
+    Evaluator evaluate([](const Choice&) { return Evaluation{.memory_over = 1}; });
+    EXPECT_FALSE(search(space, evaluate).has_value());
+}
+
+TEST(Space, SharesAreSpreadEvenly) {
+    for (int share = 0; share <= kShares; ++share) {
+        int count = 0;
+        for (int block = 0; block < 10 * kShares; ++block) {
+            count += in_share(block, share) ? 1 : 0;
+            EXPECT_LE(std::abs(count * kShares - (block + 1) * share), kShares) << share << " " << block;
+        }
+        EXPECT_EQ(count, 10 * share);
+    }
+}
+
+}  // namespace
+}  // namespace windlass

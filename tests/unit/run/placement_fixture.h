@@ -1,0 +1,27 @@
+// placement_fixture.h: all that must not depend on placement, of a few steps with a bad one among them.
+#pragma once
+
+#include <array>
+
+#include "base/file_fault.h"
+#include "tests/unit/run/engine_fixture.h"
+
+namespace windlass {
+
+struct Outcome {
+    std::vector<double> losses, norms, clips;
+    std::string state;
+    bool operator==(const Outcome&) const = default;
+};
+
+// Trains four steps on two batches that take turns. Before the third one is tried with a loss that overflows: it
+// changes nothing. Weights, low halves and moments are those behind the last step.
+Outcome run_steps(const Golden& golden, const std::array<TestBatch, 2>& batches, EngineOptions options,
+                  FileSystem& files, const std::string& folder);
+// The same where the working store is an image of a drive in memory.
+Outcome run_steps(const Golden& golden, const std::array<TestBatch, 2>& batches, const EngineOptions& options);
+
+// Of the steps some were clipped, and some were not.
+void expect_some_clipped(const Outcome& outcome);
+
+}  // namespace windlass

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Draws a trace of `windlass plan --trace` or `windlass train --trace` as SVG: a row for each lane, a colour for each verb.
+
+    trace_svg.py TRACE.json [--width 1200] [--from MS] [--to MS] > picture.svg
+
+Steps of a trace stand beneath each other on one scale. Hovering over a task tells its name and how long it takes.
+"""
+import argparse
+import json
+from xml.sax.saxutils import escape
+
+ROW, GAP, LEFT, TITLE = 22, 4, 90, 26
+FORWARD, REVERSE = "#4c78a8", "#2f4b7c"
+COLOURS = {"run": FORWARD, "move": "#f2a54a", "update": "#54a24b", "reduce": "#b279a2", "mark": "#999999"}
+
+
+def read_steps(path):
+    """[(title, {lane number: name}, [task event])], in the order of the file; lanes without tasks are left out."""
+    steps = {}
+    with open(path, encoding="utf-8") as file:
+        for event in json.load(file)["traceEvents"]:
+            step = steps.setdefault(event["pid"], {"title": "", "lanes": {}, "tasks": []})
+            if event["ph"] == "X":
+                step["tasks"].append(event)
+            elif event["name"] == "process_name":
+                step["title"] = event["args"]["name"]
+            elif event["name"] == "thread_name":
+                step["lanes"][event["tid"]] = event["args"]["name"]
+    result = []
+    for step in steps.values():
+        used = {task["tid"] for task in step["tasks"]}
+        lanes = {number: name for number, name in sorted(step["lanes"].items()) if number in used}
+        result.append((step["title"], lanes, step["tasks"]))
+    return result
+
+
+def colour_of(task):
+    return REVERSE if task["name"].startswith("reverse") else COLOURS.get(task["cat"], "#bab0ac")
+
+
+def time_text(us):
+    for size, unit in ((1e6, "s"), (1e3, "ms")):
+        if us >= size:
+            return f"{us / size:.4g} {unit}"
+    return f"{us:.4g} us"
+
+
+def merged(tasks, scale):
+    """Neighbours of one colour that are narrower than a tenth of a pixel together become one box."""
+    boxes = []
+    for task in tasks:
+        begin, end, colour = task["ts"], task["ts"] + task["dur"], colour_of(task)
+        if boxes and boxes[-1][2] == colour and (end - boxes[-1][0]) * scale < 1 and (begin - boxes[-1][1]) * scale < 0.1:
+            boxes[-1] = (boxes[-1][0], end, colour, f"{boxes[-1][3]} ...")
+        else:
+            boxes.append((begin, end, colour, task["name"]))
+    return boxes
+
+
+def draw_step(step, top, first, last, width):
+    title, lanes, tasks = step
+    scale = (width - LEFT - 10) / (last - first)
+    out = [f'<text x="4" y="{top + 16}" font-weight="bold">{escape(title)}</text>']
+    top += TITLE
+    for row, (number, name) in enumerate(lanes.items()):
+        y = top + row * (ROW + GAP)
+        shown = [t for t in tasks if t["tid"] == number and t["ts"] < last and t["ts"] + t["dur"] > first]
+        busy = sum(min(t["ts"] + t["dur"], last) - max(t["ts"], first) for t in shown) / (last - first)
+        out.append(f'<text x="4" y="{y + 15}">{escape(name)} {busy:.0%}</text>')
+        out.append(f'<rect x="{LEFT}" y="{y}" width="{width - LEFT - 10}" height="{ROW}" fill="#f3f3f3"/>')
+        for begin, end, colour, label in merged(shown, scale):
+            x = LEFT + (max(begin, first) - first) * scale
+            wide = max((min(end, last) - max(begin, first)) * scale, 0.05)
+            out.append(f'<rect x="{x:.2f}" y="{y}" width="{wide:.2f}" height="{ROW}" fill="{colour}">'
+                       f"<title>{escape(label)}: {time_text(end - begin)}</title></rect>")
+    return out, top + len(lanes) * (ROW + GAP) + 8
+
+
+def legend(y):
+    entries = [("forward", FORWARD), ("reverse", REVERSE)] + [(v, c) for v, c in COLOURS.items() if v != "run"]
+    out = []
+    for index, (name, colour) in enumerate(entries):
+        x = LEFT + index * 90
+        out.append(f'<rect x="{x}" y="{y}" width="12" height="12" fill="{colour}"/>'
+                   f'<text x="{x + 16}" y="{y + 11}">{name}</text>')
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace")
+    parser.add_argument("--width", type=int, default=1200)
+    parser.add_argument("--from", dest="first", type=float, default=0, help="milliseconds")
+    parser.add_argument("--to", dest="last", type=float, help="milliseconds")
+    args = parser.parse_args()
+    steps = read_steps(args.trace)
+    end = max((task["ts"] + task["dur"] for _, _, tasks in steps for task in tasks), default=1)
+    first, last = args.first * 1e3, args.last * 1e3 if args.last else end
+    body, y = [], 0
+    for step in steps:
+        lines, y = draw_step(step, y, first, last, args.width)
+        body += lines
+    body += legend(y)
+    body.append(f'<text x="{args.width - 10}" y="{y + 11}" text-anchor="end">{time_text(last - first)}</text>')
+    print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{args.width}" height="{y + 22}" '
+          f'font-family="sans-serif" font-size="12">')
+    print('<rect width="100%" height="100%" fill="white"/>')
+    print("\n".join(body))
+    print("</svg>")
+
+
+if __name__ == "__main__":
+    main()
