@@ -61,6 +61,10 @@ struct Machine {
 // What is zero and follows from the rest is set to what follows.
 Machine completed(Machine machine);
 
+// The machine with a link that moves no more than this each way, and drives that read and write no more than this
+// together; 0: as fast as they are.
+Machine slowed(Machine machine, double link_bytes_per_s, double disk_bytes_per_s);
+
 // Money per hour: the rent, or the purchase over its years; 0: no price is known.
 double hourly_price(const Machine& machine);
 // Tokens for one unit of money; 0: no price is known.

@@ -168,25 +168,15 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
     }
 }
 
-// The rates that an emulated link and disk leave of it.
-Machine slowed(Machine machine, const Emulation& emulation) {
-    const auto limit = [](double& rate, double most) { rate = most > 0 && (rate == 0 || most < rate) ? most : rate; };
-    for (double* way : {&machine.link_up_bytes_per_s, &machine.link_down_bytes_per_s})
-        limit(*way, emulation.link_bytes_per_s);
-    limit(machine.link_both_bytes_per_s, 2 * emulation.link_bytes_per_s);
-    for (double* way :
-         {&machine.disk_read_bytes_per_s, &machine.disk_write_bytes_per_s, &machine.disk_mixed_bytes_per_s})
-        limit(*way, emulation.disk_bytes_per_s);
-    return machine;
-}
-
 // The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.
 Budgets resolve_machine(FileSystem& files, Session& session) {
     const Config& config = session.config;
     const auto threads = [&](int all) { return config.threads ? static_cast<int>(*config.threads) : all; };
     if (config.machine.empty()) {
         session.threads = threads(default_threads());
-        session.machine = slowed(known_machine(files, config.ssd_dir, session.threads), emulation_of(config));
+        const Emulation emulation = emulation_of(config);
+        session.machine = slowed(known_machine(files, config.ssd_dir, session.threads), emulation.link_bytes_per_s,
+                                 emulation.disk_bytes_per_s);
         session.request.device = parse_device(config.device, "device");
         return resolve_budgets(files, config, session.threads);
     }
