@@ -145,6 +145,28 @@ TEST_F(TrajectoryPower, AnAppendThatIsCutShortIsNotThere) {
     }
 }
 
+// Record 5 was lost with the power and record 6 kept; the same step 5 again is a predecessor that would fit.
+TEST_F(TrajectoryPower, WhatWasCutOffDoesNotComeBack) {
+    for (uint64_t seed = 0; seed < 24; ++seed) {
+        FaultFiles files("/image");
+        {
+            TrajectoryWriter writer = TrajectoryWriter::create(files, kPath, sample_header(kDirections));
+            append_samples(writer, 4);
+            writer.sync();
+            const int64_t lost_offset = files.status(kPath).bytes;
+            append_samples(writer, 6);
+            const std::vector<std::byte> lost(static_cast<size_t>(files.status(kPath).bytes - lost_offset) / 2);
+            const auto file = files.open(kPath, {.mode = OpenMode::update});
+            file->write_at(lost, lost_offset);
+            file->sync();
+        }
+        TrajectoryWriter writer = TrajectoryWriter::open(files, kPath);
+        ASSERT_EQ(writer.next_step(), 5);
+        append_samples(writer, 5);
+        EXPECT_LE(TrajectoryReader::open(*files.crash(seed), kPath).last_step(), 5) << "seed " << seed;
+    }
+}
+
 TEST_F(TrajectoryPower, ABranchIsWholeOrNotThere) {
     FaultFiles first("/image");
     Expected ignored;
