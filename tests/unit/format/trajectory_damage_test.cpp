@@ -21,6 +21,13 @@ const std::string kPath = "/image/run.trajectory";
 constexpr int64_t kSteps = 12;
 constexpr int64_t kRecordBytes = 40;  // of two directions
 
+// Warnings of logs that are cut off are what these tests are about.
+class TrajectoryDamage : public testing::Test {
+  protected:
+    void SetUp() override { set_log_level(LogLevel::error); }
+    void TearDown() override { set_log_level(LogLevel::info); }
+};
+
 std::string whole_log(const TrajectoryHeader& header = sample_header(2)) {
     FaultFiles files("/image");
     TrajectoryWriter writer = TrajectoryWriter::create(files, kPath, header);
@@ -83,7 +90,7 @@ std::string text_with(std::string_view from, std::string_view to) {
     return text.replace(at, from.size(), to);
 }
 
-TEST(TrajectoryDamage, EveryFlippedByteOfASyncedRecordIsFoundAndNamedByItsStep) {
+TEST_F(TrajectoryDamage, EveryFlippedByteOfASyncedRecordIsFoundAndNamedByItsStep) {
     const std::string whole = whole_log();
     Random random(7, RandomStream::test);
     for (int64_t at = records_offset(whole); at < std::ssize(whole); ++at) {
@@ -95,7 +102,7 @@ TEST(TrajectoryDamage, EveryFlippedByteOfASyncedRecordIsFoundAndNamedByItsStep) 
     }
 }
 
-TEST(TrajectoryDamage, EveryFlippedBitOfTheFrontIsFound) {
+TEST_F(TrajectoryDamage, EveryFlippedBitOfTheFrontIsFound) {
     const std::string whole = whole_log();
     for (int64_t bit = 0; bit < records_offset(whole) * 8; ++bit) {
         std::string bytes = whole;
@@ -104,7 +111,7 @@ TEST(TrajectoryDamage, EveryFlippedBitOfTheFrontIsFound) {
     }
 }
 
-TEST(TrajectoryDamage, ALogThatIsShorterThanItsMarkIsRefused) {
+TEST_F(TrajectoryDamage, ALogThatIsShorterThanItsMarkIsRefused) {
     const std::string whole = whole_log();
     for (int64_t size = 0; size < std::ssize(whole); ++size) {
         const std::string refusal = refusal_of(std::string_view(whole).substr(0, static_cast<size_t>(size)));
@@ -121,7 +128,7 @@ TEST(TrajectoryDamage, ALogThatIsShorterThanItsMarkIsRefused) {
 }
 
 // What stood behind the mark was never known to be durable.
-TEST(TrajectoryDamage, ATornTailIsNotReadAndToldOfAndCutOff) {
+TEST_F(TrajectoryDamage, ATornTailIsNotReadAndToldOfAndCutOff) {
     const std::string whole = whole_log();
     constexpr int64_t kSynced = 5;
     const int64_t begin = records_offset(whole), synced_end = begin + kSynced * kRecordBytes;
@@ -146,7 +153,7 @@ TEST(TrajectoryDamage, ATornTailIsNotReadAndToldOfAndCutOff) {
 }
 
 // Later appends may have reached the drive where an earlier one did not.
-TEST(TrajectoryDamage, NothingBehindAGapCounts) {
+TEST_F(TrajectoryDamage, NothingBehindAGapCounts) {
     const std::string whole = whole_log();
     std::string bytes = whole;
     const auto begin = static_cast<size_t>(records_offset(whole));
@@ -158,7 +165,7 @@ TEST(TrajectoryDamage, NothingBehindAGapCounts) {
     EXPECT_EQ(TrajectoryWriter::open(files, kPath).next_step(), 8);
 }
 
-TEST(TrajectoryDamage, RecordsAreTakenOnlyInTheirPlace) {
+TEST_F(TrajectoryDamage, RecordsAreTakenOnlyInTheirPlace) {
     const std::string whole = whole_log();
     TrajectoryHeader other_header = sample_header(2);
     other_header.run_seed = 8;
@@ -178,7 +185,7 @@ TEST(TrajectoryDamage, RecordsAreTakenOnlyInTheirPlace) {
     EXPECT_THAT(refusal_of(repeated), HasSubstr("step 4 (byte"));
 }
 
-TEST(TrajectoryDamage, WhatLiesBeforeDamageIsReadAndForked) {
+TEST_F(TrajectoryDamage, WhatLiesBeforeDamageIsReadAndForked) {
     std::string bytes = whole_log();
     bytes[static_cast<size_t>(records_offset(bytes)) + 8 * kRecordBytes + 5] ^= 4;
     FaultFiles files("/image");
@@ -196,7 +203,7 @@ TEST(TrajectoryDamage, WhatLiesBeforeDamageIsReadAndForked) {
     EXPECT_TRUE(log_bytes(files, kPath) == bytes);
 }
 
-TEST(TrajectoryDamage, ADamagedMarkIsNamedAndCostsNoRecord) {
+TEST_F(TrajectoryDamage, ADamagedMarkIsNamedAndCostsNoRecord) {
     std::string bytes = whole_log();
     bytes[33] ^= 1;
     EXPECT_THAT(refusal_of(bytes),
@@ -207,7 +214,7 @@ TEST(TrajectoryDamage, ADamagedMarkIsNamedAndCostsNoRecord) {
     EXPECT_EQ(TrajectoryWriter::fork(files, kPath, kSteps, "/image/fork").next_step(), kSteps + 1);
 }
 
-TEST(TrajectoryDamage, ARecordThatChangesAfterOpeningIsNotHandedOut) {
+TEST_F(TrajectoryDamage, ARecordThatChangesAfterOpeningIsNotHandedOut) {
     FaultFiles files("/image");
     write_log(files, whole_log());
     TrajectoryReader reader = TrajectoryReader::open(files, kPath);
@@ -219,7 +226,7 @@ TEST(TrajectoryDamage, ARecordThatChangesAfterOpeningIsNotHandedOut) {
 }
 
 // A sum can be forged; what it vouches for is looked at all the same.
-TEST(TrajectoryDamage, ForgedRecordsAreRefused) {
+TEST_F(TrajectoryDamage, ForgedRecordsAreRefused) {
     const std::string whole = whole_log();
     const auto begin = static_cast<size_t>(records_offset(whole));
     const auto refusal_with = [&](size_t at, auto value) {
@@ -237,7 +244,7 @@ TEST(TrajectoryDamage, ForgedRecordsAreRefused) {
     EXPECT_THAT(refusal_with(36, 2.5f), HasSubstr("the record of step 2 "));
 }
 
-TEST(TrajectoryDamage, AnotherMajorVersionIsRefusedByItsNumberAndALaterMinorIsRead) {
+TEST_F(TrajectoryDamage, AnotherMajorVersionIsRefusedByItsNumberAndALaterMinorIsRead) {
     const std::string text = sound_text();
     const auto with_version = [&](uint32_t major, uint32_t minor) {
         std::string bytes = forge(text);
@@ -253,7 +260,7 @@ TEST(TrajectoryDamage, AnotherMajorVersionIsRefusedByItsNumberAndALaterMinorIsRe
     EXPECT_EQ(TrajectoryReader::open(files, kPath).header(), sample_header(2));
 }
 
-TEST(TrajectoryDamage, EveryValueOfTheHeaderIsBounded) {
+TEST_F(TrajectoryDamage, EveryValueOfTheHeaderIsBounded) {
     const struct {
         std::string_view from, to, message;
     } cases[] = {
@@ -293,7 +300,7 @@ TEST(TrajectoryDamage, EveryValueOfTheHeaderIsBounded) {
         EXPECT_THAT(refusal_of(forge(text)), StartsWith(kPath + ": ")) << text.substr(0, 20);
 }
 
-TEST(TrajectoryDamage, ForgedSizesAreRefusedBeforeAnythingIsAllocated) {
+TEST_F(TrajectoryDamage, ForgedSizesAreRefusedBeforeAnythingIsAllocated) {
     for (const int64_t size : {int64_t{1} << 62, int64_t{-1}, (int64_t{1} << 20) + 1, int64_t{100'000}}) {
         std::string bytes = whole_log();
         put(bytes, 16, size);
@@ -309,7 +316,7 @@ TEST(TrajectoryDamage, ForgedSizesAreRefusedBeforeAnythingIsAllocated) {
     EXPECT_THAT(refusal_of(bytes), HasSubstr("step 13"));
 }
 
-TEST(TrajectoryDamage, AHeaderThatNoReaderWouldTakeIsNotWritten) {
+TEST_F(TrajectoryDamage, AHeaderThatNoReaderWouldTakeIsNotWritten) {
     FaultFiles files("/image");
     const auto refusal_with = [&](auto change) {
         TrajectoryHeader header = sample_header();
