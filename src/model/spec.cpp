@@ -17,6 +17,15 @@ double keys_per_token(int64_t row_length, int64_t window) {
 
 }  // namespace
 
+void set_store(ModelSpec& model, StoreType store) {
+    DType kept = model.params.empty() ? DType::f32 : model.params[0].file_dtype;
+    for (const ParamSpec& param : model.params) kept = param.file_dtype == kept ? kept : DType::f32;
+    for (ParamSpec& param : model.params) {
+        param.store = store;
+        param.store_dtype = store == StoreType::split ? DType::bf16 : kept;
+    }
+}
+
 std::vector<int64_t> element_starts(const ModelSpec& model) {
     constexpr int64_t kElementsPerCounter = 4;
     std::vector<int64_t> starts;

@@ -44,6 +44,7 @@ struct Machine {
 
     double update_bytes_per_s = 0;  // the host's update pass alone: bytes read plus written
     double update_busy_factor = 0;  // of that rate, what is left while copies and the disk are at work; (0, 1]
+    double noise_per_s = 0;         // random numbers of a probed weight, drawn and applied where there is compute
     double task_seconds = 0;        // handing a task to a lane and learning that it is done
     double kernel_seconds = 0;      // calling a kernel, whatever its size
 

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "device/cpu/isa.h"
 #include "format/checksum.h"
+#include "method/noise/noise.h"
 #include "model/families.h"
 #include "schedule/machine_profiles.h"
 #include "train/budget.h"
@@ -32,7 +33,11 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .epsilon = config.adam_epsilon,
             .weight_decay = config.weight_decay,
             .max_grad_norm = config.max_grad_norm,
-            .state_format = resolve_state_format(config.state_format, state_candidates(recorded))};
+            .state_format = resolve_state_format(config.state_format, state_candidates(recorded)),
+            .zo_eps = config.zo_eps,
+            .directions = static_cast<int>(config.directions),
+            .scalar_clip = config.scalar_clip,
+            .noise = *noise_kind_from_name(config.noise)};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
@@ -131,7 +136,7 @@ void plan_shapes(Session& session, const std::optional<RunState>& recorded) {
 
 // The state format that is asked for, or the most exact one that fits.
 void plan_session(Session& session, const std::optional<RunState>& recorded) {
-    const bool is_open = session.config.state_format == "auto" && !recorded;
+    const bool is_open = session.config.state_format == "auto" && !recorded && !session.recipe.state.empty();
     for (const StateFormat format : kStateFormats) {
         if (is_open) {
             session.method_options.state_format = session.first.numerics.state_format = format;
@@ -231,6 +236,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
+    set_store(session.model, session.recipe.store);
     if (!config.train_data.empty()) {
         session.tokenizer = Tokenizer::load(files, config.model);
         if (session.tokenizer->vocab_size() > session.model.vocab)

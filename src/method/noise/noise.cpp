@@ -76,6 +76,17 @@ void check_pass(const NoiseRun& run, const NoisePass& pass) {
 
 }  // namespace
 
+std::string_view noise_kind_name(NoiseKind kind) {
+    return kind == NoiseKind::rademacher ? "rademacher" : "gaussian";
+}
+
+std::optional<NoiseKind> noise_kind_from_name(std::string_view name) {
+    for (const NoiseKind kind : {NoiseKind::gaussian, NoiseKind::rademacher}) {
+        if (noise_kind_name(kind) == name) return kind;
+    }
+    return std::nullopt;
+}
+
 WeightType weight_type(DType dtype) {
     WINDLASS_CHECK(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16, "weights are not {}",
                    dtype_name(dtype));

@@ -7,11 +7,18 @@
 // bugs.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "device/device.h"
 #include "method/noise/noise_kernel.h"
 #include "tensor/dtype.h"
 
 namespace windlass {
+
+// "gaussian", "rademacher": as in configuration; the others are no kinds of their own there.
+std::string_view noise_kind_name(NoiseKind kind);
+std::optional<NoiseKind> noise_kind_from_name(std::string_view name);
 
 // The names that kernels know f32, bf16 and f16 by.
 WeightType weight_type(DType dtype);
