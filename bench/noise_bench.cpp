@@ -1,10 +1,12 @@
 // Probes and updates along counter noise, over the memory's speed and over products: noise_bench [threads]
 //
 // For each kind of direction and each type of weights, what one pass does: write a tangent (bf16), update, write both
-// probes (bf16), and update and probe at once. Printed are processor cycles per element and thread, the bytes moved
-// over a copy of as many by the same team, and the share of a zeroth-order step of 4096 tokens: 2 * 2 * 4096 operations
-// for each weight at the rate of the bf16 and f32 products of 4096 x 2048 x 2048, measured in the same run.
+// probes (bf16), update and probe at once, and take eight steps of a log in one pass. Printed are processor cycles per
+// element and thread, the bytes moved over a copy of as many by the same team, and the share of a zeroth-order step of
+// 4096 tokens: 2 * 2 * 4096 operations for each weight at the rate of the bf16 and f32 products of 4096 x 2048 x 2048,
+// measured in the same run.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -113,7 +115,8 @@ void run_case(NoiseKind kind, const char* name, WeightType type, int64_t bytes, 
     both.minus = arrays.minus.data();
     NoisePass pair = both;
     pair.step_count = 0;
-    fmt::print("{}, weights of {} bytes{}\n", name, bytes, type == WeightType::f16 ? " (f16)" : "");
+    constexpr std::array kTypes = {"f32", "bf16", "f16"};
+    fmt::print("{}, weights in {}\n", name, kTypes[static_cast<size_t>(type)]);
     const auto pass = [&](const NoisePass& what) {
         return median_seconds([&] { update_and_probe(run, what, stream); });
     };
@@ -123,6 +126,11 @@ void run_case(NoiseKind kind, const char* name, WeightType type, int64_t bytes, 
     print(rates, "update", pass(update), 2 * bytes);
     print(rates, "probe pair", pass(pair), bytes + 4);
     print(rates, "update and probe", pass(both), 2 * bytes + 4);
+    const std::vector<NoiseStep> log(8, step);
+    NoisePass replay = update;
+    replay.steps = log.data();
+    replay.step_count = std::ssize(log);
+    print(rates, "eight steps", pass(replay), 2 * bytes);
 }
 
 void run(int threads) {

@@ -97,6 +97,17 @@ float low_rank_coefficient(double c, int64_t rank) {
     return static_cast<float>(c / std::sqrt(static_cast<double>(rank)));
 }
 
+NoiseRun factor_run(const NoiseRun& run, NoiseKind factor) {
+    WINDLASS_CHECK(run.kind == NoiseKind::low_rank, "only directions of low rank have factors");
+    WINDLASS_CHECK(factor == NoiseKind::left_factor || factor == NoiseKind::right_factor, "no factor is of this kind");
+    WINDLASS_CHECK(run.rank > 0 && run.rank <= std::min(run.rows, run.cols), "a matrix of {} x {} has no rank {}",
+                   run.rows, run.cols, run.rank);
+    return {.seed = run.seed,
+            .kind = factor,
+            .element = run.element - run.first,
+            .count = run.rank * (factor == NoiseKind::left_factor ? run.rows : run.cols)};
+}
+
 void write_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out, Stream& stream) {
     check_term(run, term);
     for_pieces(run, stream, [&, kernel = kDirection.pick()](const NoiseRun& piece, int64_t offset) {

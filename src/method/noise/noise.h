@@ -26,9 +26,11 @@ WeightType weight_type(DType dtype);
 // A term's coefficient for directions of factors: c / sqrt(rank).
 float low_rank_coefficient(double c, int64_t rank);
 
-// Writes c z: [count], f32 or bf16. For tangents, for factors (NoiseKind::left_factor and right_factor, where the run
-// begins at the matrix's first element: [rank, rows], [rank, cols]; neither may be longer than the matrix), and for
-// looking at directions.
+// The entries of the factor u (left_factor, [rank, rows]) or v (right_factor, [rank, cols]) of a low_rank run's whole
+// matrix, for write_direction. The rank may not exceed the matrix's shorter side.
+NoiseRun factor_run(const NoiseRun& run, NoiseKind factor);
+
+// Writes c z: [count], f32 or bf16. For tangents, for factors, and for looking at directions.
 void write_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out, Stream& stream);
 
 // One pass over memory: reads weights, takes the pass's steps one after another, each rounded at random to the weights'

@@ -130,50 +130,51 @@ void one_term(const NoiseRun& run, const NoiseTerm& term, const Tile& tile, floa
 template <typename Type>
 void read(const void* from, int64_t count, float* __restrict x) {
     const auto* __restrict const stored = static_cast<const typename Type::Element*>(from);
+    const int64_t begin = decode_vectors(Type{}, stored, count, x);
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) x[i] = Type::decode(stored[i]);
+    for (int64_t i = begin; i < count; ++i) x[i] = Type::decode(stored[i]);
 }
 
 // Numbers of the type.
 template <typename Type>
 void write(const float* __restrict x, int64_t count, void* to) {
     auto* __restrict const stored = static_cast<typename Type::Element*>(to);
+    const int64_t begin = encode_vectors(Type{}, x, count, stored);
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) stored[i] = Type::encode(x[i]);
+    for (int64_t i = begin; i < count; ++i) stored[i] = Type::encode(x[i]);
 }
 
-// x <- (x - sum) - decay x, each operation rounded to f32.
-void subtract(const NoiseStep& step, int64_t count, const float* __restrict sums, float* __restrict x) {
-    const float decay = step.decay;
-    if (decay == 0.0f) {
+// x <- random((x - sum) - decay x), each operation rounded to f32 first. No decay is no product: 0 x may be -0.
+typedef uint16_t RandomHalf __attribute__((may_alias));
+template <typename Type, bool kDecays>
+void subtract(float decay, const RandomHalf* __restrict random, int64_t count, const float* __restrict sums,
+              float* __restrict x) {
 #pragma omp simd
-        for (int64_t i = 0; i < count; ++i) x[i] = x[i] - sums[i];
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < count; ++i) x[i] = (x[i] - sums[i]) - decay * x[i];
+    for (int64_t i = 0; i < count; ++i) {
+        const float moved = kDecays ? (x[i] - sums[i]) - decay * x[i] : x[i] - sums[i];
+        x[i] = Type::random(moved, random[i]);
     }
 }
 
-// Sixteen bits an element, from counters of eight: half h of the words, counted through the counters, is element h's.
+// Sixteen random bits an element, from counters of eight: half h of the words, counted through the counters, is element
+// h's. Numbers that need none are not given any.
 template <typename Type>
-void round_randomly(const NoiseRun& run, const NoiseStep& step, const Tile& tile, float* x) {
-    alignas(64) uint32_t words[kPhiloxRun];
-    typedef uint16_t Half __attribute__((may_alias));
-    const auto* const halves = reinterpret_cast<const Half*>(words);
+void subtract_and_round(const NoiseRun& run, const NoiseStep& step, const Tile& tile, const float* sums, float* x) {
+    alignas(64) uint32_t words[kPhiloxRun] = {};
+    const auto* const random = reinterpret_cast<const RandomHalf*>(words);
     for (int64_t at = tile.begin / kRoundingsPerRun * kRoundingsPerRun; at < tile.end; at += kRoundingsPerRun) {
-        philox_run(run.seed, block_of(1, (tile.first + at) / 8), kNoiseRoundingStream, step.step, 0, words);
-        const int64_t begin = greatest(tile.begin - at, int64_t{0}), end = least(tile.end - at, kRoundingsPerRun);
-#pragma omp simd
-        for (int64_t i = begin; i < end; ++i) x[at + i] = Type::random(x[at + i], halves[i]);
+        if (Type::kRounds)
+            philox_run(run.seed, block_of(1, (tile.first + at) / 8), kNoiseRoundingStream, step.step, 0, words);
+        const int64_t begin = greatest(tile.begin, at), count = least(tile.end, at + kRoundingsPerRun) - begin;
+        const auto loop = step.decay == 0.0f ? subtract<Type, false> : subtract<Type, true>;
+        loop(step.decay, random + (begin - at), count, sums + begin, x + begin);
     }
 }
 
 void take_step(const NoiseRun& run, const NoiseStep& step, WeightType type, const Tile& tile, Room& room) {
     clear(tile, room.sums);
     for (int64_t d = 0; d < step.term_count; ++d) add_term(run, step.terms[d], tile, room.sums);
-    subtract(step, tile.end - tile.begin, room.sums + tile.begin, room.weights + tile.begin);
-    if (type == WeightType::bf16) round_randomly<Bf16>(run, step, tile, room.weights);
-    if (type == WeightType::f16) round_randomly<F16>(run, step, tile, room.weights);
+    with_type(type, [&](auto kind) { subtract_and_round<decltype(kind)>(run, step, tile, room.sums, room.weights); });
 }
 
 template <typename Type>
@@ -195,7 +196,7 @@ void add_and_subtract(const float* __restrict x, const float* __restrict y, int6
 }
 
 template <typename Type>
-void subtract(const float* __restrict x, const float* __restrict y, int64_t count, void* to) {
+void subtract_from(const float* __restrict x, const float* __restrict y, int64_t count, void* to) {
     auto* __restrict const stored = static_cast<typename Type::Element*>(to);
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) stored[i] = Type::encode(Type::nearest(x[i] - y[i]));
@@ -212,7 +213,7 @@ void write_probes(const NoisePass& pass, int64_t at, int64_t count, const float*
     void *plus = from<Type>(pass.plus, at), *minus = from<Type>(pass.minus, at);
     if (plus != nullptr && minus != nullptr) return add_and_subtract<Type>(x, sums, count, plus, minus);
     if (plus != nullptr) add<Type>(x, sums, count, plus);
-    if (minus != nullptr) subtract<Type>(x, sums, count, minus);
+    if (minus != nullptr) subtract_from<Type>(x, sums, count, minus);
 }
 
 // MeZO's steps as tensors of the weights' type, in which every operation's result is rounded.

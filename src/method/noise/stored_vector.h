@@ -4,6 +4,8 @@
 // integer arithmetic without branches, which the compiler makes vectors of. A NaN stays one.
 #pragma once
 
+#include <immintrin.h>
+
 #include <cstdint>
 
 #include "method/noise/noise_kernel.h"
@@ -29,13 +31,16 @@ constexpr uint32_t kHalfInfinity = 0x47800000u;  // 2^16, the first number beyon
 // kept. encode() takes only numbers of the type.
 struct F32 {
     typedef float Element;
+    static constexpr bool kRounds = false;
     [[gnu::always_inline]] static float decode(float x) { return x; }
     [[gnu::always_inline]] static float encode(float x) { return x; }
     [[gnu::always_inline]] static float nearest(float x) { return x; }
+    [[gnu::always_inline]] static float random(float x, uint32_t) { return x; }
 };
 
 struct Bf16 {
     typedef uint16_t Element;
+    static constexpr bool kRounds = true;
     [[gnu::always_inline]] static float decode(uint16_t bits) { return float_of(static_cast<uint32_t>(bits) << 16); }
     [[gnu::always_inline]] static uint16_t encode(float x) { return static_cast<uint16_t>(bits_of(x) >> 16); }
     [[gnu::always_inline]] static float nearest(float x) {
@@ -51,6 +56,7 @@ struct Bf16 {
 
 struct F16 {
     typedef uint16_t Element;
+    static constexpr bool kRounds = true;
     [[gnu::always_inline]] static float decode(uint16_t bits) {
         const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
         const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fffu) << 13;
@@ -66,28 +72,52 @@ struct F16 {
         const uint32_t large = magnitude < kHalfInfinity ? normal : top;
         return static_cast<uint16_t>((magnitude < kHalfNormal ? small : large) | (u >> 16 & 0x8000u));
     }
-    // The rounded magnitude's bits, for numbers of either size: beyond the largest is infinity.
-    [[gnu::always_inline]] static float chosen(uint32_t u, float small, uint32_t normal) {
-        const uint32_t magnitude = u & ~kSignBit;
-        const uint32_t finite = normal < kHalfInfinity ? normal : kInfinity;
-        const uint32_t large = magnitude > kInfinity ? magnitude | 0x400000u : finite;
-        return float_of((magnitude < kHalfNormal ? bits_of(small) : large) | (u & kSignBit));
+    // A rounded magnitude's bits: beyond the largest number is infinity.
+    [[gnu::always_inline]] static uint32_t bounded(uint32_t magnitude) {
+        const uint32_t large = magnitude > kInfinity ? magnitude : kInfinity;
+        return magnitude < kHalfInfinity ? magnitude : large;
     }
     [[gnu::always_inline]] static float nearest(float x) {
         const uint32_t u = bits_of(x), magnitude = u & ~kSignBit;
         const float small = (float_of(magnitude) + 0.5f) - 0.5f;
-        return chosen(u, small, (magnitude + 0xfffu + (magnitude >> 13 & 1u)) & ~0x1fffu);
+        const uint32_t rounded = bounded((magnitude + 0xfffu + (magnitude >> 13 & 1u)) & ~0x1fffu);
+        const uint32_t large = magnitude > kInfinity ? magnitude | 0x400000u : rounded;
+        return float_of((magnitude < kHalfNormal ? bits_of(small) : large) | (u & kSignBit));
     }
-    // Normal numbers lose thirteen bits; below them, all beneath 2^-24: there sixteen more are counted, and the rest is
-    // dropped, a bias of less than 2^-40.
+    // A normal number loses thirteen bits. Below 2^-14 all numbers are multiples of 2^-24, and so they are from there
+    // to 2^-13: moved there, rounded to a multiple of 2^-37, they lose thirteen bits as well.
     [[gnu::always_inline]] static float random(float x, uint32_t random16) {
         const uint32_t u = bits_of(x), magnitude = u & ~kSignBit;
-        const float bounded = magnitude < kHalfNormal ? float_of(magnitude) : 0.0f;
-        const int32_t units = static_cast<int32_t>(bounded * 0x1p40f) + static_cast<int32_t>(random16);
-        const float small = static_cast<float>(units >> 16) * 0x1p-24f;
-        return chosen(u, small, (magnitude + (random16 & 0x1fffu)) & ~0x1fffu);
+        const float moved = float_of(magnitude < kHalfNormal ? kHalfNormal : 0u);
+        const uint32_t rounded = (bits_of(float_of(magnitude) + moved) + (random16 & 0x1fffu)) & ~0x1fffu;
+        return float_of(bits_of(float_of(bounded(rounded)) - moved) | (u & kSignBit));
     }
 };
+
+// As many as a processor has instructions for, from the first on; how many that were.
+template <typename Type>
+int64_t decode_vectors(Type, const typename Type::Element*, int64_t, float*) {
+    return 0;
+}
+template <typename Type>
+int64_t encode_vectors(Type, const float*, int64_t, typename Type::Element*) {
+    return 0;
+}
+#if defined(__F16C__)
+inline int64_t decode_vectors(F16, const uint16_t* from, int64_t count, float* to) {
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+    return i;
+}
+inline int64_t encode_vectors(F16, const float* from, int64_t count, uint16_t* to) {
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+    return i;
+}
+#endif
 
 // Calls body with an object of the weights' type.
 template <typename Body>

@@ -82,14 +82,13 @@ inline float nearest_reference(WeightType type, float x) {
 inline float rounded_reference(WeightType type, float x, uint32_t random16) {
     if (type == WeightType::f32) return x;
     if (type == WeightType::bf16) return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + random16) & 0xffff0000u);
+    // Below 2^-14, where numbers are 2^-24 apart, the part that is cut off is first rounded to thirteen bits.
     int exponent = 0;
     std::frexp(x, &exponent);
     const bool normal = std::abs(x) >= 0x1p-14f;
     const double spacing = normal ? std::ldexp(1.0, exponent - 11) : 0x1p-24;
-    const double parts = normal ? 8192 : 65536;
-    const double units = std::abs(x) / spacing, whole = std::floor(units);
-    const double random = normal ? random16 % 8192 : random16;
-    const bool up = std::floor((units - whole) * parts) + random >= parts;
+    const double parts = std::nearbyint(std::abs(x) / spacing * 8192), whole = std::floor(parts / 8192);
+    const bool up = parts - whole * 8192 + random16 % 8192 >= 8192;
     const double magnitude = (whole + (up ? 1 : 0)) * spacing;
     if (magnitude >= 65536) return std::copysign(INFINITY, x);
     return static_cast<float>(std::copysign(magnitude, static_cast<double>(x)));

@@ -13,10 +13,13 @@ void take(const NoiseRun& run, const NoiseStep& step, Stored& weights) {
     update_and_probe(run, pass, *make_stream(DeviceKind::cpu, 1));
 }
 
-// Every number of the narrow types, and every upper half of an f32, but the NaNs.
+// Every number of the narrow types, and every upper half of an f32, but the NaNs: small ones first, of either sign.
 Stored all_numbers(WeightType type) {
     std::vector<uint32_t> patterns;
-    for (uint32_t bits = 0; bits < 0x10000u; ++bits) patterns.push_back(type == WeightType::f32 ? bits * 65537u : bits);
+    for (uint32_t i = 0; i < 0x10000u; ++i) {
+        const uint32_t bits = i >> 1 | (i & 1u) << 15;
+        patterns.push_back(type == WeightType::f32 ? bits << 16 | (bits & 0x7fffu) : bits);
+    }
     Stored numbers(type, std::ssize(patterns));
     int64_t count = 0;
     for (const uint32_t pattern : patterns) {
@@ -33,7 +36,7 @@ TEST(NoiseRounding, AStepOfNothingKeepsEveryBit) {
             Stored weights = all_numbers(type);
             const Stored before = weights;
             Directions of(kind, 4 * 1237, weights.count(), 0);
-            of.run.count = std::min(weights.count(), Directions::kRows * Directions::kCols);
+            if (kind == NoiseKind::low_rank) of.run.count = Directions::kRows * Directions::kCols;
             for (const double nothing : {0.0, -0.0}) {
                 const std::vector<NoiseTerm> terms = {of.term(1, 0, nothing), of.term(1, 1, nothing)};
                 on_every_isa([&] {
@@ -75,6 +78,28 @@ TEST(NoiseRounding, NaNsStay) {
             for (int64_t i = 0; i < weights.count(); ++i) {
                 ASSERT_TRUE(std::isnan(plus[i])) << static_cast<int>(type) << " " << i;
                 ASSERT_TRUE(std::isnan(weights[i])) << static_cast<int>(type) << " " << i;
+            }
+        });
+    }
+}
+
+// 60000 and 20000 apart from it: 80000 is beyond the largest number, 65504; 65520 is half way between it and 65536.
+TEST(NoiseRounding, BeyondTheLargestF16IsInfinity) {
+    constexpr int64_t kCount = 4096;
+    const Directions of(NoiseKind::rademacher, 0, kCount);
+    for (const float step : {20'000.0f, 5520.0f}) {
+        const NoiseTerm term = of.term(1, 0, step), unit = of.term(1, 0, 1);
+        on_every_isa([&] {
+            Stored weights(WeightType::f16, kCount);
+            for (int64_t i = 0; i < kCount; ++i) weights.set(i, i % 2 == 0 ? 60'000.0f : -60'000.0f);
+            Stored exact = weights;
+            const Stored before = weights;
+            take(of.run, {1, 0.0f, &term, 1}, weights);
+            exact_probe(of.run, unit, -1, step, WeightType::f16, exact.at(0), *make_stream(DeviceKind::cpu, 1));
+            for (int64_t i = 0; i < kCount; ++i) {
+                const float x = before[i] - step * static_cast<float>(of.reference(term, i));
+                ASSERT_EQ(exact[i], nearest_reference(WeightType::f16, x)) << i;
+                ASSERT_EQ(weights[i], rounded_reference(WeightType::f16, x, rounding_reference(of.run.seed, 1, i)));
             }
         });
     }

@@ -74,12 +74,16 @@ TEST(Noise, LowRankIsTheProductOfItsFactors) {
 }
 
 TEST(Noise, FactorsHaveCountersOfTheirOwn) {
-    for (const auto& [kind, number] : {std::pair{NoiseKind::left_factor, 2}, std::pair{NoiseKind::right_factor, 3}}) {
-        const Directions of(kind, 4096, 1000);
-        const std::vector<float> entries = direction(of.run, of.term(7, 3, 1));
-        for (int64_t i = 0; i < of.run.count; ++i)
+    const Directions of(NoiseKind::low_rank);
+    const int64_t start = of.run.element - of.run.first;  // of the matrix
+    for (const auto& [kind, number, length] : {std::tuple{NoiseKind::left_factor, 2, Directions::kRows},
+                                               std::tuple{NoiseKind::right_factor, 3, Directions::kCols}}) {
+        const NoiseRun run = factor_run(of.run, kind);
+        EXPECT_EQ(run.count, Directions::kRank * length);
+        const std::vector<float> entries = direction(run, of.term(7, 3, std::sqrt(3.0)));
+        for (int64_t i = 0; i < run.count; ++i)
             ASSERT_NEAR(entries[static_cast<size_t>(i)],
-                        gaussian_reference(of.run.seed, 7, 3, 4096 + i, static_cast<uint64_t>(number)), 3e-6);
+                        gaussian_reference(run.seed, 7, 3, start + i, static_cast<uint64_t>(number)), 3e-6);
     }
 }
 
@@ -184,6 +188,36 @@ TEST(Noise, UpdatesFollowTheirFormulaInDoublePrecision) {
             ASSERT_NEAR(plus[i], twice + probe, kTolerance) << i;
             ASSERT_NEAR(minus[i], twice - probe, kTolerance) << i;
         }
+    }
+}
+
+// Adding them in another order rounds otherwise.
+TEST(Noise, UpdatesTakeManyTermsInTheirOrder) {
+    constexpr int kTerms = 64;
+    for (const NoiseKind kind : {NoiseKind::gaussian, NoiseKind::rademacher}) {
+        const Directions of(kind, 1236, 6000);
+        std::vector<NoiseTerm> terms;
+        for (uint32_t d = 0; d < kTerms; ++d) terms.push_back(of.term(3 + d / 8, d, 1e-4 * (d % 7 + 0.3)));
+        std::vector<float> sums(static_cast<size_t>(of.run.count));
+        for (const NoiseTerm& term : terms) {
+            const std::vector<float> c_z = direction(of.run, term);
+            for (size_t i = 0; i < sums.size(); ++i) sums[i] += c_z[i];
+        }
+        Stored weights = weights_of(WeightType::f32, of.run.count), reversed = weights;
+        const Stored before = weights;
+        const auto take = [&](Stored& stored) {
+            const NoiseStep step{1, 0.0f, terms.data(), kTerms};
+            pass_over(of.run, {.type = WeightType::f32,
+                               .weights = stored.at(0),
+                               .updated = stored.at(0),
+                               .steps = &step,
+                               .step_count = 1});
+        };
+        take(weights);
+        for (int64_t i = 0; i < of.run.count; ++i) ASSERT_EQ(weights[i], before[i] - sums[static_cast<size_t>(i)]) << i;
+        std::reverse(terms.begin(), terms.end());
+        take(reversed);
+        EXPECT_FALSE(weights == reversed);
     }
 }
 
@@ -293,6 +327,9 @@ TEST(NoiseDeath, RefusesWhatHasNoMeaning) {
     const NoiseTerm term = of.term(1, 1, 1);
     EXPECT_DEATH(direction(of.run, term), "are not in a matrix");
     of.run.first = 0;
+    of.run.rank = Directions::kRows + 1;
+    EXPECT_DEATH(factor_run(of.run, NoiseKind::left_factor), "a matrix of 97 x 300 has no rank 98");
+    of.run.rank = Directions::kRank;
     NoiseTerm bare = term;
     bare.u = nullptr;
     EXPECT_DEATH(direction(of.run, bare), "has no factors");
