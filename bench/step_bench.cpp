@@ -3,13 +3,13 @@
 //   step_bench --shape gpt2-124m | llama-1.1b [--model DIR] [--rows R] [--length T] [--micro M[,M...]] [--steps N]
 //              [--threads N] [--dtype bf16|f32] [--recompute] [--policy in_memory|host_stream|three_tier]
 //              [--device cpu|cpu:emulate] [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE]
-//              [--update TIME] [--state s1|s2|s3] [--store DIR]
+//              [--update TIME] [--state s1|s2|s3] [--store DIR] [--table]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention) over the GEMM peak (1024 x 4096 x
 // 4096, random inputs, median before and after), and where the rest of the time goes. For several numbers of
-// micro-batches it prints a table: what was predicted from a probe of this machine right before, what was measured
-// (median), how far a probe right after is from the first (beyond 5 % the row is marked: it does not count), and what
-// the busiest of compute, link and disk would take alone.
+// micro-batches, or with --table, it prints a table: what was predicted from a probe of this machine right before,
+// what was measured (median), how far a probe right after is from the first (beyond 5 % the row is marked: it does not
+// count), and what the busiest of compute, link and disk would take alone.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ struct Arguments {
     std::vector<int> micros = {1};
     int micro = 1, steps = 3, threads = static_cast<int>(std::thread::hardware_concurrency());
     DType dtype = DType::bf16;
-    bool recompute = false;
+    bool recompute = false, table = false;
 };
 
 std::vector<int> numbers(const std::string& text) {
@@ -56,6 +56,10 @@ Arguments parse(int argc, char** argv) {
         const std::string key = argv[i];
         if (key == "--recompute") {
             a.recompute = true;
+            continue;
+        }
+        if (key == "--table") {
+            a.table = true;
             continue;
         }
         const std::string value = i + 1 < argc ? argv[++i] : "";
@@ -268,7 +272,7 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
         const int64_t commit = now_ns();
         engine.commit(step + 1, "{}", measured.last);
         const double seconds = measured.last.seconds + seconds_since(commit);
-        if (a.micros.size() == 1)
+        if (a.micros.size() == 1 && !a.table)
             fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "",
                        measured.last.loss_sum / tokens, seconds);
         if (step == 0) continue;
@@ -338,7 +342,7 @@ void run_table(Arguments a, const std::string& program) {
 }
 
 void run(const Arguments& a, const std::string& program) {
-    if (a.micros.size() > 1) return run_table(a, program);
+    if (a.table || a.micros.size() > 1) return run_table(a, program);
     const double before = gemm_peak(a.dtype, a.threads);
     ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
     OpProfile profile;
