@@ -53,7 +53,7 @@ enum class GradientRule : uint8_t { none, accumulate, project, update };
 struct UpdateCall {
     const ParamSpec* param = nullptr;
     int64_t first = 0;    // index of the chunk's first element in the parameter
-    int64_t element = 0;  // and in the model (element_starts): what noise is counted by; a multiple of 4
+    int64_t element = 0;  // and in the model (element_starts): what noise is counted by
     int64_t count = 0;
     uint16_t* hi = nullptr;  // split master, updated in place
     int16_t* lo = nullptr;

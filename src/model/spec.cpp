@@ -27,12 +27,12 @@ void set_store(ModelSpec& model, StoreType store) {
 }
 
 std::vector<int64_t> element_starts(const ModelSpec& model) {
-    constexpr int64_t kElementsPerCounter = 4;
+    constexpr int64_t kElementsPerBlock = 256;  // of the state formats in blocks, and of counters drawn together
     std::vector<int64_t> starts;
     int64_t end = 0;
     for (const ParamSpec& param : model.params) {
         starts.push_back(end);
-        end += round_up(param.numel(), kElementsPerCounter);
+        end += round_up(param.numel(), kElementsPerBlock);
     }
     return starts;
 }

@@ -59,7 +59,7 @@ struct ModelSpec {
 void set_store(ModelSpec& model, StoreType store);
 
 // The index in the model of each parameter's first element, by which random numbers are counted: parameters in
-// canonical order, each beginning at a multiple of 4, since one counter serves four elements.
+// canonical order, each beginning at a multiple of 256, since the counters of so many are drawn together.
 std::vector<int64_t> element_starts(const ModelSpec& model);
 
 }  // namespace windlass
