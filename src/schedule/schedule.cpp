@@ -6,9 +6,9 @@
 namespace windlass {
 
 std::string_view owner_name(Owner owner) {
-    static constexpr std::array<std::string_view, kOwners> kNames = {"weights",   "low halves",  "optimizer state",
-                                                                     "gradients", "activations", "boundaries",
-                                                                     "workspace", "cache",       "staging"};
+    static constexpr std::array<std::string_view, kOwners> kNames = {
+        "weights",     "low halves", "optimizer state", "gradients", "versions kept for wrong guesses",
+        "activations", "boundaries", "workspace",       "cache",     "staging"};
     return kNames[static_cast<size_t>(owner)];
 }
 
