@@ -313,7 +313,7 @@ class Execution {
     StepParams guess_;  // what updates go by until the norm is known
     StepReport report_;
     bool reduced_ = false;
-    Turning turning_;
+    Turning turning_;  // where there is no store
     std::array<std::atomic<int>, kLaneKinds> done_{};
     std::array<int64_t, kLaneKinds> busy_ns_{};
     std::atomic<bool> failed_{false}, stopped_{false};
