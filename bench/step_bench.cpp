@@ -3,12 +3,13 @@
 //   step_bench --shape gpt2-124m | llama-1.1b [--model DIR] [--rows R] [--length T] [--micro M[,M...]] [--steps N]
 //              [--threads N] [--dtype bf16|f32] [--recompute] [--policy in_memory|host_stream|three_tier]
 //              [--device cpu|cpu:emulate] [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE]
-//              [--update TIME] [--state s1|s2|s3] [--store DIR]
+//              [--update TIME] [--state s1|s2|s3] [--store DIR] [--table]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention) over the GEMM peak (1024 x 4096 x
 // 4096, random inputs, median before and after), and where the rest of the time goes. For several numbers of
-// micro-batches it prints a table: what was predicted from this machine's probe, what was measured (median), and what
-// the busiest of compute, link and disk would take alone.
+// micro-batches, or with --table, it prints a table: what was predicted from a probe of this machine right before,
+// what was measured (median), how far a probe right after is from the first (beyond 5 % the row is marked: it does not
+// count), and what the busiest of compute, link and disk would take alone.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ struct Arguments {
     std::vector<int> micros = {1};
     int micro = 1, steps = 3, threads = static_cast<int>(std::thread::hardware_concurrency());
     DType dtype = DType::bf16;
-    bool recompute = false;
+    bool recompute = false, table = false;
 };
 
 std::vector<int> numbers(const std::string& text) {
@@ -55,6 +56,10 @@ Arguments parse(int argc, char** argv) {
         const std::string key = argv[i];
         if (key == "--recompute") {
             a.recompute = true;
+            continue;
+        }
+        if (key == "--table") {
+            a.table = true;
             continue;
         }
         const std::string value = i + 1 < argc ? argv[++i] : "";
@@ -99,6 +104,13 @@ Arguments parse(int argc, char** argv) {
     return a;
 }
 
+constexpr double kDriftMax = 0.05;  // of two probes, for a row to count
+
+double median(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+}
+
 double gemm_peak(DType dtype, int threads) {
     constexpr int64_t kM = 1024, kN = 4096, kK = 4096;
     const int64_t size = dtype_bytes(dtype);
@@ -124,8 +136,7 @@ double gemm_peak(DType dtype, int threads) {
              team);
         if (round >= 2) rates.push_back(2.0 * kM * kN * kK / seconds_since(start));
     }
-    std::nth_element(rates.begin(), rates.begin() + rates.size() / 2, rates.end());
-    return rates[rates.size() / 2];
+    return median(std::move(rates));
 }
 
 std::string make_model_folder(const Arguments& a, const std::string& program) {
@@ -150,11 +161,30 @@ struct Rows {
     }
 };
 
+// What a step asks of each kind of kernel.
+std::map<std::pair<std::string_view, Direction>, Cost> kernel_costs(const Schedule& schedule) {
+    std::map<std::pair<std::string_view, Direction>, Cost> costs;
+    for (const RunTask& run : schedule.runs) {
+        for (const SegmentCall& call : schedule.segments[static_cast<size_t>(run.segment)].calls) {
+            Cost& cost = costs[{call.node->op->name, call.direction}];
+            cost.flops += call.cost.flops;
+            cost.bytes += call.cost.bytes;
+        }
+    }
+    return costs;
+}
+
 void print_profile(const OpProfile& profile, const Schedule& schedule, const StepReport& report, int steps,
                    double seconds) {
     std::vector<std::pair<int64_t, std::string>> lines;
-    for (const auto& [key, ns] : profile.ns())
-        lines.emplace_back(ns, fmt::format("{} {}", key.first, direction_name(key.second)));
+    auto costs = kernel_costs(schedule);
+    for (const auto& [key, ns] : profile.ns()) {
+        const Cost& cost = costs[key];
+        const double each = static_cast<double>(ns) / steps;  // so many operations or bytes in a nanosecond
+        lines.emplace_back(ns, fmt::format("{:<25} {:>6.1f} GFLOP/s {:>6.1f} GB/s",
+                                           fmt::format("{} {}", key.first, direction_name(key.second)),
+                                           cost.flops / each, static_cast<double>(cost.bytes) / each));
+    }
     int64_t update = 0, reduce = 0;
     for (size_t i = 0; i < schedule.tasks.size(); ++i) {
         const int64_t ns = report.tasks[i].end_ns - report.tasks[i].start_ns;
@@ -167,21 +197,16 @@ void print_profile(const OpProfile& profile, const Schedule& schedule, const Ste
     for (const auto& [ns, name] : lines) {
         const double share = static_cast<double>(ns) * 1e-9 / steps / seconds;
         if (share >= 0.001)
-            fmt::print("  {:<28} {:>8.1f} ms  {:>5.1f} %\n", name, static_cast<double>(ns) * 1e-6 / steps, 100 * share);
+            fmt::print("  {:<52} {:>8.1f} ms  {:>5.1f} %\n", name, static_cast<double>(ns) * 1e-6 / steps, 100 * share);
     }
 }
 
-// This machine as it was probed, with its link and disk as slow as they are asked to be.
+// This machine as it is now, with its link and disk as slow as they are asked to be. A disk that is slowed below what
+// any drive does need not be measured.
 Machine bench_machine(const Arguments& a) {
-    Machine machine = completed(probe_machine(real_files(), a.store, a.threads));
-    const auto limit = [](double& rate, double most) { rate = most > 0 ? std::min(rate, most) : rate; };
-    limit(machine.link_up_bytes_per_s, a.emulation.link_bytes_per_s);
-    limit(machine.link_down_bytes_per_s, a.emulation.link_bytes_per_s);
-    limit(machine.link_both_bytes_per_s, 2 * a.emulation.link_bytes_per_s);
-    for (double* rate :
-         {&machine.disk_read_bytes_per_s, &machine.disk_write_bytes_per_s, &machine.disk_mixed_bytes_per_s})
-        limit(*rate, a.emulation.disk_bytes_per_s);
-    return machine;
+    const bool wants_disk = a.emulation.disk_bytes_per_s == 0 && a.policy == "three_tier";
+    const Machine machine = completed(probe_machine(real_files(), wants_disk ? a.store : "", a.threads));
+    return slowed(machine, a.emulation.link_bytes_per_s, a.emulation.disk_bytes_per_s);
 }
 
 EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& machine, OpProfile& profile,
@@ -231,14 +256,15 @@ StepInput make_input(const Arguments& a, const Rows& rows) {
 }
 
 struct Measured {
-    double seconds = 0;  // of a step, median; the first one, which warms up, is left out
+    double seconds = 0;          // of a step, median; the first one, which warms up, is left out
+    double compute_seconds = 0;  // the compute lane busy, median
     StepReport last;
 };
 
 Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile& profile) {
     const double tokens = static_cast<double>(a.rows * a.length * a.micro);
     Measured measured;
-    std::vector<double> times;
+    std::vector<double> times, busy;
     for (int step = 0; step <= a.steps; ++step) {
         if (step == 1) profile.clear();
         input.params = {.step = step + 1, .learning_rate = 1e-5, .loss_scale = 1.0 / tokens};
@@ -246,13 +272,15 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
         const int64_t commit = now_ns();
         engine.commit(step + 1, "{}", measured.last);
         const double seconds = measured.last.seconds + seconds_since(commit);
-        if (a.micros.size() == 1)
+        if (a.micros.size() == 1 && !a.table)
             fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "",
                        measured.last.loss_sum / tokens, seconds);
-        if (step > 0) times.push_back(seconds);
+        if (step == 0) continue;
+        times.push_back(seconds);
+        busy.push_back(measured.last.busy_seconds[slot(LaneKind::compute)]);
     }
-    std::sort(times.begin(), times.end());
-    measured.seconds = times[times.size() / 2];
+    measured.seconds = median(std::move(times));
+    measured.compute_seconds = median(std::move(busy));
     return measured;
 }
 
@@ -270,41 +298,51 @@ void print_result(const Arguments& a, const Engine& engine, const Measured& meas
                format_bytes(engine.setup().schedules.memory_bytes()), format_bytes(usage.ru_maxrss * 1024));
 }
 
+// How far two looks at the machine are apart, in what a step uses most.
+double drift(const Machine& before, const Machine& after) {
+    const auto apart = [](double a, double b) { return std::abs(a - b) / std::max(a, b); };
+    return std::max({apart(before.gemm_bf16_flops, after.gemm_bf16_flops),
+                     apart(before.attention_bf16_flops, after.attention_bf16_flops),
+                     apart(before.memory_bytes_per_s, after.memory_bytes_per_s)});
+}
+
 // One row of the table. What a lane would take alone follows from its bytes and rates; compute's is what it measured
 // busy, since nothing else tells how fast these products are here.
-void print_row(const Arguments& a, const Simulation& predicted, const Measured& measured, const Plan& plan) {
+void print_row(const Arguments& a, const Simulation& predicted, const Measured& measured, const Plan& plan,
+               double apart) {
     const auto alone = [&](LaneKind lane) { return predicted.alone_seconds[slot(lane)]; };
     const double link = std::max(alone(LaneKind::up), alone(LaneKind::down));
     const double disk = alone(LaneKind::disk_read) + alone(LaneKind::disk_write);
-    const double compute = measured.last.busy_seconds[slot(LaneKind::compute)];
-    const double bound = std::max({compute, link, disk});
-    fmt::print("{:>8} {:>8.2f} {:>8.2f} {:>6.2f} | {:>7.2f} {:>6.2f} {:>6.2f} | {:>5.2f}  {}, {}\n",
+    const double bound = std::max({measured.compute_seconds, link, disk});
+    fmt::print("{:>8} {:>8.2f} {:>8.2f} {:>6.2f} {:>5.1f}%{} | {:>7.2f} {:>6.2f} {:>6.2f} | {:>5.2f}  {}, {}\n",
                a.rows * a.length * a.micro, predicted.seconds, measured.seconds, predicted.seconds / measured.seconds,
-               compute, link, disk, bound / measured.seconds, describe_placement(plan), describe_updates(plan));
+               100 * apart, apart <= kDriftMax ? " " : "!", measured.compute_seconds, link, disk,
+               bound / measured.seconds, describe_placement(plan), describe_updates(plan));
+    std::fflush(stdout);
 }
 
+// A row counts where the machine was the same before and after it.
 void run_table(Arguments a, const std::string& program) {
-    const Machine machine = bench_machine(a);
-    fmt::print("{}\n  tokens  predict  measure  ratio | compute   link   disk | bound/measured\n",
-               machine_text(machine));
+    fmt::print("  tokens  predict  measure  ratio  drift | compute   link   disk | bound/measured\n");
     for (const int micro : a.micros) {
         a.micro = micro;
         ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
         OpProfile profile;
         Simulation predicted;
+        const Machine machine = bench_machine(a);
         EngineSetup setup = make_setup(a, folder, machine, profile, predicted);
         real_files().remove_tree(setup.store_path);
         Engine engine(real_files(), std::move(setup));
         engine.load(folder, "{}");
         const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
         const Measured measured = measure(a, engine, make_input(a, rows), profile);
-        print_row(a, predicted, measured, engine.setup().plan);
+        print_row(a, predicted, measured, engine.setup().plan, drift(machine, bench_machine(a)));
         real_files().remove_tree(engine.setup().store_path);
     }
 }
 
 void run(const Arguments& a, const std::string& program) {
-    if (a.micros.size() > 1) return run_table(a, program);
+    if (a.table || a.micros.size() > 1) return run_table(a, program);
     const double before = gemm_peak(a.dtype, a.threads);
     ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
     OpProfile profile;

@@ -20,12 +20,21 @@ typedef uint64_t Wide __attribute__((vector_size(64)));
     return reinterpret_cast<Wide>(
         _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
+// In each 128 bits, the low halves of a and behind them those of b.
+[[gnu::always_inline]] inline Wide low_halves(Wide a, Wide b) {
+    return reinterpret_cast<Wide>(
+        _mm512_shuffle_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _MM_SHUFFLE(2, 0, 2, 0)));
+}
 constexpr Wide kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 constexpr int kChains = 4;  // vectors of counters side by side: a round waits for its products, several do not
 #elif defined(__AVX2__)
 typedef uint64_t Wide __attribute__((vector_size(32)));
 [[gnu::always_inline]] inline Wide low_product(Wide a, Wide b) {
     return reinterpret_cast<Wide>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+[[gnu::always_inline]] inline Wide low_halves(Wide a, Wide b) {
+    return reinterpret_cast<Wide>(
+        _mm256_shuffle_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), _MM_SHUFFLE(2, 0, 2, 0)));
 }
 constexpr Wide kLane = {0, 1, 2, 3};
 constexpr int kChains = 2;
@@ -34,20 +43,38 @@ typedef uint64_t Wide __attribute__((vector_size(16)));
 [[gnu::always_inline]] inline Wide low_product(Wide a, Wide b) {
     return reinterpret_cast<Wide>(_mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 }
+[[gnu::always_inline]] inline Wide low_halves(Wide a, Wide b) {
+    return reinterpret_cast<Wide>(
+        _mm_shuffle_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b), _MM_SHUFFLE(2, 0, 2, 0)));
+}
 constexpr Wide kLane = {0, 1};
 constexpr int kChains = 2;
 #endif
 constexpr int kWideLanes = sizeof(Wide) / sizeof(uint64_t);
 
-constexpr int kPhiloxRun = 128;  // elements of philox_run
+constexpr int kPhiloxRounds = 10;
+constexpr int kPhiloxRun = 128;  // words of a run, from a quarter as many counters
 
-// For i below kPhiloxRun: out[i] = word i % 4 of philox(key, {block + i / 4, stream, step, direction}).
-[[gnu::always_inline]] inline void philox_run(uint64_t key, uint64_t block, uint32_t stream, uint32_t step,
-                                              uint32_t direction, uint32_t* __restrict out) {
-    constexpr uint32_t kKeyStep0 = 0x9E3779B9, kKeyStep1 = 0xBB67AE85;
-    constexpr uint64_t kLow = 0xFFFFFFFF;
+// The keys of all rounds, in every lane.
+struct PhiloxKeys {
+    Wide first[kPhiloxRounds], second[kPhiloxRounds];
+
+    explicit PhiloxKeys(uint64_t key) {
+        uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
+        for (int round = 0; round < kPhiloxRounds; ++round) {
+            first[round] = Wide{} + key0;
+            second[round] = Wide{} + key1;
+            key0 += 0x9E3779B9;
+            key1 += 0xBB67AE85;
+        }
+    }
+};
+
+// The words of philox(key, {block + c, stream, step, direction}) for c below kPhiloxRun / 4, in the order in which
+// vectors of counters leave them: word w of counter c is out[64 (w / 2) + 4 (c / 2) + 2 (w mod 2) + c mod 2].
+[[gnu::always_inline]] inline void philox_mixed(const PhiloxKeys& keys, uint64_t block, uint32_t stream, uint32_t step,
+                                                uint32_t direction, uint32_t* __restrict out) {
     const Wide product0 = Wide{} + 0xD2511F53, product1 = Wide{} + 0xCD9E8D57;
-    alignas(64) uint64_t first[kPhiloxRun / 4], second[kPhiloxRun / 4];  // words 0 and 1, words 2 and 3
     for (int counter = 0; counter < kPhiloxRun / 4; counter += kChains * kWideLanes) {
         Wide c0[kChains], c1[kChains], c2[kChains], c3[kChains];
         for (int chain = 0; chain < kChains; ++chain) {
@@ -57,29 +84,38 @@ constexpr int kPhiloxRun = 128;  // elements of philox_run
             c2[chain] = Wide{} + step;
             c3[chain] = Wide{} + direction;
         }
-        uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
 #pragma GCC unroll 10
-        for (int round = 0; round < 10; ++round) {
+        for (int round = 0; round < kPhiloxRounds; ++round) {
 #pragma GCC unroll 4
             for (int chain = 0; chain < kChains; ++chain) {
                 const Wide p0 = low_product(c0[chain], product0), p1 = low_product(c2[chain], product1);
-                c0[chain] = p1 >> 32 ^ c1[chain] ^ key0;
-                c2[chain] = p0 >> 32 ^ c3[chain] ^ key1;
+                c0[chain] = p1 >> 32 ^ c1[chain] ^ keys.first[round];
+                c2[chain] = p0 >> 32 ^ c3[chain] ^ keys.second[round];
                 c1[chain] = p1;
                 c3[chain] = p0;
             }
-            key0 += kKeyStep0;
-            key1 += kKeyStep1;
         }
         for (int chain = 0; chain < kChains; ++chain) {
-            const int at = counter + chain * kWideLanes;
-            *reinterpret_cast<Wide*>(first + at) = (c0[chain] & kLow) | c1[chain] << 32;
-            *reinterpret_cast<Wide*>(second + at) = (c2[chain] & kLow) | c3[chain] << 32;
+            uint32_t* const at = out + (counter + chain * kWideLanes) * 2;
+            const Wide first = low_halves(c0[chain], c1[chain]), second = low_halves(c2[chain], c3[chain]);
+            __builtin_memcpy(at, &first, sizeof first);
+            __builtin_memcpy(at + kPhiloxRun / 2, &second, sizeof second);
         }
     }
-    for (int counter = 0; counter < kPhiloxRun / 4; ++counter) {
-        __builtin_memcpy(out + counter * 4, first + counter, 8);
-        __builtin_memcpy(out + counter * 4 + 2, second + counter, 8);
+}
+
+// For i below kPhiloxRun: out[i] = word i % 4 of philox(key, {block + i / 4, stream, step, direction}).
+[[gnu::always_inline]] inline void philox_run(uint64_t key, uint64_t block, uint32_t stream, uint32_t step,
+                                              uint32_t direction, uint32_t* __restrict out) {
+    alignas(64) uint32_t mixed[kPhiloxRun];
+    philox_mixed(PhiloxKeys(key), block, stream, step, direction, mixed);
+    auto* const to = reinterpret_cast<__m128i*>(out);
+    for (int i = 0; i < kPhiloxRun / 2; i += 4) {  // two counters
+        __m128 first, second;
+        __builtin_memcpy(&first, mixed + i, sizeof first);
+        __builtin_memcpy(&second, mixed + kPhiloxRun / 2 + i, sizeof second);
+        _mm_storeu_si128(to + i / 2, _mm_castps_si128(_mm_shuffle_ps(first, second, _MM_SHUFFLE(2, 0, 2, 0))));
+        _mm_storeu_si128(to + i / 2 + 1, _mm_castps_si128(_mm_shuffle_ps(first, second, _MM_SHUFFLE(3, 1, 3, 1))));
     }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "method/noise/noise_kernel.h"
 #include "method/state_format.h"
 #include "model/spec.h"
 #include "op/batch.h"
@@ -21,8 +22,10 @@ enum class SweepKind : uint8_t { forward, reverse, tangent };
 
 struct RecipeSweep {
     SweepKind kind = SweepKind::forward;
-    int k = 1;            // directions at once
-    bool probed = false;  // weights are perturbed on arrival: zeroth order
+    // forward, probed: points at which the loss is evaluated while a block is here; tangent: directions at once.
+    int k = 1;
+    bool probed = false;  // sweeps read what the arrival kernel makes of the weights (Recipe::arrive)
+    double draws = 0;     // random numbers for each weight that probing takes, for the simulator
 };
 
 // Numbers that outlive a step: `bytes` for every `per` elements of a chunk, the last group rounded up. Chunks begin at
@@ -50,7 +53,7 @@ enum class GradientRule : uint8_t { none, accumulate, project, update };
 struct UpdateCall {
     const ParamSpec* param = nullptr;
     int64_t first = 0;    // index of the chunk's first element in the parameter
-    int64_t element = 0;  // and in the model (element_starts): what noise is counted by; a multiple of 4
+    int64_t element = 0;  // and in the model (element_starts): what noise is counted by
     int64_t count = 0;
     uint16_t* hi = nullptr;  // split master, updated in place
     int16_t* lo = nullptr;
@@ -60,6 +63,23 @@ struct UpdateCall {
 };
 using UpdateKernel = void (*)(const UpdateCall& call, Stream& stream);
 
+// One parameter of a block that has arrived where it is computed with: its pending update is applied, in place, and
+// what this sweep reads instead of it is made. Every element depends on its own index and on nothing else, so any
+// split of a call gives the same bits.
+struct ArrivalCall {
+    const ParamSpec* param = nullptr;
+    int64_t element = 0;                  // of the parameter's first element in the model (element_starts)
+    std::byte* weights = nullptr;         // numel numbers of param->store_dtype
+    const StepParams* pending = nullptr;  // the step whose update is to be applied; null: none is
+    const StepParams* step = nullptr;     // of the sweep
+    int sweep = 0;                        // index into Recipe::sweeps
+    DType compute = DType::f32;           // of everything that is written below; null: not wanted
+    std::byte* plain = nullptr;           // the weights themselves
+    // forward: the weights at this sweep's points; tangent: its directions. One behind the other, numel numbers each.
+    std::byte* probes = nullptr;
+};
+using ArrivalKernel = void (*)(const ArrivalCall& call, Stream& stream);
+
 // Hyperparameters with the names users know; a method takes those it uses.
 struct MethodOptions {
     double beta1 = 0.9;
@@ -68,6 +88,10 @@ struct MethodOptions {
     double weight_decay = 0.0;
     double max_grad_norm = 1.0;  // 0: no clipping
     StateFormat state_format = StateFormat::s1;
+    double zo_eps = 1e-3;                   // how far from the weights a step looks
+    int directions = 1;                     // random directions of a step, at most kDirectionsMax
+    double scalar_clip = 0;                 // what a step finds along a direction is cut to this; 0: it is not
+    NoiseKind noise = NoiseKind::gaussian;  // or rademacher
 };
 
 struct Recipe {
@@ -82,8 +106,17 @@ struct Recipe {
     std::array<UpdateKernel, kDeviceKinds> update{};  // by DeviceKind
     // Fills StepParams::method for this step from the options and StepParams::step.
     void (*prepare)(const MethodOptions& options, StepParams& step) = nullptr;
+    // apply_pending: what a block's arrival does, by DeviceKind; random numbers for each weight that its update takes.
+    std::array<ArrivalKernel, kDeviceKinds> arrive{};
+    double update_draws = 0;
+    // apply_pending: what a step's losses say of its update: fills StepParams::scalars, and `apply` with whether they
+    // are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each point; of a
+    // tangent sweep, the loss and its derivative along each direction. Returns the loss that is reported.
+    double (*conclude)(const MethodOptions& options, std::span<const double> losses, StepParams& step) = nullptr;
 
     bool runs(SweepKind kind) const;
+    // Sweeps are forward or tangent only, of weights that arrive and are probed.
+    bool probes() const { return arrive[0] != nullptr; }
 };
 
 struct Method {

@@ -23,18 +23,6 @@ const TensorPlace& require(const ModelFolder& folder, const ParamSpec& param) {
     return *tensor;
 }
 
-void widen(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
-    if (dtype == DType::f32) {
-        std::memcpy(out.data(), bytes.data(), bytes.size());
-        return;
-    }
-    for (size_t i = 0; i < out.size(); ++i) {
-        uint16_t bits;
-        std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
-        out[i] = dtype == DType::bf16 ? to_float(bf16{bits}) : half_to_float(bits);
-    }
-}
-
 void check_finite(const ModelFolder& folder, const TensorPlace& tensor, int64_t first, std::span<const float> values) {
     const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
     if (bad == values.end()) return;
@@ -57,6 +45,33 @@ void check_equal(const ModelFolder& folder, const TensorPlace& a, const TensorPl
 
 }  // namespace
 
+void decode_numbers(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
+    if (dtype == DType::f32) {
+        std::memcpy(out.data(), bytes.data(), bytes.size());
+        return;
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+        uint16_t bits;
+        std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
+        out[i] = dtype == DType::bf16 ? to_float(bf16{bits}) : half_to_float(bits);
+    }
+}
+
+void encode_numbers(DType dtype, std::span<const float> values, std::span<std::byte> out) {
+    WINDLASS_CHECK(static_cast<int64_t>(out.size()) == static_cast<int64_t>(values.size()) * dtype_bytes(dtype),
+                   "{} bytes for {} numbers of {}", out.size(), values.size(), dtype_name(dtype));
+    if (dtype == DType::f32) {
+        std::memcpy(out.data(), values.data(), out.size());
+        return;
+    }
+    WINDLASS_CHECK(dtype == DType::bf16 || dtype == DType::f16, "nothing is kept as {}", dtype_name(dtype));
+    for (size_t i = 0; i < values.size(); ++i) {
+        const uint16_t bits =
+            dtype == DType::bf16 ? split_master(std::bit_cast<uint32_t>(values[i])).hi : float_to_half(values[i]);
+        std::memcpy(out.data() + 2 * i, &bits, sizeof bits);
+    }
+}
+
 void load_elements(ModelFolder& folder, const ParamSpec& param, int64_t first, std::span<float> out) {
     const int64_t count = static_cast<int64_t>(out.size());
     WINDLASS_CHECK(first >= 0 && count <= param.numel() - first, "{} has {} elements, wanted are {} from {}",
@@ -69,7 +84,7 @@ void load_elements(ModelFolder& folder, const ParamSpec& param, int64_t first, s
         const std::span<std::byte> raw = std::span(bytes).first(static_cast<size_t>(now * width));
         const std::span<float> values = out.subspan(static_cast<size_t>(done), static_cast<size_t>(now));
         folder.read(tensor, (first + done) * width, raw);
-        widen(param.file_dtype, raw, values);
+        decode_numbers(param.file_dtype, raw, values);
         check_finite(folder, tensor, first + done, values);
     }
 }
@@ -89,20 +104,7 @@ void check_tied(ModelFolder& folder, const ModelSpec& model) {
 }
 
 void encode_elements(const ParamSpec& param, std::span<const float> masters, std::span<std::byte> out) {
-    WINDLASS_CHECK(
-        static_cast<int64_t>(out.size()) == static_cast<int64_t>(masters.size()) * dtype_bytes(param.file_dtype),
-        "{} bytes for {} elements of {}", out.size(), masters.size(), param.name);
-    if (param.file_dtype == DType::f32) {
-        std::memcpy(out.data(), masters.data(), out.size());
-        return;
-    }
-    WINDLASS_CHECK(param.file_dtype == DType::bf16 || param.file_dtype == DType::f16, "{} is kept as {}", param.name,
-                   dtype_name(param.file_dtype));
-    for (size_t i = 0; i < masters.size(); ++i) {
-        const uint16_t bits = param.file_dtype == DType::bf16 ? split_master(std::bit_cast<uint32_t>(masters[i])).hi
-                                                              : float_to_half(masters[i]);
-        std::memcpy(out.data() + 2 * i, &bits, sizeof bits);
-    }
+    encode_numbers(param.file_dtype, masters, out);
 }
 
 }  // namespace windlass

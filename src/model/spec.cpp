@@ -17,13 +17,22 @@ double keys_per_token(int64_t row_length, int64_t window) {
 
 }  // namespace
 
+void set_store(ModelSpec& model, StoreType store) {
+    DType kept = model.params.empty() ? DType::f32 : model.params[0].file_dtype;
+    for (const ParamSpec& param : model.params) kept = param.file_dtype == kept ? kept : DType::f32;
+    for (ParamSpec& param : model.params) {
+        param.store = store;
+        param.store_dtype = store == StoreType::split ? DType::bf16 : kept;
+    }
+}
+
 std::vector<int64_t> element_starts(const ModelSpec& model) {
-    constexpr int64_t kElementsPerCounter = 4;
+    constexpr int64_t kElementsPerBlock = 256;  // of the state formats in blocks, and of counters drawn together
     std::vector<int64_t> starts;
     int64_t end = 0;
     for (const ParamSpec& param : model.params) {
         starts.push_back(end);
-        end += round_up(param.numel(), kElementsPerCounter);
+        end += round_up(param.numel(), kElementsPerBlock);
     }
     return starts;
 }

@@ -13,8 +13,8 @@ namespace windlass {
 
 enum class Axis : uint8_t { out, in, channels, vocab, positions };
 
-// How a parameter is kept while Windlass works on it: `split` fp32 masters as two 16-bit halves (trained), or the
-// bytes of the file (forward-only methods).
+// How a parameter is kept while Windlass works on it: `split` fp32 masters as two 16-bit halves (trained), or numbers
+// of the files' type (forward-only methods).
 enum class StoreType : uint8_t { split, as_file };
 
 struct ParamSpec {
@@ -23,6 +23,7 @@ struct ParamSpec {
     DType file_dtype = DType::f32;
     std::vector<Axis> axes;
     StoreType store = StoreType::split;
+    DType store_dtype = DType::bf16;  // of the weights that are kept; of a split master, of its high half
     bool trainable = true;
     bool decay = true;  // weight decay applies: matrices and tables, not norms and biases
     int block = 0;      // home: the first block, in order of the forward sweep, that uses it
@@ -54,8 +55,11 @@ struct ModelSpec {
     double training_flops_per_token(int64_t row_length) const;
 };
 
+// Parameters are kept so. as_file: the type of all files where they agree, else f32, which holds any of them.
+void set_store(ModelSpec& model, StoreType store);
+
 // The index in the model of each parameter's first element, by which random numbers are counted: parameters in
-// canonical order, each beginning at a multiple of 4, since one counter serves four elements.
+// canonical order, each beginning at a multiple of 256, since the counters of so many are drawn together.
 std::vector<int64_t> element_starts(const ModelSpec& model);
 
 }  // namespace windlass

@@ -24,6 +24,7 @@ struct Batch {
 };
 
 inline constexpr int32_t kIgnored = -100;
+inline constexpr int kDirectionsMax = 64;  // of one step
 
 // What changes from step to step; one buffer, so that a schedule can be replayed as it is.
 struct StepParams {
@@ -34,6 +35,8 @@ struct StepParams {
     double clip_scale = 1;           // min(1, max_grad_norm / norm); written by the norm's reduction
     bool apply = true;               // false: the loss or the norm is not finite, the update is skipped
     std::array<double, 8> method{};  // what the method's update kernel wants, e.g. bias corrections
+    // Of forward-only methods: what the step found along each of its directions, written when its losses are known.
+    std::array<float, kDirectionsMax> scalars{};
 };
 
 }  // namespace windlass

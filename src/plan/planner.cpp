@@ -27,7 +27,10 @@ int64_t working_store_bytes(const ModelSpec& model, const Recipe& recipe) {
     int64_t bytes = kRecords;
     for (size_t param = 0; param < model.params.size(); ++param) {
         const int64_t numel = model.params[param].numel(), rest = numel % kChunkElements;
-        const auto chunk = [&](int64_t count) { return aligned_bytes(count, 2) + state_block_bytes(recipe, count); };
+        const int64_t element = weight_bytes(model.params[param]);
+        const auto chunk = [&](int64_t count) {
+            return aligned_bytes(count, element) + state_block_bytes(recipe, count);
+        };
         bytes += 2 * (numel / kChunkElements * chunk(kChunkElements) + (rest > 0 ? chunk(rest) : 0));
     }
     return bytes;
@@ -302,6 +305,7 @@ Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& 
         if (request.policy != "auto" && request.policy != policy->name) continue;
         std::optional<Space> space = policy->space(request, input);
         if (!space) continue;
+        if (recipe.probes()) space = forward_only(std::move(*space));
         PolicySearch search(model, recipe, numerics, machine, request, ranks, *policy, std::move(*space));
         std::optional<Planned> found = search.run();
         if (found && (!best || search.seconds(*found) < best_seconds)) {

@@ -65,6 +65,17 @@ int64_t Space::size() const {
     return product;
 }
 
+Space forward_only(Space space) {
+    for (const Knob knob : {Knob::state, Knob::gradients}) space.of(knob) = {kShares};
+    for (const Knob knob : {Knob::held, Knob::keep, Knob::park, Knob::spill, Knob::update_ahead, Knob::host_threads})
+        space.of(knob) = {0};
+    space.of(Knob::update) = {static_cast<int>(UpdateTime::next_forward)};
+    space.of(Knob::boundary) = {static_cast<int>(Home::device)};
+    space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
+    space.of(Knob::group_chunks) = {1};
+    return space;
+}
+
 SavedRanks rank_saved(const ModelSpec& model, const ScheduleRequest& largest, const Numerics& numerics,
                       const Machine& machine) {
     SavedRanks ranks;

@@ -58,6 +58,9 @@ struct Space {
     int64_t size() const;
 };
 
+// What is left to turn where there is no reverse sweep: nothing waits for one, and updates are the next forward's.
+Space forward_only(Space space);
+
 // Saved values of each program of a model, the most seconds saved for a byte first.
 using SavedRanks = std::map<const Program*, std::vector<int>>;
 SavedRanks rank_saved(const ModelSpec& model, const ScheduleRequest& largest, const Numerics& numerics,

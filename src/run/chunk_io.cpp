@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "format/checksum.h"
+#include "model/load.h"
 
 namespace windlass {
 namespace {
@@ -49,7 +50,13 @@ std::span<float> ChunkIo::floats(const ChunkSpan& chunk) {
     return {reinterpret_cast<float*>(staging_.data()), at(chunk.count)};
 }
 
-void ChunkIo::split(std::span<const float> masters) {
+void ChunkIo::split(const ChunkSpan& chunk, std::span<const float> masters) {
+    const ParamSpec& param = setup_.model.params[at(chunk.param)];
+    if (param.store == StoreType::as_file) {
+        encode_numbers(param.store_dtype, masters,
+                       {weights(), masters.size() * static_cast<size_t>(weight_bytes(param))});
+        return;
+    }
     auto* hi = reinterpret_cast<uint16_t*>(weights());
     auto* lo = reinterpret_cast<int16_t*>(state());
     for (size_t i = 0; i < masters.size(); ++i) {
@@ -59,7 +66,14 @@ void ChunkIo::split(std::span<const float> masters) {
     }
 }
 
-void ChunkIo::join(int64_t first, std::span<float> masters) const {
+void ChunkIo::join(const ChunkSpan& chunk, int64_t first, std::span<float> masters) const {
+    const ParamSpec& param = setup_.model.params[at(chunk.param)];
+    if (param.store == StoreType::as_file) {
+        const int64_t bytes = weight_bytes(param);
+        decode_numbers(param.store_dtype, {weights() + first * bytes, masters.size() * static_cast<size_t>(bytes)},
+                       masters);
+        return;
+    }
     const auto* hi = reinterpret_cast<const uint16_t*>(weights()) + first;
     const auto* lo = reinterpret_cast<const int16_t*>(state()) + first;
     for (size_t i = 0; i < masters.size(); ++i) masters[i] = std::bit_cast<float>(join_master({hi[i], lo[i]}));
@@ -80,7 +94,8 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
             arenas_.lease(setup_.schedules.persistent[at(slice.buffer)], write, slice.offset + behind, bytes);
         copy(lease.data(), staged, bytes);
     };
-    part(place.weights, chunk.first * 2, weights(), chunk.count * 2);
+    const int64_t element = weight_bytes(setup_.model.params[at(chunk.param)]);
+    part(place.weights, chunk.first * element, weights(), chunk.count * element);
     part(place.low, chunk.first * 2, state(), chunk.count * 2);
     for (size_t s = 0; s < place.state.size(); ++s) {
         const StateSpec& spec = setup_.recipe.state[s];

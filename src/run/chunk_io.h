@@ -24,9 +24,9 @@ class ChunkIo {
 
     // fp32 view in staging, for the chunk's elements.
     std::span<float> floats(const ChunkSpan& chunk);
-    // Staging's weights and low halves from these masters; masters from them.
-    void split(std::span<const float> masters);
-    void join(int64_t first, std::span<float> masters) const;
+    // What is kept of these masters, in staging: weights and, where masters are split, low halves; and back.
+    void split(const ChunkSpan& chunk, std::span<const float> masters);
+    void join(const ChunkSpan& chunk, int64_t first, std::span<float> masters) const;
     void clear_state(const ChunkSpan& chunk);
 
     // Staging to those parts of the chunk that the plan keeps in memory.

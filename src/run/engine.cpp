@@ -146,7 +146,7 @@ void Engine::load(ModelFolder& folder, const std::string& run_state) {
     impl_->begin(0, run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {
         const std::span<float> masters = chunks.floats(chunk);
         load_elements(folder, impl_->setup.model.params[at(chunk.param)], chunk.first, masters);
-        chunks.split(masters);
+        chunks.split(chunk, masters);
         chunks.clear_state(chunk);
     });
 }
@@ -269,7 +269,7 @@ void Engine::read_masters(int param, int64_t first, std::span<float> out) {
         const int64_t end = std::min(first + static_cast<int64_t>(out.size()), chunk.first + chunk.count);
         if (begin >= end) continue;
         chunks.fetch(chunk);
-        chunks.join(begin - chunk.first, out.subspan(at(begin - first), at(end - begin)));
+        chunks.join(chunk, begin - chunk.first, out.subspan(at(begin - first), at(end - begin)));
     }
 }
 

@@ -179,9 +179,12 @@ class Execution {
             case Verb::reduce:
                 perform_reduce(schedule_.reduces[at(task.payload)], memory);
                 break;
+            case Verb::arrive:
+                perform_arrival(schedule_.arrivals[at(task.payload)], memory);
+                break;
             case Verb::mark:
                 context_.mark();
-                turning_.end_change();
+                if (context_.pending != nullptr) turning_.end_change();
                 break;
         }
     }
@@ -194,8 +197,9 @@ class Execution {
         for (size_t index = 0; index < block.params.size(); ++index) {
             const Shape& shape = block.program->weights[index].shape;
             Weight weight;
-            weight.base = Tensor(DType::bf16, shape, memory.address(task.hi[index]));
+            weight.base = Tensor(task.weight_type, shape, memory.address(task.hi[index]));
             if (!task.lo.empty()) weight.low = Tensor(DType::i16, shape, memory.address(task.lo[index]));
+            if (!task.directions.empty()) weight.direction = direction_of(task, index, shape, memory);
             weights.push_back(weight);
             if (task.gradients.empty()) continue;
             GradientSink sink;
@@ -213,6 +217,13 @@ class Execution {
             binding.base[region] = memory.address(task.regions[region]);
         bind_cache(task, memory, block, binding);
         run_segment(schedule_.segments[at(task.segment)], binding, context_.stream);
+    }
+
+    // k of them, one behind the other: rows follow rows, and vectors are rows.
+    Tensor direction_of(const RunTask& task, size_t index, const Shape& shape, const TaskMemory& memory) const {
+        const int64_t k = schedule_.segments[at(task.segment)].size.k;
+        const Shape all = shape.rank() == 2 ? Shape{k * shape[0], shape[1]} : Shape{k, shape.numel()};
+        return {task.weight_type, all, memory.address(task.directions[index])};
     }
 
     void bind_cache(const RunTask& task, const TaskMemory& memory, const Block& block, SegmentBinding& binding) const {
@@ -273,6 +284,36 @@ class Execution {
         }
     }
 
+    void perform_arrival(const ArriveTask& task, const TaskMemory& memory) {
+        const ArrivalKernel kernel = context_.setup.recipe.arrive[static_cast<size_t>(context_.stream.device())];
+        for (const ArriveParam& each : task.params) {
+            const bool updates = each.updates && context_.pending != nullptr;
+            std::byte *const plain = memory.address(each.plain), *const probes = memory.address(each.probes);
+            if (!updates && plain == nullptr && probes == nullptr) continue;
+            kernel({.param = &context_.setup.model.params[at(each.param)],
+                    .element = elements_[at(each.param)],
+                    .weights = memory.address(each.weights),
+                    .pending = updates ? context_.pending : nullptr,
+                    .step = &params_,
+                    .sweep = task.sweep,
+                    .compute = schedule_.size.compute,
+                    .plain = plain,
+                    .probes = probes},
+                   context_.stream);
+        }
+    }
+
+    // What a forward-only step found.
+    void conclude() {
+        const size_t micro = input_.micro.size();
+        std::vector<double> losses;
+        for (size_t first = 0; first < schedule_.outputs.size(); first += micro)
+            losses.push_back(sum_outputs(std::span(schedule_.outputs).subspan(first, micro)));
+        report_.loss_sum = context_.setup.recipe.conclude(context_.setup.method_options, losses, params_);
+        report_.grad_norm = std::abs(params_.scalars[0]);
+        reduced_ = true;
+    }
+
     void perform_reduce(const ReduceTask& task, const TaskMemory& memory) {
         if (task.param >= 0) {
             sum_squares(reinterpret_cast<const float*>(memory.address(task.gradient)),
@@ -280,6 +321,7 @@ class Execution {
                         cpu_team(context_.stream));
             return;
         }
+        if (context_.setup.recipe.probes()) return conclude();
         std::vector<double> sums;
         for (const std::vector<double>& partial : context_.norm_partials) sums.push_back(tree_sum(partial));
         report_.grad_norm = std::sqrt(tree_sum(sums));
@@ -293,9 +335,10 @@ class Execution {
     }
 
     // Outputs stay in the arena until the next schedule runs.
-    double sum_losses() {
+    double sum_losses() { return sum_outputs(schedule_.outputs); }
+    double sum_outputs(std::span<const BufferSlice> outputs) {
         double sum = 0;
-        for (const BufferSlice& output : schedule_.outputs) {
+        for (const BufferSlice& output : outputs) {
             const BufferSpec& buffer = set_.buffer(schedule_, output.buffer);
             const Lease lease = context_.arenas.lease(buffer, false);
             const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);

@@ -11,7 +11,11 @@ namespace windlass {
 namespace {
 
 constexpr int64_t kCopyBytes = 128 * kMiB, kCopyPiece = 4 * kMiB;
-constexpr int64_t kDiskBytes = 256 * kMiB;
+// Drives and what lies between answer the first gigabytes faster than a run that lasts: a probe reads and writes on and
+// on over a file that is long, and only the second half of the time counts.
+constexpr int64_t kDiskFileBytes = 8 * kGiB;  // or an eighth of what is free
+constexpr int64_t kDiskWindow = 128 * kMiB;   // at once, through one buffer
+constexpr double kDiskSeconds = 2.5;          // each way
 constexpr int kDiskDepth = 8;
 constexpr int64_t kUpdateElements = int64_t{1} << 22;  // one chunk, as plans update them
 constexpr int kUpdateChunks = 2;                       // in turns: 112 MiB, more than caches hold
@@ -46,8 +50,8 @@ double hand_over_seconds() {
 // A file to measure with, gone when this is.
 class ProbeFile {
   public:
-    ProbeFile(FileSystem& files, const std::string& folder, int64_t bytes)
-        : files_(files), path_(folder + "/.windlass-probe"), buffer_(bytes, true) {
+    ProbeFile(FileSystem& files, const std::string& folder, int64_t bytes, int64_t window)
+        : files_(files), path_(folder + "/.windlass-probe"), bytes_(bytes), buffer_(window, true) {
         try {
             file_ = files.open(path_, {OpenMode::create, /*direct=*/true});
             file_->preallocate(bytes);
@@ -67,34 +71,55 @@ class ProbeFile {
     ProbeFile(const ProbeFile&) = delete;
     ProbeFile& operator=(const ProbeFile&) = delete;
 
-    void transfer(FileVerb verb, int64_t offset, int64_t bytes) {
-        DiskMover mover(files_.make_queue(QueueKind::automatic, kDiskDepth));
-        const DiskRange range{file_.get(), offset,
-                              buffer_.span().subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes))};
-        mover.transfer(verb, {&range, 1});
+    int64_t window_bytes() const { return buffer_.size(); }
+    // Windows follow each other, round and round. Only what was written is read: the rest would not come from the
+    // drive.
+    void write(int64_t window) {
+        const int64_t windows = bytes_ / buffer_.size();
+        transfer(FileVerb::write, window % windows, 0, buffer_.size());
+        written_ = std::max(written_, window % windows + 1);
     }
+    void read(int64_t window) { transfer(FileVerb::read, window % written_, 0, buffer_.size()); }
     // As many bytes read as written, together.
-    void transfer_mixed() {
+    void transfer_mixed(int64_t window) {
         const int64_t half = buffer_.size() / 2;
         std::exception_ptr failure;
         at_once(
             [&] {
                 try {
-                    transfer(FileVerb::read, 0, half);
+                    transfer(FileVerb::read, window % written_, 0, half);
                 } catch (const Error&) {
                     failure = std::current_exception();
                 }
             },
-            [&] { transfer(FileVerb::write, half, half); });
+            [&] { transfer(FileVerb::write, window % written_, half, half); });
         if (failure) std::rethrow_exception(failure);
     }
 
   private:
+    void transfer(FileVerb verb, int64_t window, int64_t offset, int64_t bytes) {
+        DiskMover mover(files_.make_queue(QueueKind::automatic, kDiskDepth));
+        const DiskRange range{file_.get(), window * buffer_.size() + offset,
+                              buffer_.span().subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes))};
+        mover.transfer(verb, {&range, 1});
+    }
+
     FileSystem& files_;
     std::string path_;
+    int64_t bytes_, written_ = 0;
     HugeBuffer buffer_;
     std::unique_ptr<File> file_;
 };
+
+// Bytes per second of work on one window after the other, in the second half of kDiskSeconds.
+double sustained_rate(const ProbeFile& file, const std::function<void(int64_t window)>& work) {
+    const int64_t start = now_ns();
+    int64_t window = 0;
+    while (window == 0 || seconds_since(start) < kDiskSeconds / 2) work(window++);
+    const int64_t half = now_ns(), first = window;
+    while (window == first || seconds_since(half) < kDiskSeconds / 2) work(window++);
+    return per_second((window - first) * file.window_bytes(), seconds_since(half));
+}
 
 // Repeats work on a thread of its own until it goes out of scope. A failure ends the traffic, not the measurement.
 class Traffic {
@@ -174,12 +199,13 @@ void probe_memory(Stream& stream, Machine& machine) {
 
 void probe_disk(FileSystem& files, const std::string& folder, Machine& machine) {
     machine.disk_bytes = files.free_bytes(folder);
-    ProbeFile file(files, folder, kDiskBytes);
-    const auto rate = [&](const std::function<void()>& work) { return per_second(kDiskBytes, best_seconds(work)); };
-    machine.disk_write_bytes_per_s = rate([&] { file.transfer(FileVerb::write, 0, kDiskBytes); });
-    machine.disk_read_bytes_per_s = rate([&] { file.transfer(FileVerb::read, 0, kDiskBytes); });
+    const int64_t windows = std::clamp(machine.disk_bytes / 8, kDiskWindow, kDiskFileBytes) / kDiskWindow;
+    ProbeFile file(files, folder, windows * kDiskWindow, kDiskWindow);
+    machine.disk_write_bytes_per_s = sustained_rate(file, [&](int64_t window) { file.write(window); });
+    machine.disk_read_bytes_per_s = sustained_rate(file, [&](int64_t window) { file.read(window); });
     machine.disk_mixed_bytes_per_s =
-        std::min(rate([&] { file.transfer_mixed(); }), machine.disk_read_bytes_per_s + machine.disk_write_bytes_per_s);
+        std::min(sustained_rate(file, [&](int64_t window) { file.transfer_mixed(window); }),
+                 machine.disk_read_bytes_per_s + machine.disk_write_bytes_per_s);
     machine.drives = 1;
 }
 
@@ -190,10 +216,11 @@ void probe_update(FileSystem& files, const std::string& folder, Stream& stream, 
     constexpr int64_t kTrafficBytes = 32 * kMiB;
     HugeBuffer from(kTrafficBytes, true), to(kTrafficBytes, true);
     std::optional<ProbeFile> file;
-    if (!folder.empty()) file.emplace(files, folder, 2 * kTrafficBytes);
+    if (!folder.empty()) file.emplace(files, folder, 2 * kTrafficBytes, 2 * kTrafficBytes);
+    if (file) file->write(0);
     std::optional<Traffic> disk;
     const Traffic copies([&] { std::memcpy(to.data(), from.data(), static_cast<size_t>(kTrafficBytes)); });
-    if (file) disk.emplace([&] { file->transfer_mixed(); });
+    if (file) disk.emplace([&] { file->transfer_mixed(0); });
     const double beside = best_seconds([&] { pass.run(stream); });
     machine.update_busy_factor = std::min(1.0, rounded(alone / beside));
 }

@@ -18,12 +18,12 @@ size_t at(int64_t index) {
 StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versions, std::string meta) {
     StoreLayout layout{.chunk_elements = kChunkElements,
                        .versions = versions,
-                       .weight_bytes = 2,
+                       .weight_bytes = static_cast<int>(weight_bytes(model.params.at(0))),
                        .run_state_bytes_max = kRunStateBytesMax,
                        .meta = std::move(meta)};
     for (const int param : store_order(model))
         layout.params.push_back({model.params[at(param)].name, model.params[at(param)].numel()});
-    layout.sections.push_back({"low", 2});
+    if (recipe.store == StoreType::split) layout.sections.push_back({"low", 2});
     for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, state.bytes, state.per});
     return layout;
 }
@@ -176,7 +176,8 @@ void WorkingStore::commit(int64_t step, const std::string& run_state) {
     std::vector<ChunkUpdate> written;
     for (size_t chunk = 0; chunk < weights_.size(); ++chunk) {
         Newest &weight = weights_[chunk], &state = states_[chunk];
-        WINDLASS_CHECK(weight.written == state.written, "chunk {} was written by halves", chunk);
+        const bool has_state = store_.state_extent(static_cast<int64_t>(chunk), 0).bytes > 0;
+        WINDLASS_CHECK(!has_state || weight.written == state.written, "chunk {} was written by halves", chunk);
         if (weight.written) written.push_back({static_cast<int64_t>(chunk), {weight.sum, state.sum}});
         weight.written = state.written = false;
     }

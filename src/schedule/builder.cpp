@@ -64,9 +64,11 @@ int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
     if (!is_new) return entry->second;
     SweepOptions options{.size = schedule_.size, .save = key.save, .choices = key.saved};
     options.want_grad_input = !block.program->inputs.empty();
+    options.size.k = std::max(1, key.tangents);
     for (const int param : block.params) options.trainable.push_back(in_.param(param).trainable);
-    schedule_.segments.push_back(key.reverse ? sweep_reverse(block.program, options)
-                                             : sweep_forward(block.program, options));
+    schedule_.segments.push_back(key.reverse        ? sweep_reverse(block.program, options)
+                                 : key.tangents > 0 ? sweep_tangent(block.program, options)
+                                                    : sweep_forward(block.program, options));
     entry->second = static_cast<int>(schedule_.segments.size()) - 1;
     return entry->second;
 }
@@ -141,6 +143,7 @@ void ScheduleBuilder::upload(const Block& block, BlockWeights& weights) {
     }
     for (size_t index = 0; index < block.params.size(); ++index) {
         const ParamSpec& param = in_.param(block.params[index]);
+        weights.type = param.store_dtype;
         const auto use = [&](const BufferSlice& slice, int64_t element_bytes) {
             add_use(weights.uses,
                     {slice.buffer, false, slice.offset, slice.offset + aligned_bytes(param.numel(), element_bytes)});
@@ -154,6 +157,7 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
     const Segment& segment = segment_at(task.segment);
     task.hi = weights.hi;
     task.lo = weights.lo;
+    task.weight_type = weights.type;
     uses.insert(uses.end(), weights.uses.begin(), weights.uses.end());
     const int64_t work_bytes = segment.region_bytes(Region::work);
     if (work_bytes > 0) {
@@ -165,6 +169,80 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
     schedule_.runs.push_back(std::move(task));
     add(Verb::run, LaneKind::compute, schedule_.runs.size() - 1, std::move(uses),
         {.flops = segment.cost.flops, .model_flops = segment.cost.model_flops, .memory_bytes = segment.cost.bytes});
+}
+
+BlockWeights ScheduleBuilder::arrive_plain(int block, const BlockWeights& weights) {
+    return arrive(block, weights, -1, false).points[0];
+}
+
+ArrivedWeights ScheduleBuilder::arrive(int block, const BlockWeights& weights, int sweep, bool updates) {
+    const RecipeSweep none{.k = 0};
+    const RecipeSweep& what = sweep < 0 ? none : in_.recipe.sweeps[at(sweep)];
+    const bool tangents = what.kind == SweepKind::tangent, wants_plain = tangents || (sweep < 0 && !updates);
+    const int64_t element = dtype_bytes(in_.numerics.compute);
+    const BufferId made = in_.persistent_count + std::ssize(schedule_.buffers);  // if anything is written
+    const std::vector<int>& params = this->block(block).params;
+    ArriveTask task{.block = block, .sweep = sweep};
+    ArrivedWeights arrived{.points = std::vector<BlockWeights>(at(tangents || sweep < 0 ? 1 : what.k))};
+    for (BlockWeights& point : arrived.points) point.type = in_.numerics.compute;
+    int64_t end = 0;
+    const auto room = [&](int64_t numbers) {
+        const BufferSlice slice{made, end};
+        end += aligned_bytes(numbers, element);
+        return slice;
+    };
+    const auto reads = [&](BlockWeights& point, const BufferSlice& slice, int64_t bytes) {
+        point.hi.push_back(slice);
+        add_use(point.uses, {slice.buffer, false, slice.offset, slice.offset + bytes});
+    };
+    for (size_t index = 0; index < params.size(); ++index) {
+        const int param = params[index];
+        const int64_t numel = in_.param(param).numel(), bytes = numel * element;
+        ArriveParam each{
+            .param = param, .updates = updates && in_.param(param).block == block, .weights = weights.hi[index]};
+        if (wants_plain && in_.converts(param)) each.plain = room(numel);
+        if (wants_plain) reads(arrived.points[0], each.plain.buffer == kNoBuffer ? each.weights : each.plain, bytes);
+        if (what.k > 0) each.probes = room(what.k * numel);
+        for (int point = 0; !tangents && point < what.k; ++point)
+            reads(arrived.points[at(point)], {made, each.probes.offset + point * bytes}, bytes);
+        if (tangents) arrived.directions.push_back(each.probes);
+        task.params.push_back(each);
+    }
+    if (end > 0) {
+        const BufferId is =
+            buffer(fmt::format("{}.probes", this->block(block).name), Owner::probes, end, TierKind::device);
+        WINDLASS_CHECK(is == made, "buffer {} was to be {}", is, made);
+    }
+    add_arrival(std::move(task));
+    return arrived;
+}
+
+// Nothing to do is no task.
+void ScheduleBuilder::add_arrival(ArriveTask task) {
+    std::vector<BufferUse> uses;
+    Demand demand;
+    const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
+        if (slice.buffer == kNoBuffer) return;
+        add_use(uses, {slice.buffer, write, slice.offset, slice.offset + bytes});
+        demand.memory_bytes += bytes;
+    };
+    const int64_t element = dtype_bytes(in_.numerics.compute);
+    for (const ArriveParam& each : task.params) {
+        const ParamSpec& param = in_.param(each.param);
+        use(each.weights, param.numel() * weight_bytes(param), each.updates);
+        const auto numel = static_cast<double>(param.numel());
+        if (task.sweep >= 0) demand.noise += numel * in_.recipe.sweeps[at(task.sweep)].draws;
+        if (each.updates) demand.noise += numel * in_.recipe.update_draws;
+    }
+    for (const ArriveParam& each : task.params) {
+        const int64_t numel = in_.param(each.param).numel();
+        use(each.plain, numel * element, true);
+        if (task.sweep >= 0) use(each.probes, in_.recipe.sweeps[at(task.sweep)].k * numel * element, true);
+    }
+    const bool writes = std::any_of(uses.begin(), uses.end(), [](const BufferUse& each) { return each.write; });
+    if (!writes) return;
+    schedule_.arrivals.push_back(std::move(task));
+    add(Verb::arrive, LaneKind::compute, schedule_.arrivals.size() - 1, std::move(uses), demand);
 }
 
 void ScheduleBuilder::move(MoveTask task) {

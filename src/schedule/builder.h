@@ -21,6 +21,11 @@ struct LowerInput {
     const PersistentIds& ids;
     int persistent_count = 0;
 
+    // Kept in another type than is computed with.
+    bool converts(int index) const {
+        const ParamSpec& each = param(index);
+        return each.store == StoreType::as_file && each.store_dtype != numerics.compute;
+    }
     // f32 joins both halves of a split master.
     bool needs_low() const { return numerics.compute == DType::f32 && recipe.store == StoreType::split; }
     const ParamSpec& param(int index) const { return model.params[static_cast<size_t>(index)]; }
@@ -37,6 +42,13 @@ struct BlockWeights {
     std::vector<BufferUse> uses;       // of such a run
     std::vector<BufferSlice> host_hi;  // by the program's weights: in the memory of the host, before they go up
     std::vector<BufferSlice> host_lo;
+    DType type = DType::bf16;  // of `hi`
+};
+
+// What a block's arrival leaves for the runs of one sweep.
+struct ArrivedWeights {
+    std::vector<BlockWeights> points;     // forward: what each point's runs read; tangent: one, the weights themselves
+    std::vector<BufferSlice> directions;  // tangent: by the program's weights
 };
 
 // One pass of all micro-batches through one block.
@@ -59,6 +71,7 @@ class ScheduleBuilder {
         const Program* program = nullptr;
         bool reverse = false;
         bool save = false;  // everything, unless `saved` says what
+        int tangents = 0;   // forward with so many
         std::vector<SaveChoice> saved;
         auto operator<=>(const SegmentKey&) const = default;
     };
@@ -70,6 +83,12 @@ class ScheduleBuilder {
     BlockWeights read_weights(const Block& block);
     // Brings them to where runs read them: a copy up where the device has its own memory.
     void upload(const Block& block, BlockWeights& weights);
+
+    // The block's weights are on the device: updates those whose home it is if `updates`, and makes what this sweep of
+    // the recipe reads; -1: nothing is probed, and nothing read.
+    ArrivedWeights arrive(int block, const BlockWeights& weights, int sweep, bool updates);
+    // What evaluation reads: the weights, in the type that is computed with.
+    BlockWeights arrive_plain(int block, const BlockWeights& weights);
 
     // Adds the task; its workspace is made here. `uses` names buffers beside weights and regions.
     void run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses);
@@ -84,6 +103,7 @@ class ScheduleBuilder {
 
   private:
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
+    void add_arrival(ArriveTask task);
     void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
     void upload_halves(const Block& block, const std::vector<BufferSlice>& from, std::vector<BufferSlice>& to,
                        std::string_view what);
@@ -97,8 +117,9 @@ class ScheduleBuilder {
 // The bytes that a piece of this place takes in memory, whole blocks of the disk.
 int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t count);
 
-// Lowered steps (lower_train.cpp, lower_forward.cpp, lower_updates.cpp).
+// Lowered steps (lower_train.cpp, lower_probe.cpp, lower_forward.cpp, lower_updates.cpp).
 Schedule lower_train(const LowerInput& input, const ScheduleRequest& request);
+Schedule lower_probe(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_eval(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_decode(const LowerInput& input, const ScheduleRequest& request);
 // Updates that were guessed and are done again; updates that were held and are wanted now.

@@ -135,7 +135,7 @@ class Checker {
                 order_on_disk(schedule_.moves[at(task.payload)], lane, sequence, task.after);
             }
             if (task.verb == Verb::mark) wait_for(task.after, held);
-            if (task.when_pending) held[lane] = sequence;
+            if (task.when_pending || task.verb == Verb::arrive) held[lane] = sequence;
             if (needs_norm(task)) wait_for(task.after, norm);
             if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].param < 0) norm[lane] = sequence;
             task.after[lane] = 0;

@@ -14,6 +14,10 @@ int64_t section_bytes(int64_t bytes) {
     return round_up(bytes, kSectionAlignment);
 }
 
+int64_t low_bytes(const Recipe& recipe, int64_t count) {
+    return recipe.store == StoreType::split ? 2 * count : 0;
+}
+
 }  // namespace
 
 std::vector<int> store_order(const ModelSpec& model) {
@@ -38,14 +42,14 @@ std::vector<int64_t> state_sections(const Recipe& recipe, int64_t count) {
     std::vector<int64_t> offsets;
     offsets.reserve(recipe.state.size() + 2);
     offsets.push_back(0);
-    offsets.push_back(section_bytes(2 * count));
+    offsets.push_back(section_bytes(low_bytes(recipe, count)));
     for (const StateSpec& state : recipe.state)
         offsets.push_back(offsets.back() + section_bytes(state_bytes(state, count)));
     return offsets;
 }
 
 int64_t state_block_bytes(const Recipe& recipe, int64_t count) {
-    int64_t end = section_bytes(2 * count);
+    int64_t end = section_bytes(low_bytes(recipe, count));
     for (const StateSpec& state : recipe.state) end += section_bytes(state_bytes(state, count));
     return round_up(end, kParamAlignment);
 }

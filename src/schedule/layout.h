@@ -15,9 +15,9 @@ namespace windlass {
 // Starts of parameters in memory are multiples of this, so that a direct transfer can begin and end there.
 inline constexpr int64_t kParamAlignment = kDirectAlignment;
 
-// Bytes of one element of the weights that sweeps read: the high half, or the file's own bytes.
+// Bytes of one element of the weights that are kept: of a split master, its high half.
 inline int64_t weight_bytes(const ParamSpec& param) {
-    return param.store == StoreType::split ? 2 : dtype_bytes(param.file_dtype);
+    return dtype_bytes(param.store_dtype);
 }
 
 inline int64_t aligned_bytes(int64_t elements, int64_t bytes_per_element) {
@@ -35,8 +35,8 @@ struct ChunkSpan {
 };
 std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param);
 
-// Sections of a chunk's state on disk, in order: low halves, then the recipe's state. Offsets are those of the store
-// (each section padded to 64 bytes); the last entry is the end.
+// Sections of a chunk's state on disk, in order: low halves (nothing where masters are not split), then the recipe's
+// state. Offsets are those of the store (each section padded to 64 bytes); the last entry is the end.
 std::vector<int64_t> state_sections(const Recipe& recipe, int64_t count);
 
 // Bytes of a chunk's state, whole blocks of the disk; and where the chunk that begins with this element of a parameter

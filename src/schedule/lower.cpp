@@ -121,6 +121,8 @@ void require_consistent(const ModelSpec& model, const Recipe& recipe, const Plan
         WINDLASS_CHECK(plan.store || !uses_disk, "block {} lives on a disk that is not there", block);
         WINDLASS_CHECK(each.weights == Home::device || plan.order == MicroOrder::vertical,
                        "horizontal order is for weights that stay");
+        WINDLASS_CHECK(!recipe.probes() || each.update == UpdateTime::next_forward,
+                       "block {}: what is learnt without a reverse sweep is applied in the next forward", block);
         if (!plan.own_memory() || !recipe.runs(SweepKind::reverse)) continue;
         const bool on_device = each.state == Home::device;
         WINDLASS_CHECK(on_device || plan.host_threads > 0, "block {}: an update on the host needs a host lane", block);
@@ -158,6 +160,26 @@ std::string schedule_name(const ScheduleRequest& request) {
     return "?";
 }
 
+namespace {
+
+Schedule lower_one(const LowerInput& input, const ScheduleRequest& request) {
+    switch (request.kind) {
+        case ScheduleRequest::Kind::train:
+            return input.recipe.probes() ? lower_probe(input, request) : lower_train(input, request);
+        case ScheduleRequest::Kind::eval:
+            return lower_eval(input, request);
+        case ScheduleRequest::Kind::decode:
+            return lower_decode(input, request);
+        case ScheduleRequest::Kind::redo:
+            return lower_redo(input);
+        case ScheduleRequest::Kind::flush:
+            break;
+    }
+    return input.recipe.probes() ? lower_probe(input, request) : lower_flush(input);
+}
+
+}  // namespace
+
 ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests) {
     require_consistent(model, recipe, plan);
@@ -168,13 +190,14 @@ ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& 
     bool updates = false;
     for (const ScheduleRequest& request : requests) {
         const bool trains = request.kind == ScheduleRequest::Kind::train;
-        updates = updates || (trains && recipe.on_gradient == GradientRule::accumulate);
-        set.schedules.push_back(trains                                        ? lower_train(input, request)
-                                : request.kind == ScheduleRequest::Kind::eval ? lower_eval(input, request)
-                                                                              : lower_decode(input, request));
+        updates = updates || (trains && (recipe.on_gradient == GradientRule::accumulate || recipe.probes()));
+        set.schedules.push_back(lower_one(input, request));
     }
-    if (updates && plan.any(UpdateTime::in_backward)) set.schedules.push_back(lower_redo(input));
-    if (updates && plan.any(UpdateTime::next_forward)) set.schedules.push_back(lower_flush(input));
+    if (updates && plan.any(UpdateTime::in_backward))
+        set.schedules.push_back(lower_one(input, {.kind = ScheduleRequest::Kind::redo}));
+    if (updates && plan.any(UpdateTime::next_forward))
+        set.schedules.push_back(
+            lower_one(input, {.kind = ScheduleRequest::Kind::flush, .rows = 0, .row_length = 0, .micro_count = 0}));
     set.persistent = std::move(persistent.buffers);
     set.ids = std::move(persistent.ids);
     return set;

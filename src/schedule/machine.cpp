@@ -66,6 +66,16 @@ Machine completed(Machine m) {
     return m;
 }
 
+Machine slowed(Machine machine, double link_bytes_per_s, double disk_bytes_per_s) {
+    const auto limit = [](double& rate, double most) { rate = most > 0 && (rate == 0 || most < rate) ? most : rate; };
+    for (double* way : {&machine.link_up_bytes_per_s, &machine.link_down_bytes_per_s}) limit(*way, link_bytes_per_s);
+    limit(machine.link_both_bytes_per_s, 2 * link_bytes_per_s);
+    for (double* way :
+         {&machine.disk_read_bytes_per_s, &machine.disk_write_bytes_per_s, &machine.disk_mixed_bytes_per_s})
+        limit(*way, disk_bytes_per_s);
+    return machine;
+}
+
 double hourly_price(const Machine& machine) {
     if (machine.price_per_hour > 0) return machine.price_per_hour;
     return machine.service_years > 0 ? machine.purchase_price / (machine.service_years * kHoursPerYear) : 0;

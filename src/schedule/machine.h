@@ -44,6 +44,7 @@ struct Machine {
 
     double update_bytes_per_s = 0;  // the host's update pass alone: bytes read plus written
     double update_busy_factor = 0;  // of that rate, what is left while copies and the disk are at work; (0, 1]
+    double noise_per_s = 0;         // random numbers of a probed weight, drawn and applied where there is compute
     double task_seconds = 0;        // handing a task to a lane and learning that it is done
     double kernel_seconds = 0;      // calling a kernel, whatever its size
 
@@ -60,6 +61,10 @@ struct Machine {
 
 // What is zero and follows from the rest is set to what follows.
 Machine completed(Machine machine);
+
+// The machine with a link that moves no more than this each way, and drives that read and write no more than this
+// together; 0: as fast as they are.
+Machine slowed(Machine machine, double link_bytes_per_s, double disk_bytes_per_s);
 
 // Money per hour: the rent, or the purchase over its years; 0: no price is known.
 double hourly_price(const Machine& machine);

@@ -97,6 +97,15 @@ double PriceList::calls(const Task& task) const {
     return amount(std::ssize(chunks)) + amount(std::count_if(chunks.begin(), chunks.end(), is_kept));
 }
 
+// Memory moves and random numbers are drawn at the same time; both directions of a probe share their numbers.
+PriceList::Work PriceList::arrival_work(const Task& task) const {
+    Work work;
+    const double bytes = amount(task.demand.memory_bytes);
+    work.seconds = std::max(kernel_seconds(0, bytes, GemmShape::large), ratio(task.demand.noise, machine_.noise_per_s));
+    add_compute_bytes(work, bytes);
+    return work;
+}
+
 double PriceList::pieces(const Task& task) const {
     return task.payload >= 0 ? amount(std::ssize(schedule_.moves[static_cast<size_t>(task.payload)].pieces)) : 1.0;
 }
@@ -161,6 +170,8 @@ Price PriceList::of(const Task& task) const {
                 work = run_work(task);
             else if (task.verb == Verb::update)
                 work = update_work(task);
+            else if (task.verb == Verb::arrive)
+                work = arrival_work(task);
             else
                 work = reduce_work(task);
             break;

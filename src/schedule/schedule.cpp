@@ -7,8 +7,10 @@ namespace windlass {
 
 std::string_view owner_name(Owner owner) {
     static constexpr std::array<std::string_view, kOwners> kNames = {
-        "weights",     "low halves", "optimizer state", "gradients", "versions kept for wrong guesses",
-        "activations", "boundaries", "workspace",       "cache",     "staging"};
+        "weights",         "probed weights", "low halves",
+        "optimizer state", "gradients",      "versions kept for wrong guesses",
+        "activations",     "boundaries",     "workspace",
+        "cache",           "staging"};
     return kNames[static_cast<size_t>(owner)];
 }
 
@@ -55,6 +57,7 @@ Demand total_demand(const Schedule& schedule) {
     for (const Task& task : schedule.tasks) {
         sum.flops += task.demand.flops;
         sum.model_flops += task.demand.model_flops;
+        sum.noise += task.demand.noise;
         sum.memory_bytes += task.demand.memory_bytes;
         sum.up_bytes += task.demand.up_bytes;
         sum.down_bytes += task.demand.down_bytes;

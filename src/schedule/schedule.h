@@ -53,6 +53,7 @@ std::string_view tier_name(TierKind tier);
 // Named owners: every byte of the arena belongs to one, and the plan prints them.
 enum class Owner : uint8_t {
     weights,
+    probes,  // what is computed with instead of weights: perturbed, converted, directions
     low_halves,
     state,
     gradients,
@@ -63,7 +64,7 @@ enum class Owner : uint8_t {
     cache,
     staging
 };
-inline constexpr int kOwners = 10;
+inline constexpr int kOwners = 11;
 std::string_view owner_name(Owner owner);
 
 struct BufferSpec {
@@ -86,8 +87,9 @@ struct BufferSlice {
     int64_t offset = 0;
 };
 
+// arrive: the arrival kernel on a block that is where it is computed with.
 // mark: the update that the step before held is whole, in memory and on disk: that step may be committed.
-enum class Verb : uint8_t { run, move, update, reduce, mark };
+enum class Verb : uint8_t { run, move, update, reduce, arrive, mark };
 
 // run: a segment on one block and micro-batch.
 struct RunTask {
@@ -99,6 +101,8 @@ struct RunTask {
     std::vector<BufferSlice> gradients;    // by the program's weights; kNoBuffer: not trained
     std::vector<uint8_t> first_gradient;   // the buffer holds nothing yet
     BufferSlice cache_keys, cache_values;  // decoding
+    DType weight_type = DType::bf16;       // of what `hi` and `directions` point to
+    std::vector<BufferSlice> directions;   // tangent: by the program's weights, k of each
 };
 
 // move: pieces of one kind between the disk and a buffer, or between a buffer of the host and one of the device.
@@ -140,10 +144,23 @@ struct UpdateTask {
     bool restores = false;  // first takes what `kept` has, even where the step is not applied
 };
 
-// reduce: partial sums of squares of one parameter's gradient; or, with param < 0, the norm, clip and apply flags.
+// reduce: partial sums of squares of one parameter's gradient; or, with param < 0, the norm, clip and apply flags, or
+// what the losses of a forward-only step say.
 struct ReduceTask {
     int param = -1;
     BufferSlice gradient;
+};
+
+// arrive: the parameters of one block (Recipe::arrive).
+struct ArriveParam {
+    int param = 0;
+    bool updates = false;  // its home is this block, and this is its first arrival in the schedule
+    BufferSlice weights, plain, probes;
+};
+struct ArriveTask {
+    int block = 0;
+    int sweep = -1;  // index into Recipe::sweeps; -1: nothing is probed
+    std::vector<ArriveParam> params;
 };
 
 // Bytes [begin, end) of a buffer; end < 0: all of it.
@@ -157,6 +174,7 @@ struct BufferUse {
 struct Demand {
     double flops = 0;
     double model_flops = 0;
+    double noise = 0;  // random numbers drawn
     int64_t memory_bytes = 0;
     int64_t up_bytes = 0;
     int64_t down_bytes = 0;
@@ -186,8 +204,10 @@ struct Schedule {
     std::vector<MoveTask> moves;
     std::vector<UpdateTask> updates;
     std::vector<ReduceTask> reduces;
+    std::vector<ArriveTask> arrivals;
     std::vector<Task> tasks;
-    // Where execute finds results, by micro-batch: the loss of each token [T, 1], f32; or logits [T, V].
+    // Where execute finds results: the loss of each token [T, 1], f32; or logits [T, V]. By micro-batch; where weights
+    // are probed by what Recipe::conclude wants to know, and for each of those by micro-batch.
     bool gives_logits = false;
     std::vector<BufferSlice> outputs;
     int64_t activation_file_bytes = 0;                  // disk that spilled activations take

@@ -73,6 +73,10 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
             const int param = schedule.reduces[payload].param;
             return param < 0 ? "norm" : fmt::format("squares {}", model.params[static_cast<size_t>(param)].name);
         }
+        case Verb::arrive: {
+            const ArriveTask& arrival = schedule.arrivals[payload];
+            return fmt::format("arrival {} sweep {}", block_name(model, arrival.block), arrival.sweep);
+        }
         case Verb::mark:
             return "mark";
     }

@@ -64,6 +64,10 @@ struct Config {
     double adam_beta2 = 0.999;
     double adam_epsilon = 1e-8;
     double max_grad_norm = 1.0;
+    double zo_eps = 1e-3;
+    int64_t directions = 1;
+    std::string noise = "gaussian";
+    double scalar_clip = 0.0;
     int64_t seed = 42;
 
     // numbers, memory, disk

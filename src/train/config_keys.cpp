@@ -1,6 +1,7 @@
 #include "train/config_keys.h"
 
 #include "base/error.h"
+#include "op/batch.h"
 
 namespace windlass {
 namespace {
@@ -115,7 +116,7 @@ std::vector<ConfigKey> batch_keys() {
          .field = &Config::method,
          .group = kMethod,
          .help = "how parameters change",
-         .choices = {"adamw"}},
+         .choices = {"adamw", "zeroth_order", "forward_gradient"}},
         {.name = "num_train_epochs",
          .field = &Config::num_train_epochs,
          .group = kMethod,
@@ -246,6 +247,35 @@ std::vector<ConfigKey> adam_keys() {
     };
 }
 
+std::vector<ConfigKey> probe_keys() {
+    return {
+        {.name = "zo_eps",
+         .field = &Config::zo_eps,
+         .group = kMethod,
+         .help = "zeroth_order: how far from the weights the loss is looked at, along each direction and against it",
+         .min = 1e-12,
+         .max = 1e3},
+        {.name = "directions",
+         .field = &Config::directions,
+         .group = kMethod,
+         .help = "zeroth_order, forward_gradient: random directions of a step; weights move once for all of them",
+         .aliases = {"num_directions"},
+         .min = 1,
+         .max = kDirectionsMax},
+        {.name = "noise",
+         .field = &Config::noise,
+         .group = kMethod,
+         .help = "zeroth_order, forward_gradient: what directions are drawn from; rademacher (+1 or -1) is cheaper",
+         .choices = {"gaussian", "rademacher"}},
+        {.name = "scalar_clip",
+         .field = &Config::scalar_clip,
+         .group = kMethod,
+         .help = "zeroth_order, forward_gradient: what a step finds along a direction is cut to this; 0: it is not",
+         .min = 0,
+         .max = 1e30},
+    };
+}
+
 std::vector<ConfigKey> rhythm_keys() {
     return {
         {.name = "logging_steps",
@@ -324,7 +354,7 @@ std::span<const ConfigKey> config_keys() {
     static const std::vector<ConfigKey> keys = [] {
         std::vector<ConfigKey> all;
         for (auto group : {data_keys(), row_keys(), field_keys(), batch_keys(), schedule_keys(), adam_keys(),
-                           memory_keys(), tier_keys(), rhythm_keys(), run_keys()}) {
+                           probe_keys(), memory_keys(), tier_keys(), rhythm_keys(), run_keys()}) {
             all.insert(all.end(), group.begin(), group.end());
         }
         return all;

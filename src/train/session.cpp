@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "device/cpu/isa.h"
 #include "format/checksum.h"
+#include "method/noise/noise.h"
 #include "model/families.h"
 #include "schedule/machine_profiles.h"
 #include "train/budget.h"
@@ -32,7 +33,11 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .epsilon = config.adam_epsilon,
             .weight_decay = config.weight_decay,
             .max_grad_norm = config.max_grad_norm,
-            .state_format = resolve_state_format(config.state_format, state_candidates(recorded))};
+            .state_format = resolve_state_format(config.state_format, state_candidates(recorded)),
+            .zo_eps = config.zo_eps,
+            .directions = static_cast<int>(config.directions),
+            .scalar_clip = config.scalar_clip,
+            .noise = *noise_kind_from_name(config.noise)};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
@@ -131,7 +136,7 @@ void plan_shapes(Session& session, const std::optional<RunState>& recorded) {
 
 // The state format that is asked for, or the most exact one that fits.
 void plan_session(Session& session, const std::optional<RunState>& recorded) {
-    const bool is_open = session.config.state_format == "auto" && !recorded;
+    const bool is_open = session.config.state_format == "auto" && !recorded && !session.recipe.state.empty();
     for (const StateFormat format : kStateFormats) {
         if (is_open) {
             session.method_options.state_format = session.first.numerics.state_format = format;
@@ -168,25 +173,15 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
     }
 }
 
-// The rates that an emulated link and disk leave of it.
-Machine slowed(Machine machine, const Emulation& emulation) {
-    const auto limit = [](double& rate, double most) { rate = most > 0 && (rate == 0 || most < rate) ? most : rate; };
-    for (double* way : {&machine.link_up_bytes_per_s, &machine.link_down_bytes_per_s})
-        limit(*way, emulation.link_bytes_per_s);
-    limit(machine.link_both_bytes_per_s, 2 * emulation.link_bytes_per_s);
-    for (double* way :
-         {&machine.disk_read_bytes_per_s, &machine.disk_write_bytes_per_s, &machine.disk_mixed_bytes_per_s})
-        limit(*way, emulation.disk_bytes_per_s);
-    return machine;
-}
-
 // The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.
 Budgets resolve_machine(FileSystem& files, Session& session) {
     const Config& config = session.config;
     const auto threads = [&](int all) { return config.threads ? static_cast<int>(*config.threads) : all; };
     if (config.machine.empty()) {
         session.threads = threads(default_threads());
-        session.machine = slowed(known_machine(files, config.ssd_dir, session.threads), emulation_of(config));
+        const Emulation emulation = emulation_of(config);
+        session.machine = slowed(known_machine(files, config.ssd_dir, session.threads), emulation.link_bytes_per_s,
+                                 emulation.disk_bytes_per_s);
         session.request.device = parse_device(config.device, "device");
         return resolve_budgets(files, config, session.threads);
     }
@@ -241,6 +236,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
+    set_store(session.model, session.recipe.store);
     if (!config.train_data.empty()) {
         session.tokenizer = Tokenizer::load(files, config.model);
         if (session.tokenizer->vocab_size() > session.model.vocab)

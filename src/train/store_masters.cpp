@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "format/checksum.h"
+#include "model/load.h"
 #include "model/save.h"
 #include "schedule/numerics.h"
 #include "tensor/dtype.h"
@@ -34,8 +35,12 @@ StoreMasters::StoreMasters(Store& store, const ModelSpec& model) : store_(store)
                             param.numel());
         store_param_.push_back(found->second);
     }
-    if (store.layout().weight_bytes != 2 || store.layout().sections.empty() || store.layout().sections[0].bytes != 2)
-        throw UserError(ExitCode::storage, store.file().path(), "does not hold split masters");
+    for (const ParamSpec& param : model.params) types_.push_back(param.store_dtype);
+    split_ = model.params.at(0).store == StoreType::split;
+    const bool has_low = !store.layout().sections.empty() && store.layout().sections[0].bytes == 2;
+    if (store.layout().weight_bytes != dtype_bytes(types_[0]) || has_low != split_)
+        throw UserError(ExitCode::storage, store.file().path(), "does not hold {} masters",
+                        split_ ? "split" : dtype_name(types_[0]));
 }
 
 void StoreMasters::read(int param, int64_t first, std::span<float> out) {
@@ -44,6 +49,15 @@ void StoreMasters::read(int param, int64_t first, std::span<float> out) {
         const int64_t element = first + done;
         fetch(store_.first_chunk(store_param_[static_cast<size_t>(param)]) + element / elements);
         const int64_t begin = element % elements, count = std::min(std::ssize(out) - done, elements - begin);
+        if (!split_) {
+            const int64_t element_bytes = dtype_bytes(types_[static_cast<size_t>(param)]);
+            decode_numbers(types_[static_cast<size_t>(param)],
+                           hi_.span().subspan(static_cast<size_t>(begin * element_bytes),
+                                              static_cast<size_t>(count * element_bytes)),
+                           out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
+            done += count;
+            continue;
+        }
         const auto* hi = reinterpret_cast<const uint16_t*>(hi_.data()) + begin;
         const auto* lo = reinterpret_cast<const int16_t*>(lo_.data()) + begin;
         for (int64_t i = 0; i < count; ++i)
@@ -68,6 +82,10 @@ void StoreMasters::fetch(int64_t chunk) {
     read_blocks(hi_, weight.bytes, weight.offset);
     if (xxh3_64(hi_.span().first(static_cast<size_t>(weight.bytes))) != sums.weight)
         throw damaged(store_, chunk, "weights");
+    if (state.bytes == 0) {
+        chunk_ = chunk;
+        return;
+    }
     WINDLASS_CHECK(store_.section_offset(chunk, 0) == 0, "the low halves do not head chunk {}'s state", chunk);
     Xxh3Stream sum;
     const int64_t head = std::min(state.bytes, round_up(store_.chunk(chunk).count * 2, StoreMap::kAlignment));

@@ -16,7 +16,7 @@ namespace windlass {
 
 class StoreMasters {
   public:
-    // Throws UserError(storage) for a store that does not hold this model's split masters. Both outlive it.
+    // Throws UserError(storage) for a store that does not hold this model's masters. Both outlive it.
     StoreMasters(Store& store, const ModelSpec& model);
 
     // Masters of elements [first, first + out.size()) of a parameter. UserError(storage) naming a damaged chunk.
@@ -28,6 +28,8 @@ class StoreMasters {
 
     Store& store_;
     std::vector<int64_t> store_param_;  // by parameter of the model
+    std::vector<DType> types_;          // likewise, of the weights
+    bool split_ = true;
     HugeBuffer hi_, lo_, passing_;
     int64_t chunk_ = -1;
 };

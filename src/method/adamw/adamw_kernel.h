@@ -14,11 +14,17 @@ struct AdamwCoefficients {
     float beta2, one_minus_beta2;
     float step_size;   // lr / (1 - beta1^t)
     float root_bias2;  // sqrt(1 - beta2^t)
-    float inverse_root_bias2;
     float epsilon;
+    // The same, multiplied together, for the formats that round: first += gradient * first_gain,
+    // second += (gradient * root_second_gain)^2, and a step of step_gain * first / (sqrt(second) + epsilon_gain).
+    float first_gain;        // clip (1 - beta1)
+    float root_second_gain;  // clip sqrt(1 - beta2)
+    float step_gain;         // step_size root_bias2
+    float epsilon_gain;      // epsilon root_bias2
 };
 
-// What random rounding is counted by (base/rng.h); block: a quarter of the run's first element in the model.
+// What random rounding is counted by (base/rng.h); block: a quarter of the run's first element in the model, which is
+// the first of kAdamwBlock.
 struct AdamwNoise {
     uint64_t seed;
     uint64_t block;
@@ -34,7 +40,7 @@ struct AdamwBf16 {
 };
 struct AdamwBlocks {
     uint8_t* m;
-    float* m_scale;  // one for every kAdamwBlock elements
+    float* m_scale;  // one for every kAdamwBlock elements; a power of two, or 0 where all codes are
     uint8_t* v;
     float* v_scale;
 };

@@ -37,8 +37,11 @@ AdamwCoefficients coefficients(const UpdateCall& call) {
             .one_minus_beta2 = static_cast<float>(1.0 - step.method[kBeta2]),
             .step_size = static_cast<float>(step.learning_rate / step.method[kBias1]),
             .root_bias2 = static_cast<float>(step.method[kRootBias2]),
-            .inverse_root_bias2 = static_cast<float>(1.0 / step.method[kRootBias2]),
-            .epsilon = static_cast<float>(step.method[kEpsilon])};
+            .epsilon = static_cast<float>(step.method[kEpsilon]),
+            .first_gain = static_cast<float>(step.clip_scale * (1.0 - step.method[kBeta1])),
+            .root_second_gain = static_cast<float>(step.clip_scale * std::sqrt(1.0 - step.method[kBeta2])),
+            .step_gain = static_cast<float>(step.learning_rate / step.method[kBias1] * step.method[kRootBias2]),
+            .epsilon_gain = static_cast<float>(step.method[kEpsilon] * step.method[kRootBias2])};
 }
 
 // The moments of the elements from `begin` on, by format.
@@ -76,14 +79,14 @@ void update_f32(const UpdateCall& call, Stream& stream) {
 void update_bf16(const UpdateCall& call, Stream& stream) {
     static constexpr IsaKernel<AdamwLoop<AdamwBf16>> kLoop = {baseline::adamw_bf16, avx2::adamw_bf16,
                                                               avx512::adamw_bf16};
-    WINDLASS_CHECK(call.element % 4 == 0, "element {} begins inside a counter", call.element);
+    WINDLASS_CHECK(call.element % kAdamwBlock == 0, "element {} begins inside a block", call.element);
     update_pieces(call, stream, kLoop.pick(), bf16_at);
 }
 
 void update_blocks(const UpdateCall& call, Stream& stream) {
     static constexpr IsaKernel<AdamwLoop<AdamwBlocks>> kLoop = {baseline::adamw_blocks, avx2::adamw_blocks,
                                                                 avx512::adamw_blocks};
-    WINDLASS_CHECK(call.element % 4 == 0 && call.first % kAdamwBlock == 0, "element {} begins inside a block",
+    WINDLASS_CHECK(call.element % kAdamwBlock == 0 && call.first % kAdamwBlock == 0, "element {} begins inside a block",
                    call.first);
     update_pieces(call, stream, kLoop.pick(), blocks_at);
 }

@@ -99,12 +99,15 @@ Trained random_run(StateFormat format, int64_t count) {
     return run;
 }
 
-// The sixteen bits that an element's moment is rounded by.
-uint32_t random16(int64_t element, int64_t step, bool second) {
-    const auto words = philox(11, {.block = static_cast<uint64_t>(element / 4),
-                                   .stream = RandomStream::rounding,
-                                   .step = static_cast<uint32_t>(step)});
-    return words[static_cast<size_t>(element % 4)] >> (second ? 16 : 0) & 0xffffu;
+// The bits that an element's moment is rounded by, as a fraction: sixteen of them in s2, twenty in s3.
+double random_fraction(StateFormat format, int64_t element, int64_t step, bool second) {
+    const int64_t i = element % kBlock, place = i % 128;
+    const auto counter = static_cast<uint64_t>((element - i) / 4 + place % 64 / 4 * 2 + place % 2);
+    const auto words =
+        philox(11, {.block = counter, .stream = RandomStream::rounding, .step = static_cast<uint32_t>(step)});
+    const uint32_t word = std::rotl(words[static_cast<size_t>(place / 64 * 2 + place / 2 % 2)], i < 128 ? 0 : 8);
+    const int bits = format == StateFormat::s2 ? 16 : 20;
+    return std::ldexp(second ? word >> (32 - bits) : word & ((1u << bits) - 1), -bits);
 }
 
 class Formats : public testing::TestWithParam<StateFormat> {};
@@ -145,7 +148,7 @@ TEST_P(Formats, CutsDoNotShow) {
 TEST_P(Formats, NoiseIsCountedByThePlaceInTheModel) {
     Trained here = random_run(GetParam(), 1024), there = random_run(GetParam(), 1024),
             later = random_run(GetParam(), 1024);
-    there.start = 4;
+    there.start = kBlock;
     here.update(here.prepared(1));
     there.update(there.prepared(1));
     StepParams step = later.prepared(1);
@@ -156,10 +159,10 @@ TEST_P(Formats, NoiseIsCountedByThePlaceInTheModel) {
     EXPECT_EQ(here.hi, there.hi);  // the step itself is taken before the moments are rounded
 }
 
-// Of the two numbers that may be stored around a moment, the one that the element's sixteen bits choose: the upper one
+// Of the two numbers that may be stored around a moment, the one that the element's random bits choose: the upper one
 // with the probability that makes the average right.
 TEST_P(Formats, RoundsToTheNeighbourThatItsBitsChoose) {
-    constexpr int64_t kStart = (int64_t{1} << 34) + 8;  // counters need more than 32 bits
+    constexpr int64_t kStart = (int64_t{1} << 34) + 3 * kBlock;  // counters need more than 32 bits
     Trained run = random_run(GetParam(), 5000);
     run.start = kStart;
     run.update(run.prepared(7));
@@ -187,9 +190,9 @@ TEST_P(Formats, RoundsToTheNeighbourThatItsBitsChoose) {
                 continue;
             }
             const double up = (size - below) / (above - below);
-            const double threshold = 1 - (random16(kStart + i, 7, second) + 0.5) / 65536;
+            const double threshold = 1 - random_fraction(GetParam(), kStart + i, 7, second);
             // Near the threshold, the roundings of f32 decide: 2^-24 of a number that is at most 32 times the gap in
-            // 8 bits and 256 times in bf16, and the last of the sixteen bits.
+            // 8 bits and 256 times in bf16.
             if (std::abs(up - threshold) < 0x1p-14) continue;
             if (up <= 0 && stored == below) continue;
             const bool kept_above_zero = second && below == 0;  // never to zero
@@ -246,6 +249,41 @@ TEST(Blocks, KeepTheNumbersThatTheyHave) {
     step.method[0] = step.method[1] = 1.0;  // both betas
     for (step.step = 1; step.step <= 50; ++step.step) run.update(step);
     EXPECT_EQ(run.state, before);
+}
+
+// The scale is the least that the largest magnitude needs, when gradients jump up or down by any power of ten; a
+// rounded moment is within an eighth of itself, which may be all that the scale is off.
+TEST(Blocks, ScalesFollowTheLargestMoments) {
+    Trained run(StateFormat::s3, kBlock);
+    double m = 0, v = 0;
+    int64_t step = 0;
+    for (const int power : {0, 5, -9, -3, 12, -14, -15, 2}) {
+        for (int64_t i = 0; i < kBlock; ++i)
+            run.gradient[static_cast<size_t>(i)] = static_cast<float>(std::pow(10.0, power) * (i == 77 ? 1 : 1e-3));
+        run.update(run.prepared(++step, 0.0));
+        m = 0.9 * m + 0.05 * std::pow(10.0, power);
+        v = 0.95 * v + 0.05 * std::pow(0.5 * std::pow(10.0, power), 2);
+        const double m_scale = *run.at<float>(1), v_scale = *run.at<float>(3);
+        EXPECT_NEAR(run.moment(false, 77), m, m / 8) << power;
+        EXPECT_NEAR(run.moment(true, 77), v, v / 8) << power;
+        EXPECT_GE(m_scale, m * 16 / 15 * 7 / 8) << power;
+        EXPECT_LE(m_scale, m * 32 / 15 * 9 / 8) << power;
+        EXPECT_GE(v_scale, v * 16 / 15 * 7 / 8) << power;
+        EXPECT_LE(v_scale, v * 32 / 15 * 9 / 8) << power;
+        m = run.moment(false, 77), v = run.moment(true, 77);
+    }
+}
+
+// Squares of gradients may be numbers that f32 hardly has: scales end where floors would, moments stay.
+TEST(Blocks, KeepTheSmallestMoments) {
+    Trained run(StateFormat::s3, kBlock);
+    for (float& g : run.gradient) g = 1e-21f;
+    run.update(run.prepared(1, 1e-3));
+    EXPECT_EQ(*run.at<float>(3), 0x1p-94f);
+    for (int64_t i = 0; i < kBlock; ++i) {
+        EXPECT_NEAR(run.moment(false, i), 0.05e-21, 0.05e-21 / 8) << i;
+        EXPECT_GT(run.moment(true, i), 0) << i;
+    }
 }
 
 // An element whose gradients are far below its neighbours' has a second moment still: no step longer than Adam's.

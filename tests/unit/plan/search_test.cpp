@@ -102,8 +102,14 @@ TEST_P(Search, IsWithinThreePercentOfTheBest) {
     }
 }
 
+// What is found does not depend on the build; sanitizers look at how, which a part of the cases shows.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+INSTANTIATE_TEST_SUITE_P(Cases, Search,
+                         testing::Combine(testing::Values("llama"), testing::Bool(), testing::Values(8)));
+#else
 INSTANTIATE_TEST_SUITE_P(Cases, Search,
                          testing::Combine(testing::Values("llama", "gpt2"), testing::Bool(), testing::Values(8, 64)));
+#endif
 
 TEST(Search, FindsNothingWhereNothingFits) {
     Space space;

@@ -1,0 +1,37 @@
+#include "method/methods.h"
+#include "method/noise/arrival.h"
+
+namespace windlass {
+namespace {
+
+// One forward pass gives the loss and its derivative along each direction, exactly.
+double conclude(const MethodOptions& options, std::span<const double> losses, StepParams& step) {
+    std::vector<double> found;
+    for (const double derivative : losses.subspan(1)) found.push_back(derivative * step.loss_scale);
+    step.apply = set_scalars(options, found, step);
+    return losses[0];
+}
+
+// Forward gradients (Baydin et al., "Gradients without Backpropagation", 2022): the mean over the directions of
+// (derivative along z) z, which is the gradient on the average. Applied when a block next arrives.
+Recipe recipe(const MethodOptions& options) {
+    Recipe made{.name = "forward_gradient",
+                .store = StoreType::as_file,
+                .sweeps = {{.kind = SweepKind::tangent,
+                            .k = options.directions,
+                            .probed = true,
+                            .draws = static_cast<double>(options.directions)}},
+                .on_arrival = ArrivalRule::apply_pending,
+                .prepare = set_noise,
+                .update_draws = static_cast<double>(options.directions),
+                .conclude = conclude};
+    made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_with_tangents;
+    made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrive_with_tangents;
+    return made;
+}
+
+}  // namespace
+
+const Method kForwardGradient = {"forward_gradient", recipe};
+
+}  // namespace windlass

@@ -1,0 +1,23 @@
+// arrival.h: what arrives in the sweeps of forward-only methods: a step's update along its directions, and the next
+// step's probes.
+//
+// A step's StepParams say everything: set_noise() puts the options there, and Recipe::conclude the scalars. So the same
+// kernel updates a block that is streamed, one that stays, and one that is made again from a log.
+#pragma once
+
+#include "method/recipe.h"
+
+namespace windlass {
+
+// For Recipe::prepare.
+void set_noise(const MethodOptions& options, StepParams& step);
+
+// Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2.
+void arrive_at_points(const ArrivalCall& call, Stream& stream);
+// Writes the k = options.directions directions themselves, and the weights in the type that is computed with.
+void arrive_with_tangents(const ArrivalCall& call, Stream& stream);
+
+// Puts what was found along each direction where an update reads it. False: one of them is not finite.
+bool set_scalars(const MethodOptions& options, std::span<const double> found, StepParams& step);
+
+}  // namespace windlass

@@ -1,0 +1,54 @@
+// noise.h: what methods without gradients do to weights: directions from counters, probes, and updates along them.
+//
+// A direction is never kept: it is made again wherever it is wanted, from the run's seed, a step and a number. The
+// formulas and the counters are in README.md. Weights are f32, bf16 or f16 as they are stored; nothing else is read or
+// written. Threads: pieces are shared among the stream's team; bits depend neither on the team, nor on the instruction
+// set, nor on how a parameter is cut into runs. Failure: none, beyond arguments that contradict each other, which are
+// bugs.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "device/device.h"
+#include "method/noise/noise_kernel.h"
+#include "tensor/dtype.h"
+
+namespace windlass {
+
+// "gaussian", "rademacher": as in configuration; the others are no kinds of their own there.
+std::string_view noise_kind_name(NoiseKind kind);
+std::optional<NoiseKind> noise_kind_from_name(std::string_view name);
+
+// The names that kernels know f32, bf16 and f16 by.
+WeightType weight_type(DType dtype);
+
+// A term's coefficient for directions of factors: c / sqrt(rank).
+float low_rank_coefficient(double c, int64_t rank);
+
+// The entries of the factor u (left_factor, [rank, rows]) or v (right_factor, [rank, cols]) of a low_rank run's whole
+// matrix, for write_direction. The rank may not exceed the matrix's shorter side.
+NoiseRun factor_run(const NoiseRun& run, NoiseKind factor);
+
+// Writes c z: [count], f32 or bf16. For tangents, for factors, and for looking at directions.
+void write_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out, Stream& stream);
+
+// One pass over memory: reads weights, takes the pass's steps one after another, each rounded at random to the weights'
+// type (f32: to the nearest) by its own step's counters, writes the weights, and writes both probed copies of what is
+// now stored. A pass may leave out the steps, or the probe, or either copy.
+void update_and_probe(const NoiseRun& run, const NoisePass& pass, Stream& stream);
+
+// MeZO's own order, in place, every operation rounded to the weights' type as tensors of that type are: for comparing
+// with it. Probing by +1, -2 and +1 does not restore the weights. The term's coefficient belongs to z: 1, or
+// low_rank_coefficient(1, rank).
+void exact_probe(const NoiseRun& run, const NoiseTerm& term, double scale, double eps, WeightType type, void* weights,
+                 Stream& stream);
+struct ExactRates {
+    double learning_rate = 0, g = 0;
+    double decay = 0;
+    bool decays = false;  // norms and biases take the formula without decay, which rounds otherwise
+};
+void exact_update(const NoiseRun& run, const NoiseTerm& term, const ExactRates& rates, WeightType type, void* weights,
+                  Stream& stream);
+
+}  // namespace windlass

@@ -1,0 +1,102 @@
+// noise_kernel.h: directions by counter, and one pass over weights with them, compiled once per instruction set.
+//
+// Plain functions and plain types only: this header is read by objects of every instruction set. The formulas are in
+// README.md beside this file. What an element gets depends on its index in the model alone: a run may begin and end
+// anywhere.
+#pragma once
+
+#include <cstdint>
+
+namespace windlass {
+
+// What a direction's numbers are.
+enum class NoiseKind : uint8_t {
+    gaussian,     // N(0, 1)
+    rademacher,   // +1 or -1
+    low_rank,     // u v^T / sqrt(rank) of given factors
+    left_factor,  // the entries of u and v themselves: N(0, 1), from counters of their own
+    right_factor,
+};
+
+enum class WeightType : uint8_t { f32, bf16, f16 };
+
+// Elements of one parameter, and what directions over them are.
+struct NoiseRun {
+    uint64_t seed;
+    NoiseKind kind;
+    int64_t element;  // index in the model of the run's first element
+    int64_t count;
+    // low_rank only: the parameter is a matrix [rows, cols], the run begins at its element `first`.
+    int64_t first, rows, cols, rank;
+};
+
+// A direction times a number.
+struct NoiseTerm {
+    uint32_t step, direction;  // what the direction is counted by
+    float coefficient;         // low_rank: divided by sqrt(rank)
+    // low_rank only: the factors, rank by rank.
+    const float* u;  // [rank, rows]
+    const float* v;  // [rank, cols]
+};
+
+// One update: w <- round((w - (c_1 z_1 + c_2 z_2 + ...)) - decay w).
+struct NoiseStep {
+    uint32_t step;  // what the rounding is counted by
+    float decay;    // 0 leaves the product out
+    const NoiseTerm* terms;
+    int64_t term_count;
+};
+
+// Weights are read once, updated by each step in turn, written, and probed. Arrays start with the run.
+struct NoisePass {
+    WeightType type;      // of the weights
+    const void* weights;  // read only, unless `updated` is the same
+    void* updated;        // null where there are no steps
+    const NoiseStep* steps;
+    int64_t step_count;
+    const NoiseTerm* probe;  // null without one
+    WeightType probe_type;   // f32 or bf16
+    void* plus;              // w + c z, to the nearest; null where not wanted
+    void* minus;             // w - c z
+};
+
+// The update of MeZO in place: w <- w - rate (g z + decay w), or w - (rate g) z.
+struct ExactUpdate {
+    bool decays;
+    float g;  // rate g where it does not decay
+    float decay, rate;
+};
+
+// `count` numbers c z, f32 or bf16.
+using NoiseDirection = void(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out);
+using NoisePassLoop = void(const NoiseRun& run, const NoisePass& pass);
+// w <- w + (scale z) eps, every product and sum rounded to the weights' type.
+using NoiseExactProbe = void(const NoiseRun& run, const NoiseTerm& term, float scale, float eps, WeightType type,
+                             void* weights);
+using NoiseExactUpdate = void(const NoiseRun& run, const NoiseTerm& term, const ExactUpdate& update, WeightType type,
+                              void* weights);
+
+// RandomStream::noise and ::rounding; the kind of number stands above the blocks' lower bits.
+inline constexpr uint32_t kNoiseStream = 1, kNoiseRoundingStream = 2;
+inline constexpr int kNoiseKindShift = 46;
+
+namespace baseline {
+NoiseDirection noise_direction;
+NoisePassLoop noise_pass;
+NoiseExactProbe noise_exact_probe;
+NoiseExactUpdate noise_exact_update;
+}  // namespace baseline
+namespace avx2 {
+NoiseDirection noise_direction;
+NoisePassLoop noise_pass;
+NoiseExactProbe noise_exact_probe;
+NoiseExactUpdate noise_exact_update;
+}  // namespace avx2
+namespace avx512 {
+NoiseDirection noise_direction;
+NoisePassLoop noise_pass;
+NoiseExactProbe noise_exact_probe;
+NoiseExactUpdate noise_exact_update;
+}  // namespace avx512
+
+}  // namespace windlass

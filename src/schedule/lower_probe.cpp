@@ -1,0 +1,200 @@
+#include <algorithm>
+
+#include "schedule/builder.h"
+
+namespace windlass {
+namespace {
+
+size_t at(int64_t index) {
+    return static_cast<size_t>(index);
+}
+size_t at(Region region) {
+    return static_cast<size_t>(region);
+}
+
+// A step of a method that never goes backward: each block arrives, its pending update is applied and goes home at once,
+// beside what follows; and while the block is here, every sweep of the recipe makes its probes of it and sends all
+// micro-batches through. So weights cross each link once a step, however many directions there are (ZO2's order:
+// arXiv 2503.12668, with the update written back before the forwards instead of behind them).
+//
+// Without sweeps it is nothing but the updates: a flush.
+class ProbeLowering {
+  public:
+    ProbeLowering(ScheduleBuilder& builder, bool sweeps)
+        : builder_(builder),
+          in_(builder.in()),
+          blocks_(static_cast<int>(in_.model.blocks.size())),
+          sweeps_(sweeps ? static_cast<int>(in_.recipe.sweeps.size()) : 0) {
+        for (int sweep = 0; sweep < sweeps_; ++sweep) {
+            first_.push_back(results_);
+            results_ += is_tangent(sweep) ? 1 + k_of(sweep) : k_of(sweep);
+            streams_ += is_tangent(sweep) ? 1 : k_of(sweep);
+        }
+        stream_.assign(at(streams_ * micro_count()), {});
+        tangents_.assign(at(sweeps_ * micro_count()), {});
+        builder_.schedule().outputs.assign(at(results_ * micro_count()), {});
+        landed_.assign(at(blocks_), false);
+    }
+
+    void write() {
+        std::vector<BlockWeights> fetched;
+        size_t ready = 0;
+        const size_t early = at(in_.plan.read_ahead), late = in_.plan.own_memory() ? std::min<size_t>(early, 1) : 0;
+        const auto count = static_cast<size_t>(blocks_);
+        for (size_t index = 0; index < count; ++index) {
+            while (fetched.size() < std::min(count, index + 1 + early) && is_current(static_cast<int>(fetched.size())))
+                fetched.push_back(builder_.read_weights(builder_.block(static_cast<int>(fetched.size()))));
+            for (; ready < std::min(fetched.size(), index + 1 + late); ++ready)
+                builder_.upload(builder_.block(static_cast<int>(ready)), fetched[ready]);
+            visit(static_cast<int>(index), fetched[index]);
+        }
+        if (sweeps_ > 0) builder_.reduce({});
+    }
+
+  private:
+    int micro_count() const { return builder_.schedule().micro_count; }
+    int k_of(int sweep) const { return in_.recipe.sweeps[at(sweep)].k; }
+    bool is_tangent(int sweep) const { return in_.recipe.sweeps[at(sweep)].kind == SweepKind::tangent; }
+
+    // Nothing is read or goes up before the update of what it holds is on its way home.
+    bool is_current(int block) const {
+        const std::vector<int>& params = in_.model.blocks[at(block)].params;
+        return std::all_of(params.begin(), params.end(), [&](int param) {
+            const int home = in_.param(param).block;
+            return home == block || landed_[at(home)];
+        });
+    }
+
+    void visit(int block, const BlockWeights& weights) {
+        if (sweeps_ == 0) builder_.arrive(block, weights, -1, true);
+        int stream = 0;
+        for (int sweep = 0; sweep < sweeps_; ++sweep) {
+            const ArrivedWeights arrived = builder_.arrive(block, weights, sweep, sweep == 0);
+            if (sweep == 0) send_home(block, weights);
+            for (int point = 0; point < std::ssize(arrived.points); ++point, ++stream) {
+                for (int micro = 0; micro < micro_count(); ++micro) pass(block, arrived, {sweep, point, stream, micro});
+            }
+        }
+        if (sweeps_ == 0) send_home(block, weights);
+    }
+
+    // To host memory and to disk, where they live there, or where every step is to be found on disk.
+    void send_home(int block, const BlockWeights& weights) {
+        builder_.set_pending(true);
+        MoveTask down{.kind = MoveKind::down}, write{.kind = MoveKind::disk_write, .place = DiskPlace::weight};
+        for (size_t index = 0; index < in_.model.blocks[at(block)].params.size(); ++index) {
+            const int param = in_.model.blocks[at(block)].params[index];
+            if (in_.param(param).block != block || !in_.param(param).trainable) continue;
+            const BufferSlice &host = weights.host_hi[index], &device = weights.hi[index];
+            if (host.buffer != device.buffer) add_down(down, param, device, host);
+            if (in_.plan.store) add_write(write, param, host);
+        }
+        flush(down);
+        flush(write);
+        landed_[at(block)] = true;
+        if (block + 1 == blocks_) builder_.mark();
+        builder_.set_pending(false);
+    }
+    // A task is of one buffer, or of one pair.
+    void add_down(MoveTask& down, int param, const BufferSlice& from, const BufferSlice& to) {
+        if (!down.pieces.empty() && (down.source != from.buffer || down.buffer != to.buffer)) flush(down);
+        down.source = from.buffer;
+        down.buffer = to.buffer;
+        const int64_t bytes = aligned_bytes(in_.param(param).numel(), weight_bytes(in_.param(param)));
+        down.pieces.push_back({.param = param, .offset = to.offset, .source = from.offset, .bytes = bytes});
+    }
+    void add_write(MoveTask& write, int param, const BufferSlice& from) {
+        if (!write.pieces.empty() && write.buffer != from.buffer) flush(write);
+        write.buffer = from.buffer;
+        const int64_t element = weight_bytes(in_.param(param));
+        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+            write.pieces.push_back({.param = param,
+                                    .first = chunk.first,
+                                    .count = chunk.count,
+                                    .offset = from.offset + chunk.first * element,
+                                    .bytes = piece_bytes(in_, DiskPlace::weight, param, chunk.count)});
+        }
+    }
+    void flush(MoveTask& task) {
+        if (task.pieces.empty()) return;
+        MoveTask ready = task;
+        task.pieces.clear();
+        builder_.move(std::move(ready));
+    }
+
+    struct Pass {
+        int sweep, point, stream, micro;
+    };
+
+    void pass(int block, const ArrivedWeights& arrived, const Pass& which) {
+        ScheduleBuilder::SegmentKey key;
+        if (is_tangent(which.sweep)) key.tangents = k_of(which.sweep);
+        const int id = builder_.segment(builder_.block(block), std::move(key));
+        RunTask task{.segment = id, .block = block, .micro = which.micro};
+        std::vector<BufferUse> uses;
+        const std::string name = fmt::format("{}.{}.{}", builder_.block(block).name, which.stream, which.micro);
+        const bool is_last = block + 1 == blocks_;
+        const int cell = which.stream * micro_count() + which.micro;
+        const BufferId out = hand_on(task, uses, stream_[at(cell)], Region::input, Region::output, name, is_last);
+        if (is_last) result(first_[at(which.sweep)] + which.point, which.micro) = {out, 0};
+        if (is_tangent(which.sweep)) {
+            bind_directions(block, arrived, which.sweep, task, uses);
+            BufferSlice& tangents = tangents_[at(which.sweep * micro_count() + which.micro)];
+            const BufferId made = hand_on(task, uses, tangents, Region::tangent_input, Region::tangent_output,
+                                          name + ".tangents", is_last);
+            for (int j = 0; is_last && j < k_of(which.sweep); ++j)
+                result(first_[at(which.sweep)] + 1 + j, which.micro) = {made,
+                                                                        j * builder_.schedule().size.tokens() * 4};
+        }
+        builder_.run(std::move(task), arrived.points[at(which.point)], std::move(uses));
+    }
+
+    BufferSlice& result(int index, int micro) { return builder_.schedule().outputs[at(index * micro_count() + micro)]; }
+
+    // What a pass reads was written by the block before; what it writes takes its place.
+    BufferId hand_on(RunTask& task, std::vector<BufferUse>& uses, BufferSlice& stream, Region in, Region out,
+                     const std::string& name, bool is_last) {
+        const Segment& segment = builder_.segment_at(task.segment);
+        if (segment.region_bytes(in) > 0) {
+            task.regions[at(in)] = stream;
+            uses.push_back({stream.buffer, false});
+        }
+        const BufferId made = builder_.buffer(name + ".out", is_last ? Owner::staging : Owner::boundaries,
+                                              segment.region_bytes(out), TierKind::device);
+        task.regions[at(out)] = {made, 0};
+        uses.push_back({made, true});
+        stream = {made, 0};
+        return made;
+    }
+
+    void bind_directions(int block, const ArrivedWeights& arrived, int sweep, RunTask& task,
+                         std::vector<BufferUse>& uses) {
+        const int64_t element = dtype_bytes(in_.numerics.compute);
+        task.directions = arrived.directions;
+        for (size_t index = 0; index < task.directions.size(); ++index) {
+            const int param = in_.model.blocks[at(block)].params[index];
+            const BufferSlice& slice = task.directions[index];
+            const int64_t bytes = k_of(sweep) * in_.param(param).numel() * element;
+            uses.push_back({slice.buffer, false, slice.offset, slice.offset + bytes});
+        }
+    }
+
+    ScheduleBuilder& builder_;
+    const LowerInput& in_;
+    int blocks_, sweeps_;
+    int results_ = 0, streams_ = 0;
+    std::vector<int> first_;             // by sweep: its first result
+    std::vector<BufferSlice> stream_;    // by stream and micro-batch: what goes from block to block
+    std::vector<BufferSlice> tangents_;  // by sweep and micro-batch
+    std::vector<bool> landed_;           // by block: its update is on its way home
+};
+
+}  // namespace
+
+Schedule lower_probe(const LowerInput& input, const ScheduleRequest& request) {
+    ScheduleBuilder builder(input, request);
+    ProbeLowering(builder, request.kind == ScheduleRequest::Kind::train).write();
+    return builder.finish();
+}
+
+}  // namespace windlass
