@@ -109,7 +109,8 @@ Evaluation against_budgets(const ModelSpec& model, const Recipe& recipe, const P
     return result;
 }
 
-// A wrong guess is mended by reading all of the guessed blocks' masters and moments again, and writing them.
+// A wrong guess is mended by reading all of the guessed blocks' masters and moments again, and writing them; without a
+// store by copying them back, and updating again.
 double redo_seconds(const ModelSpec& model, const Recipe& recipe, const Machine& machine, const Plan& plan) {
     double elements = 0;
     for (const ParamSpec& param : model.params) {
@@ -118,8 +119,13 @@ double redo_seconds(const ModelSpec& model, const Recipe& recipe, const Machine&
     const double chunk =
         static_cast<double>(aligned_bytes(kChunkElements, 2) + state_block_bytes(recipe, kChunkElements));
     const double bytes = elements / kChunkElements * chunk;
-    const auto seconds = [&](double rate) { return rate > 0 ? bytes / rate : 0.0; };
-    return seconds(machine.disk_read_bytes_per_s) + seconds(machine.disk_write_bytes_per_s);
+    const auto seconds = [](double amount, double rate) { return rate > 0 ? amount / rate : 0.0; };
+    if (plan.store)
+        return seconds(bytes, machine.disk_read_bytes_per_s) + seconds(bytes, machine.disk_write_bytes_per_s);
+    const int threads = plan.host_threads > 0 ? plan.host_threads : plan.threads;
+    const double rate = machine.update_bytes_per_s > 0 ? machine.update_bytes_per_s : machine.memory_bytes_per_s;
+    return seconds(2 * bytes + elements * recipe.update_bytes_per_element,
+                   rate * std::min(1.0, static_cast<double>(threads) / machine.threads));
 }
 
 // The machine with one thing twice as good.

@@ -77,9 +77,8 @@ std::vector<std::string> enough_changes(const Nearest& nearest) {
 void refuse(const std::vector<Refused>& refused, const PlanRequest& request) {
     const Nearest nearest(refused);
     if (nearest.any == nullptr)
-        throw UserError(ExitCode::usage, "policy", "{} has no plan for {} with update_time {}", request.policy,
-                        device_name(request.device), request.update_time)
-            .hint("policy auto, update_time auto; in_backward guesses, and needs a working store to go back to");
+        throw UserError(ExitCode::usage, "policy", "{} has no plan for {}", request.policy, device_name(request.device))
+            .hint("policy auto");
     const Refused* closest = nearest.any;
     for (const Refused* each : {nearest.memory_and_device, nearest.device, nearest.memory})
         if (each != nullptr) closest = each;

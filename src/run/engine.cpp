@@ -105,8 +105,10 @@ struct Engine::Impl {
         if (held && held->landed) held.reset();
     }
 
-    // Guessed wrongly: once more, from the state that is current, or back to it.
-    void redo(const StepParams& params) { execute(*setup.schedules.find("redo"), {.params = params}); }
+    // Guessed wrongly: once more, from the state before, or back to it. Without a store that state is nowhere else.
+    void redo(const StepParams& params) {
+        execute(*setup.schedules.find("redo"), {.params = params}, /*stoppable=*/setup.plan.store);
+    }
 
     // The update of a step that the next one's forward will do.
     struct Held {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "device/cpu/cpu_stream.h"
+#include "run/kept.h"
 #include "run/norm.h"
 #include "schedule/lower.h"
 
@@ -45,6 +46,30 @@ class TaskMemory {
     std::vector<Lease> leases_;
 };
 
+// Whether a step may still be dropped where its state has no other version: until something changes it. From then on it
+// is finished. Which of the two comes first is decided once for all lanes.
+class Turning {
+  public:
+    explicit Turning(bool changes) : changes_(changes ? 1 : 0) {}
+    // Before a change. False: the step was dropped.
+    bool begin_change() {
+        int changes = changes_.load();
+        while (changes != kDropped && !changes_.compare_exchange_weak(changes, changes + 1)) {
+        }
+        return changes != kDropped;
+    }
+    void end_change() { changes_.fetch_sub(1); }
+    // False: something has changed.
+    bool drop() {
+        int changes = 0;
+        return changes_.compare_exchange_strong(changes, kDropped) || changes == kDropped;
+    }
+
+  private:
+    static constexpr int kDropped = -1;
+    std::atomic<int> changes_;  // begun and not whole
+};
+
 class Execution {
   public:
     Execution(const Schedule& schedule, ExecuteContext& context, const StepInput& input)
@@ -53,12 +78,12 @@ class Execution {
           set_(context.setup.schedules),
           input_(input),
           elements_(element_starts(context.setup.model)),
-          params_(input.params) {
+          params_(input.params),
+          turning_(context.pending != nullptr) {
         report_.tasks.resize(schedule.tasks.size());
         if (context.setup.recipe.prepare != nullptr)
             context.setup.recipe.prepare(context.setup.method_options, params_);
         guess_ = params_;
-        changing_memory_ = context.pending != nullptr;
     }
 
     StepReport run() {
@@ -94,7 +119,7 @@ class Execution {
             wait(task);
             wait_for(context_.movers.jitter(lane));
             if (failed_.load()) break;
-            if (stops()) {
+            if (stops() || !begins_change(task)) {
                 stopped_.store(true);
                 break;
             }
@@ -116,8 +141,12 @@ class Execution {
         done.notify_all();
     }
 
-    // An update of state that has no store, once begun, is finished: there is no other version to go back to.
-    bool stops() const { return context_.stop.load() && (context_.setup.plan.store || !changing_memory_.load()); }
+    bool has_store() const { return context_.setup.plan.store; }
+    bool stops() { return context_.stop.load() && (has_store() || turning_.drop()); }
+    // An update of state that has no store, once begun, is finished; so is one that was held, from the start.
+    bool begins_change(const Task& task) {
+        return has_store() || task.verb != Verb::update || task.when_pending || turning_.begin_change();
+    }
 
     void wait(const Task& task) {
         for (size_t lane = 0; lane < done_.size(); ++lane) {
@@ -155,7 +184,7 @@ class Execution {
                 break;
             case Verb::mark:
                 context_.mark();
-                changing_memory_.store(false);
+                if (context_.pending != nullptr) turning_.end_change();
                 break;
         }
     }
@@ -230,7 +259,7 @@ class Execution {
 
     void perform_update(const Task& task, const UpdateTask& update, const TaskMemory& memory) {
         const StepParams& params = task.when_pending ? *context_.pending : update.guessed ? guess_ : params_;
-        if (!params.apply) return;
+        if (!params.apply && !update.restores) return;
         Stream& stream = task.lane == LaneKind::host ? *context_.host : context_.stream;
         const UpdateKernel kernel = context_.setup.recipe.update[static_cast<size_t>(stream.device())];
         std::vector<std::byte*> state;
@@ -246,7 +275,12 @@ class Execution {
                                   .state = state,
                                   .gradient = reinterpret_cast<const float*>(memory.address(chunk.gradient)),
                                   .step = &params};
-            kernel(call, stream);
+            std::byte* kept = memory.address(chunk.kept);
+            if (update.restores)
+                restore_version(context_.setup.recipe, call, kept, cpu_team(stream));
+            else if (kept != nullptr)
+                keep_version(context_.setup.recipe, call, kept, cpu_team(stream));
+            if (params.apply) kernel(call, stream);
         }
     }
 
@@ -293,7 +327,6 @@ class Execution {
         report_.grad_norm = std::sqrt(tree_sum(sums));
         report_.loss_sum = sum_losses();
         reduced_ = true;
-        changing_memory_.store(true);
         params_.apply = std::isfinite(report_.grad_norm) && std::isfinite(report_.loss_sum);
         // The same guard against a zero norm as torch.nn.utils.clip_grad_norm_.
         const double limit = context_.setup.method_options.max_grad_norm;
@@ -323,7 +356,7 @@ class Execution {
     StepParams guess_;  // what updates go by until the norm is known
     StepReport report_;
     bool reduced_ = false;
-    std::atomic<bool> changing_memory_{false};  // an update has begun that must be finished
+    Turning turning_;  // where there is no store
     std::array<std::atomic<int>, kLaneKinds> done_{};
     std::array<int64_t, kLaneKinds> busy_ns_{};
     std::atomic<bool> failed_{false}, stopped_{false};

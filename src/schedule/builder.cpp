@@ -301,6 +301,10 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
         }
         use(chunk.gradient, aligned_bytes(chunk.count, 4), false);
         demand.memory_bytes += chunk.count * in_.recipe.update_bytes_per_element;
+        if (chunk.kept.buffer == kNoBuffer) continue;
+        const int64_t kept = kept_bytes(in_.recipe, in_.param(chunk.param), chunk.count);
+        use(chunk.kept, kept, !task.restores);
+        demand.memory_bytes += 2 * kept;  // read here, written there
     }
     std::sort(by_buffer.begin(), by_buffer.end(), [](const auto& a, const auto& b) {
         return std::tie(a[0].buffer, a[0].write) < std::tie(b[0].buffer, b[0].write);

@@ -208,6 +208,72 @@ class Checker {
     std::map<std::pair<DiskPlace, int64_t>, Waits> on_disk_;     // by parameter or place: who touched it on disk
 };
 
+using Ranges = std::vector<std::pair<int64_t, int64_t>>;  // [begin, end)
+
+// Bytes of the versions kept for wrong guesses that a schedule writes, or reads; by buffer, rising, touching ones
+// joined.
+std::map<BufferId, Ranges> kept_bytes_of(const ScheduleSet& set, const Schedule& schedule, bool write) {
+    std::map<BufferId, Ranges> by_buffer;
+    for (const Task& task : schedule.tasks) {
+        for (const BufferUse& use : task.uses) {
+            if (use.write == write && set.buffer(schedule, use.buffer).owner == Owner::kept)
+                by_buffer[use.buffer].emplace_back(use.begin, use.end);
+        }
+    }
+    for (auto& [buffer, ranges] : by_buffer) {
+        std::sort(ranges.begin(), ranges.end());
+        Ranges joined;
+        for (const auto& [begin, end] : ranges) {
+            if (joined.empty() || joined.back().second < begin)
+                joined.emplace_back(begin, end);
+            else
+                joined.back().second = std::max(joined.back().second, end);
+        }
+        ranges = std::move(joined);
+    }
+    return by_buffer;
+}
+
+bool holds(const std::map<BufferId, Ranges>& all, BufferId buffer, const std::pair<int64_t, int64_t>& range) {
+    const auto found = all.find(buffer);
+    return found != all.end() && std::any_of(found->second.begin(), found->second.end(), [&](const auto& each) {
+               return each.first <= range.first && range.second <= each.second;
+           });
+}
+
+// A wrong guess can be taken back: what it overwrites is in a store, or kept; and what one schedule goes back to, every
+// schedule that guesses has kept.
+void require_way_back(const ScheduleSet& set) {
+    std::vector<const Schedule*> guessing;
+    for (const Schedule& schedule : set.schedules) {
+        bool guesses = false;
+        for (const UpdateTask& update : schedule.updates) {
+            guesses = guesses || update.guessed;
+            for (const UpdateChunk& chunk : update.chunks)
+                WINDLASS_CHECK(!update.guessed || chunk.kept.buffer != kNoBuffer || chunk.block.buffer != kNoBuffer,
+                               "{} guesses an update of parameter {} and keeps nothing to go back to", schedule.name,
+                               chunk.param);
+        }
+        if (guesses) guessing.push_back(&schedule);
+    }
+    const auto is_kept = [](const BufferSpec& buffer) { return buffer.owner == Owner::kept; };
+    if (std::none_of(set.persistent.begin(), set.persistent.end(), is_kept)) return;
+    for (const Schedule& schedule : set.schedules) {
+        const std::map<BufferId, Ranges> wanted = kept_bytes_of(set, schedule, false);
+        if (wanted.empty()) continue;
+        WINDLASS_CHECK(!guessing.empty(), "{} goes back to what no schedule kept", schedule.name);
+        for (const Schedule* guess : guessing) {
+            const std::map<BufferId, Ranges> kept = kept_bytes_of(set, *guess, true);
+            for (const auto& [buffer, ranges] : wanted) {
+                for (const auto& range : ranges)
+                    WINDLASS_CHECK(holds(kept, buffer, range),
+                                   "{} goes back to bytes [{}, {}) of {}, which {} did not keep", schedule.name,
+                                   range.first, range.second, set.buffer(schedule, buffer).name, guess->name);
+            }
+        }
+    }
+}
+
 }  // namespace
 
 void check(ScheduleSet& set) {
@@ -225,6 +291,7 @@ void check(ScheduleSet& set) {
     }
     for (size_t tier = 0; tier < kTierKinds; ++tier)
         set.arena_bytes[tier] = set.persistent_bytes[tier] + transient[tier];
+    require_way_back(set);
 }
 
 std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, TierId tier) {

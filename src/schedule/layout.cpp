@@ -58,4 +58,12 @@ int64_t state_block_offset(const Recipe& recipe, int64_t first) {
     return div_exact(first, kChunkElements) * state_block_bytes(recipe, kChunkElements);
 }
 
+int64_t kept_bytes(const Recipe& recipe, const ParamSpec& param, int64_t count) {
+    return aligned_bytes(count, weight_bytes(param)) + state_block_bytes(recipe, count);
+}
+
+int64_t kept_offset(const Recipe& recipe, const ParamSpec& param, int64_t first) {
+    return div_exact(first, kChunkElements) * kept_bytes(recipe, param, kChunkElements);
+}
+
 }  // namespace windlass

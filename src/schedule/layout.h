@@ -44,4 +44,9 @@ std::vector<int64_t> state_sections(const Recipe& recipe, int64_t count);
 int64_t state_block_bytes(const Recipe& recipe, int64_t count);
 int64_t state_block_offset(const Recipe& recipe, int64_t first);
 
+// A chunk as it is kept for a wrong guess: its weights, whole blocks of the disk, then its state as the store has it.
+// Bytes, and where the chunk that begins with this element lies behind the parameter's first one.
+int64_t kept_bytes(const Recipe& recipe, const ParamSpec& param, int64_t count);
+int64_t kept_offset(const Recipe& recipe, const ParamSpec& param, int64_t first);
+
 }  // namespace windlass

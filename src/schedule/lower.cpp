@@ -61,8 +61,15 @@ class PersistentWriter {
             if (wants_low) place.low = put("low halves", Owner::low_halves, plan.state, param.numel() * 2);
             if (trains) put_state(param, plan, place);
         }
-        if (trains && recipe_.on_gradient == GradientRule::accumulate)
-            place.gradient = put("gradients", Owner::gradients, plan.gradients, param.numel() * 4);
+        if (!trains || recipe_.on_gradient != GradientRule::accumulate) return;
+        place.gradient = put("gradients", Owner::gradients, plan.gradients, param.numel() * 4);
+        if (!plan_.store && plan.update == UpdateTime::in_backward && param.trainable)
+            place.kept = put("kept", Owner::kept, plan.state, all_kept(param));
+    }
+    int64_t all_kept(const ParamSpec& param) const {
+        const int64_t full = param.numel() / kChunkElements * kChunkElements;
+        const int64_t rest = param.numel() - full;
+        return kept_offset(recipe_, param, full) + (rest > 0 ? kept_bytes(recipe_, param, rest) : 0);
     }
     int64_t all_blocks(const ParamSpec& param) const {
         const int64_t full = param.numel() / kChunkElements * kChunkElements;
@@ -114,8 +121,6 @@ void require_consistent(const ModelSpec& model, const Recipe& recipe, const Plan
         WINDLASS_CHECK(plan.store || !uses_disk, "block {} lives on a disk that is not there", block);
         WINDLASS_CHECK(each.weights == Home::device || plan.order == MicroOrder::vertical,
                        "horizontal order is for weights that stay");
-        WINDLASS_CHECK(each.update != UpdateTime::in_backward || plan.store,
-                       "block {}: a guessed update needs another version of the state", block);
         WINDLASS_CHECK(!recipe.probes() || each.update == UpdateTime::next_forward,
                        "block {}: what is learnt without a reverse sweep is applied in the next forward", block);
         if (!plan.own_memory() || !recipe.runs(SweepKind::reverse)) continue;

@@ -65,7 +65,7 @@ void UpdateStream::move_pieces(const ChunkGroup& chunks, MoveKind kind, DiskPlac
             tasks.push_back({.kind = kind,
                              .place = place,
                              .buffer = slices[index].buffer,
-                             .committed = sources_.from_store && kind == MoveKind::disk_read});
+                             .committed = sources_.again && kind == MoveKind::disk_read});
             tasks.back().pieces.reserve(chunks.size() - index);
         }
         tasks.back().pieces.push_back({.param = chunk.param,
@@ -107,7 +107,7 @@ void UpdateStream::stage_weights(Staged& staged) {
         staged.weights.push_back(
             behind(sources_.weights(chunk.param), chunk.first * weight_bytes(in_.param(chunk.param))));
     }
-    if (sources_.from_store) read_into(staged.chunks, DiskPlace::weight, staged.weights);
+    if (sources_.again && in_.plan.store) read_into(staged.chunks, DiskPlace::weight, staged.weights);
 }
 
 void UpdateStream::stage_state(Staged& staged) {
@@ -120,7 +120,7 @@ void UpdateStream::stage_state(Staged& staged) {
     staged.blocks.reserve(staged.chunks.size());
     for (const ChunkSpan& chunk : staged.chunks)
         staged.blocks.push_back(behind(in_.place(chunk.param).chunks, state_block_offset(in_.recipe, chunk.first)));
-    if (sources_.from_store) read_into(staged.chunks, DiskPlace::state, staged.blocks);
+    if (sources_.again) read_into(staged.chunks, DiskPlace::state, staged.blocks);
 }
 
 void UpdateStream::stage_gradient(Staged& staged) {
@@ -154,6 +154,8 @@ UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const
         update.lo = behind(place.low, chunk.first * 2);
         for (size_t s = 0; s < place.state.size(); ++s)
             update.state.push_back(behind(place.state[s], state_bytes(in_.recipe.state[s], chunk.first)));
+        if (sources_.guessed || sources_.again)
+            update.kept = behind(place.kept, kept_offset(in_.recipe, in_.param(chunk.param), chunk.first));
         return update;
     }
     const std::vector<int64_t> sections = state_sections(in_.recipe, chunk.count);
@@ -163,7 +165,7 @@ UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const
 }
 
 void UpdateStream::finish(const Staged& staged) {
-    UpdateTask task{.guessed = sources_.guessed};
+    UpdateTask task{.guessed = sources_.guessed, .restores = sources_.again && !in_.plan.store};
     task.chunks.reserve(staged.chunks.size());
     for (size_t index = 0; index < staged.chunks.size(); ++index) task.chunks.push_back(update_chunk(staged, index));
     builder_.update(std::move(task), lane_of(staged.chunks[0].param));
@@ -185,7 +187,7 @@ Schedule lower_held(const LowerInput& input, ScheduleRequest::Kind kind, UpdateT
     builder.set_pending(is_flush);
     UpdateStream stream(builder, {.weights = [&](int param) { return input.place(param).weights; },
                                   .gradient = [&](int param) { return input.place(param).gradient; },
-                                  .from_store = kind == ScheduleRequest::Kind::redo});
+                                  .again = kind == ScheduleRequest::Kind::redo});
     for (int block = 0; block < static_cast<int>(input.model.blocks.size()); ++block) {
         if (input.plan.of(block).update != time) continue;
         for (ChunkGroup& group : chunk_groups(input, block)) stream.add(std::move(group));

@@ -23,8 +23,9 @@ class UpdateStream {
     // and a group brings its own.
     struct Sources {
         std::function<BufferSlice(int param)> weights, gradient;
-        bool guessed = false;     // before the norm is known
-        bool from_store = false;  // memory holds what a wrong guess made of it: read everything from the disk again
+        bool guessed = false;  // before the norm is known
+        bool again = false;    // memory holds what a wrong guess made of it: take the version before, which is in the
+                               // store, or kept in memory
     };
 
     UpdateStream(ScheduleBuilder& builder, Sources sources);

@@ -34,6 +34,10 @@ bool Plan::any(UpdateTime time) const {
     return std::any_of(all.begin(), all.end(), [time](const BlockPlan& block) { return block.update == time; });
 }
 
+bool Plan::updates_apart() const {
+    return any(UpdateTime::in_backward) || any(UpdateTime::next_forward);
+}
+
 bool Plan::any_recompute() const {
     const std::vector<BlockPlan> all = blocks_of(*this);
     return std::any_of(all.begin(), all.end(), [](const BlockPlan& block) {

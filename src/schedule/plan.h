@@ -21,8 +21,10 @@ enum class MicroOrder : uint8_t { vertical, horizontal };
 
 // When a parameter is updated. The clip factor is known when the last gradient is.
 //   after_backward  behind the norm: nothing overlaps, nothing is guessed
-//   in_backward     as soon as its gradient is there, guessing that nothing is clipped, into the version of the store
-//                   that is not current; where the guess was wrong the update is done again ("speculate")
+//   in_backward     as soon as its gradient is there, guessing that nothing is clipped ("speculate"); the version
+//   before
+//                   stays current in the store, or, without one, is kept in memory beside the state: where the guess
+//                   was wrong the update is done again from there
 //   next_forward    held, and done when the next step's forward sweep first wants it ("defer")
 enum class UpdateTime : uint8_t { after_backward, in_backward, next_forward };
 
@@ -57,6 +59,7 @@ struct Plan {
     bool own_memory() const { return device.own_memory; }
     // Whether the plan, or a block of it, does this.
     bool any(UpdateTime time) const;
+    bool updates_apart() const;  // elsewhere than behind backward
     bool any_recompute() const;  // of anything at all
 };
 

@@ -74,9 +74,7 @@ PriceList::Work PriceList::reduce_work(const Task& task) const {
 PriceList::Work PriceList::update_work(const Task& task) const {
     Work work;
     const double bytes = amount(task.demand.memory_bytes);
-    const double kernels =
-        task.payload >= 0 ? amount(std::ssize(schedule_.updates[static_cast<size_t>(task.payload)].chunks)) : 1.0;
-    work.seconds = kernels * machine_.kernel_seconds;
+    work.seconds = calls(task) * machine_.kernel_seconds;
     const bool on_host = task.lane.kind == LaneKind::host;
     // With a host lane, what the compute lane updates lives with it; without one nothing leaves the host's memory.
     if (!on_host && !machine_.unified_memory && schedule_.host_threads > 0) {
@@ -89,6 +87,14 @@ PriceList::Work PriceList::update_work(const Task& task) const {
     if (work.cores > 0) work.seconds += ratio(bytes, rate * work.cores);
     work.host_bytes = bytes;
     return work;
+}
+
+// One for each chunk, and one more where it is copied as well.
+double PriceList::calls(const Task& task) const {
+    if (task.payload < 0) return 1.0;
+    const std::vector<UpdateChunk>& chunks = schedule_.updates[static_cast<size_t>(task.payload)].chunks;
+    const auto is_kept = [](const UpdateChunk& chunk) { return chunk.kept.buffer != kNoBuffer; };
+    return amount(std::ssize(chunks)) + amount(std::count_if(chunks.begin(), chunks.end(), is_kept));
 }
 
 // Memory moves and random numbers are drawn at the same time; both directions of a probe share their numbers.

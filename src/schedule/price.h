@@ -44,7 +44,8 @@ class PriceList {
     // One kernel: its products or the memory that it moves, whichever takes longer.
     double kernel_seconds(double flops, double bytes, GemmShape shape) const;
     void add_compute_bytes(Work& work, double bytes) const;
-    double pieces(const Task& task) const;
+    double calls(const Task& task) const;   // of an update
+    double pieces(const Task& task) const;  // of a move
     Price finish(const Work& work, LaneKind lane) const;
 
     const Schedule& schedule_;

@@ -7,8 +7,10 @@ namespace windlass {
 
 std::string_view owner_name(Owner owner) {
     static constexpr std::array<std::string_view, kOwners> kNames = {
-        "weights",     "probed weights", "low halves", "optimizer state", "gradients",
-        "activations", "boundaries",     "workspace",  "cache",           "staging"};
+        "weights",         "probed weights", "low halves",
+        "optimizer state", "gradients",      "versions kept for wrong guesses",
+        "activations",     "boundaries",     "workspace",
+        "cache",           "staging"};
     return kNames[static_cast<size_t>(owner)];
 }
 

@@ -57,13 +57,14 @@ enum class Owner : uint8_t {
     low_halves,
     state,
     gradients,
+    kept,  // what guessed updates overwrote, where no store has it
     activations,
     boundaries,
     workspace,
     cache,
     staging
 };
-inline constexpr int kOwners = 10;
+inline constexpr int kOwners = 11;
 std::string_view owner_name(Owner owner);
 
 struct BufferSpec {
@@ -133,10 +134,14 @@ struct UpdateChunk {
     BufferSlice hi, lo, gradient;
     std::vector<BufferSlice> state;
     BufferSlice block;  // low halves and state as the store has them, where they lie so
+    // Weights, low halves and state as they were before a guess (kept_bytes in layout.h): a guessed update first copies
+    // them here. kNoBuffer: the store has them, or nothing is guessed.
+    BufferSlice kept;
 };
 struct UpdateTask {
     std::vector<UpdateChunk> chunks;
-    bool guessed = false;  // the norm is not known yet: as if nothing were clipped and everything finite
+    bool guessed = false;   // the norm is not known yet: as if nothing were clipped and everything finite
+    bool restores = false;  // first takes what `kept` has, even where the step is not applied
 };
 
 // reduce: partial sums of squares of one parameter's gradient; or, with param < 0, the norm, clip and apply flags, or
@@ -214,6 +219,7 @@ struct ParamPlace {
     BufferSlice weights, low, gradient;
     std::vector<BufferSlice> state;  // one per Recipe::state
     BufferSlice chunks;              // instead of low and state: chunk by chunk as a working store has them
+    BufferSlice kept;                // chunk by chunk, where updates are guessed without a store
 };
 struct PersistentIds {
     std::vector<ParamPlace> params;

@@ -66,8 +66,8 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
             return move_name(model, set, schedule, schedule.moves[payload]);
         case Verb::update: {
             const UpdateTask& update = schedule.updates[payload];
-            return fmt::format("{} {}", update.guessed ? "update (guessed)" : "update",
-                               home_of(model, update.chunks[0].param));
+            const std::string_view how = update.guessed ? " (guessed)" : update.restores ? " (again)" : "";
+            return fmt::format("update{} {}", how, home_of(model, update.chunks[0].param));
         }
         case Verb::reduce: {
             const int param = schedule.reduces[payload].param;

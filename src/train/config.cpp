@@ -92,10 +92,6 @@ void check_run(const Config& c, Problems& problems) {
         problems.push_back("policy three_tier keeps its state on disk, but ssd_dir is not set. Try: ssd_dir: FOLDER");
     if (c.policy == "in_memory" && !c.ssd_dir.empty())
         problems.push_back("policy in_memory uses no disk, but ssd_dir is set. Try: policy auto");
-    if (c.update_time == "in_backward" && (!has_disk || c.policy == "in_memory"))
-        problems.push_back(
-            "update_time in_backward goes back to the state on disk where it guessed wrongly, but nothing is kept on "
-            "disk. Try: ssd_dir: FOLDER, or update_time next_forward");
     if (is_changed(c, "ssd_space") && !has_disk) problems.push_back("ssd_space is set, but ssd_dir is not");
     if (is_changed(c, "disk_rate") && !has_disk) problems.push_back("disk_rate is set, but ssd_dir is not");
     if (is_changed(c, "link_rate") && c.device == "cpu" && c.machine.empty())

@@ -36,8 +36,9 @@ std::vector<ConfigKey> memory_keys() {
         {.name = "update_time",
          .field = &Config::update_time,
          .group = kMemory,
-         .help = "when weights are updated; in_backward guesses that nothing is clipped (needs ssd_dir), next_forward "
-                 "holds the update for the next step; auto: the planner's choice",
+         .help =
+             "when weights are updated; in_backward guesses that nothing is clipped (without ssd_dir it keeps what "
+             "it overwrites in memory), next_forward holds the update for the next step; auto: the planner's choice",
          .choices = {"auto", "after_backward", "in_backward", "next_forward"}},
     };
 }

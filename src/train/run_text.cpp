@@ -90,7 +90,7 @@ std::string run_line(const Session& session) {
 std::string plan_line(const Session& session) {
     const Plan& plan = session.planned.plan;
     std::string text = fmt::format("Plan      {}: {}", plan.policy, describe_placement(plan));
-    if (plan.store) text += fmt::format("; {}", describe_updates(plan));
+    if (plan.store || plan.updates_apart()) text += fmt::format("; {}", describe_updates(plan));
     if (plan.any_recompute()) text += fmt::format("; {}", describe_saved(plan));
     return text + fmt::format("; {} evaluated\n", session.planned.evaluations);
 }

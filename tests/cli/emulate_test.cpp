@@ -115,6 +115,8 @@ TEST_P(EmulatedDevice, TrainsTheModelOfEverythingInMemory) {
 INSTANTIATE_TEST_SUITE_P(Policies, EmulatedDevice,
                          testing::Values(Emulated{"llama3", "in_memory"}, Emulated{"llama3", "host_stream"},
                                          Emulated{"gpt2", "host_stream", "next_forward", "s2"},
+                                         Emulated{"llama3", "host_stream", "in_backward", "s3"},
+                                         Emulated{"gpt2", "in_memory", "in_backward"},
                                          Emulated{"llama_tiny", "host_stream", "after_backward", "s3"},
                                          Emulated{"gpt2", "three_tier"},
                                          Emulated{"llama_tiny", "three_tier", "in_backward"},
@@ -222,10 +224,6 @@ std::vector<Provoked> refusals() {
          emulated({{"device", "cpu"}, {"link_rate", "1GB"}, {"disk_rate", "1GB"}, {"device_memory", "1GB"}}),
          kUsage,
          {"3 problems", "link_rate is set", "disk_rate is set", "device_memory is set", "device: cpu:emulate"}},
-        {"GuessedUpdatesWithoutAStore",
-         emulated({{"policy", "host_stream"}, {"update_time", "in_backward"}}),
-         kUsage,
-         {"update_time in_backward", "Try: ssd_dir", "next_forward"}},
     };
 }
 

@@ -154,7 +154,8 @@ INSTANTIATE_TEST_SUITE_P(Setups, Resume,
                                          Setup{"gpt2", true}, Setup{"llama_tiny", false}, Setup{"llama_tiny", true},
                                          Setup{"gpt2", false, "next_forward"}, Setup{"gpt2", true, "next_forward"},
                                          Setup{"llama3", true, "in_backward"}, Setup{"llama3", true, "next_forward"},
-                                         Setup{"llama3", false, "auto", true}, Setup{"llama3", true, "auto", true}),
+                                         Setup{"llama3", false, "in_backward"}, Setup{"llama3", false, "auto", true},
+                                         Setup{"llama3", true, "auto", true}),
                          name_of);
 
 class Signals : public testing::TestWithParam<Setup> {};
@@ -215,8 +216,8 @@ TEST_P(Signals, FileNamedSaveSavesAndGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Setups, Signals,
                          testing::Values(Setup{"llama3", false}, Setup{"llama3", true},
-                                         Setup{"llama3", true, "in_backward"}, Setup{"llama3", false, "next_forward"},
-                                         Setup{"llama3", true, "next_forward"}),
+                                         Setup{"llama3", true, "in_backward"}, Setup{"llama3", false, "in_backward"},
+                                         Setup{"llama3", false, "next_forward"}, Setup{"llama3", true, "next_forward"}),
                          name_of);
 
 // ---- SIGKILL ----

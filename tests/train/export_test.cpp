@@ -133,11 +133,9 @@ TEST_P(AskedExport, IsRefusedToTheAsker) {
     EXPECT_EQ(bytes("taken/somebody.txt"), "theirs");
 }
 
-constexpr Place kPlaces[] = {{"in_memory", "after_backward"},
-                             {"in_memory", "next_forward"},
-                             {"three_tier", "after_backward"},
-                             {"three_tier", "in_backward"},
-                             {"three_tier", "next_forward"}};
+constexpr Place kPlaces[] = {{"in_memory", "after_backward"}, {"in_memory", "in_backward"},
+                             {"in_memory", "next_forward"},   {"three_tier", "after_backward"},
+                             {"three_tier", "in_backward"},   {"three_tier", "next_forward"}};
 INSTANTIATE_TEST_SUITE_P(Plans, ExportWhileTraining, testing::ValuesIn(kPlaces));
 INSTANTIATE_TEST_SUITE_P(Plans, AskedExport, testing::ValuesIn(kPlaces));
 

@@ -25,16 +25,16 @@ std::vector<int> host_thread_choices(const PlanRequest& request) {
     return choices;
 }
 
-std::vector<int> update_choices(const PlanRequest& request, bool store) {
+// What takes less memory stands first.
+std::vector<int> update_choices(const PlanRequest& request) {
     if (request.update_time == "after_backward") return {static_cast<int>(UpdateTime::after_backward)};
     if (request.update_time == "next_forward") return {static_cast<int>(UpdateTime::next_forward)};
-    if (request.update_time == "in_backward" && store) return {static_cast<int>(UpdateTime::in_backward)};
+    if (request.update_time == "in_backward") return {static_cast<int>(UpdateTime::in_backward)};
     if (request.update_time != "auto")
         throw UserError(ExitCode::usage, "update_time", "there is no update_time \"{}\"", request.update_time)
-            .hint("auto, after_backward, in_backward (with a store) or next_forward");
-    std::vector<int> all = {static_cast<int>(UpdateTime::after_backward), static_cast<int>(UpdateTime::next_forward)};
-    if (store) all.push_back(static_cast<int>(UpdateTime::in_backward));
-    return all;
+            .hint("auto, after_backward, in_backward or next_forward");
+    return {static_cast<int>(UpdateTime::after_backward), static_cast<int>(UpdateTime::next_forward),
+            static_cast<int>(UpdateTime::in_backward)};
 }
 
 }  // namespace
@@ -52,6 +52,7 @@ Space common_space(const PlanRequest& request, const SpaceInput& input) {
     space.of(Knob::boundary) = {static_cast<int>(Home::device)};
     space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
     space.of(Knob::group_chunks) = {1};
+    space.of(Knob::update) = update_choices(request);
     if (request.recompute == "false")
         space.of(Knob::keep) = {input.saved_most};
     else if (request.recompute == "auto")
@@ -60,8 +61,7 @@ Space common_space(const PlanRequest& request, const SpaceInput& input) {
 }
 
 void add_streaming(Space& space, const PlanRequest& request, const SpaceInput& input) {
-    space.of(Knob::update) = update_choices(request, space.base.store);
-    if (space.base.store && space.of(Knob::update).size() > 1) space.of(Knob::held) = {0, 2, 4};
+    if (space.of(Knob::update).size() > 1) space.of(Knob::held) = {0, 2, 4};
     space.of(Knob::read_ahead) = {0, 1, 2, 3};
     space.of(Knob::update_ahead) = {0, 1, 2, 4, 8};
     space.of(Knob::host_threads) = host_thread_choices(request);

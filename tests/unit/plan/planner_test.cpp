@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
+#include "schedule/layout.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -83,9 +84,36 @@ TEST(Planner, UpdatesWhenItIsAskedTo) {
     EXPECT_EQ(planned("three_tier", "in_backward").of(0).update, UpdateTime::in_backward);
     EXPECT_EQ(planned("three_tier", "next_forward").of(0).update, UpdateTime::next_forward);
     EXPECT_EQ(planned("in_memory", "next_forward").of(0).update, UpdateTime::next_forward);
-    EXPECT_TRUE(planned("auto", "in_backward").store);
-    EXPECT_THROW(planned("in_memory", "in_backward"), UserError);
+    EXPECT_EQ(planned("in_memory", "in_backward").of(0).update, UpdateTime::in_backward);
+    EXPECT_EQ(planned("auto", "in_backward").of(0).update, UpdateTime::in_backward);
     EXPECT_THROW(planned("auto", "tomorrow"), UserError);
+}
+
+// Without a store a guess costs memory for what it overwrites, time to copy it, and where it was wrong to copy it back
+// and update again. 28 bytes of traffic an element are an update's, 12 are kept, each read and written.
+TEST(Planner, PricesAGuessThatIsKeptInMemory) {
+    const Numerics numerics = numerics_of(DType::f32, 2, 32, 1);
+    const Recipe recipe = make_recipe("adamw", {});
+    const PlanRequest request{.budgets = {.ram = kPlenty}, .schedules = {train_request(numerics)}};
+    const auto planned = [&](UpdateTime update) {
+        return evaluate_plan(model(), recipe, numerics, some_machine(), request,
+                             {.policy = "in_memory", .common = {.update = update}});
+    };
+    const Planned waits = planned(UpdateTime::after_backward), guesses = planned(UpdateTime::in_backward);
+    int64_t kept = 0;
+    for (const ParamSpec& param : model().params) kept += kept_bytes(recipe, param, param.numel());
+    EXPECT_EQ(guesses.memory_bytes - waits.memory_bytes, kept);
+    const double rate = some_machine().memory_bytes_per_s;
+    EXPECT_NEAR(guesses.step.seconds - waits.step.seconds, 2.0 * static_cast<double>(kept) / rate, 1e-9);
+    const auto elements = static_cast<double>(model().param_count());
+    EXPECT_NEAR(guesses.redo_seconds, elements * (recipe.update_bytes_per_element + 2 * 12) / rate,
+                1e-3 * guesses.redo_seconds);
+    EXPECT_EQ(waits.redo_seconds, 0);
+    int64_t shown = 0;
+    for (const PlacementRow& row : guesses.placement) {
+        if (row.owner == "versions kept for wrong guesses") shown = row.memory_bytes;
+    }
+    EXPECT_EQ(shown, kept);
 }
 
 TEST(Planner, CountsAnExportBesideTheStepsWhereThereIsAStore) {

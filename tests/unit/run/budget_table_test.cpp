@@ -30,7 +30,7 @@ struct Trial {
     StateFormat format = StateFormat::s1;
     int micro_count = 1;
     double device = 1, host = 1;  // levels
-    int index = 0;                // turns what the line does not name: model, machine, threads, jitter, drive
+    int index = 0;                // turns what the line does not name: model, machine, threads, update, jitter, drive
 };
 
 const char* model_name(const Trial& trial) {
@@ -73,6 +73,7 @@ struct Question {
           machine(machine_of(trial.index)) {
         numerics.state_format = trial.format;
         request = {.policy = trial.place.policy,
+                   .update_time = trial.index % 4 == 2 ? "in_backward" : "auto",
                    .device = {.own_memory = trial.place.own_memory},
                    .threads = 1 + trial.index % 3,
                    .schedules = {train_request(numerics), train_request(numerics)}};

@@ -97,8 +97,8 @@ Plan mixed_plan(const Plan& plan, size_t blocks) {
         const Home near = plan.own_memory() ? Home::host : Home::device;
         if (block % 2 == 0) each.weights = each.gradients = near;
         if (block % 3 == 0) each.state = near;
-        if (block % 2 == 1 || !plan.store) each.update = UpdateTime::next_forward;
-        if (plan.store && block % 3 == 2) each.update = UpdateTime::in_backward;
+        if (block % 2 == 1) each.update = UpdateTime::next_forward;
+        if (block % 3 == 2) each.update = UpdateTime::in_backward;
         each.recompute = block % 2 == 1;
     }
     return mixed;

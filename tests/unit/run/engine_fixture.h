@@ -45,6 +45,10 @@ inline Plan disk_plan(Home weights, Home gradients, int threads = 1) {
             .common = {.weights = weights, .state = Home::disk, .gradients = gradients}};
 }
 
+inline void PrintTo(const Plan& plan, std::ostream* out) {
+    *out << plan.policy << ": " << describe_placement(plan) << "; " << describe_updates(plan);
+}
+
 // The same plan with each of so many blocks another way: homes, update time, what is recomputed.
 Plan mixed_plan(const Plan& plan, size_t blocks);
 

@@ -5,9 +5,34 @@
 namespace windlass {
 namespace {
 
+// Without a store, updated at other times than behind backward: on either lane, in memory of the device's own and in
+// the host's.
+std::vector<Plan> updated_apart_in_memory() {
+    std::vector<Plan> plans;
+    for (int index = 0; index < 16; ++index) {
+        const bool own_memory = index % 2 == 1, beside = index / 2 % 2 == 1;
+        const Home home = own_memory && beside ? Home::host : Home::device;
+        plans.push_back(
+            {.policy = home == Home::host ? "host_stream" : "in_memory",
+             .device = {.own_memory = own_memory},
+             .threads = 1 + index % 3,
+             .host_threads = beside ? 1 + index / 4 % 2 : 0,
+             .order = home == Home::device && index / 4 % 2 == 0 ? MicroOrder::horizontal : MicroOrder::vertical,
+             .read_ahead = index / 4,
+             .update_ahead = index / 4 % 3,
+             .common = {.weights = home,
+                        .state = home,
+                        .gradients = home,
+                        .boundary = home,
+                        .update = index < 12 ? UpdateTime::in_backward : UpdateTime::next_forward,
+                        .recompute = index % 3 == 2}});
+    }
+    return plans;
+}
+
 // Every home of everything, every time of the update, on a device that shares the host's memory and on one of its own.
 std::vector<Plan> all_plans() {
-    std::vector<Plan> plans;
+    std::vector<Plan> plans = updated_apart_in_memory();
     for (const int threads : {1, 2, 3}) {
         for (const bool recompute : {false, true}) {
             for (const MicroOrder order : {MicroOrder::vertical, MicroOrder::horizontal}) {
@@ -32,7 +57,6 @@ std::vector<Plan> all_plans() {
                        .boundary = index / 4 % 2 == 0 ? far : near,
                        .update = static_cast<UpdateTime>(index / 6 % 3),
                        .recompute = index % 4 == 2};
-        if (!store && plan.common.update == UpdateTime::in_backward) plan.common.update = UpdateTime::next_forward;
         plans.push_back(plan);
     }
     // Everything on disk, read ever earlier: over the turn from forward to reverse, and past blocks' updates.
@@ -64,8 +88,8 @@ Plan mixed_plan(const Plan& plan, const ModelSpec& model) {
         const Home near = plan.own_memory() ? Home::host : Home::device;
         if (block % 2 == 0) each.weights = each.gradients = near;
         if (block % 3 == 0) each.state = near;
-        if (block % 2 == 1 || !plan.store) each.update = UpdateTime::next_forward;
-        if (plan.store && block % 3 == 2) each.update = UpdateTime::in_backward;
+        if (block % 2 == 1) each.update = UpdateTime::next_forward;
+        if (block % 3 == 2) each.update = UpdateTime::in_backward;
         const size_t saved = saved_values(*model.blocks[block].program, size, {}).size();
         for (size_t value = 0; value < saved; ++value) {
             const auto choice = static_cast<SaveChoice>((value + block + static_cast<size_t>(plan.threads)) % 4);
@@ -102,7 +126,10 @@ TEST_P(Placement, NeverChangesABit) {
     expect_some_clipped(reference);
     std::vector<Plan> plans = all_plans();
     for (size_t index = 0, count = plans.size(); index < count; ++index) {
-        if (plans[index].order == MicroOrder::vertical) plans.push_back(mixed_plan(plans[index], tiny_model(name)));
+        // What a device updates in its own memory is all there.
+        const bool stays = plans[index].own_memory() && plans[index].common.state == Home::device;
+        if (plans[index].order == MicroOrder::vertical && !stays)
+            plans.push_back(mixed_plan(plans[index], tiny_model(name)));
     }
     for (size_t index = 0; index < plans.size(); index += kStride) {
         const Plan& plan = plans[index];

@@ -1,5 +1,7 @@
 // Steps that do not end as steps do: numbers that are not finite, and requests to stop.
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "format/model_folder.h"
 #include "tests/unit/model/model_fixtures.h"
@@ -16,15 +18,23 @@ TestBatch batch(const char* suffix) {
     return {golden().ids(fmt::format("ids{}", suffix)), golden().ids(fmt::format("targets{}", suffix)), 2};
 }
 
-class Steps : public testing::TestWithParam<std::tuple<Home, Home, Home>> {
+// Everything in the host's memory, beside a device with its own, whose lanes overtake each other.
+Plan stream_plan(UpdateTime update) {
+    const BlockPlan blocks{
+        .weights = Home::host, .state = Home::host, .gradients = Home::host, .boundary = Home::host, .update = update};
+    return {.policy = "stream", .device = {.own_memory = true}, .host_threads = 1, .common = blocks};
+}
+Plan guessing_plan() {
+    return {.policy = "guess", .common = {.update = UpdateTime::in_backward}};
+}
+
+class Steps : public testing::TestWithParam<Plan> {
   protected:
     EngineOptions options(std::string_view store) {
-        const auto [weights, state, gradients] = GetParam();
         real_files().remove_tree(folder_ / store);
-        const Plan plan = state == Home::device ? memory_plan() : disk_plan(weights, gradients);
-        return {.plan = plan, .store_path = folder_ / store};
+        return {.plan = GetParam(), .store_path = folder_ / store};
     }
-    bool on_disk() const { return std::get<1>(GetParam()) == Home::disk; }
+    bool on_disk() const { return GetParam().store; }
     std::string state(Engine& engine) { return state_bytes(engine, real_files(), folder_ / "state.wls"); }
 
     TempFolder folder_;
@@ -131,10 +141,48 @@ TEST_P(Steps, AStopAppliesTheWholeStepOrNothing) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Homes, Steps,
-                         testing::Values(std::tuple{Home::device, Home::device, Home::device},
-                                         std::tuple{Home::device, Home::disk, Home::device},
-                                         std::tuple{Home::disk, Home::disk, Home::disk}));
+INSTANTIATE_TEST_SUITE_P(Plans, Steps,
+                         testing::Values(memory_plan(), guessing_plan(), stream_plan(UpdateTime::after_backward),
+                                         stream_plan(UpdateTime::in_backward), disk_plan(Home::device, Home::device),
+                                         disk_plan(Home::disk, Home::disk)));
+
+// However far the lanes are when the request comes.
+TEST(StepsInMemory, AStopAtAnyTimeAppliesTheWholeStepOrNothing) {
+    const TempFolder folder;
+    const TestBatch a = batch("");
+    const auto state = [&](Engine& engine) { return state_bytes(engine, real_files(), folder / "state.wls"); };
+    for (const UpdateTime update : {UpdateTime::after_backward, UpdateTime::in_backward}) {
+        EngineOptions options{.plan = stream_plan(update)};
+        const auto straight = make_engine(real_files(), golden().folder, options);
+        const std::string before = state(*straight);
+        train_on(*straight, a, 1, 1e-2);
+        const std::string after = state(*straight);
+        constexpr int kTrials = 24;
+        int applied = 0;
+        for (int trial = 0; trial < kTrials; ++trial) {
+            options.emulation = {.jitter_seed = static_cast<uint64_t>(trial), .jitter_ns = 100'000};
+            const auto engine = make_engine(real_files(), golden().folder, options);
+            std::atomic<bool> over = false;
+            // Each trial asks a little later.
+            std::jthread asker([&] {
+                for (int wait = 0; wait < trial && !over; ++wait)
+                    std::this_thread::sleep_for(std::chrono::microseconds(150));
+                engine->request_stop();
+            });
+            bool whole = true;
+            try {
+                train_on(*engine, a, 1, 1e-2);
+            } catch (const Error& error) {
+                EXPECT_EQ(error.code(), ExitCode::interrupted);
+                whole = false;
+            }
+            over = true;
+            applied += whole ? 1 : 0;
+            EXPECT_TRUE(state(*engine) == (whole ? after : before)) << trial;
+        }
+        EXPECT_LT(applied, kTrials);  // the first is asked before the step begins
+    }
+}
 
 TEST(Clipping, ScalesByTheExactNorm) {
     const TestBatch a = batch("");

@@ -25,6 +25,10 @@ class Checked : public testing::TestWithParam<std::tuple<const char*, const char
     }
 };
 
+size_t at(int index) {
+    return static_cast<size_t>(index);
+}
+
 // First and last task that touch each buffer, from the tasks alone; results are read after the last task.
 std::vector<std::pair<int, int>> lifetimes(const ScheduleSet& set, const Schedule& schedule) {
     const int count = static_cast<int>(schedule.tasks.size());
@@ -186,6 +190,44 @@ TEST(CheckDeath, RefusesABufferThatNobodyUses) {
 TEST(CheckDeath, RefusesATaskWithoutItsBuffer) {
     ScheduleSet set = by_hand({{0, true}}, {{kNoBuffer, true}});
     EXPECT_DEATH(check(set), "uses a buffer that was never made");
+}
+
+// Everything in memory, updated before the norm is known.
+ScheduleSet guessing_set() {
+    const Numerics numerics = numerics_of(DType::bf16, 1, 8, 1);
+    const Plan plan{.policy = "guess", .common = {.update = UpdateTime::in_backward}};
+    return lower(tiny_model("llama"), make_recipe("adamw", {}), numerics, plan, {train_request(numerics)});
+}
+
+// Takes uses of kept versions from a task of the training step that has some.
+void forget_to_keep(ScheduleSet& set, bool all) {
+    for (Task& task : set.schedules[0].tasks) {
+        const auto keeps = [&](const BufferUse& use) { return set.persistent[at(use.buffer)].owner == Owner::kept; };
+        const auto persistent = [&](const BufferUse& use) { return at(use.buffer) < set.persistent.size(); };
+        const size_t erased =
+            std::erase_if(task.uses, [&](const BufferUse& use) { return persistent(use) && keeps(use); });
+        if (erased > 0 && !all) return;
+    }
+}
+
+TEST(CheckDeath, RefusesToGoBackToWhatWasNotKept) {
+    for (const bool all : {false, true}) {
+        ScheduleSet set = guessing_set();
+        forget_to_keep(set, all);
+        EXPECT_DEATH(check(set), "redo goes back to bytes .* of kept, which train/8 did not keep");
+    }
+}
+
+TEST(CheckDeath, RefusesToGoBackWhereNobodyGuesses) {
+    ScheduleSet set = guessing_set();
+    for (UpdateTask& update : set.schedules[0].updates) update.guessed = false;
+    EXPECT_DEATH(check(set), "redo goes back to what no schedule kept");
+}
+
+TEST(CheckDeath, RefusesAGuessThatCannotBeTakenBack) {
+    ScheduleSet set = guessing_set();
+    set.schedules[0].updates.back().chunks.back().kept = {};
+    EXPECT_DEATH(check(set), "train/8 guesses an update of parameter .* and keeps nothing to go back to");
 }
 
 TEST(Check, TakesOverAddressesOnlyFromTheDead) {

@@ -107,6 +107,116 @@ TEST(Lower, EveryChunkIsUpdatedOnce) {
     }
 }
 
+// Plans that guess updates and have no store to go back to.
+std::vector<Plan> guessing_in_memory(DeviceKind device) {
+    std::vector<Plan> plans;
+    for (const Plan& plan : plans_on(device)) {
+        if (!plan.store && plan.any(UpdateTime::in_backward)) plans.push_back(plan);
+    }
+    return plans;
+}
+
+// What a guess overwrites is kept in the memory that it is updated in, to the byte: halves and state of every trained
+// element once, each section whole blocks of the disk. What is done again starts from there.
+TEST(Lower, AGuessWithoutAStoreKeepsWhatItOverwrites) {
+    const ModelSpec model = tiny_model("gpt2");
+    for (const StateFormat format : kStateFormats) {
+        const Recipe recipe = make_recipe("adamw", {.state_format = format});
+        int64_t bytes = 0;
+        for (const ParamSpec& param : model.params) bytes += kept_bytes(recipe, param, param.numel());
+        const std::vector<Plan> plans = guessing_in_memory(DeviceKind::cpu);
+        ASSERT_GE(plans.size(), 8u);
+        for (const Plan& plan : plans) {
+            SCOPED_TRACE(describe(plan));
+            const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 2), plan);
+            int64_t kept = 0;
+            for (const BufferSpec& buffer : set.persistent) {
+                if (buffer.owner == Owner::kept) kept += buffer.bytes;
+            }
+            EXPECT_EQ(kept, bytes);
+            const Schedule& redo = *set.find("redo");
+            EXPECT_TRUE(redo.moves.empty());
+            std::map<std::pair<int, int64_t>, BufferSlice> places;  // by parameter and element
+            for (const UpdateTask& update : set.schedules[0].updates) {
+                EXPECT_TRUE(update.guessed && !update.restores);
+                for (const UpdateChunk& chunk : update.chunks) {
+                    places[{chunk.param, chunk.first}] = chunk.kept;
+                    EXPECT_EQ(set.persistent[static_cast<size_t>(chunk.kept.buffer)].tier,
+                              set.persistent[static_cast<size_t>(chunk.lo.buffer)].tier);
+                }
+            }
+            for (const UpdateTask& update : redo.updates) {
+                EXPECT_TRUE(update.restores && !update.guessed);
+                for (const UpdateChunk& chunk : update.chunks) {
+                    const BufferSlice place = places.at({chunk.param, chunk.first});
+                    EXPECT_EQ(chunk.kept.buffer, place.buffer);
+                    EXPECT_EQ(chunk.kept.offset, place.offset);
+                    places.erase({chunk.param, chunk.first});
+                }
+            }
+            EXPECT_TRUE(places.empty()) << places.size() << " chunks are not done again";
+        }
+    }
+}
+
+TEST(Lower, NothingIsKeptWhereNothingIsGuessedOrAStoreHasIt) {
+    const ModelSpec model = tiny_model("llama");
+    for (const Plan& plan : plans_on(DeviceKind::cpu)) {
+        if (!plan.store && plan.any(UpdateTime::in_backward)) continue;
+        const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, 1), plan);
+        for (const BufferSpec& buffer : set.persistent) EXPECT_NE(buffer.owner, Owner::kept) << describe(plan);
+    }
+}
+
+// Both of 2^22 elements and a rest: chunks of one parameter lie one behind the other.
+TEST(Lower, KeptVersionsShareNoBytes) {
+    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 4160, "intermediate_size": 11008,
+        "num_hidden_layers": 1, "num_attention_heads": 32, "vocab_size": 32001, "max_position_embeddings": 2048})");
+    for (const StateFormat format : kStateFormats) {
+        const Recipe recipe = make_recipe("adamw", {.state_format = format});
+        const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 512, 1),
+                                        {.group_chunks = 4, .common = {.update = UpdateTime::in_backward}});
+        std::vector<std::pair<int64_t, int64_t>> ranges;  // begin, bytes
+        for (const UpdateTask& update : set.schedules[0].updates) {
+            for (const UpdateChunk& chunk : update.chunks)
+                ranges.emplace_back(chunk.kept.offset,
+                                    kept_bytes(recipe, model.params[static_cast<size_t>(chunk.param)], chunk.count));
+        }
+        std::sort(ranges.begin(), ranges.end());
+        int64_t end = 0;
+        for (const auto& [begin, bytes] : ranges) {
+            EXPECT_EQ(begin, end);
+            end += bytes;
+        }
+        EXPECT_GT(ranges.size(), model.params.size());
+        for (const BufferSpec& buffer : set.persistent) {
+            if (buffer.owner == Owner::kept) {
+                EXPECT_EQ(buffer.bytes, end);
+            }
+        }
+    }
+}
+
+// Memory traffic: what is kept is read in one place and written in another.
+TEST(Lower, KeepingIsPartOfTheDemand) {
+    const ModelSpec model = tiny_model("llama");
+    const Recipe recipe = make_recipe("adamw", {});
+    int64_t kept = 0;
+    for (const ParamSpec& param : model.params) kept += kept_bytes(recipe, param, param.numel());
+    const auto traffic = [&](UpdateTime update, std::string_view name) {
+        const ScheduleSet set =
+            checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), {.common = {.update = update}});
+        int64_t bytes = 0;
+        for (const Task& task : set.find(name)->tasks)
+            bytes += task.verb == Verb::update ? task.demand.memory_bytes : 0;
+        return bytes;
+    };
+    const int64_t update = model.param_count() * recipe.update_bytes_per_element;
+    EXPECT_EQ(traffic(UpdateTime::after_backward, "train/8"), update);
+    EXPECT_EQ(traffic(UpdateTime::in_backward, "train/8"), update + 2 * kept);
+    EXPECT_EQ(traffic(UpdateTime::in_backward, "redo"), update + 2 * kept);
+}
+
 // Elements that moves of one kind carry in a step.
 int64_t moved(const Schedule& schedule, DiskPlace place, bool to_disk) {
     int64_t elements = 0;

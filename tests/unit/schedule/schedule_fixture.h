@@ -51,7 +51,8 @@ inline std::vector<Plan> shared_memory_plans(DeviceKind device, int read_ahead_m
     std::vector<Plan> plans;
     for (const bool recompute : {false, true}) {
         for (const MicroOrder order : {MicroOrder::horizontal, MicroOrder::vertical}) {
-            for (const UpdateTime update : {UpdateTime::after_backward, UpdateTime::next_forward}) {
+            for (const UpdateTime update :
+                 {UpdateTime::after_backward, UpdateTime::in_backward, UpdateTime::next_forward}) {
                 plans.push_back({.policy = "memory",
                                  .device = {device},
                                  .order = order,
@@ -92,7 +93,7 @@ inline std::vector<Plan> own_memory_plans(DeviceKind device) {
                                     .state = store && index / 4 % 2 == 1 ? Home::disk : Home::host,
                                     .gradients = store && index / 2 % 2 == 1 ? Home::disk : Home::host,
                                     .boundary = store ? Home::disk : Home::host,
-                                    .update = static_cast<UpdateTime>(store ? index / 2 % 3 : index / 2 % 2 * 2),
+                                    .update = static_cast<UpdateTime>(index / 2 % 3),
                                     .recompute = index / 4 % 2 == 1}});
     }
     return plans;
