@@ -28,6 +28,7 @@ struct Line {
         const Line& line = *this;
         return {.flops = line(a.flops, b.flops),
                 .model_flops = line(a.model_flops, b.model_flops),
+                .noise = line(a.noise, b.noise),
                 .memory_bytes = line(a.memory_bytes, b.memory_bytes),
                 .up_bytes = line(a.up_bytes, b.up_bytes),
                 .down_bytes = line(a.down_bytes, b.down_bytes),
@@ -104,7 +105,7 @@ Estimate estimate(const ModelSpec& model, const Recipe& recipe, const Numerics& 
         return result;
     };
     const int layers = layer_count(model);
-    const Depths depths = depths_for(layers, plan_for(layers + 2), period);
+    const Depths depths = depths_for(layers, plan_for(layers + 2), std::lcm(period, layer_period(model)));
     Estimate result;
     if (layers <= depths.more) {
         result = evaluate(model);

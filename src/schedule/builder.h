@@ -86,7 +86,13 @@ class ScheduleBuilder {
 
     // The block's weights are on the device: updates those whose home it is if `updates`, and makes what this sweep of
     // the recipe reads; -1: nothing is probed, and nothing read.
-    ArrivedWeights arrive(int block, const BlockWeights& weights, int sweep, bool updates);
+    struct Arrival {
+        int block = 0;
+        int sweep = -1;
+        int point = -1;  // of a forward sweep the only point that is made; -1: all of them
+        bool updates = false;
+    };
+    ArrivedWeights arrive(const Arrival& arrival, const BlockWeights& weights);
     // What evaluation reads: the weights, in the type that is computed with.
     BlockWeights arrive_plain(int block, const BlockWeights& weights);
 

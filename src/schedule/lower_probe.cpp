@@ -66,16 +66,24 @@ class ProbeLowering {
     }
 
     void visit(int block, const BlockWeights& weights) {
-        if (sweeps_ == 0) builder_.arrive(block, weights, -1, true);
+        if (sweeps_ == 0) {
+            builder_.arrive({.block = block, .updates = true}, weights);
+            send_home(block, weights);
+        }
         int stream = 0;
         for (int sweep = 0; sweep < sweeps_; ++sweep) {
-            const ArrivedWeights arrived = builder_.arrive(block, weights, sweep, sweep == 0);
-            if (sweep == 0) send_home(block, weights);
-            for (int point = 0; point < std::ssize(arrived.points); ++point, ++stream) {
-                for (int micro = 0; micro < micro_count(); ++micro) pass(block, arrived, {sweep, point, stream, micro});
+            const bool one_by_one = in_.plan.one_probe && !is_tangent(sweep);
+            for (int arrival = 0; arrival < (one_by_one ? k_of(sweep) : 1); ++arrival) {
+                const bool is_first = sweep == 0 && arrival == 0;
+                const ArrivedWeights arrived = builder_.arrive(
+                    {.block = block, .sweep = sweep, .point = one_by_one ? arrival : -1, .updates = is_first}, weights);
+                if (is_first) send_home(block, weights);
+                for (int point = 0; point < std::ssize(arrived.points); ++point, ++stream) {
+                    for (int micro = 0; micro < micro_count(); ++micro)
+                        pass(block, arrived, {sweep, point, arrival + point, stream, micro});
+                }
             }
         }
-        if (sweeps_ == 0) send_home(block, weights);
     }
 
     // To host memory and to disk, where they live there, or where every step is to be found on disk.
@@ -123,7 +131,10 @@ class ProbeLowering {
     }
 
     struct Pass {
-        int sweep, point, stream, micro;
+        int sweep;
+        int place;  // among the points of the arrival
+        int point;  // among those of the sweep
+        int stream, micro;
     };
 
     void pass(int block, const ArrivedWeights& arrived, const Pass& which) {
@@ -146,7 +157,7 @@ class ProbeLowering {
                 result(first_[at(which.sweep)] + 1 + j, which.micro) = {made,
                                                                         j * builder_.schedule().size.tokens() * 4};
         }
-        builder_.run(std::move(task), arrived.points[at(which.point)], std::move(uses));
+        builder_.run(std::move(task), arrived.points[at(which.place)], std::move(uses));
     }
 
     BufferSlice& result(int index, int micro) { return builder_.schedule().outputs[at(index * micro_count() + micro)]; }

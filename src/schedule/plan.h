@@ -48,6 +48,9 @@ struct Plan {
     MicroOrder order = MicroOrder::vertical;
     int read_ahead = 1;    // blocks whose weights are under way beside the one in use
     int group_chunks = 1;  // chunks that are read, updated and written as one, where a block has so many
+    // Where weights are probed: a sweep's points one after the other, so that one probed copy of a block is there at a
+    // time; random numbers are then drawn for each of them.
+    bool one_probe = false;
     int update_ahead = 1;  // chunk groups of the update whose state is under way beside the one in use
     BlockPlan common;      // of every block, where `blocks` is empty
     std::vector<BlockPlan> blocks;
