@@ -84,7 +84,8 @@ bool print_row(const OptShape& shape, const Recipe& recipe, bool owners) {
     fmt::print("{:>5}{:>11.2f}{:>8.2f}{:>8.2f}{:>10.1f}{:>9.1f}{:>9.2f}{:>8.0f}  {:<8} ahead {}, {}{}\n", shape.name,
                shape.published_gb, aim, device, host, host_aim, planned.step.seconds,
                static_cast<double>(kTokens) / planned.step.seconds, lane_name(planned.binding.lane),
-               planned.plan.read_ahead, planned.plan.one_probe ? "one probe" : "both probes", met ? "" : "  MISSED");
+               std::min(planned.plan.read_ahead, planned.plan.upload_ahead),
+               planned.plan.one_probe ? "one probe" : "both probes", met ? "" : "  MISSED");
     if (owners) print_owners(planned);
     std::fflush(stdout);
     return met;

@@ -74,6 +74,8 @@ Space forward_only(Space space, const Recipe& recipe) {
     space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
     space.of(Knob::group_chunks) = {1};
     if (recipe.runs(SweepKind::forward)) space.of(Knob::one_probe) = {1, 0};
+    // What is read ahead goes up ahead: homes in the host's memory need no reading.
+    if (space.base.own_memory() && space.of(Knob::read_ahead).size() > 1) space.of(Knob::upload_ahead) = {1, 2, 3, 4};
     return space;
 }
 
@@ -136,6 +138,7 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.read_ahead = at(choice, Knob::read_ahead);
     plan.update_ahead = at(choice, Knob::update_ahead);
     plan.group_chunks = at(choice, Knob::group_chunks);
+    plan.upload_ahead = at(choice, Knob::upload_ahead);
     plan.one_probe = at(choice, Knob::one_probe) == 1;
     const auto home = [&](Knob knob, int block) { return in_share(block, at(choice, knob)) ? space.near : space.far; };
     for (int block = 0; block < static_cast<int>(programs.size()); ++block) {

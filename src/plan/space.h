@@ -33,9 +33,10 @@ enum class Knob : uint8_t {
     update_ahead,
     group_chunks,
     host_threads,
+    upload_ahead,
     one_probe,  // 1: points one after the other
 };
-inline constexpr int kKnobs = 15;
+inline constexpr int kKnobs = 16;
 inline constexpr int kShares = 8;
 
 using Choice = std::array<int, kKnobs>;

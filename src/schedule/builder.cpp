@@ -107,16 +107,29 @@ BlockWeights ScheduleBuilder::read_weights(const Block& block) {
     return weights;
 }
 
+bool ScheduleBuilder::stays_on_device(int param) const {
+    const BlockPlan& plan = in_.plan_of(param);
+    return plan.weights == Home::device && plan.state == Home::device;
+}
+
+int64_t ScheduleBuilder::upload_bytes(const Block& block) const {
+    int64_t bytes = 0;
+    for (const int param : block.params) {
+        if (!stays_on_device(param)) bytes += aligned_bytes(in_.param(param).numel(), weight_bytes(in_.param(param)));
+    }
+    return bytes;
+}
+
 void ScheduleBuilder::upload_halves(const Block& block, const std::vector<BufferSlice>& from,
-                                    std::vector<BufferSlice>& to, std::string_view what) {
-    const bool is_low = what == "low";
+                                    std::vector<BufferSlice>& to, bool is_low, BufferId slot) {
     MoveTask task{.kind = MoveKind::up};
     std::vector<MoveTask> tasks;  // one for each buffer that is read
     int64_t end = 0;
-    const BufferId target = in_.persistent_count + static_cast<int>(schedule_.buffers.size());
+    const BufferId next = in_.persistent_count + static_cast<int>(schedule_.buffers.size());
+    const BufferId target = slot == kNoBuffer ? next : slot;
     for (size_t index = 0; index < block.params.size(); ++index) {
         const int param = block.params[index];
-        const bool stays = in_.plan_of(param).weights == Home::device && in_.plan_of(param).state == Home::device;
+        const bool stays = stays_on_device(param);
         to.push_back(stays ? from[index] : BufferSlice{target, end});
         if (stays) continue;
         const int64_t bytes = aligned_bytes(in_.param(param).numel(), is_low ? 2 : weight_bytes(in_.param(param)));
@@ -126,17 +139,18 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
         end += bytes;
     }
     if (tasks.empty()) return;
-    const BufferId made = buffer(fmt::format("{}.{} on the device", block.name, what),
-                                 is_low ? Owner::low_halves : Owner::weights, end, TierKind::device);
-    WINDLASS_CHECK(made == target, "buffer {} was to be {}", made, target);
+    if (slot == kNoBuffer)
+        buffer(fmt::format("{}.{} on the device", block.name, is_low ? "low" : "weights"),
+               is_low ? Owner::low_halves : Owner::weights, end, TierKind::device);
     for (MoveTask& each : tasks) move(std::move(each));
 }
 
-void ScheduleBuilder::upload(const Block& block, BlockWeights& weights) {
+void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId slot) {
+    WINDLASS_CHECK(slot == kNoBuffer || !in_.needs_low(), "{}: one slot for both halves", block.name);
     if (in_.needs_low()) read_halves(block, DiskPlace::low, weights.host_lo);
     if (in_.plan.own_memory()) {
-        upload_halves(block, weights.host_hi, weights.hi, "weights");
-        if (in_.needs_low()) upload_halves(block, weights.host_lo, weights.lo, "low");
+        upload_halves(block, weights.host_hi, weights.hi, false, slot);
+        if (in_.needs_low()) upload_halves(block, weights.host_lo, weights.lo, true, kNoBuffer);
     } else {
         weights.hi = weights.host_hi;
         weights.lo = weights.host_lo;

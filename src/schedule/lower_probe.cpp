@@ -39,13 +39,15 @@ class ProbeLowering {
     void write() {
         std::vector<BlockWeights> fetched;
         size_t ready = 0;
-        const size_t early = at(in_.plan.read_ahead), late = in_.plan.own_memory() ? std::min<size_t>(early, 1) : 0;
+        const size_t early = at(in_.plan.read_ahead);
+        const size_t late = in_.plan.own_memory() ? std::min(early, at(in_.plan.upload_ahead)) : 0;
         const auto count = static_cast<size_t>(blocks_);
         for (size_t index = 0; index < count; ++index) {
             while (fetched.size() < std::min(count, index + 1 + early) && is_current(static_cast<int>(fetched.size())))
                 fetched.push_back(builder_.read_weights(builder_.block(static_cast<int>(fetched.size()))));
             for (; ready < std::min(fetched.size(), index + 1 + late); ++ready)
-                builder_.upload(builder_.block(static_cast<int>(ready)), fetched[ready]);
+                builder_.upload(builder_.block(static_cast<int>(ready)), fetched[ready],
+                                slot(static_cast<int>(ready), late + 1));
             visit(static_cast<int>(index), fetched[index]);
         }
         if (sweeps_ > 0) builder_.reduce({});
@@ -63,6 +65,21 @@ class ProbeLowering {
             const int home = in_.param(param).block;
             return home == block || landed_[at(home)];
         });
+    }
+
+    // Layers go up into so many slots in turn, which wait for nothing but the layer that was there before: as buffers
+    // of their own they would take over addresses of whatever was free, and wait for that. Embedding and head, of other
+    // sizes, are buffers of their own.
+    BufferId slot(int block, size_t count) {
+        if (!in_.plan.own_memory() || block == 0 || block + 1 == blocks_) return kNoBuffer;
+        slots_.resize(count, kNoBuffer);
+        const size_t index = at(block) % count;
+        if (slots_[index] != kNoBuffer) return slots_[index];
+        int64_t bytes = 0;
+        for (int other = block; other + 1 < blocks_; other += static_cast<int>(count))
+            bytes = std::max(bytes, builder_.upload_bytes(builder_.block(other)));
+        if (bytes == 0) return kNoBuffer;
+        return slots_[index] = builder_.buffer(fmt::format("slot {}", index), Owner::weights, bytes, TierKind::device);
     }
 
     void visit(int block, const BlockWeights& weights) {
@@ -197,6 +214,7 @@ class ProbeLowering {
     std::vector<int> first_;             // by sweep: its first result
     std::vector<BufferSlice> stream_;    // by stream and micro-batch: what goes from block to block
     std::vector<BufferSlice> tangents_;  // by sweep and micro-batch
+    std::vector<BufferId> slots_;        // for layers that go up
     std::vector<bool> landed_;           // by block: its update is on its way home
 };
 

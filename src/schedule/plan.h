@@ -48,6 +48,9 @@ struct Plan {
     MicroOrder order = MicroOrder::vertical;
     int read_ahead = 1;    // blocks whose weights are under way beside the one in use
     int group_chunks = 1;  // chunks that are read, updated and written as one, where a block has so many
+    // Where weights are probed and go up: blocks that are on the device, or on their way there, beside the one in use.
+    // At most read_ahead of them.
+    int upload_ahead = 0;
     // Where weights are probed: a sweep's points one after the other, so that one probed copy of a block is there at a
     // time; random numbers are then drawn for each of them.
     bool one_probe = false;
