@@ -70,6 +70,9 @@ std::string_view home_name(Home home);
 std::string_view update_time_name(UpdateTime time);
 // "weights on disk, state on disk (2 of 12 blocks in host memory), ...": what a person wants to know of it.
 std::string describe_placement(const Plan& plan);
+// "weights in host memory, updated on arrival, probed one point at a time": of a plan whose weights are probed and
+// where nothing else has a home.
+std::string describe_forward_only(const Plan& plan);
 // "updates in backward (4 of 24 blocks in the next forward)"
 std::string describe_updates(const Plan& plan);
 // "of 240 saved values 100 kept, 40 on disk, 100 computed again"
