@@ -73,6 +73,7 @@ struct ArrivalCall {
     const StepParams* pending = nullptr;  // the step whose update is to be applied; null: none is
     const StepParams* step = nullptr;     // of the sweep
     int sweep = 0;                        // index into Recipe::sweeps
+    int point = -1;                       // of the sweep's points the only one that is wanted; -1: all of them
     DType compute = DType::f32;           // of everything that is written below; null: not wanted
     std::byte* plain = nullptr;           // the weights themselves
     // forward: the weights at this sweep's points; tangent: its directions. One behind the other, numel numbers each.

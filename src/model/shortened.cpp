@@ -1,5 +1,7 @@
 #include "model/shortened.h"
 
+#include <algorithm>
+
 namespace windlass {
 namespace {
 
@@ -11,6 +13,18 @@ size_t at(int index) {
 
 int layer_count(const ModelSpec& model) {
     return static_cast<int>(model.blocks.size()) - 2;
+}
+
+int layer_period(const ModelSpec& model) {
+    constexpr int kPeriodMax = 8;
+    const int layers = layer_count(model);
+    for (int period = 1; period <= std::min(kPeriodMax, layers / 2); ++period) {
+        bool repeats = true;
+        for (int layer = 1; repeats && layer + period <= layers; ++layer)
+            repeats = model.blocks[at(layer)].program == model.blocks[at(layer + period)].program;
+        if (repeats) return period;
+    }
+    return 1;
 }
 
 ModelSpec shortened(const ModelSpec& model, int layers) {

@@ -8,6 +8,9 @@ namespace windlass {
 // Blocks between the embedding and the head.
 int layer_count(const ModelSpec& model);
 
+// They repeat after so many: 1 where all are alike, and where nothing repeats.
+int layer_period(const ModelSpec& model);
+
 // Keeps the first `layers` of them, and the parameters that some block still uses, with their order; indices follow.
 // A parameter at home in a block that is left out is at home in the first block that still uses it.
 ModelSpec shortened(const ModelSpec& model, int layers);

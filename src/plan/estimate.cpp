@@ -28,6 +28,7 @@ struct Line {
         const Line& line = *this;
         return {.flops = line(a.flops, b.flops),
                 .model_flops = line(a.model_flops, b.model_flops),
+                .noise = line(a.noise, b.noise),
                 .memory_bytes = line(a.memory_bytes, b.memory_bytes),
                 .up_bytes = line(a.up_bytes, b.up_bytes),
                 .down_bytes = line(a.down_bytes, b.down_bytes),
@@ -70,10 +71,12 @@ struct Depths {
 Depths depths_for(int layers, const Plan& plan, int period) {
     constexpr int kFew = 3;  // beside the layers that are read ahead: both ends of a pipeline that is full
     constexpr int kApart = 2;
-    const int copies = plan.own_memory() ? 2 : 1;
+    const int copies = plan.own_memory() ? std::max(1, plan.upload_ahead) + 1 : 1;
     const int turns = std::lcm(std::lcm(period, copies), std::lcm(plan.read_ahead + 1, plan.update_ahead + 1));
-    const int apart = round_up(kApart, period);
-    const int least = kFew + plan.read_ahead + apart;
+    // Slots that layers go up into in turn are full and in step after two rounds.
+    const int rounds = plan.upload_ahead > 0 ? 2 * copies : 0;
+    const int apart = round_up(kApart, std::lcm(period, copies));
+    const int least = kFew + plan.read_ahead + rounds + apart;
     const int more = least + (layers - least % turns + turns) % turns;
     return {more - apart, more};
 }
@@ -104,7 +107,7 @@ Estimate estimate(const ModelSpec& model, const Recipe& recipe, const Numerics& 
         return result;
     };
     const int layers = layer_count(model);
-    const Depths depths = depths_for(layers, plan_for(layers + 2), period);
+    const Depths depths = depths_for(layers, plan_for(layers + 2), std::lcm(period, layer_period(model)));
     Estimate result;
     if (layers <= depths.more) {
         result = evaluate(model);

@@ -65,7 +65,7 @@ int64_t Space::size() const {
     return product;
 }
 
-Space forward_only(Space space) {
+Space forward_only(Space space, const Recipe& recipe) {
     for (const Knob knob : {Knob::state, Knob::gradients}) space.of(knob) = {kShares};
     for (const Knob knob : {Knob::held, Knob::keep, Knob::park, Knob::spill, Knob::update_ahead, Knob::host_threads})
         space.of(knob) = {0};
@@ -73,6 +73,9 @@ Space forward_only(Space space) {
     space.of(Knob::boundary) = {static_cast<int>(Home::device)};
     space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
     space.of(Knob::group_chunks) = {1};
+    if (recipe.runs(SweepKind::forward)) space.of(Knob::one_probe) = {1, 0};
+    // What is read ahead goes up ahead: homes in the host's memory need no reading.
+    if (space.base.own_memory() && space.of(Knob::read_ahead).size() > 1) space.of(Knob::upload_ahead) = {1, 2, 3, 4};
     return space;
 }
 
@@ -135,6 +138,8 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.read_ahead = at(choice, Knob::read_ahead);
     plan.update_ahead = at(choice, Knob::update_ahead);
     plan.group_chunks = at(choice, Knob::group_chunks);
+    plan.upload_ahead = at(choice, Knob::upload_ahead);
+    plan.one_probe = at(choice, Knob::one_probe) == 1;
     const auto home = [&](Knob knob, int block) { return in_share(block, at(choice, knob)) ? space.near : space.far; };
     for (int block = 0; block < static_cast<int>(programs.size()); ++block) {
         BlockPlan each{.weights = home(Knob::weights, block),

@@ -33,8 +33,10 @@ enum class Knob : uint8_t {
     update_ahead,
     group_chunks,
     host_threads,
+    upload_ahead,
+    one_probe,  // 1: points one after the other
 };
-inline constexpr int kKnobs = 14;
+inline constexpr int kKnobs = 16;
 inline constexpr int kShares = 8;
 
 using Choice = std::array<int, kKnobs>;
@@ -59,7 +61,7 @@ struct Space {
 };
 
 // What is left to turn where there is no reverse sweep: nothing waits for one, and updates are the next forward's.
-Space forward_only(Space space);
+Space forward_only(Space space, const Recipe& recipe);
 
 // Saved values of each program of a model, the most seconds saved for a byte first.
 using SavedRanks = std::map<const Program*, std::vector<int>>;

@@ -296,6 +296,7 @@ class Execution {
                     .pending = updates ? context_.pending : nullptr,
                     .step = &params_,
                     .sweep = task.sweep,
+                    .point = task.point,
                     .compute = schedule_.size.compute,
                     .plain = plain,
                     .probes = probes},

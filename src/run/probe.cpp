@@ -38,6 +38,7 @@ Machine probe_machine(FileSystem& files, const std::string& disk_folder, int thr
     const std::unique_ptr<Stream> stream = make_stream(DeviceKind::cpu, threads);
     probe_products(*stream, machine);
     probe_memory(*stream, machine);
+    probe_noise(*stream, machine);
     if (!disk_folder.empty()) probe_disk(files, disk_folder, machine);
     probe_update(files, disk_folder, *stream, machine);
     return machine;

@@ -107,16 +107,29 @@ BlockWeights ScheduleBuilder::read_weights(const Block& block) {
     return weights;
 }
 
+bool ScheduleBuilder::stays_on_device(int param) const {
+    const BlockPlan& plan = in_.plan_of(param);
+    return plan.weights == Home::device && plan.state == Home::device;
+}
+
+int64_t ScheduleBuilder::upload_bytes(const Block& block) const {
+    int64_t bytes = 0;
+    for (const int param : block.params) {
+        if (!stays_on_device(param)) bytes += aligned_bytes(in_.param(param).numel(), weight_bytes(in_.param(param)));
+    }
+    return bytes;
+}
+
 void ScheduleBuilder::upload_halves(const Block& block, const std::vector<BufferSlice>& from,
-                                    std::vector<BufferSlice>& to, std::string_view what) {
-    const bool is_low = what == "low";
+                                    std::vector<BufferSlice>& to, bool is_low, BufferId slot) {
     MoveTask task{.kind = MoveKind::up};
     std::vector<MoveTask> tasks;  // one for each buffer that is read
     int64_t end = 0;
-    const BufferId target = in_.persistent_count + static_cast<int>(schedule_.buffers.size());
+    const BufferId next = in_.persistent_count + static_cast<int>(schedule_.buffers.size());
+    const BufferId target = slot == kNoBuffer ? next : slot;
     for (size_t index = 0; index < block.params.size(); ++index) {
         const int param = block.params[index];
-        const bool stays = in_.plan_of(param).weights == Home::device && in_.plan_of(param).state == Home::device;
+        const bool stays = stays_on_device(param);
         to.push_back(stays ? from[index] : BufferSlice{target, end});
         if (stays) continue;
         const int64_t bytes = aligned_bytes(in_.param(param).numel(), is_low ? 2 : weight_bytes(in_.param(param)));
@@ -126,17 +139,18 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
         end += bytes;
     }
     if (tasks.empty()) return;
-    const BufferId made = buffer(fmt::format("{}.{} on the device", block.name, what),
-                                 is_low ? Owner::low_halves : Owner::weights, end, TierKind::device);
-    WINDLASS_CHECK(made == target, "buffer {} was to be {}", made, target);
+    if (slot == kNoBuffer)
+        buffer(fmt::format("{}.{} on the device", block.name, is_low ? "low" : "weights"),
+               is_low ? Owner::low_halves : Owner::weights, end, TierKind::device);
     for (MoveTask& each : tasks) move(std::move(each));
 }
 
-void ScheduleBuilder::upload(const Block& block, BlockWeights& weights) {
+void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId slot) {
+    WINDLASS_CHECK(slot == kNoBuffer || !in_.needs_low(), "{}: one slot for both halves", block.name);
     if (in_.needs_low()) read_halves(block, DiskPlace::low, weights.host_lo);
     if (in_.plan.own_memory()) {
-        upload_halves(block, weights.host_hi, weights.hi, "weights");
-        if (in_.needs_low()) upload_halves(block, weights.host_lo, weights.lo, "low");
+        upload_halves(block, weights.host_hi, weights.hi, false, slot);
+        if (in_.needs_low()) upload_halves(block, weights.host_lo, weights.lo, true, kNoBuffer);
     } else {
         weights.hi = weights.host_hi;
         weights.lo = weights.host_lo;
@@ -172,18 +186,19 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
 }
 
 BlockWeights ScheduleBuilder::arrive_plain(int block, const BlockWeights& weights) {
-    return arrive(block, weights, -1, false).points[0];
+    return arrive({.block = block}, weights).points[0];
 }
 
-ArrivedWeights ScheduleBuilder::arrive(int block, const BlockWeights& weights, int sweep, bool updates) {
-    const RecipeSweep none{.k = 0};
-    const RecipeSweep& what = sweep < 0 ? none : in_.recipe.sweeps[at(sweep)];
-    const bool tangents = what.kind == SweepKind::tangent, wants_plain = tangents || (sweep < 0 && !updates);
+ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeights& weights) {
+    const int block = arrival.block, sweep = arrival.sweep;
+    const SweepKind kind = sweep < 0 ? SweepKind::forward : in_.recipe.sweeps[at(sweep)].kind;
+    const int copies = sweep < 0 ? 0 : arrival.point < 0 ? in_.recipe.sweeps[at(sweep)].k : 1;
+    const bool tangents = kind == SweepKind::tangent, wants_plain = tangents || (sweep < 0 && !arrival.updates);
     const int64_t element = dtype_bytes(in_.numerics.compute);
     const BufferId made = in_.persistent_count + std::ssize(schedule_.buffers);  // if anything is written
     const std::vector<int>& params = this->block(block).params;
-    ArriveTask task{.block = block, .sweep = sweep};
-    ArrivedWeights arrived{.points = std::vector<BlockWeights>(at(tangents || sweep < 0 ? 1 : what.k))};
+    ArriveTask task{.block = block, .sweep = sweep, .point = arrival.point};
+    ArrivedWeights arrived{.points = std::vector<BlockWeights>(at(tangents || sweep < 0 ? 1 : copies))};
     for (BlockWeights& point : arrived.points) point.type = in_.numerics.compute;
     int64_t end = 0;
     const auto room = [&](int64_t numbers) {
@@ -198,12 +213,13 @@ ArrivedWeights ScheduleBuilder::arrive(int block, const BlockWeights& weights, i
     for (size_t index = 0; index < params.size(); ++index) {
         const int param = params[index];
         const int64_t numel = in_.param(param).numel(), bytes = numel * element;
-        ArriveParam each{
-            .param = param, .updates = updates && in_.param(param).block == block, .weights = weights.hi[index]};
+        ArriveParam each{.param = param,
+                         .updates = arrival.updates && in_.param(param).block == block,
+                         .weights = weights.hi[index]};
         if (wants_plain && in_.converts(param)) each.plain = room(numel);
         if (wants_plain) reads(arrived.points[0], each.plain.buffer == kNoBuffer ? each.weights : each.plain, bytes);
-        if (what.k > 0) each.probes = room(what.k * numel);
-        for (int point = 0; !tangents && point < what.k; ++point)
+        if (copies > 0) each.probes = room(copies * numel);
+        for (int point = 0; !tangents && point < copies; ++point)
             reads(arrived.points[at(point)], {made, each.probes.offset + point * bytes}, bytes);
         if (tangents) arrived.directions.push_back(each.probes);
         task.params.push_back(each);
@@ -230,6 +246,7 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
     for (const ArriveParam& each : task.params) {
         const ParamSpec& param = in_.param(each.param);
         use(each.weights, param.numel() * weight_bytes(param), each.updates);
+        if (each.updates) demand.memory_bytes += param.numel() * weight_bytes(param);  // read as well as written
         const auto numel = static_cast<double>(param.numel());
         if (task.sweep >= 0) demand.noise += numel * in_.recipe.sweeps[at(task.sweep)].draws;
         if (each.updates) demand.noise += numel * in_.recipe.update_draws;
@@ -237,7 +254,9 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
     for (const ArriveParam& each : task.params) {
         const int64_t numel = in_.param(each.param).numel();
         use(each.plain, numel * element, true);
-        if (task.sweep >= 0) use(each.probes, in_.recipe.sweeps[at(task.sweep)].k * numel * element, true);
+        if (task.sweep < 0) continue;
+        const int copies = task.point < 0 ? in_.recipe.sweeps[at(task.sweep)].k : 1;
+        use(each.probes, copies * numel * element, true);
     }
     const bool writes = std::any_of(uses.begin(), uses.end(), [](const BufferUse& each) { return each.write; });
     if (!writes) return;

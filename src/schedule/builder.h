@@ -81,12 +81,21 @@ class ScheduleBuilder {
 
     // Brings a block's weights into the host's memory: a read of those whose home is the disk.
     BlockWeights read_weights(const Block& block);
-    // Brings them to where runs read them: a copy up where the device has its own memory.
-    void upload(const Block& block, BlockWeights& weights);
+    // Brings them to where runs read them: a copy up where the device has its own memory, into `slot` where one is
+    // given that has room for all of it.
+    void upload(const Block& block, BlockWeights& weights, BufferId slot = kNoBuffer);
+    // Bytes of its weights that go up.
+    int64_t upload_bytes(const Block& block) const;
 
     // The block's weights are on the device: updates those whose home it is if `updates`, and makes what this sweep of
     // the recipe reads; -1: nothing is probed, and nothing read.
-    ArrivedWeights arrive(int block, const BlockWeights& weights, int sweep, bool updates);
+    struct Arrival {
+        int block = 0;
+        int sweep = -1;
+        int point = -1;  // of a forward sweep the only point that is made; -1: all of them
+        bool updates = false;
+    };
+    ArrivedWeights arrive(const Arrival& arrival, const BlockWeights& weights);
     // What evaluation reads: the weights, in the type that is computed with.
     BlockWeights arrive_plain(int block, const BlockWeights& weights);
 
@@ -105,8 +114,9 @@ class ScheduleBuilder {
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
     void add_arrival(ArriveTask task);
     void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
+    bool stays_on_device(int param) const;
     void upload_halves(const Block& block, const std::vector<BufferSlice>& from, std::vector<BufferSlice>& to,
-                       std::string_view what);
+                       bool is_low, BufferId slot);
 
     const LowerInput& in_;
     Schedule schedule_;

@@ -39,13 +39,15 @@ class ProbeLowering {
     void write() {
         std::vector<BlockWeights> fetched;
         size_t ready = 0;
-        const size_t early = at(in_.plan.read_ahead), late = in_.plan.own_memory() ? std::min<size_t>(early, 1) : 0;
+        const size_t early = at(in_.plan.read_ahead);
+        const size_t late = in_.plan.own_memory() ? std::min(early, at(in_.plan.upload_ahead)) : 0;
         const auto count = static_cast<size_t>(blocks_);
         for (size_t index = 0; index < count; ++index) {
             while (fetched.size() < std::min(count, index + 1 + early) && is_current(static_cast<int>(fetched.size())))
                 fetched.push_back(builder_.read_weights(builder_.block(static_cast<int>(fetched.size()))));
             for (; ready < std::min(fetched.size(), index + 1 + late); ++ready)
-                builder_.upload(builder_.block(static_cast<int>(ready)), fetched[ready]);
+                builder_.upload(builder_.block(static_cast<int>(ready)), fetched[ready],
+                                slot(static_cast<int>(ready), late + 1));
             visit(static_cast<int>(index), fetched[index]);
         }
         if (sweeps_ > 0) builder_.reduce({});
@@ -65,17 +67,40 @@ class ProbeLowering {
         });
     }
 
+    // Layers go up into so many slots in turn, which wait for nothing but the layer that was there before: as buffers
+    // of their own they would take over addresses of whatever was free, and wait for that. Embedding and head, of other
+    // sizes, are buffers of their own.
+    BufferId slot(int block, size_t count) {
+        if (!in_.plan.own_memory() || block == 0 || block + 1 == blocks_) return kNoBuffer;
+        slots_.resize(count, kNoBuffer);
+        const size_t index = at(block) % count;
+        if (slots_[index] != kNoBuffer) return slots_[index];
+        int64_t bytes = 0;
+        for (int other = block; other + 1 < blocks_; other += static_cast<int>(count))
+            bytes = std::max(bytes, builder_.upload_bytes(builder_.block(other)));
+        if (bytes == 0) return kNoBuffer;
+        return slots_[index] = builder_.buffer(fmt::format("slot {}", index), Owner::weights, bytes, TierKind::device);
+    }
+
     void visit(int block, const BlockWeights& weights) {
-        if (sweeps_ == 0) builder_.arrive(block, weights, -1, true);
+        if (sweeps_ == 0) {
+            builder_.arrive({.block = block, .updates = true}, weights);
+            send_home(block, weights);
+        }
         int stream = 0;
         for (int sweep = 0; sweep < sweeps_; ++sweep) {
-            const ArrivedWeights arrived = builder_.arrive(block, weights, sweep, sweep == 0);
-            if (sweep == 0) send_home(block, weights);
-            for (int point = 0; point < std::ssize(arrived.points); ++point, ++stream) {
-                for (int micro = 0; micro < micro_count(); ++micro) pass(block, arrived, {sweep, point, stream, micro});
+            const bool one_by_one = in_.plan.one_probe && !is_tangent(sweep);
+            for (int arrival = 0; arrival < (one_by_one ? k_of(sweep) : 1); ++arrival) {
+                const bool is_first = sweep == 0 && arrival == 0;
+                const ArrivedWeights arrived = builder_.arrive(
+                    {.block = block, .sweep = sweep, .point = one_by_one ? arrival : -1, .updates = is_first}, weights);
+                if (is_first) send_home(block, weights);
+                for (int point = 0; point < std::ssize(arrived.points); ++point, ++stream) {
+                    for (int micro = 0; micro < micro_count(); ++micro)
+                        pass(block, arrived, {sweep, point, arrival + point, stream, micro});
+                }
             }
         }
-        if (sweeps_ == 0) send_home(block, weights);
     }
 
     // To host memory and to disk, where they live there, or where every step is to be found on disk.
@@ -123,7 +148,10 @@ class ProbeLowering {
     }
 
     struct Pass {
-        int sweep, point, stream, micro;
+        int sweep;
+        int place;  // among the points of the arrival
+        int point;  // among those of the sweep
+        int stream, micro;
     };
 
     void pass(int block, const ArrivedWeights& arrived, const Pass& which) {
@@ -146,7 +174,7 @@ class ProbeLowering {
                 result(first_[at(which.sweep)] + 1 + j, which.micro) = {made,
                                                                         j * builder_.schedule().size.tokens() * 4};
         }
-        builder_.run(std::move(task), arrived.points[at(which.point)], std::move(uses));
+        builder_.run(std::move(task), arrived.points[at(which.place)], std::move(uses));
     }
 
     BufferSlice& result(int index, int micro) { return builder_.schedule().outputs[at(index * micro_count() + micro)]; }
@@ -186,6 +214,7 @@ class ProbeLowering {
     std::vector<int> first_;             // by sweep: its first result
     std::vector<BufferSlice> stream_;    // by stream and micro-batch: what goes from block to block
     std::vector<BufferSlice> tangents_;  // by sweep and micro-batch
+    std::vector<BufferId> slots_;        // for layers that go up
     std::vector<bool> landed_;           // by block: its update is on its way home
 };
 

@@ -53,7 +53,7 @@ constexpr Key kKeys[] = {
     {"disk_mixed_bytes_per_s", &Machine::disk_mixed_bytes_per_s, kRateMax, kBytesPerSecond},
     {"update_bytes_per_s", &Machine::update_bytes_per_s, kRateMax, kBytesPerSecond},
     {"update_busy_factor", &Machine::update_busy_factor, 1},
-    {"noise_per_s", &Machine::noise_per_s, 0},
+    {"noise_per_s", &Machine::noise_per_s, kRateMax},
     {"task_seconds", &Machine::task_seconds, 1, kSeconds},
     {"kernel_seconds", &Machine::kernel_seconds, 1, kSeconds},
     {"price_per_hour", &Machine::price_per_hour, kPriceMax},

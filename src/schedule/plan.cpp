@@ -61,6 +61,11 @@ std::string describe_placement(const Plan& plan) {
                        spread(plan, "gradients", &BlockPlan::gradients, home_name));
 }
 
+std::string describe_forward_only(const Plan& plan) {
+    return fmt::format("{}, updated on arrival{}", spread(plan, "weights", &BlockPlan::weights, home_name),
+                       plan.one_probe ? ", probed one point at a time" : "");
+}
+
 std::string describe_updates(const Plan& plan) {
     return spread(plan, "updates", &BlockPlan::update, update_time_name);
 }

@@ -50,6 +50,12 @@ struct Plan {
     MicroOrder order = MicroOrder::vertical;
     int read_ahead = 1;    // blocks whose weights are under way beside the one in use
     int group_chunks = 1;  // chunks that are read, updated and written as one, where a block has so many
+    // Where weights are probed and go up: blocks that are on the device, or on their way there, beside the one in use.
+    // At most read_ahead of them.
+    int upload_ahead = 0;
+    // Where weights are probed: a sweep's points one after the other, so that one probed copy of a block is there at a
+    // time; random numbers are then drawn for each of them.
+    bool one_probe = false;
     int update_ahead = 1;  // chunk groups of the update whose state is under way beside the one in use
     BlockPlan common;      // of every block, where `blocks` is empty
     std::vector<BlockPlan> blocks;
@@ -67,6 +73,9 @@ std::string_view home_name(Home home);
 std::string_view update_time_name(UpdateTime time);
 // "weights on disk, state on disk (2 of 12 blocks in host memory), ...": what a person wants to know of it.
 std::string describe_placement(const Plan& plan);
+// "weights in host memory, updated on arrival, probed one point at a time": of a plan whose weights are probed and
+// where nothing else has a home.
+std::string describe_forward_only(const Plan& plan);
 // "updates in backward (4 of 24 blocks in the next forward)"
 std::string describe_updates(const Plan& plan);
 // "of 240 saved values 100 kept, 40 on disk, 100 computed again"

@@ -101,7 +101,11 @@ double PriceList::calls(const Task& task) const {
 PriceList::Work PriceList::arrival_work(const Task& task) const {
     Work work;
     const double bytes = amount(task.demand.memory_bytes);
-    work.seconds = std::max(kernel_seconds(0, bytes, GemmShape::large), ratio(task.demand.noise, machine_.noise_per_s));
+    double draws = ratio(task.demand.noise, machine_.noise_per_s);
+    if (machine_.unified_memory) draws /= compute_share_;
+    const double calls =
+        task.payload >= 0 ? amount(std::ssize(schedule_.arrivals[static_cast<size_t>(task.payload)].params)) : 1.0;
+    work.seconds = (calls - 1) * machine_.kernel_seconds + std::max(kernel_seconds(0, bytes, GemmShape::large), draws);
     add_compute_bytes(work, bytes);
     return work;
 }

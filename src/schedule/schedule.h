@@ -160,6 +160,7 @@ struct ArriveParam {
 struct ArriveTask {
     int block = 0;
     int sweep = -1;  // index into Recipe::sweeps; -1: nothing is probed
+    int point = -1;  // of the sweep's points the only one that is made; -1: all of them
     std::vector<ArriveParam> params;
 };
 

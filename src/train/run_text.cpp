@@ -1,8 +1,8 @@
 #include "train/run_text.h"
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/units.h"
+#include "method/noise/noise.h"
 
 namespace windlass {
 namespace {
@@ -44,7 +44,7 @@ std::string placement_table(const Session& session) {
 std::string lanes_text(const Simulation& step) {
     const auto lane = [&](LaneKind kind, std::string_view what, int64_t bytes) -> std::string {
         const double busy = step.busy_seconds[slot(kind)];
-        if (busy <= 0) return "";
+        if (busy <= 0 || (kind != LaneKind::host && bytes == 0)) return "";
         return fmt::format(" | {} {}{}", what, format_seconds(busy),
                            bytes > 0 ? fmt::format(" ({})", format_bytes(bytes)) : "");
     };
@@ -89,21 +89,35 @@ std::string run_line(const Session& session) {
 
 std::string plan_line(const Session& session) {
     const Plan& plan = session.planned.plan;
+    if (session.recipe.probes())
+        return fmt::format("Plan      {}: {}; {} evaluated\n", plan.policy, describe_forward_only(plan),
+                           session.planned.evaluations);
     std::string text = fmt::format("Plan      {}: {}", plan.policy, describe_placement(plan));
     if (plan.store || plan.updates_apart()) text += fmt::format("; {}", describe_updates(plan));
     if (plan.any_recompute()) text += fmt::format("; {}", describe_saved(plan));
     return text + fmt::format("; {} evaluated\n", session.planned.evaluations);
 }
 
+// What decides the bits beside rows and types: the format of the state, or what directions are.
+std::string method_words(const Session& session) {
+    const StateFormat format = session.numerics().state_format;
+    const MethodOptions& options = session.method_options;
+    if (!session.recipe.probes()) return fmt::format("{} ({})", state_format_words(format), state_format_name(format));
+    std::string text = fmt::format("{} {} {}", options.directions, noise_kind_name(options.noise),
+                                   options.directions == 1 ? "direction" : "directions");
+    if (session.recipe.runs(SweepKind::forward)) text += fmt::format(", eps {:g}", options.zo_eps);
+    return text + fmt::format(", weights kept in {}", dtype_name(session.model.params[0].store_dtype));
+}
+
 std::string method_text(const Session& session) {
     const Numerics& n = session.numerics();
     const Plan& plan = session.planned.plan;
+    const bool recomputes = plan.any_recompute() && !session.recipe.probes();
     return fmt::format(
-        "Method    {}, {} ({}), {} rows x {} accumulated, up to {} tokens each = {} tokens a step, computed in {}{}; "
+        "Method    {}, {}, {} rows x {} accumulated, up to {} tokens each = {} tokens a step, computed in {}{}; "
         "policy {}\n",
-        session.recipe.name, state_format_words(n.state_format), state_format_name(n.state_format), n.micro_rows,
-        n.micro_count, n.row_lengths.back(), step_tokens(session), dtype_name(n.compute),
-        plan.any_recompute() ? ", activations recomputed" : "", plan.policy);
+        session.recipe.name, method_words(session), n.micro_rows, n.micro_count, n.row_lengths.back(),
+        step_tokens(session), dtype_name(n.compute), recomputes ? ", activations recomputed" : "", plan.policy);
 }
 
 std::string machine_line(const Session& session) {
@@ -137,7 +151,7 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows) {
     return text;
 }
 
-std::string plan_text(const Session& session) {
+std::string plan_text(const Session& session, const std::string& advice) {
     std::string text =
         fmt::format("Model     {}, {} parameters, {} blocks, {}\n", session.model.family,
                     format_count(session.model.param_count()), session.model.blocks.size(), session.config.model);
@@ -146,7 +160,7 @@ std::string plan_text(const Session& session) {
     text += plan_line(session) + placement_table(session);
     text += step_text(session) + run_line(session);
     for (const std::string& note : session.notes) text += fmt::format("Note      {}\n", note);
-    return text + "FITS\n";
+    return text + advice + "FITS\n";
 }
 
 Json step_json(const Session& session) {
@@ -167,7 +181,7 @@ Json step_json(const Session& session) {
             {"disk_write_bytes", p.step.demand.disk_write_bytes}};
 }
 
-std::string plan_json(const Session& session) {
+std::string plan_json(const Session& session, const Json& advice) {
     const Planned& p = session.planned;
     const Numerics& n = session.numerics();
     Json placement = Json::array();
@@ -184,7 +198,8 @@ std::string plan_json(const Session& session) {
                          {"family", session.model.family},
                          {"parameters", session.model.param_count()}}},
                        {"policy", p.plan.policy},
-                       {"recompute", p.plan.any_recompute()},
+                       {"method", session.recipe.name},
+                       {"recompute", p.plan.any_recompute() && !session.recipe.probes()},
                        {"numerics",
                         {{"compute", dtype_name(n.compute)},
                          {"micro_rows", n.micro_rows},
@@ -193,9 +208,9 @@ std::string plan_json(const Session& session) {
                          {"kernel_path", n.kernel_path},
                          {"state_format", state_format_name(n.state_format)}}},
                        {"placement", placement},
-                       {"plan", describe_placement(p.plan)},
-                       {"updates", describe_updates(p.plan)},
-                       {"saved", describe_saved(p.plan)},
+                       {"plan", session.recipe.probes() ? describe_forward_only(p.plan) : describe_placement(p.plan)},
+                       {"updates", session.recipe.probes() ? "updates on arrival" : describe_updates(p.plan)},
+                       {"saved", session.recipe.probes() ? "" : describe_saved(p.plan)},
                        {"evaluations", p.evaluations},
                        {"device_bytes", p.device_bytes},
                        {"device_limit_bytes", p.plan.own_memory() ? session.request.budgets.device : 0},
@@ -211,7 +226,8 @@ std::string plan_json(const Session& session) {
                        {"tokens_per_money", tokens_per_money(session.machine, tokens_per_second(session))},
                        {"drive_wear_per_step", drive_wear(session.machine, writes)},
                        {"total_steps", session.total_steps()},
-                       {"notes", session.notes}};
+                       {"notes", session.notes},
+                       {"advice", advice}};
     return json.dump(2) + "\n";
 }
 

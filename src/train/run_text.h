@@ -3,14 +3,15 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "train/session.h"
 
 namespace windlass {
 
-// Model, machine, method, placement table, prediction; ends with FITS. One trailing line end.
-std::string plan_text(const Session& session);
-// The same as one JSON object with schema_version.
-std::string plan_json(const Session& session);
+// Model, machine, method, placement table, prediction, `advice`; ends with FITS. One trailing line end.
+std::string plan_text(const Session& session, const std::string& advice = "");
+// The same as one JSON object with schema_version; `advice` is its "advice".
+std::string plan_json(const Session& session, const Json& advice);
 
 // Aligns columns: the first to the left, the others to the right; two spaces between.
 std::string aligned_table(const std::vector<std::vector<std::string>>& rows);

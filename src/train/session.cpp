@@ -11,6 +11,7 @@
 #include "format/checksum.h"
 #include "method/noise/noise.h"
 #include "model/families.h"
+#include "model/sublayers.h"
 #include "schedule/machine_profiles.h"
 #include "train/budget.h"
 #include "train/machine_cache.h"
@@ -237,6 +238,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
     set_store(session.model, session.recipe.store);
+    if (session.recipe.probes()) session.model = in_sublayers(session.model);
     if (!config.train_data.empty()) {
         session.tokenizer = Tokenizer::load(files, config.model);
         if (session.tokenizer->vocab_size() > session.model.vocab)

@@ -1,6 +1,7 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "schedule/trace.h"
+#include "train/advice.h"
 #include "train/run_text.h"
 #include "train/session.h"
 
@@ -21,7 +22,8 @@ ExitCode run_plan(const PlanArgs& args) {
     const Config config = config_from_words(args.words, ConfigUse::plan);
     const Session session = prepare_session(real_files(), config, std::nullopt);
     if (!args.trace.empty()) write_trace(args.trace, session);
-    print_result(args.json ? plan_json(session) : plan_text(session));
+    const std::vector<MethodAdvice> methods = compare_methods(session);
+    print_result(args.json ? plan_json(session, advice_json(methods)) : plan_text(session, advice_text(methods)));
     return ExitCode::ok;
 }
 

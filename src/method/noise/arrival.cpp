@@ -48,7 +48,9 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
     const bool updates = call.pending != nullptr && call.param->trainable;
     if (!updates && probe == nullptr) return;
     const Pending pending(*call.param, updates ? *call.pending : *call.step);
-    const int64_t bytes = call.param->numel() * dtype_bytes(call.compute);
+    // Both points, one behind the other, or the one that is wanted.
+    const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
+    const bool plus = probe != nullptr && call.point != 1, minus = probe != nullptr && call.point != 0;
     const NoisePass all{.type = weight_type(call.param->store_dtype),
                         .weights = call.weights,
                         .updated = updates ? call.weights : nullptr,
@@ -56,8 +58,8 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
                         .step_count = updates ? 1 : 0,
                         .probe = probe,
                         .probe_type = weight_type(call.compute),
-                        .plus = probe != nullptr ? call.probes : nullptr,
-                        .minus = probe != nullptr ? call.probes + bytes : nullptr};
+                        .plus = plus ? call.probes : nullptr,
+                        .minus = minus ? call.probes + bytes : nullptr};
     update_and_probe(run_of(call, updates ? *call.pending : *call.step), all, stream);
 }
 

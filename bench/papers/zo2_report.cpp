@@ -1,0 +1,134 @@
+#include "papers/zo2_report.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "model/families.h"
+#include "model/sublayers.h"
+#include "plan/planner.h"
+#include "schedule/machine_profiles.h"
+
+namespace windlass {
+namespace {
+
+constexpr std::string_view kMachine = "rtx4090-server-12gen4";
+// What the runtime of a GPU takes of its memory before anything is ours. Published numbers have it, too.
+constexpr int64_t kContextBytes = 500'000'000;
+constexpr int64_t kProcessBytes = 500'000'000;  // libraries, tokenizer, index of the data
+constexpr int64_t kTokens = 2048;
+constexpr int64_t kUnlimited = int64_t{1} << 50;
+
+struct OptShape {
+    std::string_view name;
+    int64_t hidden, layers, heads;
+    double published_gb;  // of the card, "GPU memory" of the repository's table, f16, 1 x 2048 tokens
+    double aim_gb;        // of ours, at most; 0: less than published
+};
+constexpr OptShape kShapes[] = {
+    {"1.3B", 2048, 24, 32, 3.75, 0},    {"2.7B", 2560, 32, 32, 4.14, 0}, {"6.7B", 4096, 32, 32, 4.99, 2.2},
+    {"13B", 5120, 40, 40, 6.18, 3.0},   {"30B", 7168, 48, 56, 8.86, 0},  {"66B", 9216, 64, 72, 12.07, 0},
+    {"175B", 12288, 96, 96, 18.04, 10},
+};
+
+ModelSpec model_of(const OptShape& shape, const Recipe& recipe) {
+    HfConfig config =
+        HfConfig::parse(fmt::format(R"({{"model_type": "opt", "hidden_size": {}, "ffn_dim": {}, "num_hidden_layers": {},
+            "num_attention_heads": {}, "max_position_embeddings": 2048, "vocab_size": 50272,
+            "word_embed_proj_dim": {}, "do_layer_norm_before": true, "activation_function": "relu"}})",
+                                    shape.hidden, 4 * shape.hidden, shape.layers, shape.heads, shape.hidden),
+                        "config.json");
+    ModelSpec model = build_model(config, {});
+    for (ParamSpec& param : model.params) param.file_dtype = DType::f16;
+    set_store(model, recipe.store);
+    return in_sublayers(model);
+}
+
+Machine machine() {
+    Machine made = completed(find_machine(real_files(), std::string(kMachine)));
+    made.memory_bytes = kUnlimited;
+    return made;
+}
+
+// The fastest plan with so much of the card for ours.
+Planned plan(const ModelSpec& model, const Recipe& recipe, int64_t tokens, int64_t device_bytes) {
+    const Machine card = machine();
+    const Numerics numerics{.compute = DType::bf16, .micro_rows = 1, .micro_count = 1, .row_lengths = {tokens}};
+    const PlanRequest request{
+        .policy = "host_stream",
+        .device = {DeviceKind::fake, 0, true},
+        .threads = card.threads,
+        .budgets = {.ram = card.memory_bytes, .process = kProcessBytes, .device = device_bytes},
+        .schedules = {{ScheduleRequest::Kind::train, 1, tokens, 1}, {ScheduleRequest::Kind::eval, 1, tokens, 1}}};
+    return make_plan(model, recipe, numerics, card, request);
+}
+
+double gb(int64_t bytes) {
+    return 1e-9 * static_cast<double>(bytes);
+}
+
+void print_owners(const Planned& planned) {
+    for (const PlacementRow& row : planned.placement) {
+        if (row.device_bytes > 0) fmt::print("        {:<24}{:>8.2f} GB\n", row.owner, gb(row.device_bytes));
+    }
+}
+
+bool print_row(const OptShape& shape, const Recipe& recipe, bool owners) {
+    const ModelSpec model = model_of(shape, recipe);
+    const double aim = shape.aim_gb > 0 ? shape.aim_gb : shape.published_gb;
+    const Planned planned = plan(model, recipe, kTokens, static_cast<int64_t>(aim * 1e9) - kContextBytes);
+    const double device = gb(planned.device_bytes + kContextBytes), host = gb(planned.memory_bytes);
+    const double host_aim = 1.02 * 2e-9 * static_cast<double>(model.param_count()) + 1;
+    const bool met = device <= aim && host <= host_aim;
+    fmt::print("{:>5}{:>11.2f}{:>8.2f}{:>8.2f}{:>10.1f}{:>9.1f}{:>9.2f}{:>8.0f}  {:<8} ahead {}, {}{}\n", shape.name,
+               shape.published_gb, aim, device, host, host_aim, planned.step.seconds,
+               static_cast<double>(kTokens) / planned.step.seconds, lane_name(planned.binding.lane),
+               std::min(planned.plan.read_ahead, planned.plan.upload_ahead),
+               planned.plan.one_probe ? "one probe" : "both probes", met ? "" : "  MISSED");
+    if (owners) print_owners(planned);
+    std::fflush(stdout);
+    return met;
+}
+
+}  // namespace
+
+bool print_memory(bool owners) {
+    const Recipe recipe = make_recipe("zeroth_order", {.directions = 1});
+    fmt::print(
+        "OPT, zeroth_order, 1 x {} tokens, f16 in the host's memory, computed in bf16; {}, simulated.\n"
+        "GB of the card with {:.1f} GB for its runtime; GB of the host with {:.1f} GB for the process.\n\n",
+        kTokens, kMachine, gb(kContextBytes), gb(kProcessBytes));
+    fmt::print("{:>5}{:>11}{:>8}{:>8}{:>10}{:>9}{:>9}{:>8}  {}\n", "OPT", "published", "aim", "ours", "host", "aim",
+               "s/step", "tok/s", "bound by");
+    bool met = true;
+    for (const OptShape& shape : kShapes) met = print_row(shape, recipe, owners) && met;
+    return met;
+}
+
+void print_directions() {
+    constexpr std::array<int, 5> kDirections = {1, 2, 4, 8, 16};
+    constexpr std::array<int64_t, 3> kLengths = {256, 1024, 2048};
+    fmt::print("Directions a second over those of one direction a step; {}, 23 GB for ours, simulated\n\n{:>5}{:>8}",
+               kMachine, "OPT", "tokens");
+    for (const int directions : kDirections) fmt::print("{:>9}", fmt::format("n = {}", directions));
+    fmt::print("   s/step, n = 1 and 16\n");
+    for (const std::string_view name : {"13B", "66B"}) {
+        const OptShape& shape = *std::find_if(std::begin(kShapes), std::end(kShapes),
+                                              [&](const OptShape& each) { return each.name == name; });
+        for (const int64_t tokens : kLengths) {
+            fmt::print("{:>5}{:>8}", name, tokens);
+            double one = 0, last = 0;
+            for (const int directions : kDirections) {
+                const Recipe recipe = make_recipe("zeroth_order", {.directions = directions});
+                last = plan(model_of(shape, recipe), recipe, tokens, 23'000'000'000).step.seconds;
+                if (directions == 1) one = last;
+                fmt::print("{:>9.2f}", one * directions / last);
+                std::fflush(stdout);
+            }
+            fmt::print("   {:.2f}, {:.2f}\n", one, last);
+        }
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,122 @@
+#include "train/advice.h"
+
+#include "base/error.h"
+#include "base/units.h"
+#include "model/families.h"
+#include "model/sublayers.h"
+#include "train/run_text.h"
+
+namespace windlass {
+namespace {
+
+// Fine-tuning OPT took Adam 625 steps of 8 rows and the two-point estimate 20,000 of 16 (Malladi et al., "Fine-Tuning
+// Language Models with Just Forward Passes", NeurIPS 2023, tables 15 and 16). A derivative along a direction is the
+// two-point estimate's limit and has its variance.
+constexpr double kForwardOnlySteps = 20000.0 / 625;
+constexpr std::array<std::string_view, 3> kCompared = {"adamw", "forward_gradient", "zeroth_order"};
+
+bool is_forward_only(std::string_view method) {
+    return method != "adamw";
+}
+
+std::optional<Planned> plan_method(const Session& session, std::string_view method, StateFormat format) {
+    MethodOptions options = session.method_options;
+    options.state_format = format;
+    Numerics numerics = session.numerics();
+    numerics.state_format = format;
+    const Recipe recipe = make_recipe(method, options);
+    HfConfig config = session.folder.config();
+    ModelSpec model = build_model(config, session.folder.tensors());
+    set_store(model, recipe.store);
+    if (recipe.probes()) model = in_sublayers(model);
+    PlanRequest request = session.request;
+    request.policy = request.update_time = "auto";
+    request.budgets.step_disk_writes = 0;
+    try {
+        Planned planned = make_plan(model, recipe, numerics, session.machine, request);
+        planned.schedules = {};
+        return planned;
+    } catch (const UserError& error) {
+        if (error.code() != ExitCode::no_fit) throw;
+        return std::nullopt;
+    }
+}
+
+// With the format of the state that the session has, or, where any may be taken, the first that fits.
+std::optional<Planned> plan_formats(const Session& session, std::string_view method) {
+    if (session.config.state_format != "auto" || is_forward_only(method))
+        return plan_method(session, method, session.method_options.state_format);
+    for (const StateFormat format : kStateFormats) {
+        if (std::optional<Planned> planned = plan_method(session, method, format)) return planned;
+    }
+    return std::nullopt;
+}
+
+double learning_seconds(const MethodAdvice& advice) {
+    return advice.planned->step.seconds * advice.steps_factor;
+}
+
+}  // namespace
+
+std::vector<MethodAdvice> compare_methods(const Session& session) {
+    std::vector<MethodAdvice> methods;
+    for (const std::string_view method : kCompared) {
+        methods.push_back({.method = std::string(method),
+                           .planned = plan_formats(session, method),
+                           .steps_factor = is_forward_only(method) ? kForwardOnlySteps : 1});
+    }
+    return methods;
+}
+
+std::string advised_method(const std::vector<MethodAdvice>& methods) {
+    const MethodAdvice* best = nullptr;
+    for (const MethodAdvice& each : methods) {
+        if (!each.planned) continue;
+        if (!is_forward_only(each.method)) return each.method;
+        if (best == nullptr || learning_seconds(each) < learning_seconds(*best)) best = &each;
+    }
+    return best == nullptr ? "" : best->method;
+}
+
+std::string advice_text(const std::vector<MethodAdvice>& methods) {
+    std::vector<std::vector<std::string>> rows = {
+        {"Methods", "policy", "a step", "device", "memory", "disk", "writes a step", "steps"}};
+    for (const MethodAdvice& each : methods) {
+        const std::string steps = fmt::format("x {:g}", each.steps_factor);
+        if (!each.planned) {
+            rows.push_back({"  " + each.method, "does not fit", "-", "-", "-", "-", "-", steps});
+            continue;
+        }
+        const Planned& planned = *each.planned;
+        const auto bytes = [](int64_t count) { return count > 0 ? format_bytes(count) : std::string("-"); };
+        rows.push_back({"  " + each.method, planned.plan.policy, format_seconds(planned.step.seconds),
+                        bytes(planned.device_bytes), bytes(planned.memory_bytes), bytes(planned.disk_bytes),
+                        bytes(planned.step.demand.disk_write_bytes), steps});
+    }
+    const std::string best = advised_method(methods);
+    std::string text = aligned_table(rows);
+    if (best.empty()) return text + "Advice    no method fits\n";
+    text += fmt::format("Advice    {}: {}\n", best,
+                        is_forward_only(best) ? "backpropagation does not fit; expect many times the steps"
+                                              : "backpropagation fits, and learns the same in far fewer steps");
+    return text;
+}
+
+Json advice_json(const std::vector<MethodAdvice>& methods) {
+    Json rows = Json::array();
+    for (const MethodAdvice& each : methods) {
+        Json row = {{"method", each.method}, {"fits", each.planned.has_value()}, {"steps_factor", each.steps_factor}};
+        if (each.planned) {
+            row["policy"] = each.planned->plan.policy;
+            row["step_seconds"] = each.planned->step.seconds;
+            row["device_bytes"] = each.planned->device_bytes;
+            row["memory_bytes"] = each.planned->memory_bytes;
+            row["disk_bytes"] = each.planned->disk_bytes;
+            row["disk_write_bytes"] = each.planned->step.demand.disk_write_bytes;
+        }
+        rows.push_back(std::move(row));
+    }
+    return {{"methods", rows}, {"advised", advised_method(methods)}};
+}
+
+}  // namespace windlass

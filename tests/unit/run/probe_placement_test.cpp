@@ -1,0 +1,93 @@
+// Steps without a reverse sweep: the same bits in whole layers and in sublayers, with both probes at once or one by
+// one, and however many layers go up ahead.
+#include "device/cpu/isa.h"
+#include "model/sublayers.h"
+#include "tests/unit/run/engine_fixture.h"
+
+namespace windlass {
+namespace {
+
+const Golden& golden() {
+    static const Golden read("opt");
+    return read;
+}
+
+constexpr MethodOptions kOptions{.zo_eps = 1e-2, .directions = 2};
+
+struct Way {
+    bool sublayers = false;
+    Plan plan;
+};
+
+std::unique_ptr<Engine> probing_engine(const char* method, const Way& way, int64_t row_length) {
+    ModelFolder folder = ModelFolder::open(real_files(), golden().folder);
+    HfConfig config = folder.config();
+    EngineSetup setup{
+        .model = build_model(config, folder.tensors()),
+        .recipe = make_recipe(method, kOptions),
+        .method_options = kOptions,
+        .numerics = {.compute = DType::f32, .micro_rows = 1, .micro_count = 2, .row_lengths = {row_length}},
+        .plan = way.plan,
+        .seed = 7};
+    setup.numerics.kernel_path = std::string(isa_name(cpu_isa()));
+    set_store(setup.model, setup.recipe.store);
+    if (way.sublayers) setup.model = in_sublayers(setup.model);
+    setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
+                            {{ScheduleRequest::Kind::train, 1, row_length, 2}});
+    check(setup.schedules);
+    auto engine = std::make_unique<Engine>(real_files(), std::move(setup));
+    engine->load(folder, "{}");
+    return engine;
+}
+
+struct Result {
+    std::vector<double> losses;
+    std::vector<float> found;
+    std::vector<std::vector<float>> weights;
+    bool operator==(const Result&) const = default;
+};
+
+Result train(const char* method, const Way& way) {
+    const TestBatch a(golden().ids("ids"), golden().ids("targets"), 2);
+    const TestBatch b(golden().ids("ids_b"), golden().ids("targets_b"), 2);
+    const auto engine = probing_engine(method, way, a.row_length);
+    Result result;
+    for (int64_t step = 1; step <= 3; ++step) {
+        const StepReport report = train_on(*engine, step % 2 == 0 ? b : a, step, 1e-3);
+        result.losses.push_back(report.loss_sum);
+        result.found.insert(result.found.end(), report.params.scalars.begin(), report.params.scalars.begin() + 2);
+    }
+    engine->flush();
+    result.weights = all_masters(*engine);
+    return result;
+}
+
+Plan probing_plan(bool own_memory, int ahead, bool one_probe) {
+    const Home home = own_memory ? Home::host : Home::device;
+    return {.policy = "test",
+            .device = {.own_memory = own_memory},
+            .read_ahead = ahead,
+            .upload_ahead = ahead,
+            .one_probe = one_probe,
+            .common = {.weights = home, .state = home, .gradients = home, .update = UpdateTime::next_forward}};
+}
+
+TEST(ProbePlacement, NeverChangesABit) {
+    for (const char* method : {"zeroth_order", "forward_gradient"}) {
+        const Result want = train(method, {.plan = probing_plan(false, 0, false)});
+        ASSERT_NE(want.found[0], 0.0f);
+        ASSERT_NE(want.losses[0], want.losses[2]);
+        for (const bool sublayers : {false, true}) {
+            for (const bool one_probe : {false, true}) {
+                EXPECT_TRUE(train(method, {sublayers, probing_plan(false, 1, one_probe)}) == want)
+                    << method << sublayers << one_probe;
+                for (int ahead = 0; ahead < 4; ++ahead)
+                    EXPECT_TRUE(train(method, {sublayers, probing_plan(true, ahead, one_probe)}) == want)
+                        << method << sublayers << one_probe << ahead;
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace windlass
