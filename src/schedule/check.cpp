@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/math.h"
@@ -134,6 +135,7 @@ class Checker {
                 refuse_stale_reads(task);
                 order_on_disk(schedule_.moves[at(task.payload)], lane, sequence, task.after);
             }
+            if (task.verb == Verb::arrive) refuse_late_updates(schedule_.arrivals[at(task.payload)]);
             if (task.verb == Verb::mark) wait_for(task.after, held);
             if (task.when_pending || task.verb == Verb::arrive) held[lane] = sequence;
             if (needs_norm(task)) wait_for(task.after, norm);
@@ -167,6 +169,7 @@ class Checker {
     // weights of the step before.
     void refuse_stale_reads(const Task& task) {
         const MoveTask& move = schedule_.moves[at(task.payload)];
+        if (move.kind == MoveKind::up || move.kind == MoveKind::down) return refuse_stale_copies(task, move);
         if (move.place != DiskPlace::weight) return;
         for (const MovePiece& piece : move.pieces) {
             if (move.kind == MoveKind::disk_read) ++reads_[{piece.param, piece.first}];
@@ -175,6 +178,26 @@ class Checker {
             WINDLASS_CHECK(reads == reads_.end() || reads->second <= 1,
                            "{}: element {} of parameter {} is read before its update", schedule_.name, piece.first,
                            piece.param);
+        }
+    }
+
+    // The same of what goes up to the device and comes down again.
+    void refuse_stale_copies(const Task& task, const MoveTask& move) {
+        for (const MovePiece& piece : move.pieces) {
+            if (move.kind == MoveKind::up) ++copies_[{move.source, piece.source}];
+            if (move.kind != MoveKind::down || !task.when_pending) continue;
+            const auto copies = copies_.find({move.buffer, piece.offset});
+            WINDLASS_CHECK(copies == copies_.end() || copies->second <= 1, "{}: parameter {} goes up before its update",
+                           schedule_.name, piece.param);
+        }
+    }
+
+    // A parameter is updated once, when it first arrives.
+    void refuse_late_updates(const ArriveTask& arrival) {
+        for (const ArriveParam& each : arrival.params) {
+            const bool is_first = arrived_.insert(each.param).second;
+            WINDLASS_CHECK(is_first || !each.updates, "{}: parameter {} is updated after it has arrived",
+                           schedule_.name, each.param);
         }
     }
 
@@ -195,7 +218,9 @@ class Checker {
         }
     }
 
-    std::map<std::pair<int, int64_t>, int> reads_;  // of weights on disk, by parameter and element
+    std::map<std::pair<int, int64_t>, int> reads_;        // of weights on disk, by parameter and element
+    std::map<std::pair<BufferId, int64_t>, int> copies_;  // up, by where they are from
+    std::set<int> arrived_;                               // parameters
 
     struct Tenant {
         int64_t end = 0;  // of a part of the arena

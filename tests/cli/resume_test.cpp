@@ -20,17 +20,19 @@ struct Setup {
     bool on_disk = false;
     std::string update_time = "auto";
     bool emulated = false;  // on a device with a memory of its own
+    std::string method = "adamw";
 };
 
 void PrintTo(const Setup& setup, std::ostream* out) {
     *out << setup.model << (setup.on_disk ? " on disk" : " in memory") << ", update " << setup.update_time
-         << (setup.emulated ? ", emulated device" : "");
+         << (setup.emulated ? ", emulated device, " : ", ") << setup.method;
 }
 
 std::string name_of(const testing::TestParamInfo<Setup>& info) {
     const Setup& setup = info.param;
     return setup.model + (setup.on_disk ? "_on_disk" : "_in_memory") +
-           (setup.update_time == "auto" ? "" : "_" + setup.update_time) + (setup.emulated ? "_emulated" : "");
+           (setup.update_time == "auto" ? "" : "_" + setup.update_time) + (setup.emulated ? "_emulated" : "") +
+           (setup.method == "adamw" ? "" : "_" + setup.method);
 }
 
 // Three rows a step out of ten: epochs end inside of steps.
@@ -41,6 +43,7 @@ Settings settings_of(Sandbox& sandbox, const Setup& setup, int64_t steps) {
     settings["warmup_steps"] = "3";
     settings["weight_decay"] = "0.01";
     settings["update_time"] = setup.update_time;
+    settings["method"] = setup.method;
     if (setup.emulated) settings["device"] = "cpu:emulate";
     return settings;
 }
@@ -155,7 +158,9 @@ INSTANTIATE_TEST_SUITE_P(Setups, Resume,
                                          Setup{"gpt2", false, "next_forward"}, Setup{"gpt2", true, "next_forward"},
                                          Setup{"llama3", true, "in_backward"}, Setup{"llama3", true, "next_forward"},
                                          Setup{"llama3", false, "in_backward"}, Setup{"llama3", false, "auto", true},
-                                         Setup{"llama3", true, "auto", true}),
+                                         Setup{"llama3", true, "auto", true},
+                                         Setup{"gpt2", false, "auto", false, "zeroth_order"},
+                                         Setup{"gpt2", true, "auto", false, "zeroth_order"}),
                          name_of);
 
 class Signals : public testing::TestWithParam<Setup> {};
@@ -305,7 +310,8 @@ INSTANTIATE_TEST_SUITE_P(Setups, Kill,
                                          Kills{{"llama3", true, "in_backward"}, 5, 3},
                                          Kills{{"llama3", true, "next_forward"}, 5, 4},
                                          Kills{{"llama3", true, "in_backward", true}, 5, 10},
-                                         Kills{{"llama3", true, "next_forward", true}, 5, 11}),
+                                         Kills{{"llama3", true, "next_forward", true}, 5, 11},
+                                         Kills{{"llama3", true, "auto", false, "zeroth_order"}, 5, 12}),
                          name_of_kills);
 
 INSTANTIATE_TEST_SUITE_P(SlowSetups, Kill,

@@ -35,10 +35,15 @@ enum class Homes { disk, weights_in_memory, cached, mixed };
 struct Setup {
     Homes homes = Homes::disk;
     UpdateTime update = UpdateTime::after_backward;
+    const char* method = "adamw";
     std::string name() const {
-        static constexpr const char* kNames[] = {"disk", "weights_in_memory", "cached", "mixed"};
+        if (method != std::string_view("adamw")) return fmt::format("{}_{}", method, homes_name());
         static constexpr const char* kTimes[] = {"after_backward", "in_backward", "next_forward"};
-        return fmt::format("{}_{}", kNames[static_cast<size_t>(homes)], kTimes[static_cast<size_t>(update)]);
+        return fmt::format("{}_{}", homes_name(), kTimes[static_cast<size_t>(update)]);
+    }
+    const char* homes_name() const {
+        static constexpr const char* kNames[] = {"disk", "weights_in_memory", "cached", "mixed"};
+        return kNames[static_cast<size_t>(homes)];
     }
 };
 void PrintTo(const Setup& setup, std::ostream* out) {
@@ -51,13 +56,18 @@ Plan plan_of(const Setup& setup) {
     Plan plan = disk_plan(home, home);
     plan.common.update = setup.update;
     if (setup.homes == Homes::cached) plan.common.state = Home::device;
-    if (setup.homes == Homes::mixed) return mixed_plan(plan, block_count());
+    if (setup.homes == Homes::mixed) plan = mixed_plan(plan, block_count());
+    for (BlockPlan& block : plan.blocks) {
+        if (setup.method != std::string_view("adamw")) block.update = setup.update;
+    }
     return plan;
 }
 
 std::unique_ptr<Engine> engine_on(FileSystem& files, const Setup& setup, bool load) {
-    const EngineOptions options{
-        .plan = plan_of(setup), .method = {.max_grad_norm = kNormLimit}, .store_path = "/image/store.wls"};
+    const EngineOptions options{.plan = plan_of(setup),
+                                .method_name = setup.method,
+                                .method = {.max_grad_norm = kNormLimit},
+                                .store_path = "/image/store.wls"};
     return make_engine(files, golden().folder, options, load);
 }
 
@@ -156,6 +166,12 @@ const std::vector<Homes> kAllHomes = {Homes::disk, Homes::weights_in_memory, Hom
 
 INSTANTIATE_TEST_SUITE_P(Plans, EnginePower, testing::ValuesIn(setups(kAllHomes)), name_of);
 
+// Methods that go forward only hold every update, and write the weights alone.
+const std::vector<Setup> kForwardOnly = {{Homes::disk, UpdateTime::next_forward, "zeroth_order"},
+                                         {Homes::weights_in_memory, UpdateTime::next_forward, "zeroth_order"},
+                                         {Homes::mixed, UpdateTime::next_forward, "forward_gradient"}};
+INSTANTIATE_TEST_SUITE_P(ForwardOnly, EnginePower, testing::ValuesIn(kForwardOnly), name_of);
+
 // The calls of a commit are the last ones of a step, or of a flush: each of them.
 class EnginePowerInACommit : public EnginePower {};
 
@@ -171,6 +187,7 @@ TEST_P(EnginePowerInACommit, IsLostInEveryCall) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, EnginePowerInACommit, testing::ValuesIn(setups({Homes::disk})), name_of);
+INSTANTIATE_TEST_SUITE_P(ForwardOnly, EnginePowerInACommit, testing::Values(kForwardOnly[0]), name_of);
 
 class SlowEnginePower : public EnginePower {};
 
@@ -179,6 +196,7 @@ TEST_P(SlowEnginePower, IsLostAlmostEverywhere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Slow, SlowEnginePower, testing::ValuesIn(setups(kAllHomes)), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowForwardOnly, SlowEnginePower, testing::ValuesIn(kForwardOnly), name_of);
 
 // What the other tests rely on: of the steps at risk one is clipped, and an update that was guessed is done again
 // there.

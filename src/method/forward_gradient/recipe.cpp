@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "method/methods.h"
 #include "method/noise/arrival.h"
 
@@ -8,7 +10,7 @@ namespace {
 double conclude(const MethodOptions& options, std::span<const double> losses, StepParams& step) {
     std::vector<double> found;
     for (const double derivative : losses.subspan(1)) found.push_back(derivative * step.loss_scale);
-    step.apply = set_scalars(options, found, step);
+    step.apply = set_scalars(options, found, step) && std::isfinite(losses[0]);
     return losses[0];
 }
 

@@ -67,8 +67,10 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
     ModelFolder folder = ModelFolder::open(real_files(), model_folder);
     HfConfig config = folder.config();
     EngineSetup setup{.model = build_model(config, folder.tensors()),
-                      .recipe = make_recipe("adamw", options.method),
+                      .recipe = make_recipe(options.method_name, options.method),
                       .method_options = options.method};
+    set_store(setup.model, setup.recipe.store);
+    for (ParamSpec& param : setup.model.params) param.trainable = !options.trains || options.trains(param);
     setup.numerics = {.compute = options.compute,
                       .micro_rows = options.micro_rows,
                       .micro_count = options.micro_count,
@@ -154,14 +156,17 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
         const auto part = [&](int64_t offset, int64_t count) {
             bytes.append(reinterpret_cast<const char*>(buffer.data()) + offset, static_cast<size_t>(count));
         };
+        const Recipe& recipe = engine.setup().recipe;
         store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(weight.bytes, kParamAlignment))),
                              weight.offset);
-        part(0, ref.count * 2);
+        part(0, weight.bytes);
+        if (state.bytes == 0) continue;
         store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(state.bytes, kParamAlignment))),
                              state.offset);
-        part(0, ref.count * 2);  // low halves, then each moment without the padding behind it
+        // Low halves, then each moment without the padding behind it.
+        part(0, recipe.store == StoreType::split ? ref.count * 2 : 0);
         for (size_t s = 1; s + 1 < sections.size(); ++s)
-            part(sections[s], windlass::state_bytes(engine.setup().recipe.state[s - 1], ref.count));
+            part(sections[s], windlass::state_bytes(recipe.state[s - 1], ref.count));
     }
     return bytes;
 }

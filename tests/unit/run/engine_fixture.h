@@ -1,6 +1,7 @@
 // engine_fixture.h: tiny real models in an Engine, under any plan, with the golden batches to train on.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,10 @@ struct TestBatch {
 inline Plan memory_plan() {
     return {.policy = "test", .order = MicroOrder::horizontal};
 }
+// For methods that go forward only.
+inline Plan forward_only_memory_plan() {
+    return {.policy = "in_memory", .read_ahead = 0, .common = {.update = UpdateTime::next_forward}};
+}
 inline Plan disk_plan(Home weights, Home gradients, int threads = 1) {
     return {.policy = "test",
             .threads = threads,
@@ -55,12 +60,14 @@ Plan mixed_plan(const Plan& plan, size_t blocks);
 struct EngineOptions {
     Plan plan = memory_plan();
     DType compute = DType::f32;
+    std::string method_name = "adamw";
     MethodOptions method;
     int64_t micro_rows = 2;
     int micro_count = 1;
     int64_t row_length = 24;
     std::string store_path;
     Emulation emulation;
+    std::function<bool(const ParamSpec&)> trains;  // empty: all of them
 };
 
 // An engine with the model loaded, and the schedules that `options` ask for: train and eval.
@@ -78,7 +85,7 @@ StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double
 std::vector<std::vector<float>> all_masters(Engine& engine);
 // {"step":3}: the run state that train_on commits with a step.
 std::string run_state_of(int64_t step);
-// The whole state (weights, low halves, moments) as the bytes of a snapshot's chunks.
+// The whole state (weights, and what the method keeps beside them) as the bytes of a snapshot's chunks.
 std::string state_bytes(Engine& engine, FileSystem& files, const std::string& path);
 
 }  // namespace windlass

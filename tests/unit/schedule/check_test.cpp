@@ -15,7 +15,7 @@ class Checked : public testing::TestWithParam<std::tuple<const char*, const char
         const Recipe recipe = make_recipe(method, {});
         const ModelSpec model = stored_as(tiny_model(name), recipe);
         for (const DType compute : {DType::f32, DType::bf16}) {
-            for (const Plan& plan : plans_on(DeviceKind::fake)) {
+            for (const Plan& plan : plans_for(recipe, model, DeviceKind::fake)) {
                 SCOPED_TRACE(fmt::format("{}, {}", dtype_name(compute), describe(plan)));
                 ScheduleSet set = checked(model, recipe, numerics_of(compute, 1, 8, 2), plan);
                 body(set, plan);

@@ -314,26 +314,6 @@ TEST(Lower, HorizontalOrderKeepsTheActivationsOfOneMicroBatch) {
     EXPECT_GT(activations(MicroOrder::vertical, 8), 2 * activations(MicroOrder::vertical, 1));
 }
 
-// MeZO: two forward sweeps a step, no gradient, no saved value, under every plan.
-TEST(Lower, ZerothOrderIsTwoForwardSweeps) {
-    const Recipe recipe = make_recipe("zeroth_order", {});
-    const ModelSpec model = stored_as(tiny_model("llama"), recipe);
-    for (const Plan& plan : plans_on(DeviceKind::fake)) {
-        const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, 2), plan);
-        const Schedule& schedule = set.schedules[0];
-        EXPECT_EQ(schedule.runs.size(), 2 * 2 * model.blocks.size()) << describe(plan);
-        for (const RunTask& run : schedule.runs) {
-            const Segment& segment = schedule.segments[static_cast<size_t>(run.segment)];
-            EXPECT_EQ(segment.name, "forward");
-            EXPECT_EQ(segment.region_bytes(Region::saved), 0);
-        }
-        EXPECT_EQ(moved(schedule, DiskPlace::low, false), 0) << "the file's own type has no low halves";
-        for (const ParamPlace& place : set.ids.params) EXPECT_EQ(place.low.buffer, kNoBuffer);
-        const int64_t sweeps = plan.common.weights == Home::disk ? 2 : 0;
-        EXPECT_EQ(moved(schedule, DiskPlace::weight, false), sweeps * model.param_count());
-    }
-}
-
 // Lowers, checks and simulates a step of a model that no memory here would hold, on a device that has none.
 void expect_lowers(const ModelSpec& model, const Recipe& recipe, const Plan& plan) {
     const Machine machine{.gemm_bf16_flops = 1e12,
@@ -359,7 +339,7 @@ TEST_P(Shapes, LowerAndSimulate) {
     const Recipe recipe = make_recipe(method, {});
     const ModelSpec model = stored_as(model_of(config), recipe);
     EXPECT_GT(model.param_count(), int64_t{170} * 1000 * 1000 * 1000);
-    for (const Plan& plan : plans_on(DeviceKind::fake)) {
+    for (const Plan& plan : plans_for(recipe, model, DeviceKind::fake)) {
         const BlockPlan& homes = plan.common;
         const bool smallest = homes.weights == Home::disk && homes.gradients == Home::disk && homes.recompute &&
                               homes.update == UpdateTime::in_backward;

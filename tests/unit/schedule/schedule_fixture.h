@@ -11,7 +11,7 @@
 
 namespace windlass {
 
-inline constexpr const char* kMethodNames[] = {"adamw", "zeroth_order", "lomo", "lsp"};
+inline constexpr const char* kMethodNames[] = {"adamw", "zeroth_order", "forward_gradient", "lomo", "lsp"};
 
 // Shapes as published; no memory is ever allocated for them.
 inline constexpr const char* kOpt175b = R"({"model_type": "opt", "hidden_size": 12288, "ffn_dim": 49152,
@@ -33,7 +33,7 @@ inline ModelSpec tiny_model(const std::string& name) {
 
 // A model as a method keeps it.
 inline ModelSpec stored_as(ModelSpec model, const Recipe& recipe) {
-    for (ParamSpec& param : model.params) param.store = recipe.store;
+    set_store(model, recipe.store);
     return model;
 }
 
@@ -117,6 +117,48 @@ inline std::vector<Plan> plans_on(DeviceKind device, int read_ahead_max = 2) {
     const std::vector<Plan> apart = own_memory_plans(device);
     plans.insert(plans.end(), apart.begin(), apart.end());
     return plans;
+}
+
+// Every home of the weights, each block's the same or each another, read ever earlier.
+inline std::vector<Plan> forward_only_plans(DeviceKind device, size_t blocks, int read_ahead_max = 3) {
+    std::vector<Plan> plans;
+    const auto add = [&](bool own_memory, bool store, std::vector<Home> homes) {
+        for (int ahead = 0; ahead <= read_ahead_max; ++ahead) {
+            Plan plan{.policy = store        ? "three_tier"
+                                : own_memory ? "host_stream"
+                                             : "in_memory",
+                      .device = {.kind = device, .own_memory = own_memory},
+                      .store = store,
+                      .read_ahead = ahead,
+                      .common = {.weights = homes[0], .state = homes[0], .update = UpdateTime::next_forward}};
+            for (size_t block = 0; block < blocks && homes.size() > 1; ++block) {
+                plan.blocks.push_back(plan.common);
+                plan.blocks.back().weights = plan.blocks.back().state = homes[block % homes.size()];
+            }
+            plans.push_back(plan);
+        }
+    };
+    add(false, false, {Home::device});
+    add(false, true, {Home::device});
+    add(false, true, {Home::disk});
+    add(false, true, {Home::device, Home::disk});
+    add(false, true, {Home::disk, Home::device});
+    add(true, false, {Home::device});
+    add(true, false, {Home::host});
+    add(true, false, {Home::host, Home::device});
+    add(true, false, {Home::device, Home::host});
+    add(true, true, {Home::host});
+    add(true, true, {Home::disk});
+    add(true, true, {Home::host, Home::disk});
+    add(true, true, {Home::disk, Home::disk, Home::host});
+    return plans;
+}
+
+// The plans that a method may have.
+inline std::vector<Plan> plans_for(const Recipe& recipe, const ModelSpec& model, DeviceKind device,
+                                   int read_ahead_max = 2) {
+    return recipe.probes() ? forward_only_plans(device, model.blocks.size(), read_ahead_max)
+                           : plans_on(device, read_ahead_max);
 }
 
 inline std::string describe(const Plan& plan) {

@@ -1,0 +1,40 @@
+// forward_only_fixture.h: engines of methods without a reverse sweep, on golden models in files of any type.
+#pragma once
+
+#include "model/load.h"
+#include "tests/unit/model/model_fixtures.h"
+#include "tests/unit/run/placement_fixture.h"
+
+namespace windlass {
+
+using ChangeTensor = std::function<void(const std::string& name, std::span<float> values)>;
+
+// Writes the golden model with its tensors in this type, `change` having seen each; returns its folder.
+inline std::string write_model(const Golden& golden, DType type, const TempFolder& folder,
+                               const ChangeTensor& change = {}) {
+    std::vector<TestTensor> tensors = read_tensors(ModelFolder::open(real_files(), golden.folder));
+    for (TestTensor& tensor : tensors) {
+        std::vector<float> values(static_cast<size_t>(tensor.spec.shape.numel()));
+        decode_numbers(tensor.spec.dtype, tensor.bytes, values);
+        if (change) change(tensor.spec.name, values);
+        tensor.spec.dtype = type;
+        tensor.bytes.resize(values.size() * static_cast<size_t>(dtype_bytes(type)));
+        encode_numbers(type, values, tensor.bytes);
+    }
+    const std::string path = folder / fmt::format("model_{}", dtype_name(type));
+    const std::string config = read_text(real_files(), golden.folder + "/config.json", 1 << 20);
+    write_folder(path, config, tensors);
+    return path;
+}
+
+// Two batches of two rows of 24 tokens.
+inline std::array<TestBatch, 2> batches_of(const Golden& golden) {
+    return {TestBatch(golden.ids("ids"), golden.ids("targets"), 2),
+            TestBatch(golden.ids("ids_b"), golden.ids("targets_b"), 2)};
+}
+
+inline EngineOptions forward_only_options(const std::string& method, const MethodOptions& options = {}) {
+    return {.plan = forward_only_memory_plan(), .method_name = method, .method = options};
+}
+
+}  // namespace windlass

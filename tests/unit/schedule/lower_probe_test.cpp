@@ -1,0 +1,263 @@
+// Steps that never go backward: what arrives, what is updated, what goes home, and how often it crosses each link.
+#include <algorithm>
+
+#include "schedule/layout.h"
+#include "tests/unit/schedule/ordering.h"
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+size_t at(int64_t index) {
+    return static_cast<size_t>(index);
+}
+
+class ProbedStep : public testing::TestWithParam<std::tuple<const char*, const char*, DType>> {
+  protected:
+    ProbedStep() { files_.store_dtype = std::get<2>(GetParam()); }
+    ModelSpec model_of(const Recipe& recipe) const {
+        ModelSpec model = tiny_model(std::get<1>(GetParam()));
+        for (ParamSpec& param : model.params) param.file_dtype = files_.store_dtype;
+        return stored_as(std::move(model), recipe);
+    }
+    Recipe recipe_of(int directions) const { return make_recipe(std::get<0>(GetParam()), {.directions = directions}); }
+    // Calls `body` with the training schedule of every plan, of steps of one direction and of several.
+    void for_each_plan(
+        const std::function<void(const ModelSpec&, const Recipe&, const ScheduleSet&, const Plan&)>& body) {
+        for (const int directions : {1, 3}) {
+            const Recipe recipe = recipe_of(directions);
+            const ModelSpec model = model_of(recipe);
+            for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
+                SCOPED_TRACE(fmt::format("{} directions, {}{}", directions, describe(plan),
+                                         plan.blocks.empty() ? "" : ", mixed"));
+                body(model, recipe, checked(model, recipe, numerics_of(DType::bf16, 1, 8, 2), plan), plan);
+                if (HasFailure()) return;
+            }
+        }
+    }
+    ParamSpec files_;
+};
+
+const ArriveTask* arrival_of(const Schedule& schedule, const Task& task) {
+    return task.verb == Verb::arrive ? &schedule.arrivals[at(task.payload)] : nullptr;
+}
+const MoveTask* move_of(const Schedule& schedule, const Task& task) {
+    return task.verb == Verb::move ? &schedule.moves[at(task.payload)] : nullptr;
+}
+
+TEST_P(ProbedStep, EveryBlockArrivesOnceForEachSweep) {
+    for_each_plan([](const ModelSpec& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
+        std::vector<std::pair<int, int>> arrived;
+        for (const ArriveTask& task : set.schedules[0].arrivals) arrived.emplace_back(task.block, task.sweep);
+        std::vector<std::pair<int, int>> expected;
+        for (int block = 0; block < std::ssize(model.blocks); ++block)
+            for (int sweep = 0; sweep < std::ssize(recipe.sweeps); ++sweep) expected.emplace_back(block, sweep);
+        EXPECT_EQ(arrived, expected);
+    });
+}
+
+// A tied head's table is updated at its home, the embedding, and there only; in a flush as well.
+TEST_P(ProbedStep, EveryParameterIsUpdatedOnceAtItsHome) {
+    for_each_plan([](const ModelSpec& model, const Recipe&, const ScheduleSet& set, const Plan&) {
+        ASSERT_NE(set.find("flush"), nullptr);
+        for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
+            std::vector<int> updates(model.params.size());
+            for (const ArriveTask& task : schedule->arrivals) {
+                for (const ArriveParam& each : task.params) {
+                    if (!each.updates) continue;
+                    EXPECT_EQ(task.block, model.params[at(each.param)].block);
+                    EXPECT_LE(task.sweep, 0);
+                    ++updates[at(each.param)];
+                }
+            }
+            EXPECT_EQ(updates, std::vector<int>(model.params.size(), 1)) << schedule->name;
+        }
+    });
+}
+
+// Behind its update and at once: before the block's first forward.
+TEST_P(ProbedStep, EveryParameterGoesHomeOnce) {
+    for_each_plan([](const ModelSpec& model, const Recipe&, const ScheduleSet& set, const Plan& plan) {
+        for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
+            std::vector<int64_t> down(model.params.size()), written(model.params.size());
+            std::vector<bool> updated(model.params.size());
+            for (const Task& task : schedule->tasks) {
+                if (const ArriveTask* arrival = arrival_of(*schedule, task)) {
+                    for (const ArriveParam& each : arrival->params)
+                        if (each.updates) updated[at(each.param)] = true;
+                }
+                if (task.verb == Verb::run) {
+                    for (const int param : model.blocks[at(schedule->runs[at(task.payload)].block)].params)
+                        EXPECT_EQ(written[at(param)], plan.store ? model.params[at(param)].numel() : 0);
+                }
+                const MoveTask* const move = move_of(*schedule, task);
+                if (move == nullptr || move->kind == MoveKind::up || move->kind == MoveKind::disk_read) continue;
+                EXPECT_TRUE(task.when_pending);
+                for (const MovePiece& piece : move->pieces) {
+                    EXPECT_TRUE(updated[at(piece.param)]);
+                    if (move->kind == MoveKind::down) ++down[at(piece.param)];
+                    if (move->kind == MoveKind::disk_write) written[at(piece.param)] += piece.count;
+                }
+            }
+            for (size_t param = 0; param < model.params.size(); ++param) {
+                const Home home = plan.of(model.params[param].block).weights;
+                EXPECT_EQ(down[param], plan.own_memory() && home != Home::device ? 1 : 0) << model.params[param].name;
+                EXPECT_EQ(written[param], plan.store ? model.params[param].numel() : 0) << model.params[param].name;
+            }
+        }
+    });
+}
+
+TEST_P(ProbedStep, TheMarkWaitsForAllThatWasHeld) {
+    for_each_plan([](const ModelSpec&, const Recipe&, const ScheduleSet& set, const Plan&) {
+        for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
+            const Ordering ordering(*schedule);
+            std::vector<size_t> marks, held;
+            for (size_t index = 0; index < schedule->tasks.size(); ++index) {
+                const Task& task = schedule->tasks[index];
+                const ArriveTask* const arrival = arrival_of(*schedule, task);
+                const bool updates = arrival != nullptr && std::ranges::any_of(arrival->params, &ArriveParam::updates);
+                if (task.verb == Verb::mark)
+                    marks.push_back(index);
+                else if (task.when_pending || updates)
+                    held.push_back(index);
+            }
+            ASSERT_EQ(marks.size(), 1u);
+            EXPECT_TRUE(schedule->tasks[marks[0]].when_pending);
+            for (const size_t index : held) EXPECT_TRUE(ordering.before(*schedule, index, marks[0])) << index;
+        }
+    });
+}
+
+TEST_P(ProbedStep, AFlushComputesNothing) {
+    for_each_plan([](const ModelSpec&, const Recipe&, const ScheduleSet& set, const Plan&) {
+        const Schedule& flush = *set.find("flush");
+        EXPECT_TRUE(flush.runs.empty());
+        EXPECT_TRUE(flush.reduces.empty());
+        for (const ArriveTask& task : flush.arrivals) {
+            EXPECT_EQ(task.sweep, -1);
+            for (const ArriveParam& each : task.params) EXPECT_EQ(each.probes.buffer, kNoBuffer);
+        }
+    });
+}
+
+// Forward only: nothing is saved, there are no gradients, no state and no low halves.
+TEST_P(ProbedStep, KeepsNothingForAReverseSweep) {
+    for_each_plan([](const ModelSpec& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
+        const Schedule& schedule = set.schedules[0];
+        size_t streams = 0, results = 0;
+        for (const RecipeSweep& sweep : recipe.sweeps) {
+            const bool tangent = sweep.kind == SweepKind::tangent;
+            streams += tangent ? 1 : at(sweep.k);
+            results += at(sweep.k + (tangent ? 1 : 0));
+        }
+        EXPECT_EQ(schedule.runs.size(), streams * 2 * model.blocks.size());
+        EXPECT_EQ(schedule.outputs.size(), results * 2);
+        EXPECT_TRUE(schedule.updates.empty());
+        for (const RunTask& run : schedule.runs) {
+            EXPECT_EQ(schedule.segments[at(run.segment)].region_bytes(Region::saved), 0);
+            EXPECT_TRUE(run.gradients.empty());
+            EXPECT_TRUE(run.lo.empty());
+        }
+        for (const ParamPlace& place : set.ids.params) {
+            EXPECT_EQ(place.low.buffer, kNoBuffer);
+            EXPECT_EQ(place.gradient.buffer, kNoBuffer);
+            EXPECT_EQ(place.chunks.buffer, kNoBuffer);
+            EXPECT_TRUE(place.state.empty());
+        }
+    });
+}
+
+// Bytes of weights by link, as the homes alone say. Blocks share a tied table: it comes to each of them.
+Demand expected_traffic(const ModelSpec& model, const Plan& plan) {
+    Demand traffic;
+    for (size_t block = 0; block < model.blocks.size(); ++block) {
+        for (const int param : model.blocks[block].params) {
+            const ParamSpec& spec = model.params[at(param)];
+            const Home home = plan.of(spec.block).weights;
+            const bool is_home = at(spec.block) == block, copied = plan.own_memory() && home != Home::device;
+            const int64_t bytes = aligned_bytes(spec.numel(), weight_bytes(spec));
+            if (home == Home::disk) traffic.disk_read_bytes += bytes;
+            if (copied) traffic.up_bytes += bytes;
+            if (copied && is_home) traffic.down_bytes += bytes;
+            if (plan.store && is_home) traffic.disk_write_bytes += bytes;
+        }
+    }
+    return traffic;
+}
+
+TEST_P(ProbedStep, WeightsCrossEachLinkOnceHoweverManyDirections) {
+    for (const int directions : {1, 2, 16}) {
+        const Recipe recipe = recipe_of(directions);
+        const ModelSpec model = model_of(recipe);
+        for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
+            for (const int micro_count : {1, 4}) {
+                const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, micro_count), plan);
+                const Demand found = total_demand(set.schedules[0]), expected = expected_traffic(model, plan);
+                EXPECT_EQ(found.disk_read_bytes, expected.disk_read_bytes) << describe(plan);
+                EXPECT_EQ(found.disk_write_bytes, expected.disk_write_bytes) << describe(plan);
+                EXPECT_EQ(found.up_bytes, expected.up_bytes) << describe(plan);
+                EXPECT_EQ(found.down_bytes, expected.down_bytes) << describe(plan);
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, ProbedStep,
+                         testing::Combine(testing::Values("zeroth_order", "forward_gradient"),
+                                          testing::Values("llama", "gpt2"), testing::Values(DType::f32, DType::bf16)),
+                         [](const auto& info) {
+                             return fmt::format("{}_{}_{}", std::get<0>(info.param), std::get<1>(info.param),
+                                                dtype_name(std::get<2>(info.param)));
+                         });
+
+// ---- what check refuses ----
+
+// A step of a model with a tied table, not yet checked.
+ScheduleSet tied_step(bool own_memory, Home home) {
+    const Recipe recipe = make_recipe("zeroth_order", {});
+    const ModelSpec model = stored_as(tiny_model("gpt2"), recipe);
+    const Plan plan{.policy = "test",
+                    .device = {.kind = DeviceKind::fake, .own_memory = own_memory},
+                    .store = home == Home::disk,
+                    .read_ahead = 0,
+                    .common = {.weights = home, .state = home, .update = UpdateTime::next_forward}};
+    return lower(model, recipe, numerics_of(DType::f32, 1, 8, 1), plan,
+                 {train_request(numerics_of(DType::f32, 1, 8, 1))});
+}
+
+// The last move of this kind goes in front of the first one of that: the head takes its table before it is home.
+void hurry(Schedule& schedule, MoveKind late, MoveKind early) {
+    const auto is = [&](MoveKind kind) {
+        return [&schedule, kind](const Task& task) {
+            const MoveTask* const move = move_of(schedule, task);
+            return move != nullptr && move->kind == kind;
+        };
+    };
+    const auto first = std::ranges::find_if(schedule.tasks, is(early));
+    const auto last = std::find_if(schedule.tasks.rbegin(), schedule.tasks.rend(), is(late)).base() - 1;
+    ASSERT_LT(first, last);
+    std::rotate(first, last, last + 1);
+}
+
+TEST(ProbedStepDeath, RefusesAReadBeforeTheWriteOfItsUpdate) {
+    ScheduleSet set = tied_step(false, Home::disk);
+    hurry(set.schedules[0], MoveKind::disk_read, MoveKind::disk_write);
+    EXPECT_DEATH(check(set), "is read before its update");
+}
+
+TEST(ProbedStepDeath, RefusesACopyUpBeforeTheOneDownOfItsUpdate) {
+    ScheduleSet set = tied_step(true, Home::host);
+    hurry(set.schedules[0], MoveKind::up, MoveKind::down);
+    EXPECT_DEATH(check(set), "goes up before its update");
+}
+
+TEST(ProbedStepDeath, RefusesASecondUpdate) {
+    ScheduleSet set = tied_step(false, Home::device);
+    for (ArriveTask& task : set.schedules[0].arrivals)
+        for (ArriveParam& each : task.params) each.updates = true;
+    EXPECT_DEATH(check(set), "is updated after it has arrived");
+}
+
+}  // namespace
+}  // namespace windlass
