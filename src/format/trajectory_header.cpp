@@ -145,9 +145,9 @@ std::string text_of(const TrajectoryHeader& header, std::string_view where) {
 }
 
 TrajectoryNoise parse_noise(const Fields& fields) {
-    TrajectoryNoise noise{.kind = static_cast<NoiseKind>(fields.choice("kind", kNoiseNames)),
+    TrajectoryNoise noise{.kind = static_cast<TrajectoryNoiseKind>(fields.choice("kind", kNoiseNames)),
                           .revision = fields.count("revision", 1, kStepMax)};
-    const bool has_factors = noise.kind == NoiseKind::low_rank;
+    const bool has_factors = noise.kind == TrajectoryNoiseKind::low_rank;
     noise.rank = fields.count("rank", has_factors ? 1 : 0, has_factors ? kRankMax : 0);
     noise.window = fields.count("window", has_factors ? 1 : 0, has_factors ? kWindowMax : 0);
     return noise;

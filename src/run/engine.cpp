@@ -143,10 +143,16 @@ void Engine::request_stop() noexcept {
 
 void Engine::load(ModelFolder& folder, const std::string& run_state) {
     check_tied(folder, impl_->setup.model);
-    impl_->begin(0, run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {
-        const std::span<float> masters = chunks.floats(chunk);
-        load_elements(folder, impl_->setup.model.params[at(chunk.param)], chunk.first, masters);
-        chunks.split(chunk, masters);
+    fill(0, run_state, [&](int param, int64_t first, std::span<float> out) {
+        load_elements(folder, impl_->setup.model.params[at(param)], first, out);
+    });
+}
+
+void Engine::fill(int64_t step, const std::string& run_state, const ReadMasters& masters) {
+    impl_->begin(step, run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {
+        const std::span<float> numbers = chunks.floats(chunk);
+        masters(chunk.param, chunk.first, numbers);
+        chunks.split(chunk, numbers);
         chunks.clear_state(chunk);
     });
 }

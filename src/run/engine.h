@@ -15,6 +15,7 @@
 #include "format/model_folder.h"
 #include "format/store.h"
 #include "method/recipe.h"
+#include "model/save.h"
 #include "model/spec.h"
 #include "schedule/schedule.h"
 
@@ -77,6 +78,8 @@ class Engine {
     // Fills weights from a model folder, moments with zero; makes the working store where the plan has one, and
     // commits it as step 0 with this run state.
     void load(ModelFolder& folder, const std::string& run_state);
+    // The same with masters from elsewhere, as this step; each parameter is asked for chunk by chunk.
+    void fill(int64_t step, const std::string& run_state, const ReadMasters& masters);
     // Opens the working store of an interrupted run instead; returns the run state of its last committed step.
     std::string reopen();
     // Restores from a snapshot (checkpoint), whatever the policy that wrote it; returns its run state.

@@ -10,6 +10,7 @@
 #include "train/run_folder.h"
 #include "train/session.h"
 #include "train/store_masters.h"
+#include "train/trajectory_log.h"
 
 namespace windlass {
 namespace {
@@ -33,6 +34,9 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
     config.output_dir = run;
     config.resume = step.empty() ? "auto" : step;
     const StartPoint start = find_start(files, config);
+    if (start.from == StartPoint::From::model)
+        throw UserError(ExitCode::usage, run, "holds neither a checkpoint nor a working store, only a trajectory log")
+            .hint(fmt::format("windlass replay {} {}/{} --to DIR", config.model, run, kTrajectoryName));
     if (start.from == StartPoint::From::working_store) return {start.path, config.model};
     return of_checkpoint(start.path);
 }

@@ -55,11 +55,11 @@ TrainResult TrainLoop::run() {
     } catch (const Error& error) {
         log_.clear_bar();
         if (error.code() != ExitCode::interrupted) throw;
-        log_.write_until(engine_.durable_step());
-        log_warning("stopped in step {}, which was not applied", engine_.durable_step() + 1);
+        log_.write_until(durable_step());
+        log_warning("stopped in step {}, which was not applied", durable_step() + 1);
     }
     log_.clear_bar();
-    const int64_t done = engine_.durable_step();
+    const int64_t done = durable_step();
     TrainResult result{.code = ExitCode::ok, .steps = done, .total_steps = total, .loss = loss_};
     if (done < total) {
         result.code = signals_.exit_code();
@@ -74,10 +74,15 @@ TrainResult TrainLoop::run() {
     return result;
 }
 
+// A step that a log holds is durable, even where its update is not done yet.
+int64_t TrainLoop::durable_step() const {
+    return trajectory_ != nullptr ? trajectory_->last_step() : engine_.durable_step();
+}
+
 // Everything that was done is durable, and said.
 void TrainLoop::settle() {
     engine_.flush();
-    log_.write_until(engine_.durable_step());
+    log_.write_until(durable_step());
 }
 
 // By a signal, or at the end. On disk every step is kept; what is in memory is saved now.
@@ -119,9 +124,10 @@ void TrainLoop::step() {
                                      .loss_scale = 1.0 / static_cast<double>(batch.target_tokens())}};
     exporter_.before_step();
     const StepReport report = engine_.train_step(schedule, input);
-    log_.write_until(engine_.durable_step());
+    log_.write_until(durable_step());
     advance(batch, position, report);
     state_.last_line = metrics_line(measure(batch, schedule, report, seconds_since(start)));
+    if (trajectory_ != nullptr) trajectory_->add(report, state_);
     engine_.commit(state_.step, run_state_text(state_), report);
     if (trace_ != nullptr) trace_->note(state_.step, engine_.setup(), schedule, report);
     finish_step(batch, schedule, report, seconds_since(start));
@@ -179,7 +185,7 @@ void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, co
         log_.add(measure(batch, schedule, report, seconds), bottleneck(report.busy_seconds, seconds));
     if (evaluates_now()) evaluate(metrics);
     doubt_machine(metrics);
-    log_.write_until(engine_.durable_step());
+    log_.write_until(durable_step());
 }
 
 // Nothing multiplies faster than the machine can: a step that seems to shows that the machine was busy when its rates

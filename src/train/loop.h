@@ -18,6 +18,7 @@
 #include "train/step_log.h"
 #include "train/trace_writer.h"
 #include "train/train.h"
+#include "train/trajectory_log.h"
 
 namespace windlass {
 
@@ -30,6 +31,8 @@ class TrainLoop {
     TrainResult run();
     // Shows it every step; it outlives the loop.
     void set_trace(TraceWriter* trace) { trace_ = trace; }
+    // Keeps every step in it; it outlives the loop, and ends with the state's step.
+    void set_trajectory(TrajectoryLog* trajectory) { trajectory_ = trajectory; }
 
   private:
     void step();
@@ -38,6 +41,7 @@ class TrainLoop {
                         double seconds) const;
     void advance(const StepBatch& batch, const DataPosition& position, const StepReport& report);
     void finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report, double seconds);
+    int64_t durable_step() const;
     void settle();
     void stop();
     void doubt_machine(const StepMetrics& metrics);
@@ -66,6 +70,7 @@ class TrainLoop {
     int64_t saved_step_ = -1;
     bool doubted_ = false;  // the machine's kept rates
     TraceWriter* trace_ = nullptr;
+    TrajectoryLog* trajectory_ = nullptr;
 };
 
 }  // namespace windlass

@@ -8,6 +8,7 @@
 #include "train/checkpoint.h"
 #include "train/export_request.h"
 #include "train/session.h"
+#include "train/trajectory_log.h"
 
 namespace windlass {
 namespace {
@@ -19,8 +20,8 @@ constexpr const char* kSaveName = "save";
 
 // What a run writes: overwriting removes these and nothing else.
 bool is_of_a_run(std::string_view name) {
-    for (const std::string_view own :
-         {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", "final", kSaveName, kExportRequestName}) {
+    for (const std::string_view own : {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", "final", kSaveName,
+                                       kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
         if (name == own) return true;
     }
     return name.starts_with("export-") || name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||
@@ -108,13 +109,25 @@ std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_f
     return idle;
 }
 
+namespace {
+
+std::optional<StartPoint> newest_state(FileSystem& files, const Config& config) {
+    std::optional<StartPoint> store = from_store(files, config);
+    std::optional<StartPoint> checkpoint = from_newest_checkpoint(files, config);
+    if (store && (!checkpoint || store->state.step >= checkpoint->state.step)) return store;
+    return checkpoint;
+}
+
+}  // namespace
+
 StartPoint find_start(FileSystem& files, const Config& config) {
     if (config.resume.empty()) return {};
     if (config.resume != "auto") return from_step(files, config);
-    const std::optional<StartPoint> store = from_store(files, config);
-    const std::optional<StartPoint> checkpoint = from_newest_checkpoint(files, config);
-    if (store && (!checkpoint || store->state.step >= checkpoint->state.step)) return *store;
-    if (checkpoint) return *checkpoint;
+    const std::optional<StartPoint> found = newest_state(files, config);
+    const std::optional<RunState> logged = logged_state(files, config.output_dir);
+    StartPoint start = found.value_or(StartPoint{});
+    if (logged && (!found || logged->step > found->state.step)) start.logged = logged;
+    if (found || logged) return start;
     throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", config.output_dir)
         .hint("start the run without resume");
 }

@@ -1,7 +1,7 @@
 // run_folder.h: the output folder of a run: who may write into it, and where a run goes on.
 //
 //   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  export-<step>/  final/
-//   save, export (requests)
+//   save, export (requests)  trajectory.wlt  trajectory.json (of forward-only methods)
 #pragma once
 
 #include <memory>
@@ -19,6 +19,12 @@ struct StartPoint {
     enum class From { model, working_store, checkpoint } from = From::model;
     std::string path;  // of the store or the checkpoint
     RunState state;    // of that point; not set for From::model
+    // A later state, which the run's trajectory log leads to from that point.
+    std::optional<RunState> logged;
+
+    bool resumes() const { return from != From::model || logged.has_value(); }
+    // Where the run goes on; where it resumes.
+    const RunState& last() const { return logged ? *logged : state; }
 };
 
 // Holds the folder's lock: one process at a time writes into it.
@@ -48,8 +54,9 @@ struct IdleRun {
 // Nothing while a process trains into the folder.
 std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder);
 
-// Follows config.resume: the newest of the working store's last commit and the newest valid checkpoint, or the
-// checkpoint of a step. UserError(usage) when there is nothing to resume.
+// Follows config.resume: the newest of the working store's last commit, the newest valid checkpoint, and what the
+// trajectory log makes of them or of the base; or the checkpoint of a step. UserError(usage) when there is nothing to
+// resume.
 StartPoint find_start(FileSystem& files, const Config& config);
 
 }  // namespace windlass

@@ -5,12 +5,16 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "format/store.h"
+#include "model/load.h"
 #include "train/budget.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
+#include "train/replay.h"
 #include "train/run_folder.h"
 #include "train/run_text.h"
 #include "train/session.h"
+#include "train/store_masters.h"
+#include "train/trajectory_log.h"
 
 namespace windlass {
 namespace {
@@ -53,21 +57,92 @@ EngineSetup engine_setup(const Session& session) {
             .emulation = emulation_of(session.config)};
 }
 
+// What `masters` gives behind step `step`, taken through the log to start.last().
+void replay_into(FileSystem& files, Session& session, const StartPoint& start, int64_t step, ReadMasters masters,
+                 Engine& engine) {
+    const std::string path = fmt::format("{}/{}", session.config.output_dir, kTrajectoryName);
+    TrajectoryReader log = TrajectoryReader::open(files, path);
+    if (start.from == StartPoint::From::model)
+        require_trajectory_base(log.header(), describe_base(session.config.model, session.model, masters), path);
+    if (start.last().step > step) log_info("steps {} to {} are taken from the log", step + 1, start.last().step);
+    Replay replay(log, step + 1, start.last().step, session.model, std::move(masters), session.threads);
+    engine.fill(start.last().step, run_state_text(start.last()),
+                [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
+}
+
+void replay_store(FileSystem& files, Session& session, const StartPoint& start, const std::string& path,
+                  Engine& engine) {
+    Store store = Store::open(files, path, OpenMode::read);
+    StoreMasters masters(store, session.model);
+    replay_into(
+        files, session, start, store.committed_step(),
+        [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); }, engine);
+}
+
+// The one step that the log is ahead of the store, as the engine would hold it had the run not been stopped.
+void hold_logged_step(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
+    TrajectoryReader log =
+        TrajectoryReader::open(files, fmt::format("{}/{}", session.config.output_dir, kTrajectoryName));
+    const TrajectoryRecord record = log.read(start.last().step);
+    const StepParams step = step_of(log.header(), record, noise_of(log.header(), kTrajectoryName));
+    engine.commit(start.last().step, run_state_text(start.last()), {.applied = record.applied, .params = step});
+}
+
+void begin_at_store(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
+    const bool holds = session.planned.plan.any(UpdateTime::next_forward);
+    if (start.logged && (!holds || start.logged->step > start.state.step + 1))
+        return replay_store(files, session, start, start.path, engine);
+    engine.reopen();
+    if (start.logged) hold_logged_step(files, session, start, engine);
+}
+
+void begin_at_checkpoint(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
+    const std::string path = fmt::format("{}/{}", start.path, kStateFile);
+    if (start.logged) return replay_store(files, session, start, path, engine);
+    Store snapshot = Store::open(files, path, OpenMode::read);
+    engine.restore(snapshot);
+}
+
+void begin_at_model(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
+    if (!start.logged) return engine.load(session.folder, run_state_text(session.first));
+    check_tied(session.folder, session.model);
+    const auto masters = [&](int param, int64_t first, std::span<float> out) {
+        load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
+    };
+    replay_into(files, session, start, 0, masters, engine);
+}
+
 // Fills the engine and returns the state it then holds.
 RunState begin(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
     switch (start.from) {
         case StartPoint::From::model:
-            engine.load(session.folder, run_state_text(session.first));
-            return session.first;
+            begin_at_model(files, session, start, engine);
+            break;
         case StartPoint::From::working_store:
             log_info("going on from the working store, step {}", start.state.step);
-            return parse_run_state(engine.reopen(), start.path);
+            begin_at_store(files, session, start, engine);
+            break;
         case StartPoint::From::checkpoint:
+            log_info("going on from {}", start.path);
+            begin_at_checkpoint(files, session, start, engine);
             break;
     }
-    log_info("going on from {}", start.path);
-    Store snapshot = Store::open(files, fmt::format("{}/{}", start.path, kStateFile), OpenMode::read);
-    return parse_run_state(engine.restore(snapshot), start.path);
+    return start.resumes() ? start.last() : session.first;
+}
+
+// The log of a forward-only run, behind the state that the engine holds. A run that is resumed without one gets a new
+// one, whose base is that state.
+std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& session, const RunFolder& folder,
+                                             const StartPoint& start, Engine& engine, const RunState& state) {
+    if (!session.recipe.probes()) return std::nullopt;
+    if (files.exists(folder.file(kTrajectoryName))) return TrajectoryLog::resume(files, folder.path(), session, state);
+    const bool at_base = state.step == 0;  // a kill may part the log from the first state
+    if (!at_base)
+        log_warning("{} is gone; a new one begins with the weights of step {}", folder.file(kTrajectoryName),
+                    state.step);
+    return TrajectoryLog::begin(
+        files, folder.path(), session, state, at_base ? session.config.model : start.path,
+        [&](int param, int64_t first, std::span<float> out) { engine.read_masters(param, first, out); });
 }
 
 }  // namespace
@@ -77,11 +152,11 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     const StartPoint start = find_start(files, given);
     Config config = given;
     if (start.from == StartPoint::From::working_store && config.policy == "auto") config.policy = "three_tier";
-    const bool resumes = start.from != StartPoint::From::model;
-    Session session = prepare_session(files, config, resumes ? std::optional(start.state) : std::nullopt);
+    const bool resumes = start.resumes();
+    Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
     if (resumes) {
-        require_same_run(start.state, session.first, start.path);
-        if (start.state.schedule != session.first.schedule)
+        require_same_run(start.last(), session.first, start.path.empty() ? folder.path() : start.path);
+        if (start.last().schedule != session.first.schedule)
             log_warning("the learning rate schedule is not the one that the run began with; the new one is followed");
     }
     check_output_space(files, session, folder.path());
@@ -96,7 +171,9 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     state.schedule = session.first.schedule;  // of a resumed run: the one that it now follows
+    std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
     TrainLoop loop(files, session, folder, engine, std::move(state));
+    if (trajectory) loop.set_trajectory(&*trajectory);
     if (trace.path.empty()) return loop.run();
     TraceWriter writer(files, trace);
     loop.set_trace(&writer);

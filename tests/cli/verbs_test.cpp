@@ -14,7 +14,7 @@ using testing::HasSubstr;
 TEST(Help, ListsVerbsWithExamplesAndExitCodes) {
     const Sandbox sandbox;
     const std::string help = must_succeed(sandbox.windlass({"--help"})).out;
-    for (const char* verb : {"doctor", "inspect", "plan", "train", "eval", "generate", "export", "version"})
+    for (const char* verb : {"doctor", "inspect", "plan", "train", "eval", "generate", "export", "replay", "version"})
         EXPECT_THAT(help, HasSubstr(fmt::format("\n  {} ", verb)));
     EXPECT_THAT(help, HasSubstr("Examples:\n  windlass "));
     EXPECT_THAT(help, HasSubstr("3 does not fit"));
@@ -27,7 +27,7 @@ TEST(Help, OfAVerbNamesItsKeysWithUnitsAndChoices) {
     for (const char* part :
          {"windlass train run.yaml", "--learning-rate", "--gradient-accumulation-steps", "tokens", "three_tier"})
         EXPECT_THAT(help, HasSubstr(part));
-    for (const char* verb : {"doctor", "inspect", "plan", "eval", "generate", "export", "version"})
+    for (const char* verb : {"doctor", "inspect", "plan", "eval", "generate", "export", "replay", "version"})
         EXPECT_THAT(must_succeed(sandbox.windlass({verb, "-h"})).out, HasSubstr("--json"));
 }
 

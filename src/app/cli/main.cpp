@@ -53,6 +53,12 @@ constexpr const char* kExport =
     "  windlass export runs/first --to models/tuned\n"
     "  windlass export runs/first:200 --to models/tuned --dtype bf16 --max-shard-size 5GB\n";
 
+constexpr const char* kReplay =
+    "Makes the weights of a step again, from the log of a forward-only run.\n\n"
+    "Examples:\n"
+    "  windlass replay models/opt-1.3b runs/first/trajectory.wlt --to models/tuned\n"
+    "  windlass replay models/opt-1.3b runs/first/trajectory.wlt --step 200 --to models/after-200\n";
+
 constexpr const char* kInspect = "Says what a model folder holds and whether Windlass can train it.";
 constexpr const char* kDoctor = "Examines this machine: processor, memory, limits, disk, and how fast they are.";
 
@@ -85,6 +91,7 @@ struct Arguments {
     EvalArgs eval;
     GenerateArgs generate;
     ExportArgs to_export;
+    ReplayArgs replay;
     InspectArgs inspect;
     DoctorArgs doctor;
     VersionArgs version;
@@ -145,6 +152,15 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     to_export->add_option("--max-shard-size", args.to_export.max_shard_size,
                           "Largest file, such as 5GB; without it as the base");
     to_export->add_flag("--overwrite", args.to_export.overwrite, "Replace the target");
+    CLI::App* replay = add_verb(app, args, "replay", kReplay, args.replay.json);
+    replay->add_option("base", args.replay.base, "Model folder that the run started from")->required();
+    replay->add_option("log", args.replay.log, "The run's trajectory.wlt")->required();
+    replay->add_option("--to", args.replay.target, "Folder to write")->required();
+    replay->add_option("--step", args.replay.step, "Step whose weights are wanted [the last]")
+        ->check(CLI::NonNegativeNumber);
+    replay->add_option("--threads", args.replay.threads, "Threads to replay with [one per core]")
+        ->check(CLI::Range(1, 1024));
+    replay->add_flag("--overwrite", args.replay.overwrite, "Replace the target");
     CLI::App* inspect = add_verb(app, args, "inspect", kInspect, args.inspect.json);
     inspect->add_option("model", args.inspect.model, "Model folder")->required();
     inspect->add_flag("--tensors", args.inspect.tensors, "List every tensor");
@@ -167,6 +183,7 @@ ExitCode dispatch(const CLI::App& app, Arguments& args) {
     if (name == "eval") return args.eval.words = words, run_eval(args.eval);
     if (name == "generate") return args.generate.words = words, run_generate(args.generate);
     if (name == "export") return run_export(args.to_export);
+    if (name == "replay") return run_replay(args.replay);
     if (name == "inspect") return run_inspect(args.inspect);
     if (name == "doctor") return run_doctor(args.doctor);
     return run_version(args.version);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,15 @@ struct ExportArgs {
     bool json = false;
 };
 ExitCode run_export(const ExportArgs& args);
+
+struct ReplayArgs {
+    std::string base, log, target;
+    std::optional<int64_t> step;
+    int threads = 0;
+    bool overwrite = false;
+    bool json = false;
+};
+ExitCode run_replay(const ReplayArgs& args);
 
 struct InspectArgs {
     std::string model;

@@ -10,14 +10,21 @@
 namespace windlass {
 namespace {
 
-// Places in StepParams::method.
+// Places in StepParams::method; kDecay holds what a step multiplies decayed weights with, as a log keeps it.
 enum Place : size_t { kEps, kDecay, kDirections, kKind };
 
-NoiseRun run_of(const ArrivalCall& call, const StepParams& step) {
+NoiseRun run_of(const StepParams& step, int64_t element, int64_t count) {
     return {.seed = step.seed,
             .kind = static_cast<NoiseKind>(static_cast<int>(step.method[kKind])),
-            .element = call.element,
-            .count = call.param->numel()};
+            .element = element,
+            .count = count};
+}
+NoiseRun run_of(const ArrivalCall& call, const StepParams& step) {
+    return run_of(step, call.element, call.param->numel());
+}
+
+int directions_of(const StepParams& step) {
+    return static_cast<int>(step.method[kDirections]);
 }
 
 NoiseTerm direction(const StepParams& step, int index, double coefficient) {
@@ -26,35 +33,33 @@ NoiseTerm direction(const StepParams& step, int index, double coefficient) {
             .coefficient = static_cast<float>(coefficient)};
 }
 
-// The update of one step: w <- w - rate / n (g_1 z_1 + ... + g_n z_n) - rate decay w.
-struct Pending {
-    std::array<NoiseTerm, kDirectionsMax> terms{};
-    NoiseStep step{};
-
-    Pending(const ParamSpec& param, const StepParams& params) {
-        const int count = static_cast<int>(params.method[kDirections]);
-        for (int index = 0; index < count; ++index)
-            terms[static_cast<size_t>(index)] =
-                direction(params, index, params.learning_rate / count * params.scalars[static_cast<size_t>(index)]);
-        step = {.step = static_cast<uint32_t>(params.step),
-                .decay = static_cast<float>(param.decay ? params.learning_rate * params.method[kDecay] : 0.0),
-                .terms = terms.data(),
-                .term_count = count};
+// The update of one step: w <- w - rate / n (g_1 z_1 + ... + g_n z_n) - (1 - decay) w. Its terms go to the head of
+// `terms`, which outlives what is returned.
+NoiseStep update_of(const ParamSpec& param, const StepParams& params, std::span<NoiseTerm> terms) {
+    const int count = directions_of(params);
+    for (int index = 0; index < count; ++index) {
+        const auto i = static_cast<size_t>(index);
+        terms[i] = direction(params, index, params.learning_rate / count * params.scalars[i]);
     }
-};
+    return {.step = static_cast<uint32_t>(params.step),
+            .decay = static_cast<float>(param.decay ? 1.0 - params.method[kDecay] : 0.0),
+            .terms = terms.data(),
+            .term_count = count};
+}
 
 // The update that is due, and a probe where `probe` is given.
 void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
     const bool updates = call.pending != nullptr && call.param->trainable;
     if (!updates && probe == nullptr) return;
-    const Pending pending(*call.param, updates ? *call.pending : *call.step);
+    std::array<NoiseTerm, kDirectionsMax> terms{};
+    const NoiseStep update = updates ? update_of(*call.param, *call.pending, terms) : NoiseStep{};
     // Both points, one behind the other, or the one that is wanted.
     const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
     const bool plus = probe != nullptr && call.point != 1, minus = probe != nullptr && call.point != 0;
     const NoisePass all{.type = weight_type(call.param->store_dtype),
                         .weights = call.weights,
                         .updated = updates ? call.weights : nullptr,
-                        .steps = &pending.step,
+                        .steps = &update,
                         .step_count = updates ? 1 : 0,
                         .probe = probe,
                         .probe_type = weight_type(call.compute),
@@ -82,7 +87,7 @@ void convert(const ArrivalCall& call, Stream& stream) {
 
 void set_noise(const MethodOptions& options, StepParams& step) {
     step.method[kEps] = options.zo_eps;
-    step.method[kDecay] = options.weight_decay;
+    step.method[kDecay] = 1.0 - step.learning_rate * options.weight_decay;
     step.method[kDirections] = options.directions;
     step.method[kKind] = static_cast<double>(options.noise);
 }
@@ -98,7 +103,7 @@ void arrive_with_tangents(const ArrivalCall& call, Stream& stream) {
     if (call.plain != nullptr) convert(call, stream);
     if (call.probes == nullptr) return;
     const int64_t bytes = call.param->numel() * dtype_bytes(call.compute);
-    for (int index = 0; index < static_cast<int>(call.step->method[kDirections]); ++index) {
+    for (int index = 0; index < directions_of(*call.step); ++index) {
         const NoiseTerm term = direction(*call.step, index, call.param->trainable ? 1.0 : 0.0);
         write_direction(run_of(call, *call.step), term, weight_type(call.compute), call.probes + index * bytes, stream);
     }
@@ -114,6 +119,45 @@ bool set_scalars(const MethodOptions& options, std::span<const double> found, St
         finite = finite && std::isfinite(step.scalars[index]);
     }
     return finite;
+}
+
+StepParams params_of(const NoiseUpdate& update) {
+    WINDLASS_CHECK(update.scalars.size() <= size_t{kDirectionsMax}, "a step of {} directions", update.scalars.size());
+    StepParams step{.seed = update.seed, .step = update.step, .learning_rate = update.learning_rate};
+    step.method[kDecay] = update.decay;
+    step.method[kDirections] = static_cast<double>(update.scalars.size());
+    step.method[kKind] = static_cast<double>(update.kind);
+    std::copy(update.scalars.begin(), update.scalars.end(), step.scalars.begin());
+    return step;
+}
+
+NoiseUpdate noise_update(const StepParams& step) {
+    return {.seed = step.seed,
+            .step = step.step,
+            .learning_rate = step.learning_rate,
+            .decay = step.method[kDecay],
+            .kind = static_cast<NoiseKind>(static_cast<int>(step.method[kKind])),
+            .scalars = std::span(step.scalars).first(static_cast<size_t>(directions_of(step)))};
+}
+
+void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, Stream& stream) {
+    if (steps.empty() || !elements.param->trainable) return;
+    size_t term_count = 0;
+    for (const StepParams& step : steps) term_count += static_cast<size_t>(directions_of(step));
+    std::vector<NoiseTerm> terms(term_count);
+    std::vector<NoiseStep> updates;
+    std::span<NoiseTerm> left = terms;
+    for (const StepParams& step : steps) {
+        updates.push_back(update_of(*elements.param, step, left));
+        left = left.subspan(static_cast<size_t>(directions_of(step)));
+    }
+    update_and_probe(run_of(steps.front(), elements.element, elements.count),
+                     {.type = weight_type(elements.param->store_dtype),
+                      .weights = elements.weights,
+                      .updated = elements.weights,
+                      .steps = updates.data(),
+                      .step_count = std::ssize(updates)},
+                     stream);
 }
 
 }  // namespace windlass

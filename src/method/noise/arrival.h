@@ -9,7 +9,7 @@
 
 namespace windlass {
 
-// For Recipe::prepare.
+// For Recipe::prepare. Reads StepParams::learning_rate.
 void set_noise(const MethodOptions& options, StepParams& step);
 
 // Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2.
@@ -19,5 +19,29 @@ void arrive_with_tangents(const ArrivalCall& call, Stream& stream);
 
 // Puts what was found along each direction where an update reads it. False: one of them is not finite.
 bool set_scalars(const MethodOptions& options, std::span<const double> found, StepParams& step);
+
+// The numbers of a step that its update depends on: what a log keeps.
+struct NoiseUpdate {
+    uint64_t seed = 0;
+    int64_t step = 0;
+    double learning_rate = 0;
+    double decay = 1;  // what decayed weights are multiplied with: 1 - learning rate * weight decay
+    NoiseKind kind = NoiseKind::gaussian;
+    std::span<const float> scalars;  // [directions]
+};
+// A step whose update has the bits of the one that these numbers were taken from.
+StepParams params_of(const NoiseUpdate& update);
+// Its scalars are those of `step`, which outlives them.
+NoiseUpdate noise_update(const StepParams& step);
+
+// A run of one parameter's elements.
+struct UpdatedElements {
+    const ParamSpec* param = nullptr;
+    int64_t element = 0;  // of the first one, in the model (element_starts)
+    int64_t count = 0;
+    std::byte* weights = nullptr;  // count numbers of param->store_dtype
+};
+// The updates of these steps of one run, one after the other, in one pass: the bits of as many arrivals.
+void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, Stream& stream);
 
 }  // namespace windlass

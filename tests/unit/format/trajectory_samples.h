@@ -12,7 +12,7 @@ namespace windlass {
 inline TrajectoryHeader sample_header(int64_t directions = 1) {
     return {.method = "zeroth_order",
             .run_seed = std::numeric_limits<uint64_t>::max(),
-            .noise = {.kind = NoiseKind::low_rank, .revision = 3, .rank = 2, .window = 50},
+            .noise = {.kind = TrajectoryNoiseKind::low_rank, .revision = 3, .rank = 2, .window = 50},
             .directions = directions,
             .eps = 1e-3,
             .storage = DType::bf16,

@@ -39,7 +39,7 @@ TEST(Trajectory, ReadsWhatItWrote) {
 
 TEST(Trajectory, KeepsEveryKindOfHeader) {
     TrajectoryHeader plain = sample_header();
-    plain.noise = {.kind = NoiseKind::rademacher};
+    plain.noise = {.kind = TrajectoryNoiseKind::rademacher};
     plain.run_seed = 0;
     plain.eps = 0;
     plain.storage = DType::f32;
@@ -48,7 +48,7 @@ TEST(Trajectory, KeepsEveryKindOfHeader) {
     plain.base.name = "ein \"Modell\" \xc3\xbc";
     plain.settings = "[1,2.5,null]";
     TrajectoryHeader branch = plain;
-    branch.noise.kind = NoiseKind::gaussian;
+    branch.noise.kind = TrajectoryNoiseKind::gaussian;
     branch.eps = 0x1.fffffffffffffp-12;
     branch.origin = {.file = "other.trajectory", .step = 4'000'000'007, .history_sum = 0xfedcba9876543210};
     for (const TrajectoryHeader& header : {plain, branch}) {

@@ -1,0 +1,110 @@
+#include "train/replay.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "format/model_folder.h"
+#include "method/noise/arrival.h"
+#include "model/families.h"
+#include "model/load.h"
+#include "train/budget.h"
+#include "train/trajectory_log.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kPieceElements = int64_t{1} << 20;
+constexpr int64_t kWindowSteps = 1024;  // that are in memory at once
+
+// The base, with the types that a forward-only run stores.
+ModelSpec stored_model(const ModelFolder& folder) {
+    HfConfig config = folder.config();
+    ModelSpec model = build_model(config, folder.tensors());
+    set_store(model, StoreType::as_file);
+    return model;
+}
+
+TrajectoryReader open_log(FileSystem& files, const ReplayOptions& options) {
+    if (!options.step) return TrajectoryReader::open(files, options.log);
+    // A step before the damage is whole, and all that it takes is before it too.
+    TrajectoryReader log = TrajectoryReader::open(files, options.log, OnDamage::stop);
+    if (*options.step > log.last_step()) return TrajectoryReader::open(files, options.log);
+    if (!log.tail().empty()) log_warning("{}: {}; step {} does not need it", options.log, log.tail(), *options.step);
+    return log;
+}
+
+int64_t step_to_replay(const TrajectoryReader& log, const ReplayOptions& options) {
+    const int64_t step = options.step.value_or(log.last_step());
+    if (step >= log.first_step() - 1 && step <= log.last_step()) return step;
+    throw UserError(ExitCode::usage, "--step", "{} is not in {}, which holds steps {} to {}", step, options.log,
+                    log.first_step(), log.last_step());
+}
+
+}  // namespace
+
+Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const ModelSpec& model,
+               ReadMasters masters, int threads)
+    : log_(log),
+      first_step_(first_step),
+      last_step_(last_step),
+      model_(model),
+      masters_(std::move(masters)),
+      elements_(element_starts(model)),
+      stream_(make_stream(DeviceKind::cpu, threads)),
+      noise_(noise_of(log.header(), "the log")) {
+    const DType stored = model.params.at(0).store_dtype;
+    if (log.header().storage != stored)
+        throw UserError(ExitCode::model, "the log", "its run stored {}, this model is stored as {}",
+                        dtype_name(log.header().storage), dtype_name(stored))
+            .hint("the model folder that this run started from");
+}
+
+// The steps of a window, read once for all pieces where one window is the whole run.
+void Replay::load_steps(int64_t first_step) {
+    if (window_ == first_step) return;
+    steps_.clear();
+    const int64_t end = std::min(last_step_, first_step + kWindowSteps - 1);
+    for (const TrajectoryRecord& record : log_.read(first_step, end))
+        if (record.applied) steps_.push_back(step_of(log_.header(), record, noise_));
+    window_ = first_step;
+}
+
+void Replay::take_piece(int param, int64_t first, std::span<float> masters) {
+    const ParamSpec& spec = model_.params[static_cast<size_t>(param)];
+    weights_.resize(masters.size() * static_cast<size_t>(dtype_bytes(spec.store_dtype)));
+    encode_numbers(spec.store_dtype, masters, weights_);
+    for (int64_t step = first_step_; step <= last_step_; step += kWindowSteps) {
+        load_steps(step);
+        update_by_steps({.param = &spec,
+                         .element = elements_[static_cast<size_t>(param)] + first,
+                         .count = std::ssize(masters),
+                         .weights = weights_.data()},
+                        steps_, *stream_);
+    }
+    decode_numbers(spec.store_dtype, weights_, masters);
+}
+
+void Replay::read(int param, int64_t first, std::span<float> out) {
+    masters_(param, first, out);
+    for (int64_t done = 0; done < std::ssize(out); done += kPieceElements) {
+        const int64_t count = std::min(kPieceElements, std::ssize(out) - done);
+        take_piece(param, first + done, out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
+    }
+}
+
+ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
+    TrajectoryReader log = open_log(files, options);
+    const int64_t step = step_to_replay(log, options);
+    ModelFolder folder = ModelFolder::open(files, options.base);
+    const ModelSpec model = stored_model(folder);
+    check_tied(folder, model);
+    const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
+        load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
+    };
+    require_trajectory_base(log.header(), describe_base(options.base, model, base), options.log);
+    Replay replay(log, log.first_step(), step, model, base, options.threads > 0 ? options.threads : default_threads());
+    save_model(files, options.base, options.target, model, {.overwrite = options.overwrite},
+               [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
+    return {step, ModelFolder::open(files, options.target).total_bytes()};
+}
+
+}  // namespace windlass

@@ -1,0 +1,194 @@
+#include "train/trajectory_log.h"
+
+#include "base/json.h"
+#include "base/log.h"
+#include "format/checksum.h"
+#include "method/noise/arrival.h"
+#include "method/noise/noise.h"
+#include "model/load.h"
+#include "schedule/numerics.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kNoiseRevision = 1;  // of the bits in method/noise/README.md
+constexpr int64_t kStateBytesMax = int64_t{1} << 20;
+
+std::string path_in(const std::string& folder, std::string_view name) {
+    return fmt::format("{}/{}", folder, name);
+}
+
+TrajectoryNoiseKind logged_kind(NoiseKind kind) {
+    WINDLASS_CHECK(kind == NoiseKind::gaussian || kind == NoiseKind::rademacher, "there is no log of this noise");
+    return kind == NoiseKind::gaussian ? TrajectoryNoiseKind::gaussian : TrajectoryNoiseKind::rademacher;
+}
+std::string_view noise_name(const TrajectoryNoise& noise) {
+    return noise.kind == TrajectoryNoiseKind::gaussian ? "gaussian" : "rademacher";
+}
+
+uint64_t table_sum_of(const ModelSpec& model) {
+    std::vector<TrajectoryParam> table;
+    for (const ParamSpec& param : model.params)
+        table.push_back({param.name, param.store_dtype, param.shape, param.trainable, param.decay});
+    return trajectory_table_sum(table);
+}
+
+void add_weights(const ParamSpec& param, std::span<const float> masters, Xxh3Stream& sum) {
+    constexpr size_t kPiece = size_t{1} << 16;
+    std::vector<std::byte> bytes(kPiece * static_cast<size_t>(dtype_bytes(param.store_dtype)));
+    for (; !masters.empty(); masters = masters.subspan(std::min(kPiece, masters.size()))) {
+        const auto piece = masters.first(std::min(kPiece, masters.size()));
+        const auto stored = std::span(bytes).first(piece.size() * static_cast<size_t>(dtype_bytes(param.store_dtype)));
+        encode_numbers(param.store_dtype, piece, stored);
+        sum.add(stored);
+    }
+}
+
+void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, const std::string& path) {
+    std::vector<std::string> differences;
+    const auto compare = [&](std::string_view name, const auto& before, const auto& now) {
+        if (before != now) differences.push_back(fmt::format("{} was {}, is {}", name, before, now));
+    };
+    compare("method", was.method, is.method);
+    compare("seed", was.run_seed, is.run_seed);
+    compare("noise", noise_name(was.noise), noise_name(is.noise));
+    compare("noise revision", was.noise.revision, is.noise.revision);
+    compare("directions", was.directions, is.directions);
+    compare("zo_eps", was.eps, is.eps);
+    compare("the stored type", dtype_name(was.storage), dtype_name(is.storage));
+    if (was.base.table_sum != is.base.table_sum || was.base.elements != is.base.elements)
+        differences.push_back(fmt::format("the parameters are not those of {}", was.base.name));
+    if (differences.empty()) return;
+    throw UserError(ExitCode::usage, path, "this would not be the same run: {}", fmt::join(differences, "; "))
+        .hint("the run's own settings (run.yaml), or a new output_dir");
+}
+
+void write_state(FileSystem& files, const std::string& path, const RunState& state) {
+    write_text_atomic(files, path, run_state_text(state) + "\n");
+}
+
+}  // namespace
+
+std::optional<RunState> logged_state(FileSystem& files, const std::string& run_folder) {
+    const std::string path = path_in(run_folder, kTrajectoryName);
+    const std::string state_path = path_in(run_folder, kTrajectoryStateName);
+    if (!files.exists(path)) return std::nullopt;
+    const TrajectoryReader log = TrajectoryReader::open(files, path);
+    try {
+        if (!files.exists(state_path)) throw UserError(ExitCode::storage, state_path, "is gone");
+        RunState state = parse_run_state(read_text(files, state_path, kStateBytesMax), state_path);
+        if (state.step < log.first_step() - 1 || state.step > log.last_step())
+            throw UserError(ExitCode::storage, state_path, "is of step {}, the log holds steps {} to {}", state.step,
+                            log.first_step(), log.last_step());
+        return state;
+    } catch (const UserError& error) {
+        log_warning("the log cannot be resumed from: {}", error.what());
+        return std::nullopt;
+    }
+}
+
+TrajectoryHeader trajectory_header(const Session& session) {
+    const MethodOptions& options = session.method_options;
+    const ParamSpec& param = session.model.params.at(0);
+    // For people: records hold what was made of these.
+    const Json settings = {{"weight_decay", options.weight_decay}, {"scalar_clip", options.scalar_clip}};
+    return {.method = session.recipe.name,
+            .run_seed = session.first.seed,
+            .noise = {.kind = logged_kind(options.noise), .revision = kNoiseRevision},
+            .directions = options.directions,
+            .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
+            .storage = param.store_dtype,
+            .stochastic_rounding = param.store_dtype != DType::f32,
+            .base = {.name = session.config.model,
+                     .elements = session.model.param_count(),
+                     .table_sum = table_sum_of(session.model)},
+            .settings = settings.dump()};
+}
+
+TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, const ReadMasters& masters) {
+    Xxh3Stream sum;
+    std::vector<float> numbers;
+    for (size_t index = 0; index < model.params.size(); ++index) {
+        const int64_t count = model.params[index].numel();
+        for (int64_t first = 0; first < count; first += kChunkElements) {
+            numbers.resize(static_cast<size_t>(std::min(kChunkElements, count - first)));
+            masters(static_cast<int>(index), first, numbers);
+            add_weights(model.params[index], numbers, sum);
+        }
+    }
+    return {.name = name, .elements = model.param_count(), .table_sum = table_sum_of(model), .weights_sum = sum.sum()};
+}
+
+NoiseKind noise_of(const TrajectoryHeader& header, std::string_view where) {
+    if (!make_recipe(header.method, {}).probes())
+        throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
+    if (header.noise.kind == TrajectoryNoiseKind::low_rank)
+        throw UserError(ExitCode::storage, where, "directions of low rank are not drawn by this version");
+    if (header.noise.revision != kNoiseRevision)
+        throw UserError(ExitCode::storage, where, "directions of revision {}, this version draws revision {}",
+                        header.noise.revision, kNoiseRevision);
+    if (header.directions > kDirectionsMax)
+        throw UserError(ExitCode::storage, where, "{} directions a step, at most {} are taken", header.directions,
+                        kDirectionsMax);
+    return header.noise.kind == TrajectoryNoiseKind::gaussian ? NoiseKind::gaussian : NoiseKind::rademacher;
+}
+
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseKind noise) {
+    StepParams step = params_of({.seed = header.run_seed,
+                                 .step = record.step,
+                                 .learning_rate = record.learning_rate,
+                                 .decay = record.decay,
+                                 .kind = noise,
+                                 .scalars = record.scalars});
+    step.apply = record.applied;
+    return step;
+}
+
+TrajectoryLog::TrajectoryLog(FileSystem& files, const std::string& run_folder, TrajectoryWriter writer,
+                             int64_t last_step)
+    : files_(files),
+      state_path_(path_in(run_folder, kTrajectoryStateName)),
+      writer_(std::move(writer)),
+      last_step_(last_step) {}
+
+TrajectoryLog TrajectoryLog::begin(FileSystem& files, const std::string& run_folder, const Session& session,
+                                   const RunState& state, const std::string& base_name, const ReadMasters& masters) {
+    TrajectoryHeader header = trajectory_header(session);
+    header.first_step = static_cast<uint32_t>(state.step + 1);
+    header.base = describe_base(base_name, session.model, masters);
+    const std::string path = path_in(run_folder, kTrajectoryName);
+    write_state(files, path_in(run_folder, kTrajectoryStateName), state);
+    return {files, run_folder, TrajectoryWriter::create(files, path, header), state.step};
+}
+
+TrajectoryLog TrajectoryLog::resume(FileSystem& files, const std::string& run_folder, const Session& session,
+                                    const RunState& state) {
+    const std::string path = path_in(run_folder, kTrajectoryName);
+    TrajectoryWriter writer = TrajectoryWriter::open(files, path);
+    require_same_log(writer.header(), trajectory_header(session), path);
+    const int64_t first = writer.header().first_step, last = writer.next_step() - 1;
+    if (state.step < first - 1 || state.step > last)
+        throw UserError(ExitCode::usage, path, "the log holds steps {} to {}, the run goes on behind step {}", first,
+                        last, state.step)
+            .hint("resume: STEP of a checkpoint within the log; or move the log away, then a new one begins there");
+    write_state(files, path_in(run_folder, kTrajectoryStateName), state);
+    if (state.step < last) {
+        log_info("the log is cut off behind step {}; it held steps up to {}", state.step, last);
+        writer.truncate_after(state.step);
+    }
+    return {files, run_folder, std::move(writer), state.step};
+}
+
+void TrajectoryLog::add(const StepReport& report, const RunState& state) {
+    const NoiseUpdate update = noise_update(report.params);
+    writer_.append({.step = static_cast<uint32_t>(state.step),
+                    .learning_rate = update.learning_rate,
+                    .decay = update.decay,
+                    .applied = report.applied,
+                    .scalars = {update.scalars.begin(), update.scalars.end()}});
+    writer_.sync();
+    write_state(files_, state_path_, state);
+    last_step_ = state.step;
+}
+
+}  // namespace windlass

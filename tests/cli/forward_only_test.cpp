@@ -1,0 +1,276 @@
+// Forward-only runs, through the real program: the log that they write, weights that are made again from it, and runs
+// that go on from it after being killed.
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <filesystem>
+#include <map>
+
+#include "format/trajectory.h"
+#include "tests/cli/sandbox.h"
+
+namespace windlass::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct Setup {
+    std::string model;  // llama_tiny: stored as bf16; gpt2: as f32
+    std::string method;
+    bool on_disk = false;
+};
+
+void PrintTo(const Setup& setup, std::ostream* out) {
+    *out << setup.model << ", " << setup.method << (setup.on_disk ? " on disk" : " in memory");
+}
+
+std::string name_of(const testing::TestParamInfo<Setup>& info) {
+    return fmt::format("{}_{}_{}", info.param.model, info.param.method, info.param.on_disk ? "on_disk" : "in_memory");
+}
+
+// Two directions, decay, and a learning rate that moves weights far enough to be seen in bf16.
+Settings settings_of(Sandbox& sandbox, const Setup& setup, int64_t steps) {
+    Settings settings = setup.on_disk ? sandbox.training_on_disk(setup.model) : sandbox.training(setup.model);
+    settings["method"] = setup.method;
+    settings["directions"] = "2";
+    settings["learning_rate"] = "1e-4";
+    settings["weight_decay"] = "0.1";
+    settings["warmup_steps"] = "3";
+    settings["gradient_accumulation_steps"] = "3";  // of ten rows: epochs end inside of steps
+    settings["max_steps"] = std::to_string(steps);
+    settings["save_steps"] = "null";
+    return settings;
+}
+
+std::string log_of(const Sandbox& sandbox) {
+    return sandbox.out() + "/trajectory.wlt";
+}
+// The bytes of each tensor: files may hold them in another order.
+using Weights = std::map<std::string, std::string>;
+Weights weights_in(const std::string& folder) {
+    const Tensors tensors = read_safetensors(folder + "/model.safetensors");
+    Weights weights;
+    for (const auto& [name, tensor] : tensors.header.items()) {
+        if (name == "__metadata__") continue;
+        const auto begin = tensor["data_offsets"][0].get<size_t>(), end = tensor["data_offsets"][1].get<size_t>();
+        weights[name] = tensors.data.substr(begin, end - begin);
+    }
+    return weights;
+}
+
+// The weights of this step of the sandbox's run, made again.
+Weights replayed(const Sandbox& sandbox, const Setup& setup, int64_t step) {
+    const std::string target = sandbox / fmt::format("replayed-{}", step);
+    const Json result = json_of(sandbox.windlass({"replay", sandbox / setup.model, log_of(sandbox), "--to", target,
+                                                  "--step", std::to_string(step), "--json", "--threads", "2"}));
+    EXPECT_EQ(result.value("step", int64_t{-1}), step);
+    return weights_in(target);
+}
+
+class ForwardOnly : public testing::TestWithParam<Setup> {};
+
+TEST_P(ForwardOnly, ReplaysTheWeightsOfEveryCheckpointAndOfTheEnd) {
+    constexpr int64_t kSteps = 7;
+    Sandbox sandbox;
+    Settings settings = settings_of(sandbox, GetParam(), kSteps);
+    settings["save_steps"] = "3";
+    must_succeed(sandbox.train(settings));
+    EXPECT_EQ(TrajectoryReader::open(real_files(), log_of(sandbox)).count(), kSteps);
+    const Weights base = weights_in(sandbox / GetParam().model), last = weights_in(sandbox.out() + "/final");
+    ASSERT_TRUE(base != last);
+    EXPECT_TRUE(replayed(sandbox, GetParam(), 0) == base);
+    for (const int64_t step : {3, 6}) {
+        const Weights saved = weights_in(fmt::format("{}/checkpoint-{}/model", sandbox.out(), step));
+        EXPECT_TRUE(saved != last);
+        EXPECT_TRUE(replayed(sandbox, GetParam(), step) == saved) << "step " << step;
+    }
+    EXPECT_TRUE(replayed(sandbox, GetParam(), kSteps) == last);
+    must_succeed(sandbox.windlass({"replay", sandbox / GetParam().model, log_of(sandbox), "--to", sandbox / "newest"}));
+    EXPECT_TRUE(weights_in(sandbox / "newest") == last);
+}
+
+struct Outcome {
+    Weights weights;
+    std::string log;
+    Json run_state;
+    std::vector<Json> metrics;
+};
+
+Outcome outcome_of(const Sandbox& sandbox) {
+    Json state = read_json(sandbox.out() + "/trajectory.json");
+    state.erase("metrics");  // it holds times
+    // Names of folders differ, and with them the header and every sum; numbers do not.
+    TrajectoryReader log = TrajectoryReader::open(real_files(), log_of(sandbox));
+    std::string numbers;
+    for (const TrajectoryRecord& record : log.read(log.first_step(), log.last_step()))
+        numbers += fmt::format("{} {} {} {} {}\n", record.step, record.learning_rate, record.decay, record.applied,
+                               fmt::join(record.scalars, " "));
+    return {weights_in(sandbox.out() + "/final"), numbers, state, metrics_of(sandbox.out())};
+}
+
+void expect_same(const Outcome& outcome, const Outcome& expected) {
+    EXPECT_TRUE(outcome.weights == expected.weights) << "final weights differ";
+    EXPECT_EQ(outcome.log, expected.log);
+    EXPECT_EQ(outcome.run_state, expected.run_state);
+    ASSERT_EQ(outcome.metrics.size(), expected.metrics.size()) << "a step is missing or there twice";
+    for (size_t i = 0; i < expected.metrics.size(); ++i) EXPECT_EQ(outcome.metrics[i], expected.metrics[i]);
+}
+
+Outcome uninterrupted(const Setup& setup, int64_t steps, const Settings& changes = {}) {
+    Sandbox sandbox;
+    Settings settings = settings_of(sandbox, setup, steps);
+    for (const auto& [key, value] : changes) settings[key] = value;
+    must_succeed(sandbox.train(settings));
+    return outcome_of(sandbox);
+}
+
+// Lets a run do so many steps, then kills it; the number of lines that it had written.
+size_t kill_after(const Sandbox& sandbox, const Settings& settings, const std::vector<std::string>& how, size_t steps) {
+    Process process(sandbox.train(settings, how));
+    EXPECT_TRUE(wait_until([&] { return metrics_of(sandbox.out()).size() >= steps || !process.is_running(); }, 60));
+    process.send(SIGKILL);
+    const Finished finished = process.wait();
+    EXPECT_EQ(finished.signal, SIGKILL) << describe(finished);
+    return metrics_of(sandbox.out()).size();
+}
+
+TEST_P(ForwardOnly, KilledRunsGoOnWhereTheLogEnds) {
+    constexpr int64_t kSteps = 60;
+    for (const char* save_steps : {"null", "7"}) {
+        const Outcome expected = uninterrupted(GetParam(), kSteps, {{"save_steps", save_steps}});
+        Sandbox sandbox;
+        Settings settings = settings_of(sandbox, GetParam(), kSteps);
+        settings["save_steps"] = save_steps;
+        const size_t first = kill_after(sandbox, settings, {}, 10);
+        const size_t second = kill_after(sandbox, settings, {"--resume"}, first + 5);
+        EXPECT_GE(second, first + 5);  // what was spoken of was not lost
+        const std::string said = must_succeed(sandbox.train(settings, {"--resume"})).err;
+        const bool has_base_only = !GetParam().on_disk && settings["save_steps"] == "null";
+        EXPECT_EQ(said.find("steps 1 to ") != std::string::npos, has_base_only) << said;
+        expect_same(outcome_of(sandbox), expected);
+        EXPECT_TRUE(replayed(sandbox, GetParam(), kSteps) == expected.weights);
+        EXPECT_THAT(unfinished_in(sandbox.path()), testing::IsEmpty());
+    }
+}
+
+TEST_P(ForwardOnly, GoesOnFromTheLogWhenTheStoreIsGone) {
+    const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
+    const Outcome expected = uninterrupted(GetParam(), 12, constant);
+    Sandbox sandbox;
+    Settings settings = settings_of(sandbox, GetParam(), 6);
+    settings["lr_scheduler_type"] = "constant_with_warmup";
+    must_succeed(sandbox.train(settings));
+    fs::remove_all(sandbox / "ssd");
+    settings["max_steps"] = "12";
+    const std::string said = must_succeed(sandbox.train(settings, {"--resume"})).err;
+    EXPECT_THAT(said, HasSubstr("steps 1 to 6 are taken from the log"));
+    expect_same(outcome_of(sandbox), expected);
+}
+
+// An older checkpoint by name: the log forgets what came after it.
+TEST_P(ForwardOnly, ResumingAnOlderCheckpointCutsTheLog) {
+    const Settings saves = {{"save_steps", "4"}};
+    const Outcome expected = uninterrupted(GetParam(), 10, saves);
+    Sandbox sandbox;
+    Settings settings = settings_of(sandbox, GetParam(), 10);
+    settings["save_steps"] = "4";
+    must_succeed(sandbox.train(settings));
+    const std::string said = must_succeed(sandbox.train(settings, {"--resume=4"})).err;
+    EXPECT_THAT(said, HasSubstr("cut off behind step 4; it held steps up to 10"));
+    expect_same(outcome_of(sandbox), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Setups, ForwardOnly,
+                         testing::Values(Setup{"llama_tiny", "zeroth_order"}, Setup{"llama_tiny", "zeroth_order", true},
+                                         Setup{"gpt2", "zeroth_order"}, Setup{"gpt2", "forward_gradient"},
+                                         Setup{"gpt2", "forward_gradient", true}),
+                         name_of);
+
+// ---- refusals ----
+
+const Setup kSetup{"gpt2", "zeroth_order"};
+
+class ForwardOnlyErrors : public testing::Test {
+  protected:
+    void train() { must_succeed(sandbox_.train(settings())); }
+    Settings settings() { return settings_of(sandbox_, kSetup, 4); }
+    Finished replay(const std::vector<std::string>& more = {}, const std::string& base = "gpt2") {
+        std::vector<std::string> words = {"replay", sandbox_ / base, log_of(sandbox_), "--to", sandbox_ / "replayed"};
+        words.insert(words.end(), more.begin(), more.end());
+        return run(sandbox_.windlass(words));
+    }
+    Finished resume(const Settings& changes) {
+        Settings changed = settings();
+        changed["max_steps"] = "8";
+        for (const auto& [key, value] : changes) changed[key] = value;
+        return run(sandbox_.train(changed, {"--resume"}));
+    }
+    Sandbox sandbox_;
+};
+
+void expect_refused(const Finished& finished, int code, const char* part) {
+    EXPECT_EQ(finished.code, code) << describe(finished);
+    EXPECT_THAT(finished.err, HasSubstr(part));
+}
+
+TEST_F(ForwardOnlyErrors, ReplayRefusesOtherBases) {
+    train();
+    sandbox_.model("llama3");
+    expect_refused(replay({}, "llama3"), 5, "the log belongs to");
+    edit_safetensors(sandbox_ / "gpt2/model.safetensors", [](Json&, std::string& data) { data[0] ^= 1; });
+    expect_refused(replay(), 5, "checksum of the weights");
+    EXPECT_FALSE(fs::exists(sandbox_ / "replayed"));
+}
+
+TEST_F(ForwardOnlyErrors, ReplayRefusesStepsThatTheLogDoesNotHold) {
+    train();
+    expect_refused(replay({"--step", "5"}), 2, "holds steps 1 to 4");
+    expect_refused(replay({"--step", "-1"}), 2, "--step");
+}
+
+TEST_F(ForwardOnlyErrors, ReplayRefusesDamageUnlessItComesLater) {
+    train();
+    flip_byte(log_of(sandbox_), -1);  // in the last record
+    expect_refused(replay(), 6, "the record of step 4");
+    expect_refused(replay({"--step", "4"}), 6, "the record of step 4");
+    EXPECT_EQ(replay({"--step", "3"}).code, 0);
+    write_bytes(log_of(sandbox_), "no log");
+    expect_refused(replay(), 6, "header");
+}
+
+TEST_F(ForwardOnlyErrors, ResumingRefusesAnotherRunByName) {
+    train();
+    expect_refused(resume({{"directions", "3"}, {"zo_eps", "1e-2"}}), 2, "directions was 2, is 3; zo_eps was 0.001");
+    expect_refused(resume({{"noise", "rademacher"}}), 2, "noise was gaussian, is rademacher");
+    edit_safetensors(sandbox_ / "gpt2/model.safetensors", [](Json&, std::string& data) { data[0] ^= 1; });
+    expect_refused(resume({}), 5, "checksum of the weights");
+}
+
+TEST_F(ForwardOnlyErrors, ALogThatIsGoneBeginsAnewAtACheckpoint) {
+    Settings first = settings();
+    first["save_steps"] = "2";
+    must_succeed(sandbox_.train(first));
+    fs::remove(log_of(sandbox_));
+    const Finished finished = resume({});
+    EXPECT_EQ(finished.code, 0) << describe(finished);
+    EXPECT_THAT(finished.err, HasSubstr("a new one begins with the weights of step 4"));
+    expect_refused(replay(), 5, "the log belongs to");  // not to the first base
+    EXPECT_EQ(replay({}, "out/checkpoint-4/model").code, 0);
+    EXPECT_TRUE(weights_in(sandbox_ / "replayed") == weights_in(sandbox_.out() + "/final"));
+}
+
+TEST_F(ForwardOnlyErrors, WithoutLogAndCheckpointThereIsNothingToResume) {
+    train();
+    fs::remove(log_of(sandbox_));
+    expect_refused(resume({}), 2, "holds neither a checkpoint nor a working store");
+}
+
+TEST_F(ForwardOnlyErrors, ExportNamesTheVerbThatReplays) {
+    train();
+    const Finished finished = run(sandbox_.windlass({"export", sandbox_.out(), "--to", sandbox_ / "exported"}));
+    expect_refused(finished, 2, "windlass replay");
+}
+
+}  // namespace
+}  // namespace windlass::cli

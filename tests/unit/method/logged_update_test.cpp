@@ -1,0 +1,147 @@
+// Updates of forward-only methods: as blocks arrive, and many of them at once from what a log keeps of each.
+#include "method/noise/arrival.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "device/cpu/isa.h"
+#include "method/noise/noise.h"
+#include "model/load.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kElement = 8, kCount = 70'001;  // of the parameter in the model; more than one piece
+constexpr int kSteps = 9;
+
+struct Case {
+    DType stored = DType::bf16;
+    NoiseKind noise = NoiseKind::gaussian;
+    bool decays = true;
+};
+
+class Arrivals : public testing::TestWithParam<Case> {
+  protected:
+    Arrivals() : lowered_(detected_isa()) {
+        param_.store = StoreType::as_file;
+        param_.store_dtype = GetParam().stored;
+        param_.decay = GetParam().decays;
+        Random random(3, RandomStream::test);
+        std::vector<float> numbers(kCount);
+        for (float& number : numbers) number = 0.02f * random.normal();
+        weights_.resize(static_cast<size_t>(kCount * bytes_each()));
+        encode_numbers(param_.store_dtype, numbers, weights_);
+    }
+    ~Arrivals() override { set_cpu_isa(lowered_); }
+
+    int64_t bytes_each() const { return dtype_bytes(param_.store_dtype); }
+
+    // A step as the engine holds it: prepared from the options, concluded from what was found.
+    StepParams step(int number) const {
+        const MethodOptions options{.weight_decay = 0.1, .directions = 3, .noise = GetParam().noise};
+        StepParams step{.seed = 77, .step = number, .learning_rate = 3e-4 / number};
+        set_noise(options, step);
+        const std::vector<double> found = {1.1 * number, -0.7, 1.0 / (3 + number)};
+        EXPECT_TRUE(set_scalars(options, found, step));
+        return step;
+    }
+    // The steps one by one, each as an arrival.
+    std::vector<std::byte> arrived(int threads) {
+        std::vector<std::byte> weights = weights_;
+        const auto stream = make_stream(DeviceKind::cpu, threads);
+        for (int number = 1; number <= kSteps; ++number) {
+            const StepParams pending = step(number), next = step(number + 1);
+            arrive_at_points(
+                {.param = &param_, .element = kElement, .weights = weights.data(), .pending = &pending, .step = &next},
+                *stream);
+        }
+        return weights;
+    }
+    // The same from the numbers that a log keeps, in passes of so many steps over runs of so many elements.
+    std::vector<std::byte> replayed(int64_t steps_at_once, int64_t elements_at_once, int threads) {
+        std::vector<StepParams> steps;
+        for (int number = 1; number <= kSteps; ++number) {
+            const StepParams original = step(number);
+            steps.push_back(params_of(noise_update(original)));
+        }
+        std::vector<std::byte> weights = weights_;
+        const auto stream = make_stream(DeviceKind::cpu, threads);
+        for (int64_t first = 0; first < kCount; first += elements_at_once) {
+            for (int64_t done = 0; done < kSteps; done += steps_at_once) {
+                const auto some = std::span(steps).subspan(static_cast<size_t>(done),
+                                                           static_cast<size_t>(std::min(steps_at_once, kSteps - done)));
+                update_by_steps({.param = &param_,
+                                 .element = kElement + first,
+                                 .count = std::min(elements_at_once, kCount - first),
+                                 .weights = weights.data() + first * bytes_each()},
+                                some, *stream);
+            }
+        }
+        return weights;
+    }
+
+    const Isa lowered_;
+    ParamSpec param_{.name = "w", .shape = {kCount}};
+    std::vector<std::byte> weights_;
+};
+
+TEST_P(Arrivals, AreReplayedToTheBitOnEveryPath) {
+    set_cpu_isa(Isa::baseline);
+    const std::vector<std::byte> expected = arrived(1);
+    EXPECT_TRUE(expected != weights_);
+    for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
+        if (isa > detected_isa()) continue;
+        set_cpu_isa(isa);
+        EXPECT_TRUE(arrived(2) == expected) << isa_name(isa);
+        EXPECT_TRUE(replayed(kSteps, kCount, 1) == expected) << isa_name(isa);
+        EXPECT_TRUE(replayed(4, 30'003, 2) == expected) << isa_name(isa);
+    }
+}
+
+TEST_P(Arrivals, UpdateByTheMeanOfTheirDirectionsAndDecay) {
+    const StepParams one = step(2);
+    std::vector<NoiseTerm> terms;
+    for (uint32_t index = 0; index < 3; ++index)
+        terms.push_back(
+            {.step = 2, .direction = index, .coefficient = static_cast<float>(1.5e-4 / 3 * one.scalars[index])});
+    const NoiseStep update{.step = 2,
+                           .decay = GetParam().decays ? static_cast<float>(1 - (1 - 1.5e-4 * 0.1)) : 0.0f,
+                           .terms = terms.data(),
+                           .term_count = 3};
+    const auto stream = make_stream(DeviceKind::cpu, 1);
+    std::vector<std::byte> expected = weights_, found = weights_;
+    update_and_probe({.seed = 77, .kind = GetParam().noise, .element = kElement, .count = kCount},
+                     {.type = weight_type(param_.store_dtype),
+                      .weights = expected.data(),
+                      .updated = expected.data(),
+                      .steps = &update,
+                      .step_count = 1},
+                     *stream);
+    update_by_steps({&param_, kElement, kCount, found.data()}, std::span(&one, 1), *stream);
+    EXPECT_TRUE(found == expected);
+    EXPECT_TRUE(found != weights_);
+}
+
+TEST_P(Arrivals, LeaveWhatIsNotTrained) {
+    param_.trainable = false;
+    EXPECT_TRUE(replayed(kSteps, kCount, 1) == weights_);
+    EXPECT_TRUE(arrived(1) == weights_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Arrivals,
+                         testing::Values(Case{DType::f32}, Case{DType::bf16}, Case{DType::f16},
+                                         Case{DType::bf16, NoiseKind::rademacher},
+                                         Case{DType::f32, NoiseKind::gaussian, false}));
+
+// Rates so small that 1 - rate * decay keeps few of their digits: what is kept is what is used.
+TEST(LoggedUpdate, DecayIsWhatTheLogKeeps) {
+    for (const double rate : {1e-3, 1e-9, 1e-14, 0.0}) {
+        StepParams step{.learning_rate = rate};
+        set_noise({.weight_decay = 0.1}, step);
+        EXPECT_EQ(noise_update(step).decay, 1 - rate * 0.1);
+        EXPECT_EQ(params_of(noise_update(step)).method[1], step.method[1]);
+    }
+}
+
+}  // namespace
+}  // namespace windlass
