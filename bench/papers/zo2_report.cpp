@@ -17,6 +17,7 @@ constexpr std::string_view kMachine = "rtx4090-server-12gen4";
 // What the runtime of a GPU takes of its memory before anything is ours. Published numbers have it, too.
 constexpr int64_t kContextBytes = 500'000'000;
 constexpr int64_t kProcessBytes = 500'000'000;  // libraries, tokenizer, index of the data
+constexpr int64_t kCardBytes = 24'000'000'000;
 constexpr int64_t kTokens = 2048;
 constexpr int64_t kUnlimited = int64_t{1} << 50;
 
@@ -81,11 +82,11 @@ bool print_row(const OptShape& shape, const Recipe& recipe, bool owners) {
     const double device = gb(planned.device_bytes + kContextBytes), host = gb(planned.memory_bytes);
     const double host_aim = 1.02 * 2e-9 * static_cast<double>(model.param_count()) + 1;
     const bool met = device <= aim && host <= host_aim;
-    fmt::print("{:>5}{:>11.2f}{:>8.2f}{:>8.2f}{:>10.1f}{:>9.1f}{:>9.2f}{:>8.0f}  {:<8} ahead {}, {}{}\n", shape.name,
-               shape.published_gb, aim, device, host, host_aim, planned.step.seconds,
-               static_cast<double>(kTokens) / planned.step.seconds, lane_name(planned.binding.lane),
-               std::min(planned.plan.read_ahead, planned.plan.upload_ahead),
-               planned.plan.one_probe ? "one probe" : "both probes", met ? "" : "  MISSED");
+    const Planned roomy = plan(model, recipe, kTokens, kCardBytes - kContextBytes);
+    fmt::print("{:>5}{:>11.2f}{:>8.2f}{:>8.2f}{:>10.1f}{:>9.1f}{:>9.2f}{:>8.0f}{:>10.2f}  {:<8} ahead {}, {}{}\n",
+               shape.name, shape.published_gb, aim, device, host, host_aim, planned.step.seconds,
+               static_cast<double>(kTokens) / planned.step.seconds, roomy.step.seconds, lane_name(planned.binding.lane),
+               planned.plan.upload_ahead, planned.plan.one_probe ? "one probe" : "both probes", met ? "" : "  MISSED");
     if (owners) print_owners(planned);
     std::fflush(stdout);
     return met;
@@ -99,8 +100,8 @@ bool print_memory(bool owners) {
         "OPT, zeroth_order, 1 x {} tokens, f16 in the host's memory, computed in bf16; {}, simulated.\n"
         "GB of the card with {:.1f} GB for its runtime; GB of the host with {:.1f} GB for the process.\n\n",
         kTokens, kMachine, gb(kContextBytes), gb(kProcessBytes));
-    fmt::print("{:>5}{:>11}{:>8}{:>8}{:>10}{:>9}{:>9}{:>8}  {}\n", "OPT", "published", "aim", "ours", "host", "aim",
-               "s/step", "tok/s", "bound by");
+    fmt::print("{:>5}{:>11}{:>8}{:>8}{:>10}{:>9}{:>9}{:>8}{:>10}  {}\n", "OPT", "published", "aim", "ours", "host",
+               "aim", "s/step", "tok/s", "24 GB: s", "bound by");
     bool met = true;
     for (const OptShape& shape : kShapes) met = print_row(shape, recipe, owners) && met;
     return met;
@@ -109,8 +110,8 @@ bool print_memory(bool owners) {
 void print_directions() {
     constexpr std::array<int, 5> kDirections = {1, 2, 4, 8, 16};
     constexpr std::array<int64_t, 3> kLengths = {256, 1024, 2048};
-    fmt::print("Directions a second over those of one direction a step; {}, 23 GB for ours, simulated\n\n{:>5}{:>8}",
-               kMachine, "OPT", "tokens");
+    fmt::print("Directions a second over those of one direction a step; {}, 24 GB, simulated\n\n{:>5}{:>8}", kMachine,
+               "OPT", "tokens");
     for (const int directions : kDirections) fmt::print("{:>9}", fmt::format("n = {}", directions));
     fmt::print("   s/step, n = 1 and 16\n");
     for (const std::string_view name : {"13B", "66B"}) {
@@ -121,7 +122,7 @@ void print_directions() {
             double one = 0, last = 0;
             for (const int directions : kDirections) {
                 const Recipe recipe = make_recipe("zeroth_order", {.directions = directions});
-                last = plan(model_of(shape, recipe), recipe, tokens, 23'000'000'000).step.seconds;
+                last = plan(model_of(shape, recipe), recipe, tokens, kCardBytes - kContextBytes).step.seconds;
                 if (directions == 1) one = last;
                 fmt::print("{:>9.2f}", one * directions / last);
                 std::fflush(stdout);

@@ -74,8 +74,10 @@ Space forward_only(Space space, const Recipe& recipe) {
     space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
     space.of(Knob::group_chunks) = {1};
     if (recipe.runs(SweepKind::forward)) space.of(Knob::one_probe) = {1, 0};
-    // What is read ahead goes up ahead: homes in the host's memory need no reading.
-    if (space.base.own_memory() && space.of(Knob::read_ahead).size() > 1) space.of(Knob::upload_ahead) = {1, 2, 3, 4};
+    if (space.base.own_memory() && space.of(Knob::read_ahead).size() > 1) {
+        space.of(Knob::upload_ahead) = {0, 1, 2, 3, 4};
+        if (!space.base.store) space.of(Knob::read_ahead) = {0};  // nothing is read
+    }
     return space;
 }
 
@@ -139,6 +141,7 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.update_ahead = at(choice, Knob::update_ahead);
     plan.group_chunks = at(choice, Knob::group_chunks);
     plan.upload_ahead = at(choice, Knob::upload_ahead);
+    plan.read_ahead = std::max(plan.read_ahead, plan.upload_ahead);  // what goes up was read
     plan.one_probe = at(choice, Knob::one_probe) == 1;
     const auto home = [&](Knob knob, int block) { return in_share(block, at(choice, knob)) ? space.near : space.far; };
     for (int block = 0; block < static_cast<int>(programs.size()); ++block) {

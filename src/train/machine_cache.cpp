@@ -17,7 +17,7 @@
 namespace windlass {
 namespace {
 
-constexpr int kProbeVersion = 2;  // raised when the probe measures more: what is kept of an older one is left alone
+constexpr int kProbeVersion = 3;  // raised when the probe measures more: what is kept of an older one is left alone
 
 std::string read_all(int descriptor) {
     std::string text;

@@ -22,10 +22,10 @@ Recipe recipe(const MethodOptions& options) {
                 .sweeps = {{.kind = SweepKind::tangent,
                             .k = options.directions,
                             .probed = true,
-                            .draws = static_cast<double>(options.directions)}},
+                            .draws = draws_of(options, options.directions)}},
                 .on_arrival = ArrivalRule::apply_pending,
                 .prepare = set_noise,
-                .update_draws = static_cast<double>(options.directions),
+                .update_draws = draws_of(options, options.directions),
                 .conclude = conclude};
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_with_tangents;
     made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrive_with_tangents;

@@ -92,6 +92,11 @@ void set_noise(const MethodOptions& options, StepParams& step) {
     step.method[kKind] = static_cast<double>(options.noise);
 }
 
+double draws_of(const MethodOptions& options, int numbers) {
+    constexpr double kSigns = 0.4;
+    return numbers * (options.noise == NoiseKind::rademacher ? kSigns : 1.0);
+}
+
 void arrive_at_points(const ArrivalCall& call, Stream& stream) {
     const NoiseTerm probe = direction(*call.step, call.sweep, call.param->trainable ? call.step->method[kEps] : 0.0);
     pass(call, call.probes != nullptr ? &probe : nullptr, stream);

@@ -12,6 +12,10 @@ namespace windlass {
 // For Recipe::prepare. Reads StepParams::learning_rate.
 void set_noise(const MethodOptions& options, StepParams& step);
 
+// So many random numbers, counted as Gaussian ones (RecipeSweep::draws): drawing and applying one of +1 and -1 takes
+// 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing.
+double draws_of(const MethodOptions& options, int numbers);
+
 // Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2.
 void arrive_at_points(const ArrivalCall& call, Stream& stream);
 // Writes the k = options.directions directions themselves, and the weights in the type that is computed with.

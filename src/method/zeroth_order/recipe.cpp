@@ -22,10 +22,10 @@ Recipe recipe(const MethodOptions& options) {
                 .store = StoreType::as_file,
                 .on_arrival = ArrivalRule::apply_pending,
                 .prepare = set_noise,
-                .update_draws = static_cast<double>(options.directions),
+                .update_draws = draws_of(options, options.directions),
                 .conclude = conclude};
     for (int direction = 0; direction < options.directions; ++direction)
-        made.sweeps.push_back({.kind = SweepKind::forward, .k = 2, .probed = true, .draws = 1});
+        made.sweeps.push_back({.kind = SweepKind::forward, .k = 2, .probed = true, .draws = draws_of(options, 1)});
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_at_points;
     made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrive_at_points;
     return made;

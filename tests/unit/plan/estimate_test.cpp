@@ -1,6 +1,7 @@
 // Estimates against the whole: models of middling depth, under every plan there is.
 #include "plan/estimate.h"
 
+#include "model/sublayers.h"
 #include "schedule/machine_profiles.h"
 #include "schedule/simulate.h"
 #include "tests/unit/schedule/schedule_fixture.h"
@@ -20,8 +21,9 @@ struct Whole {
     ScheduleSet set;
 };
 
-Whole whole(const ModelSpec& model, const Numerics& numerics, const Machine& machine, const Plan& plan) {
-    Whole result{.set = checked(model, make_recipe("adamw", {}), numerics, plan)};
+Whole whole(const ModelSpec& model, const Numerics& numerics, const Machine& machine, const Plan& plan,
+            const Recipe& recipe = make_recipe("adamw", {})) {
+    Whole result{.set = checked(model, recipe, numerics, plan)};
     result.step = simulate(result.set.schedules[0], machine);
     return result;
 }
@@ -133,6 +135,31 @@ TEST(Estimate, LowersAFewLayers) {
                                         {train_request(numerics)});
     EXPECT_EQ(blocks, (std::vector<int>{128, 6, 8}));
     expect_agreement(estimated, whole(model, numerics, machine, plan), 0.01, "405b");
+}
+
+// Sublayers take turns in size, and slots in being filled.
+TEST(Estimate, OfSublayersThatGoUpAheadIsTheWhole) {
+    const Recipe recipe = make_recipe("zeroth_order", {.directions = 2});
+    const Machine machine = find_machine(real_files(), "rtx4090-desktop");
+    const Numerics numerics = numerics_of(DType::bf16, 1, 64, 1);
+    for (const int layers : {24, 31}) {
+        const ModelSpec model = in_sublayers(stored_as(llama_of(layers), recipe));
+        for (int ahead = 0; ahead < 5; ++ahead) {
+            for (const bool one_probe : {false, true}) {
+                const Plan plan{.policy = "host_stream",
+                                .device = {.kind = DeviceKind::fake, .own_memory = true},
+                                .read_ahead = ahead,
+                                .upload_ahead = ahead,
+                                .one_probe = one_probe,
+                                .common = {.weights = Home::host, .update = UpdateTime::next_forward}};
+                const Whole full = whole(model, numerics, machine, plan, recipe);
+                const Estimate got =
+                    estimate(model, recipe, numerics, machine, [&](int) { return plan; }, {train_request(numerics)});
+                expect_agreement(got, full, 0.02, fmt::format("{} layers, {} ahead", layers, ahead));
+                EXPECT_NEAR(got.demand.noise, full.step.demand.noise, 1e-9 * full.step.demand.noise);
+            }
+        }
+    }
 }
 
 }  // namespace

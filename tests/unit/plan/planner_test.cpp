@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
+#include "model/sublayers.h"
 #include "schedule/layout.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -264,6 +265,28 @@ TEST(Planner, KeepsToWhatWasAsked) {
 }
 
 // Any choice of any policy, for every method and both kinds of device: lowered, checked, simulated, without memory.
+TEST(Planner, ProbesOnePointAtATimeWhereBothDoNotFit) {
+    const Recipe recipe = make_recipe("zeroth_order", {});
+    const ModelSpec kept = in_sublayers(stored_as(model_of(kOpt175b), recipe));
+    const Numerics numerics = numerics_of(DType::bf16, 1, 16, 1);
+    PlanRequest request{.policy = "host_stream",
+                        .device = {.kind = DeviceKind::fake, .own_memory = true},
+                        .budgets = {.ram = kPlenty, .device = kPlenty},
+                        .schedules = {train_request(numerics)}};
+    Machine machine = some_machine();
+    machine.noise_per_s = 1e9;
+    const Plan roomy = make_plan(kept, recipe, numerics, machine, request).plan;
+    EXPECT_FALSE(roomy.one_probe);
+    Plan lean = roomy;
+    lean.upload_ahead = lean.read_ahead = 0;
+    const int64_t both = evaluate_plan(kept, recipe, numerics, machine, request, lean).device_bytes;
+    lean.one_probe = true;
+    const int64_t one = evaluate_plan(kept, recipe, numerics, machine, request, lean).device_bytes;
+    EXPECT_LT(one, both);
+    request.budgets.device = one;
+    EXPECT_TRUE(make_plan(kept, recipe, numerics, machine, request).plan.one_probe);
+}
+
 TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
     Random random(7, RandomStream::test);
     for (const char* method : kMethodNames) {
@@ -277,8 +300,9 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
                                           .budgets = {.disk = kPlenty},
                                           .schedules = {train_request(numerics)}};
                 for (const Policy* policy : all_policies()) {
-                    const std::optional<Space> space =
+                    std::optional<Space> space =
                         policy->space(request, {.saved_most = most_saved(ranks), .block_chunks = 8});
+                    if (space && recipe.probes()) space = forward_only(std::move(*space), recipe);
                     EXPECT_EQ(space.has_value(), own_memory || policy->name != "host_stream");
                     for (int trial = 0; space && trial < 12; ++trial) {
                         Choice choice{};
