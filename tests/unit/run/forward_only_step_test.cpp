@@ -1,5 +1,6 @@
 // Steps of forward-only methods that change nothing: at a rate of zero, of frozen parameters, and where numbers are not
 // finite.
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -145,6 +146,76 @@ TEST_P(ForwardOnlySteps, ALossThatIsNotFiniteChangesNothing) {
             EXPECT_FALSE(report.applied);
             EXPECT_FALSE(std::isfinite(report.loss_sum));
             EXPECT_TRUE(state(*engine) == before) << describe(plan);
+        }
+    }
+}
+
+// A method whose arrivals ask their engine to stop: at the n-th, or, with 0, before the step begins.
+struct Stopper {
+    static inline std::atomic<Engine*> engine = nullptr;
+    static inline std::atomic<int> countdown = 0;
+    static inline ArrivalKernel kernel = nullptr;
+    static void arrive(const ArrivalCall& call, Stream& stream) {
+        if (--countdown == 0) engine.load()->request_stop();
+        kernel(call, stream);
+    }
+};
+
+std::unique_ptr<Engine> stoppable(FileSystem& files, const std::string& model, const EngineOptions& options,
+                                  bool load) {
+    EngineSetup setup = make_engine(files, model, options, false)->setup();
+    Stopper::kernel = setup.recipe.arrive[0];
+    setup.recipe.arrive[0] = Stopper::arrive;
+    auto engine = std::make_unique<Engine>(files, std::move(setup));
+    ModelFolder folder = ModelFolder::open(real_files(), model);
+    if (load) engine->load(folder, "{}");
+    Stopper::engine = engine.get();
+    return engine;
+}
+
+// The step is trained, or refused with what was asked of the engine.
+bool is_trained(Engine& engine, const TestBatch& batch, int64_t step) {
+    try {
+        train_on(engine, batch, step, 1e-2);
+        return true;
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::interrupted);
+        return false;
+    }
+}
+
+// The update that was held is there whole, or, where it was to be found on disk, not at all; of the step there is
+// nothing, or, in memory, where it may be over before the update has landed, all.
+TEST_P(ForwardOnlySteps, AStopLeavesTheStepBefore) {
+    for (const Plan& plan : plans()) {
+        SCOPED_TRACE(describe(plan));
+        const auto straight = make_engine(image_, golden_.folder, options(plan, "straight.wls"));
+        std::vector<std::string> after = {state(*straight)};
+        for (int64_t step = 1; step <= 2; ++step) {
+            train_on(*straight, batches_[static_cast<size_t>(step - 1)], step, 1e-2);
+            after.push_back(state(*straight));
+        }
+        const int params = static_cast<int>(straight->setup().model.params.size());
+        for (const int nth : {0, 1, params / 2, params}) {
+            image_.remove_tree("/image/stopped.wls");
+            auto engine = stoppable(image_, golden_.folder, options(plan, "stopped.wls"), true);
+            Stopper::countdown = 0;
+            train_on(*engine, batches_[0], 1, 1e-2);
+            Stopper::countdown = nth;
+            if (nth == 0) engine->request_stop();
+            const bool trained = is_trained(*engine, batches_[1], 2);
+            EXPECT_FALSE(trained && plan.store) << nth;  // memory that is changing is changed to the end
+            if (plan.store) {
+                engine.reset();
+                engine = stoppable(image_, golden_.folder, options(plan, "stopped.wls"), false);
+                const std::string run_state = engine->reopen();
+                EXPECT_EQ(run_state, engine->durable_step() == 1 ? run_state_of(1) : "{}");
+                EXPECT_LE(engine->durable_step(), 1);
+            } else {
+                EXPECT_EQ(engine->durable_step(), 1);
+            }
+            const int64_t found = trained ? 2 : engine->durable_step();
+            EXPECT_TRUE(state(*engine) == after[static_cast<size_t>(found)]) << nth;
         }
     }
 }
