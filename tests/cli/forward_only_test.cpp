@@ -225,6 +225,29 @@ TEST(ForwardOnlyLog, HoldsStepsThatWereNotApplied) {
     EXPECT_TRUE(replayed(sandbox, setup, 8) == weights_in(sandbox.out() + "/final"));
 }
 
+// Killed between a step's record and its state, or in the middle of the record: that step was in flight.
+TEST(ForwardOnlyLog, ForgetsTheStepInFlight) {
+    const auto setup = cli::Setup{"gpt2", "zeroth_order"};
+    const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
+    const Outcome expected = uninterrupted(setup, 8, constant);
+    for (const bool is_torn : {false, true}) {
+        Sandbox sandbox;
+        Settings settings = settings_of(sandbox, setup, 4);
+        settings["lr_scheduler_type"] = "constant_with_warmup";
+        must_succeed(sandbox.train(settings));
+        {
+            TrajectoryWriter writer = TrajectoryWriter::open(real_files(), log_of(sandbox));
+            writer.append({.step = 5, .learning_rate = 1, .scalars = {2, 3}});
+            if (!is_torn) writer.sync();
+        }
+        if (is_torn) fs::resize_file(log_of(sandbox), fs::file_size(log_of(sandbox)) - 3);
+        settings["max_steps"] = "8";
+        const std::string said = must_succeed(sandbox.train(settings, {"--resume"})).err;
+        EXPECT_THAT(said, HasSubstr(is_torn ? "they are cut off" : "cut off behind step 4; it held steps up to 5"));
+        expect_same(outcome_of(sandbox), expected);
+    }
+}
+
 // ---- refusals ----
 
 const Setup kSetup{"gpt2", "zeroth_order"};
