@@ -167,7 +167,8 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     write_text_atomic(files, folder.file("run.yaml"), config_to_yaml(resolved_config(session)));
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))
-        enforce_memory(session.request.budgets.ram + session.planned.device_bytes, session.threads);
+        enforce_memory(session.request.budgets.ram + session.planned.device_bytes,
+                       start.logged ? 2 * session.threads : session.threads);  // a replay has a team of its own
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     state.schedule = session.first.schedule;  // of a resumed run: the one that it now follows

@@ -136,7 +136,7 @@ size_t kill_after(const Sandbox& sandbox, const Settings& settings, const std::v
 }
 
 TEST_P(ForwardOnly, KilledRunsGoOnWhereTheLogEnds) {
-    constexpr int64_t kSteps = 60;
+    constexpr int64_t kSteps = 40;
     for (const char* save_steps : {"null", "7"}) {
         const Outcome expected = uninterrupted(GetParam(), kSteps, {{"save_steps", save_steps}});
         Sandbox sandbox;
@@ -186,6 +186,67 @@ INSTANTIATE_TEST_SUITE_P(Setups, ForwardOnly,
                                          Setup{"gpt2", "zeroth_order"}, Setup{"gpt2", "forward_gradient"},
                                          Setup{"gpt2", "forward_gradient", true}),
                          name_of);
+
+// A store that is several steps behind: the log leads from there to its end.
+TEST(ForwardOnlyStore, IsTakenToTheEndOfTheLogWhereItIsOld) {
+    const auto setup = cli::Setup{"gpt2", "forward_gradient", true};
+    const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
+    const Outcome expected = uninterrupted(setup, 12, constant);
+    Sandbox sandbox;
+    Settings settings = settings_of(sandbox, setup, 4);
+    settings["lr_scheduler_type"] = "constant_with_warmup";
+    must_succeed(sandbox.train(settings));
+    fs::copy(sandbox / "ssd", sandbox / "old", fs::copy_options::recursive);
+    settings["max_steps"] = "9";
+    must_succeed(sandbox.train(settings, {"--resume"}));
+    fs::remove_all(sandbox / "ssd");
+    fs::rename(sandbox / "old", sandbox / "ssd");
+    settings["max_steps"] = "12";
+    const std::string said = must_succeed(sandbox.train(settings, {"--resume"})).err;
+    EXPECT_THAT(said, HasSubstr("steps 5 to 9 are taken from the log"));
+    expect_same(outcome_of(sandbox), expected);
+}
+
+// A learning rate that ends in numbers that are not finite: steps that were not applied are in the log as such.
+TEST(ForwardOnlyLog, HoldsStepsThatWereNotApplied) {
+    const auto setup = cli::Setup{"llama_tiny", "zeroth_order"};
+    Sandbox sandbox;
+    Settings settings = settings_of(sandbox, setup, 8);
+    settings["learning_rate"] = "1000";
+    settings["weight_decay"] = "1000";
+    settings["lr_scheduler_type"] = "constant";
+    settings["warmup_steps"] = "0";
+    settings["loss_watchdog_patience"] = "100";
+    must_succeed(sandbox.train(settings));
+    TrajectoryReader log = TrajectoryReader::open(real_files(), log_of(sandbox));
+    ASSERT_EQ(log.count(), 8);
+    EXPECT_TRUE(log.read(1).applied);
+    EXPECT_FALSE(log.read(8).applied);
+    EXPECT_TRUE(replayed(sandbox, setup, 8) == weights_in(sandbox.out() + "/final"));
+}
+
+// Killed between a step's record and its state, or in the middle of the record: that step was in flight.
+TEST(ForwardOnlyLog, ForgetsTheStepInFlight) {
+    const auto setup = cli::Setup{"gpt2", "zeroth_order"};
+    const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
+    const Outcome expected = uninterrupted(setup, 8, constant);
+    for (const bool is_torn : {false, true}) {
+        Sandbox sandbox;
+        Settings settings = settings_of(sandbox, setup, 4);
+        settings["lr_scheduler_type"] = "constant_with_warmup";
+        must_succeed(sandbox.train(settings));
+        {
+            TrajectoryWriter writer = TrajectoryWriter::open(real_files(), log_of(sandbox));
+            writer.append({.step = 5, .learning_rate = 1, .scalars = {2, 3}});
+            if (!is_torn) writer.sync();
+        }
+        if (is_torn) fs::resize_file(log_of(sandbox), fs::file_size(log_of(sandbox)) - 3);
+        settings["max_steps"] = "8";
+        const std::string said = must_succeed(sandbox.train(settings, {"--resume"})).err;
+        EXPECT_THAT(said, HasSubstr(is_torn ? "they are cut off" : "cut off behind step 4; it held steps up to 5"));
+        expect_same(outcome_of(sandbox), expected);
+    }
+}
 
 // ---- refusals ----
 
