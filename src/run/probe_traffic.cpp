@@ -13,9 +13,9 @@ namespace {
 constexpr int64_t kCopyBytes = 128 * kMiB, kCopyPiece = 4 * kMiB;
 // Drives and what lies between answer the first gigabytes faster than a run that lasts: a probe reads and writes on and
 // on over a file that is long, and only the second half of the time counts.
-constexpr int64_t kDiskFileBytes = 8 * kGiB;  // or an eighth of what is free
+constexpr int64_t kDiskFileBytes = 2 * kGiB;  // or an eighth of what is free; removing a long file takes long
 constexpr int64_t kDiskWindow = 128 * kMiB;   // at once, through one buffer
-constexpr double kDiskSeconds = 2.5;          // each way
+constexpr double kDiskSeconds = 1.5;          // each way
 constexpr int kDiskDepth = 8;
 constexpr int64_t kUpdateElements = int64_t{1} << 22;  // one chunk, as plans update them
 constexpr int kUpdateChunks = 2;                       // in turns: 112 MiB, more than caches hold

@@ -121,7 +121,7 @@ TEST_P(Directions, ZerothOrderFindsTheDifference) {
     }
     EXPECT_NEAR(away[0] / away[1], 4, 0.4);
     EXPECT_NEAR(away[1] / away[2], 4, 0.4);
-    EXPECT_LT(away[2], 2e-3 * root_mean_square(derivatives));
+    EXPECT_LT(away[2], 5e-3 * root_mean_square(derivatives));  // eps^2 / 6 of the third derivative
     EXPECT_GT(away[3], away[2]);
 }
 
