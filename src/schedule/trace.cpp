@@ -5,7 +5,8 @@
 namespace windlass {
 namespace {
 
-constexpr std::array<std::string_view, 5> kVerbs = {"run", "move", "update", "reduce", "mark"};
+constexpr std::array<std::string_view, 6> kVerbs = {"run", "move", "update", "reduce", "arrive", "mark"};
+static_assert(static_cast<size_t>(Verb::mark) + 1 == kVerbs.size());
 constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "state", "gradients", "activations"};
 constexpr std::array<std::string_view, 4> kMoves = {"read", "write", "up", "down"};
 

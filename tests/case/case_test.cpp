@@ -77,6 +77,8 @@ std::string task_text(const ModelSpec& model, const Schedule& schedule, const Ta
             return "update";
         case Verb::reduce:
             return schedule.reduces[payload].param < 0 ? "norm" : "squares";
+        case Verb::arrive:
+            return fmt::format("arrive {}", block_name(schedule.arrivals[payload].block));
         case Verb::mark:
             return "mark";
     }

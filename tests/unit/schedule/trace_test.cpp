@@ -50,6 +50,21 @@ class Traced : public testing::TestWithParam<size_t> {
     Trace trace_;
 };
 
+TEST_P(Traced, EveryTaskHasItsVerb) {
+    const Json json = parse_json(trace_.json(), "trace", ExitCode::internal);
+    std::map<std::string, int> verbs;
+    for (const Json& event : json.at("traceEvents")) {
+        if (event.at("ph") == "X") ++verbs[event.at("cat").get<std::string>()];
+    }
+    std::map<std::string, int> expected;
+    for (size_t index = 0; index < step_.tasks.size(); ++index) {
+        constexpr std::array<const char*, 6> kNames = {"run", "move", "update", "reduce", "arrive", "mark"};
+        if (step_.tasks[index].end_s - step_.tasks[index].start_s >= 1e-9)
+            expected[kNames[static_cast<size_t>(set_.schedules[0].tasks[index].verb)]] += 2;
+    }
+    EXPECT_EQ(verbs, expected);
+}
+
 TEST_P(Traced, LanesAreRowsThatAddUpToTheirBusyTime) {
     const Json json = parse_json(trace_.json(), "trace", ExitCode::internal);
     const Lanes lanes = lanes_of(json);
