@@ -222,6 +222,9 @@ int64_t advised(const std::string& text, const std::string& flag, int64_t otherw
 // Beside a device with memory of its own: the first change named is one of the host's memory, of the device's, or,
 // where neither alone would help, of both.
 TEST(Planner, ItsAdviceForADeviceIsEnoughAndTheLeast) {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "a dozen searches; ItsAdviceIsEnough is one of them";
+#endif
     for (const char* policy : {"auto", "in_memory", "host_stream", "three_tier"}) {
         for (const int64_t ram : {int64_t{1000}, kPlenty}) {
             for (const int64_t disk : {int64_t{0}, kPlenty}) {
