@@ -1,7 +1,7 @@
 #!/bin/sh
 # run_three_tier.sh: predicted beside measured, and how much of the bound is reached, over runs of all policies.
 #
-#   bench/run_three_tier.sh BUILD_DIR WORK_DIR    some ten minutes on two cores
+#   bench/run_three_tier.sh BUILD_DIR WORK_DIR    a quarter of an hour on two cores
 #
 # The link and the disk are slowed to 2 GB/s and 0.3 GB/s, far below what machines have, so that nobody else's traffic
 # shows. Run it where nothing else computes; `chrt -f 10 bench/run_three_tier.sh ...` keeps other processes away.
