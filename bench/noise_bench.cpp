@@ -11,11 +11,11 @@
 #include <cstring>
 #include <thread>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
+#include "measure.h"
 #include "method/noise/noise.h"
 #include "op/gemm.h"
 
@@ -25,23 +25,11 @@ namespace {
 constexpr int64_t kElements = int64_t{1} << 24, kCols = 4096, kRows = kElements / kCols, kRank = 2;
 constexpr int kRounds = 7;
 
-template <typename Work>
-double median_seconds(Work work) {
-    std::vector<double> seconds;
-    for (int round = 0; round < kRounds; ++round) {
-        const int64_t start = now_ns();
-        work();
-        seconds.push_back(seconds_since(start));
-    }
-    std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
-    return seconds[kRounds / 2];
-}
-
 // Cycles of the processor in a second: each of these products waits three of them for the one before.
 double clock_rate() {
     constexpr int kProducts = 10'000'000;
     uint64_t x = 3;
-    const double seconds = median_seconds([&] {
+    const double seconds = median_seconds(kRounds, [&] {
         for (int i = 0; i < kProducts; ++i) asm volatile("imul %0, %0" : "+r"(x));
     });
     return 3.0 * kProducts / seconds;
@@ -70,13 +58,13 @@ double product_rate(DType dtype, Arrays& arrays, Team& team) {
                         .b = Tensor(dtype, {kWidth, kWidth}, arrays.weights.data()),
                         .c = Tensor(dtype, {kTokens, kWidth}, arrays.minus.data()),
                         .transpose_b = true};
-    return 2.0 * kTokens * kWidth * kWidth / median_seconds([&] { gemm(args, team); });
+    return 2.0 * kTokens * kWidth * kWidth / median_seconds(kRounds, [&] { gemm(args, team); });
 }
 
 // Bytes in a second that a copy moves, both ways counted.
 double copy_rate(Arrays& arrays, Team& team) {
     constexpr int64_t kPieces = 64, kBytes = kElements * 4 / kPieces;
-    const double seconds = median_seconds([&] {
+    const double seconds = median_seconds(kRounds, [&] {
         team.parallel_for(kPieces, [&](int64_t piece, int) {
             std::memcpy(arrays.plus.data() + piece * kBytes, arrays.weights.data() + piece * kBytes, kBytes);
         });
@@ -118,10 +106,10 @@ void run_case(NoiseKind kind, const char* name, WeightType type, int64_t bytes, 
     constexpr std::array kTypes = {"f32", "bf16", "f16"};
     fmt::print("{}, weights in {}\n", name, kTypes[static_cast<size_t>(type)]);
     const auto pass = [&](const NoisePass& what) {
-        return median_seconds([&] { update_and_probe(run, what, stream); });
+        return median_seconds(kRounds, [&] { update_and_probe(run, what, stream); });
     };
     const double tangent =
-        median_seconds([&] { write_direction(run, probe, WeightType::bf16, arrays.plus.data(), stream); });
+        median_seconds(kRounds, [&] { write_direction(run, probe, WeightType::bf16, arrays.plus.data(), stream); });
     print(rates, "tangent", tangent, 2);
     print(rates, "update", pass(update), 2 * bytes);
     print(rates, "probe pair", pass(pair), bytes + 4);

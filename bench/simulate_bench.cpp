@@ -6,7 +6,7 @@
 // rounds.
 #include <algorithm>
 
-#include "base/clock.h"
+#include "measure.h"
 #include "model/families.h"
 #include "plan/estimate.h"
 #include "schedule/check.h"
@@ -29,14 +29,7 @@ constexpr int kRounds = 7;
 // Median of several rounds, in milliseconds.
 template <typename Work>
 double median_ms(Work work) {
-    std::vector<double> ms;
-    for (int round = 0; round < kRounds; ++round) {
-        const int64_t start = now_ns();
-        work();
-        ms.push_back(seconds_since(start) * 1e3);
-    }
-    std::nth_element(ms.begin(), ms.begin() + kRounds / 2, ms.end());
-    return ms[kRounds / 2];
+    return 1e3 * median_seconds(kRounds, work);
 }
 
 Plan everything_on_disk(int group_chunks) {

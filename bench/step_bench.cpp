@@ -20,6 +20,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "device/cpu/isa.h"
+#include "measure.h"
 #include "model/families.h"
 #include "op/gemm.h"
 #include "plan/planner.h"
@@ -105,11 +106,6 @@ Arguments parse(int argc, char** argv) {
 }
 
 constexpr double kDriftMax = 0.05;  // of two probes, for a row to count
-
-double median(std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-    return values[values.size() / 2];
-}
 
 double gemm_peak(DType dtype, int threads) {
     constexpr int64_t kM = 1024, kN = 4096, kK = 4096;

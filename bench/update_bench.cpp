@@ -8,11 +8,11 @@
 #include <cstring>
 #include <thread>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
+#include "measure.h"
 #include "method/recipe.h"
 #include "run/norm.h"
 #include "schedule/numerics.h"
@@ -22,18 +22,6 @@ namespace {
 
 constexpr int64_t kElements = int64_t{1} << 26;
 constexpr int kRounds = 9;
-
-template <typename Work>
-double seconds_of(Work work) {
-    const int64_t start = now_ns();
-    work();
-    return seconds_since(start);
-}
-
-double median(std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-    return values[values.size() / 2];
-}
 
 struct Arrays {
     HugeBuffer hi{kElements * 2, true}, lo{kElements * 2, true}, m{kElements * 4, true}, v{kElements * 4, true};

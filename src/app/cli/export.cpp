@@ -2,7 +2,6 @@
 
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
-#include "base/json.h"
 #include "base/units.h"
 
 namespace windlass {
@@ -16,18 +15,7 @@ ExitCode run_export(const ExportArgs& args) {
     }
     if (!args.max_shard_size.empty()) options.shard_bytes_max = parse_bytes(args.max_shard_size, "--max-shard-size");
     const ExportResult result = export_model(real_files(), options);
-    if (args.json) {
-        print_result(Json({{"schema_version", kSchemaVersion},
-                           {"folder", args.target},
-                           {"from", result.from},
-                           {"step", result.step},
-                           {"bytes", result.bytes}})
-                         .dump(2) +
-                     "\n");
-    } else {
-        print_result(
-            fmt::format("{}: step {} of {}, {}\n", args.target, result.step, result.from, format_bytes(result.bytes)));
-    }
+    print_folder(args.json, args.target, result.from, result.step, result.bytes);
     return ExitCode::ok;
 }
 

@@ -2,8 +2,6 @@
 
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
-#include "base/json.h"
-#include "base/units.h"
 
 namespace windlass {
 
@@ -14,18 +12,7 @@ ExitCode run_replay(const ReplayArgs& args) {
                                                           .step = args.step,
                                                           .overwrite = args.overwrite,
                                                           .threads = args.threads});
-    if (args.json) {
-        print_result(Json({{"schema_version", kSchemaVersion},
-                           {"folder", args.target},
-                           {"from", args.log},
-                           {"step", result.step},
-                           {"bytes", result.bytes}})
-                         .dump(2) +
-                     "\n");
-    } else {
-        print_result(
-            fmt::format("{}: step {} of {}, {}\n", args.target, result.step, args.log, format_bytes(result.bytes)));
-    }
+    print_folder(args.json, args.target, args.log, result.step, result.bytes);
     return ExitCode::ok;
 }
 

@@ -3,8 +3,11 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "app/cli/verbs.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "base/units.h"
 
 namespace windlass {
 
@@ -33,6 +36,13 @@ InferenceOptions inference_options(const Config& config) {
 void print_result(const std::string& text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
         throw MachineError("write", "stdout", errno);
+}
+
+void print_folder(bool json, const std::string& folder, const std::string& from, int64_t step, int64_t bytes) {
+    if (!json) return print_result(fmt::format("{}: step {} of {}, {}\n", folder, step, from, format_bytes(bytes)));
+    const Json result = {
+        {"schema_version", kSchemaVersion}, {"folder", folder}, {"from", from}, {"step", step}, {"bytes", bytes}};
+    print_result(result.dump(2) + "\n");
 }
 
 }  // namespace windlass

@@ -20,5 +20,7 @@ InferenceOptions inference_options(const Config& config);
 
 // To stdout, whole, before the program ends. MachineError when nobody takes it.
 void print_result(const std::string& text);
+// A model folder that was written: these bytes, the weights behind this step of a run.
+void print_folder(bool json, const std::string& folder, const std::string& from, int64_t step, int64_t bytes);
 
 }  // namespace windlass

@@ -79,17 +79,12 @@ std::vector<Plan> all_plans() {
 }
 
 // Each block another way, and each of its saved values.
-Plan mixed_plan(const Plan& plan, const ModelSpec& model) {
-    Plan mixed = plan;
+Plan mixed_values(const Plan& plan, const ModelSpec& model) {
+    Plan mixed = mixed_plan(plan, model.blocks.size());
     const OpSize size{.rows = 1, .row_length = 24};  // how many saved values there are does not depend on it
     for (size_t block = 0; block < model.blocks.size(); ++block) {
-        mixed.blocks.push_back(plan.common);
-        BlockPlan& each = mixed.blocks.back();
-        const Home near = plan.own_memory() ? Home::host : Home::device;
-        if (block % 2 == 0) each.weights = each.gradients = near;
-        if (block % 3 == 0) each.state = near;
-        if (block % 2 == 1) each.update = UpdateTime::next_forward;
-        if (block % 3 == 2) each.update = UpdateTime::in_backward;
+        BlockPlan& each = mixed.blocks[block];
+        each.recompute = plan.common.recompute;
         const size_t saved = saved_values(*model.blocks[block].program, size, {}).size();
         for (size_t value = 0; value < saved; ++value) {
             const auto choice = static_cast<SaveChoice>((value + block + static_cast<size_t>(plan.threads)) % 4);
@@ -130,7 +125,7 @@ TEST_P(Placement, NeverChangesABit) {
         // What a device updates in its own memory is all there.
         const bool stays = plans[index].own_memory() && plans[index].common.state == Home::device;
         if (plans[index].order == MicroOrder::vertical && !stays)
-            plans.push_back(mixed_plan(plans[index], tiny_model(name)));
+            plans.push_back(mixed_values(plans[index], tiny_model(name)));
     }
     const auto first = static_cast<size_t>(micro_count + static_cast<int>(format)) % kStride;
     for (size_t index = first; index < plans.size(); index += kStride) {
