@@ -22,10 +22,10 @@ enum class SweepKind : uint8_t { forward, reverse, tangent };
 
 struct RecipeSweep {
     SweepKind kind = SweepKind::forward;
-    // forward, probed: points at which the loss is evaluated while a block is here; tangent: directions at once.
+    // Where weights arrive (Recipe::arrive), of a forward sweep: points at which the loss is evaluated while a block is
+    // here; tangent: directions at once.
     int k = 1;
-    bool probed = false;  // sweeps read what the arrival kernel makes of the weights (Recipe::arrive)
-    double draws = 0;     // random numbers for each weight that probing takes, for the simulator
+    double draws = 0;  // random numbers for each weight that probing takes, for the simulator
 };
 
 // Numbers that outlive a step: `bytes` for every `per` elements of a chunk, the last group rounded up. Chunks begin at
@@ -42,9 +42,6 @@ struct StateSpec {
 int64_t state_bytes(const StateSpec& state, int64_t count);
 // Bytes that a parameter has of it.
 int64_t param_state_bytes(const StateSpec& state, const ParamSpec& param);
-
-// What happens to a parameter when it first arrives in a sweep.
-enum class ArrivalRule : uint8_t { none, apply_pending };
 
 // What happens to a parameter's gradient as soon as backward has it.
 enum class GradientRule : uint8_t { none, accumulate, project, update };
@@ -100,19 +97,19 @@ struct Recipe {
     StoreType store = StoreType::split;
     std::vector<RecipeSweep> sweeps;
     std::vector<StateSpec> state;
-    ArrivalRule on_arrival = ArrivalRule::none;
     GradientRule on_gradient = GradientRule::none;
     bool needs_grad_norm = false;                     // a reduction over all gradients stands before the updates
     int update_bytes_per_element = 0;                 // memory traffic of the update, for the simulator
     std::array<UpdateKernel, kDeviceKinds> update{};  // by DeviceKind
     // Fills StepParams::method for this step from the options and StepParams::step.
     void (*prepare)(const MethodOptions& options, StepParams& step) = nullptr;
-    // apply_pending: what a block's arrival does, by DeviceKind; random numbers for each weight that its update takes.
+    // Forward-only methods: what a block's arrival does, by DeviceKind; random numbers for each weight that its update
+    // takes.
     std::array<ArrivalKernel, kDeviceKinds> arrive{};
     double update_draws = 0;
-    // apply_pending: what a step's losses say of its update: fills StepParams::scalars, and `apply` with whether they
-    // are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each point; of a
-    // tangent sweep, the loss and its derivative along each direction. Returns the loss that is reported.
+    // Forward-only methods: what a step's losses say of its update: fills StepParams::scalars, and `apply` with whether
+    // they are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each point;
+    // of a tangent sweep, the loss and its derivative along each direction. Returns the loss that is reported.
     double (*conclude)(const MethodOptions& options, std::span<const double> losses, StepParams& step) = nullptr;
 
     bool runs(SweepKind kind) const;

@@ -123,6 +123,8 @@ void require_consistent(const ModelSpec& model, const Recipe& recipe, const Plan
                        "horizontal order is for weights that stay");
         WINDLASS_CHECK(!recipe.probes() || each.update == UpdateTime::next_forward,
                        "block {}: what is learnt without a reverse sweep is applied in the next forward", block);
+        WINDLASS_CHECK(!recipe.probes() || !plan.own_memory() || !plan.store || each.weights != Home::device,
+                       "block {}: weights on a device with its own memory cannot be written to disk", block);
         if (!plan.own_memory() || !recipe.runs(SweepKind::reverse)) continue;
         const bool on_device = each.state == Home::device;
         WINDLASS_CHECK(on_device || plan.host_threads > 0, "block {}: an update on the host needs a host lane", block);
@@ -165,6 +167,8 @@ namespace {
 Schedule lower_one(const LowerInput& input, const ScheduleRequest& request) {
     switch (request.kind) {
         case ScheduleRequest::Kind::train:
+            WINDLASS_CHECK(input.recipe.probes() || input.recipe.runs(SweepKind::reverse), "{} learns nothing",
+                           input.recipe.name);
             return input.recipe.probes() ? lower_probe(input, request) : lower_train(input, request);
         case ScheduleRequest::Kind::eval:
             return lower_eval(input, request);

@@ -62,47 +62,38 @@ class TrainLowering {
     std::vector<Visit> visits() const {
         std::vector<Visit> list;
         for (int block = 0; block < blocks_ - 1; ++block) list.push_back({block, false});
-        if (in_.recipe.runs(SweepKind::reverse)) {
-            for (int block = blocks_ - 1; block >= 0; --block) list.push_back({block, true});
-        } else {
-            list.push_back({blocks_ - 1, false});
-        }
+        for (int block = blocks_ - 1; block >= 0; --block) list.push_back({block, true});
         return list;
     }
-
-    // Without a reverse sweep, every sweep of the recipe is a forward pass through all blocks.
-    size_t passes() const { return in_.recipe.runs(SweepKind::reverse) ? 1 : in_.recipe.sweeps.size(); }
 
     // Reads begin read_ahead blocks early; what then happens on the way, updates and the copy up, at most one early.
     // What a pass leaves goes down beside the next one where reads begin three blocks early: if its buffer ended with
     // the pass, the next one's could have its place and would wait for the copy. That takes room for both.
     void write_vertical() {
         const size_t early = at(in_.plan.read_ahead), late = in_.plan.own_memory() ? std::min<size_t>(early, 1) : 0;
-        for (size_t sweep = 0; sweep < passes(); ++sweep) {
-            const std::vector<Visit> list = visits();
-            std::vector<BlockWeights> fetched;
-            size_t ready = 0;
-            const bool leaves_late = in_.plan.own_memory() && in_.plan.read_ahead >= 3;
-            std::optional<Passed> passed;
-            const auto leave = [&] {
-                if (passed) finish_pass(list[passed->index], fetched[passed->index], passed->micro);
-                passed.reset();
-            };
-            for (size_t index = 0; index < list.size(); ++index) {
-                while (fetched.size() < std::min(list.size(), index + 1 + early) && is_current(list[fetched.size()]))
-                    fetched.push_back(begin_fetch(list[fetched.size()]));
-                for (; ready < std::min(fetched.size(), index + 1 + late); ++ready)
-                    finish_fetch(list[ready], fetched[ready]);
-                for (int micro = 0; micro < micro_count_; ++micro) {
-                    prefetch_activations(list, index, micro);
-                    pass(list[index], fetched[index], micro);
-                    leave();
-                    passed = {index, micro};
-                    if (!leaves_late) leave();
-                }
+        const std::vector<Visit> list = visits();
+        std::vector<BlockWeights> fetched;
+        size_t ready = 0;
+        const bool leaves_late = in_.plan.own_memory() && in_.plan.read_ahead >= 3;
+        std::optional<Passed> passed;
+        const auto leave = [&] {
+            if (passed) finish_pass(list[passed->index], fetched[passed->index], passed->micro);
+            passed.reset();
+        };
+        for (size_t index = 0; index < list.size(); ++index) {
+            while (fetched.size() < std::min(list.size(), index + 1 + early) && is_current(list[fetched.size()]))
+                fetched.push_back(begin_fetch(list[fetched.size()]));
+            for (; ready < std::min(fetched.size(), index + 1 + late); ++ready)
+                finish_fetch(list[ready], fetched[ready]);
+            for (int micro = 0; micro < micro_count_; ++micro) {
+                prefetch_activations(list, index, micro);
+                pass(list[index], fetched[index], micro);
+                leave();
+                passed = {index, micro};
+                if (!leaves_late) leave();
             }
-            leave();
         }
+        leave();
     }
 
     // Each micro-batch goes all the way; only the first block's reverse waits for all of them, so that a table tied
@@ -121,14 +112,11 @@ class TrainLowering {
             pass(each, weights, micro);
             spill(each, micro);
         };
-        for (size_t sweep = 0; sweep < passes(); ++sweep) {
-            for (int micro = 0; micro < micro_count_; ++micro) {
-                for (const Visit& each : visits()) {
-                    if (each.block != 0 || !each.reverse) visit(each, micro);
-                }
+        for (int micro = 0; micro < micro_count_; ++micro) {
+            for (const Visit& each : visits()) {
+                if (each.block != 0 || !each.reverse) visit(each, micro);
             }
         }
-        if (!in_.recipe.runs(SweepKind::reverse)) return;
         for (int micro = 0; micro < micro_count_; ++micro) visit({0, true}, micro);
         for (int block = blocks_ - 1; block >= 0; --block)
             finish_gradients(block, builder_.read_weights(builder_.block(block)));
@@ -200,7 +188,7 @@ class TrainLowering {
     }
 
     void spill(const Visit& visit, int micro) {
-        if (!visit.reverse && in_.recipe.runs(SweepKind::reverse)) activations_.spill(visit.block, micro);
+        if (!visit.reverse) activations_.spill(visit.block, micro);
     }
 
     // What a pass leaves, once the block is done.
@@ -220,7 +208,7 @@ class TrainLowering {
     int segment(int block, bool reverse) {
         ScheduleBuilder::SegmentKey key{.reverse = reverse};
         const BlockPlan& plan = in_.plan.of(block);
-        if (in_.recipe.runs(SweepKind::reverse) && block != blocks_ - 1) {
+        if (block != blocks_ - 1) {
             key.save = !plan.recompute;
             key.saved = plan.saved;
         }

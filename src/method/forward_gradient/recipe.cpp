@@ -21,9 +21,7 @@ Recipe recipe(const MethodOptions& options) {
                 .store = StoreType::as_file,
                 .sweeps = {{.kind = SweepKind::tangent,
                             .k = options.directions,
-                            .probed = true,
                             .draws = draws_of(options, options.directions)}},
-                .on_arrival = ArrivalRule::apply_pending,
                 .prepare = set_noise,
                 .update_draws = draws_of(options, options.directions),
                 .conclude = conclude};

@@ -20,12 +20,11 @@ double conclude(const MethodOptions& options, std::span<const double> losses, St
 Recipe recipe(const MethodOptions& options) {
     Recipe made{.name = "zeroth_order",
                 .store = StoreType::as_file,
-                .on_arrival = ArrivalRule::apply_pending,
                 .prepare = set_noise,
                 .update_draws = draws_of(options, options.directions),
                 .conclude = conclude};
     for (int direction = 0; direction < options.directions; ++direction)
-        made.sweeps.push_back({.kind = SweepKind::forward, .k = 2, .probed = true, .draws = draws_of(options, 1)});
+        made.sweeps.push_back({.kind = SweepKind::forward, .k = 2, .draws = draws_of(options, 1)});
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_at_points;
     made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrive_at_points;
     return made;
