@@ -4,9 +4,11 @@
 //              [--threads N] [--dtype bf16|f32] [--recompute] [--policy in_memory|host_stream|three_tier]
 //              [--device cpu|cpu:emulate] [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE]
 //              [--update TIME] [--state s1|s2|s3] [--store DIR] [--table]
+//              [--method adamw|zeroth_order|forward_gradient] [--directions N] [--noise gaussian|rademacher]
 //
-// Prints model FLOP/s (6 N per token without lookup-only tables, plus attention) over the GEMM peak (1024 x 4096 x
-// 4096, random inputs, median before and after), and where the rest of the time goes. For several numbers of
+// Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
+// never goes backward) over the GEMM peak (1024 x 4096 x 4096, random inputs, median before and after), and where the
+// rest of the time goes. For several numbers of
 // micro-batches, or with --table, it prints a table: what was predicted from a probe of this machine right before,
 // what was measured (median), how far a probe right after is from the first (beyond 5 % the row is marked: it does not
 // count), and what the busiest of compute, link and disk would take alone.
@@ -21,7 +23,9 @@
 #include "base/units.h"
 #include "device/cpu/isa.h"
 #include "measure.h"
+#include "method/noise/noise.h"
 #include "model/families.h"
+#include "model/sublayers.h"
 #include "op/gemm.h"
 #include "plan/planner.h"
 #include "run/engine.h"
@@ -33,9 +37,10 @@ namespace {
 
 struct Arguments {
     std::string shape = "gpt2-124m", model, policy = "in_memory", store = ".", device = "cpu", update = "auto";
+    std::string method = "adamw";
+    MethodOptions options;
     int64_t rows = 8, length = 512, ram = int64_t{1} << 50, device_memory = int64_t{1} << 50;
     Emulation emulation;
-    StateFormat state = StateFormat::s1;
     std::vector<int> micros = {1};
     int micro = 1, steps = 3, threads = static_cast<int>(std::thread::hardware_concurrency());
     DType dtype = DType::bf16;
@@ -55,12 +60,8 @@ Arguments parse(int argc, char** argv) {
     bool rows_given = false;
     for (int i = 1; i < argc; ++i) {
         const std::string key = argv[i];
-        if (key == "--recompute") {
-            a.recompute = true;
-            continue;
-        }
-        if (key == "--table") {
-            a.table = true;
+        if (key == "--recompute" || key == "--table") {
+            (key == "--table" ? a.table : a.recompute) = true;
             continue;
         }
         const std::string value = i + 1 < argc ? argv[++i] : "";
@@ -91,7 +92,13 @@ Arguments parse(int argc, char** argv) {
         else if (key == "--update")
             a.update = value;
         else if (key == "--state")
-            a.state = *state_format_from_name(value);
+            a.options.state_format = *state_format_from_name(value);
+        else if (key == "--method")
+            a.method = value;
+        else if (key == "--directions")
+            a.options.directions = std::stoi(value);
+        else if (key == "--noise")
+            a.options.noise = *noise_kind_from_name(value);
         else if (key == "--steps")
             a.steps = std::stoi(value);
         else if (key == "--threads")
@@ -181,13 +188,15 @@ void print_profile(const OpProfile& profile, const Schedule& schedule, const Ste
                                            fmt::format("{} {}", key.first, direction_name(key.second)),
                                            cost.flops / each, static_cast<double>(cost.bytes) / each));
     }
-    int64_t update = 0, reduce = 0;
+    int64_t update = 0, arrive = 0, reduce = 0;
     for (size_t i = 0; i < schedule.tasks.size(); ++i) {
         const int64_t ns = report.tasks[i].end_ns - report.tasks[i].start_ns;
         if (schedule.tasks[i].verb == Verb::update) update += ns;
+        if (schedule.tasks[i].verb == Verb::arrive) arrive += ns;
         if (schedule.tasks[i].verb == Verb::reduce) reduce += ns;
     }
     lines.emplace_back(update * steps, "update");
+    lines.emplace_back(arrive * steps, "update and probe");
     lines.emplace_back(reduce * steps, "gradient norm");
     std::sort(lines.rbegin(), lines.rend());
     for (const auto& [ns, name] : lines) {
@@ -199,19 +208,27 @@ void print_profile(const OpProfile& profile, const Schedule& schedule, const Ste
 
 // This machine as it is now, with its link and disk as slow as they are asked to be. A disk that is slowed below what
 // any drive does need not be measured.
-Machine bench_machine(const Arguments& a) {
+Machine bench_machine(const Arguments& a, const ModelSpec& model) {
     const bool wants_disk = a.emulation.disk_bytes_per_s == 0 && a.policy == "three_tier";
-    const Machine machine = completed(probe_machine(real_files(), wants_disk ? a.store : "", a.threads));
+    Machine machine = completed(probe_machine(real_files(), wants_disk ? a.store : "", a.threads));
+    const OpSize size{.rows = a.rows, .row_length = a.length, .compute = a.dtype};
+    probe_kernels(kernel_cases(model, make_recipe(a.method, a.options), {&size, 1}), a.threads, machine);
     return slowed(machine, a.emulation.link_bytes_per_s, a.emulation.disk_bytes_per_s);
+}
+
+ModelSpec model_of(const Arguments& a, ModelFolder& folder) {
+    HfConfig config = folder.config();
+    ModelSpec model = build_model(config, folder.tensors());
+    const Recipe recipe = make_recipe(a.method, a.options);
+    set_store(model, recipe.store);
+    return recipe.probes() ? in_sublayers(model) : model;
 }
 
 EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& machine, OpProfile& profile,
                        Simulation& predicted) {
-    HfConfig config = folder.config();
-    const MethodOptions options{.state_format = a.state};
-    EngineSetup setup{.model = build_model(config, folder.tensors()),
-                      .recipe = make_recipe("adamw", options),
-                      .method_options = options,
+    EngineSetup setup{.model = model_of(a, folder),
+                      .recipe = make_recipe(a.method, a.options),
+                      .method_options = a.options,
                       .emulation = a.emulation,
                       .profile = &profile};
     setup.numerics = {.compute = a.dtype,
@@ -219,7 +236,7 @@ EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& m
                       .micro_count = a.micro,
                       .row_lengths = {a.length},
                       .kernel_path = std::string(isa_name(cpu_isa())),
-                      .state_format = a.state};
+                      .state_format = a.options.state_format};
     const PlanRequest request{.policy = a.policy,
                               .recompute = a.recompute               ? "true"
                                            : a.policy == "in_memory" ? "false"
@@ -280,14 +297,25 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
     return measured;
 }
 
+// Forward and backward are three; a tangent is two, with one product of its own and one of the weights.
+double forwards(const Recipe& recipe) {
+    if (!recipe.probes()) return 3;
+    double count = 0;
+    for (const RecipeSweep& sweep : recipe.sweeps)
+        count += sweep.kind == SweepKind::tangent ? 1 + 2 * sweep.k : sweep.k;
+    return count;
+}
+
 void print_result(const Arguments& a, const Engine& engine, const Measured& measured, double peak) {
     const double tokens = static_cast<double>(a.rows * a.length * a.micro), seconds = measured.seconds;
-    const double model_flops = engine.setup().model.training_flops_per_token(a.length) * tokens;
+    const double model_flops =
+        forwards(engine.setup().recipe) / 3 * engine.setup().model.training_flops_per_token(a.length) * tokens;
     const double hardware_flops = total_demand(engine.setup().schedules.schedules[0]).flops;
     struct rusage usage {};
     getrusage(RUSAGE_SELF, &usage);
-    fmt::print("{} {} {} x {} x {}, {} threads, {}: {:.3f} s/step, {:.0f} tokens/s\n", a.shape, dtype_name(a.dtype),
-               a.micro, a.rows, a.length, a.threads, isa_name(cpu_isa()), seconds, tokens / seconds);
+    fmt::print("{} {} {} {} x {} x {}, {} threads, {}: {:.3f} s/step, {:.0f} tokens/s\n", a.shape, a.method,
+               dtype_name(a.dtype), a.micro, a.rows, a.length, a.threads, isa_name(cpu_isa()), seconds,
+               tokens / seconds);
     fmt::print("gemm peak {:.1f} GFLOP/s; model {:.1f} GFLOP/s = {:.3f} of it; hardware {:.3f}\n", peak * 1e-9,
                model_flops / seconds * 1e-9, model_flops / seconds / peak, hardware_flops / seconds / peak);
     fmt::print("arena {}, peak resident {}\nwhere the time goes:\n",
@@ -325,14 +353,14 @@ void run_table(Arguments a, const std::string& program) {
         ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
         OpProfile profile;
         Simulation predicted;
-        const Machine machine = bench_machine(a);
+        const Machine machine = bench_machine(a, model_of(a, folder));
         EngineSetup setup = make_setup(a, folder, machine, profile, predicted);
         real_files().remove_tree(setup.store_path);
         Engine engine(real_files(), std::move(setup));
         engine.load(folder, "{}");
         const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
         const Measured measured = measure(a, engine, make_input(a, rows), profile);
-        print_row(a, predicted, measured, engine.setup().plan, drift(machine, bench_machine(a)));
+        print_row(a, predicted, measured, engine.setup().plan, drift(machine, bench_machine(a, engine.setup().model)));
         real_files().remove_tree(engine.setup().store_path);
     }
 }
@@ -343,7 +371,7 @@ void run(const Arguments& a, const std::string& program) {
     ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
     OpProfile profile;
     Simulation predicted;
-    EngineSetup setup = make_setup(a, folder, bench_machine(a), profile, predicted);
+    EngineSetup setup = make_setup(a, folder, bench_machine(a, model_of(a, folder)), profile, predicted);
     fmt::print("plan: {}, {}, {}\n", describe_placement(setup.plan), describe_updates(setup.plan),
                describe_saved(setup.plan));
     real_files().remove_tree(setup.store_path);

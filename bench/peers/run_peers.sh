@@ -1,7 +1,9 @@
 #!/bin/sh
 # Runs our training step and plain PyTorch on the same shapes, one after the other, and prints both.
 #
-#   bench/peers/run_peers.sh [gpt2-124m] [llama-1.1b]        default: both
+#   bench/peers/run_peers.sh [gpt2-124m] [llama-1.1b] [mezo]        default: all of them
+#
+# mezo: two-sided zeroth order on llama-1.1b, 4 x 256 tokens in bf16.
 #
 # PYTHON     the interpreter that has torch (python3)
 # BUILD      folder of our programs (build/release)
@@ -33,11 +35,11 @@ peer() {
         environment="$environment GLIBC_TUNABLES=$malloc"
     fi
     # Unquoted on purpose: each word is one assignment.
-    env $environment "$PYTHON" bench/peers/pytorch_adamw.py "$@"
+    env $environment "$PYTHON" bench/peers/"$@"
 }
 
 echo "$(date -u +%Y-%m-%dT%H:%MZ) $(uname -rm), $(nproc) processors, load $(cut -d' ' -f1-3 /proc/loadavg)"
-[ $# -gt 0 ] || set -- gpt2-124m llama-1.1b
+[ $# -gt 0 ] || set -- gpt2-124m llama-1.1b mezo
 for shape; do
     case $shape in
         gpt2-124m) options="--precision autocast --warmup 3" ;;
@@ -46,6 +48,11 @@ for shape; do
     esac
     echo
     echo "== $shape"
-    "$BUILD/step_bench" --shape "$shape"
-    peer --shape "$shape" $options
+    if [ "$shape" = mezo ]; then
+        "$BUILD/step_bench" --store "$BUILD" --shape llama-1.1b --method zeroth_order --micro 1 --rows 4 --length 256
+        peer pytorch_mezo.py
+        continue
+    fi
+    "$BUILD/step_bench" --store "$BUILD" --shape "$shape"
+    peer pytorch_adamw.py --shape "$shape" $options
 done

@@ -1,28 +1,15 @@
-#include "base/file.h"
-#include "base/rng.h"
+#include <memory>
+
 #include "base/units.h"
 #include "device/cpu/cpu_stream.h"
 #include "op/gemm.h"
 #include "op/ops.h"
+#include "run/kernel_call.h"
+#include "run/probe.h"
 #include "run/probe_parts.h"
 
 namespace windlass {
 namespace {
-
-// Random numbers, since processors are faster on constant ones; the same megabyte again and again.
-void fill(HugeBuffer& buffer, DType dtype) {
-    Random random(1, RandomStream::test);
-    const int64_t period = std::min(buffer.size(), kMiB);
-    for (int64_t i = 0; i < period / dtype_bytes(dtype); ++i) {
-        const float x = random.uniform() - 0.5f;
-        if (dtype == DType::f32)
-            reinterpret_cast<float*>(buffer.data())[i] = x;
-        else
-            reinterpret_cast<bf16*>(buffer.data())[i] = to_bf16(x);
-    }
-    for (int64_t at = period; at < buffer.size(); at += period)
-        std::memcpy(buffer.data() + at, buffer.data(), static_cast<size_t>(std::min(period, buffer.size() - at)));
-}
 
 // y [rows, outputs] = x W^T.
 struct ProductShape {
@@ -35,8 +22,8 @@ double product_rate(DType dtype, const ProductShape& shape, Team& team) {
     const int64_t size = dtype_bytes(dtype);
     HugeBuffer x(shape.rows * shape.inputs * size, true), w(shape.outputs * shape.inputs * size, true),
         y(shape.rows * shape.outputs * size, true);
-    fill(x, dtype);
-    fill(w, dtype);
+    fill_randomly(x, dtype);
+    fill_randomly(w, dtype);
     const GemmArgs args{.a = Tensor(dtype, {shape.rows, shape.inputs}, x.data()),
                         .b = Tensor(dtype, {shape.outputs, shape.inputs}, w.data()),
                         .c = Tensor(dtype, {shape.rows, shape.outputs}, y.data()),
@@ -45,61 +32,13 @@ double product_rate(DType dtype, const ProductShape& shape, Team& team) {
     return rounded(flops / best_seconds([&] { gemm(args, team); }));
 }
 
-// One op with inputs, weights and outputs of its own, called forward.
-class ForwardCall {
-  public:
-    ForwardCall(const OpRecord& op, OpSpec spec, const OpSize& size) : op_(op), spec_(std::move(spec)), size_(size) {
-        op_.infer(spec_);
-        for (const ValueSpec& value : spec_.in) in_.push_back(tensor({size.tokens(), value.cols}, value.type));
-        for (const ValueSpec& value : spec_.out) out_.push_back(tensor({size.tokens(), value.cols}, value.type));
-        for (const ValueSpec& value : spec_.saved) saved_.push_back(tensor({size.tokens(), value.cols}, value.type));
-        for (const Shape& shape : spec_.weights) weights_.push_back({.base = tensor(shape, ValueType::compute)});
-        if (op_.scratch_bytes != nullptr)
-            scratch_ = HugeBuffer(op_.scratch_bytes(spec_, size_, Direction::forward), true);
-        doc_start_.resize(static_cast<size_t>(size.tokens()));
-        batch_ = {.rows = size.rows, .row_length = size.row_length, .doc_start = doc_start_.data()};
-    }
-
-    void operator()(Stream& stream) {
-        const OpCall call{.spec = &spec_,
-                          .size = &size_,
-                          .batch = &batch_,
-                          .in = in_,
-                          .out = out_,
-                          .saved = saved_,
-                          .weights = weights_,
-                          .scratch = scratch_.span()};
-        op_.on(stream.device()).forward(call, stream);
-    }
-    double flops() const { return op_.cost(spec_, size_, Direction::forward).flops; }
-
-  private:
-    Tensor tensor(const Shape& shape, ValueType type) {
-        const DType dtype = dtype_of(type, size_.compute);
-        Tensor view(dtype, shape, nullptr);
-        buffers_.emplace_back(view.bytes(), true);
-        fill(buffers_.back(), dtype);
-        view.data = buffers_.back().data();
-        return view;
-    }
-
-    const OpRecord& op_;
-    OpSpec spec_;
-    OpSize size_;
-    std::vector<HugeBuffer> buffers_;
-    std::vector<Tensor> in_, out_, saved_;
-    std::vector<Weight> weights_;
-    HugeBuffer scratch_;
-    std::vector<int32_t> doc_start_;
-    Batch batch_;
-};
-
 double attention_rate(DType dtype, Stream& stream) {
     constexpr int64_t kHeads = 8, kHeadSize = 64;
     const OpSize size{.rows = 2, .row_length = 1024, .compute = dtype, .threads = cpu_team(stream).size()};
     const int64_t cols = kHeads * kHeadSize;
-    ForwardCall call(kAttention,
-                     {.attrs = AttentionAttrs{kHeads, kHeads, kHeadSize, 0.125}, .in = {{cols}, {cols}, {cols}}}, size);
+    KernelCall call(kAttention,
+                    {.attrs = AttentionAttrs{kHeads, kHeads, kHeadSize, 0.125}, .in = {{cols}, {cols}, {cols}}}, size,
+                    Direction::forward, stream);
     return rounded(call.flops() / best_seconds([&] { call(stream); }));
 }
 
@@ -107,17 +46,39 @@ double attention_rate(DType dtype, Stream& stream) {
 double call_seconds(Stream& stream) {
     constexpr int64_t kCols = 16, kRepeats = 50;
     const OpSize size{.rows = 1, .row_length = 16, .compute = DType::f32, .threads = cpu_team(stream).size()};
-    std::vector<ForwardCall> calls;
+    std::vector<KernelCall> calls;
     calls.reserve(4);
-    calls.emplace_back(kRmsNorm, OpSpec{.attrs = RmsNormAttrs{}, .in = {{kCols}}, .weights = {{kCols}}}, size);
-    calls.emplace_back(kLinear, OpSpec{.attrs = LinearAttrs{}, .in = {{kCols}}, .weights = {{kCols, kCols}}}, size);
-    calls.emplace_back(kSwiglu, OpSpec{.in = {{kCols}, {kCols}}}, size);
-    calls.emplace_back(kAdd, OpSpec{.in = {{kCols}, {kCols}}}, size);
+    const auto add = [&](const OpRecord& op, OpSpec spec) {
+        calls.emplace_back(op, std::move(spec), size, Direction::forward, stream);
+    };
+    add(kRmsNorm, {.attrs = RmsNormAttrs{}, .in = {{kCols}}, .weights = {{kCols}}});
+    add(kLinear, {.attrs = LinearAttrs{}, .in = {{kCols}}, .weights = {{kCols, kCols}}});
+    add(kSwiglu, {.in = {{kCols}, {kCols}}});
+    add(kAdd, {.in = {{kCols}, {kCols}}});
     const double seconds = best_seconds([&] {
         for (int64_t repeat = 0; repeat < kRepeats; ++repeat)
-            for (ForwardCall& call : calls) call(stream);
+            for (KernelCall& call : calls) call(stream);
     });
     return rounded(seconds / (kRepeats * static_cast<double>(calls.size())));
+}
+
+// Of calls in turn whose values no cache holds together, as in a step, where each layer has its own.
+double kernel_rate(const KernelCase& each, Stream& stream) {
+    constexpr int64_t kBytes = 96 * kMiB, kCallsMax = 32;
+    OpSize size = each.size;
+    size.threads = cpu_team(stream).size();
+    std::vector<std::unique_ptr<KernelCall>> calls;
+    int64_t bytes = 0;
+    double flops = 0;
+    do {
+        calls.push_back(std::make_unique<KernelCall>(*each.op, each.spec, size, each.direction, stream));
+        bytes += calls.back()->bytes();
+        flops += calls.back()->flops();
+    } while (bytes < kBytes && std::ssize(calls) < kCallsMax);
+    const double seconds = best_seconds([&] {
+        for (const std::unique_ptr<KernelCall>& call : calls) (*call)(stream);
+    });
+    return rounded(flops / seconds);
 }
 
 }  // namespace
@@ -131,6 +92,13 @@ void probe_products(Stream& stream, Machine& machine) {
     machine.attention_bf16_flops = attention_rate(DType::bf16, stream);
     machine.attention_f32_flops = attention_rate(DType::f32, stream);
     machine.kernel_seconds = call_seconds(stream);
+}
+
+void probe_kernels(std::span<const KernelCase> cases, int threads, Machine& machine) {
+    const std::unique_ptr<Stream> stream = make_stream(DeviceKind::cpu, threads);
+    for (const KernelCase& each : cases) {
+        if (!machine.kernels.contains(each.key)) machine.kernels[each.key] = kernel_rate(each, *stream);
+    }
 }
 
 }  // namespace windlass

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "tensor/dtype.h"
@@ -31,6 +32,9 @@ struct Machine {
     double narrow_f32_flops = 0;
     double attention_bf16_flops = 0;
     double attention_f32_flops = 0;
+
+    // Kernels as models call them, by kernel_key(): operations per second. Others go by the rates above.
+    std::map<std::string, double, std::less<>> kernels;
 
     double memory_bytes_per_s = 0;         // of the host; copy: read plus written
     double device_memory_bytes_per_s = 0;  // the same of the device; memory_bytes_per_s where memory is unified

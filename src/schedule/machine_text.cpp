@@ -63,6 +63,8 @@ constexpr Key kKeys[] = {
     {"endurance_bytes", &Machine::endurance_bytes, 1e21, kBytes},
 };
 
+constexpr std::string_view kKernelPrefix = "kernel ";  // of lines for Machine::kernels
+
 std::string_view trimmed(std::string_view text) {
     constexpr std::string_view kBlank = " \t\r";
     const size_t begin = text.find_first_not_of(kBlank);
@@ -100,11 +102,19 @@ class Reader {
         const size_t colon = entry.find(':');
         if (colon == entry.npos) throw UserError(ExitCode::usage, place_, "\"{}\" is not \"key: value\"", entry);
         const std::string_view name = trimmed(entry.substr(0, colon)), value = trimmed(entry.substr(colon + 1));
+        if (name.starts_with(kKernelPrefix)) return read_kernel(name, value);
         const Key* key = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& k) { return k.name == name; });
         if (key == std::end(kKeys)) throw_unknown(name);
         if (const auto [earlier, fresh] = seen_.emplace(key->name, place_); !fresh)
             throw UserError(ExitCode::usage, place_, "\"{}\" is set already, at {}", name, earlier->second);
         assign(*key, value);
+    }
+
+    void read_kernel(std::string_view name, std::string_view value) {
+        const Key key{.name = name, .max = kFlopsMax, .units = kFlops};
+        const std::string_view kernel = trimmed(name.substr(kKernelPrefix.size()));
+        if (!machine_.kernels.emplace(kernel, number(key, value)).second)
+            throw UserError(ExitCode::usage, place_, "\"{}\" is set already", name);
     }
 
     [[noreturn]] void throw_unknown(std::string_view name) const {
@@ -197,6 +207,7 @@ std::string machine_text(const Machine& machine) {
             },
             key.field);
     }
+    for (const auto& [kernel, rate] : machine.kernels) text += fmt::format("{}{}: {}\n", kKernelPrefix, kernel, rate);
     return text;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "op/ops.h"
+#include "schedule/kernel_rate.h"
 
 namespace windlass {
 namespace {
@@ -34,8 +35,16 @@ PriceList::PriceList(const Schedule& schedule, const Machine& machine)
     for (const Segment& segment : schedule.segments) segments_.push_back(segment_work(segment));
 }
 
-double PriceList::kernel_seconds(double flops, double bytes, GemmShape shape) const {
-    double products = ratio(flops, machine_.gemm_flops(schedule_.size.compute, shape));
+double PriceList::call_rate(const SegmentCall& call, const OpSize& size) const {
+    if (!machine_.kernels.empty()) {
+        const auto known = machine_.kernels.find(kernel_key(*call.node->op, call.node->spec, size, call.direction));
+        if (known != machine_.kernels.end()) return known->second;
+    }
+    return machine_.gemm_flops(schedule_.size.compute, shape_of(call, size));
+}
+
+double PriceList::kernel_seconds(double flops, double bytes, double flops_per_s) const {
+    double products = ratio(flops, flops_per_s);
     if (machine_.unified_memory) products /= compute_share_;
     return machine_.kernel_seconds + std::max(products, ratio(bytes, memory_bytes_per_s_));
 }
@@ -49,7 +58,7 @@ PriceList::Work PriceList::segment_work(const Segment& segment) const {
     Work work;
     for (const SegmentCall& call : segment.calls) {
         const double bytes = amount(call.cost.bytes);
-        work.seconds += kernel_seconds(call.cost.flops, bytes, shape_of(call, segment.size));
+        work.seconds += kernel_seconds(call.cost.flops, bytes, call_rate(call, segment.size));
         add_compute_bytes(work, bytes);
     }
     return work;
@@ -66,7 +75,7 @@ PriceList::Work PriceList::run_work(const Task& task) const {
 PriceList::Work PriceList::reduce_work(const Task& task) const {
     Work work;
     const double bytes = amount(task.demand.memory_bytes);
-    work.seconds = kernel_seconds(task.demand.flops, bytes, GemmShape::large);
+    work.seconds = kernel_seconds(task.demand.flops, bytes, machine_.gemm_flops(schedule_.size.compute));
     add_compute_bytes(work, bytes);
     return work;
 }
@@ -105,7 +114,7 @@ PriceList::Work PriceList::arrival_work(const Task& task) const {
     if (machine_.unified_memory) draws /= compute_share_;
     const double calls =
         task.payload >= 0 ? amount(std::ssize(schedule_.arrivals[static_cast<size_t>(task.payload)].params)) : 1.0;
-    work.seconds = (calls - 1) * machine_.kernel_seconds + std::max(kernel_seconds(0, bytes, GemmShape::large), draws);
+    work.seconds = (calls - 1) * machine_.kernel_seconds + std::max(kernel_seconds(0, bytes, 0), draws);
     add_compute_bytes(work, bytes);
     return work;
 }

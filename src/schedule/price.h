@@ -42,7 +42,8 @@ class PriceList {
     Work copy_work(const Task& task) const;
     Work disk_work(const Task& task) const;
     // One kernel: its products or the memory that it moves, whichever takes longer.
-    double kernel_seconds(double flops, double bytes, GemmShape shape) const;
+    double kernel_seconds(double flops, double bytes, double flops_per_s) const;
+    double call_rate(const SegmentCall& call, const OpSize& size) const;
     void add_compute_bytes(Work& work, double bytes) const;
     double calls(const Task& task) const;   // of an update
     double pieces(const Task& task) const;  // of a move

@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <functional>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -28,7 +30,7 @@ std::string read_all(int descriptor) {
 }
 
 // In a process of its own: what probing takes of memory is neither in this run's peak nor under its limit.
-Machine probe_apart(FileSystem& files, const std::string& disk_folder, int threads) {
+Machine probe_apart(std::string_view what, const std::function<Machine()>& probe) {
     int ends[2];
     if (pipe(ends) != 0) throw MachineError("pipe", "probe", errno);
     const pid_t child = fork();
@@ -36,7 +38,7 @@ Machine probe_apart(FileSystem& files, const std::string& disk_folder, int threa
     if (child == 0) {
         std::string text;
         try {
-            text = machine_text(probe_machine(files, disk_folder, threads));
+            text = machine_text(probe());
         } catch (const Error& error) {
             log_warning("{}", error.what());
         }
@@ -49,9 +51,17 @@ Machine probe_apart(FileSystem& files, const std::string& disk_folder, int threa
     int status = 0;
     waitpid(child, &status, 0);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        throw UserError(ExitCode::storage, disk_folder.empty() ? "probe" : disk_folder,
-                        "this machine could not be measured");
+        throw UserError(ExitCode::storage, what.empty() ? "probe" : what, "this machine could not be measured");
     return parse_machine(text, "probe");
+}
+
+void keep(FileSystem& files, const std::string& path, const Machine& machine) {
+    try {
+        files.make_folders(user_cache_folder());
+        write_text_atomic(files, path, machine_text(machine));
+    } catch (const Error& error) {
+        log_warning("the measurement is not kept: {}", error.what());
+    }
 }
 
 }  // namespace
@@ -69,14 +79,30 @@ Machine known_machine(FileSystem& files, const std::string& disk_folder, int thr
     const std::string path = machine_cache_path(disk_folder, threads);
     if (files.exists(path)) return parse_machine(read_text(files, path, kMachineTextMax), path);
     log_info("measuring this machine, once; kept in {}", path);
-    const Machine machine = probe_apart(files, disk_folder, threads);
-    try {
-        files.make_folders(user_cache_folder());
-        write_text_atomic(files, path, machine_text(machine));
-    } catch (const Error& error) {
-        log_warning("the measurement is not kept: {}", error.what());
-    }
+    const Machine machine = probe_apart(disk_folder, [&] { return probe_machine(files, disk_folder, threads); });
+    keep(files, path, machine);
     return machine;
+}
+
+void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<const KernelCase> cases, int threads,
+                 Machine& machine) {
+    const auto is_known = [&](const KernelCase& each) { return machine.kernels.contains(each.key); };
+    const auto missing = cases.size() - static_cast<size_t>(std::count_if(cases.begin(), cases.end(), is_known));
+    if (missing == 0) return;
+    log_info("measuring {} kernels of this model, once", missing);
+    const auto probe = [&] {
+        Machine more = machine;
+        probe_kernels(cases, threads, more);
+        return more;
+    };
+    Machine more = probe_apart("", probe);
+    // Of many models: those of the others are measured again when they are wanted.
+    if (std::ssize(machine_text(more)) > kMachineTextMax)
+        std::erase_if(more.kernels, [&](const auto& kernel) {
+            return std::none_of(cases.begin(), cases.end(), [&](const KernelCase& c) { return c.key == kernel.first; });
+        });
+    keep(files, machine_cache_path(disk_folder, threads), more);
+    machine = std::move(more);
 }
 
 void forget_machine(FileSystem& files, const std::string& disk_folder, int threads) {

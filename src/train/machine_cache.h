@@ -1,9 +1,11 @@
 // machine_cache.h: the probe of this machine, measured once and kept; editable text.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "base/file.h"
+#include "schedule/kernel_rate.h"
 #include "schedule/machine.h"
 
 namespace windlass {
@@ -13,6 +15,10 @@ std::string machine_cache_path(const std::string& disk_folder, int threads);
 
 // The kept probe, or a new one (a few seconds) with a line that says so. disk_folder may be empty.
 Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads);
+
+// Measures the kernels among these that the machine has no rate of (seconds), and keeps them with its probe.
+void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<const KernelCase> cases, int threads,
+                 Machine& machine);
 
 // The kept probe is wrong (it was taken while others used the machine): the next command measures anew.
 void forget_machine(FileSystem& files, const std::string& disk_folder, int threads);

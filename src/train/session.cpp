@@ -174,15 +174,28 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
     }
 }
 
+// Of all micro-batches that the planner chooses from.
+std::vector<OpSize> micro_sizes(const Session& session, const std::optional<RunState>& recorded) {
+    std::vector<OpSize> sizes;
+    for (const auto& [rows, count] : micro_choices(session.config, recorded)) {
+        for (const int64_t length : session.first.numerics.row_lengths)
+            sizes.push_back({.rows = rows, .row_length = length, .compute = session.first.numerics.compute});
+    }
+    return sizes;
+}
+
 // The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.
-Budgets resolve_machine(FileSystem& files, Session& session) {
+Budgets resolve_machine(FileSystem& files, Session& session, const std::optional<RunState>& recorded) {
     const Config& config = session.config;
     const auto threads = [&](int all) { return config.threads ? static_cast<int>(*config.threads) : all; };
     if (config.machine.empty()) {
         session.threads = threads(default_threads());
         const Emulation emulation = emulation_of(config);
-        session.machine = slowed(known_machine(files, config.ssd_dir, session.threads), emulation.link_bytes_per_s,
-                                 emulation.disk_bytes_per_s);
+        Machine machine = known_machine(files, config.ssd_dir, session.threads);
+        const std::vector<OpSize> sizes = micro_sizes(session, recorded);
+        add_kernels(files, config.ssd_dir, kernel_cases(session.model, session.recipe, sizes), session.threads,
+                    machine);
+        session.machine = slowed(std::move(machine), emulation.link_bytes_per_s, emulation.disk_bytes_per_s);
         session.request.device = parse_device(config.device, "device");
         return resolve_budgets(files, config, session.threads);
     }
@@ -250,7 +263,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.first.seed = static_cast<uint64_t>(config.seed);
     session.first.method = config.method;
     resolve_numerics(session, recorded);
-    Budgets budgets = resolve_machine(files, session);
+    Budgets budgets = resolve_machine(files, session, recorded);
     if (config.export_steps) budgets.exporter = export_memory_bytes(session.model);
     session.request = {.policy = config.policy,
                        .recompute = config.gradient_checkpointing,

@@ -1,6 +1,7 @@
 // This machine, measured: every rate is there, and none contradicts another.
 #include "run/probe.h"
 
+#include "model/families.h"
 #include "run/probe_parts.h"
 #include "schedule/machine_text.h"
 #include "tests/unit/base/temp_folder.h"
@@ -32,6 +33,25 @@ TEST(Probe, FillsEveryRate) {
     EXPECT_GT(machine.update_busy_factor, 0);
     EXPECT_LE(machine.update_busy_factor, 1);
     EXPECT_TRUE(real_files().list(folder.path()).empty());
+}
+
+// In every direction, with every kind of kernel that is measured.
+TEST(Probe, MeasuresTheKernelsOfAModel) {
+    HfConfig config = HfConfig::parse(R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 320,
+        "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 64})",
+                                      "config.json");
+    const ModelSpec model = build_model(config, {});
+    const OpSize size{.rows = 1, .row_length = 48, .compute = DType::f32};
+    for (const char* method : {"adamw", "forward_gradient"}) {
+        const std::vector<KernelCase> cases = kernel_cases(model, make_recipe(method, {.directions = 2}), {&size, 1});
+        ASSERT_GT(cases.size(), 5u);
+        Machine machine;
+        machine.kernels[cases[0].key] = 7;
+        probe_kernels(cases, 1, machine);
+        EXPECT_EQ(machine.kernels.size(), cases.size());
+        for (const auto& [kernel, rate] : machine.kernels) EXPECT_GT(rate, 0) << kernel;
+        EXPECT_EQ(machine.kernels[cases[0].key], 7);
+    }
 }
 
 TEST(Probe, LeavesADriveOutWhereThereIsNone) {

@@ -46,8 +46,16 @@ TEST(MachineText, ReadsWhatItWrites) {
                     .service_years = 4.5,
                     .drives = 7,
                     .endurance_bytes = 2.4e15};
+    machine.kernels = {{"linear backward bf16 384x1152 512", 1.5e11}, {"attention forward bf16 6/6x64 2x512", 9e10}};
     machine = completed(machine);
     EXPECT_EQ(parse_machine(machine_text(machine), "m"), machine);
+}
+
+TEST(MachineText, TakesRatesOfSingleKernels) {
+    const Machine machine = parse_machine(std::string(kLeast) + "kernel  linear forward f32 8x8 64: 2 TFLOP/s\n", "m");
+    EXPECT_EQ(machine.kernels.at("linear forward f32 8x8 64"), 2e12);
+    EXPECT_THAT(complaint_about("kernel a: 1\nkernel a: 2\n"), HasSubstr("m.machine:7: \"kernel a\" is set already"));
+    EXPECT_THAT(complaint_about("kernel a: 1 GB/s\n"), HasSubstr("is not a number for \"kernel a\""));
 }
 
 TEST(MachineText, WritesEveryKeyOfAWholeMachine) {

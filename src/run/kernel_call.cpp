@@ -1,0 +1,117 @@
+#include "run/kernel_call.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/rng.h"
+#include "base/units.h"
+#include "tensor/dtype.h"
+
+namespace windlass {
+
+void fill_randomly(HugeBuffer& buffer, DType dtype) {
+    Random random(1, RandomStream::test);
+    const int64_t period = std::min(buffer.size(), kMiB);
+    for (int64_t i = 0; i < period / dtype_bytes(dtype); ++i) {
+        const float x = random.uniform() - 0.5f;
+        if (dtype == DType::f32)
+            reinterpret_cast<float*>(buffer.data())[i] = x;
+        else
+            reinterpret_cast<bf16*>(buffer.data())[i] = to_bf16(x);
+    }
+    for (int64_t at = period; at < buffer.size(); at += period)
+        std::memcpy(buffer.data() + at, buffer.data(), static_cast<size_t>(std::min(period, buffer.size() - at)));
+}
+
+KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, Direction direction, Stream& stream)
+    : op_(op), spec_(std::move(spec)), size_(size), direction_(direction) {
+    op_.infer(spec_);
+    in_ = values(spec_.in);
+    out_ = values(spec_.out);
+    saved_ = values(spec_.saved);
+    make_weights();
+    if (direction == Direction::backward) {
+        grad_out_ = values(spec_.out);
+        grad_in_ = values(spec_.in);
+        add_to_grad_in_.assign(grad_in_.size(), 0);
+    }
+    if (direction == Direction::tangent) {
+        tangent_in_ = values(spec_.in, size.k);
+        tangent_out_ = values(spec_.out, size.k);
+    }
+    int64_t scratch = 0;
+    if (op_.scratch_bytes != nullptr) {
+        for (const Direction each : {Direction::forward, direction})
+            scratch = std::max(scratch, op_.scratch_bytes(spec_, size_, each));
+    }
+    scratch_ = HugeBuffer(scratch, true);
+    zeros_.resize(static_cast<size_t>(size.tokens()));
+    batch_ = {.rows = size.rows,
+              .row_length = size.row_length,
+              .tokens = zeros_.data(),
+              .positions = zeros_.data(),
+              .doc_start = zeros_.data(),
+              .targets = zeros_.data()};
+    step_.loss_scale = 1.0 / static_cast<double>(size.tokens());
+    if (direction == Direction::backward) run(Direction::forward, stream);
+}
+
+void KernelCall::operator()(Stream& stream) {
+    run(direction_, stream);
+}
+
+int64_t KernelCall::bytes() const {
+    int64_t sum = 0;
+    for (const HugeBuffer& buffer : buffers_) sum += buffer.size();
+    return sum;
+}
+
+Tensor KernelCall::tensor(const Shape& shape, DType dtype) {
+    Tensor view(dtype, shape, nullptr);
+    buffers_.emplace_back(view.bytes(), true);
+    fill_randomly(buffers_.back(), dtype);
+    view.data = buffers_.back().data();
+    return view;
+}
+
+std::vector<Tensor> KernelCall::values(const std::vector<ValueSpec>& specs, int copies) {
+    std::vector<Tensor> list;
+    for (const ValueSpec& value : specs)
+        list.push_back(tensor({copies * size_.tokens(), value.cols}, dtype_of(value.type, size_.compute)));
+    return list;
+}
+
+void KernelCall::make_weights() {
+    for (const Shape& shape : spec_.weights) {
+        Weight weight{.base = tensor(shape, size_.compute)};
+        const Shape directions = shape.rank() == 2 ? Shape{size_.k * shape[0], shape[1]} : Shape{size_.k, shape[0]};
+        if (direction_ == Direction::tangent) weight.direction = tensor(directions, size_.compute);
+        weights_.push_back(weight);
+        if (direction_ == Direction::backward)
+            sinks_.push_back(
+                {.kind = GradientSink::Kind::accumulate, .first = true, .target = tensor(shape, DType::f32)});
+    }
+}
+
+void KernelCall::run(Direction direction, Stream& stream) {
+    const OpCall call{.spec = &spec_,
+                      .size = &size_,
+                      .batch = &batch_,
+                      .step = &step_,
+                      .in = in_,
+                      .out = out_,
+                      .saved = saved_,
+                      .weights = weights_,
+                      .grad_out = grad_out_,
+                      .grad_in = grad_in_,
+                      .add_to_grad_in = add_to_grad_in_,
+                      .sinks = sinks_,
+                      .tangent_in = tangent_in_,
+                      .tangent_out = tangent_out_,
+                      .scratch = scratch_.span()};
+    const OpCells& cells = op_.on(stream.device());
+    if (direction == Direction::forward) return cells.forward(call, stream);
+    (direction == Direction::backward ? cells.backward : cells.tangent)(call, stream);
+}
+
+}  // namespace windlass

@@ -1,0 +1,64 @@
+// Rates of kernels: what is measured for a model is what its schedules ask for.
+#include "schedule/kernel_rate.h"
+
+#include <set>
+
+#include "schedule/simulate.h"
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+constexpr const char* kLlama1b = R"({"model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632,
+    "num_hidden_layers": 3, "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 32000,
+    "max_position_embeddings": 2048, "tie_word_embeddings": false})";
+
+std::vector<KernelCase> cases_of(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics) {
+    const OpSize size{.rows = numerics.micro_rows, .row_length = numerics.row_lengths[0], .compute = numerics.compute};
+    return kernel_cases(model, recipe, {&size, 1});
+}
+
+TEST(KernelRate, EachKeyStandsOnceAndSmallEnoughToMeasure) {
+    const ModelSpec model = model_of(kLlama405b);
+    const std::vector<KernelCase> cases =
+        cases_of(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 4, 8192, 1));
+    std::set<std::string> keys;
+    for (const KernelCase& each : cases) {
+        EXPECT_TRUE(keys.insert(each.key).second) << each.key;
+        for (const Shape& weight : each.spec.weights) EXPECT_LE(weight.numel(), 4096 * 4096) << each.key;
+        EXPECT_LE(each.size.tokens(), 2048) << each.key;
+    }
+    EXPECT_TRUE(keys.contains("linear backward bf16 4096x4096 512"));
+    EXPECT_TRUE(keys.contains("attention backward bf16 16/1x128 1x2048"));
+}
+
+TEST(KernelRate, NothingOfANarrowProductNorOfASmallModel) {
+    const Recipe recipe = make_recipe("adamw", {});
+    EXPECT_TRUE(cases_of(tiny_model("llama"), recipe, numerics_of(DType::bf16, 2, 512, 1)).empty());
+    for (const KernelCase& each : cases_of(model_of(kLlama1b), recipe, numerics_of(DType::bf16, 1, 32, 1)))
+        EXPECT_TRUE(each.op->name != "linear" && each.op->name != "cross_entropy") << each.key;
+}
+
+// With a rate for each of its kernels, the rates by shape change next to nothing: sums and the norm
+// of the gradients.
+TEST(KernelRate, WhatIsMeasuredIsWhatSchedulesAskFor) {
+    for (const char* method : {"adamw", "zeroth_order", "forward_gradient"}) {
+        const Recipe recipe = make_recipe(method, {});
+        const ModelSpec model = stored_as(model_of(kLlama1b), recipe);
+        const Numerics numerics = numerics_of(DType::bf16, 2, 96, 1);
+        Machine machine{.threads = 1, .gemm_bf16_flops = 1e9, .memory_bytes_per_s = 1e15};
+        for (const KernelCase& each : cases_of(model, recipe, numerics)) machine.kernels[each.key] = 1e9;
+        const UpdateTime update = recipe.probes() ? UpdateTime::next_forward : UpdateTime::after_backward;
+        const Plan plan{.policy = "memory", .device = {DeviceKind::fake}, .common = {.update = update}};
+        const ScheduleSet set = lower(model, recipe, numerics, plan, {train_request(numerics)});
+        const Schedule& schedule = set.schedules[0];
+        const double seconds = simulate(schedule, machine).seconds;
+        machine.gemm_bf16_flops = machine.attention_bf16_flops = machine.narrow_bf16_flops = 1e6;
+        EXPECT_NEAR(simulate(schedule, machine).seconds, seconds, 0.05 * seconds) << method;
+        machine.kernels.clear();
+        EXPECT_GT(simulate(schedule, machine).seconds, 100 * seconds) << method;
+    }
+}
+
+}  // namespace
+}  // namespace windlass
