@@ -78,6 +78,27 @@ std::string advised_method(const std::vector<MethodAdvice>& methods) {
     return best == nullptr ? "" : best->method;
 }
 
+std::string others_that_fit(FileSystem& files, const Config& config) {
+    std::vector<std::string> found;
+    for (const std::string_view method : kCompared) {
+        if (method == config.method) continue;
+        Config other = config;
+        other.method = method;
+        other.policy = other.update_time = "auto";
+        try {
+            const Planned planned = prepare_session(files, other, std::nullopt).planned;
+            const auto disk = planned.disk_bytes > 0 ? fmt::format(" and {} of disk", format_bytes(planned.disk_bytes))
+                                                     : std::string();
+            found.push_back(fmt::format("method={}, which fits with {} of memory{}: {} a step, {} steps", method,
+                                        format_bytes(planned.memory_bytes), disk, format_seconds(planned.step.seconds),
+                                        is_forward_only(method) ? "many times the" : "far fewer"));
+        } catch (const UserError& error) {
+            if (error.code() != ExitCode::no_fit) throw;
+        }
+    }
+    return fmt::format("{}", fmt::join(found, ", or "));
+}
+
 std::string advice_text(const std::vector<MethodAdvice>& methods) {
     std::vector<std::vector<std::string>> rows = {
         {"Methods", "policy", "a step", "device", "memory", "disk", "writes a step", "steps"}};

@@ -23,6 +23,9 @@ std::vector<MethodAdvice> compare_methods(const Session& session);
 // The one to take: backpropagation where it fits, else what learns soonest; empty where nothing fits.
 std::string advised_method(const std::vector<MethodAdvice>& methods);
 
+// For a refusal: which methods fit where the configured one does not, and what they take; empty where none does.
+std::string others_that_fit(FileSystem& files, const Config& config);
+
 // A table and a line of advice, as below a plan; the same as JSON.
 std::string advice_text(const std::vector<MethodAdvice>& methods);
 Json advice_json(const std::vector<MethodAdvice>& methods);

@@ -16,11 +16,23 @@ void write_trace(const std::string& path, const Session& session) {
     write_text_atomic(real_files(), path, trace.json());
 }
 
+// A refusal names what else would fit.
+Session plan_session(const Config& config) {
+    try {
+        return prepare_session(real_files(), config, std::nullopt);
+    } catch (UserError& error) {
+        if (error.code() != ExitCode::no_fit) throw;
+        const std::string others = others_that_fit(real_files(), config);
+        if (others.empty()) throw;
+        throw error.hint(others);
+    }
+}
+
 }  // namespace
 
 ExitCode run_plan(const PlanArgs& args) {
     const Config config = config_from_words(args.words, ConfigUse::plan);
-    const Session session = prepare_session(real_files(), config, std::nullopt);
+    const Session session = plan_session(config);
     if (!args.trace.empty()) write_trace(args.trace, session);
     const std::vector<MethodAdvice> methods = compare_methods(session);
     print_result(args.json ? plan_json(session, advice_json(methods)) : plan_text(session, advice_text(methods)));

@@ -1,0 +1,68 @@
+// The advisor: backpropagation wherever it fits, and what else there is where it does not.
+#include "train/advice.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "tests/train/train_fixture.h"
+
+namespace windlass {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class AdviceTest : public TrainTest {
+  protected:
+    Config with_memory(const std::string& bytes, const Settings& changes = {}) {
+        Settings settings = {{"ram", bytes}};
+        settings.insert(changes.begin(), changes.end());
+        return config("advised", settings);
+    }
+};
+
+MethodAdvice fits(const std::string& method, double seconds) {
+    MethodAdvice advice{.method = method, .planned = Planned{}, .steps_factor = method == "adamw" ? 1.0 : 32.0};
+    advice.planned->step.seconds = seconds;
+    return advice;
+}
+
+TEST(Advice, BackpropagationWhereItFitsHoweverSlow) {
+    EXPECT_EQ(advised_method({fits("adamw", 100), fits("forward_gradient", 1), fits("zeroth_order", 1)}), "adamw");
+    EXPECT_EQ(advised_method({fits("forward_gradient", 2), fits("zeroth_order", 1)}), "zeroth_order");
+    EXPECT_EQ(advised_method({{.method = "adamw"}, fits("forward_gradient", 1), fits("zeroth_order", 2)}),
+              "forward_gradient");
+    EXPECT_EQ(advised_method({{.method = "adamw"}, {.method = "zeroth_order"}}), "");
+    EXPECT_THAT(advice_text({{.method = "adamw"}}), HasSubstr("no method fits"));
+}
+
+TEST_F(AdviceTest, EachMethodWithinTheSameBudgets) {
+    const std::vector<MethodAdvice> methods = compare_methods(prepare_session(files_, with_memory("1GiB"), {}));
+    ASSERT_EQ(methods.size(), 3u);
+    for (const MethodAdvice& each : methods) {
+        ASSERT_TRUE(each.planned.has_value()) << each.method;
+        EXPECT_LE(each.planned->memory_bytes, int64_t{1} << 30);
+        EXPECT_EQ(each.steps_factor, each.method == "adamw" ? 1 : 32);
+    }
+    EXPECT_GT(methods[0].planned->memory_bytes, methods[2].planned->memory_bytes);
+    EXPECT_EQ(advised_method(methods), "adamw");
+    EXPECT_EQ(advice_json(methods)["advised"], "adamw");
+}
+
+// Between what the two methods want, the refusal names the one that is left.
+TEST_F(AdviceTest, ARefusalNamesWhatElseFits) {
+    const auto memory = [&](const std::string& method) {
+        return prepare_session(files_, with_memory("1GiB", {{"method", method}}), {}).planned.memory_bytes;
+    };
+    const int64_t least = memory("zeroth_order"), between = (least + memory("adamw")) / 2;
+    ASSERT_LT(least, between);
+    const Config little = with_memory(std::to_string(between), {{"gradient_checkpointing", "false"}});
+    const std::string others = others_that_fit(files_, little);
+    EXPECT_THAT(others, HasSubstr("method=zeroth_order"));
+    EXPECT_THAT(others, Not(HasSubstr("adamw")));
+    EXPECT_THAT(others_that_fit(files_, with_memory("1KiB")), IsEmpty());
+}
+
+}  // namespace
+}  // namespace windlass
