@@ -54,6 +54,11 @@ class UserError : public Error {
         return *this;
     }
     UserError&& hint(std::string_view what_to_do) && { return std::move(hint(what_to_do)); }
+    // Another way out, behind a hint.
+    UserError& or_hint(std::string_view what_to_do) & {
+        message_ += fmt::format(", or {}", what_to_do);
+        return *this;
+    }
 };
 
 // throw MachineError("pread", path, errno)

@@ -144,11 +144,11 @@ int64_t row_bytes(const Json& plan, const std::string& owner) {
 }
 
 struct Where {
-    std::string device, policy;
+    std::string device, policy, method = "adamw";
 };
 
 void PrintTo(const Where& where, std::ostream* out) {
-    *out << where.device << ", " << where.policy;
+    *out << where.device << ", " << where.policy << ", " << where.method;
 }
 
 class PredictedPeak : public testing::TestWithParam<Where> {};
@@ -161,6 +161,7 @@ TEST_P(PredictedPeak, HoldsTheRun) {
     settings["model"] = larger_model(sandbox);
     settings["device"] = GetParam().device;
     settings["policy"] = GetParam().policy;
+    settings["method"] = GetParam().method;
     if (GetParam().policy == "three_tier") settings["ssd_dir"] = sandbox / "ssd";
     const Json plan = plan_of(sandbox, settings);
     const int64_t memory = plan.at("memory_bytes"), device = plan.at("device_bytes");
@@ -177,10 +178,14 @@ TEST_P(PredictedPeak, HoldsTheRun) {
 INSTANTIATE_TEST_SUITE_P(Policies, PredictedPeak,
                          testing::Values(Where{"cpu", "in_memory"}, Where{"cpu", "three_tier"},
                                          Where{"cpu:emulate", "in_memory"}, Where{"cpu:emulate", "host_stream"},
-                                         Where{"cpu:emulate", "three_tier"}),
+                                         Where{"cpu:emulate", "three_tier"},
+                                         Where{"cpu", "in_memory", "zeroth_order"},
+                                         Where{"cpu", "in_memory", "forward_gradient"},
+                                         Where{"cpu:emulate", "host_stream", "zeroth_order"},
+                                         Where{"cpu:emulate", "three_tier", "zeroth_order"}),
                          [](const auto& info) {
-                             return fmt::format("{}_{}", info.param.device == "cpu" ? "cpu" : "emulated",
-                                                info.param.policy);
+                             return fmt::format("{}_{}_{}", info.param.device == "cpu" ? "cpu" : "emulated",
+                                                info.param.policy, info.param.method);
                          });
 
 // ---- refusals ----

@@ -24,7 +24,7 @@ Session plan_session(const Config& config) {
         if (error.code() != ExitCode::no_fit) throw;
         const std::string others = others_that_fit(real_files(), config);
         if (others.empty()) throw;
-        throw error.hint(others);
+        throw error.or_hint(others);
     }
 }
 
