@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "method/noise/moments.h"
 #include "method/noise/noise_kernel.h"
 #include "method/state_format.h"
 #include "model/spec.h"
@@ -60,19 +61,23 @@ struct UpdateCall {
 };
 using UpdateKernel = void (*)(const UpdateCall& call, Stream& stream);
 
-// One parameter of a block that has arrived where it is computed with: its pending update is applied, in place, and
+// One parameter of a block that has arrived where it is computed with: its pending updates are applied, in place, and
 // what this sweep reads instead of it is made. Every element depends on its own index and on nothing else, so any
 // split of a call gives the same bits.
 struct ArrivalCall {
     const ParamSpec* param = nullptr;
-    int64_t element = 0;                  // of the parameter's first element in the model (element_starts)
-    std::byte* weights = nullptr;         // numel numbers of param->store_dtype
-    const StepParams* pending = nullptr;  // the step whose update is to be applied; null: none is
-    const StepParams* step = nullptr;     // of the sweep
-    int sweep = 0;                        // index into Recipe::sweeps
-    int point = -1;                       // of the sweep's points the only one that is wanted; -1: all of them
-    DType compute = DType::f32;           // of everything that is written below; null: not wanted
-    std::byte* plain = nullptr;           // the weights themselves
+    int64_t element = 0;           // of the parameter's first element in the model (element_starts)
+    std::byte* weights = nullptr;  // numel numbers of param->store_dtype
+    // Steps that were applied, oldest first, none left out between them. The updates of the last `pending` are to be
+    // applied, one after another; those before are what updates look back at, Recipe::history of them where there were
+    // so many.
+    std::span<const StepParams> steps;
+    int pending = 0;
+    const StepParams* step = nullptr;  // of the sweep
+    int sweep = 0;                     // index into Recipe::sweeps
+    int point = -1;                    // of the sweep's points the only one that is wanted; -1: all of them
+    DType compute = DType::f32;        // of everything that is written below; null: not wanted
+    std::byte* plain = nullptr;        // the weights themselves
     // forward: the weights at this sweep's points; tangent: its directions. One behind the other, numel numbers each.
     std::byte* probes = nullptr;
 };
@@ -90,6 +95,8 @@ struct MethodOptions {
     int directions = 1;                     // random directions of a step, at most kDirectionsMax
     double scalar_clip = 0;                 // what a step finds along a direction is cut to this; 0: it is not
     NoiseKind noise = NoiseKind::gaussian;  // or rademacher
+    NoiseMoments moments = NoiseMoments::none;
+    int replay_window = kReplayWindow;  // steps that moments are made of
 };
 
 struct Recipe {
@@ -107,6 +114,7 @@ struct Recipe {
     // takes.
     std::array<ArrivalKernel, kDeviceKinds> arrive{};
     double update_draws = 0;
+    int history = 0;  // steps before it that a step's update looks back at
     // Forward-only methods: what a step's losses say of its update: fills StepParams::scalars, and `apply` with whether
     // they are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each point;
     // of a tangent sweep, the loss and its derivative along each direction. Returns the loss that is reported.

@@ -31,10 +31,10 @@ struct StepParams {
     uint64_t seed = 0;
     int64_t step = 0;  // 1 for the first update
     double learning_rate = 0;
-    double loss_scale = 1;           // 1 / (target tokens of the whole optimizer step)
-    double clip_scale = 1;           // min(1, max_grad_norm / norm); written by the norm's reduction
-    bool apply = true;               // false: the loss or the norm is not finite, the update is skipped
-    std::array<double, 8> method{};  // what the method's update kernel wants, e.g. bias corrections
+    double loss_scale = 1;            // 1 / (target tokens of the whole optimizer step)
+    double clip_scale = 1;            // min(1, max_grad_norm / norm); written by the norm's reduction
+    bool apply = true;                // false: the loss or the norm is not finite, the update is skipped
+    std::array<double, 16> method{};  // what the method's update kernel wants, e.g. bias corrections
     // Of forward-only methods: what the step found along each of its directions, written when its losses are known.
     std::array<float, kDirectionsMax> scalars{};
 };

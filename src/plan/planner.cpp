@@ -306,7 +306,7 @@ Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& 
         if (request.policy != "auto" && request.policy != policy->name) continue;
         std::optional<Space> space = policy->space(request, input);
         if (!space) continue;
-        if (recipe.probes()) space = forward_only(std::move(*space), recipe);
+        if (recipe.probes()) space = forward_only(std::move(*space), recipe, request.writeback_steps);
         PolicySearch search(model, recipe, numerics, machine, request, ranks, *policy, std::move(*space));
         std::optional<Planned> found = search.run();
         if (found && (!best || search.seconds(*found) < best_seconds)) {

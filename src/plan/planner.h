@@ -34,6 +34,7 @@ struct PlanRequest {
     int threads = 1;
     Budgets budgets;
     std::vector<ScheduleRequest> schedules;
+    int writeback_steps = 0;       // forward-only: between two of which updates go home; 0: the planner's choice
     double clip_frequency = 0.25;  // of steps: what a guessed update that must be redone costs; before any was seen
 };
 

@@ -65,7 +65,22 @@ int64_t Space::size() const {
     return product;
 }
 
-Space forward_only(Space space, const Recipe& recipe) {
+namespace {
+
+// Each step's update is applied again until it goes home, so that the longer the period, the more random numbers are
+// drawn: half as many a step as it has steps. Signs cost little; nobody draws hundreds of normal numbers for a weight.
+std::vector<int> writeback_choices(const Space& space, const Recipe& recipe, int wanted) {
+    const bool goes_home = space.base.store || (space.base.own_memory() && space.near != Home::device);
+    if (!goes_home) return {1};
+    if (wanted > 0) return {wanted};
+    std::vector<int> choices = {1, 2, 4, 8, 16};
+    if (recipe.update_draws < 1) choices.insert(choices.end(), {64, 256});
+    return choices;
+}
+
+}  // namespace
+
+Space forward_only(Space space, const Recipe& recipe, int writeback_steps) {
     for (const Knob knob : {Knob::state, Knob::gradients}) space.of(knob) = {kShares};
     for (const Knob knob : {Knob::held, Knob::keep, Knob::park, Knob::spill, Knob::update_ahead, Knob::host_threads})
         space.of(knob) = {0};
@@ -74,6 +89,7 @@ Space forward_only(Space space, const Recipe& recipe) {
     space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
     space.of(Knob::group_chunks) = {1};
     if (recipe.runs(SweepKind::forward)) space.of(Knob::one_probe) = {1, 0};
+    space.of(Knob::writeback_steps) = writeback_choices(space, recipe, writeback_steps);
     if (space.base.own_memory() && space.of(Knob::read_ahead).size() > 1) {
         space.of(Knob::upload_ahead) = {0, 1, 2, 3, 4};
         if (!space.base.store) space.of(Knob::read_ahead) = {0};  // nothing is read
@@ -143,6 +159,7 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.upload_ahead = at(choice, Knob::upload_ahead);
     plan.read_ahead = std::max(plan.read_ahead, plan.upload_ahead);  // what goes up was read
     plan.one_probe = at(choice, Knob::one_probe) == 1;
+    plan.writeback_steps = std::max(1, at(choice, Knob::writeback_steps));
     const auto home = [&](Knob knob, int block) { return in_share(block, at(choice, knob)) ? space.near : space.far; };
     for (int block = 0; block < static_cast<int>(programs.size()); ++block) {
         BlockPlan each{.weights = home(Knob::weights, block),

@@ -34,9 +34,10 @@ enum class Knob : uint8_t {
     group_chunks,
     host_threads,
     upload_ahead,
-    one_probe,  // 1: points one after the other
+    one_probe,        // 1: points one after the other
+    writeback_steps,  // between two of which updates go home; 0 is 1
 };
-inline constexpr int kKnobs = 16;
+inline constexpr int kKnobs = 17;
 inline constexpr int kShares = 8;
 
 using Choice = std::array<int, kKnobs>;
@@ -61,7 +62,8 @@ struct Space {
 };
 
 // What is left to turn where there is no reverse sweep: nothing waits for one, and updates are the next forward's.
-Space forward_only(Space space, const Recipe& recipe);
+// `writeback_steps`: between two of which updates go home; 0: to be chosen.
+Space forward_only(Space space, const Recipe& recipe, int writeback_steps);
 
 // Saved values of each program of a model, the most seconds saved for a byte first.
 using SavedRanks = std::map<const Program*, std::vector<int>>;

@@ -11,6 +11,7 @@
 #include "model/load.h"
 #include "run/chunk_io.h"
 #include "run/execute.h"
+#include "run/recent_steps.h"
 
 namespace windlass {
 namespace {
@@ -27,7 +28,8 @@ struct Engine::Impl {
           setup(std::move(setup_in)),
           arenas(setup.schedules),
           stream(make_stream(setup.plan.device.kind, setup.plan.threads)),
-          movers(files, setup.emulation, setup.plan.store) {
+          movers(files, setup.emulation, setup.plan.store),
+          recent(setup.recipe.history) {
         if (setup.plan.host_threads > 0) host = make_stream(DeviceKind::cpu, setup.plan.host_threads);
         for (const ParamSpec& param : setup.model.params)
             norm_partials.emplace_back(param.trainable ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
@@ -80,7 +82,10 @@ struct Engine::Impl {
         open_store(Store::open(files, setup.store_path));
     }
 
-    StepReport execute(const Schedule& schedule, const StepInput& input, bool stoppable = true) {
+    // Of a forward-only method's step; other updates that are held always do.
+    bool goes_home() const { return !setup.recipe.probes() || recent.pending() >= setup.plan.writeback_steps; }
+
+    StepReport execute(const Schedule& schedule, const StepInput& input, bool stoppable = true, bool home = true) {
         ExecuteContext context{.setup = setup,
                                .arenas = arenas,
                                .stream = *stream,
@@ -89,20 +94,37 @@ struct Engine::Impl {
                                .movers = movers,
                                .norm_partials = norm_partials,
                                .stop = stoppable ? stop : never,
-                               .pending = held ? &held->params : nullptr,
-                               .mark = [this] { land(); }};
+                               .pending = held && !setup.recipe.probes() ? &held->params : nullptr,
+                               .recent = setup.recipe.probes() ? &recent : nullptr,
+                               .goes_home = home,
+                               .mark = [this, home] { home ? land() : land_in_place(); }};
         return windlass::execute(schedule, context, input);
     }
 
-    // The held update is in memory and on disk. Its factors are wanted until the schedule ends.
+    // Held updates are in memory and on disk. Their factors are wanted until the schedule ends.
     void land() {
         if (!held || held->landed) return;
         if (store != nullptr) store->commit(held->step, held->run_state);
         durable_step = held->step;
         held->landed = true;
     }
+    void land_in_place() {
+        if (held) held->landed_in_place = true;
+    }
     void drop_landed() {
-        if (held && held->landed) held.reset();
+        if (!held) return;
+        if (held->landed_in_place) recent.land_in_place();
+        held->landed_in_place = false;
+        if (!held->landed) return;
+        recent.land();
+        held.reset();
+    }
+    void commit_now(int64_t step, const std::string& run_state, bool applied) {
+        if (store != nullptr) {
+            if (!applied) store->discard_written();  // what was written again is what was there before
+            store->commit(step, run_state);
+        }
+        durable_step = step;
     }
 
     // Guessed wrongly: once more, from the state before, or back to it. Without a store that state is nowhere else.
@@ -110,12 +132,13 @@ struct Engine::Impl {
         execute(*setup.schedules.find("redo"), {.params = params}, /*stoppable=*/setup.plan.store);
     }
 
-    // The update of a step that the next one's forward will do.
+    // The update of a step that the next one's forward will do; of a forward-only method those of `recent`, up to this
+    // step.
     struct Held {
         StepParams params;
         int64_t step = 0;
         std::string run_state;
-        bool landed = false;
+        bool landed = false, landed_in_place = false;
     };
 
     FileSystem& files;
@@ -126,6 +149,7 @@ struct Engine::Impl {
     std::unique_ptr<WorkingStore> store;
     std::vector<std::vector<double>> norm_partials;
     std::optional<Held> held;
+    RecentSteps recent;
     int64_t durable_step = 0;
     std::atomic<bool> stop{false}, never{false};
     static_assert(std::atomic<bool>::is_always_lock_free, "request_stop runs in a signal handler");
@@ -190,14 +214,16 @@ std::string Engine::restore(Store& snapshot) {
 
 StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) {
     StepReport report;
+    const bool home = impl_->goes_home();
     try {
-        report = impl_->execute(schedule, input);
+        report = impl_->execute(schedule, input, true, home);
     } catch (...) {
         impl_->drop_landed();
         throw;
     }
     impl_->drop_landed();
-    WINDLASS_CHECK(!impl_->held, "step {} is over, and the one before it has not landed", input.params.step);
+    WINDLASS_CHECK(!(impl_->held && home) && impl_->recent.pending_in_place() == 0,
+                   "step {} is over, and the one before it has not landed", input.params.step);
     const bool guessed_wrong = !report.applied || report.clip_scale != 1.0;
     if (guessed_wrong && impl_->setup.plan.any(UpdateTime::in_backward)) {
         impl_->redo(report.params);
@@ -207,15 +233,22 @@ StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) 
 }
 
 void Engine::commit(int64_t step, const std::string& run_state, const StepReport& report) {
-    if (report.applied && impl_->setup.plan.any(UpdateTime::next_forward)) {
+    const bool probes = impl_->setup.recipe.probes();
+    if (probes && report.applied) impl_->recent.add(report.params);
+    const bool holds =
+        probes ? impl_->recent.pending() > 0 : report.applied && impl_->setup.plan.any(UpdateTime::next_forward);
+    if (holds)
         impl_->held = Impl::Held{.params = report.params, .step = step, .run_state = run_state};
-        return;
-    }
-    if (impl_->store != nullptr) {
-        if (!report.applied) impl_->store->discard_written();  // what was written again is what was there before
-        impl_->store->commit(step, run_state);
-    }
-    impl_->durable_step = step;
+    else
+        impl_->commit_now(step, run_state, report.applied);
+}
+
+void Engine::recall(std::vector<StepParams> steps, int pending, int64_t step, const std::string& run_state) {
+    impl_->recent.recall(std::move(steps), pending);
+    if (pending > 0)
+        impl_->held = Impl::Held{.step = step, .run_state = run_state};
+    else if (step > impl_->durable_step)
+        impl_->commit_now(step, run_state, false);
 }
 
 int64_t Engine::durable_step() const {

@@ -87,13 +87,18 @@ class Engine {
 
     // One training step. With a store it writes the version that is not current, which becomes current in commit().
     // Where the plan holds updates for the next step's forward, this step first does, and commits, those of the step
-    // before. Throws MachineError when a disk fails; then the step is not committed.
+    // before; of a forward-only method each Plan::writeback_steps, and applies them in passing otherwise. Throws
+    // MachineError when a disk fails; then the step is not committed.
     StepReport train_step(const Schedule& schedule, const StepInput& input);
     // The step is over. It is durable when this returns, unless its update is held: see durable_step().
     void commit(int64_t step, const std::string& run_state, const StepReport& report);
     // The last step whose update has landed, and, with a store, is committed.
     int64_t durable_step() const;
-    // Does and commits an update that is held. evaluate, decode, snapshot and read_masters want this first.
+    // The last steps of an interrupted run whose state the engine was filled with, oldest first, those that were
+    // applied: of the last `pending` that state does not have the updates, which become held; those before are history
+    // (Recipe::history). `step`, with its run state, is the last one, applied or not.
+    void recall(std::vector<StepParams> steps, int pending, int64_t step, const std::string& run_state);
+    // Does and commits updates that are held. evaluate, decode, snapshot and read_masters want this first.
     void flush();
 
     // Forward only. token_losses: fill StepReport::token_losses.

@@ -79,7 +79,7 @@ class Execution {
           input_(input),
           elements_(element_starts(context.setup.model)),
           params_(input.params),
-          turning_(context.pending != nullptr) {
+          turning_(context.holds()) {
         report_.tasks.resize(schedule.tasks.size());
         if (context.setup.recipe.prepare != nullptr)
             context.setup.recipe.prepare(context.setup.method_options, params_);
@@ -126,7 +126,7 @@ class Execution {
             try {
                 TaskTime& time = report_.tasks[index];
                 time.start_ns = now_ns();
-                if (!task.when_pending || context_.pending != nullptr) perform(task);
+                if (is_due(task)) perform(task);
                 time.end_ns = now_ns();
                 busy_ns_[slot(lane)] += time.end_ns - time.start_ns;
             } catch (...) {
@@ -139,6 +139,11 @@ class Execution {
         report_.busy_seconds[slot(lane)] = static_cast<double>(busy_ns_[slot(lane)]) * 1e-9;
         done.store(kGivenUp, std::memory_order_release);
         done.notify_all();
+    }
+
+    bool is_due(const Task& task) const {
+        if (!task.when_pending) return true;
+        return context_.holds() && (context_.goes_home || !goes_home(task));
     }
 
     bool has_store() const { return context_.setup.plan.store; }
@@ -184,7 +189,7 @@ class Execution {
                 break;
             case Verb::mark:
                 context_.mark();
-                if (context_.pending != nullptr) turning_.end_change();
+                if (context_.holds()) turning_.end_change();
                 break;
         }
     }
@@ -284,16 +289,26 @@ class Execution {
         }
     }
 
+    // Updates that this arrival of a parameter applies to it. What has gone home before it is fetched once more has
+    // them.
+    int updates_due(const ArriveParam& each) const {
+        const RecentSteps* const recent = context_.recent;
+        if (recent == nullptr) return 0;
+        if (each.updates) return each.in_place ? recent->pending_in_place() : recent->pending();
+        return each.again && !context_.goes_home ? recent->pending() : 0;
+    }
+
     void perform_arrival(const ArriveTask& task, const TaskMemory& memory) {
         const ArrivalKernel kernel = context_.setup.recipe.arrive[static_cast<size_t>(context_.stream.device())];
         for (const ArriveParam& each : task.params) {
-            const bool updates = each.updates && context_.pending != nullptr;
+            const int due = updates_due(each);
             std::byte *const plain = memory.address(each.plain), *const probes = memory.address(each.probes);
-            if (!updates && plain == nullptr && probes == nullptr) continue;
+            if (due == 0 && plain == nullptr && probes == nullptr) continue;
             kernel({.param = &context_.setup.model.params[at(each.param)],
                     .element = elements_[at(each.param)],
                     .weights = memory.address(each.weights),
-                    .pending = updates ? context_.pending : nullptr,
+                    .steps = due > 0 ? context_.recent->steps() : std::span<const StepParams>(),
+                    .pending = due,
                     .step = &params_,
                     .sweep = task.sweep,
                     .point = task.point,

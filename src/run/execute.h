@@ -12,6 +12,7 @@
 #include "run/arenas.h"
 #include "run/engine.h"
 #include "run/movers.h"
+#include "run/recent_steps.h"
 #include "run/working_store.h"
 
 namespace windlass {
@@ -27,7 +28,13 @@ struct ExecuteContext {
     std::vector<std::vector<double>>& norm_partials;  // by parameter
     std::atomic<bool>& stop;
     const StepParams* pending = nullptr;  // of the update that the step before held; null: none
-    std::function<void()> mark;           // that update has landed
+    // Forward-only methods: what arrivals apply, and whether it goes home in this step; else moves of what was held are
+    // passed over.
+    const RecentSteps* recent = nullptr;
+    bool goes_home = true;
+    std::function<void()> mark;  // what was held has landed: everywhere, or in place alone where nothing goes home
+
+    bool holds() const { return pending != nullptr || (recent != nullptr && recent->pending() > 0); }
 };
 
 // Fills loss_sum, grad_norm, clip_scale, applied, seconds, busy_seconds and tasks. Throws the first failure;

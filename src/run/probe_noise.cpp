@@ -24,7 +24,8 @@ void probe_noise(Stream& stream, Machine& machine) {
     step.step = 2;
     const ArrivalCall call{.param = &param,
                            .weights = weights.data(),
-                           .pending = &pending,
+                           .steps = {&pending, 1},
+                           .pending = 1,
                            .step = &step,
                            .compute = DType::bf16,
                            .probes = probes.data()};

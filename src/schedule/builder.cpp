@@ -213,8 +213,11 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
     for (size_t index = 0; index < params.size(); ++index) {
         const int param = params[index];
         const int64_t numel = in_.param(param).numel(), bytes = numel * element;
+        const bool is_home = in_.param(param).block == block, fetched = in_.is_fetched(param, weights.hi[index]);
         ArriveParam each{.param = param,
-                         .updates = arrival.updates && in_.param(param).block == block,
+                         .updates = arrival.updates && is_home,
+                         .in_place = !fetched,
+                         .again = arrival.updates && !is_home && fetched && schedule_.writeback_steps > 1,
                          .weights = weights.hi[index]};
         if (wants_plain && in_.converts(param)) each.plain = room(numel);
         if (wants_plain) reads(arrived.points[0], each.plain.buffer == kNoBuffer ? each.weights : each.plain, bytes);
@@ -233,6 +236,13 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
     return arrived;
 }
 
+// That are applied to it in a step. What is fetched is 1, 2 ... n steps behind in turn; fetched once more it is so but
+// where it has just gone home.
+double ScheduleBuilder::mean_updates(const ArriveParam& param) const {
+    const double steps = schedule_.writeback_steps;
+    return param.in_place ? 1.0 : param.again ? (steps - 1) / 2 : (steps + 1) / 2;
+}
+
 // Nothing to do is no task.
 void ScheduleBuilder::add_arrival(ArriveTask task) {
     std::vector<BufferUse> uses;
@@ -245,11 +255,12 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
     const int64_t element = dtype_bytes(in_.numerics.compute);
     for (const ArriveParam& each : task.params) {
         const ParamSpec& param = in_.param(each.param);
-        use(each.weights, param.numel() * weight_bytes(param), each.updates);
-        if (each.updates) demand.memory_bytes += param.numel() * weight_bytes(param);  // read as well as written
+        const bool writes = each.updates || each.again;
+        use(each.weights, param.numel() * weight_bytes(param), writes);
+        if (writes) demand.memory_bytes += param.numel() * weight_bytes(param);  // read as well as written
         const auto numel = static_cast<double>(param.numel());
         if (task.sweep >= 0) demand.noise += numel * in_.recipe.sweeps[at(task.sweep)].draws;
-        if (each.updates) demand.noise += numel * in_.recipe.update_draws;
+        if (writes) demand.noise += numel * in_.recipe.update_draws * mean_updates(each);
     }
     for (const ArriveParam& each : task.params) {
         const int64_t numel = in_.param(each.param).numel();

@@ -21,6 +21,11 @@ struct LowerInput {
     const PersistentIds& ids;
     int persistent_count = 0;
 
+    // Forward-only: these are not where the parameter lives, so what an update makes of them is gone behind the step
+    // unless it goes home.
+    bool is_fetched(int param, const BufferSlice& weights) const {
+        return place(param).weights.buffer != weights.buffer;
+    }
     // Kept in another type than is computed with.
     bool converts(int index) const {
         const ParamSpec& each = param(index);
@@ -113,6 +118,7 @@ class ScheduleBuilder {
   private:
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
     void add_arrival(ArriveTask task);
+    double mean_updates(const ArriveParam& param) const;
     void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
     bool stays_on_device(int param) const;
     void upload_halves(const Block& block, const std::vector<BufferSlice>& from, std::vector<BufferSlice>& to,

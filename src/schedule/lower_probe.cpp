@@ -17,6 +17,9 @@ size_t at(Region region) {
 // micro-batches through. So weights cross each link once a step, however many directions there are (ZO2's order:
 // arXiv 2503.12668, with the update written back before the forwards instead of behind them).
 //
+// With Plan::writeback_steps above 1 it goes home so often only: what is fetched in between is behind by some steps,
+// and all of their updates are applied to it. The schedule is the same; execute passes over the moves.
+//
 // Without sweeps it is nothing but the updates: a flush.
 class ProbeLowering {
   public:
@@ -222,7 +225,9 @@ class ProbeLowering {
 
 Schedule lower_probe(const LowerInput& input, const ScheduleRequest& request) {
     ScheduleBuilder builder(input, request);
-    ProbeLowering(builder, request.kind == ScheduleRequest::Kind::train).write();
+    const bool trains = request.kind == ScheduleRequest::Kind::train;
+    if (trains) builder.schedule().writeback_steps = input.plan.writeback_steps;  // a flush goes home always
+    ProbeLowering(builder, trains).write();
     return builder.finish();
 }
 

@@ -62,8 +62,9 @@ std::string describe_placement(const Plan& plan) {
 }
 
 std::string describe_forward_only(const Plan& plan) {
-    return fmt::format("{}, updated on arrival{}", spread(plan, "weights", &BlockPlan::weights, home_name),
-                       plan.one_probe ? ", probed one point at a time" : "");
+    std::string text = spread(plan, "weights", &BlockPlan::weights, home_name) + ", updated on arrival";
+    if (plan.writeback_steps > 1) text += fmt::format(", written back each {} steps", plan.writeback_steps);
+    return text + (plan.one_probe ? ", probed one point at a time" : "");
 }
 
 std::string describe_updates(const Plan& plan) {

@@ -56,6 +56,9 @@ struct Plan {
     // Where weights are probed: a sweep's points one after the other, so that one probed copy of a block is there at a
     // time; random numbers are then drawn for each of them.
     bool one_probe = false;
+    // Where weights are probed: updates go home, over the link and to disk, each so many steps. In between the weights
+    // that arrive are those of some steps ago, and all updates since then are applied to them.
+    int writeback_steps = 1;
     int update_ahead = 1;  // chunk groups of the update whose state is under way beside the one in use
     BlockPlan common;      // of every block, where `blocks` is empty
     std::vector<BlockPlan> blocks;

@@ -52,9 +52,19 @@ const Schedule* ScheduleSet::find(std::string_view name) const {
     return nullptr;
 }
 
+bool goes_home(const Task& task) {
+    return task.when_pending && task.verb == Verb::move;
+}
+
 Demand total_demand(const Schedule& schedule) {
     Demand sum;
+    int64_t down_bytes = 0, disk_write_bytes = 0;  // each writeback_steps
     for (const Task& task : schedule.tasks) {
+        if (schedule.writeback_steps > 1 && goes_home(task)) {
+            down_bytes += task.demand.down_bytes;
+            disk_write_bytes += task.demand.disk_write_bytes;
+            continue;
+        }
         sum.flops += task.demand.flops;
         sum.model_flops += task.demand.model_flops;
         sum.noise += task.demand.noise;
@@ -64,6 +74,8 @@ Demand total_demand(const Schedule& schedule) {
         sum.disk_read_bytes += task.demand.disk_read_bytes;
         sum.disk_write_bytes += task.demand.disk_write_bytes;
     }
+    sum.down_bytes += down_bytes / schedule.writeback_steps;
+    sum.disk_write_bytes += disk_write_bytes / schedule.writeback_steps;
     return sum;
 }
 

@@ -154,7 +154,9 @@ struct ReduceTask {
 // arrive: the parameters of one block (Recipe::arrive).
 struct ArriveParam {
     int param = 0;
-    bool updates = false;  // its home is this block, and this is its first arrival in the schedule
+    bool updates = false;   // its home is this block, and this is its first arrival in the schedule
+    bool in_place = false;  // where it lives: an update is there for good, whether or not it goes home to disk
+    bool again = false;     // fetched once more, for another block than its home: updated where nothing goes home
     BufferSlice weights, plain, probes;
 };
 struct ArriveTask {
@@ -199,6 +201,9 @@ struct Schedule {
     OpSize size;       // of a micro-batch
     int micro_count = 1;
     int host_threads = 0;  // of the host lane; size.threads are those of the compute lane
+    // Forward-only: updated weights go home each so many steps (Plan::writeback_steps). In the steps between, moves of
+    // what was held are passed over.
+    int writeback_steps = 1;
     std::vector<Segment> segments;
     std::vector<BufferSpec> buffers;  // ids continue behind the set's persistent ones
     std::vector<RunTask> runs;
@@ -244,13 +249,16 @@ struct ScheduleSet {
     const Schedule* find(std::string_view name) const;
 };
 
+// Of a forward-only step: what is passed over in steps in which nothing goes home.
+bool goes_home(const Task& task);
+
 // When a task ran, or would: seconds since the step began.
 struct TaskSpan {
     double start_s = 0;
     double end_s = 0;
 };
 
-// Sum of demands.
+// Sum of demands: of a step on the average, where not every step's updates go home.
 Demand total_demand(const Schedule& schedule);
 
 }  // namespace windlass

@@ -31,8 +31,9 @@ class LaneOrder {
 // constant speed: 1 as if it were alone, less where something that it uses is short.
 class Fluid {
   public:
-    Fluid(const Schedule& schedule, const Machine& machine, Simulation& result)
-        : schedule_(schedule), prices_(schedule, machine), order_(schedule), result_(result) {}
+    // `all`: else without what is passed over where nothing goes home.
+    Fluid(const Schedule& schedule, const Machine& machine, bool all, Simulation& result)
+        : schedule_(schedule), prices_(schedule, machine), order_(schedule), all_(all), result_(result) {}
 
     void run() {
         result_.tasks.resize(schedule_.tasks.size());
@@ -76,7 +77,7 @@ class Fluid {
                     const size_t id = order_.task(index, static_cast<size_t>(lane.done));
                     const Task& task = schedule_.tasks[id];
                     if (!can_start(task)) break;
-                    changed |= !start(lane, index, id, prices_.of(task));
+                    changed |= !start(lane, index, id, all_ || !goes_home(task) ? prices_.of(task) : Price{});
                 }
             }
         }
@@ -140,18 +141,34 @@ class Fluid {
     const Schedule& schedule_;
     PriceList prices_;
     LaneOrder order_;
+    bool all_;
     Simulation& result_;
     std::array<Lane, kLaneKinds> lanes_;
     int running_count_ = 0;
     double now_ = 0;
 };
 
+// `home` with this share, `between` with the rest; tasks stay those of `home`.
+void mix(const Simulation& between, double share, Simulation& home) {
+    const auto mean = [share](double a, double& b) { b = a + share * (b - a); };
+    mean(between.seconds, home.seconds);
+    for (size_t lane = 0; lane < home.busy_seconds.size(); ++lane) {
+        mean(between.busy_seconds[lane], home.busy_seconds[lane]);
+        mean(between.alone_seconds[lane], home.alone_seconds[lane]);
+    }
+}
+
 }  // namespace
 
 Simulation simulate(const Schedule& schedule, const Machine& machine) {
     Simulation result;
+    Fluid(schedule, machine, true, result).run();
+    if (schedule.writeback_steps > 1) {
+        Simulation between;
+        Fluid(schedule, machine, false, between).run();
+        mix(between, 1.0 / schedule.writeback_steps, result);
+    }
     result.demand = total_demand(schedule);
-    Fluid(schedule, machine, result).run();
     return result;
 }
 

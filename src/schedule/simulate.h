@@ -13,6 +13,8 @@
 
 namespace windlass {
 
+// Where not every step's updates go home (Schedule::writeback_steps): a step on the average over the period; `tasks`
+// are those of the step that they go home in.
 struct Simulation {
     double seconds = 0;
     std::array<double, kLaneKinds> busy_seconds{};   // per lane: some task of it was running

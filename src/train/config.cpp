@@ -86,6 +86,15 @@ void check_data(const Config& c, Problems& problems) {
     if (!c.max_steps && c.num_train_epochs <= 0) problems.push_back("num_train_epochs is 0 and max_steps is not set");
 }
 
+void check_moments(const Config& c, Problems& problems) {
+    if (c.zo_optimizer == "adam" && c.adam_epsilon <= 0)
+        problems.push_back("zo_optimizer adam divides by adam_epsilon where nothing was found. Try: adam_epsilon 1e-8");
+    if (is_changed(c, "replay_window") && c.zo_optimizer == "sgd")
+        problems.push_back("replay_window has no meaning with zo_optimizer sgd. Try: zo_optimizer momentum or adam");
+    if (is_changed(c, "zo_optimizer") && c.method == "adamw")
+        problems.push_back("zo_optimizer is for methods without a backward pass, method is adamw. Try: zeroth_order");
+}
+
 void check_run(const Config& c, Problems& problems) {
     const bool has_disk = !c.ssd_dir.empty() || !c.machine.empty();
     if (c.policy == "three_tier" && !has_disk)
@@ -100,7 +109,9 @@ void check_run(const Config& c, Problems& problems) {
         problems.push_back("device_memory is set, but the memory of device cpu is ram. Try: device: cpu:emulate");
     if (!c.resume.empty() && c.overwrite) problems.push_back("resume and overwrite are both set. Try: one of them");
     if (!c.resume.empty() && c.resume != "auto" && c.resume.find_first_not_of("0123456789") != std::string::npos)
-        problems.push_back(fmt::format("resume: \"{}\" is neither auto nor the step of a checkpoint", c.resume));
+        problems.push_back(fmt::format("resume: \"{}\" is neither auto nor a step", c.resume));
+    if (!c.resume.empty() && !c.branch_from.empty())
+        problems.push_back("resume and branch_from are both set: a branch that was begun is resumed. Try: one of them");
     if (c.report_to.size() > 1 && std::count(c.report_to.begin(), c.report_to.end(), "none") > 0)
         problems.push_back("report_to: none stands beside others");
 }
@@ -136,6 +147,7 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     }
     check_data(read.config, problems);
     check_schedule(read.config, problems);
+    check_moments(read.config, problems);
     check_run(read.config, problems);
     check_present(read.config, use, problems);
     if (!problems.empty()) throw_problems(problems);

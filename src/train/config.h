@@ -68,6 +68,8 @@ struct Config {
     int64_t directions = 1;
     std::string noise = "gaussian";
     double scalar_clip = 0.0;
+    std::string zo_optimizer = "sgd";
+    int64_t replay_window = 16;
     int64_t seed = 42;
 
     // numbers, memory, disk
@@ -76,6 +78,7 @@ struct Config {
     std::string gradient_checkpointing = "auto";
     std::string policy = "auto";
     std::string update_time = "auto";
+    std::optional<int64_t> writeback_steps;
     std::string device = "cpu";
     ByteLimit device_memory{"50%"};
     ByteLimit link_rate, disk_rate;  // bytes a second
@@ -96,7 +99,8 @@ struct Config {
     std::optional<double> loss_watchdog_threshold;
     int64_t loss_watchdog_patience = 3;
     std::vector<std::string> report_to = {"jsonl", "tensorboard"};
-    std::string resume;  // "", "auto" or a step
+    std::string resume;       // "", "auto" or a step
+    std::string branch_from;  // "", "RUN" or "RUN@STEP"
     bool overwrite = false;
 
     // Keys that somebody set: their names, not their aliases.

@@ -1,6 +1,7 @@
 #include "train/config_keys.h"
 
 #include "base/error.h"
+#include "method/noise/moments.h"
 #include "op/batch.h"
 
 namespace windlass {
@@ -273,6 +274,20 @@ std::vector<ConfigKey> probe_keys() {
          .help = "zeroth_order, forward_gradient: what a step finds along a direction is cut to this; 0: it is not",
          .min = 0,
          .max = 1e30},
+        {.name = "zo_optimizer",
+         .field = &Config::zo_optimizer,
+         .group = kMethod,
+         .help = "zeroth_order, forward_gradient: what a step makes of the steps before it: nothing, momentum "
+                 "(adam_beta1), or Adam's two moments; they are replayed from the log, and take no memory",
+         .choices = {"sgd", "momentum", "adam"}},
+        {.name = "replay_window",
+         .field = &Config::replay_window,
+         .group = kMethod,
+         .help = "zo_optimizer momentum and adam: steps that the moments are made of; each step's directions are drawn "
+                 "so many times",
+         .unit = "steps",
+         .min = 1,
+         .max = kReplayWindowMax},
     };
 }
 
@@ -338,8 +353,16 @@ std::vector<ConfigKey> run_keys() {
         {.name = "resume",
          .field = &Config::resume,
          .group = kRhythm,
-         .help = "continue the run in output_dir: auto (its newest state), or the step of a checkpoint",
+         .help =
+             "continue the run in output_dir: auto (its newest state), or a step: of a checkpoint, or, with methods "
+             "that keep a log, any that it holds; what came after is undone",
          .aliases = {"resume_from_checkpoint"}},
+        {.name = "branch_from",
+         .field = &Config::branch_from,
+         .group = kRhythm,
+         .help =
+             "zeroth_order, forward_gradient: begin output_dir behind a step of another run: RUN_DIR@STEP, or RUN_DIR "
+             "for the last step of its log; that run is left alone"},
         {.name = "overwrite",
          .field = &Config::overwrite,
          .group = kRhythm,

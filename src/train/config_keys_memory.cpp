@@ -40,6 +40,15 @@ std::vector<ConfigKey> memory_keys() {
              "when weights are updated; in_backward guesses that nothing is clipped (without ssd_dir it keeps what "
              "it overwrites in memory), next_forward holds the update for the next step; auto: the planner's choice",
          .choices = {"auto", "after_backward", "in_backward", "next_forward"}},
+        {.name = "writeback_steps",
+         .field = &Config::writeback_steps,
+         .group = kMemory,
+         .help = "zeroth_order, forward_gradient: steps between two in which updated weights go home, to host memory "
+                 "and to disk; in between updates are applied anew to what arrives. auto: the planner's choice",
+         .unit = "steps",
+         .min = 1,
+         .max = 1024,
+         .empty = "auto"},
     };
 }
 

@@ -34,6 +34,9 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
     config.output_dir = run;
     config.resume = step.empty() ? "auto" : step;
     const StartPoint start = find_start(files, config);
+    if (start.log_to)
+        throw UserError(ExitCode::usage, run, "has no checkpoint of step {}, only its trajectory log leads there", step)
+            .hint(fmt::format("windlass replay {} {}/{} --step {} --to DIR", config.model, run, kTrajectoryName, step));
     if (start.from == StartPoint::From::model)
         throw UserError(ExitCode::usage, run, "holds neither a checkpoint nor a working store, only a trajectory log")
             .hint(fmt::format("windlass replay {} {}/{} --to DIR", config.model, run, kTrajectoryName));

@@ -14,6 +14,7 @@
 #include "train/checkpoint.h"
 #include "train/loss_plot.h"
 #include "train/machine_cache.h"
+#include "train/next_batch.h"
 
 namespace windlass {
 namespace {
@@ -98,24 +99,10 @@ const Schedule& TrainLoop::schedule_of(int64_t row_length) const {
     return *schedule;
 }
 
-// Rows without a single target (which tokenising leaves out already) are passed over.
-StepBatch TrainLoop::next_batch(DataPosition& position) {
-    const Numerics& numerics = session_.numerics();
-    constexpr int kTriesMax = 1000;
-    for (int attempt = 0; attempt < kTriesMax; ++attempt) {
-        const std::vector<PackedRow> order = session_.data->training().take(position, session_.rows_per_step());
-        const std::vector<RowSamples> rows = session_.data->read_training(order);
-        StepBatch batch(rows, numerics.micro_rows, numerics.micro_count, bucket_for(numerics.row_lengths, rows), 0);
-        if (batch.target_tokens() > 0) return batch;
-        log_warning("{} rows without a token to learn are passed over", rows.size());
-    }
-    throw UserError(ExitCode::data, "train_data", "no row holds a token to learn");
-}
-
 void TrainLoop::step() {
     const int64_t start = now_ns();
     DataPosition position = state_.position;
-    const StepBatch batch = next_batch(position);
+    const StepBatch batch = next_batch(session_, position);
     const Schedule& schedule = schedule_of(batch.row_length());
     const StepInput input{.micro = batch.micro(),
                           .params = {.seed = state_.seed,

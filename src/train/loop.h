@@ -36,7 +36,6 @@ class TrainLoop {
 
   private:
     void step();
-    StepBatch next_batch(DataPosition& position);
     StepMetrics measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                         double seconds) const;
     void advance(const StepBatch& batch, const DataPosition& position, const StepReport& report);

@@ -7,7 +7,6 @@
 #include "model/families.h"
 #include "model/load.h"
 #include "train/budget.h"
-#include "train/trajectory_log.h"
 
 namespace windlass {
 namespace {
@@ -49,8 +48,9 @@ Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, con
       model_(model),
       masters_(std::move(masters)),
       elements_(element_starts(model)),
-      stream_(make_stream(DeviceKind::cpu, threads)),
-      noise_(noise_of(log.header(), "the log")) {
+      stream_(make_stream(DeviceKind::cpu, threads)) {
+    noise_of(log.header(), "the log");
+    rule_of(log.header(), "the log");
     const DType stored = model.params.at(0).store_dtype;
     if (log.header().storage != stored)
         throw UserError(ExitCode::model, "the log", "its run stored {}, this model is stored as {}",
@@ -61,10 +61,7 @@ Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, con
 // The steps of a window, read once for all pieces where one window is the whole run.
 void Replay::load_steps(int64_t first_step) {
     if (window_ == first_step) return;
-    steps_.clear();
-    const int64_t end = std::min(last_step_, first_step + kWindowSteps - 1);
-    for (const TrajectoryRecord& record : log_.read(first_step, end))
-        if (record.applied) steps_.push_back(step_of(log_.header(), record, noise_));
+    steps_ = logged_steps(log_, first_step - 1, std::min(last_step_, first_step + kWindowSteps - 1));
     window_ = first_step;
 }
 
@@ -78,7 +75,7 @@ void Replay::take_piece(int param, int64_t first, std::span<float> masters) {
                          .element = elements_[static_cast<size_t>(param)] + first,
                          .count = std::ssize(masters),
                          .weights = weights_.data()},
-                        steps_, *stream_);
+                        steps_.steps, steps_.pending, *stream_);
     }
     decode_numbers(spec.store_dtype, weights_, masters);
 }

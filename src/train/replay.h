@@ -14,10 +14,10 @@
 #include "base/file.h"
 #include "device/device.h"
 #include "format/trajectory.h"
-#include "method/noise/noise_kernel.h"
 #include "model/save.h"
 #include "model/spec.h"
 #include "op/batch.h"
+#include "train/trajectory_log.h"
 
 namespace windlass {
 
@@ -42,9 +42,8 @@ class Replay {
     ReadMasters masters_;
     std::vector<int64_t> elements_;  // by parameter
     std::unique_ptr<Stream> stream_;
-    NoiseKind noise_;
     std::vector<std::byte> weights_;  // a piece, as stored
-    std::vector<StepParams> steps_;   // a window of the log, those that were applied
+    LoggedSteps steps_;               // a window of the log
     int64_t window_ = -1;             // its first step
 };
 

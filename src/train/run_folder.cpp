@@ -2,6 +2,9 @@
 
 #include <sys/file.h>
 
+#include <charconv>
+#include <limits>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "format/store.h"
@@ -25,7 +28,7 @@ bool is_of_a_run(std::string_view name) {
         if (name == own) return true;
     }
     return name.starts_with("export-") || name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||
-           name.starts_with("bad-batch-") || name.starts_with("final.tmp");
+           name.starts_with("bad-batch-") || name.starts_with("final.tmp") || name.starts_with("undone-checkpoint-");
 }
 
 // A run that was refused, or killed, before it began leaves its lock and its log: they are in nobody's way.
@@ -48,10 +51,12 @@ std::optional<StartPoint> from_store(FileSystem& files, const Config& config) {
     }
 }
 
-std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const Config& config) {
+// At or before step `most`.
+std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const Config& config, int64_t most) {
     std::vector<CheckpointPlace> places = list_checkpoints(files, config.output_dir);
     for (; !places.empty(); places.pop_back()) {
         const std::string& path = places.back().path;
+        if (places.back().step > most) continue;
         try {
             return StartPoint{StartPoint::From::checkpoint, path, verify_checkpoint(files, path)};
         } catch (const UserError& error) {
@@ -61,15 +66,54 @@ std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const Config
     return std::nullopt;
 }
 
-StartPoint from_step(FileSystem& files, const Config& config) {
+std::optional<StartPoint> newest_state(FileSystem& files, const Config& config, int64_t most) {
+    std::optional<StartPoint> store = from_store(files, config);
+    if (store && store->state.step > most) store.reset();
+    std::optional<StartPoint> checkpoint = from_newest_checkpoint(files, config, most);
+    if (store && (!checkpoint || store->state.step >= checkpoint->state.step)) return store;
+    return checkpoint;
+}
+
+[[noreturn]] void refuse_step(FileSystem& files, const Config& config, std::string_view log_words) {
     std::vector<std::string> steps;
-    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir)) {
-        if (std::to_string(place.step) == config.resume)
-            return {StartPoint::From::checkpoint, place.path, verify_checkpoint(files, place.path)};
+    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir))
         steps.push_back(std::to_string(place.step));
-    }
-    throw UserError(ExitCode::usage, "resume", "{} has no checkpoint of step {}", config.output_dir, config.resume)
+    throw UserError(ExitCode::usage, "resume", "{} has no checkpoint of step {}{}", config.output_dir, config.resume,
+                    log_words)
         .hint(steps.empty() ? "resume: auto" : fmt::format("one of: {}", fmt::join(steps, ", ")));
+}
+
+// Behind the base, with what was decided when the run began.
+RunState first_state(RunState any) {
+    return {.seed = any.seed,
+            .method = std::move(any.method),
+            .data_fingerprint = std::move(any.data_fingerprint),
+            .numerics = std::move(any.numerics),
+            .schedule = std::move(any.schedule)};
+}
+
+// The checkpoint of the step, or what the log makes of the newest state before it.
+StartPoint from_step(FileSystem& files, const Config& config) {
+    int64_t step = 0;
+    const char* const end = config.resume.data() + config.resume.size();
+    if (std::from_chars(config.resume.data(), end, step).ptr != end) refuse_step(files, config, "");
+    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir)) {
+        if (place.step == step) return {StartPoint::From::checkpoint, place.path, verify_checkpoint(files, place.path)};
+    }
+    const std::string path = fmt::format("{}/{}", config.output_dir, kTrajectoryName);
+    if (!files.exists(path)) refuse_step(files, config, "");
+    const TrajectoryReader log = TrajectoryReader::open(files, path);
+    const int64_t first = log.first_step(), last = log.last_step();
+    if (step < first - 1 || step > last)
+        refuse_step(files, config, fmt::format(", and its log holds steps {} to {}", first, last));
+    std::optional<StartPoint> found = newest_state(files, config, step);
+    if (found && found->state.step >= first - 1) {
+        found->log_to = step;
+        return std::move(*found);
+    }
+    const std::optional<RunState> logged = logged_state(files, config.output_dir);
+    if (first == 1 && logged) return {.state = first_state(*logged), .log_to = step};
+    refuse_step(files, config, ", nor a state before it that its log begins with");
 }
 
 }  // namespace
@@ -109,21 +153,10 @@ std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_f
     return idle;
 }
 
-namespace {
-
-std::optional<StartPoint> newest_state(FileSystem& files, const Config& config) {
-    std::optional<StartPoint> store = from_store(files, config);
-    std::optional<StartPoint> checkpoint = from_newest_checkpoint(files, config);
-    if (store && (!checkpoint || store->state.step >= checkpoint->state.step)) return store;
-    return checkpoint;
-}
-
-}  // namespace
-
 StartPoint find_start(FileSystem& files, const Config& config) {
     if (config.resume.empty()) return {};
     if (config.resume != "auto") return from_step(files, config);
-    const std::optional<StartPoint> found = newest_state(files, config);
+    const std::optional<StartPoint> found = newest_state(files, config, std::numeric_limits<int64_t>::max());
     const std::optional<RunState> logged = logged_state(files, config.output_dir);
     StartPoint start = found.value_or(StartPoint{});
     if (logged && (!found || logged->step > found->state.step)) start.logged = logged;

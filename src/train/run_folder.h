@@ -1,7 +1,7 @@
 // run_folder.h: the output folder of a run: who may write into it, and where a run goes on.
 //
 //   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  export-<step>/  final/
-//   save, export (requests)  trajectory.wlt  trajectory.json (of forward-only methods)
+//   save, export (requests)  trajectory.wlt  trajectory.json  undone-checkpoint-<step>/ (of forward-only methods)
 #pragma once
 
 #include <memory>
@@ -19,10 +19,12 @@ struct StartPoint {
     enum class From { model, working_store, checkpoint } from = From::model;
     std::string path;  // of the store or the checkpoint
     RunState state;    // of that point; not set for From::model
-    // A later state, which the run's trajectory log leads to from that point.
+    // A later state, which the run's trajectory log leads to from that point; or, where none was kept, its step: then
+    // `state` is set for From::model too.
     std::optional<RunState> logged;
+    std::optional<int64_t> log_to;
 
-    bool resumes() const { return from != From::model || logged.has_value(); }
+    bool resumes() const { return from != From::model || logged.has_value() || log_to.has_value(); }
     // Where the run goes on; where it resumes.
     const RunState& last() const { return logged ? *logged : state; }
 };
@@ -55,8 +57,8 @@ struct IdleRun {
 std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder);
 
 // Follows config.resume: the newest of the working store's last commit, the newest valid checkpoint, and what the
-// trajectory log makes of them or of the base; or the checkpoint of a step. UserError(usage) when there is nothing to
-// resume.
+// trajectory log makes of them or of the base; or a step: its checkpoint, or what the log makes of the newest state at
+// or before it. UserError(usage) when there is nothing to resume.
 StartPoint find_start(FileSystem& files, const Config& config);
 
 }  // namespace windlass

@@ -106,6 +106,8 @@ std::string method_words(const Session& session) {
     std::string text = fmt::format("{} {} {}", options.directions, noise_kind_name(options.noise),
                                    options.directions == 1 ? "direction" : "directions");
     if (session.recipe.runs(SweepKind::forward)) text += fmt::format(", eps {:g}", options.zo_eps);
+    if (options.moments != NoiseMoments::none)
+        text += fmt::format(", {} over the last {} steps", moments_name(options.moments), options.replay_window);
     return text + fmt::format(", weights kept in {}", dtype_name(session.model.params[0].store_dtype));
 }
 
@@ -209,6 +211,7 @@ std::string plan_json(const Session& session, const Json& advice) {
                          {"state_format", state_format_name(n.state_format)}}},
                        {"placement", placement},
                        {"plan", session.recipe.probes() ? describe_forward_only(p.plan) : describe_placement(p.plan)},
+                       {"writeback_steps", p.plan.writeback_steps},
                        {"updates", session.recipe.probes() ? "updates on arrival" : describe_updates(p.plan)},
                        {"saved", session.recipe.probes() ? "" : describe_saved(p.plan)},
                        {"evaluations", p.evaluations},

@@ -38,7 +38,9 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .zo_eps = config.zo_eps,
             .directions = static_cast<int>(config.directions),
             .scalar_clip = config.scalar_clip,
-            .noise = *noise_kind_from_name(config.noise)};
+            .noise = *noise_kind_from_name(config.noise),
+            .moments = *moments_from_name(config.zo_optimizer),
+            .replay_window = static_cast<int>(config.replay_window)};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
@@ -270,7 +272,8 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
                        .update_time = config.update_time,
                        .device = session.request.device,
                        .threads = session.threads,
-                       .budgets = budgets};
+                       .budgets = budgets,
+                       .writeback_steps = static_cast<int>(config.writeback_steps.value_or(0))};
     if (config.max_grad_norm == 0)
         session.request.clip_frequency = 0;
     else if (recorded && recorded->applied_steps > 0)

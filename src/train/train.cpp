@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/loop.h"
 #include "train/replay.h"
+#include "train/rewind.h"
 #include "train/run_folder.h"
 #include "train/run_text.h"
 #include "train/session.h"
@@ -27,6 +28,7 @@ Config resolved_config(const Session& session) {
     config.dtype = dtype_name(session.numerics().compute);
     config.state_format = state_format_name(session.numerics().state_format);
     config.resume.clear();
+    config.branch_from.clear();
     config.overwrite = false;
     return config;
 }
@@ -79,21 +81,25 @@ void replay_store(FileSystem& files, Session& session, const StartPoint& start, 
         [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); }, engine);
 }
 
-// The one step that the log is ahead of the store, as the engine would hold it had the run not been stopped.
-void hold_logged_step(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
-    TrajectoryReader log =
-        TrajectoryReader::open(files, fmt::format("{}/{}", session.config.output_dir, kTrajectoryName));
-    const TrajectoryRecord record = log.read(start.last().step);
-    const StepParams step = step_of(log.header(), record, noise_of(log.header(), kTrajectoryName));
-    engine.commit(start.last().step, run_state_text(start.last()), {.applied = record.applied, .params = step});
+// What the engine would remember of the steps up to `start.last()` had the run not been stopped: those by which the log
+// is ahead of its weights, and those that updates look back at.
+void recall_steps(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
+    const std::string path = fmt::format("{}/{}", session.config.output_dir, kTrajectoryName);
+    if (!session.recipe.probes() || !start.resumes() || !files.exists(path)) return;
+    TrajectoryReader log = TrajectoryReader::open(files, path);
+    const int64_t home = engine.durable_step(), last = start.last().step;
+    if (home < log.first_step() - 1 || last > log.last_step()) return;  // refused where the log is opened to write
+    LoggedSteps found = logged_steps(log, home, last);
+    engine.recall(std::move(found.steps), found.pending, last, run_state_text(start.last()));
 }
 
+// A store may be behind the log by as many steps as lie between two that go home: their updates are held again. Behind
+// by more it belongs to a plan of longer periods, or was moved here: it is written anew.
 void begin_at_store(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
-    const bool holds = session.planned.plan.any(UpdateTime::next_forward);
-    if (start.logged && (!holds || start.logged->step > start.state.step + 1))
+    const int64_t most = session.planned.plan.any(UpdateTime::next_forward) ? session.planned.plan.writeback_steps : 0;
+    if (start.logged && start.logged->step > start.state.step + most)
         return replay_store(files, session, start, start.path, engine);
     engine.reopen();
-    if (start.logged) hold_logged_step(files, session, start, engine);
 }
 
 void begin_at_checkpoint(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
@@ -127,6 +133,7 @@ RunState begin(FileSystem& files, Session& session, const StartPoint& start, Eng
             begin_at_checkpoint(files, session, start, engine);
             break;
     }
+    recall_steps(files, session, start, engine);
     return start.resumes() ? start.last() : session.first;
 }
 
@@ -135,7 +142,12 @@ RunState begin(FileSystem& files, Session& session, const StartPoint& start, Eng
 std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& session, const RunFolder& folder,
                                              const StartPoint& start, Engine& engine, const RunState& state) {
     if (!session.recipe.probes()) return std::nullopt;
-    if (files.exists(folder.file(kTrajectoryName))) return TrajectoryLog::resume(files, folder.path(), session, state);
+    if (files.exists(folder.file(kTrajectoryName))) {
+        // Before the log is cut: killed in between, the run is still all there.
+        if (!session.config.resume.empty() && session.config.resume != "auto")
+            set_aside_checkpoints(files, folder.path(), state.step);
+        return TrajectoryLog::resume(files, folder.path(), session, state);
+    }
     const bool at_base = state.step == 0;  // a kill may part the log from the first state
     if (!at_base)
         log_warning("{} is gone; a new one begins with the weights of step {}", folder.file(kTrajectoryName),
@@ -149,7 +161,8 @@ std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& s
 
 TrainResult train(FileSystem& files, const Config& given, const TraceRequest& trace) {
     RunFolder folder(files, given);
-    const StartPoint start = find_start(files, given);
+    const bool branches = !given.branch_from.empty();
+    StartPoint start = branches ? find_branch(files, given) : find_start(files, given);
     Config config = given;
     if (start.from == StartPoint::From::working_store && config.policy == "auto") config.policy = "three_tier";
     const bool resumes = start.resumes();
@@ -161,6 +174,8 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     }
     check_output_space(files, session, folder.path());
     if (config.overwrite) folder.clear();  // only now: a run that is refused costs nobody an older one
+    if (branches) begin_branch(files, given, start);
+    if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
     const std::string plan = plan_text(session);
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "format/trajectory.h"
+#include "method/noise/moments.h"
 #include "model/save.h"
 #include "run/engine.h"
 #include "train/run_state.h"
@@ -32,8 +33,20 @@ TrajectoryHeader trajectory_header(const Session& session);
 TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, const ReadMasters& masters);
 // The noise of a log, as kernels know it. UserError(storage, where) for directions that this version does not draw.
 NoiseKind noise_of(const TrajectoryHeader& header, std::string_view where);
+// What its steps make of the steps before them. UserError(storage, where) where the log does not say it whole, or where
+// this version knows no such rule.
+MomentRule rule_of(const TrajectoryHeader& header, std::string_view where);
 // A step of this log. Only what its update depends on is set.
-StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseKind noise);
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseKind noise,
+                   const MomentRule& rule = {});
+
+// Steps of a log as updates take them (ArrivalCall::steps).
+struct LoggedSteps {
+    std::vector<StepParams> steps;  // that were applied, oldest first: history, and what is pending
+    int pending = 0;
+};
+// Pending are those behind step `home` up to and with step `last`; the log holds both (home: or is its base).
+LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last);
 
 class TrajectoryLog {
   public:

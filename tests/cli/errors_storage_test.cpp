@@ -144,7 +144,7 @@ std::vector<Provoked> resumes() {
         {"NotAStep",
          with_settings([](Settings& settings, Sandbox&) { settings["resume"] = "last"; }),
          kUsage,
-         {"resume", "\"last\" is neither auto nor the step of a checkpoint"}},
+         {"resume", "\"last\" is neither auto nor a step"}},
         {"OtherSeed", resume_with({{"seed", "7"}}), kUsage, {"not be the same run", "seed was 42, is 7", "Try: "}},
         {"OtherBatch",
          resume_with({{"per_device_train_batch_size", "2"}, {"gradient_accumulation_steps", "1"}}),

@@ -23,7 +23,8 @@ Recipe recipe(const MethodOptions& options) {
                             .k = options.directions,
                             .draws = draws_of(options, options.directions)}},
                 .prepare = set_noise,
-                .update_draws = draws_of(options, options.directions),
+                .update_draws = draws_of(options, options.directions * moment_rule(options).window),
+                .history = moment_rule(options).history(),
                 .conclude = conclude};
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_with_tangents;
     made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrive_with_tangents;

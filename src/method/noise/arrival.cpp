@@ -11,7 +11,7 @@ namespace windlass {
 namespace {
 
 // Places in StepParams::method; kDecay holds what a step multiplies decayed weights with, as a log keeps it.
-enum Place : size_t { kEps, kDecay, kDirections, kKind };
+enum Place : size_t { kEps, kDecay, kDirections, kKind, kMoments, kWindow, kBeta1, kBeta2, kEpsilon };
 
 NoiseRun run_of(const StepParams& step, int64_t element, int64_t count) {
     return {.seed = step.seed,
@@ -33,39 +33,111 @@ NoiseTerm direction(const StepParams& step, int index, double coefficient) {
             .coefficient = static_cast<float>(coefficient)};
 }
 
-// The update of one step: w <- w - rate / n (g_1 z_1 + ... + g_n z_n) - (1 - decay) w. Its terms go to the head of
-// `terms`, which outlives what is returned.
-NoiseStep update_of(const ParamSpec& param, const StepParams& params, std::span<NoiseTerm> terms) {
-    const int count = directions_of(params);
-    for (int index = 0; index < count; ++index) {
-        const auto i = static_cast<size_t>(index);
-        terms[i] = direction(params, index, params.learning_rate / count * params.scalars[i]);
-    }
-    return {.step = static_cast<uint32_t>(params.step),
-            .decay = static_cast<float>(param.decay ? 1.0 - params.method[kDecay] : 0.0),
-            .terms = terms.data(),
-            .term_count = count};
+void set_rule(const MomentRule& rule, StepParams& step) {
+    step.method[kMoments] = static_cast<double>(rule.moments);
+    step.method[kWindow] = rule.window;
+    step.method[kBeta1] = rule.beta1;
+    step.method[kBeta2] = rule.beta2;
+    step.method[kEpsilon] = rule.epsilon;
+}
+MomentRule rule_of(const StepParams& step) {
+    return {.moments = static_cast<NoiseMoments>(static_cast<int>(step.method[kMoments])),
+            .window = static_cast<int>(step.method[kWindow]),
+            .beta1 = step.method[kBeta1],
+            .beta2 = step.method[kBeta2],
+            .epsilon = step.method[kEpsilon]};
 }
 
-// The update that is due, and a probe where `probe` is given.
+// The updates of the last `pending` of some steps, as kernels want them. With u the mean of what a step found along its
+// directions, (g_1 z_1 + ... + g_n z_n) / n, each is
+//     w <- w - rate u - (1 - decay) w, or with moments: - rate m, - rate m / (sqrt(v) + epsilon)
+class Updates {
+  public:
+    Updates(const ParamSpec& param, std::span<const StepParams> steps, int pending) {
+        WINDLASS_CHECK(pending >= 0 && static_cast<size_t>(pending) <= steps.size(), "{} of {} steps are pending",
+                       pending, steps.size());
+        for (size_t last = steps.size() - static_cast<size_t>(pending); last < steps.size(); ++last)
+            add(param, steps.first(last + 1));
+        // Only now do their lists stay where they are.
+        size_t term = 0, moment = 0;
+        for (NoiseStep& step : steps_) {
+            step.terms = terms_.data() + term;
+            if (step.moment_count > 0) step.moments = moments_.data() + moment;
+            term += static_cast<size_t>(step.term_count);
+            moment += static_cast<size_t>(step.moment_count);
+        }
+    }
+    Updates(const Updates&) = delete;
+    Updates& operator=(const Updates&) = delete;
+
+    const NoiseStep* data() const { return steps_.data(); }
+    int64_t count() const { return std::ssize(steps_); }
+
+  private:
+    // `scale` times what a step found.
+    void add_terms(const StepParams& step, double scale) {
+        const int count = directions_of(step);
+        for (int index = 0; index < count; ++index)
+            terms_.push_back(direction(step, index, scale / count * step.scalars[static_cast<size_t>(index)]));
+    }
+
+    // The update of the last of these steps.
+    void add(const ParamSpec& param, std::span<const StepParams> steps) {
+        const StepParams& step = steps.back();
+        const MomentRule rule = rule_of(step);
+        const size_t terms_before = terms_.size(), moments_before = moments_.size();
+        const int64_t count = std::min<int64_t>(std::max(1, rule.window), std::ssize(steps));
+        const std::vector<double> shares = decaying_shares(rule.beta1, count);
+        if (rule.moments == NoiseMoments::none) {
+            add_terms(step, step.learning_rate);
+        } else if (rule.moments == NoiseMoments::first) {
+            for (int64_t back = 0; back < count; ++back)
+                add_terms(steps[steps.size() - 1 - static_cast<size_t>(back)],
+                          step.learning_rate * shares[static_cast<size_t>(back)]);
+        } else {
+            add_moments(steps.last(static_cast<size_t>(count)), shares, decaying_shares(rule.beta2, count));
+        }
+        steps_.push_back({.step = static_cast<uint32_t>(step.step),
+                          .decay = static_cast<float>(param.decay ? 1.0 - step.method[kDecay] : 0.0),
+                          .term_count = static_cast<int64_t>(terms_.size() - terms_before),
+                          .moment_count = static_cast<int64_t>(moments_.size() - moments_before),
+                          .epsilon = static_cast<float>(rule.epsilon)});
+    }
+    // The rate stands in the shares of the first moment.
+    void add_moments(std::span<const StepParams> window, const std::vector<double>& first,
+                     const std::vector<double>& second) {
+        for (size_t back = 0; back < window.size(); ++back) {
+            const StepParams& found = window[window.size() - 1 - back];
+            add_terms(found, 1.0);
+            moments_.push_back({.term_count = directions_of(found),
+                                .first = static_cast<float>(window.back().learning_rate * first[back]),
+                                .second = static_cast<float>(second[back])});
+        }
+    }
+
+    std::vector<NoiseTerm> terms_;
+    std::vector<NoiseMoment> moments_;
+    std::vector<NoiseStep> steps_;
+};
+
+// The updates that are due, and a probe where `probe` is given.
 void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
-    const bool updates = call.pending != nullptr && call.param->trainable;
+    const bool updates = call.pending > 0 && call.param->trainable;
     if (!updates && probe == nullptr) return;
-    std::array<NoiseTerm, kDirectionsMax> terms{};
-    const NoiseStep update = updates ? update_of(*call.param, *call.pending, terms) : NoiseStep{};
+    const Updates due(*call.param, call.steps, updates ? call.pending : 0);
     // Both points, one behind the other, or the one that is wanted.
     const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
     const bool plus = probe != nullptr && call.point != 1, minus = probe != nullptr && call.point != 0;
     const NoisePass all{.type = weight_type(call.param->store_dtype),
                         .weights = call.weights,
                         .updated = updates ? call.weights : nullptr,
-                        .steps = &update,
-                        .step_count = updates ? 1 : 0,
+                        .steps = due.data(),
+                        .step_count = due.count(),
                         .probe = probe,
                         .probe_type = weight_type(call.compute),
                         .plus = plus ? call.probes : nullptr,
                         .minus = minus ? call.probes + bytes : nullptr};
-    update_and_probe(run_of(call, updates ? *call.pending : *call.step), all, stream);
+    update_and_probe(run_of(call, updates ? call.steps.back() : *call.step), all, stream);
 }
 
 // The weights as numbers of another type, piece by piece.
@@ -90,6 +162,18 @@ void set_noise(const MethodOptions& options, StepParams& step) {
     step.method[kDecay] = 1.0 - step.learning_rate * options.weight_decay;
     step.method[kDirections] = options.directions;
     step.method[kKind] = static_cast<double>(options.noise);
+    set_rule(moment_rule(options), step);
+}
+
+MomentRule moment_rule(const MethodOptions& options) {
+    MomentRule rule{.moments = options.moments};
+    if (rule.moments == NoiseMoments::none) return rule;
+    rule.window = options.replay_window;
+    rule.beta1 = options.beta1;
+    if (rule.moments == NoiseMoments::first) return rule;
+    rule.beta2 = options.beta2;
+    rule.epsilon = options.epsilon;
+    return rule;
 }
 
 double draws_of(const MethodOptions& options, int numbers) {
@@ -132,6 +216,7 @@ StepParams params_of(const NoiseUpdate& update) {
     step.method[kDecay] = update.decay;
     step.method[kDirections] = static_cast<double>(update.scalars.size());
     step.method[kKind] = static_cast<double>(update.kind);
+    set_rule(update.rule, step);
     std::copy(update.scalars.begin(), update.scalars.end(), step.scalars.begin());
     return step;
 }
@@ -142,26 +227,19 @@ NoiseUpdate noise_update(const StepParams& step) {
             .learning_rate = step.learning_rate,
             .decay = step.method[kDecay],
             .kind = static_cast<NoiseKind>(static_cast<int>(step.method[kKind])),
+            .rule = rule_of(step),
             .scalars = std::span(step.scalars).first(static_cast<size_t>(directions_of(step)))};
 }
 
-void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, Stream& stream) {
-    if (steps.empty() || !elements.param->trainable) return;
-    size_t term_count = 0;
-    for (const StepParams& step : steps) term_count += static_cast<size_t>(directions_of(step));
-    std::vector<NoiseTerm> terms(term_count);
-    std::vector<NoiseStep> updates;
-    std::span<NoiseTerm> left = terms;
-    for (const StepParams& step : steps) {
-        updates.push_back(update_of(*elements.param, step, left));
-        left = left.subspan(static_cast<size_t>(directions_of(step)));
-    }
-    update_and_probe(run_of(steps.front(), elements.element, elements.count),
+void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int pending, Stream& stream) {
+    if (pending == 0 || !elements.param->trainable) return;
+    const Updates updates(*elements.param, steps, pending);
+    update_and_probe(run_of(steps.back(), elements.element, elements.count),
                      {.type = weight_type(elements.param->store_dtype),
                       .weights = elements.weights,
                       .updated = elements.weights,
                       .steps = updates.data(),
-                      .step_count = std::ssize(updates)},
+                      .step_count = updates.count()},
                      stream);
 }
 

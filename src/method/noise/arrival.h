@@ -12,6 +12,9 @@ namespace windlass {
 // For Recipe::prepare. Reads StepParams::learning_rate.
 void set_noise(const MethodOptions& options, StepParams& step);
 
+// What a step's update makes of the steps before it.
+MomentRule moment_rule(const MethodOptions& options);
+
 // So many random numbers, counted as Gaussian ones (RecipeSweep::draws): drawing and applying one of +1 and -1 takes
 // 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing.
 double draws_of(const MethodOptions& options, int numbers);
@@ -31,6 +34,7 @@ struct NoiseUpdate {
     double learning_rate = 0;
     double decay = 1;  // what decayed weights are multiplied with: 1 - learning rate * weight decay
     NoiseKind kind = NoiseKind::gaussian;
+    MomentRule rule;
     std::span<const float> scalars;  // [directions]
 };
 // A step whose update has the bits of the one that these numbers were taken from.
@@ -45,7 +49,8 @@ struct UpdatedElements {
     int64_t count = 0;
     std::byte* weights = nullptr;  // count numbers of param->store_dtype
 };
-// The updates of these steps of one run, one after the other, in one pass: the bits of as many arrivals.
-void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, Stream& stream);
+// The updates of the last `pending` of these steps (ArrivalCall::steps), one after the other, in one pass: the bits of
+// as many arrivals.
+void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int pending, Stream& stream);
 
 }  // namespace windlass

@@ -4,6 +4,7 @@
 
 #include "base/philox_vector.h"
 #include "method/noise/gaussian_vector.h"
+#include "method/noise/moments_vector.h"
 #include "method/noise/stored_vector.h"
 
 namespace windlass::WINDLASS_ISA {
@@ -171,9 +172,28 @@ void subtract_and_round(const NoiseRun& run, const NoiseStep& step, const Tile& 
     }
 }
 
+// S from moments: what each step of the window found in turn, and its shares of them. From +0, as the sums.
+void sum_moments(const NoiseRun& run, const NoiseStep& step, const Tile& tile, Room& room) {
+    alignas(64) float first[kSignTile + kPhiloxRun], second[kSignTile + kPhiloxRun];
+    clear(tile, first);
+    clear(tile, second);
+    const NoiseTerm* term = step.terms;
+    for (int64_t index = 0; index < step.moment_count; ++index) {
+        const NoiseMoment& moment = step.moments[index];
+        clear(tile, room.sums);
+        for (int64_t d = 0; d < moment.term_count; ++d) add_term(run, *term++, tile, room.sums);
+        add_to_moments(moment, tile.begin, tile.end, room.sums, first, second);
+    }
+    divide_moments(step.epsilon, tile.begin, tile.end, first, second, room.sums);
+}
+
 void take_step(const NoiseRun& run, const NoiseStep& step, WeightType type, const Tile& tile, Room& room) {
-    clear(tile, room.sums);
-    for (int64_t d = 0; d < step.term_count; ++d) add_term(run, step.terms[d], tile, room.sums);
+    if (step.moments != nullptr) {
+        sum_moments(run, step, tile, room);
+    } else {
+        clear(tile, room.sums);
+        for (int64_t d = 0; d < step.term_count; ++d) add_term(run, step.terms[d], tile, room.sums);
+    }
     with_type(type, [&](auto kind) { subtract_and_round<decltype(kind)>(run, step, tile, room.sums, room.weights); });
 }
 

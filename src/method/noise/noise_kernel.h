@@ -39,12 +39,22 @@ struct NoiseTerm {
     const float* v;  // [rank, cols]
 };
 
-// One update: w <- round((w - (c_1 z_1 + c_2 z_2 + ...)) - decay w).
+// One step in the moments of a later update: the next `term_count` terms add up to what it found, u.
+struct NoiseMoment {
+    int64_t term_count;
+    float first, second;  // its shares: m <- m + first u, v <- v + second u^2
+};
+
+// One update: w <- round((w - S) - decay w), where S = c_1 z_1 + c_2 z_2 + ..., or, with moments, m / (sqrt(v) +
+// epsilon).
 struct NoiseStep {
     uint32_t step;  // what the rounding is counted by
     float decay;    // 0 leaves the product out
     const NoiseTerm* terms;
     int64_t term_count;
+    const NoiseMoment* moments = nullptr;  // with as many terms as there are; null without moments
+    int64_t moment_count = 0;
+    float epsilon = 0;  // above 0 with moments
 };
 
 // Weights are read once, updated by each step in turn, written, and probed. Arrays start with the run.

@@ -21,7 +21,8 @@ Recipe recipe(const MethodOptions& options) {
     Recipe made{.name = "zeroth_order",
                 .store = StoreType::as_file,
                 .prepare = set_noise,
-                .update_draws = draws_of(options, options.directions),
+                .update_draws = draws_of(options, options.directions * moment_rule(options).window),
+                .history = moment_rule(options).history(),
                 .conclude = conclude};
     for (int direction = 0; direction < options.directions; ++direction)
         made.sweeps.push_back({.kind = SweepKind::forward, .k = 2, .draws = draws_of(options, 1)});

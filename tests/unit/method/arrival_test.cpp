@@ -64,7 +64,8 @@ class Arrival : public testing::Test {
         return {.param = &param_,
                 .element = kElement,
                 .weights = reinterpret_cast<std::byte*>(weights_.data()),
-                .pending = &held_,
+                .steps = {&held_, 1},
+                .pending = 1,
                 .step = &step_,
                 .sweep = 1,
                 .probes = reinterpret_cast<std::byte*>(probes_.data())};
@@ -101,7 +102,7 @@ TEST_F(Arrival, WritesAllDirectionsOfAStep) {
 
 TEST_F(Arrival, LeavesTheWeightsWhereNothingIsHeld) {
     ArrivalCall nothing = call();
-    nothing.pending = nullptr;
+    nothing.pending = 0;
     arrive_at_points(nothing, *stream_);
     arrive_with_tangents(nothing, *stream_);
     EXPECT_EQ(weights_, before_);

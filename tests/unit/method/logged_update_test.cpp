@@ -51,9 +51,13 @@ class Arrivals : public testing::TestWithParam<Case> {
         const auto stream = make_stream(DeviceKind::cpu, threads);
         for (int number = 1; number <= kSteps; ++number) {
             const StepParams pending = step(number), next = step(number + 1);
-            arrive_at_points(
-                {.param = &param_, .element = kElement, .weights = weights.data(), .pending = &pending, .step = &next},
-                *stream);
+            arrive_at_points({.param = &param_,
+                              .element = kElement,
+                              .weights = weights.data(),
+                              .steps = {&pending, 1},
+                              .pending = 1,
+                              .step = &next},
+                             *stream);
         }
         return weights;
     }
@@ -74,7 +78,7 @@ class Arrivals : public testing::TestWithParam<Case> {
                                  .element = kElement + first,
                                  .count = std::min(elements_at_once, kCount - first),
                                  .weights = weights.data() + first * bytes_each()},
-                                some, *stream);
+                                some, static_cast<int>(std::ssize(some)), *stream);
             }
         }
         return weights;
@@ -117,7 +121,7 @@ TEST_P(Arrivals, UpdateByTheMeanOfTheirDirectionsAndDecay) {
                       .steps = &update,
                       .step_count = 1},
                      *stream);
-    update_by_steps({&param_, kElement, kCount, found.data()}, std::span(&one, 1), *stream);
+    update_by_steps({&param_, kElement, kCount, found.data()}, std::span(&one, 1), 1, *stream);
     EXPECT_TRUE(found == expected);
     EXPECT_TRUE(found != weights_);
 }

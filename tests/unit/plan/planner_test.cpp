@@ -267,7 +267,6 @@ TEST(Planner, KeepsToWhatWasAsked) {
     }
 }
 
-// Any choice of any policy, for every method and both kinds of device: lowered, checked, simulated, without memory.
 TEST(Planner, ProbesOnePointAtATimeWhereBothDoNotFit) {
     const Recipe recipe = make_recipe("zeroth_order", {});
     const ModelSpec kept = in_sublayers(stored_as(model_of(kOpt175b), recipe));
@@ -290,6 +289,39 @@ TEST(Planner, ProbesOnePointAtATimeWhereBothDoNotFit) {
     EXPECT_TRUE(make_plan(kept, recipe, numerics, machine, request).plan.one_probe);
 }
 
+// 175 billion parameters on a drive: what limits its writes, or makes them take longer than anything else, makes
+// updates go home more rarely; what makes random numbers dear, more often.
+TEST(Planner, UpdatesGoHomeAsOftenAsDriveAndNoiseAllow) {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "hundreds of large schedules";
+#endif
+    const Recipe recipe = make_recipe("zeroth_order", {});
+    const ModelSpec kept = in_sublayers(stored_as(model_of(kOpt175b), recipe));
+    const Numerics numerics = numerics_of(DType::bf16, 1, 2048, 4);
+    PlanRequest request{.policy = "three_tier",
+                        .device = {.kind = DeviceKind::fake, .own_memory = true},
+                        .budgets = {.ram = 128 * kGiB, .disk = 8192 * kGiB, .device = 24 * kGiB},
+                        .schedules = {train_request(numerics)}};
+    Machine machine = some_machine();
+    machine.noise_per_s = 1e12;
+    const Planned cheap = make_plan(kept, recipe, numerics, machine, request);
+    EXPECT_EQ(cheap.plan.writeback_steps, 16);
+    const double weights = 2 * static_cast<double>(kept.param_count());
+    EXPECT_NEAR(static_cast<double>(cheap.step.demand.disk_write_bytes), weights / 16, 0.001 * weights);
+    machine.noise_per_s = 1e8;
+    EXPECT_EQ(make_plan(kept, recipe, numerics, machine, request).plan.writeback_steps, 1);
+    request.budgets.step_disk_writes = static_cast<int64_t>(weights / 7);
+    const Planned limited = make_plan(kept, recipe, numerics, machine, request);
+    EXPECT_EQ(limited.plan.writeback_steps, 8);
+    EXPECT_LE(limited.step.demand.disk_write_bytes, request.budgets.step_disk_writes);
+    request.writeback_steps = 12;
+    EXPECT_EQ(make_plan(kept, recipe, numerics, machine, request).plan.writeback_steps, 12);
+    request.policy = "in_memory";
+    request.budgets = {.ram = kPlenty, .device = kPlenty};
+    EXPECT_EQ(make_plan(kept, recipe, numerics, machine, request).plan.writeback_steps, 1);
+}
+
+// Any choice of any policy, for every method and both kinds of device: lowered, checked, simulated, without memory.
 TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
     Random random(7, RandomStream::test);
     for (const char* method : kMethodNames) {
@@ -305,7 +337,7 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
                 for (const Policy* policy : all_policies()) {
                     std::optional<Space> space =
                         policy->space(request, {.saved_most = most_saved(ranks), .block_chunks = 8});
-                    if (space && recipe.probes()) space = forward_only(std::move(*space), recipe);
+                    if (space && recipe.probes()) space = forward_only(std::move(*space), recipe, 0);
                     EXPECT_EQ(space.has_value(), own_memory || policy->name != "host_stream");
                     for (int trial = 0; space && trial < 12; ++trial) {
                         Choice choice{};

@@ -16,13 +16,15 @@ constexpr size_t kStride = 1;
 #endif
 
 constexpr const char* kMethods[] = {"zeroth_order", "forward_gradient"};
-constexpr size_t kWays = 8;  // accumulation, directions and their kind
+constexpr size_t kWays = 8;  // accumulation, directions and their kind, moments
 
 EngineOptions options_of(const char* method, DType compute, size_t way) {
     EngineOptions options =
         forward_only_options(method, {.weight_decay = 0.1,
                                       .directions = way / 2 % 2 == 0 ? 1 : 4,
-                                      .noise = way / 4 % 2 == 0 ? NoiseKind::gaussian : NoiseKind::rademacher});
+                                      .noise = way / 4 % 2 == 0 ? NoiseKind::gaussian : NoiseKind::rademacher,
+                                      .moments = static_cast<NoiseMoments>(way % 3),
+                                      .replay_window = 3});
     options.compute = compute;
     options.micro_count = way % 2 == 0 ? 1 : 2;
     options.micro_rows = 2 / options.micro_count;
@@ -47,13 +49,15 @@ TEST_P(ForwardOnlyPlacement, NeverChangesABit) {
              index += 2 * kWays * kStride) {
             options.plan = plans[index];
             options.plan.threads = 1 + static_cast<int>(index / kWays % 3);
+            options.plan.writeback_steps = 1 + static_cast<int>(index / 4 % 3);
             // Lanes overtake each other in ways that a quiet machine never shows.
             options.emulation = {.jitter_seed = index, .jitter_ns = index / kWays % 2 == 0 ? 100'000 : 0};
             const Outcome outcome = run_steps(golden, batches, options);
             EXPECT_TRUE(outcome == reference)
-                << describe(options.plan) << (options.plan.blocks.empty() ? "" : ", mixed") << ", way " << way
-                << ", losses " << (outcome.losses == reference.losses) << ", scalars "
-                << (outcome.norms == reference.norms) << ", weights " << (outcome.state == reference.state);
+                << describe(options.plan) << (options.plan.blocks.empty() ? "" : ", mixed") << ", written back each "
+                << options.plan.writeback_steps << " steps, way " << way << ", losses "
+                << (outcome.losses == reference.losses) << ", scalars " << (outcome.norms == reference.norms)
+                << ", weights " << (outcome.state == reference.state);
         }
     }
 }
@@ -115,6 +119,7 @@ TEST_P(ForwardOnlyRun, IsTheSameWhereverItIsPlacedAndHoweverOftenItIsEvaluated) 
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size(), 2);
     for (size_t index = 2; index < plans.size(); index += 9 * kStride) {
         options.plan = plans[index];
+        options.plan.writeback_steps = index % 3 == 0 ? 1 : static_cast<int>(index);
         const int64_t every = index % 2 == 0 ? kEvaluateEvery : 0;
         const ManySteps run = run_many(golden, options, every);
         EXPECT_TRUE(run.losses == reference.losses) << describe(options.plan);

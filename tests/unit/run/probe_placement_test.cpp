@@ -17,6 +17,7 @@ constexpr MethodOptions kOptions{.zo_eps = 1e-2, .directions = 2};
 struct Way {
     bool sublayers = false;
     Plan plan;
+    int writeback_steps = 1;
 };
 
 std::unique_ptr<Engine> probing_engine(const char* method, const Way& way, int64_t row_length) {
@@ -29,6 +30,7 @@ std::unique_ptr<Engine> probing_engine(const char* method, const Way& way, int64
         .numerics = {.compute = DType::f32, .micro_rows = 1, .micro_count = 2, .row_lengths = {row_length}},
         .plan = way.plan,
         .seed = 7};
+    setup.plan.writeback_steps = way.writeback_steps;
     setup.numerics.kernel_path = std::string(isa_name(cpu_isa()));
     set_store(setup.model, setup.recipe.store);
     if (way.sublayers) setup.model = in_sublayers(setup.model);
@@ -82,7 +84,7 @@ TEST(ProbePlacement, NeverChangesABit) {
                 EXPECT_TRUE(train(method, {sublayers, probing_plan(false, 1, one_probe)}) == want)
                     << method << sublayers << one_probe;
                 for (int ahead = 0; ahead < 4; ++ahead)
-                    EXPECT_TRUE(train(method, {sublayers, probing_plan(true, ahead, one_probe)}) == want)
+                    EXPECT_TRUE(train(method, {sublayers, probing_plan(true, ahead, one_probe), 1 + ahead % 3}) == want)
                         << method << sublayers << one_probe << ahead;
             }
         }

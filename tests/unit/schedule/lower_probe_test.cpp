@@ -203,6 +203,32 @@ TEST_P(ProbedStep, WeightsCrossEachLinkOnceHoweverManyDirections) {
     }
 }
 
+// Where updates go home each fourth step the schedule is the same but for its bytes a step, and for the head, which
+// fetches a tied table once more and updates it too.
+TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {
+    for_each_plan([&](const ModelSpec& model, const Recipe& recipe, const ScheduleSet& each, const Plan& plan) {
+        Plan rarely = plan;
+        rarely.writeback_steps = 4;
+        const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 2), rarely);
+        const Schedule &schedule = set.schedules[0], &was = each.schedules[0];
+        ASSERT_EQ(schedule.tasks.size(), was.tasks.size());
+        const Demand found = total_demand(schedule), before = total_demand(was);
+        EXPECT_EQ(found.disk_write_bytes, before.disk_write_bytes / 4);
+        EXPECT_EQ(found.down_bytes, before.down_bytes / 4);
+        EXPECT_EQ(found.up_bytes, before.up_bytes);
+        EXPECT_EQ(found.disk_read_bytes, before.disk_read_bytes);
+        EXPECT_EQ(set.find("flush")->writeback_steps, 1);
+        for (const ArriveTask& task : schedule.arrivals) {
+            for (const ArriveParam& param : task.params) {
+                const ParamSpec& spec = model.params[at(param.param)];
+                const bool lives_here = plan.of(spec.block).weights == Home::device;
+                EXPECT_EQ(param.in_place, lives_here) << spec.name;
+                EXPECT_EQ(param.again, task.sweep == 0 && spec.block != task.block && !lives_here) << spec.name;
+            }
+        }
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, ProbedStep,
                          testing::Combine(testing::Values("zeroth_order", "forward_gradient"),
                                           testing::Values("llama", "gpt2"), testing::Values(DType::f32, DType::bf16)),

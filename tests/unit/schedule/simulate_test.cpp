@@ -71,6 +71,21 @@ TEST(Simulate, AWaitForTheOtherLaneTakesTurns) {
     EXPECT_EQ(simulate(schedule, unit_machine()).seconds, 10);
 }
 
+// What goes home each third step: a step of 3 seconds with it, of 1 without.
+TEST(Simulate, AStepIsTheMeanOverThePeriodInWhichUpdatesGoHome) {
+    Task home = write(2, waits(1, 0, 0));
+    home.when_pending = true;
+    Schedule schedule{.tasks = {compute(1, 0), home}};
+    EXPECT_EQ(simulate(schedule, unit_machine()).seconds, 3);
+    schedule.writeback_steps = 3;
+    const Simulation mean = simulate(schedule, unit_machine());
+    EXPECT_NEAR(mean.seconds, (3.0 + 1 + 1) / 3, 1e-12);
+    EXPECT_NEAR(mean.busy_seconds[slot(LaneKind::disk_write)], 2.0 / 3, 1e-12);
+    EXPECT_EQ(mean.busy_seconds[slot(LaneKind::compute)], 1);
+    EXPECT_EQ(mean.demand.disk_write_bytes, 0);  // two thirds of a byte
+    EXPECT_EQ(mean.tasks[1].end_s, 3);
+}
+
 TEST(Simulate, AnUnknownRateCostsNothing) {
     Schedule schedule{.tasks = {read(2), compute(3, 4)}};
     EXPECT_EQ(simulate(schedule, {}).seconds, 0);

@@ -76,7 +76,8 @@ class Replayed : public testing::Test {
             arrive_at_points({.param = &spec,
                               .element = element_starts(model_)[static_cast<size_t>(param)],
                               .weights = weights.data(),
-                              .pending = &pending,
+                              .steps = {&pending, 1},
+                              .pending = 1,
                               .step = &pending},
                              *stream);
         }
