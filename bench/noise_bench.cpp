@@ -85,11 +85,18 @@ void print(const Rates& rates, const char* what, double seconds, int64_t bytes) 
                100 * share(rates.bf16_products), 100 * share(rates.f32_products));
 }
 
-void run_case(NoiseKind kind, const char* name, WeightType type, int64_t bytes, Arrays& arrays, const Rates& rates,
-              Stream& stream) {
-    const NoiseRun run{.seed = 1, .kind = kind, .count = kElements, .rows = kRows, .cols = kCols, .rank = kRank};
-    const NoiseTerm moved{1, 0, 1e-9f, arrays.u.data(), arrays.v.data()};
-    const NoiseTerm probe{2, 0, 1e-3f, arrays.u.data(), arrays.v.data()};
+// A kind of direction; factors are given, or drawn.
+struct Kind {
+    NoiseKind kind;
+    const char* name;
+    bool is_given = false;
+};
+
+void run_case(const Kind& of, WeightType type, int64_t bytes, Arrays& arrays, const Rates& rates, Stream& stream) {
+    const NoiseRun run{.seed = 1, .kind = of.kind, .count = kElements, .rows = kRows, .cols = kCols, .rank = kRank};
+    const float *const u = of.is_given ? arrays.u.data() : nullptr, *const v = of.is_given ? arrays.v.data() : nullptr;
+    const NoiseTerm moved{1, 0, 1e-9f, u, v, 1};
+    const NoiseTerm probe{2, 0, 1e-3f, u, v, 1};
     const NoiseStep step{1, 0.0f, &moved, 1};
     const NoisePass update{.type = type,
                            .weights = arrays.weights.data(),
@@ -104,7 +111,7 @@ void run_case(NoiseKind kind, const char* name, WeightType type, int64_t bytes, 
     NoisePass pair = both;
     pair.step_count = 0;
     constexpr std::array kTypes = {"f32", "bf16", "f16"};
-    fmt::print("{}, weights in {}\n", name, kTypes[static_cast<size_t>(type)]);
+    fmt::print("{}, weights in {}\n", of.name, kTypes[static_cast<size_t>(type)]);
     const auto pass = [&](const NoisePass& what) {
         return median_seconds(kRounds, [&] { update_and_probe(run, what, stream); });
     };
@@ -131,12 +138,14 @@ void run(int threads) {
     fmt::print("{} threads, {}, {:.2f} GHz; copy {:.1f} GB/s; products {:.0f} (bf16) and {:.0f} (f32) Gop/s\n", threads,
                isa_name(cpu_isa()), rates.clock * 1e-9, rates.copy * 1e-9, rates.bf16_products * 1e-9,
                rates.f32_products * 1e-9);
-    constexpr std::pair<NoiseKind, const char*> kKinds[] = {
-        {NoiseKind::gaussian, "gaussian"}, {NoiseKind::rademacher, "rademacher"}, {NoiseKind::low_rank, "rank 2"}};
-    for (const auto& [kind, name] : kKinds) {
-        run_case(kind, name, WeightType::bf16, 2, arrays, rates, stream);
-        run_case(kind, name, WeightType::f16, 2, arrays, rates, stream);
-        run_case(kind, name, WeightType::f32, 4, arrays, rates, stream);
+    constexpr Kind kKinds[] = {{NoiseKind::gaussian, "gaussian"},
+                               {NoiseKind::rademacher, "rademacher"},
+                               {NoiseKind::low_rank, "rank 2, factors given", true},
+                               {NoiseKind::low_rank, "rank 2, factors drawn"}};
+    for (const Kind& kind : kKinds) {
+        run_case(kind, WeightType::bf16, 2, arrays, rates, stream);
+        run_case(kind, WeightType::f16, 2, arrays, rates, stream);
+        run_case(kind, WeightType::f32, 4, arrays, rates, stream);
     }
 }
 

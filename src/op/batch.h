@@ -24,7 +24,8 @@ struct Batch {
 };
 
 inline constexpr int32_t kIgnored = -100;
-inline constexpr int kDirectionsMax = 64;  // of one step
+inline constexpr int kDirectionsMax = 64;         // of one step
+inline constexpr int64_t kDirectionRankMax = 64;  // of the factors that a matrix's direction may come as
 
 // What changes from step to step; one buffer, so that a schedule can be replayed as it is.
 struct StepParams {

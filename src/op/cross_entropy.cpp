@@ -1,6 +1,7 @@
 #include "op/cross_entropy.h"
 
 #include "base/math.h"
+#include "op/factors.h"
 #include "op/linear.h"
 #include "op/ops.h"
 
@@ -20,7 +21,16 @@ void infer(OpSpec& spec) {
     spec.saved.clear();
 }
 
-// Forward: logits. Backward: logits again, dX and dW. Tangent: logits once, and dx W^T and x dW^T for each direction.
+// Logits once, and for each direction dx W^T and x dW^T, or two skinny products for the latter.
+Cost tangent_cost(const OpSpec& spec, const OpSize& size, double product, int64_t bytes) {
+    const Shape& weight = spec.weights[0];
+    const int64_t rank = factor_rank(size, weight);
+    const double narrow = 2.0 * static_cast<double>(size.tokens() * rank * (weight[0] + weight[1]));
+    const double flops = product + size.k * (rank > 0 ? product + narrow : 2 * product);
+    return {flops, flops, (1 + size.k) * bytes};
+}
+
+// Forward: logits. Backward: logits again, dX and dW.
 Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
     const Shape& weight = spec.weights[0];
     const double product = 2.0 * static_cast<double>(size.tokens()) * static_cast<double>(weight.numel());
@@ -34,10 +44,8 @@ Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
         case Direction::backward:
             return {3 * product, 3 * product,
                     2 * values + tiles * (2 * weight_bytes + 8 * weight.numel()) + 5 * logit_bytes};
-        case Direction::tangent: {
-            const double flops = product * (1 + 2 * size.k);
-            return {flops, flops, (1 + size.k) * (values + tiles * 2 * weight_bytes + 3 * logit_bytes)};
-        }
+        case Direction::tangent:
+            return tangent_cost(spec, size, product, values + tiles * 2 * weight_bytes + 3 * logit_bytes);
     }
     return {};
 }
@@ -46,7 +54,10 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction directio
     const Shape& weight = spec.weights[0];
     const int64_t tile = std::min(cross_entropy_tile(weight[0]), size.tokens());
     const int64_t logits = float_bytes(tile * cross_entropy_stride(weight[0]));
-    return read_matrix_bytes(weight, size) + (direction == Direction::tangent ? 2 : 1) * logits;
+    const int64_t bytes = read_matrix_bytes(weight, size) + logits;
+    if (direction != Direction::tangent) return bytes;
+    const int64_t rank = factor_rank(size, weight);
+    return bytes + logits + float_bytes(tile) + (rank > 0 ? InnerProducts::bytes(weight[1], rank, tile, size) : 0);
 }
 
 OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t row_length, bool documents) {

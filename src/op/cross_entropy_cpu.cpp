@@ -1,6 +1,8 @@
 #include <array>
+#include <optional>
 
 #include "op/cross_entropy.h"
+#include "op/factors.h"
 #include "op/gemm.h"
 #include "op/linear.h"
 #include "op/ops.h"
@@ -22,6 +24,18 @@ struct Tile {
 
     bool has_target() const {
         return std::any_of(targets, targets + count, [](int32_t target) { return target != kIgnored; });
+    }
+};
+
+// The directions of W as factors: x dW_j^T of a tile's rows is (x right_j^T) left_j.
+struct HeadFactors {
+    InnerProducts products;
+    const float* left;  // [k * rank, V]
+
+    void add_to(float* dl, int64_t row, int64_t direction, int64_t vocab) const {
+        const int64_t rank = products.rank();
+        factor_loops().add_combination(left + direction * rank * vocab, vocab, products.of(row, direction), rank, dl,
+                                       vocab);
     }
 };
 
@@ -56,6 +70,14 @@ class Head {
     }
     void compute_logits(const Tile& tile) {
         gemm({.a = tile.x, .b = weight_, .c = tile.logits, .transpose_b = true}, team_);
+    }
+    // Room for one number for each row of a tile.
+    float* row_space() { return scratch_.floats(tile_); }
+    // With room for the products of a tile. Nothing where directions come in full.
+    std::optional<HeadFactors> factors() {
+        const Weight& weight = call_.weights[0];
+        if (weight.left.empty()) return std::nullopt;
+        return HeadFactors{InnerProducts(weight.right, tile_, *call_.size, scratch_, team_), weight.left.as<float>()};
     }
 
   private:
@@ -142,16 +164,35 @@ bool change_logits(const Tile& tile, const Tensor& dx, const Tensor& direction, 
     return !dx.empty() || !direction.empty();
 }
 
-void write_tangents(const Tile& tile, const Tensor& change, const Tensor& out, Head& head) {
+// What all directions need of a tile that has targets.
+struct TangentTile {
+    Tensor change;    // f32 [tile, V]: of one direction's logits
+    float* log_sums;  // [tile]
+    std::optional<HeadFactors> factors;
+
+    explicit TangentTile(Head& head) : change(head.tile_space()), log_sums(head.row_space()), factors(head.factors()) {}
+    void prepare(const Tile& tile, Head& head) {
+        head.compute_logits(tile);
+        for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
+            for (int64_t row = begin; row < end; ++row)
+                log_sums[row] = static_cast<float>(kLoops.pick()->log_sum_exp(row_of(tile.logits, row), head.vocab()));
+        });
+        if (factors) factors->products.compute(tile.x, head.team());
+    }
+};
+
+// The change of the logits lacks what factors, if any, say of direction j.
+void write_tangents(const Tile& tile, const TangentTile& shared, int64_t j, const Tensor& out, Head& head) {
     for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
         const CrossEntropyLoops& loops = *kLoops.pick();
         for (int64_t row = begin; row < end; ++row) {
-            const float *logits = row_of(tile.logits, row), *dl = row_of(change, row);
+            float* const dl = row_of(shared.change, row);
             const int32_t target = tile.targets[row];
             double tangent = 0;
             if (target != kIgnored) {
-                const auto log_sum = static_cast<float>(loops.log_sum_exp(logits, head.vocab()));
-                tangent = loops.expectation(logits, dl, head.vocab(), log_sum) - static_cast<double>(dl[target]);
+                if (shared.factors) shared.factors->add_to(dl, row, j, head.vocab());
+                tangent = loops.expectation(row_of(tile.logits, row), dl, head.vocab(), shared.log_sums[row]) -
+                          static_cast<double>(dl[target]);
             }
             out.as<float>()[row * out.row_stride] = static_cast<float>(tangent);
         }
@@ -198,19 +239,24 @@ void cross_entropy_backward_cpu(const OpCall& call, Stream& stream) {
 // dloss = sum_v p_v dl_v - dl_target  with  dl = dx W^T + x dW^T
 void cross_entropy_tangent_cpu(const OpCall& call, Stream& stream) {
     Head head(call, cpu_team(stream));
-    const Tensor space = head.tile_space();
+    TangentTile shared(head);
     head.for_tiles([&](const Tile& tile) {
-        if (tile.has_target()) head.compute_logits(tile);
+        const bool has_target = tile.has_target();
+        if (has_target) shared.prepare(tile, head);
         for (int j = 0; j < call.size->k; ++j) {
             const int64_t row = j * call.size->tokens() + tile.begin;
             const Tensor out = call.tangent_out[0].slice_rows(row, tile.count);
             const Tensor dx = call.tangent_in[0].empty() ? Tensor() : call.tangent_in[0].slice_rows(row, tile.count);
-            const Tensor change = space.slice_rows(0, tile.count);
-            if (tile.has_target() && change_logits(tile, dx, direction_of(call.weights[0], j), change, head)) {
-                write_tangents(tile, change, out, head);
-            } else {
-                write_zeros(out, head.team());
+            const Tensor change = shared.change.slice_rows(0, tile.count);
+            bool moves = has_target && change_logits(tile, dx, direction_of(call.weights[0], j), change, head);
+            if (has_target && !moves && shared.factors) {
+                write_zeros(change, head.team());
+                moves = true;
             }
+            if (moves)
+                write_tangents(tile, shared, j, out, head);
+            else
+                write_zeros(out, head.team());
         }
     });
 }

@@ -13,6 +13,13 @@ void infer(OpSpec& spec) {
     spec.out = {{spec.weights[0][1]}};
 }
 
+// Rows of directions are gathered too, or made of their factors.
+Cost tangent_cost(const OpSpec& spec, const OpSize& size) {
+    const int64_t numbers = size.k * size.tokens() * spec.out[0].cols;
+    const double flops = 2.0 * static_cast<double>(numbers * factor_rank(size, spec.weights[0]));
+    return {flops, flops, 2 * size.k * value_bytes(spec.out, size)};
+}
+
 // Rows of the table are gathered; backward reads and writes the f32 rows of the gradient.
 Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
     const int64_t out = value_bytes(spec.out, size);
@@ -24,7 +31,7 @@ Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
             return {static_cast<double>(numbers), static_cast<double>(numbers),
                     out + 2 * numbers * static_cast<int64_t>(sizeof(float))};
         case Direction::tangent:
-            return {0, 0, 2 * out * size.k};
+            return tangent_cost(spec, size);
     }
     return {};
 }

@@ -1,9 +1,10 @@
 #include "op/embedding.h"
 
+#include <array>
 #include <cstring>
 
 #include "base/math.h"
-#include "op/loops_cpu.h"
+#include "op/factors.h"
 #include "op/ops.h"
 
 namespace windlass {
@@ -67,7 +68,34 @@ void embedding_backward_cpu(const OpCall& call, Stream& stream) {
     });
 }
 
+namespace {
+
+// Row i of left_j^T right_j is the combination of right_j's rows by column i of left_j.
+void tangents_of_factors(const OpCall& call, Team& team) {
+    const Output out{call.tangent_out[0]};
+    const Tensor &left = call.weights[0].left, &right = call.weights[0].right;
+    const int64_t cols = out.value.cols(), tokens = call.size->tokens(), rank = left.rows() / call.size->k;
+    Scratch scratch(call.scratch);
+    const WorkerRows rows(scratch, *call.size, cols);
+    for_row_chunks(out.value.rows(), rows_per_chunk(cols), team, [&](int64_t begin, int64_t end, int worker) {
+        std::array<float, kDirectionRankMax> scales;
+        for (int64_t at = begin; at < end; ++at) {
+            const int64_t first = at / tokens * rank, index = index_of(call, at % tokens);
+            for (int64_t k = 0; k < rank; ++k)
+                scales[static_cast<size_t>(k)] = left.as<float>()[(first + k) * left.row_stride + index];
+            float* const to = out.begin_row(at, rows[worker]);
+            std::memset(to, 0, static_cast<size_t>(cols) * sizeof(float));
+            factor_loops().add_combination(right.as<float>() + first * right.row_stride, right.row_stride,
+                                           scales.data(), rank, to, cols);
+            out.end_row(at, to);
+        }
+    });
+}
+
+}  // namespace
+
 void embedding_tangent_cpu(const OpCall& call, Stream& stream) {
+    if (!call.weights[0].left.empty()) return tangents_of_factors(call, cpu_team(stream));
     const Output out{call.tangent_out[0]};
     const Tensor& direction = call.weights[0].direction;  // [k * V, C]
     const int64_t cols = out.value.cols(), tokens = call.size->tokens(), table_rows = call.spec->weights[0][0];

@@ -1,5 +1,6 @@
 #include "op/linear.h"
 
+#include "op/factors.h"
 #include "op/ops.h"
 
 namespace windlass {
@@ -24,6 +25,17 @@ void infer(OpSpec& spec) {
     spec.saved.clear();
 }
 
+// A direction in full is a product of its own; of factors, two of as many columns as its rank.
+Cost tangent_cost(const OpSpec& spec, const OpSize& size, double product) {
+    const Shape& weight = spec.weights[0];
+    const int64_t values = value_bytes(spec.in, size) + value_bytes(spec.out, size);
+    const int64_t weight_bytes = weight.numel() * dtype_bytes(size.compute), rank = factor_rank(size, weight);
+    if (rank == 0) return {2 * product * size.k, 2 * product * size.k, (2 * values + 2 * weight_bytes) * size.k};
+    const auto narrow = 2.0 * static_cast<double>(size.tokens() * rank * (weight[0] + weight[1]));
+    const double flops = (product + narrow) * size.k;
+    return {flops, flops, weight_bytes + 2 * values * size.k};
+}
+
 Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
     const int64_t weight = spec.weights[0].numel();
     const double product = 2.0 * static_cast<double>(size.tokens()) * static_cast<double>(weight);
@@ -36,13 +48,21 @@ Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
         case Direction::backward:
             return {2 * product, 2 * product, 2 * values + weight_bytes + 2 * 4 * weight};
         case Direction::tangent:
-            return {2 * product * size.k, 2 * product * size.k, (2 * values + 2 * weight_bytes) * size.k};
+            return tangent_cost(spec, size, product);
     }
     return {};
 }
 
+int64_t factor_scratch_bytes(const OpSpec& spec, const OpSize& size) {
+    const int64_t rank = factor_rank(size, spec.weights[0]), width = spec.out[0].cols;
+    return InnerProducts::bytes(spec.in[0].cols, rank, size.tokens(), size) + WorkerRows::bytes(size, width) +
+           (spec.weights.size() == 2 ? VectorTangents::bytes(size, width) : 0);
+}
+
 int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
     int64_t bytes = read_matrix_bytes(spec.weights[0], size);
+    if (direction == Direction::tangent && factor_rank(size, spec.weights[0]) > 0)
+        return bytes + factor_scratch_bytes(spec, size);
     if (spec.weights.size() == 1) return bytes;
     const int64_t width = spec.weights[1].numel();
     if (direction != Direction::backward) return bytes + float_bytes(width);

@@ -1,6 +1,8 @@
 #include <cstring>
+#include <optional>
 
 #include "base/math.h"
+#include "op/factors.h"
 #include "op/gemm.h"
 #include "op/linear.h"
 #include "op/ops.h"
@@ -58,6 +60,34 @@ void tangent_of_weights(const OpCall& call, int j, Scratch scratch, Team& team) 
     if (bias.empty()) return;
     const float* const shift = read_numbers(bias, 0, bias.numel(), scratch.floats(bias.numel()));
     for (int64_t row = 0; row < tokens; ++row) Output{out, true}.end_row(row, shift);
+}
+
+// dy_j (+)= (x inner_j^T) outer_j + db_j.
+void tangents_of_factors(const OpCall& call, Scratch scratch, Team& team) {
+    const Tensor &left = call.weights[0].left, &right = call.weights[0].right;
+    const Tensor &inner = in_out(call) ? left : right, &outer = in_out(call) ? right : left;
+    const int64_t tokens = call.size->tokens();
+    InnerProducts products(inner, tokens, *call.size, scratch, team);
+    products.compute(call.in[0], team);
+    const Output out{call.tangent_out[0], !call.tangent_in[0].empty()};
+    const int64_t cols = out.value.cols(), rank = products.rank();
+    const WorkerRows rows(scratch, *call.size, cols);
+    std::optional<VectorTangents> bias;
+    if (call.weights.size() == 2) bias.emplace(call.weights[1], *call.size, scratch);
+    for_row_chunks(out.value.rows(), rows_per_chunk(cols), team, [&](int64_t begin, int64_t end, int worker) {
+        for (int64_t row = begin; row < end; ++row) {
+            const int64_t j = row / tokens, bytes = cols * static_cast<int64_t>(sizeof(float));
+            const float* const shift = bias ? (*bias)[j] : nullptr;
+            float* const to = out.begin_row(row, rows[worker]);
+            if (shift != nullptr)
+                std::memcpy(to, shift, static_cast<size_t>(bytes));
+            else
+                std::memset(to, 0, static_cast<size_t>(bytes));
+            factor_loops().add_combination(outer.as<float>() + j * rank * cols, cols, products.of(row % tokens, j),
+                                           rank, to, cols);
+            out.end_row(row, to);
+        }
+    });
 }
 
 }  // namespace
@@ -137,6 +167,7 @@ void linear_tangent_cpu(const OpCall& call, Stream& stream) {
         const Tensor weight = read_matrix(call.weights[0], *call.size, scratch, team);
         gemm({.a = dx, .b = weight, .c = dy, .transpose_b = !in_out(call)}, team);
     }
+    if (!call.weights[0].left.empty()) return tangents_of_factors(call, scratch, team);
     for (int j = 0; j < call.size->k; ++j) tangent_of_weights(call, j, scratch, team);
 }
 

@@ -28,14 +28,23 @@ struct ConvertLoops {
     void (*join)(const uint16_t* high, const int16_t* low, float* to, int64_t n);  // split masters, exactly
 };
 
+struct FactorLoops {
+    // to[i] += scales[0] rows[i] + scales[1] rows[stride + i] + ... of `count` rows.
+    void (*add_combination)(const float* rows, int64_t stride, const float* scales, int64_t count, float* to,
+                            int64_t n);
+};
+
 namespace baseline {
 extern const ConvertLoops kConvertLoops;
-}
+extern const FactorLoops kFactorLoops;
+}  // namespace baseline
 namespace avx2 {
 extern const ConvertLoops kConvertLoops;
-}
+extern const FactorLoops kFactorLoops;
+}  // namespace avx2
 namespace avx512 {
 extern const ConvertLoops kConvertLoops;
-}
+extern const FactorLoops kFactorLoops;
+}  // namespace avx512
 
 }  // namespace windlass

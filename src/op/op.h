@@ -5,7 +5,8 @@
 //
 //   forward   out = f(in, weights)
 //   backward  grad_in = (df/din)^T grad_out, and each weight's part goes to its GradientSink
-//   tangent   tangent_out = (df/din) tangent_in + (df/dweights) direction, for k directions at once
+//   tangent   tangent_out = (df/din) tangent_in + (df/dweights) direction, for k directions at once, each in full or as
+//             factors
 #pragma once
 
 #include <any>
@@ -38,10 +39,13 @@ struct ValueSpec {
 //   low        empty, or the low halves (i16) of split masters of which `base` holds the high ones: an f32
 //              computation joins them (tensor/dtype.h)
 //   direction  empty, or k dense tangents [k * rows, cols] / [k, cols], in the computation's type
+//   left       empty, or instead of a matrix's `direction` the factors of k tangents left_j^T right_j, in f32:
+//   right      [k * rank, rows] and [k * rank, cols], rank as factor_rank says
 struct Weight {
     Tensor base;
     Tensor low;
     Tensor direction;
+    Tensor left, right;
 };
 
 // What becomes of a weight's gradient. `accumulate` adds dW in f32 into `target`; `first` says that target holds
@@ -76,6 +80,7 @@ struct OpSize {
     DType compute = DType::f32;
     bool split_weights = false;  // weights arrive as base + low and must be joined
     int k = 1;                   // directions, for tangent
+    int64_t rank = 0;            // for tangent: directions of matrices come as factors of at most this rank; 0: in full
     int threads = 1;             // scratch per worker; never changes bits
     int64_t cached = 0;
 
@@ -155,6 +160,8 @@ struct OpRecord {
 std::span<const OpRecord* const> all_ops();
 
 DType dtype_of(ValueType type, DType compute);
+// The rank of the factors that directions of a weight of this shape come as; 0: they come in full.
+int64_t factor_rank(const OpSize& size, const Shape& weight);
 // "rms_norm eps=1e-05": name and attributes.
 std::string to_string(const OpRecord& op, const OpSpec& spec);
 

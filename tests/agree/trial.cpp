@@ -62,8 +62,8 @@ bool Value::intact() const {
 }
 
 std::string Setting::name() const {
-    return fmt::format("{}_{}_{}{}{}", op->name, op_case.name, dtype_name(compute), split ? "_split" : "",
-                       gaps ? "_gaps" : "");
+    return fmt::format("{}_{}_{}{}{}{}", op->name, op_case.name, dtype_name(compute), split ? "_split" : "",
+                       gaps ? "_gaps" : "", rank > 0 ? fmt::format("_rank_{}", rank) : "");
 }
 
 void PrintTo(const Setting& setting, std::ostream* out) {
@@ -77,7 +77,11 @@ std::vector<Setting> all_settings() {
             for (const DType compute : {DType::f32, DType::bf16}) {
                 settings.push_back({op, op_case, compute});
                 settings.push_back({op, op_case, compute, false, true});
-                if (!op_case.spec.weights.empty()) settings.push_back({op, op_case, compute, true});
+                if (op_case.spec.weights.empty()) continue;
+                settings.push_back({op, op_case, compute, true});
+                if (op_case.spec.weights[0].rank() != 2) continue;
+                const bool is_narrow = compute == DType::bf16;  // one of the ranks each, and one of them with gaps
+                settings.push_back({op, op_case, compute, false, is_narrow, is_narrow ? 2 : 3});
             }
         }
     }
@@ -90,6 +94,7 @@ Trial::Trial(const Setting& setting)
       compute_(setting.compute),
       split_(setting.split),
       gap_(setting.gaps ? kGap : 0),
+      rank_(setting.rank),
       scale_(setting.op_case.weight_scale) {
     op_->infer(spec_);
     step_.loss_scale = kLossScale;
@@ -105,8 +110,7 @@ Trial::Trial(const Setting& setting)
     for (int d = 0; d < kDirections; ++d) {
         tangent_in_.push_back(values(spec_.in, gap_));
         for (Value& tangent : tangent_in_.back()) randomize(tangent);
-        direction_.emplace_back();
-        for (const Shape& shape : spec_.weights) randomize(direction_.back().emplace_back(compute_, shape));
+        make_directions();
     }
     if (!op_->backward_computes_out) return;
     Matrix scale = grad_out_[0].matrix();
@@ -159,6 +163,28 @@ void Trial::make_weights() {
             base.tensor().as<uint16_t>()[i] = halves.hi;
             low.tensor().as<int16_t>()[i] = halves.lo;
         }
+    }
+}
+
+// The next direction over every weight. Of factors, the direction is their product, as f32 holds it.
+void Trial::make_directions() {
+    std::vector<Value>&all = direction_.emplace_back(), &left = left_.emplace_back(), &right = right_.emplace_back();
+    for (const Shape& shape : spec_.weights) {
+        const int64_t rank = factor_rank(size(1, 1), shape);
+        Value& direction = all.emplace_back(rank > 0 ? DType::f32 : compute_, shape);
+        randomize(direction);
+        const Shape matrix = matrix_shape(shape);
+        left.emplace_back(DType::f32, Shape{rank, matrix[0]});
+        right.emplace_back(DType::f32, Shape{rank, matrix[1]});
+        if (rank == 0) continue;
+        randomize(left.back());
+        randomize(right.back());
+        const Matrix u = left.back().matrix(), v = right.back().matrix();
+        Matrix product(matrix[0], matrix[1]);
+        for (int64_t k = 0; k < rank; ++k)
+            for (int64_t row = 0; row < product.rows; ++row)
+                for (int64_t col = 0; col < product.cols; ++col) product.at(row, col) += u.at(k, row) * v.at(k, col);
+        direction.set(product);
     }
 }
 

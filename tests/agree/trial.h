@@ -39,10 +39,12 @@ struct Setting {
     DType compute = DType::f32;
     bool split = false;  // weights as halves of f32 masters
     bool gaps = false;   // between the rows of values
+    int64_t rank = 0;    // of the factors that directions of matrices come as; 0: in full
     std::string name() const;
 };
 void PrintTo(const Setting& setting, std::ostream* out);
-// Every op and case in both types, once with gaps; those with weights also split.
+// Every op and case in both types, once with gaps; those with weights also split, those with matrices also with
+// directions of rank 2 and, one column beyond a pair, 3.
 std::vector<Setting> all_settings();
 
 struct ForwardResult {
@@ -87,6 +89,7 @@ class Trial {
     void keep_off_zero();
     void make_batch(const OpCase& op_case);
     void make_weights();
+    void make_directions();
     OpSize size(int threads, int k) const;
     std::vector<Value> values(std::span<const ValueSpec> specs, int64_t gap) const;  // [T, C]
     void randomize(Value& value);
@@ -97,7 +100,7 @@ class Trial {
     OpSpec spec_;
     DType compute_;
     bool split_;
-    int64_t gap_;
+    int64_t gap_, rank_;
     double scale_;
     Batch batch_;
     StepParams step_;
@@ -105,6 +108,7 @@ class Trial {
     std::vector<int32_t> tokens_, positions_, doc_start_, targets_;
     std::vector<Value> in_, base_, low_, grad_out_, prior_in_, prior_weights_;
     std::vector<std::vector<Value>> tangent_in_, direction_;  // [kDirections] of one per input, one per weight
+    std::vector<std::vector<Value>> left_, right_;            // [kDirections] of one per weight: a matrix's factors
 };
 
 }  // namespace windlass::agree

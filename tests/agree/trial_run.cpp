@@ -55,6 +55,7 @@ OpSize Trial::size(int threads, int k) const {
             .compute = compute_,
             .split_weights = split_,
             .k = k,
+            .rank = rank_,
             .threads = threads};
 }
 
@@ -126,14 +127,19 @@ std::vector<Value> Trial::tangent(const ForwardResult& kept, int threads, int be
     std::vector<Value> stacked_in, stacked_directions;
     for (size_t i = 0; i < in_.size(); ++i) stacked_in.push_back(stacked(tangent_in_, i, begin, count));
     std::vector<Weight> given = weights();
+    const OpSize call_size = size(threads, count);
+    const auto stack = [&](const std::vector<std::vector<Value>>& directions, size_t weight) {
+        return stacked_directions.emplace_back(stacked(directions, weight, begin, count)).tensor();
+    };
     for (size_t i = 0; i < given.size(); ++i) {
-        stacked_directions.push_back(stacked(direction_, i, begin, count));
-        given[i].direction = stacked_directions.back().tensor();
+        const bool has_factors = factor_rank(call_size, spec_.weights[i]) > 0;
+        if (has_factors) given[i].left = stack(left_, i);
+        if (has_factors) given[i].right = stack(right_, i);
+        if (!has_factors) given[i].direction = stack(direction_, i);
     }
     const Tensor& out_one = kept.out[0].tensor();
     std::vector<Value> result;
     const Value all(out_one.dtype, {count * out_one.rows(), out_one.shape[1]}, gap_);
-    const OpSize call_size = size(threads, count);
     const std::vector<Tensor> in = tensors(in_), out = tensors(kept.out), saved = tensors(kept.saved),
                               tangent_in = tensors(stacked_in), tangent_out = {all.tensor()};
     OpCall call{.size = &call_size,

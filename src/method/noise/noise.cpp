@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
+#include "method/noise/factors.h"
 
 namespace windlass {
 namespace {
@@ -36,9 +37,7 @@ const void* at(const void* array, int64_t element, WeightType type) {
     return static_cast<const std::byte*>(array) + element * bytes_of(type);
 }
 
-// Calls body(piece of the run, its first element in the run).
-template <typename Body>
-void for_pieces(const NoiseRun& run, Stream& stream, Body body) {
+void check_run(const NoiseRun& run) {
     constexpr int64_t kIndices = int64_t{1} << (kNoiseKindShift + 2);  // four elements a counter
     WINDLASS_CHECK(run.element >= 0 && run.count >= 0 && run.element <= kIndices - run.count,
                    "elements from {} on, {} of them, have no counters", run.element, run.count);
@@ -46,6 +45,12 @@ void for_pieces(const NoiseRun& run, Stream& stream, Body body) {
         WINDLASS_CHECK(run.rank > 0 && run.cols > 0 && run.first >= 0 && run.first + run.count <= run.rows * run.cols,
                        "{} elements from {} on are not in a matrix of {} x {}", run.count, run.first, run.rows,
                        run.cols);
+}
+
+// Calls body(piece of the run, its first element in the run).
+template <typename Body>
+void for_pieces(const NoiseRun& run, Stream& stream, Body body) {
+    check_run(run);
     const int64_t base = round_down(run.element, kPieceElements), end = run.element + run.count;
     cpu_team(stream).parallel_for(div_up(end - base, kPieceElements), [&](int64_t index, int) {
         const int64_t begin = std::max(run.element, base + index * kPieceElements);
@@ -59,29 +64,120 @@ void for_pieces(const NoiseRun& run, Stream& stream, Body body) {
 }
 
 void check_term(const NoiseRun& run, const NoiseTerm& term) {
-    WINDLASS_CHECK(run.kind != NoiseKind::low_rank || (term.u != nullptr && term.v != nullptr),
-                   "a direction of rank {} has no factors", run.rank);
+    WINDLASS_CHECK(run.kind != NoiseKind::low_rank || (term.u == nullptr) == (term.v == nullptr),
+                   "a direction of rank {} has one of its factors", run.rank);
+}
+
+// Of a direction of low rank whose factors nobody gave.
+bool is_drawn(const NoiseRun& run, const NoiseTerm& term) {
+    return run.kind == NoiseKind::low_rank && term.u == nullptr;
+}
+
+// Calls body(piece of the run, its first element in the run, the term with its factors).
+template <typename Body>
+void for_pieces_along(const NoiseRun& run, const NoiseTerm& term, Stream& stream, Body body) {
+    check_term(run, term);
+    if (!is_drawn(run, term))
+        return for_pieces(run, stream, [&](const NoiseRun& piece, int64_t offset) { body(piece, offset, term); });
+    check_run(run);
+    const MatrixCut cut(run, 1);
+    cpu_team(stream).parallel_for(cut.count(), [&](int64_t index, int) {
+        const MatrixPart part = cut.part(index);
+        DrawnFactors factors(run, part);
+        const NoiseTerm drawn = factors.draw(term);
+        for_part_runs(run, part, [&](const NoiseRun& piece, int64_t offset) { body(piece, offset, drawn); });
+    });
+}
+
+// The pass from element `offset` of its run on.
+NoisePass pass_at(const NoisePass& pass, int64_t offset) {
+    NoisePass part = pass;
+    part.weights = at(pass.weights, offset, pass.type);
+    part.updated = at(pass.updated, offset, pass.type);
+    part.plus = at(pass.plus, offset, pass.probe_type);
+    part.minus = at(pass.minus, offset, pass.probe_type);
+    return part;
+}
+
+int64_t terms_of(const NoisePass& pass) {
+    int64_t count = pass.probe != nullptr ? 1 : 0;
+    for (int64_t s = 0; s < pass.step_count; ++s) count += pass.steps[s].term_count;
+    return count;
+}
+
+// The pass over one part of its matrix.
+void pass_over_part(const NoiseRun& run, const NoisePass& pass, const MatrixPart& part) {
+    DrawnFactors factors(run, part);
+    std::array<NoiseTerm, kTermsMax> terms;
+    std::array<NoiseStep, kTermsMax> steps;
+    NoisePass drawn = pass;
+    drawn.steps = steps.data();
+    NoiseTerm* next = terms.data();
+    for (int64_t s = 0; s < pass.step_count; ++s) {
+        NoiseStep& step = steps[static_cast<size_t>(s)] = pass.steps[s];
+        step.terms = next;
+        for (int64_t d = 0; d < step.term_count; ++d) *next++ = factors.draw(pass.steps[s].terms[d]);
+    }
+    NoiseTerm probe;
+    if (pass.probe != nullptr) drawn.probe = &(probe = factors.draw(*pass.probe));
+    for_part_runs(run, part, [&, kernel = kPass.pick()](const NoiseRun& piece, int64_t offset) {
+        kernel(piece, pass_at(drawn, offset));
+    });
+}
+
+// So many steps at a time as there is room for factors of: a step's result is stored between any two.
+void draw_and_pass(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
+    check_run(run);
+    const int64_t at_once = terms_at_once(run.rank);
+    int64_t done = 0;
+    do {
+        NoisePass some = pass;
+        some.steps = pass.steps + done;
+        some.step_count = std::min<int64_t>(1, pass.step_count - done);
+        if (done > 0) some.weights = pass.updated;
+        while (done + some.step_count < pass.step_count && some.step_count < kTermsMax &&
+               terms_of(some) + some.steps[some.step_count].term_count <= at_once)
+            ++some.step_count;
+        done += some.step_count;
+        if (done < pass.step_count) some.probe = nullptr;
+        const MatrixCut cut(run, terms_of(some));
+        cpu_team(stream).parallel_for(cut.count(),
+                                      [&](int64_t index, int) { pass_over_part(run, some, cut.part(index)); });
+    } while (done < pass.step_count);
+}
+
+bool is_drawn(const NoiseRun& run, const NoisePass& pass) {
+    if (pass.probe != nullptr) return is_drawn(run, *pass.probe);
+    for (int64_t s = 0; s < pass.step_count; ++s) {
+        if (pass.steps[s].term_count > 0) return is_drawn(run, pass.steps[s].terms[0]);
+    }
+    return false;
 }
 
 void check_pass(const NoiseRun& run, const NoisePass& pass) {
     WINDLASS_CHECK(pass.step_count == 0 || pass.updated != nullptr, "{} steps have nowhere to go", pass.step_count);
+    const auto check_one = [&](const NoiseTerm& term) {
+        check_term(run, term);
+        WINDLASS_CHECK(is_drawn(run, term) == is_drawn(run, pass), "some factors of a pass are given, others are not");
+    };
     for (int64_t s = 0; s < pass.step_count; ++s) {
         const NoiseStep& step = pass.steps[s];
-        for (int64_t d = 0; d < step.term_count; ++d) check_term(run, step.terms[d]);
+        for (int64_t d = 0; d < step.term_count; ++d) check_one(step.terms[d]);
     }
     if (pass.probe == nullptr) return;
     WINDLASS_CHECK(pass.probe_type != WeightType::f16, "probed weights are f32 or bf16");
-    check_term(run, *pass.probe);
+    check_one(*pass.probe);
 }
 
 }  // namespace
 
 std::string_view noise_kind_name(NoiseKind kind) {
+    if (kind == NoiseKind::low_rank) return "low_rank";
     return kind == NoiseKind::rademacher ? "rademacher" : "gaussian";
 }
 
 std::optional<NoiseKind> noise_kind_from_name(std::string_view name) {
-    for (const NoiseKind kind : {NoiseKind::gaussian, NoiseKind::rademacher}) {
+    for (const NoiseKind kind : {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank}) {
         if (noise_kind_name(kind) == name) return kind;
     }
     return std::nullopt;
@@ -109,44 +205,41 @@ NoiseRun factor_run(const NoiseRun& run, NoiseKind factor) {
 }
 
 void write_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out, Stream& stream) {
-    check_term(run, term);
-    for_pieces(run, stream, [&, kernel = kDirection.pick()](const NoiseRun& piece, int64_t offset) {
-        kernel(piece, term, type, at(out, offset, type));
-    });
+    for_pieces_along(run, term, stream,
+                     [&, kernel = kDirection.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
+                         kernel(piece, along, type, at(out, offset, type));
+                     });
 }
 
 void update_and_probe(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
     check_pass(run, pass);
+    if (is_drawn(run, pass)) return draw_and_pass(run, pass, stream);
     for_pieces(run, stream, [&, kernel = kPass.pick()](const NoiseRun& piece, int64_t offset) {
-        NoisePass part = pass;
-        part.weights = at(pass.weights, offset, pass.type);
-        part.updated = at(pass.updated, offset, pass.type);
-        part.plus = at(pass.plus, offset, pass.probe_type);
-        part.minus = at(pass.minus, offset, pass.probe_type);
-        kernel(piece, part);
+        kernel(piece, pass_at(pass, offset));
     });
 }
 
 void exact_probe(const NoiseRun& run, const NoiseTerm& term, double scale, double eps, WeightType type, void* weights,
                  Stream& stream) {
-    check_term(run, term);
-    for_pieces(run, stream, [&, kernel = kExactProbe.pick()](const NoiseRun& piece, int64_t offset) {
-        kernel(piece, term, static_cast<float>(scale), static_cast<float>(eps), type, at(weights, offset, type));
-    });
+    for_pieces_along(run, term, stream,
+                     [&, kernel = kExactProbe.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
+                         kernel(piece, along, static_cast<float>(scale), static_cast<float>(eps), type,
+                                at(weights, offset, type));
+                     });
 }
 
 void exact_update(const NoiseRun& run, const NoiseTerm& term, const ExactRates& rates, WeightType type, void* weights,
                   Stream& stream) {
-    check_term(run, term);
     const ExactUpdate update = {
         .decays = rates.decays,
         .g = static_cast<float>(rates.decays ? rates.g : rates.learning_rate * rates.g),
         .decay = static_cast<float>(rates.decay),
         .rate = static_cast<float>(rates.learning_rate),
     };
-    for_pieces(run, stream, [&, kernel = kExactUpdate.pick()](const NoiseRun& piece, int64_t offset) {
-        kernel(piece, term, update, type, at(weights, offset, type));
-    });
+    for_pieces_along(run, term, stream,
+                     [&, kernel = kExactUpdate.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
+                         kernel(piece, along, update, type, at(weights, offset, type));
+                     });
 }
 
 }  // namespace windlass

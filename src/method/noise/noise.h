@@ -16,7 +16,7 @@
 
 namespace windlass {
 
-// "gaussian", "rademacher": as in configuration; the others are no kinds of their own there.
+// "gaussian", "rademacher", "low_rank": as in configuration; the others are no kinds of their own there.
 std::string_view noise_kind_name(NoiseKind kind);
 std::optional<NoiseKind> noise_kind_from_name(std::string_view name);
 
@@ -30,7 +30,8 @@ float low_rank_coefficient(double c, int64_t rank);
 // matrix, for write_direction. The rank may not exceed the matrix's shorter side.
 NoiseRun factor_run(const NoiseRun& run, NoiseKind factor);
 
-// Writes c z: [count], f32 or bf16. For tangents, for factors, and for looking at directions.
+// Writes c z: [count], f32 or bf16. For tangents, for factors, and for looking at directions. Here and below, a
+// low_rank term without factors draws them (factors.h); in one pass all do, or none.
 void write_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out, Stream& stream);
 
 // One pass over memory: reads weights, takes the pass's steps one after another, each rounded at random to the weights'

@@ -79,19 +79,31 @@ void add_signs(const NoiseRun& run, const NoiseTerm& term, const Tile& tile, flo
     }
 }
 
+// to[i] += u_k v_k[i] for the ranks k, one after the other; two in one pass over the sums.
+void add_ranks(const float* u, int64_t u_stride, const float* v, int64_t v_stride, int64_t rank, float c, int64_t count,
+               float* __restrict to) {
+    int64_t k = 0;
+    for (; k + 1 < rank; k += 2) {
+        const float p = c * u[k * u_stride], q = c * u[(k + 1) * u_stride];
+        const float* __restrict const a = v + k * v_stride;
+        const float* __restrict const b = a + v_stride;
+#pragma omp simd
+        for (int64_t i = 0; i < count; ++i) to[i] = (to[i] + p * a[i]) + q * b[i];
+    }
+    if (k == rank) return;
+    const float p = c * u[k * u_stride];
+    const float* __restrict const last = v + k * v_stride;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) to[i] += p * last[i];
+}
+
 // Row by row, rank by rank: z_rc = sum over k of u_kr v_kc, with the coefficient in u's factor.
-void add_low_rank(const NoiseRun& run, const NoiseTerm& term, const Tile& tile, float* __restrict sums) {
+void add_low_rank(const NoiseRun& run, const NoiseTerm& term, const Tile& tile, float* sums) {
     const int64_t shift = run.first + tile.first - run.element;
     for (int64_t at = tile.begin; at < tile.end;) {
         const int64_t row = (at + shift) / run.cols, col = (at + shift) % run.cols;
         const int64_t count = least(tile.end - at, run.cols - col);
-        float* __restrict const to = sums + at;
-        for (int64_t k = 0; k < run.rank; ++k) {
-            const float scale = term.coefficient * term.u[k * run.rows + row];
-            const float* __restrict const v = term.v + k * run.cols + col;
-#pragma omp simd
-            for (int64_t i = 0; i < count; ++i) to[i] += scale * v[i];
-        }
+        add_ranks(term.u + row, run.rows, term.v + col, run.cols, run.rank, term.coefficient, count, sums + at);
         at += count;
     }
 }

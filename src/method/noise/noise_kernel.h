@@ -13,7 +13,7 @@ namespace windlass {
 enum class NoiseKind : uint8_t {
     gaussian,     // N(0, 1)
     rademacher,   // +1 or -1
-    low_rank,     // u v^T / sqrt(rank) of given factors
+    low_rank,     // u v^T / sqrt(rank), of factors that are given, or drawn where they are used (factors.h)
     left_factor,  // the entries of u and v themselves: N(0, 1), from counters of their own
     right_factor,
 };
@@ -28,15 +28,17 @@ struct NoiseRun {
     int64_t count;
     // low_rank only: the parameter is a matrix [rows, cols], the run begins at its element `first`.
     int64_t first, rows, cols, rank;
+    bool keeps_left;  // u too is drawn for many steps; each has rank numbers of its own that u's ranks are scaled by
 };
 
 // A direction times a number.
 struct NoiseTerm {
     uint32_t step, direction;  // what the direction is counted by
     float coefficient;         // low_rank: divided by sqrt(rank)
-    // low_rank only: the factors, rank by rank.
-    const float* u;  // [rank, rows]
-    const float* v;  // [rank, cols]
+    // low_rank only: the factors, rank by rank; null where they are to be drawn.
+    const float* u;      // [rank, rows]
+    const float* v;      // [rank, cols]
+    uint32_t kept_step;  // the first of those for which a drawn factor is kept
 };
 
 // One step in the moments of a later update: the next `term_count` terms add up to what it found, u.
