@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "method/noise/noise_kernel.h"
 #include "method/state_format.h"
+#include "method/zeroth_order/estimator.h"
 #include "model/spec.h"
 #include "op/batch.h"
 
@@ -26,6 +27,9 @@ struct RecipeSweep {
     // here; tangent: directions at once.
     int k = 1;
     double draws = 0;  // random numbers for each weight that probing takes, for the simulator
+    // A forward sweep with k = 1 whose one point is the weights as they are: they are read where they lie, and copied
+    // only where they are computed with in another type.
+    bool clean = false;
 };
 
 // Numbers that outlive a step: `bytes` for every `per` elements of a chunk, the last group rounded up. Chunks begin at
@@ -90,6 +94,9 @@ struct MethodOptions {
     int directions = 1;                     // random directions of a step, at most kDirectionsMax
     double scalar_clip = 0;                 // what a step finds along a direction is cut to this; 0: it is not
     NoiseKind noise = NoiseKind::gaussian;  // or rademacher
+    ZoEstimator estimator = ZoEstimator::two_sided;  // what zeroth order looks at, and makes of the losses
+    bool exact_inplace = false;  // zeroth order: the walk of MeZO's own code, with its roundings (noise/exact.h)
+    double layer_drop = 0;       // share of the layers that a step leaves alone (noise/layer_drop.h), in [0, 1)
 };
 
 struct Recipe {
@@ -107,6 +114,7 @@ struct Recipe {
     // takes.
     std::array<ArrivalKernel, kDeviceKinds> arrive{};
     double update_draws = 0;
+    double layer_share = 1;  // of those, how many are drawn for parameters of layers, on the average
     // Forward-only methods: what a step's losses say of its update: fills StepParams::scalars, and `apply` with whether
     // they are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each point;
     // of a tangent sweep, the loss and its derivative along each direction. Returns the loss that is reported.

@@ -27,6 +27,7 @@ struct ParamSpec {
     bool trainable = true;
     bool decay = true;  // weight decay applies: matrices and tables, not norms and biases
     int block = 0;      // home: the first block, in order of the forward sweep, that uses it
+    int layer = -1;     // the layer that it is at home in, however blocks are cut; -1: embedding or head
     std::string alias;  // the other name of a tied table, where the files hold it under both
 
     int64_t numel() const { return shape.numel(); }

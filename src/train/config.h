@@ -68,6 +68,9 @@ struct Config {
     int64_t directions = 1;
     std::string noise = "gaussian";
     double scalar_clip = 0.0;
+    std::string zo_estimator = "two_sided";
+    bool exact_inplace = false;
+    double layer_drop = 0.0;
     int64_t seed = 42;
 
     // numbers, memory, disk

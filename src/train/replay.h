@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "device/device.h"
 #include "format/trajectory.h"
-#include "method/noise/noise_kernel.h"
+#include "method/noise/arrival.h"
 #include "model/save.h"
 #include "model/spec.h"
 #include "op/batch.h"
@@ -42,7 +42,7 @@ class Replay {
     ReadMasters masters_;
     std::vector<int64_t> elements_;  // by parameter
     std::unique_ptr<Stream> stream_;
-    NoiseKind noise_;
+    NoiseUpdate noise_;               // what all steps have in common
     std::vector<std::byte> weights_;  // a piece, as stored
     std::vector<StepParams> steps_;   // a window of the log, those that were applied
     int64_t window_ = -1;             // its first step

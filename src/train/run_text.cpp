@@ -105,7 +105,12 @@ std::string method_words(const Session& session) {
     if (!session.recipe.probes()) return fmt::format("{} ({})", state_format_words(format), state_format_name(format));
     std::string text = fmt::format("{} {} {}", options.directions, noise_kind_name(options.noise),
                                    options.directions == 1 ? "direction" : "directions");
-    if (session.recipe.runs(SweepKind::forward)) text += fmt::format(", eps {:g}", options.zo_eps);
+    if (session.recipe.runs(SweepKind::forward)) {
+        if (options.estimator != ZoEstimator::two_sided) text += fmt::format(", {}", estimator_name(options.estimator));
+        text += fmt::format(", eps {:g}", options.zo_eps);
+        if (options.exact_inplace) text += ", MeZO's own rounding";
+    }
+    if (options.layer_drop > 0) text += fmt::format(", {:g} of the layers left out", options.layer_drop);
     return text + fmt::format(", weights kept in {}", dtype_name(session.model.params[0].store_dtype));
 }
 

@@ -38,7 +38,10 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .zo_eps = config.zo_eps,
             .directions = static_cast<int>(config.directions),
             .scalar_clip = config.scalar_clip,
-            .noise = *noise_kind_from_name(config.noise)};
+            .noise = *noise_kind_from_name(config.noise),
+            .estimator = *estimator_from_name(config.zo_estimator),
+            .exact_inplace = config.exact_inplace,
+            .layer_drop = config.layer_drop};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.

@@ -7,6 +7,7 @@
 #include "method/noise/noise.h"
 #include "model/load.h"
 #include "schedule/numerics.h"
+#include "train/trajectory_settings.h"
 
 namespace windlass {
 namespace {
@@ -46,6 +47,7 @@ void add_weights(const ParamSpec& param, std::span<const float> masters, Xxh3Str
 
 void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, const std::string& path) {
     std::vector<std::string> differences;
+    if (was.method == is.method) differences = settings_differences(was, is);
     const auto compare = [&](std::string_view name, const auto& before, const auto& now) {
         if (before != now) differences.push_back(fmt::format("{} was {}, is {}", name, before, now));
     };
@@ -90,19 +92,17 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
 TrajectoryHeader trajectory_header(const Session& session) {
     const MethodOptions& options = session.method_options;
     const ParamSpec& param = session.model.params.at(0);
-    // For people: records hold what was made of these.
-    const Json settings = {{"weight_decay", options.weight_decay}, {"scalar_clip", options.scalar_clip}};
     return {.method = session.recipe.name,
             .run_seed = session.first.seed,
             .noise = {.kind = logged_kind(options.noise), .revision = kNoiseRevision},
             .directions = options.directions,
             .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
             .storage = param.store_dtype,
-            .stochastic_rounding = param.store_dtype != DType::f32,
+            .stochastic_rounding = param.store_dtype != DType::f32 && !options.exact_inplace,
             .base = {.name = session.config.model,
                      .elements = session.model.param_count(),
                      .table_sum = table_sum_of(session.model)},
-            .settings = settings.dump()};
+            .settings = trajectory_settings(session.recipe, options)};
 }
 
 TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, const ReadMasters& masters) {
@@ -119,7 +119,7 @@ TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, co
     return {.name = name, .elements = model.param_count(), .table_sum = table_sum_of(model), .weights_sum = sum.sum()};
 }
 
-NoiseKind noise_of(const TrajectoryHeader& header, std::string_view where) {
+NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where) {
     if (!make_recipe(header.method, {}).probes())
         throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
     if (header.noise.kind == TrajectoryNoiseKind::low_rank)
@@ -130,16 +130,19 @@ NoiseKind noise_of(const TrajectoryHeader& header, std::string_view where) {
     if (header.directions > kDirectionsMax)
         throw UserError(ExitCode::storage, where, "{} directions a step, at most {} are taken", header.directions,
                         kDirectionsMax);
-    return header.noise.kind == TrajectoryNoiseKind::gaussian ? NoiseKind::gaussian : NoiseKind::rademacher;
+    const bool is_gaussian = header.noise.kind == TrajectoryNoiseKind::gaussian;
+    NoiseUpdate noise{.kind = is_gaussian ? NoiseKind::gaussian : NoiseKind::rademacher};
+    read_trajectory_settings(header, where, noise);
+    return noise;
 }
 
-StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseKind noise) {
-    StepParams step = params_of({.seed = header.run_seed,
-                                 .step = record.step,
-                                 .learning_rate = record.learning_rate,
-                                 .decay = record.decay,
-                                 .kind = noise,
-                                 .scalars = record.scalars});
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseUpdate noise) {
+    noise.seed = header.run_seed;
+    noise.step = record.step;
+    noise.learning_rate = record.learning_rate;
+    noise.decay = record.decay;
+    noise.scalars = record.scalars;
+    StepParams step = params_of(noise);
     step.apply = record.applied;
     return step;
 }

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "format/trajectory.h"
+#include "method/noise/arrival.h"
 #include "model/save.h"
 #include "run/engine.h"
 #include "train/run_state.h"
@@ -30,10 +31,10 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
 TrajectoryHeader trajectory_header(const Session& session);
 // Which weights these are: reads all of them once. A chunk of masters in memory.
 TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, const ReadMasters& masters);
-// The noise of a log, as kernels know it. UserError(storage, where) for directions that this version does not draw.
-NoiseKind noise_of(const TrajectoryHeader& header, std::string_view where);
+// What all updates of a log have in common. UserError(storage, where) for directions that this version does not draw.
+NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where);
 // A step of this log. Only what its update depends on is set.
-StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseKind noise);
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseUpdate noise);
 
 class TrajectoryLog {
   public:

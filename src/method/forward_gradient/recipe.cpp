@@ -24,6 +24,7 @@ Recipe recipe(const MethodOptions& options) {
                             .draws = draws_of(options, options.directions)}},
                 .prepare = set_noise,
                 .update_draws = draws_of(options, options.directions),
+                .layer_share = 1 - options.layer_drop,
                 .conclude = conclude};
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_with_tangents;
     made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrive_with_tangents;

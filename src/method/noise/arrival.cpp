@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "device/cpu/cpu_stream.h"
+#include "method/noise/exact.h"
+#include "method/noise/layer_drop.h"
 #include "method/noise/noise.h"
 #include "model/load.h"
 
 namespace windlass {
 namespace {
 
-// Places in StepParams::method; kDecay holds what a step multiplies decayed weights with, as a log keeps it.
-enum Place : size_t { kEps, kDecay, kDirections, kKind };
+// Places in StepParams::method; kDecay holds what a step multiplies decayed weights with, as a log keeps it; kExactEps
+// the distance of MeZO's own walk, 0 for none, and kWeightDecay what that walk decays by.
+enum Place : size_t { kEps, kDecay, kDirections, kKind, kLayerDrop, kExactEps, kWeightDecay };
 
 NoiseRun run_of(const StepParams& step, int64_t element, int64_t count) {
     return {.seed = step.seed,
@@ -25,6 +29,11 @@ NoiseRun run_of(const ArrivalCall& call, const StepParams& step) {
 
 int directions_of(const StepParams& step) {
     return static_cast<int>(step.method[kDirections]);
+}
+
+// Whether a step probes and updates a parameter.
+bool moves(const ParamSpec& param, const StepParams& step) {
+    return param.trainable && !is_layer_dropped(step.seed, step.step, param.layer, step.method[kLayerDrop]);
 }
 
 NoiseTerm direction(const StepParams& step, int index, double coefficient) {
@@ -49,7 +58,7 @@ NoiseStep update_of(const ParamSpec& param, const StepParams& params, std::span<
 
 // The update that is due, and a probe where `probe` is given.
 void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
-    const bool updates = call.pending != nullptr && call.param->trainable;
+    const bool updates = call.pending != nullptr && moves(*call.param, *call.pending);
     if (!updates && probe == nullptr) return;
     std::array<NoiseTerm, kDirectionsMax> terms{};
     const NoiseStep update = updates ? update_of(*call.param, *call.pending, terms) : NoiseStep{};
@@ -68,8 +77,8 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
     update_and_probe(run_of(call, updates ? *call.pending : *call.step), all, stream);
 }
 
-// The weights as numbers of another type, piece by piece.
-void convert(const ArrivalCall& call, Stream& stream) {
+// The weights as numbers of the type that is computed with, piece by piece.
+void copy_weights(const ArrivalCall& call, std::byte* out, Stream& stream) {
     constexpr int64_t kPiece = 4096;
     const int64_t from = dtype_bytes(call.param->store_dtype), to = dtype_bytes(call.compute);
     const int64_t count = call.param->numel();
@@ -79,8 +88,35 @@ void convert(const ArrivalCall& call, Stream& stream) {
         const std::span<float> some(numbers.data(), static_cast<size_t>(elements));
         decode_numbers(call.param->store_dtype, {call.weights + first * from, static_cast<size_t>(elements * from)},
                        some);
-        encode_numbers(call.compute, some, {call.plain + first * to, static_cast<size_t>(elements * to)});
+        encode_numbers(call.compute, some, {out + first * to, static_cast<size_t>(elements * to)});
     });
+}
+
+// Points of weights that are not probed: the weights themselves, and no noise is drawn.
+void copy_points(const ArrivalCall& call, int count, Stream& stream) {
+    const int64_t bytes = call.param->numel() * dtype_bytes(call.compute);
+    for (int point = 0; point < (call.point < 0 ? count : 1); ++point)
+        copy_weights(call, call.probes + point * bytes, stream);
+}
+
+// `count` points along the direction of the sweep.
+void arrive_at(const ArrivalCall& call, int count, Stream& stream) {
+    const bool probes = call.probes != nullptr, probed = probes && moves(*call.param, *call.step);
+    const NoiseTerm probe = direction(*call.step, call.sweep, call.step->method[kEps]);
+    pass(call, probed ? &probe : nullptr, stream);
+    if (probes && !probed) copy_points(call, count, stream);
+    if (call.plain != nullptr) copy_weights(call, call.plain, stream);
+}
+
+// MeZO's own step over a run of a parameter: its drift and its update.
+void exact_step_of(const ParamSpec& param, const StepParams& step, const NoiseRun& run, std::byte* weights,
+                   Stream& stream) {
+    const ExactRates rates{.learning_rate = step.learning_rate,
+                           .g = step.scalars[0],
+                           .decay = step.method[kWeightDecay],
+                           .decays = param.decay};
+    take_exact_step(run, direction(step, 0, 1.0), step.method[kExactEps], rates, weight_type(param.store_dtype),
+                    weights, stream);
 }
 
 }  // namespace
@@ -90,6 +126,9 @@ void set_noise(const MethodOptions& options, StepParams& step) {
     step.method[kDecay] = 1.0 - step.learning_rate * options.weight_decay;
     step.method[kDirections] = options.directions;
     step.method[kKind] = static_cast<double>(options.noise);
+    step.method[kLayerDrop] = options.layer_drop;
+    step.method[kExactEps] = options.exact_inplace ? options.zo_eps : 0.0;
+    step.method[kWeightDecay] = options.weight_decay;
 }
 
 double draws_of(const MethodOptions& options, int numbers) {
@@ -98,18 +137,42 @@ double draws_of(const MethodOptions& options, int numbers) {
 }
 
 void arrive_at_points(const ArrivalCall& call, Stream& stream) {
-    const NoiseTerm probe = direction(*call.step, call.sweep, call.param->trainable ? call.step->method[kEps] : 0.0);
-    pass(call, call.probes != nullptr ? &probe : nullptr, stream);
-    if (call.plain != nullptr) convert(call, stream);
+    arrive_at(call, 2, stream);
+}
+
+void arrive_at_one_point(const ArrivalCall& call, Stream& stream) {
+    ArrivalCall one = call;
+    one.point = 0;
+    arrive_at(one, 1, stream);
+}
+
+void arrive_exactly(const ArrivalCall& call, Stream& stream) {
+    if (call.pending != nullptr && moves(*call.param, *call.pending))
+        exact_step_of(*call.param, *call.pending, run_of(call, *call.pending), call.weights, stream);
+    if (call.plain != nullptr) copy_weights(call, call.plain, stream);
+    if (call.probes == nullptr) return;
+    if (!moves(*call.param, *call.step)) return copy_points(call, 2, stream);
+    const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
+    write_exact_points(run_of(call, *call.step), direction(*call.step, 0, 1.0), call.step->method[kEps],
+                       {.stored = call.param->store_dtype,
+                        .weights = call.weights,
+                        .compute = call.compute,
+                        .plus = call.point != 1 ? call.probes : nullptr,
+                        .minus = call.point != 0 ? call.probes + bytes : nullptr},
+                       stream);
 }
 
 void arrive_with_tangents(const ArrivalCall& call, Stream& stream) {
     pass(call, nullptr, stream);
-    if (call.plain != nullptr) convert(call, stream);
+    if (call.plain != nullptr) copy_weights(call, call.plain, stream);
     if (call.probes == nullptr) return;
     const int64_t bytes = call.param->numel() * dtype_bytes(call.compute);
+    if (!moves(*call.param, *call.step)) {
+        std::memset(call.probes, 0, static_cast<size_t>(directions_of(*call.step) * bytes));
+        return;
+    }
     for (int index = 0; index < directions_of(*call.step); ++index) {
-        const NoiseTerm term = direction(*call.step, index, call.param->trainable ? 1.0 : 0.0);
+        const NoiseTerm term = direction(*call.step, index, 1.0);
         write_direction(run_of(call, *call.step), term, weight_type(call.compute), call.probes + index * bytes, stream);
     }
 }
@@ -132,6 +195,9 @@ StepParams params_of(const NoiseUpdate& update) {
     step.method[kDecay] = update.decay;
     step.method[kDirections] = static_cast<double>(update.scalars.size());
     step.method[kKind] = static_cast<double>(update.kind);
+    step.method[kLayerDrop] = update.layer_drop;
+    step.method[kExactEps] = update.exact_eps;
+    step.method[kWeightDecay] = update.weight_decay;
     std::copy(update.scalars.begin(), update.scalars.end(), step.scalars.begin());
     return step;
 }
@@ -142,20 +208,29 @@ NoiseUpdate noise_update(const StepParams& step) {
             .learning_rate = step.learning_rate,
             .decay = step.method[kDecay],
             .kind = static_cast<NoiseKind>(static_cast<int>(step.method[kKind])),
+            .layer_drop = step.method[kLayerDrop],
+            .exact_eps = step.method[kExactEps],
+            .weight_decay = step.method[kWeightDecay],
             .scalars = std::span(step.scalars).first(static_cast<size_t>(directions_of(step)))};
 }
 
 void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, Stream& stream) {
-    if (steps.empty() || !elements.param->trainable) return;
     size_t term_count = 0;
     for (const StepParams& step : steps) term_count += static_cast<size_t>(directions_of(step));
     std::vector<NoiseTerm> terms(term_count);
     std::vector<NoiseStep> updates;
     std::span<NoiseTerm> left = terms;
     for (const StepParams& step : steps) {
+        if (!moves(*elements.param, step)) continue;
+        if (step.method[kExactEps] > 0) {
+            exact_step_of(*elements.param, step, run_of(step, elements.element, elements.count), elements.weights,
+                          stream);
+            continue;
+        }
         updates.push_back(update_of(*elements.param, step, left));
         left = left.subspan(static_cast<size_t>(directions_of(step)));
     }
+    if (updates.empty()) return;
     update_and_probe(run_of(steps.front(), elements.element, elements.count),
                      {.type = weight_type(elements.param->store_dtype),
                       .weights = elements.weights,

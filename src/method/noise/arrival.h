@@ -16,8 +16,14 @@ void set_noise(const MethodOptions& options, StepParams& step);
 // 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing.
 double draws_of(const MethodOptions& options, int numbers);
 
-// Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2.
+// Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2. Of a sweep that is clean
+// it copies the weights, where they are computed with in another type. Points of what is not trained, or left out of
+// this step (layer_drop.h), are the weights.
 void arrive_at_points(const ArrivalCall& call, Stream& stream);
+// The same of w + eps z alone; `k` is 1.
+void arrive_at_one_point(const ArrivalCall& call, Stream& stream);
+// Writes the two points of MeZO's own walk (exact.h) along the one direction; the walk itself is taken by the update.
+void arrive_exactly(const ArrivalCall& call, Stream& stream);
 // Writes the k = options.directions directions themselves, and the weights in the type that is computed with.
 void arrive_with_tangents(const ArrivalCall& call, Stream& stream);
 
@@ -31,6 +37,9 @@ struct NoiseUpdate {
     double learning_rate = 0;
     double decay = 1;  // what decayed weights are multiplied with: 1 - learning rate * weight decay
     NoiseKind kind = NoiseKind::gaussian;
+    double layer_drop = 0;           // share of the layers that the step left alone
+    double exact_eps = 0;            // distance of MeZO's own walk; 0: the weights were not walked
+    double weight_decay = 0;         // of that walk
     std::span<const float> scalars;  // [directions]
 };
 // A step whose update has the bits of the one that these numbers were taken from.
@@ -45,7 +54,8 @@ struct UpdatedElements {
     int64_t count = 0;
     std::byte* weights = nullptr;  // count numbers of param->store_dtype
 };
-// The updates of these steps of one run, one after the other, in one pass: the bits of as many arrivals.
+// The updates of these steps of one run, one after the other, in one pass (MeZO's own walk: each in several): the bits
+// of as many arrivals.
 void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, Stream& stream);
 
 }  // namespace windlass
