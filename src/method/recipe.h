@@ -90,13 +90,16 @@ struct MethodOptions {
     double weight_decay = 0.0;
     double max_grad_norm = 1.0;  // 0: no clipping
     StateFormat state_format = StateFormat::s1;
-    double zo_eps = 1e-3;                   // how far from the weights a step looks
-    int directions = 1;                     // random directions of a step, at most kDirectionsMax
-    double scalar_clip = 0;                 // what a step finds along a direction is cut to this; 0: it is not
-    NoiseKind noise = NoiseKind::gaussian;  // or rademacher
+    double zo_eps = 1e-3;                            // how far from the weights a step looks
+    int directions = 1;                              // random directions of a step, at most kDirectionsMax
+    double scalar_clip = 0;                          // what a step finds along a direction is cut to this; 0: it is not
+    NoiseKind noise = NoiseKind::gaussian;           // or rademacher
     ZoEstimator estimator = ZoEstimator::two_sided;  // what zeroth order looks at, and makes of the losses
     bool exact_inplace = false;  // zeroth order: the walk of MeZO's own code, with its roundings (noise/exact.h)
     double layer_drop = 0;       // share of the layers that a step leaves alone (noise/layer_drop.h), in [0, 1)
+    // Zeroth order: share of each matrix that is probed and updated, its smallest weights; which those are says
+    // ParamSpec::magnitude_limit.
+    double sparse_share = 1;
 };
 
 struct Recipe {

@@ -71,6 +71,7 @@ struct Config {
     std::string zo_estimator = "two_sided";
     bool exact_inplace = false;
     double layer_drop = 0.0;
+    double sparse_share = 1.0;
     int64_t seed = 42;
 
     // numbers, memory, disk

@@ -109,6 +109,7 @@ std::string method_words(const Session& session) {
         if (options.estimator != ZoEstimator::two_sided) text += fmt::format(", {}", estimator_name(options.estimator));
         text += fmt::format(", eps {:g}", options.zo_eps);
         if (options.exact_inplace) text += ", MeZO's own rounding";
+        if (options.sparse_share < 1) text += fmt::format(", the smallest {:g} of each matrix", options.sparse_share);
     }
     if (options.layer_drop > 0) text += fmt::format(", {:g} of the layers left out", options.layer_drop);
     return text + fmt::format(", weights kept in {}", dtype_name(session.model.params[0].store_dtype));

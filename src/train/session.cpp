@@ -41,7 +41,8 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .noise = *noise_kind_from_name(config.noise),
             .estimator = *estimator_from_name(config.zo_estimator),
             .exact_inplace = config.exact_inplace,
-            .layer_drop = config.layer_drop};
+            .layer_drop = config.layer_drop,
+            .sparse_share = config.sparse_share};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.

@@ -13,6 +13,8 @@ constexpr const char* kScalarClip = "scalar_clip";
 constexpr const char* kEstimator = "zo_estimator";
 constexpr const char* kLayerDrop = "layer_drop";
 constexpr const char* kExactInplace = "exact_inplace";
+constexpr const char* kSparseShare = "sparse_share";
+constexpr const char* kLimits = "magnitude_limits";
 
 Json parse(const TrajectoryHeader& header, std::string_view where) {
     Json json = parse_json(header.settings, where, ExitCode::storage);
@@ -42,14 +44,28 @@ bool flag(const Json& settings, std::string_view where, const char* key) {
     return found->get<bool>();
 }
 
+// By parameter; null: none.
+Json limits_of(const ModelSpec& model) {
+    Json limits = Json::array();
+    for (const ParamSpec& param : model.params) {
+        const bool has_limit = std::isfinite(param.magnitude_limit);
+        limits.push_back(has_limit ? Json(double{param.magnitude_limit}) : Json());
+    }
+    return limits;
+}
+
 }  // namespace
 
-std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options) {
+std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const ModelSpec& model) {
     Json settings = {{kWeightDecay, options.weight_decay}, {kScalarClip, options.scalar_clip}};
     settings[kLayerDrop] = options.layer_drop;
     if (recipe.runs(SweepKind::forward)) {
         settings[kEstimator] = std::string(estimator_name(options.estimator));
         settings[kExactInplace] = options.exact_inplace;
+        if (options.sparse_share < 1) {
+            settings[kSparseShare] = options.sparse_share;
+            settings[kLimits] = limits_of(model);
+        }
     }
     return settings.dump();
 }
@@ -64,18 +80,38 @@ void read_trajectory_settings(const TrajectoryHeader& header, std::string_view w
     noise.weight_decay = number(settings, where, kWeightDecay, kDecayMax);
 }
 
+void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
+    const Json settings = parse(header, where);
+    const auto limits = settings.find(kLimits);
+    if (limits == settings.end()) return;
+    if (!limits->is_array() || limits->size() != model.params.size())
+        throw wrong(where, kLimits, fmt::format("a list of {} numbers", model.params.size()));
+    for (size_t param = 0; param < model.params.size(); ++param) {
+        const Json& limit = (*limits)[param];
+        if (limit.is_null()) continue;
+        if (!limit.is_number() || !(limit.get<double>() >= 0)) throw wrong(where, kLimits, "numbers of 0 and more");
+        model.params[param].magnitude_limit = static_cast<float>(limit.get<double>());
+    }
+}
+
 std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is) {
     const Json before = parse(was, "the log"), now = parse(is, "this run");
     std::vector<std::string> differences;
+    const auto in = [](const Json& settings, const char* key, const Json& missing) {
+        return settings.contains(key) ? settings[key] : missing;
+    };
     const auto compare = [&](const char* key, const Json& missing) {
-        const Json first = before.contains(key) ? before[key] : missing, second = now.contains(key) ? now[key] : missing;
+        const Json first = in(before, key, missing), second = in(now, key, missing);
         if (first != second) differences.push_back(fmt::format("{} was {}, is {}", key, first.dump(), second.dump()));
     };
     compare(kEstimator, std::string(estimator_name(ZoEstimator::two_sided)));
     compare(kLayerDrop, 0.0);
     compare(kExactInplace, false);
+    compare(kSparseShare, 1.0);
     // Elsewhere each record says what its step decayed by.
-    if (now.value(kExactInplace, false)) compare(kWeightDecay, 0.0);
+    if (in(now, kExactInplace, false).get<bool>()) compare(kWeightDecay, 0.0);
+    if (differences.empty() && in(before, kLimits, Json()) != in(now, kLimits, Json()))
+        differences.emplace_back("sparse_share was of the weights of another base");
     return differences;
 }
 

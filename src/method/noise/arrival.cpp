@@ -73,7 +73,9 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
                         .probe = probe,
                         .probe_type = weight_type(call.compute),
                         .plus = plus ? call.probes : nullptr,
-                        .minus = minus ? call.probes + bytes : nullptr};
+                        .minus = minus ? call.probes + bytes : nullptr,
+                        .masks = std::isfinite(call.param->magnitude_limit),
+                        .limit = call.param->magnitude_limit};
     update_and_probe(run_of(call, updates ? *call.pending : *call.step), all, stream);
 }
 
@@ -236,7 +238,9 @@ void update_by_steps(const UpdatedElements& elements, std::span<const StepParams
                       .weights = elements.weights,
                       .updated = elements.weights,
                       .steps = updates.data(),
-                      .step_count = std::ssize(updates)},
+                      .step_count = std::ssize(updates),
+                      .masks = std::isfinite(elements.param->magnitude_limit),
+                      .limit = elements.param->magnitude_limit},
                      stream);
 }
 

@@ -25,6 +25,8 @@ void check_options(const MethodOptions& options) {
     if (options.exact_inplace && (options.directions > 1 || options.estimator != ZoEstimator::two_sided))
         throw UserError(ExitCode::usage, "exact_inplace", "MeZO's own walk is along one direction, both ways")
             .hint("directions: 1 and zo_estimator: two_sided");
+    if (options.exact_inplace && options.sparse_share < 1)
+        throw UserError(ExitCode::usage, "sparse_share", "MeZO's own walk moves all weights").hint("sparse_share: 1");
 }
 
 // Zeroth order: the slope along random directions from losses alone, by MeZO's two points (Malladi et al., "Fine-Tuning
@@ -41,9 +43,8 @@ Recipe recipe(const MethodOptions& options) {
                 .layer_share = 1 - options.layer_drop,
                 .conclude = conclude};
     for (int direction = 0; direction < options.directions; ++direction)
-        made.sweeps.push_back({.kind = SweepKind::forward,
-                               .k = points_of(options.estimator),
-                               .draws = draws_of(options, probe_draws)});
+        made.sweeps.push_back(
+            {.kind = SweepKind::forward, .k = points_of(options.estimator), .draws = draws_of(options, probe_draws)});
     if (looks_at_weights(options.estimator)) made.sweeps.push_back({.kind = SweepKind::forward, .clean = true});
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrival_of(options);
     made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrival_of(options);

@@ -29,6 +29,7 @@ const Variant kVariants[] = {
     {"exact", "zeroth_order", {.weight_decay = 0.1, .exact_inplace = true}},
     {"exact_drop", "zeroth_order", {.exact_inplace = true, .layer_drop = 0.5}},
     {"drop", "zeroth_order", {.weight_decay = 0.1, .directions = 2, .layer_drop = 0.5}},
+    {"sparse", "zeroth_order", {.weight_decay = 0.1, .directions = 2, .sparse_share = 0.25}},
     {"tangent_drop", "forward_gradient", {.weight_decay = 0.1, .directions = 2, .layer_drop = 0.5}},
 };
 

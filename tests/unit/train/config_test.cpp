@@ -150,6 +150,8 @@ TEST_F(ConfigTest, NamesWhatAnEstimatorCannotDo) {
     EXPECT_THAT(problem(with({"exact_inplace=true", "zo_estimator=spsa15"})), HasSubstr("both ways"));
     EXPECT_THAT(problem(with({"exact_inplace=true", "--method", "forward_gradient"})),
                 HasSubstr("a way of zeroth_order"));
+    EXPECT_THAT(problem(with({"exact_inplace=true", "sparse_share=0.5"})), HasSubstr("moves all weights"));
+    EXPECT_THAT(problem(with({"sparse_share=0.5", "--method", "adamw"})), HasSubstr("a way of zeroth_order"));
     EXPECT_THAT(problem(with({"layer_drop=1"})), HasSubstr("layer_drop"));
     EXPECT_THAT(problem(with({"zo_estimator=fzo"})), HasSubstr("is not one of: two_sided, one_sided, fzoo, spsa15"));
 }
