@@ -17,7 +17,8 @@ enum class RandomStream : uint16_t {
     init = 4,
     test = 5,
     split = 6,
-    search = 7
+    search = 7,
+    layers = 8
 };
 
 struct RandomCounter {

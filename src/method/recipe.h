@@ -14,6 +14,7 @@
 #include "method/noise/moments.h"
 #include "method/noise/noise_kernel.h"
 #include "method/state_format.h"
+#include "method/zeroth_order/estimator.h"
 #include "model/spec.h"
 #include "op/batch.h"
 
@@ -27,6 +28,9 @@ struct RecipeSweep {
     // here; tangent: directions at once.
     int k = 1;
     double draws = 0;  // random numbers for each weight that probing takes, for the simulator
+    // A forward sweep with k = 1 whose one point is the weights as they are: they are read where they lie, and copied
+    // only where they are computed with in another type.
+    bool clean = false;
 };
 
 // Numbers that outlive a step: `bytes` for every `per` elements of a chunk, the last group rounded up. Chunks begin at
@@ -91,10 +95,16 @@ struct MethodOptions {
     double weight_decay = 0.0;
     double max_grad_norm = 1.0;  // 0: no clipping
     StateFormat state_format = StateFormat::s1;
-    double zo_eps = 1e-3;                   // how far from the weights a step looks
-    int directions = 1;                     // random directions of a step, at most kDirectionsMax
-    double scalar_clip = 0;                 // what a step finds along a direction is cut to this; 0: it is not
-    NoiseKind noise = NoiseKind::gaussian;  // or rademacher
+    double zo_eps = 1e-3;                            // how far from the weights a step looks
+    int directions = 1;                              // random directions of a step, at most kDirectionsMax
+    double scalar_clip = 0;                          // what a step finds along a direction is cut to this; 0: it is not
+    NoiseKind noise = NoiseKind::gaussian;           // or rademacher
+    ZoEstimator estimator = ZoEstimator::two_sided;  // what zeroth order looks at, and makes of the losses
+    bool exact_inplace = false;  // zeroth order: the walk of MeZO's own code, with its roundings (noise/exact.h)
+    double layer_drop = 0;       // share of the layers that a step leaves alone (noise/layer_drop.h), in [0, 1)
+    // Zeroth order: share of each matrix that is probed and updated, its smallest weights; which those are says
+    // ParamSpec::magnitude_limit.
+    double sparse_share = 1;
     NoiseMoments moments = NoiseMoments::none;
     int replay_window = kReplayWindow;  // steps that moments are made of
 };
@@ -114,7 +124,8 @@ struct Recipe {
     // takes.
     std::array<ArrivalKernel, kDeviceKinds> arrive{};
     double update_draws = 0;
-    int history = 0;  // steps before it that a step's update looks back at
+    int history = 0;         // steps before it that a step's update looks back at
+    double layer_share = 1;  // of those, how many are drawn for parameters of layers, on the average
     // Forward-only methods: what a step's losses say of its update: fills StepParams::scalars, and `apply` with whether
     // they are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each point;
     // of a tangent sweep, the loss and its derivative along each direction. Returns the loss that is reported.

@@ -1,6 +1,7 @@
 // spec.h: ModelSpec: what is computed, and nothing about where or how it is trained.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct ParamSpec {
     bool trainable = true;
     bool decay = true;  // weight decay applies: matrices and tables, not norms and biases
     int block = 0;      // home: the first block, in order of the forward sweep, that uses it
+    int layer = -1;     // the layer that it is at home in, however blocks are cut; -1: embedding or head
+    // Forward-only methods neither move nor probe larger ones.
+    float magnitude_limit = std::numeric_limits<float>::infinity();
     std::string alias;  // the other name of a tied table, where the files hold it under both
 
     int64_t numel() const { return shape.numel(); }

@@ -88,7 +88,10 @@ Space forward_only(Space space, const Recipe& recipe, int writeback_steps) {
     space.of(Knob::boundary) = {static_cast<int>(Home::device)};
     space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
     space.of(Knob::group_chunks) = {1};
-    if (recipe.runs(SweepKind::forward)) space.of(Knob::one_probe) = {1, 0};
+    const bool has_pairs = std::any_of(recipe.sweeps.begin(), recipe.sweeps.end(), [](const RecipeSweep& sweep) {
+        return sweep.kind == SweepKind::forward && sweep.k > 1;
+    });
+    if (has_pairs) space.of(Knob::one_probe) = {1, 0};
     space.of(Knob::writeback_steps) = writeback_choices(space, recipe, writeback_steps);
     if (space.base.own_memory() && space.of(Knob::read_ahead).size() > 1) {
         space.of(Knob::upload_ahead) = {0, 1, 2, 3, 4};

@@ -192,13 +192,14 @@ BlockWeights ScheduleBuilder::arrive_plain(int block, const BlockWeights& weight
 ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeights& weights) {
     const int block = arrival.block, sweep = arrival.sweep;
     const SweepKind kind = sweep < 0 ? SweepKind::forward : in_.recipe.sweeps[at(sweep)].kind;
-    const int copies = sweep < 0 ? 0 : arrival.point < 0 ? in_.recipe.sweeps[at(sweep)].k : 1;
-    const bool tangents = kind == SweepKind::tangent, wants_plain = tangents || (sweep < 0 && !arrival.updates);
+    const bool tangents = kind == SweepKind::tangent, clean = sweep >= 0 && in_.recipe.sweeps[at(sweep)].clean;
+    const int copies = sweep < 0 || clean ? 0 : arrival.point < 0 ? in_.recipe.sweeps[at(sweep)].k : 1;
+    const bool wants_plain = tangents || clean || (sweep < 0 && !arrival.updates);
     const int64_t element = dtype_bytes(in_.numerics.compute);
     const BufferId made = in_.persistent_count + std::ssize(schedule_.buffers);  // if anything is written
     const std::vector<int>& params = this->block(block).params;
     ArriveTask task{.block = block, .sweep = sweep, .point = arrival.point};
-    ArrivedWeights arrived{.points = std::vector<BlockWeights>(at(tangents || sweep < 0 ? 1 : copies))};
+    ArrivedWeights arrived{.points = std::vector<BlockWeights>(at(wants_plain || sweep < 0 ? 1 : copies))};
     for (BlockWeights& point : arrived.points) point.type = in_.numerics.compute;
     int64_t end = 0;
     const auto room = [&](int64_t numbers) {
@@ -258,9 +259,9 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
         const bool writes = each.updates || each.again;
         use(each.weights, param.numel() * weight_bytes(param), writes);
         if (writes) demand.memory_bytes += param.numel() * weight_bytes(param);  // read as well as written
-        const auto numel = static_cast<double>(param.numel());
-        if (task.sweep >= 0) demand.noise += numel * in_.recipe.sweeps[at(task.sweep)].draws;
-        if (writes) demand.noise += numel * in_.recipe.update_draws * mean_updates(each);
+        const double drawn = static_cast<double>(param.numel()) * (param.layer < 0 ? 1.0 : in_.recipe.layer_share);
+        if (task.sweep >= 0) demand.noise += drawn * in_.recipe.sweeps[at(task.sweep)].draws;
+        if (writes) demand.noise += drawn * in_.recipe.update_draws * mean_updates(each);
     }
     for (const ArriveParam& each : task.params) {
         const int64_t numel = in_.param(each.param).numel();

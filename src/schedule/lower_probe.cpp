@@ -92,7 +92,7 @@ class ProbeLowering {
         }
         int stream = 0;
         for (int sweep = 0; sweep < sweeps_; ++sweep) {
-            const bool one_by_one = in_.plan.one_probe && !is_tangent(sweep);
+            const bool one_by_one = in_.plan.one_probe && !is_tangent(sweep) && k_of(sweep) > 1;
             for (int arrival = 0; arrival < (one_by_one ? k_of(sweep) : 1); ++arrival) {
                 const bool is_first = sweep == 0 && arrival == 0;
                 const ArrivedWeights arrived = builder_.arrive(

@@ -95,6 +95,26 @@ void check_moments(const Config& c, Problems& problems) {
         problems.push_back("zo_optimizer is for methods without a backward pass, method is adamw. Try: zeroth_order");
 }
 
+void check_method(const Config& c, Problems& problems) {
+    if (c.method != "zeroth_order") {
+        if (c.exact_inplace) problems.push_back("exact_inplace is a way of zeroth_order. Try: method: zeroth_order");
+        if (is_changed(c, "sparse_share"))
+            problems.push_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
+        return;
+    }
+    if (c.exact_inplace && c.zo_optimizer != "sgd")
+        problems.push_back("exact_inplace has no moments. Try: zo_optimizer: sgd");
+    if (c.exact_inplace && c.sparse_share < 1)
+        problems.push_back("exact_inplace moves all weights. Try: sparse_share: 1");
+    if (c.exact_inplace && (c.directions > 1 || c.zo_estimator != "two_sided"))
+        problems.push_back("exact_inplace is of one direction, both ways. Try: directions: 1, zo_estimator: two_sided");
+    if (c.zo_estimator == "fzoo" && c.directions < 2)
+        problems.push_back(
+            fmt::format("zo_estimator fzoo takes the deviation of losses along directions, of which there are {}. Try: "
+                        "directions: 8",
+                        c.directions));
+}
+
 void check_run(const Config& c, Problems& problems) {
     const bool has_disk = !c.ssd_dir.empty() || !c.machine.empty();
     if (c.policy == "three_tier" && !has_disk)
@@ -148,6 +168,7 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     check_data(read.config, problems);
     check_schedule(read.config, problems);
     check_moments(read.config, problems);
+    check_method(read.config, problems);
     check_run(read.config, problems);
     check_present(read.config, use, problems);
     if (!problems.empty()) throw_problems(problems);

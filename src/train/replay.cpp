@@ -7,6 +7,8 @@
 #include "model/families.h"
 #include "model/load.h"
 #include "train/budget.h"
+#include "train/trajectory_log.h"
+#include "train/trajectory_settings.h"
 
 namespace windlass {
 namespace {
@@ -50,7 +52,6 @@ Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, con
       elements_(element_starts(model)),
       stream_(make_stream(DeviceKind::cpu, threads)) {
     noise_of(log.header(), "the log");
-    rule_of(log.header(), "the log");
     const DType stored = model.params.at(0).store_dtype;
     if (log.header().storage != stored)
         throw UserError(ExitCode::model, "the log", "its run stored {}, this model is stored as {}",
@@ -92,12 +93,13 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     TrajectoryReader log = open_log(files, options);
     const int64_t step = step_to_replay(log, options);
     ModelFolder folder = ModelFolder::open(files, options.base);
-    const ModelSpec model = stored_model(folder);
+    ModelSpec model = stored_model(folder);
     check_tied(folder, model);
     const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
         load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
     };
     require_trajectory_base(log.header(), describe_base(options.base, model, base), options.log);
+    read_magnitude_limits(log.header(), options.log, model);
     Replay replay(log, log.first_step(), step, model, base, options.threads > 0 ? options.threads : default_threads());
     save_model(files, options.base, options.target, model, {.overwrite = options.overwrite},
                [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });

@@ -105,7 +105,13 @@ std::string method_words(const Session& session) {
     if (!session.recipe.probes()) return fmt::format("{} ({})", state_format_words(format), state_format_name(format));
     std::string text = fmt::format("{} {} {}", options.directions, noise_kind_name(options.noise),
                                    options.directions == 1 ? "direction" : "directions");
-    if (session.recipe.runs(SweepKind::forward)) text += fmt::format(", eps {:g}", options.zo_eps);
+    if (session.recipe.runs(SweepKind::forward)) {
+        if (options.estimator != ZoEstimator::two_sided) text += fmt::format(", {}", estimator_name(options.estimator));
+        text += fmt::format(", eps {:g}", options.zo_eps);
+        if (options.exact_inplace) text += ", MeZO's own rounding";
+        if (options.sparse_share < 1) text += fmt::format(", the smallest {:g} of each matrix", options.sparse_share);
+    }
+    if (options.layer_drop > 0) text += fmt::format(", {:g} of the layers left out", options.layer_drop);
     if (options.moments != NoiseMoments::none)
         text += fmt::format(", {} over the last {} steps", moments_name(options.moments), options.replay_window);
     return text + fmt::format(", weights kept in {}", dtype_name(session.model.params[0].store_dtype));

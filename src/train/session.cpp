@@ -39,6 +39,10 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .directions = static_cast<int>(config.directions),
             .scalar_clip = config.scalar_clip,
             .noise = *noise_kind_from_name(config.noise),
+            .estimator = *estimator_from_name(config.zo_estimator),
+            .exact_inplace = config.exact_inplace,
+            .layer_drop = config.layer_drop,
+            .sparse_share = config.sparse_share,
             .moments = *moments_from_name(config.zo_optimizer),
             .replay_window = static_cast<int>(config.replay_window)};
 }

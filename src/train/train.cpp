@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "format/store.h"
+#include "method/noise/magnitude_limits.h"
 #include "model/load.h"
 #include "train/budget.h"
 #include "train/checkpoint.h"
@@ -180,6 +181,12 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     const std::string plan = plan_text(session);
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     write_text_atomic(files, folder.file("run.yaml"), config_to_yaml(resolved_config(session)));
+    if (session.recipe.probes() && config.sparse_share < 1) {
+        check_tied(session.folder, session.model);
+        set_magnitude_limits(session.model, config.sparse_share, [&](int param, int64_t first, std::span<float> out) {
+            load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
+        });
+    }
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))
         enforce_memory(session.request.budgets.ram + session.planned.device_bytes,

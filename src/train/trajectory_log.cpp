@@ -1,7 +1,5 @@
 #include "train/trajectory_log.h"
 
-#include <cmath>
-
 #include "base/json.h"
 #include "base/log.h"
 #include "format/checksum.h"
@@ -9,6 +7,7 @@
 #include "method/noise/noise.h"
 #include "model/load.h"
 #include "schedule/numerics.h"
+#include "train/trajectory_settings.h"
 
 namespace windlass {
 namespace {
@@ -48,6 +47,7 @@ void add_weights(const ParamSpec& param, std::span<const float> masters, Xxh3Str
 
 void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, const std::string& path) {
     std::vector<std::string> differences;
+    if (was.method == is.method) differences = settings_differences(was, is);
     const auto compare = [&](std::string_view name, const auto& before, const auto& now) {
         if (before != now) differences.push_back(fmt::format("{} was {}, is {}", name, before, now));
     };
@@ -57,31 +57,12 @@ void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, c
     compare("noise revision", was.noise.revision, is.noise.revision);
     compare("directions", was.directions, is.directions);
     compare("zo_eps", was.eps, is.eps);
-    const MomentRule rule_before = rule_of(was, path), rule_now = rule_of(is, path);
-    compare("zo_optimizer", moments_name(rule_before.moments), moments_name(rule_now.moments));
-    compare("replay_window", rule_before.window, rule_now.window);
-    compare("adam_beta1", rule_before.beta1, rule_now.beta1);
-    compare("adam_beta2", rule_before.beta2, rule_now.beta2);
-    compare("adam_epsilon", rule_before.epsilon, rule_now.epsilon);
     compare("the stored type", dtype_name(was.storage), dtype_name(is.storage));
     if (was.base.table_sum != is.base.table_sum || was.base.elements != is.base.elements)
         differences.push_back(fmt::format("the parameters are not those of {}", was.base.name));
     if (differences.empty()) return;
     throw UserError(ExitCode::usage, path, "this would not be the same run: {}", fmt::join(differences, "; "))
         .hint("the run's own settings (run.yaml), or a new output_dir");
-}
-
-Json rule_json(const MomentRule& rule) {
-    Json json = {{"optimizer", moments_name(rule.moments)}, {"replay_window", rule.window}, {"beta1", rule.beta1}};
-    if (rule.moments == NoiseMoments::both) json.update({{"beta2", rule.beta2}, {"epsilon", rule.epsilon}});
-    return json;
-}
-
-bool is_sane(const MomentRule& rule) {
-    const auto decays = [](double beta) { return beta >= 0 && beta < 1; };
-    const bool both = rule.moments == NoiseMoments::both;
-    return rule.window >= 1 && rule.window <= kReplayWindowMax && decays(rule.beta1) && decays(rule.beta2) &&
-           (!both || (rule.epsilon > 0 && std::isfinite(rule.epsilon)));
 }
 
 void write_state(FileSystem& files, const std::string& path, const RunState& state) {
@@ -111,21 +92,17 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
 TrajectoryHeader trajectory_header(const Session& session) {
     const MethodOptions& options = session.method_options;
     const ParamSpec& param = session.model.params.at(0);
-    // The first two are for people: records hold what was made of them.
-    Json settings = {{"weight_decay", options.weight_decay}, {"scalar_clip", options.scalar_clip}};
-    if (const MomentRule rule = moment_rule(options); rule.moments != NoiseMoments::none)
-        settings.update(rule_json(rule));
     return {.method = session.recipe.name,
             .run_seed = session.first.seed,
             .noise = {.kind = logged_kind(options.noise), .revision = kNoiseRevision},
             .directions = options.directions,
             .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
             .storage = param.store_dtype,
-            .stochastic_rounding = param.store_dtype != DType::f32,
+            .stochastic_rounding = param.store_dtype != DType::f32 && !options.exact_inplace,
             .base = {.name = session.config.model,
                      .elements = session.model.param_count(),
                      .table_sum = table_sum_of(session.model)},
-            .settings = settings.dump()};
+            .settings = trajectory_settings(session.recipe, options, session.model)};
 }
 
 TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, const ReadMasters& masters) {
@@ -142,7 +119,7 @@ TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, co
     return {.name = name, .elements = model.param_count(), .table_sum = table_sum_of(model), .weights_sum = sum.sum()};
 }
 
-NoiseKind noise_of(const TrajectoryHeader& header, std::string_view where) {
+NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where) {
     if (!make_recipe(header.method, {}).probes())
         throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
     if (header.noise.kind == TrajectoryNoiseKind::low_rank)
@@ -153,55 +130,33 @@ NoiseKind noise_of(const TrajectoryHeader& header, std::string_view where) {
     if (header.directions > kDirectionsMax)
         throw UserError(ExitCode::storage, where, "{} directions a step, at most {} are taken", header.directions,
                         kDirectionsMax);
-    return header.noise.kind == TrajectoryNoiseKind::gaussian ? NoiseKind::gaussian : NoiseKind::rademacher;
+    const bool is_gaussian = header.noise.kind == TrajectoryNoiseKind::gaussian;
+    NoiseUpdate noise{.kind = is_gaussian ? NoiseKind::gaussian : NoiseKind::rademacher};
+    read_trajectory_settings(header, where, noise);
+    return noise;
 }
 
-MomentRule rule_of(const TrajectoryHeader& header, std::string_view where) {
-    const Json settings = parse_json(header.settings, where, ExitCode::storage);
-    try {
-        const std::string name = settings.value("optimizer", "sgd");
-        const std::optional<NoiseMoments> moments = moments_from_name(name);
-        if (!moments)
-            throw UserError(ExitCode::storage, where, "its optimizer is \"{}\", which this version does not know",
-                            name);
-        MomentRule rule{.moments = *moments};
-        if (rule.moments == NoiseMoments::none) return rule;
-        rule.window = settings.at("replay_window").get<int>();
-        rule.beta1 = settings.at("beta1").get<double>();
-        if (rule.moments == NoiseMoments::both) {
-            rule.beta2 = settings.at("beta2").get<double>();
-            rule.epsilon = settings.at("epsilon").get<double>();
-        }
-        if (is_sane(rule)) return rule;
-    } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, where, "its settings do not say how steps follow steps: {}", error.what());
-    }
-    throw UserError(ExitCode::storage, where, "its settings hold numbers that no optimizer has: {}", header.settings);
-}
-
-StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseKind noise,
-                   const MomentRule& rule) {
-    StepParams step = params_of({.seed = header.run_seed,
-                                 .step = record.step,
-                                 .learning_rate = record.learning_rate,
-                                 .decay = record.decay,
-                                 .kind = noise,
-                                 .rule = rule,
-                                 .scalars = record.scalars});
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseUpdate noise) {
+    noise.seed = header.run_seed;
+    noise.step = record.step;
+    noise.learning_rate = record.learning_rate;
+    noise.decay = record.decay;
+    noise.scalars = record.scalars;
+    StepParams step = params_of(noise);
     step.apply = record.applied;
     return step;
 }
 
 LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last) {
     constexpr int64_t kPiece = 256;
-    const NoiseKind noise = noise_of(log.header(), "the log");
-    const MomentRule rule = rule_of(log.header(), "the log");
+    const NoiseUpdate noise = noise_of(log.header(), "the log");
+    const MomentRule& rule = noise.rule;
     LoggedSteps found;
     const auto take = [&](int64_t first, int64_t end) {
         std::vector<StepParams> applied;
         if (first > end) return applied;
         for (const TrajectoryRecord& record : log.read(first, end))
-            if (record.applied) applied.push_back(step_of(log.header(), record, noise, rule));
+            if (record.applied) applied.push_back(step_of(log.header(), record, noise));
         return applied;
     };
     // Backward, until there is as much history as updates look back at, or as there ever was.

@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "format/trajectory.h"
-#include "method/noise/moments.h"
+#include "method/noise/arrival.h"
 #include "model/save.h"
 #include "run/engine.h"
 #include "train/run_state.h"
@@ -31,14 +31,11 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
 TrajectoryHeader trajectory_header(const Session& session);
 // Which weights these are: reads all of them once. A chunk of masters in memory.
 TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, const ReadMasters& masters);
-// The noise of a log, as kernels know it. UserError(storage, where) for directions that this version does not draw.
-NoiseKind noise_of(const TrajectoryHeader& header, std::string_view where);
-// What its steps make of the steps before them. UserError(storage, where) where the log does not say it whole, or where
-// this version knows no such rule.
-MomentRule rule_of(const TrajectoryHeader& header, std::string_view where);
+// What all updates of a log have in common. UserError(storage, where) for directions and rules that this version does
+// not know.
+NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where);
 // A step of this log. Only what its update depends on is set.
-StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseKind noise,
-                   const MomentRule& rule = {});
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseUpdate noise);
 
 // Steps of a log as updates take them (ArrivalCall::steps).
 struct LoggedSteps {

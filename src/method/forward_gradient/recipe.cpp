@@ -25,6 +25,7 @@ Recipe recipe(const MethodOptions& options) {
                 .prepare = set_noise,
                 .update_draws = draws_of(options, options.directions * moment_rule(options).window),
                 .history = moment_rule(options).history(),
+                .layer_share = 1 - options.layer_drop,
                 .conclude = conclude};
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_with_tangents;
     made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrive_with_tangents;

@@ -2,16 +2,33 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "device/cpu/cpu_stream.h"
+#include "method/noise/exact.h"
+#include "method/noise/layer_drop.h"
 #include "method/noise/noise.h"
 #include "model/load.h"
 
 namespace windlass {
 namespace {
 
-// Places in StepParams::method; kDecay holds what a step multiplies decayed weights with, as a log keeps it.
-enum Place : size_t { kEps, kDecay, kDirections, kKind, kMoments, kWindow, kBeta1, kBeta2, kEpsilon };
+// Places in StepParams::method; kDecay holds what a step multiplies decayed weights with, as a log keeps it; kExactEps
+// the distance of MeZO's own walk, 0 for none, and kWeightDecay what that walk decays by.
+enum Place : size_t {
+    kEps,
+    kDecay,
+    kDirections,
+    kKind,
+    kMoments,
+    kWindow,
+    kBeta1,
+    kBeta2,
+    kEpsilon,
+    kLayerDrop,
+    kExactEps,
+    kWeightDecay
+};
 
 NoiseRun run_of(const StepParams& step, int64_t element, int64_t count) {
     return {.seed = step.seed,
@@ -25,6 +42,11 @@ NoiseRun run_of(const ArrivalCall& call, const StepParams& step) {
 
 int directions_of(const StepParams& step) {
     return static_cast<int>(step.method[kDirections]);
+}
+
+// Whether a step probes and updates a parameter.
+bool moves(const ParamSpec& param, const StepParams& step) {
+    return param.trainable && !is_layer_dropped(step.seed, step.step, param.layer, step.method[kLayerDrop]);
 }
 
 NoiseTerm direction(const StepParams& step, int index, double coefficient) {
@@ -56,8 +78,9 @@ class Updates {
     Updates(const ParamSpec& param, std::span<const StepParams> steps, int pending) {
         WINDLASS_CHECK(pending >= 0 && static_cast<size_t>(pending) <= steps.size(), "{} of {} steps are pending",
                        pending, steps.size());
-        for (size_t last = steps.size() - static_cast<size_t>(pending); last < steps.size(); ++last)
-            add(param, steps.first(last + 1));
+        for (size_t last = steps.size() - static_cast<size_t>(pending); last < steps.size(); ++last) {
+            if (moves(param, steps[last])) add(param, steps.first(last + 1));
+        }
         // Only now do their lists stay where they are.
         size_t term = 0, moment = 0;
         for (NoiseStep& step : steps_) {
@@ -74,11 +97,13 @@ class Updates {
     int64_t count() const { return std::ssize(steps_); }
 
   private:
-    // `scale` times what a step found.
-    void add_terms(const StepParams& step, double scale) {
+    // `scale` times what a step found; along the parameter of a layer that it left alone, that is nothing.
+    int64_t add_terms(const ParamSpec& param, const StepParams& step, double scale) {
+        if (!moves(param, step)) return 0;
         const int count = directions_of(step);
         for (int index = 0; index < count; ++index)
             terms_.push_back(direction(step, index, scale / count * step.scalars[static_cast<size_t>(index)]));
+        return count;
     }
 
     // The update of the last of these steps.
@@ -89,13 +114,13 @@ class Updates {
         const int64_t count = std::min<int64_t>(std::max(1, rule.window), std::ssize(steps));
         const std::vector<double> shares = decaying_shares(rule.beta1, count);
         if (rule.moments == NoiseMoments::none) {
-            add_terms(step, step.learning_rate);
+            add_terms(param, step, step.learning_rate);
         } else if (rule.moments == NoiseMoments::first) {
             for (int64_t back = 0; back < count; ++back)
-                add_terms(steps[steps.size() - 1 - static_cast<size_t>(back)],
+                add_terms(param, steps[steps.size() - 1 - static_cast<size_t>(back)],
                           step.learning_rate * shares[static_cast<size_t>(back)]);
         } else {
-            add_moments(steps.last(static_cast<size_t>(count)), shares, decaying_shares(rule.beta2, count));
+            add_moments(param, steps.last(static_cast<size_t>(count)), shares, decaying_shares(rule.beta2, count));
         }
         steps_.push_back({.step = static_cast<uint32_t>(step.step),
                           .decay = static_cast<float>(param.decay ? 1.0 - step.method[kDecay] : 0.0),
@@ -104,12 +129,11 @@ class Updates {
                           .epsilon = static_cast<float>(rule.epsilon)});
     }
     // The rate stands in the shares of the first moment.
-    void add_moments(std::span<const StepParams> window, const std::vector<double>& first,
+    void add_moments(const ParamSpec& param, std::span<const StepParams> window, const std::vector<double>& first,
                      const std::vector<double>& second) {
         for (size_t back = 0; back < window.size(); ++back) {
             const StepParams& found = window[window.size() - 1 - back];
-            add_terms(found, 1.0);
-            moments_.push_back({.term_count = directions_of(found),
+            moments_.push_back({.term_count = add_terms(param, found, 1.0),
                                 .first = static_cast<float>(window.back().learning_rate * first[back]),
                                 .second = static_cast<float>(second[back])});
         }
@@ -122,9 +146,9 @@ class Updates {
 
 // The updates that are due, and a probe where `probe` is given.
 void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
-    const bool updates = call.pending > 0 && call.param->trainable;
+    const Updates due(*call.param, call.steps, call.pending);
+    const bool updates = due.count() > 0;
     if (!updates && probe == nullptr) return;
-    const Updates due(*call.param, call.steps, updates ? call.pending : 0);
     // Both points, one behind the other, or the one that is wanted.
     const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
     const bool plus = probe != nullptr && call.point != 1, minus = probe != nullptr && call.point != 0;
@@ -136,12 +160,14 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
                         .probe = probe,
                         .probe_type = weight_type(call.compute),
                         .plus = plus ? call.probes : nullptr,
-                        .minus = minus ? call.probes + bytes : nullptr};
+                        .minus = minus ? call.probes + bytes : nullptr,
+                        .masks = std::isfinite(call.param->magnitude_limit),
+                        .limit = call.param->magnitude_limit};
     update_and_probe(run_of(call, updates ? call.steps.back() : *call.step), all, stream);
 }
 
-// The weights as numbers of another type, piece by piece.
-void convert(const ArrivalCall& call, Stream& stream) {
+// The weights as numbers of the type that is computed with, piece by piece.
+void copy_weights(const ArrivalCall& call, std::byte* out, Stream& stream) {
     constexpr int64_t kPiece = 4096;
     const int64_t from = dtype_bytes(call.param->store_dtype), to = dtype_bytes(call.compute);
     const int64_t count = call.param->numel();
@@ -151,8 +177,36 @@ void convert(const ArrivalCall& call, Stream& stream) {
         const std::span<float> some(numbers.data(), static_cast<size_t>(elements));
         decode_numbers(call.param->store_dtype, {call.weights + first * from, static_cast<size_t>(elements * from)},
                        some);
-        encode_numbers(call.compute, some, {call.plain + first * to, static_cast<size_t>(elements * to)});
+        encode_numbers(call.compute, some, {out + first * to, static_cast<size_t>(elements * to)});
     });
+}
+
+// Points of weights that are not probed: the weights themselves, and no noise is drawn.
+void copy_points(const ArrivalCall& call, int count, Stream& stream) {
+    const int64_t bytes = call.param->numel() * dtype_bytes(call.compute);
+    for (int point = 0; point < (call.point < 0 ? count : 1); ++point)
+        copy_weights(call, call.probes + point * bytes, stream);
+}
+
+// `count` points along the direction of the sweep.
+void arrive_at(const ArrivalCall& call, int count, Stream& stream) {
+    const bool probes = call.probes != nullptr, probed = probes && moves(*call.param, *call.step);
+    const NoiseTerm probe = direction(*call.step, call.sweep, call.step->method[kEps]);
+    pass(call, probed ? &probe : nullptr, stream);
+    if (probes && !probed) copy_points(call, count, stream);
+    if (call.plain != nullptr) copy_weights(call, call.plain, stream);
+}
+
+// MeZO's own step over a run of a parameter: its drift and its update.
+void exact_step_of(const ParamSpec& param, const StepParams& step, const NoiseRun& run, std::byte* weights,
+                   Stream& stream) {
+    if (!moves(param, step)) return;
+    const ExactRates rates{.learning_rate = step.learning_rate,
+                           .g = step.scalars[0],
+                           .decay = step.method[kWeightDecay],
+                           .decays = param.decay};
+    take_exact_step(run, direction(step, 0, 1.0), step.method[kExactEps], rates, weight_type(param.store_dtype),
+                    weights, stream);
 }
 
 }  // namespace
@@ -162,6 +216,9 @@ void set_noise(const MethodOptions& options, StepParams& step) {
     step.method[kDecay] = 1.0 - step.learning_rate * options.weight_decay;
     step.method[kDirections] = options.directions;
     step.method[kKind] = static_cast<double>(options.noise);
+    step.method[kLayerDrop] = options.layer_drop;
+    step.method[kExactEps] = options.exact_inplace ? options.zo_eps : 0.0;
+    step.method[kWeightDecay] = options.weight_decay;
     set_rule(moment_rule(options), step);
 }
 
@@ -182,18 +239,42 @@ double draws_of(const MethodOptions& options, int numbers) {
 }
 
 void arrive_at_points(const ArrivalCall& call, Stream& stream) {
-    const NoiseTerm probe = direction(*call.step, call.sweep, call.param->trainable ? call.step->method[kEps] : 0.0);
-    pass(call, call.probes != nullptr ? &probe : nullptr, stream);
-    if (call.plain != nullptr) convert(call, stream);
+    arrive_at(call, 2, stream);
+}
+
+void arrive_at_one_point(const ArrivalCall& call, Stream& stream) {
+    ArrivalCall one = call;
+    one.point = 0;
+    arrive_at(one, 1, stream);
+}
+
+void arrive_exactly(const ArrivalCall& call, Stream& stream) {
+    for (const StepParams& step : call.steps.last(static_cast<size_t>(call.pending)))
+        exact_step_of(*call.param, step, run_of(call, step), call.weights, stream);
+    if (call.plain != nullptr) copy_weights(call, call.plain, stream);
+    if (call.probes == nullptr) return;
+    if (!moves(*call.param, *call.step)) return copy_points(call, 2, stream);
+    const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
+    write_exact_points(run_of(call, *call.step), direction(*call.step, 0, 1.0), call.step->method[kEps],
+                       {.stored = call.param->store_dtype,
+                        .weights = call.weights,
+                        .compute = call.compute,
+                        .plus = call.point != 1 ? call.probes : nullptr,
+                        .minus = call.point != 0 ? call.probes + bytes : nullptr},
+                       stream);
 }
 
 void arrive_with_tangents(const ArrivalCall& call, Stream& stream) {
     pass(call, nullptr, stream);
-    if (call.plain != nullptr) convert(call, stream);
+    if (call.plain != nullptr) copy_weights(call, call.plain, stream);
     if (call.probes == nullptr) return;
     const int64_t bytes = call.param->numel() * dtype_bytes(call.compute);
+    if (!moves(*call.param, *call.step)) {
+        std::memset(call.probes, 0, static_cast<size_t>(directions_of(*call.step) * bytes));
+        return;
+    }
     for (int index = 0; index < directions_of(*call.step); ++index) {
-        const NoiseTerm term = direction(*call.step, index, call.param->trainable ? 1.0 : 0.0);
+        const NoiseTerm term = direction(*call.step, index, 1.0);
         write_direction(run_of(call, *call.step), term, weight_type(call.compute), call.probes + index * bytes, stream);
     }
 }
@@ -217,6 +298,9 @@ StepParams params_of(const NoiseUpdate& update) {
     step.method[kDirections] = static_cast<double>(update.scalars.size());
     step.method[kKind] = static_cast<double>(update.kind);
     set_rule(update.rule, step);
+    step.method[kLayerDrop] = update.layer_drop;
+    step.method[kExactEps] = update.exact_eps;
+    step.method[kWeightDecay] = update.weight_decay;
     std::copy(update.scalars.begin(), update.scalars.end(), step.scalars.begin());
     return step;
 }
@@ -228,18 +312,30 @@ NoiseUpdate noise_update(const StepParams& step) {
             .decay = step.method[kDecay],
             .kind = static_cast<NoiseKind>(static_cast<int>(step.method[kKind])),
             .rule = rule_of(step),
+            .layer_drop = step.method[kLayerDrop],
+            .exact_eps = step.method[kExactEps],
+            .weight_decay = step.method[kWeightDecay],
             .scalars = std::span(step.scalars).first(static_cast<size_t>(directions_of(step)))};
 }
 
 void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int pending, Stream& stream) {
-    if (pending == 0 || !elements.param->trainable) return;
+    if (pending == 0) return;
+    const NoiseRun run = run_of(steps.back(), elements.element, elements.count);
+    if (steps.back().method[kExactEps] > 0) {
+        for (const StepParams& step : steps.last(static_cast<size_t>(pending)))
+            exact_step_of(*elements.param, step, run, elements.weights, stream);
+        return;
+    }
     const Updates updates(*elements.param, steps, pending);
-    update_and_probe(run_of(steps.back(), elements.element, elements.count),
+    if (updates.count() == 0) return;
+    update_and_probe(run,
                      {.type = weight_type(elements.param->store_dtype),
                       .weights = elements.weights,
                       .updated = elements.weights,
                       .steps = updates.data(),
-                      .step_count = updates.count()},
+                      .step_count = updates.count(),
+                      .masks = std::isfinite(elements.param->magnitude_limit),
+                      .limit = elements.param->magnitude_limit},
                      stream);
 }
 

@@ -19,8 +19,14 @@ MomentRule moment_rule(const MethodOptions& options);
 // 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing.
 double draws_of(const MethodOptions& options, int numbers);
 
-// Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2.
+// Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2. Of a sweep that is clean
+// it copies the weights, where they are computed with in another type. Points of what is not trained, or left out of
+// this step (layer_drop.h), are the weights.
 void arrive_at_points(const ArrivalCall& call, Stream& stream);
+// The same of w + eps z alone; `k` is 1.
+void arrive_at_one_point(const ArrivalCall& call, Stream& stream);
+// Writes the two points of MeZO's own walk (exact.h) along the one direction; the walk itself is taken by the update.
+void arrive_exactly(const ArrivalCall& call, Stream& stream);
 // Writes the k = options.directions directions themselves, and the weights in the type that is computed with.
 void arrive_with_tangents(const ArrivalCall& call, Stream& stream);
 
@@ -35,6 +41,9 @@ struct NoiseUpdate {
     double decay = 1;  // what decayed weights are multiplied with: 1 - learning rate * weight decay
     NoiseKind kind = NoiseKind::gaussian;
     MomentRule rule;
+    double layer_drop = 0;           // share of the layers that the step left alone
+    double exact_eps = 0;            // distance of MeZO's own walk; 0: the weights were not walked
+    double weight_decay = 0;         // of that walk
     std::span<const float> scalars;  // [directions]
 };
 // A step whose update has the bits of the one that these numbers were taken from.

@@ -133,6 +133,7 @@ void clear(const Tile& tile, float* sums) {
 struct Room {
     alignas(64) float weights[kSignTile];
     alignas(64) float sums[kSignTile + kPhiloxRun];
+    alignas(64) float before[kSignTile];  // the weights that a masked step begins with
 };
 
 void one_term(const NoiseRun& run, const NoiseTerm& term, const Tile& tile, float* sums) {
@@ -199,14 +200,29 @@ void sum_moments(const NoiseRun& run, const NoiseStep& step, const Tile& tile, R
     divide_moments(step.epsilon, tile.begin, tile.end, first, second, room.sums);
 }
 
-void take_step(const NoiseRun& run, const NoiseStep& step, WeightType type, const Tile& tile, Room& room) {
+// What was larger than the limit keeps its bits, and is not probed.
+void mask(float limit, const float* __restrict before, int64_t count, float* __restrict x) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) x[i] = __builtin_fabsf(before[i]) <= limit ? x[i] : before[i];
+}
+void mask_sums(float limit, const float* __restrict weights, int64_t count, float* __restrict sums) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) sums[i] = __builtin_fabsf(weights[i]) <= limit ? sums[i] : 0.0f;
+}
+
+void take_step(const NoiseRun& run, const NoiseStep& step, const NoisePass& pass, const Tile& tile, Room& room) {
     if (step.moments != nullptr) {
         sum_moments(run, step, tile, room);
     } else {
         clear(tile, room.sums);
         for (int64_t d = 0; d < step.term_count; ++d) add_term(run, step.terms[d], tile, room.sums);
     }
-    with_type(type, [&](auto kind) { subtract_and_round<decltype(kind)>(run, step, tile, room.sums, room.weights); });
+    const int64_t count = tile.end - tile.begin;
+    float *const x = room.weights + tile.begin, *const before = room.before + tile.begin;
+    if (pass.masks) __builtin_memcpy(before, x, static_cast<uint64_t>(count) * sizeof(float));
+    with_type(pass.type,
+              [&](auto kind) { subtract_and_round<decltype(kind)>(run, step, tile, room.sums, room.weights); });
+    if (pass.masks) mask(pass.limit, before, count, x);
 }
 
 template <typename Type>
@@ -307,13 +323,14 @@ void noise_pass(const NoiseRun& run, const NoisePass& pass) {
             typedef decltype(kind) Type;
             read<Type>(static_cast<const typename Type::Element*>(pass.weights) + at, count, x);
         });
-        for (int64_t s = 0; s < pass.step_count; ++s) take_step(run, pass.steps[s], pass.type, tile, room);
+        for (int64_t s = 0; s < pass.step_count; ++s) take_step(run, pass.steps[s], pass, tile, room);
         with_type(pass.type, [&](auto kind) {
             typedef decltype(kind) Type;
             if (pass.step_count > 0) write<Type>(x, count, from<Type>(pass.updated, at));
         });
         if (pass.probe == nullptr) return;
         one_term(run, *pass.probe, tile, room.sums);
+        if (pass.masks) mask_sums(pass.limit, x, count, room.sums + tile.begin);
         with_type(pass.probe_type,
                   [&](auto kind) { write_probes<decltype(kind)>(pass, at, count, x, room.sums + tile.begin); });
     });

@@ -70,6 +70,9 @@ struct NoisePass {
     WeightType probe_type;   // f32 or bf16
     void* plus;              // w + c z, to the nearest; null where not wanted
     void* minus;             // w - c z
+    // Weights larger than `limit` are neither moved nor probed; each step looks at what the step before it left.
+    bool masks;
+    float limit;
 };
 
 // The update of MeZO in place: w <- w - rate (g z + decay w), or w - (rate g) z.

@@ -168,7 +168,12 @@ ModelSpec ModelAssembly::finish() {
 
 void ModelAssembly::assign_homes() {
     for (size_t b = model_.blocks.size(); b-- > 0;) {
-        for (const int id : model_.blocks[b].params) model_.params[static_cast<size_t>(id)].block = static_cast<int>(b);
+        const bool is_layer = b > 0 && b + 1 < model_.blocks.size();
+        for (const int id : model_.blocks[b].params) {
+            ParamSpec& param = model_.params[static_cast<size_t>(id)];
+            param.block = static_cast<int>(b);
+            param.layer = is_layer ? param.block - 1 : -1;
+        }
     }
 }
 

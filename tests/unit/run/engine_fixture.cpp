@@ -4,6 +4,8 @@
 
 #include "device/cpu/isa.h"
 #include "format/safetensors.h"
+#include "method/noise/magnitude_limits.h"
+#include "model/load.h"
 #include "schedule/layout.h"
 
 namespace windlass {
@@ -71,6 +73,11 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .method_options = options.method};
     set_store(setup.model, setup.recipe.store);
     for (ParamSpec& param : setup.model.params) param.trainable = !options.trains || options.trains(param);
+    if (options.method.sparse_share < 1)
+        set_magnitude_limits(setup.model, options.method.sparse_share,
+                             [&](int param, int64_t first, std::span<float> out) {
+                                 load_elements(folder, setup.model.params[static_cast<size_t>(param)], first, out);
+                             });
     setup.numerics = {.compute = options.compute,
                       .micro_rows = options.micro_rows,
                       .micro_count = options.micro_count,

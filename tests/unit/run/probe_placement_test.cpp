@@ -12,7 +12,17 @@ const Golden& golden() {
     return read;
 }
 
-constexpr MethodOptions kOptions{.zo_eps = 1e-2, .directions = 2};
+struct Variant {
+    const char* method;
+    MethodOptions options;
+};
+const Variant kVariants[] = {
+    {"zeroth_order", {.zo_eps = 1e-2, .directions = 2}},
+    {"forward_gradient", {.zo_eps = 1e-2, .directions = 2}},
+    {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .estimator = ZoEstimator::fzoo, .layer_drop = 0.5}},
+    {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .estimator = ZoEstimator::spsa15}},
+    {"zeroth_order", {.zo_eps = 1e-2, .exact_inplace = true}},
+};
 
 struct Way {
     bool sublayers = false;
@@ -20,13 +30,13 @@ struct Way {
     int writeback_steps = 1;
 };
 
-std::unique_ptr<Engine> probing_engine(const char* method, const Way& way, int64_t row_length) {
+std::unique_ptr<Engine> probing_engine(const Variant& variant, const Way& way, int64_t row_length) {
     ModelFolder folder = ModelFolder::open(real_files(), golden().folder);
     HfConfig config = folder.config();
     EngineSetup setup{
         .model = build_model(config, folder.tensors()),
-        .recipe = make_recipe(method, kOptions),
-        .method_options = kOptions,
+        .recipe = make_recipe(variant.method, variant.options),
+        .method_options = variant.options,
         .numerics = {.compute = DType::f32, .micro_rows = 1, .micro_count = 2, .row_lengths = {row_length}},
         .plan = way.plan,
         .seed = 7};
@@ -49,10 +59,10 @@ struct Result {
     bool operator==(const Result&) const = default;
 };
 
-Result train(const char* method, const Way& way) {
+Result train(const Variant& variant, const Way& way) {
     const TestBatch a(golden().ids("ids"), golden().ids("targets"), 2);
     const TestBatch b(golden().ids("ids_b"), golden().ids("targets_b"), 2);
-    const auto engine = probing_engine(method, way, a.row_length);
+    const auto engine = probing_engine(variant, way, a.row_length);
     Result result;
     for (int64_t step = 1; step <= 3; ++step) {
         const StepReport report = train_on(*engine, step % 2 == 0 ? b : a, step, 1e-3);
@@ -75,17 +85,19 @@ Plan probing_plan(bool own_memory, int ahead, bool one_probe) {
 }
 
 TEST(ProbePlacement, NeverChangesABit) {
-    for (const char* method : {"zeroth_order", "forward_gradient"}) {
-        const Result want = train(method, {.plan = probing_plan(false, 0, false)});
+    for (const Variant& variant : kVariants) {
+        SCOPED_TRACE(fmt::format("{}, {}", variant.method, estimator_name(variant.options.estimator)));
+        const Result want = train(variant, {.plan = probing_plan(false, 0, false)});
         ASSERT_NE(want.found[0], 0.0f);
         ASSERT_NE(want.losses[0], want.losses[2]);
         for (const bool sublayers : {false, true}) {
             for (const bool one_probe : {false, true}) {
-                EXPECT_TRUE(train(method, {sublayers, probing_plan(false, 1, one_probe)}) == want)
-                    << method << sublayers << one_probe;
+                EXPECT_TRUE(train(variant, {sublayers, probing_plan(false, 1, one_probe)}) == want)
+                    << sublayers << one_probe;
                 for (int ahead = 0; ahead < 4; ++ahead)
-                    EXPECT_TRUE(train(method, {sublayers, probing_plan(true, ahead, one_probe), 1 + ahead % 3}) == want)
-                        << method << sublayers << one_probe << ahead;
+                    EXPECT_TRUE(train(variant, {sublayers, probing_plan(true, ahead, one_probe), 1 + ahead % 3}) ==
+                                want)
+                        << sublayers << one_probe << ahead;
             }
         }
     }

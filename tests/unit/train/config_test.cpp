@@ -137,6 +137,25 @@ TEST_F(ConfigTest, NamesContradictions) {
     EXPECT_THAT(problem(with({"lr=1", "learning_rate=2"})), HasSubstr("learning_rate is set already"));
 }
 
+TEST_F(ConfigTest, NamesWhatAnEstimatorCannotDo) {
+    const std::vector<std::string> words = {"model=m", "train_data=a.jsonl", "output_dir=o", "method=zeroth_order"};
+    const auto with = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> all = words;
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    };
+    EXPECT_THAT(problem(with({"zo_estimator=fzoo"})), HasSubstr("of which there are 1"));
+    EXPECT_EQ(problem(with({"zo_estimator=fzoo", "directions=2"})), "");
+    EXPECT_THAT(problem(with({"exact_inplace=true", "directions=2"})), HasSubstr("of one direction"));
+    EXPECT_THAT(problem(with({"exact_inplace=true", "zo_estimator=spsa15"})), HasSubstr("both ways"));
+    EXPECT_THAT(problem(with({"exact_inplace=true", "--method", "forward_gradient"})),
+                HasSubstr("a way of zeroth_order"));
+    EXPECT_THAT(problem(with({"exact_inplace=true", "sparse_share=0.5"})), HasSubstr("moves all weights"));
+    EXPECT_THAT(problem(with({"sparse_share=0.5", "--method", "adamw"})), HasSubstr("a way of zeroth_order"));
+    EXPECT_THAT(problem(with({"layer_drop=1"})), HasSubstr("layer_drop"));
+    EXPECT_THAT(problem(with({"zo_estimator=fzo"})), HasSubstr("is not one of: two_sided, one_sided, fzoo, spsa15"));
+}
+
 TEST_F(ConfigTest, RefusesFilesThatAreNoFlatYaml) {
     EXPECT_THAT(problem({write("a: [1\n")}), HasSubstr("not valid YAML"));
     EXPECT_THAT(problem({write("- a\n- b\n")}), HasSubstr("key: value"));

@@ -8,6 +8,7 @@
 #include "model/load.h"
 #include "tests/unit/base/temp_folder.h"
 #include "train/replay.h"
+#include "train/trajectory_settings.h"
 
 namespace windlass {
 namespace {

@@ -154,7 +154,7 @@ void expect_refused(TrajectoryHeader header, const char* part) {
 TEST_F(Replayed, RefusesNoiseThatIsNotDrawnHere) {
     TrajectoryReader log = TrajectoryReader::open(real_files(), path_);
     TrajectoryHeader header = log.header();
-    EXPECT_EQ(noise_of(header, "log"), NoiseKind::gaussian);
+    EXPECT_EQ(noise_of(header, "log").kind, NoiseKind::gaussian);
     header.noise.revision = 2;
     expect_refused(header, "revision 2");
     header = log.header();

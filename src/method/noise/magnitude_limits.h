@@ -1,0 +1,35 @@
+// magnitude_limits.h: which weights a sparse run probes and updates: the smallest of each matrix of its base.
+//
+// Sparse-MeZO: Liu et al., "Sparse MeZO: Less parameters for better performance in zeroth-order LLM fine-tuning"
+// (NeurIPS 2025, arXiv 2402.15751). Limits are fixed before the first step and stand in the run's log; which weights
+// are below them is looked at anew by every step, of the weights as they are stored then.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/save.h"
+#include "model/spec.h"
+
+namespace windlass {
+
+// Magnitudes, counted by the upper 16 bits of their f32: exact for numbers of bf16, and for others a limit is too high
+// by one part in 128 at most. 256 KiB, however many they are.
+class MagnitudeHistogram {
+  public:
+    void add(std::span<const float> weights);
+    // The least limit that so large a share of them does not exceed. share in (0, 1].
+    float limit(double share) const;
+
+  private:
+    std::vector<int64_t> counts_ = std::vector<int64_t>(size_t{1} << 15);
+    int64_t total_ = 0;
+};
+
+// Sets ParamSpec::magnitude_limit of every matrix and table from its weights; norms and biases, which are few, are all
+// probed. Reads all of these weights once, 4 MiB at a time.
+void set_magnitude_limits(ModelSpec& model, double share, const ReadMasters& masters);
+
+}  // namespace windlass

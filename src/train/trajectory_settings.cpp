@@ -1,0 +1,166 @@
+#include "train/trajectory_settings.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace windlass {
+namespace {
+
+constexpr const char* kWeightDecay = "weight_decay";
+constexpr const char* kScalarClip = "scalar_clip";
+constexpr const char* kEstimator = "zo_estimator";
+constexpr const char* kLayerDrop = "layer_drop";
+constexpr const char* kExactInplace = "exact_inplace";
+constexpr const char* kSparseShare = "sparse_share";
+constexpr const char* kLimits = "magnitude_limits";
+
+Json parse(const TrajectoryHeader& header, std::string_view where) {
+    Json json = parse_json(header.settings, where, ExitCode::storage);
+    if (!json.is_object() && !json.is_null())
+        throw UserError(ExitCode::storage, where, "the log's settings are no JSON object");
+    return json.is_null() ? Json::object() : json;
+}
+
+UserError wrong(std::string_view where, std::string_view key, std::string_view expected) {
+    return {ExitCode::storage, where, "settings.{} of the log is not {}", key, expected};
+}
+
+// A number in [0, end).
+double number(const Json& settings, std::string_view where, const char* key, double end) {
+    const auto found = settings.find(key);
+    if (found == settings.end()) return 0;
+    if (!found->is_number()) throw wrong(where, key, "a number");
+    const double value = found->get<double>();
+    if (!std::isfinite(value) || value < 0 || value >= end) throw wrong(where, key, fmt::format("in [0, {})", end));
+    return value;
+}
+
+bool flag(const Json& settings, std::string_view where, const char* key) {
+    const auto found = settings.find(key);
+    if (found == settings.end()) return false;
+    if (!found->is_boolean()) throw wrong(where, key, "true or false");
+    return found->get<bool>();
+}
+
+Json rule_json(const MomentRule& rule) {
+    Json json = {{"optimizer", moments_name(rule.moments)}, {"replay_window", rule.window}, {"beta1", rule.beta1}};
+    if (rule.moments == NoiseMoments::both) json.update({{"beta2", rule.beta2}, {"epsilon", rule.epsilon}});
+    return json;
+}
+
+bool is_sane(const MomentRule& rule) {
+    const auto decays = [](double beta) { return beta >= 0 && beta < 1; };
+    const bool both = rule.moments == NoiseMoments::both;
+    return rule.window >= 1 && rule.window <= kReplayWindowMax && decays(rule.beta1) && decays(rule.beta2) &&
+           (!both || (rule.epsilon > 0 && std::isfinite(rule.epsilon)));
+}
+
+// By parameter; null: none.
+Json limits_of(const ModelSpec& model) {
+    Json limits = Json::array();
+    for (const ParamSpec& param : model.params) {
+        const bool has_limit = std::isfinite(param.magnitude_limit);
+        limits.push_back(has_limit ? Json(double{param.magnitude_limit}) : Json());
+    }
+    return limits;
+}
+
+}  // namespace
+
+std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const ModelSpec& model) {
+    Json settings = {{kWeightDecay, options.weight_decay}, {kScalarClip, options.scalar_clip}};
+    settings[kLayerDrop] = options.layer_drop;
+    if (const MomentRule rule = moment_rule(options); rule.moments != NoiseMoments::none)
+        settings.update(rule_json(rule));
+    if (recipe.runs(SweepKind::forward)) {
+        settings[kEstimator] = std::string(estimator_name(options.estimator));
+        settings[kExactInplace] = options.exact_inplace;
+        if (options.sparse_share < 1) {
+            settings[kSparseShare] = options.sparse_share;
+            settings[kLimits] = limits_of(model);
+        }
+    }
+    return settings.dump();
+}
+
+MomentRule rule_of(const TrajectoryHeader& header, std::string_view where) {
+    const Json settings = parse(header, where);
+    try {
+        const std::string name = settings.value("optimizer", "sgd");
+        const std::optional<NoiseMoments> moments = moments_from_name(name);
+        if (!moments)
+            throw UserError(ExitCode::storage, where, "its optimizer is \"{}\", which this version does not know",
+                            name);
+        MomentRule rule{.moments = *moments};
+        if (rule.moments == NoiseMoments::none) return rule;
+        rule.window = settings.at("replay_window").get<int>();
+        rule.beta1 = settings.at("beta1").get<double>();
+        if (rule.moments == NoiseMoments::both) {
+            rule.beta2 = settings.at("beta2").get<double>();
+            rule.epsilon = settings.at("epsilon").get<double>();
+        }
+        if (is_sane(rule)) return rule;
+    } catch (const nlohmann::json::exception& error) {
+        throw UserError(ExitCode::storage, where, "its settings do not say how steps follow steps: {}", error.what());
+    }
+    throw UserError(ExitCode::storage, where, "its settings hold numbers that no optimizer has: {}", header.settings);
+}
+
+void read_trajectory_settings(const TrajectoryHeader& header, std::string_view where, NoiseUpdate& noise) {
+    constexpr double kDecayMax = 1e6;
+    const Json settings = parse(header, where);
+    noise.rule = rule_of(header, where);
+    noise.layer_drop = number(settings, where, kLayerDrop, 1);
+    if (!flag(settings, where, kExactInplace)) return;
+    if (header.eps <= 0) throw UserError(ExitCode::storage, where, "MeZO's own walk over no distance");
+    noise.exact_eps = header.eps;
+    noise.weight_decay = number(settings, where, kWeightDecay, kDecayMax);
+}
+
+void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
+    const Json settings = parse(header, where);
+    const auto limits = settings.find(kLimits);
+    if (limits == settings.end()) return;
+    if (!limits->is_array() || limits->size() != model.params.size())
+        throw wrong(where, kLimits, fmt::format("a list of {} numbers", model.params.size()));
+    for (size_t param = 0; param < model.params.size(); ++param) {
+        const Json& limit = (*limits)[param];
+        if (limit.is_null()) continue;
+        if (!limit.is_number() || !(limit.get<double>() >= 0)) throw wrong(where, kLimits, "numbers of 0 and more");
+        model.params[param].magnitude_limit = static_cast<float>(limit.get<double>());
+    }
+}
+
+std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is) {
+    const Json before = parse(was, "the log"), now = parse(is, "this run");
+    std::vector<std::string> differences;
+    const auto in = [](const Json& settings, const char* key, const Json& missing) {
+        return settings.contains(key) ? settings[key] : missing;
+    };
+    const auto compare = [&](const char* key, const Json& missing) {
+        const Json first = in(before, key, missing), second = in(now, key, missing);
+        if (first != second) differences.push_back(fmt::format("{} was {}, is {}", key, first.dump(), second.dump()));
+    };
+    compare(kEstimator, std::string(estimator_name(ZoEstimator::two_sided)));
+    compare(kLayerDrop, 0.0);
+    compare(kExactInplace, false);
+    compare(kSparseShare, 1.0);
+    const MomentRule rule_before = rule_of(was, "the log"), rule_now = rule_of(is, "this run");
+    const auto compare_rule = [&](const char* key, const auto& first, const auto& second) {
+        if (first != second) differences.push_back(fmt::format("{} was {}, is {}", key, first, second));
+    };
+    compare_rule("zo_optimizer", moments_name(rule_before.moments), moments_name(rule_now.moments));
+    compare_rule("replay_window", rule_before.window, rule_now.window);
+    compare_rule("adam_beta1", rule_before.beta1, rule_now.beta1);
+    compare_rule("adam_beta2", rule_before.beta2, rule_now.beta2);
+    compare_rule("adam_epsilon", rule_before.epsilon, rule_now.epsilon);
+    // Elsewhere each record says what its step decayed by.
+    if (in(now, kExactInplace, false).get<bool>()) compare(kWeightDecay, 0.0);
+    if (differences.empty() && in(before, kLimits, Json()) != in(now, kLimits, Json()))
+        differences.emplace_back("sparse_share was of the weights of another base");
+    return differences;
+}
+
+}  // namespace windlass

@@ -1,0 +1,30 @@
+// trajectory_settings.h: what a trajectory log's header says under `settings`: what a method's scalars or its update
+// depend on beside the fields that all logs have (docs/format/trajectory.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/trajectory_header.h"
+#include "method/noise/arrival.h"
+#include "method/recipe.h"
+
+namespace windlass {
+
+// As JSON. What has no effect on this method is left out.
+std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const ModelSpec& model);
+
+// What its steps make of the steps before them. UserError(storage, where) where the log does not say it whole, or where
+// this version knows no such rule.
+MomentRule rule_of(const TrajectoryHeader& header, std::string_view where);
+// Puts what an update depends on where update_by_steps reads it. What is not there has its default, as in logs of
+// earlier versions. UserError(storage, where) for values that no run has.
+void read_trajectory_settings(const TrajectoryHeader& header, std::string_view where, NoiseUpdate& noise);
+// ParamSpec::magnitude_limit of every parameter, as the run had it.
+void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, ModelSpec& model);
+
+// "estimator was fzoo, is two_sided": what may not change in a run that goes on. Both headers are of one method.
+std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is);
+
+}  // namespace windlass

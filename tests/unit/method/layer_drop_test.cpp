@@ -1,0 +1,132 @@
+// Layers that a step leaves alone: which they are, and that neither their points nor their updates differ from nothing.
+#include "method/noise/layer_drop.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/rng.h"
+#include "method/noise/arrival.h"
+
+namespace windlass {
+namespace {
+
+TEST(LayerDrop, LeavesOutTheShareThatWasAskedFor) {
+    constexpr int kSteps = 2'000, kLayers = 24;
+    for (const double share : {0.1, 0.5, 0.75}) {
+        int dropped = 0, both = 0;
+        for (int step = 1; step <= kSteps; ++step) {
+            for (int layer = 0; layer < kLayers; ++layer) {
+                const bool is_dropped = is_layer_dropped(11, step, layer, share);
+                dropped += is_dropped ? 1 : 0;
+                both += is_dropped && is_layer_dropped(11, step, (layer + 1) % kLayers, share) ? 1 : 0;
+            }
+        }
+        // Four deviations of a mean of 48,000; a layer says nothing of the next one.
+        const double draws = kSteps * kLayers, pair = share * share;
+        EXPECT_NEAR(dropped / draws, share, 4 * std::sqrt(share * (1 - share) / draws));
+        EXPECT_NEAR(both / draws, pair, 4 * std::sqrt(2 * pair * (1 - pair) / draws));
+    }
+}
+
+TEST(LayerDrop, FollowsFromSeedStepAndLayer) {
+    int other_seed = 0, other_step = 0;
+    for (int layer = 0; layer < 200; ++layer) {
+        const bool first = is_layer_dropped(5, 9, layer, 0.5);
+        EXPECT_EQ(is_layer_dropped(5, 9, layer, 0.5), first);
+        EXPECT_TRUE(!first || is_layer_dropped(5, 9, layer, 0.6)) << "a larger share drops more, not others";
+        other_seed += is_layer_dropped(6, 9, layer, 0.5) != first ? 1 : 0;
+        other_step += is_layer_dropped(5, 10, layer, 0.5) != first ? 1 : 0;
+    }
+    EXPECT_GT(other_seed, 60);
+    EXPECT_GT(other_step, 60);
+}
+
+TEST(LayerDrop, NeverLeavesOutEmbeddingOrHead) {
+    for (int step = 1; step < 100; ++step) {
+        EXPECT_FALSE(is_layer_dropped(5, step, -1, 0.99));
+        EXPECT_FALSE(is_layer_dropped(5, step, 3, 0));
+    }
+}
+
+// ---- what arrives of them ----
+
+constexpr int64_t kCount = 5'001;
+
+class DroppedArrival : public testing::Test {
+  protected:
+    DroppedArrival() {
+        Random random(3, RandomStream::test);
+        for (float& each : weights_) each = random.normal();
+        // A step that leaves the layer out, and the next one that does not.
+        while (!is_layer_dropped(7, step_, param_.layer, kShare) ||
+               is_layer_dropped(7, step_ + 1, param_.layer, kShare))
+            ++step_;
+        before_ = weights_;
+    }
+    StepParams params(int64_t step) const {
+        StepParams made{.seed = 7, .step = step, .learning_rate = 0.1};
+        set_noise({.weight_decay = 0.1, .zo_eps = 1e-2, .directions = 2, .layer_drop = kShare}, made);
+        made.scalars[0] = 1.5f;
+        made.scalars[1] = -0.5f;
+        return made;
+    }
+    ArrivalCall call(const StepParams* pending, const StepParams& step) {
+        return {.param = &param_,
+                .element = 256,
+                .weights = reinterpret_cast<std::byte*>(weights_.data()),
+                .pending = pending,
+                .step = &step,
+                .probes = reinterpret_cast<std::byte*>(probes_.data())};
+    }
+    std::span<const float> probe(size_t index) const { return std::span(probes_).subspan(index * kCount, kCount); }
+
+    static constexpr double kShare = 0.5;
+    const std::unique_ptr<Stream> stream_ = make_stream(DeviceKind::cpu, 2);
+    ParamSpec param_{
+        .name = "w", .shape = Shape{kCount}, .store = StoreType::as_file, .store_dtype = DType::f32, .layer = 4};
+    std::vector<float> weights_ = std::vector<float>(kCount), before_, probes_ = std::vector<float>(2 * kCount, 99.0f);
+    int64_t step_ = 1;
+};
+
+TEST_F(DroppedArrival, PointsAreTheWeightsAndDirectionsAreZero) {
+    const StepParams dropped = params(step_), kept = params(step_ + 1);
+    arrive_at_points(call(nullptr, dropped), *stream_);
+    for (const size_t point : {0, 1}) EXPECT_TRUE(std::ranges::equal(probe(point), before_));
+    arrive_at_points(call(nullptr, kept), *stream_);
+    for (const size_t point : {0, 1}) EXPECT_FALSE(std::ranges::equal(probe(point), before_));
+    arrive_at_one_point(call(nullptr, dropped), *stream_);
+    EXPECT_TRUE(std::ranges::equal(probe(0), before_));
+    EXPECT_FALSE(std::ranges::equal(probe(1), before_)) << "one point is one copy";
+    arrive_with_tangents(call(nullptr, dropped), *stream_);
+    EXPECT_EQ(std::ranges::count(probes_, 0.0f), 2 * kCount);
+    EXPECT_EQ(weights_, before_);
+}
+
+// The update of a step is over the layers that this step probed, not those of the step that applies it.
+TEST_F(DroppedArrival, AnUpdateLeavesOutWhatItsOwnStepLeftOut) {
+    const StepParams dropped = params(step_), kept = params(step_ + 1);
+    arrive_at_points(call(&dropped, kept), *stream_);
+    EXPECT_EQ(weights_, before_);
+    arrive_at_points(call(&kept, dropped), *stream_);
+    EXPECT_NE(weights_, before_);
+    const std::vector<float> updated = weights_;
+    weights_ = before_;
+    const std::vector<StepParams> steps = {dropped, kept, dropped};
+    update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, *stream_);
+    EXPECT_EQ(weights_, updated);
+    param_.layer = -1;
+    weights_ = before_;
+    update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, *stream_);
+    EXPECT_NE(weights_, updated);
+}
+
+TEST_F(DroppedArrival, ALogKeepsTheShare) {
+    const StepParams dropped = params(step_);
+    EXPECT_EQ(noise_update(dropped).layer_drop, kShare);
+    EXPECT_EQ(noise_update(params_of(noise_update(dropped))).layer_drop, kShare);
+}
+
+}  // namespace
+}  // namespace windlass

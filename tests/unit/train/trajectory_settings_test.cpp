@@ -1,0 +1,111 @@
+// What a log says of its method beside what all logs say: back and forth, its defaults, and what is no setting.
+#include "train/trajectory_settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace windlass {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+ModelSpec model_of(const std::vector<float>& limits) {
+    ModelSpec model;
+    for (const float limit : limits) model.params.push_back({.name = "w", .shape = {3}, .magnitude_limit = limit});
+    return model;
+}
+
+TrajectoryHeader header_of(const MethodOptions& options, const ModelSpec& model = {},
+                           const char* method = "zeroth_order") {
+    return {.method = method,
+            .eps = options.zo_eps,
+            .settings = trajectory_settings(make_recipe(method, options), options, model)};
+}
+
+NoiseUpdate read(const TrajectoryHeader& header) {
+    NoiseUpdate noise;
+    read_trajectory_settings(header, "log", noise);
+    return noise;
+}
+
+TEST(TrajectorySettings, SayWhatAnUpdateDependsOn) {
+    const NoiseUpdate plain = read(header_of({.weight_decay = 0.3}));
+    EXPECT_EQ(plain.layer_drop, 0);
+    EXPECT_EQ(plain.exact_eps, 0);
+    EXPECT_EQ(plain.weight_decay, 0) << "records say what was decayed by";
+    const NoiseUpdate exact =
+        read(header_of({.weight_decay = 0.1, .zo_eps = 2e-3, .exact_inplace = true, .layer_drop = 0.7}));
+    EXPECT_EQ(exact.layer_drop, 0.7);
+    EXPECT_EQ(exact.exact_eps, 2e-3);
+    EXPECT_EQ(exact.weight_decay, 0.1);
+    EXPECT_EQ(read(header_of({.layer_drop = 0.5}, {}, "forward_gradient")).layer_drop, 0.5);
+}
+
+TEST(TrajectorySettings, OfEarlierLogsAreTheDefaults) {
+    for (const char* text : {"{}", "null", R"({"weight_decay": 0.1, "scalar_clip": 0})"}) {
+        const TrajectoryHeader header{.method = "zeroth_order", .eps = 1e-3, .settings = text};
+        EXPECT_EQ(read(header).exact_eps, 0);
+        EXPECT_EQ(read(header).layer_drop, 0);
+        EXPECT_THAT(settings_differences(header, header_of({})), IsEmpty());
+        ModelSpec model = model_of({kInfinity});
+        read_magnitude_limits(header, "log", model);
+        EXPECT_TRUE(std::isinf(model.params[0].magnitude_limit));
+    }
+}
+
+TEST(TrajectorySettings, KeepEveryBitOfALimit) {
+    const ModelSpec model = model_of({0.1f, kInfinity, 1e-39f, 0.0f});
+    ModelSpec found = model_of({kInfinity, kInfinity, kInfinity, kInfinity});
+    read_magnitude_limits(header_of({.sparse_share = 0.5}, model), "log", found);
+    for (size_t param = 0; param < 4; ++param)
+        EXPECT_EQ(found.params[param].magnitude_limit, model.params[param].magnitude_limit) << param;
+}
+
+TEST(TrajectorySettings, NameWhatDiffers) {
+    const TrajectoryHeader first = header_of({.directions = 2});
+    EXPECT_THAT(settings_differences(first, header_of({.weight_decay = 0.5, .directions = 2, .scalar_clip = 1})),
+                IsEmpty());
+    EXPECT_THAT(settings_differences(first, header_of({.directions = 2, .estimator = ZoEstimator::fzoo})),
+                ElementsAre("zo_estimator was \"two_sided\", is \"fzoo\""));
+    EXPECT_THAT(settings_differences(first, header_of({.directions = 2, .layer_drop = 0.5})),
+                ElementsAre("layer_drop was 0.0, is 0.5"));
+    const MethodOptions exact{.weight_decay = 0.1, .exact_inplace = true}, decays{.exact_inplace = true};
+    EXPECT_THAT(settings_differences(header_of(exact), header_of(decays)), ElementsAre("weight_decay was 0.1, is 0.0"));
+    const MethodOptions sparse{.sparse_share = 0.5};
+    EXPECT_THAT(settings_differences(header_of(sparse, model_of({1})), header_of(sparse, model_of({2}))),
+                ElementsAre(HasSubstr("another base")));
+}
+
+TEST(TrajectorySettings, RefuseWhatNoRunHas) {
+    const auto complaint = [](const char* text) {
+        const TrajectoryHeader header{.method = "zeroth_order", .eps = 0, .settings = text};
+        try {
+            read(header);
+            ModelSpec model = model_of({1, 1});
+            read_magnitude_limits(header, "log", model);
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), ExitCode::storage);
+            return std::string(error.what());
+        }
+        return std::string("none");
+    };
+    EXPECT_THAT(complaint("[]"), HasSubstr("no JSON object"));
+    EXPECT_THAT(complaint(R"({"layer_drop": 1})"), HasSubstr("settings.layer_drop of the log is not in [0, 1)"));
+    EXPECT_THAT(complaint(R"({"layer_drop": "x"})"), HasSubstr("not a number"));
+    EXPECT_THAT(complaint(R"({"exact_inplace": 1})"), HasSubstr("not true or false"));
+    EXPECT_THAT(complaint(R"({"exact_inplace": true})"), HasSubstr("over no distance"));
+    EXPECT_THAT(complaint(R"({"magnitude_limits": [1]})"), HasSubstr("a list of 2 numbers"));
+    EXPECT_THAT(complaint(R"({"magnitude_limits": [1, -1]})"), HasSubstr("numbers of 0 and more"));
+    EXPECT_EQ(complaint(R"({"magnitude_limits": [1, null]})"), "none");
+}
+
+}  // namespace
+}  // namespace windlass
