@@ -38,7 +38,10 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .zo_eps = config.zo_eps,
             .directions = static_cast<int>(config.directions),
             .scalar_clip = config.scalar_clip,
-            .noise = *noise_kind_from_name(config.noise)};
+            .noise = *noise_kind_from_name(config.noise),
+            .noise_rank = static_cast<int>(config.noise_rank),
+            .noise_window = config.noise_window,
+            .noise_keeps_left = config.noise_kept == "both"};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.

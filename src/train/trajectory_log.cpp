@@ -18,12 +18,24 @@ std::string path_in(const std::string& folder, std::string_view name) {
     return fmt::format("{}/{}", folder, name);
 }
 
-TrajectoryNoiseKind logged_kind(NoiseKind kind) {
-    WINDLASS_CHECK(kind == NoiseKind::gaussian || kind == NoiseKind::rademacher, "there is no log of this noise");
-    return kind == NoiseKind::gaussian ? TrajectoryNoiseKind::gaussian : TrajectoryNoiseKind::rademacher;
+// The kinds that logs know, by their number there.
+constexpr std::array kLoggedKinds = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
+
+TrajectoryNoise logged_noise(const Noise& noise) {
+    const auto kind = std::ranges::find(kLoggedKinds, noise.kind);
+    WINDLASS_CHECK(kind != kLoggedKinds.end(), "there is no log of this noise");
+    return {.kind = static_cast<TrajectoryNoiseKind>(kind - kLoggedKinds.begin()),
+            .revision = kNoiseRevision,
+            .rank = noise.rank,
+            .window = noise.window,
+            .keeps_left = noise.keeps_left};
 }
 std::string_view noise_name(const TrajectoryNoise& noise) {
-    return noise.kind == TrajectoryNoiseKind::gaussian ? "gaussian" : "rademacher";
+    return noise_kind_name(kLoggedKinds[static_cast<size_t>(noise.kind)]);
+}
+
+std::string_view kept_name(const TrajectoryNoise& noise) {
+    return noise.keeps_left ? "both" : "right";
 }
 
 uint64_t table_sum_of(const ModelSpec& model) {
@@ -53,6 +65,9 @@ void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, c
     compare("seed", was.run_seed, is.run_seed);
     compare("noise", noise_name(was.noise), noise_name(is.noise));
     compare("noise revision", was.noise.revision, is.noise.revision);
+    compare("noise_rank", was.noise.rank, is.noise.rank);
+    compare("noise_window", was.noise.window, is.noise.window);
+    compare("noise_kept", kept_name(was.noise), kept_name(is.noise));
     compare("directions", was.directions, is.directions);
     compare("zo_eps", was.eps, is.eps);
     compare("the stored type", dtype_name(was.storage), dtype_name(is.storage));
@@ -94,7 +109,7 @@ TrajectoryHeader trajectory_header(const Session& session) {
     const Json settings = {{"weight_decay", options.weight_decay}, {"scalar_clip", options.scalar_clip}};
     return {.method = session.recipe.name,
             .run_seed = session.first.seed,
-            .noise = {.kind = logged_kind(options.noise), .revision = kNoiseRevision},
+            .noise = logged_noise(noise_of(options)),
             .directions = options.directions,
             .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
             .storage = param.store_dtype,
@@ -122,15 +137,16 @@ TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, co
 NoiseKind noise_of(const TrajectoryHeader& header, std::string_view where) {
     if (!make_recipe(header.method, {}).probes())
         throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
-    if (header.noise.kind == TrajectoryNoiseKind::low_rank)
-        throw UserError(ExitCode::storage, where, "directions of low rank are not drawn by this version");
+    if (header.noise.rank > kDirectionRankMax)
+        throw UserError(ExitCode::storage, where, "directions of rank {}, at most {} are drawn", header.noise.rank,
+                        kDirectionRankMax);
     if (header.noise.revision != kNoiseRevision)
         throw UserError(ExitCode::storage, where, "directions of revision {}, this version draws revision {}",
                         header.noise.revision, kNoiseRevision);
     if (header.directions > kDirectionsMax)
         throw UserError(ExitCode::storage, where, "{} directions a step, at most {} are taken", header.directions,
                         kDirectionsMax);
-    return header.noise.kind == TrajectoryNoiseKind::gaussian ? NoiseKind::gaussian : NoiseKind::rademacher;
+    return kLoggedKinds[static_cast<size_t>(header.noise.kind)];
 }
 
 StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseKind noise) {
@@ -138,7 +154,10 @@ StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& recor
                                  .step = record.step,
                                  .learning_rate = record.learning_rate,
                                  .decay = record.decay,
-                                 .kind = noise,
+                                 .noise = {.kind = noise,
+                                           .rank = header.noise.rank,
+                                           .window = header.noise.window,
+                                           .keeps_left = header.noise.keeps_left},
                                  .scalars = record.scalars});
     step.apply = record.applied;
     return step;

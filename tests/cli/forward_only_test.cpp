@@ -19,14 +19,17 @@ struct Setup {
     std::string model;  // llama_tiny: stored as bf16; gpt2: as f32
     std::string method;
     bool on_disk = false;
+    std::string kept;  // which factors of directions of low rank; empty: Gaussian ones
 };
 
 void PrintTo(const Setup& setup, std::ostream* out) {
-    *out << setup.model << ", " << setup.method << (setup.on_disk ? " on disk" : " in memory");
+    *out << setup.model << ", " << setup.method << (setup.on_disk ? " on disk" : " in memory")
+         << (setup.kept.empty() ? "" : ", low rank");
 }
 
 std::string name_of(const testing::TestParamInfo<Setup>& info) {
-    return fmt::format("{}_{}_{}", info.param.model, info.param.method, info.param.on_disk ? "on_disk" : "in_memory");
+    return fmt::format("{}_{}_{}{}", info.param.model, info.param.method, info.param.on_disk ? "on_disk" : "in_memory",
+                       info.param.kept.empty() ? "" : "_low_rank");
 }
 
 // Two directions, decay, and a learning rate that moves weights far enough to be seen in bf16.
@@ -34,6 +37,11 @@ Settings settings_of(Sandbox& sandbox, const Setup& setup, int64_t steps) {
     Settings settings = setup.on_disk ? sandbox.training_on_disk(setup.model) : sandbox.training(setup.model);
     settings["method"] = setup.method;
     settings["directions"] = "2";
+    if (!setup.kept.empty()) {
+        settings["noise"] = "low_rank";
+        settings["noise_window"] = "5";  // runs are killed in the middle of windows
+        settings["noise_kept"] = setup.kept;
+    }
     settings["learning_rate"] = "1e-4";
     settings["weight_decay"] = "0.1";
     settings["warmup_steps"] = "3";
@@ -184,7 +192,8 @@ TEST_P(ForwardOnly, ResumingAnOlderCheckpointCutsTheLog) {
 INSTANTIATE_TEST_SUITE_P(Setups, ForwardOnly,
                          testing::Values(Setup{"llama_tiny", "zeroth_order"}, Setup{"llama_tiny", "zeroth_order", true},
                                          Setup{"gpt2", "zeroth_order"}, Setup{"gpt2", "forward_gradient"},
-                                         Setup{"gpt2", "forward_gradient", true}),
+                                         Setup{"gpt2", "forward_gradient", true, "both"},
+                                         Setup{"llama_tiny", "zeroth_order", true, "right"}),
                          name_of);
 
 // A store that is several steps behind: the log leads from there to its end.
@@ -304,6 +313,7 @@ TEST_F(ForwardOnlyErrors, ResumingRefusesAnotherRunByName) {
     train();
     expect_refused(resume({{"directions", "3"}, {"zo_eps", "1e-2"}}), 2, "directions was 2, is 3; zo_eps was 0.001");
     expect_refused(resume({{"noise", "rademacher"}}), 2, "noise was gaussian, is rademacher");
+    expect_refused(resume({{"noise", "low_rank"}, {"noise_rank", "3"}}), 2, "noise_rank was 0, is 3");
     edit_safetensors(sandbox_ / "gpt2/model.safetensors", [](Json&, std::string& data) { data[0] ^= 1; });
     expect_refused(resume({}), 5, "checksum of the weights");
 }

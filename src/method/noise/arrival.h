@@ -5,6 +5,7 @@
 // kernel updates a block that is streamed, one that stays, and one that is made again from a log.
 #pragma once
 
+#include "method/noise/factors.h"
 #include "method/recipe.h"
 
 namespace windlass {
@@ -12,13 +13,18 @@ namespace windlass {
 // For Recipe::prepare. Reads StepParams::learning_rate.
 void set_noise(const MethodOptions& options, StepParams& step);
 
+// What these options draw directions from.
+Noise noise_of(const MethodOptions& options);
+
 // So many random numbers, counted as Gaussian ones (RecipeSweep::draws): drawing and applying one of +1 and -1 takes
 // 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing.
 double draws_of(const MethodOptions& options, int numbers);
 
 // Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2.
 void arrive_at_points(const ArrivalCall& call, Stream& stream);
-// Writes the k = options.directions directions themselves, and the weights in the type that is computed with.
+// Writes the k = options.directions directions themselves, and the weights in the type that is computed with. Where
+// they are of low rank and the parameter is a matrix, their factors (RecipeSweep::rank), in f32: the left ones of all,
+// then the right ones.
 void arrive_with_tangents(const ArrivalCall& call, Stream& stream);
 
 // Puts what was found along each direction where an update reads it. False: one of them is not finite.
@@ -30,7 +36,7 @@ struct NoiseUpdate {
     int64_t step = 0;
     double learning_rate = 0;
     double decay = 1;  // what decayed weights are multiplied with: 1 - learning rate * weight decay
-    NoiseKind kind = NoiseKind::gaussian;
+    Noise noise;
     std::span<const float> scalars;  // [directions]
 };
 // A step whose update has the bits of the one that these numbers were taken from.
@@ -44,6 +50,7 @@ struct UpdatedElements {
     int64_t element = 0;  // of the first one, in the model (element_starts)
     int64_t count = 0;
     std::byte* weights = nullptr;  // count numbers of param->store_dtype
+    int64_t first = 0;             // of the first one, in the parameter
 };
 // The updates of these steps of one run, one after the other, in one pass: the bits of as many arrivals.
 void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, Stream& stream);

@@ -16,13 +16,15 @@ constexpr size_t kStride = 1;
 #endif
 
 constexpr const char* kMethods[] = {"zeroth_order", "forward_gradient"};
-constexpr size_t kWays = 8;  // accumulation, directions and their kind
+constexpr size_t kWays = 12;  // accumulation, directions and their kind
+constexpr NoiseKind kKinds[] = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
 
 EngineOptions options_of(const char* method, DType compute, size_t way) {
-    EngineOptions options =
-        forward_only_options(method, {.weight_decay = 0.1,
-                                      .directions = way / 2 % 2 == 0 ? 1 : 4,
-                                      .noise = way / 4 % 2 == 0 ? NoiseKind::gaussian : NoiseKind::rademacher});
+    EngineOptions options = forward_only_options(method, {.weight_decay = 0.1,
+                                                          .directions = way / 2 % 2 == 0 ? 1 : 4,
+                                                          .noise = kKinds[way / 4],
+                                                          .noise_window = 3,  // of four steps
+                                                          .noise_keeps_left = way % 2 == 1});
     options.compute = compute;
     options.micro_count = way % 2 == 0 ? 1 : 2;
     options.micro_rows = 2 / options.micro_count;

@@ -1,6 +1,7 @@
 // Steps without a reverse sweep: the same bits in whole layers and in sublayers, with both probes at once or one by
 // one, and however many layers go up ahead.
 #include "device/cpu/isa.h"
+#include "method/noise/noise.h"
 #include "model/sublayers.h"
 #include "tests/unit/run/engine_fixture.h"
 
@@ -12,9 +13,12 @@ const Golden& golden() {
     return read;
 }
 
-constexpr MethodOptions kOptions{.zo_eps = 1e-2, .directions = 2};
+constexpr MethodOptions options_of(NoiseKind noise) {
+    return {.zo_eps = 1e-2, .directions = 2, .noise = noise, .noise_window = 2};
+}
 
 struct Way {
+    NoiseKind noise = NoiseKind::gaussian;
     bool sublayers = false;
     Plan plan;
 };
@@ -24,8 +28,8 @@ std::unique_ptr<Engine> probing_engine(const char* method, const Way& way, int64
     HfConfig config = folder.config();
     EngineSetup setup{
         .model = build_model(config, folder.tensors()),
-        .recipe = make_recipe(method, kOptions),
-        .method_options = kOptions,
+        .recipe = make_recipe(method, options_of(way.noise)),
+        .method_options = options_of(way.noise),
         .numerics = {.compute = DType::f32, .micro_rows = 1, .micro_count = 2, .row_lengths = {row_length}},
         .plan = way.plan,
         .seed = 7};
@@ -72,22 +76,28 @@ Plan probing_plan(bool own_memory, int ahead, bool one_probe) {
             .common = {.weights = home, .state = home, .gradients = home, .update = UpdateTime::next_forward}};
 }
 
-TEST(ProbePlacement, NeverChangesABit) {
+class ProbePlacement : public testing::TestWithParam<NoiseKind> {};
+
+TEST_P(ProbePlacement, NeverChangesABit) {
+    const NoiseKind noise = GetParam();
     for (const char* method : {"zeroth_order", "forward_gradient"}) {
-        const Result want = train(method, {.plan = probing_plan(false, 0, false)});
+        const Result want = train(method, {.noise = noise, .plan = probing_plan(false, 0, false)});
         ASSERT_NE(want.found[0], 0.0f);
         ASSERT_NE(want.losses[0], want.losses[2]);
         for (const bool sublayers : {false, true}) {
             for (const bool one_probe : {false, true}) {
-                EXPECT_TRUE(train(method, {sublayers, probing_plan(false, 1, one_probe)}) == want)
+                EXPECT_TRUE(train(method, {noise, sublayers, probing_plan(false, 1, one_probe)}) == want)
                     << method << sublayers << one_probe;
                 for (int ahead = 0; ahead < 4; ++ahead)
-                    EXPECT_TRUE(train(method, {sublayers, probing_plan(true, ahead, one_probe)}) == want)
+                    EXPECT_TRUE(train(method, {noise, sublayers, probing_plan(true, ahead, one_probe)}) == want)
                         << method << sublayers << one_probe << ahead;
             }
         }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ProbePlacement, testing::Values(NoiseKind::gaussian, NoiseKind::low_rank),
+                         [](const auto& info) { return std::string(noise_kind_name(info.param)); });
 
 }  // namespace
 }  // namespace windlass
