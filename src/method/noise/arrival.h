@@ -17,7 +17,8 @@ void set_noise(const MethodOptions& options, StepParams& step);
 Noise noise_of(const MethodOptions& options);
 
 // So many random numbers, counted as Gaussian ones (RecipeSweep::draws): drawing and applying one of +1 and -1 takes
-// 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing.
+// 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing; so does one of rank
+// 2 (0.36 with AVX-512), whose factors take next to nothing.
 double draws_of(const MethodOptions& options, int numbers);
 
 // Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2.
