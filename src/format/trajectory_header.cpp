@@ -24,6 +24,7 @@ constexpr int64_t kRankMax = 65536;
 constexpr int64_t kWindowMax = std::numeric_limits<uint32_t>::max();
 constexpr int64_t kStepMax = std::numeric_limits<uint32_t>::max();
 constexpr std::array<std::string_view, 3> kNoiseNames = {"gaussian", "rademacher", "low_rank"};
+constexpr std::array<std::string_view, 2> kKeptNames = {"right", "both"};
 constexpr std::array<std::string_view, 2> kRoundingNames = {"nearest", "stochastic"};
 
 struct Prelude {
@@ -138,6 +139,7 @@ std::string text_of(const TrajectoryHeader& header, std::string_view where) {
           {"weights", hex(base.weights_sum)}}},
         {"settings", parse_json(header.settings, where, ExitCode::internal)},
     };
+    if (noise.kind == TrajectoryNoiseKind::low_rank) json["noise"]["kept"] = kKeptNames[noise.keeps_left ? 1 : 0];
     if (const auto& origin = header.origin)
         json["origin"] = {{"file", origin->file}, {"step", origin->step}, {"history", hex(origin->history_sum)}};
     // Names of files may be any bytes; those that are no UTF-8 lose only what nothing depends on.
@@ -149,7 +151,8 @@ TrajectoryNoise parse_noise(const Fields& fields) {
                           .revision = fields.count("revision", 1, kStepMax)};
     const bool has_factors = noise.kind == TrajectoryNoiseKind::low_rank;
     noise.rank = fields.count("rank", has_factors ? 1 : 0, has_factors ? kRankMax : 0);
-    noise.window = fields.count("window", has_factors ? 1 : 0, has_factors ? kWindowMax : 0);
+    noise.window = fields.count("window", 0, has_factors ? kWindowMax : 0);
+    noise.keeps_left = has_factors && fields.choice("kept", kKeptNames) == 1;
     return noise;
 }
 

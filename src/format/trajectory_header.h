@@ -22,9 +22,10 @@ enum class TrajectoryNoiseKind : uint8_t { gaussian, rademacher, low_rank };
 // How the directions of a step are drawn: from the run's seed, counted by element, step and direction.
 struct TrajectoryNoise {
     TrajectoryNoiseKind kind = TrajectoryNoiseKind::gaussian;
-    int64_t revision = 1;  // of the generator: the same counters give other bits under another one
-    int64_t rank = 0;      // of low_rank: columns of the factors; 0 of the others
-    int64_t window = 0;    // of low_rank: steps for which one factor is kept; 0 of the others
+    int64_t revision = 1;     // of the generator: the same counters give other bits under another one
+    int64_t rank = 0;         // of low_rank: columns of the factors; 0 of the others
+    int64_t window = 0;       // of low_rank: steps for which a factor is kept, 0: all steps of the run; 0 of the others
+    bool keeps_left = false;  // of low_rank: the left factor is kept as well as the right one
     bool operator==(const TrajectoryNoise&) const = default;
 };
 

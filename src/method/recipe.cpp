@@ -16,6 +16,12 @@ int64_t param_state_bytes(const StateSpec& state, const ParamSpec& param) {
     return state_bytes(state, state.whole != nullptr ? state.whole(param) : param.numel());
 }
 
+int64_t probe_bytes(const RecipeSweep& sweep, const ParamSpec& param, DType compute) {
+    if (sweep.rank == 0 || param.shape.rank() != 2) return param.numel() * dtype_bytes(compute);
+    const int64_t rows = param.shape[0], cols = param.shape[1];
+    return std::min({sweep.rank, rows, cols}) * (rows + cols) * dtype_bytes(DType::f32);
+}
+
 bool Recipe::runs(SweepKind kind) const {
     return std::any_of(sweeps.begin(), sweeps.end(), [kind](const RecipeSweep& sweep) { return sweep.kind == kind; });
 }

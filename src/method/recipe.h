@@ -31,7 +31,11 @@ struct RecipeSweep {
     // A forward sweep with k = 1 whose one point is the weights as they are: they are read where they lie, and copied
     // only where they are computed with in another type.
     bool clean = false;
+    // tangent: directions over matrices arrive as factors of at most this rank, in f32; 0: number by number.
+    int64_t rank = 0;
 };
+// Bytes that one copy of a parameter, or one direction over it, takes once it has arrived.
+int64_t probe_bytes(const RecipeSweep& sweep, const ParamSpec& param, DType compute);
 
 // Numbers that outlive a step: `bytes` for every `per` elements of a chunk, the last group rounded up. Chunks begin at
 // whole groups: `per` divides 2^22.
@@ -82,7 +86,8 @@ struct ArrivalCall {
     int point = -1;                    // of the sweep's points the only one that is wanted; -1: all of them
     DType compute = DType::f32;        // of everything that is written below; null: not wanted
     std::byte* plain = nullptr;        // the weights themselves
-    // forward: the weights at this sweep's points; tangent: its directions. One behind the other, numel numbers each.
+    // forward: the weights at this sweep's points; tangent: its directions. One behind the other, numel numbers each;
+    // or left factors [k, rank, rows] and behind them right ones [k, rank, cols], in f32, where the sweep has a rank.
     std::byte* probes = nullptr;
 };
 using ArrivalKernel = void (*)(const ArrivalCall& call, Stream& stream);
@@ -98,7 +103,10 @@ struct MethodOptions {
     double zo_eps = 1e-3;                            // how far from the weights a step looks
     int directions = 1;                              // random directions of a step, at most kDirectionsMax
     double scalar_clip = 0;                          // what a step finds along a direction is cut to this; 0: it is not
-    NoiseKind noise = NoiseKind::gaussian;           // or rademacher
+    NoiseKind noise = NoiseKind::gaussian;           // or rademacher, or low_rank:
+    int noise_rank = 2;                              // of directions over matrices
+    int64_t noise_window = 50;                       // steps for which a factor is kept; 0: all of a run's
+    bool noise_keeps_left = false;                   // both factors are kept, not only the right one
     ZoEstimator estimator = ZoEstimator::two_sided;  // what zeroth order looks at, and makes of the losses
     bool exact_inplace = false;  // zeroth order: the walk of MeZO's own code, with its roundings (noise/exact.h)
     double layer_drop = 0;       // share of the layers that a step leaves alone (noise/layer_drop.h), in [0, 1)

@@ -204,7 +204,7 @@ class Execution {
             Weight weight;
             weight.base = Tensor(task.weight_type, shape, memory.address(task.hi[index]));
             if (!task.lo.empty()) weight.low = Tensor(DType::i16, shape, memory.address(task.lo[index]));
-            if (!task.directions.empty()) weight.direction = direction_of(task, index, shape, memory);
+            if (!task.directions.empty()) bind_direction(task, index, shape, memory, weight);
             weights.push_back(weight);
             if (task.gradients.empty()) continue;
             GradientSink sink;
@@ -224,11 +224,18 @@ class Execution {
         run_segment(schedule_.segments[at(task.segment)], binding, context_.stream);
     }
 
-    // k of them, one behind the other: rows follow rows, and vectors are rows.
-    Tensor direction_of(const RunTask& task, size_t index, const Shape& shape, const TaskMemory& memory) const {
-        const int64_t k = schedule_.segments[at(task.segment)].size.k;
-        const Shape all = shape.rank() == 2 ? Shape{k * shape[0], shape[1]} : Shape{k, shape.numel()};
-        return {task.weight_type, all, memory.address(task.directions[index])};
+    // k of them, one behind the other: rows follow rows, and vectors are rows. Of factors the left ones come first.
+    void bind_direction(const RunTask& task, size_t index, const Shape& shape, const TaskMemory& memory,
+                        Weight& weight) const {
+        const OpSize& size = schedule_.segments[at(task.segment)].size;
+        std::byte* const numbers = memory.address(task.directions[index]);
+        if (const int64_t rank = factor_rank(size, shape); rank > 0) {
+            weight.left = Tensor(DType::f32, {size.k * rank, shape[0]}, numbers);
+            weight.right = Tensor(DType::f32, {size.k * rank, shape[1]}, numbers + weight.left.bytes());
+            return;
+        }
+        const Shape all = shape.rank() == 2 ? Shape{size.k * shape[0], shape[1]} : Shape{size.k, shape.numel()};
+        weight.direction = Tensor(task.weight_type, all, numbers);
     }
 
     void bind_cache(const RunTask& task, const TaskMemory& memory, const Block& block, SegmentBinding& binding) const {

@@ -65,6 +65,7 @@ int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
     SweepOptions options{.size = schedule_.size, .save = key.save, .choices = key.saved};
     options.want_grad_input = !block.program->inputs.empty();
     options.size.k = std::max(1, key.tangents);
+    options.size.rank = key.rank;
     for (const int param : block.params) options.trainable.push_back(in_.param(param).trainable);
     schedule_.segments.push_back(key.reverse        ? sweep_reverse(block.program, options)
                                  : key.tangents > 0 ? sweep_tangent(block.program, options)
@@ -185,6 +186,10 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
         {.flops = segment.cost.flops, .model_flops = segment.cost.model_flops, .memory_bytes = segment.cost.bytes});
 }
 
+int64_t ScheduleBuilder::arriving_bytes(int sweep, int param) const {
+    return probe_bytes(in_.recipe.sweeps[at(sweep)], in_.param(param), in_.numerics.compute);
+}
+
 BlockWeights ScheduleBuilder::arrive_plain(int block, const BlockWeights& weights) {
     return arrive({.block = block}, weights).points[0];
 }
@@ -202,9 +207,9 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
     ArrivedWeights arrived{.points = std::vector<BlockWeights>(at(wants_plain || sweep < 0 ? 1 : copies))};
     for (BlockWeights& point : arrived.points) point.type = in_.numerics.compute;
     int64_t end = 0;
-    const auto room = [&](int64_t numbers) {
+    const auto room = [&](int64_t bytes) {
         const BufferSlice slice{made, end};
-        end += aligned_bytes(numbers, element);
+        end += aligned_bytes(bytes, 1);
         return slice;
     };
     const auto reads = [&](BlockWeights& point, const BufferSlice& slice, int64_t bytes) {
@@ -213,16 +218,16 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
     };
     for (size_t index = 0; index < params.size(); ++index) {
         const int param = params[index];
-        const int64_t numel = in_.param(param).numel(), bytes = numel * element;
+        const int64_t bytes = in_.param(param).numel() * element;
         const bool is_home = in_.param(param).block == block, fetched = in_.is_fetched(param, weights.hi[index]);
         ArriveParam each{.param = param,
                          .updates = arrival.updates && is_home,
                          .in_place = !fetched,
                          .again = arrival.updates && !is_home && fetched && schedule_.writeback_steps > 1,
                          .weights = weights.hi[index]};
-        if (wants_plain && in_.converts(param)) each.plain = room(numel);
+        if (wants_plain && in_.converts(param)) each.plain = room(bytes);
         if (wants_plain) reads(arrived.points[0], each.plain.buffer == kNoBuffer ? each.weights : each.plain, bytes);
-        if (copies > 0) each.probes = room(copies * numel);
+        if (copies > 0) each.probes = room(copies * arriving_bytes(sweep, param));
         for (int point = 0; !tangents && point < copies; ++point)
             reads(arrived.points[at(point)], {made, each.probes.offset + point * bytes}, bytes);
         if (tangents) arrived.directions.push_back(each.probes);
@@ -268,7 +273,7 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
         use(each.plain, numel * element, true);
         if (task.sweep < 0) continue;
         const int copies = task.point < 0 ? in_.recipe.sweeps[at(task.sweep)].k : 1;
-        use(each.probes, copies * numel * element, true);
+        use(each.probes, copies * arriving_bytes(task.sweep, each.param), true);
     }
     const bool writes = std::any_of(uses.begin(), uses.end(), [](const BufferUse& each) { return each.write; });
     if (!writes) return;

@@ -77,6 +77,7 @@ class ScheduleBuilder {
         bool reverse = false;
         bool save = false;  // everything, unless `saved` says what
         int tangents = 0;   // forward with so many
+        int64_t rank = 0;   // of the factors that matrices' directions come as; 0: in full
         std::vector<SaveChoice> saved;
         auto operator<=>(const SegmentKey&) const = default;
     };
@@ -101,6 +102,8 @@ class ScheduleBuilder {
         bool updates = false;
     };
     ArrivedWeights arrive(const Arrival& arrival, const BlockWeights& weights);
+    // Bytes of one of the copies, or directions, that a parameter has in a sweep.
+    int64_t arriving_bytes(int sweep, int param) const;
     // What evaluation reads: the weights, in the type that is computed with.
     BlockWeights arrive_plain(int block, const BlockWeights& weights);
 

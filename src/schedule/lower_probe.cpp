@@ -159,7 +159,10 @@ class ProbeLowering {
 
     void pass(int block, const ArrivedWeights& arrived, const Pass& which) {
         ScheduleBuilder::SegmentKey key;
-        if (is_tangent(which.sweep)) key.tangents = k_of(which.sweep);
+        if (is_tangent(which.sweep)) {
+            key.tangents = k_of(which.sweep);
+            key.rank = in_.recipe.sweeps[at(which.sweep)].rank;
+        }
         const int id = builder_.segment(builder_.block(block), std::move(key));
         RunTask task{.segment = id, .block = block, .micro = which.micro};
         std::vector<BufferUse> uses;
@@ -200,12 +203,11 @@ class ProbeLowering {
 
     void bind_directions(int block, const ArrivedWeights& arrived, int sweep, RunTask& task,
                          std::vector<BufferUse>& uses) {
-        const int64_t element = dtype_bytes(in_.numerics.compute);
         task.directions = arrived.directions;
         for (size_t index = 0; index < task.directions.size(); ++index) {
             const int param = in_.model.blocks[at(block)].params[index];
             const BufferSlice& slice = task.directions[index];
-            const int64_t bytes = k_of(sweep) * in_.param(param).numel() * element;
+            const int64_t bytes = k_of(sweep) * builder_.arriving_bytes(sweep, param);
             uses.push_back({slice.buffer, false, slice.offset, slice.offset + bytes});
         }
     }

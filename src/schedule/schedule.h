@@ -102,7 +102,7 @@ struct RunTask {
     std::vector<uint8_t> first_gradient;   // the buffer holds nothing yet
     BufferSlice cache_keys, cache_values;  // decoding
     DType weight_type = DType::bf16;       // of what `hi` and `directions` point to
-    std::vector<BufferSlice> directions;   // tangent: by the program's weights, k of each
+    std::vector<BufferSlice> directions;   // tangent: by the program's weights, k of each, or their factors
 };
 
 // move: pieces of one kind between the disk and a buffer, or between a buffer of the host and one of the device.

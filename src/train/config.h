@@ -67,6 +67,9 @@ struct Config {
     double zo_eps = 1e-3;
     int64_t directions = 1;
     std::string noise = "gaussian";
+    int64_t noise_rank = 2;
+    int64_t noise_window = 50;
+    std::string noise_kept = "right";
     double scalar_clip = 0.0;
     std::string zo_optimizer = "sgd";
     int64_t replay_window = 16;

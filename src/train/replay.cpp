@@ -75,7 +75,8 @@ void Replay::take_piece(int param, int64_t first, std::span<float> masters) {
         update_by_steps({.param = &spec,
                          .element = elements_[static_cast<size_t>(param)] + first,
                          .count = std::ssize(masters),
-                         .weights = weights_.data()},
+                         .weights = weights_.data(),
+                         .first = first},
                         steps_.steps, steps_.pending, *stream_);
     }
     decode_numbers(spec.store_dtype, weights_, masters);

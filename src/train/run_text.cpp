@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "method/noise/noise.h"
+#include "method/noise/arrival.h"
 
 namespace windlass {
 namespace {
@@ -105,6 +105,9 @@ std::string method_words(const Session& session) {
     if (!session.recipe.probes()) return fmt::format("{} ({})", state_format_words(format), state_format_name(format));
     std::string text = fmt::format("{} {} {}", options.directions, noise_kind_name(options.noise),
                                    options.directions == 1 ? "direction" : "directions");
+    if (const Noise noise = noise_of(options); noise.rank > 0)
+        text += fmt::format(" of rank {}, {} kept for {}", noise.rank, noise.keeps_left ? "both factors" : "one factor",
+                            noise.window == 0 ? "the whole run" : fmt::format("{} steps", noise.window));
     if (session.recipe.runs(SweepKind::forward)) {
         if (options.estimator != ZoEstimator::two_sided) text += fmt::format(", {}", estimator_name(options.estimator));
         text += fmt::format(", eps {:g}", options.zo_eps);

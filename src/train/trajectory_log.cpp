@@ -19,12 +19,24 @@ std::string path_in(const std::string& folder, std::string_view name) {
     return fmt::format("{}/{}", folder, name);
 }
 
-TrajectoryNoiseKind logged_kind(NoiseKind kind) {
-    WINDLASS_CHECK(kind == NoiseKind::gaussian || kind == NoiseKind::rademacher, "there is no log of this noise");
-    return kind == NoiseKind::gaussian ? TrajectoryNoiseKind::gaussian : TrajectoryNoiseKind::rademacher;
+// The kinds that logs know, by their number there.
+constexpr std::array kLoggedKinds = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
+
+TrajectoryNoise logged_noise(const Noise& noise) {
+    const auto kind = std::ranges::find(kLoggedKinds, noise.kind);
+    WINDLASS_CHECK(kind != kLoggedKinds.end(), "there is no log of this noise");
+    return {.kind = static_cast<TrajectoryNoiseKind>(kind - kLoggedKinds.begin()),
+            .revision = kNoiseRevision,
+            .rank = noise.rank,
+            .window = noise.window,
+            .keeps_left = noise.keeps_left};
 }
 std::string_view noise_name(const TrajectoryNoise& noise) {
-    return noise.kind == TrajectoryNoiseKind::gaussian ? "gaussian" : "rademacher";
+    return noise_kind_name(kLoggedKinds[static_cast<size_t>(noise.kind)]);
+}
+
+std::string_view kept_name(const TrajectoryNoise& noise) {
+    return noise.keeps_left ? "both" : "right";
 }
 
 uint64_t table_sum_of(const ModelSpec& model) {
@@ -55,6 +67,9 @@ void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, c
     compare("seed", was.run_seed, is.run_seed);
     compare("noise", noise_name(was.noise), noise_name(is.noise));
     compare("noise revision", was.noise.revision, is.noise.revision);
+    compare("noise_rank", was.noise.rank, is.noise.rank);
+    compare("noise_window", was.noise.window, is.noise.window);
+    compare("noise_kept", kept_name(was.noise), kept_name(is.noise));
     compare("directions", was.directions, is.directions);
     compare("zo_eps", was.eps, is.eps);
     compare("the stored type", dtype_name(was.storage), dtype_name(is.storage));
@@ -94,7 +109,7 @@ TrajectoryHeader trajectory_header(const Session& session) {
     const ParamSpec& param = session.model.params.at(0);
     return {.method = session.recipe.name,
             .run_seed = session.first.seed,
-            .noise = {.kind = logged_kind(options.noise), .revision = kNoiseRevision},
+            .noise = logged_noise(noise_of(options)),
             .directions = options.directions,
             .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
             .storage = param.store_dtype,
@@ -122,16 +137,19 @@ TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, co
 NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where) {
     if (!make_recipe(header.method, {}).probes())
         throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
-    if (header.noise.kind == TrajectoryNoiseKind::low_rank)
-        throw UserError(ExitCode::storage, where, "directions of low rank are not drawn by this version");
+    if (header.noise.rank > kDirectionRankMax)
+        throw UserError(ExitCode::storage, where, "directions of rank {}, at most {} are drawn", header.noise.rank,
+                        kDirectionRankMax);
     if (header.noise.revision != kNoiseRevision)
         throw UserError(ExitCode::storage, where, "directions of revision {}, this version draws revision {}",
                         header.noise.revision, kNoiseRevision);
     if (header.directions > kDirectionsMax)
         throw UserError(ExitCode::storage, where, "{} directions a step, at most {} are taken", header.directions,
                         kDirectionsMax);
-    const bool is_gaussian = header.noise.kind == TrajectoryNoiseKind::gaussian;
-    NoiseUpdate noise{.kind = is_gaussian ? NoiseKind::gaussian : NoiseKind::rademacher};
+    NoiseUpdate noise{.noise = {.kind = kLoggedKinds[static_cast<size_t>(header.noise.kind)],
+                                .rank = header.noise.rank,
+                                .window = header.noise.window,
+                                .keeps_left = header.noise.keeps_left}};
     read_trajectory_settings(header, where, noise);
     return noise;
 }

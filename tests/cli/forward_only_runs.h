@@ -15,14 +15,17 @@ struct Setup {
     std::string model;  // llama_tiny: stored as bf16; gpt2: as f32
     std::string method;
     bool on_disk = false;
+    std::string kept;  // which factors of directions of low rank; empty: Gaussian ones
 };
 
 inline void PrintTo(const Setup& setup, std::ostream* out) {
-    *out << setup.model << ", " << setup.method << (setup.on_disk ? " on disk" : " in memory");
+    *out << setup.model << ", " << setup.method << (setup.on_disk ? " on disk" : " in memory")
+         << (setup.kept.empty() ? "" : ", low rank");
 }
 
 inline std::string name_of(const testing::TestParamInfo<Setup>& info) {
-    return fmt::format("{}_{}_{}", info.param.model, info.param.method, info.param.on_disk ? "on_disk" : "in_memory");
+    return fmt::format("{}_{}_{}{}", info.param.model, info.param.method, info.param.on_disk ? "on_disk" : "in_memory",
+                       info.param.kept.empty() ? "" : "_low_rank");
 }
 
 // Two directions, decay, and a learning rate that moves weights far enough to be seen in bf16.
@@ -30,6 +33,11 @@ inline Settings settings_of(Sandbox& sandbox, const Setup& setup, int64_t steps)
     Settings settings = setup.on_disk ? sandbox.training_on_disk(setup.model) : sandbox.training(setup.model);
     settings["method"] = setup.method;
     settings["directions"] = "2";
+    if (!setup.kept.empty()) {
+        settings["noise"] = "low_rank";
+        settings["noise_window"] = "5";  // runs are killed in the middle of windows
+        settings["noise_kept"] = setup.kept;
+    }
     settings["learning_rate"] = "1e-4";
     settings["weight_decay"] = "0.1";
     settings["warmup_steps"] = "3";

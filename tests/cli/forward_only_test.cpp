@@ -83,7 +83,8 @@ TEST_P(ForwardOnly, ResumingAnOlderCheckpointCutsTheLog) {
 INSTANTIATE_TEST_SUITE_P(Setups, ForwardOnly,
                          testing::Values(Setup{"llama_tiny", "zeroth_order"}, Setup{"llama_tiny", "zeroth_order", true},
                                          Setup{"gpt2", "zeroth_order"}, Setup{"gpt2", "forward_gradient"},
-                                         Setup{"gpt2", "forward_gradient", true}),
+                                         Setup{"gpt2", "forward_gradient", true, "both"},
+                                         Setup{"llama_tiny", "zeroth_order", true, "right"}),
                          name_of);
 
 // A store that is several steps behind: the log leads from there to its end.
@@ -204,6 +205,7 @@ TEST_F(ForwardOnlyErrors, ResumingRefusesAnotherRunByName) {
     train();
     expect_refused(resume({{"directions", "3"}, {"zo_eps", "1e-2"}}), 2, "directions was 2, is 3; zo_eps was 0.001");
     expect_refused(resume({{"noise", "rademacher"}}), 2, "noise was gaussian, is rademacher");
+    expect_refused(resume({{"noise", "low_rank"}, {"noise_rank", "3"}}), 2, "noise_rank was 0, is 3");
     edit_safetensors(sandbox_ / "gpt2/model.safetensors", [](Json&, std::string& data) { data[0] ^= 1; });
     expect_refused(resume({}), 5, "checksum of the weights");
 }

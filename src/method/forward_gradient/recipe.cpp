@@ -17,11 +17,13 @@ double conclude(const MethodOptions& options, std::span<const double> losses, St
 // Forward gradients (Baydin et al., "Gradients without Backpropagation", 2022): the mean over the directions of
 // (derivative along z) z, which is the gradient on the average. Applied when a block next arrives.
 Recipe recipe(const MethodOptions& options) {
+    const int64_t rank = noise_of(options).rank;  // factors take next to no numbers
     Recipe made{.name = "forward_gradient",
                 .store = StoreType::as_file,
                 .sweeps = {{.kind = SweepKind::tangent,
                             .k = options.directions,
-                            .draws = draws_of(options, options.directions)}},
+                            .draws = rank > 0 ? 0 : draws_of(options, options.directions),
+                            .rank = rank}},
                 .prepare = set_noise,
                 .update_draws = draws_of(options, options.directions * moment_rule(options).window),
                 .history = moment_rule(options).history(),

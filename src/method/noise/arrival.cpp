@@ -6,6 +6,7 @@
 
 #include "device/cpu/cpu_stream.h"
 #include "method/noise/exact.h"
+#include "method/noise/factors.h"
 #include "method/noise/layer_drop.h"
 #include "method/noise/noise.h"
 #include "model/load.h"
@@ -20,8 +21,11 @@ enum Place : size_t {
     kDecay,
     kDirections,
     kKind,
-    kMoments,
+    kRank,
     kWindow,
+    kKeepsLeft,
+    kMoments,
+    kReplayed,
     kBeta1,
     kBeta2,
     kEpsilon,
@@ -30,14 +34,22 @@ enum Place : size_t {
     kWeightDecay
 };
 
-NoiseRun run_of(const StepParams& step, int64_t element, int64_t count) {
-    return {.seed = step.seed,
-            .kind = static_cast<NoiseKind>(static_cast<int>(step.method[kKind])),
-            .element = element,
-            .count = count};
+void set_kind(const Noise& noise, StepParams& step) {
+    step.method[kKind] = static_cast<double>(noise.kind);
+    step.method[kRank] = static_cast<double>(noise.rank);
+    step.method[kWindow] = static_cast<double>(noise.window);
+    step.method[kKeepsLeft] = noise.keeps_left ? 1 : 0;
 }
+Noise noise_in(const StepParams& step) {
+    return {.kind = static_cast<NoiseKind>(static_cast<int>(step.method[kKind])),
+            .rank = static_cast<int64_t>(step.method[kRank]),
+            .window = static_cast<int64_t>(step.method[kWindow]),
+            .keeps_left = step.method[kKeepsLeft] != 0};
+}
+
+// The whole parameter.
 NoiseRun run_of(const ArrivalCall& call, const StepParams& step) {
-    return run_of(step, call.element, call.param->numel());
+    return noise_run(noise_in(step), step.seed, *call.param, call.element, 0, call.param->numel());
 }
 
 int directions_of(const StepParams& step) {
@@ -49,22 +61,20 @@ bool moves(const ParamSpec& param, const StepParams& step) {
     return param.trainable && !is_layer_dropped(step.seed, step.step, param.layer, step.method[kLayerDrop]);
 }
 
-NoiseTerm direction(const StepParams& step, int index, double coefficient) {
-    return {.step = static_cast<uint32_t>(step.step),
-            .direction = static_cast<uint32_t>(index),
-            .coefficient = static_cast<float>(coefficient)};
+NoiseTerm direction(const StepParams& step, const NoiseRun& run, int index, double coefficient) {
+    return noise_term(noise_in(step), run, step.step, index, coefficient);
 }
 
 void set_rule(const MomentRule& rule, StepParams& step) {
     step.method[kMoments] = static_cast<double>(rule.moments);
-    step.method[kWindow] = rule.window;
+    step.method[kReplayed] = rule.window;
     step.method[kBeta1] = rule.beta1;
     step.method[kBeta2] = rule.beta2;
     step.method[kEpsilon] = rule.epsilon;
 }
 MomentRule rule_of(const StepParams& step) {
     return {.moments = static_cast<NoiseMoments>(static_cast<int>(step.method[kMoments])),
-            .window = static_cast<int>(step.method[kWindow]),
+            .window = static_cast<int>(step.method[kReplayed]),
             .beta1 = step.method[kBeta1],
             .beta2 = step.method[kBeta2],
             .epsilon = step.method[kEpsilon]};
@@ -75,7 +85,7 @@ MomentRule rule_of(const StepParams& step) {
 //     w <- w - rate u - (1 - decay) w, or with moments: - rate m, - rate m / (sqrt(v) + epsilon)
 class Updates {
   public:
-    Updates(const ParamSpec& param, std::span<const StepParams> steps, int pending) {
+    Updates(const ParamSpec& param, const NoiseRun& run, std::span<const StepParams> steps, int pending) : run_(run) {
         WINDLASS_CHECK(pending >= 0 && static_cast<size_t>(pending) <= steps.size(), "{} of {} steps are pending",
                        pending, steps.size());
         for (size_t last = steps.size() - static_cast<size_t>(pending); last < steps.size(); ++last) {
@@ -102,7 +112,7 @@ class Updates {
         if (!moves(param, step)) return 0;
         const int count = directions_of(step);
         for (int index = 0; index < count; ++index)
-            terms_.push_back(direction(step, index, scale / count * step.scalars[static_cast<size_t>(index)]));
+            terms_.push_back(direction(step, run_, index, scale / count * step.scalars[static_cast<size_t>(index)]));
         return count;
     }
 
@@ -139,6 +149,7 @@ class Updates {
         }
     }
 
+    const NoiseRun run_;
     std::vector<NoiseTerm> terms_;
     std::vector<NoiseMoment> moments_;
     std::vector<NoiseStep> steps_;
@@ -146,7 +157,8 @@ class Updates {
 
 // The updates that are due, and a probe where `probe` is given.
 void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
-    const Updates due(*call.param, call.steps, call.pending);
+    const NoiseRun run = run_of(call, call.pending > 0 ? call.steps.back() : *call.step);
+    const Updates due(*call.param, run, call.steps, call.pending);
     const bool updates = due.count() > 0;
     if (!updates && probe == nullptr) return;
     // Both points, one behind the other, or the one that is wanted.
@@ -163,7 +175,7 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
                         .minus = minus ? call.probes + bytes : nullptr,
                         .masks = std::isfinite(call.param->magnitude_limit),
                         .limit = call.param->magnitude_limit};
-    update_and_probe(run_of(call, updates ? call.steps.back() : *call.step), all, stream);
+    update_and_probe(run, all, stream);
 }
 
 // The weights as numbers of the type that is computed with, piece by piece.
@@ -191,7 +203,7 @@ void copy_points(const ArrivalCall& call, int count, Stream& stream) {
 // `count` points along the direction of the sweep.
 void arrive_at(const ArrivalCall& call, int count, Stream& stream) {
     const bool probes = call.probes != nullptr, probed = probes && moves(*call.param, *call.step);
-    const NoiseTerm probe = direction(*call.step, call.sweep, call.step->method[kEps]);
+    const NoiseTerm probe = direction(*call.step, run_of(call, *call.step), call.sweep, call.step->method[kEps]);
     pass(call, probed ? &probe : nullptr, stream);
     if (probes && !probed) copy_points(call, count, stream);
     if (call.plain != nullptr) copy_weights(call, call.plain, stream);
@@ -205,7 +217,7 @@ void exact_step_of(const ParamSpec& param, const StepParams& step, const NoiseRu
                            .g = step.scalars[0],
                            .decay = step.method[kWeightDecay],
                            .decays = param.decay};
-    take_exact_step(run, direction(step, 0, 1.0), step.method[kExactEps], rates, weight_type(param.store_dtype),
+    take_exact_step(run, direction(step, run, 0, 1.0), step.method[kExactEps], rates, weight_type(param.store_dtype),
                     weights, stream);
 }
 
@@ -215,11 +227,11 @@ void set_noise(const MethodOptions& options, StepParams& step) {
     step.method[kEps] = options.zo_eps;
     step.method[kDecay] = 1.0 - step.learning_rate * options.weight_decay;
     step.method[kDirections] = options.directions;
-    step.method[kKind] = static_cast<double>(options.noise);
     step.method[kLayerDrop] = options.layer_drop;
     step.method[kExactEps] = options.exact_inplace ? options.zo_eps : 0.0;
     step.method[kWeightDecay] = options.weight_decay;
     set_rule(moment_rule(options), step);
+    set_kind(noise_of(options), step);
 }
 
 MomentRule moment_rule(const MethodOptions& options) {
@@ -233,9 +245,24 @@ MomentRule moment_rule(const MethodOptions& options) {
     return rule;
 }
 
+Noise noise_of(const MethodOptions& options) {
+    if (options.noise != NoiseKind::low_rank) return {.kind = options.noise};
+    return {.kind = options.noise,
+            .rank = options.noise_rank,
+            .window = options.noise_window,
+            .keeps_left = options.noise_keeps_left};
+}
+
 double draws_of(const MethodOptions& options, int numbers) {
-    constexpr double kSigns = 0.4;
-    return numbers * (options.noise == NoiseKind::rademacher ? kSigns : 1.0);
+    constexpr double kSigns = 0.4, kFactors = 0.25, kRank = 0.05;
+    switch (options.noise) {
+        case NoiseKind::rademacher:
+            return numbers * kSigns;
+        case NoiseKind::low_rank:
+            return numbers * (kFactors + kRank * options.noise_rank);
+        default:
+            return numbers;
+    }
 }
 
 void arrive_at_points(const ArrivalCall& call, Stream& stream) {
@@ -255,7 +282,8 @@ void arrive_exactly(const ArrivalCall& call, Stream& stream) {
     if (call.probes == nullptr) return;
     if (!moves(*call.param, *call.step)) return copy_points(call, 2, stream);
     const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
-    write_exact_points(run_of(call, *call.step), direction(*call.step, 0, 1.0), call.step->method[kEps],
+    const NoiseRun run = run_of(call, *call.step);
+    write_exact_points(run, direction(*call.step, run, 0, 1.0), call.step->method[kEps],
                        {.stored = call.param->store_dtype,
                         .weights = call.weights,
                         .compute = call.compute,
@@ -268,14 +296,23 @@ void arrive_with_tangents(const ArrivalCall& call, Stream& stream) {
     pass(call, nullptr, stream);
     if (call.plain != nullptr) copy_weights(call, call.plain, stream);
     if (call.probes == nullptr) return;
+    const NoiseRun run = run_of(call, *call.step);
+    const int count = directions_of(*call.step);
     const int64_t bytes = call.param->numel() * dtype_bytes(call.compute);
     if (!moves(*call.param, *call.step)) {
-        std::memset(call.probes, 0, static_cast<size_t>(directions_of(*call.step) * bytes));
+        const int64_t factors = 4 * run.rank * (run.rows + run.cols);
+        std::memset(call.probes, 0, static_cast<size_t>(count * (run.kind == NoiseKind::low_rank ? factors : bytes)));
         return;
     }
-    for (int index = 0; index < directions_of(*call.step); ++index) {
-        const NoiseTerm term = direction(*call.step, index, 1.0);
-        write_direction(run_of(call, *call.step), term, weight_type(call.compute), call.probes + index * bytes, stream);
+    for (int index = 0; index < count; ++index) {
+        const NoiseTerm term = direction(*call.step, run, index, 1.0);
+        if (run.kind == NoiseKind::low_rank) {
+            float* const left = reinterpret_cast<float*>(call.probes);
+            float* const right = left + count * run.rank * run.rows;
+            write_factors(run, term, left + index * run.rank * run.rows, right + index * run.rank * run.cols, stream);
+        } else {
+            write_direction(run, term, weight_type(call.compute), call.probes + index * bytes, stream);
+        }
     }
 }
 
@@ -296,7 +333,7 @@ StepParams params_of(const NoiseUpdate& update) {
     StepParams step{.seed = update.seed, .step = update.step, .learning_rate = update.learning_rate};
     step.method[kDecay] = update.decay;
     step.method[kDirections] = static_cast<double>(update.scalars.size());
-    step.method[kKind] = static_cast<double>(update.kind);
+    set_kind(update.noise, step);
     set_rule(update.rule, step);
     step.method[kLayerDrop] = update.layer_drop;
     step.method[kExactEps] = update.exact_eps;
@@ -310,7 +347,7 @@ NoiseUpdate noise_update(const StepParams& step) {
             .step = step.step,
             .learning_rate = step.learning_rate,
             .decay = step.method[kDecay],
-            .kind = static_cast<NoiseKind>(static_cast<int>(step.method[kKind])),
+            .noise = noise_in(step),
             .rule = rule_of(step),
             .layer_drop = step.method[kLayerDrop],
             .exact_eps = step.method[kExactEps],
@@ -320,13 +357,14 @@ NoiseUpdate noise_update(const StepParams& step) {
 
 void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int pending, Stream& stream) {
     if (pending == 0) return;
-    const NoiseRun run = run_of(steps.back(), elements.element, elements.count);
+    const NoiseRun run = noise_run(noise_in(steps.back()), steps.back().seed, *elements.param,
+                                   elements.element - elements.first, elements.first, elements.count);
     if (steps.back().method[kExactEps] > 0) {
         for (const StepParams& step : steps.last(static_cast<size_t>(pending)))
             exact_step_of(*elements.param, step, run, elements.weights, stream);
         return;
     }
-    const Updates updates(*elements.param, steps, pending);
+    const Updates updates(*elements.param, run, steps, pending);
     if (updates.count() == 0) return;
     update_and_probe(run,
                      {.type = weight_type(elements.param->store_dtype),

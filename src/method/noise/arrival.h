@@ -5,6 +5,7 @@
 // kernel updates a block that is streamed, one that stays, and one that is made again from a log.
 #pragma once
 
+#include "method/noise/factors.h"
 #include "method/recipe.h"
 
 namespace windlass {
@@ -14,9 +15,12 @@ void set_noise(const MethodOptions& options, StepParams& step);
 
 // What a step's update makes of the steps before it.
 MomentRule moment_rule(const MethodOptions& options);
+// What these options draw directions from.
+Noise noise_of(const MethodOptions& options);
 
 // So many random numbers, counted as Gaussian ones (RecipeSweep::draws): drawing and applying one of +1 and -1 takes
-// 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing.
+// 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing; so does one of rank
+// 2 (0.36 with AVX-512), whose factors take next to nothing.
 double draws_of(const MethodOptions& options, int numbers);
 
 // Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2. Of a sweep that is clean
@@ -28,6 +32,9 @@ void arrive_at_one_point(const ArrivalCall& call, Stream& stream);
 // Writes the two points of MeZO's own walk (exact.h) along the one direction; the walk itself is taken by the update.
 void arrive_exactly(const ArrivalCall& call, Stream& stream);
 // Writes the k = options.directions directions themselves, and the weights in the type that is computed with.
+// Writes the k = options.directions directions themselves, and the weights in the type that is computed with. Where
+// they are of low rank and the parameter is a matrix, their factors (RecipeSweep::rank), in f32: the left ones of all,
+// then the right ones.
 void arrive_with_tangents(const ArrivalCall& call, Stream& stream);
 
 // Puts what was found along each direction where an update reads it. False: one of them is not finite.
@@ -39,7 +46,7 @@ struct NoiseUpdate {
     int64_t step = 0;
     double learning_rate = 0;
     double decay = 1;  // what decayed weights are multiplied with: 1 - learning rate * weight decay
-    NoiseKind kind = NoiseKind::gaussian;
+    Noise noise;
     MomentRule rule;
     double layer_drop = 0;           // share of the layers that the step left alone
     double exact_eps = 0;            // distance of MeZO's own walk; 0: the weights were not walked
@@ -57,6 +64,7 @@ struct UpdatedElements {
     int64_t element = 0;  // of the first one, in the model (element_starts)
     int64_t count = 0;
     std::byte* weights = nullptr;  // count numbers of param->store_dtype
+    int64_t first = 0;             // of the first one, in the parameter
 };
 // The updates of the last `pending` of these steps (ArrivalCall::steps), one after the other, in one pass: the bits of
 // as many arrivals.

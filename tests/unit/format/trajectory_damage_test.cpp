@@ -272,6 +272,8 @@ TEST_F(TrajectoryDamage, EveryValueOfTheHeaderIsBounded) {
         {"\"directions\":2,", "", "lacks \"directions\""},
         {"\"rank\":2", "\"rank\":0", "has \"rank\": 0, expected 1 .. 65536"},
         {"\"window\":50", "\"window\":99999999999", "has \"window\""},
+        {"\"kept\":\"right\"", "\"kept\":\"left\"", "has \"kept\": \"left\", expected right | both"},
+        {",\"kept\":\"right\"", "", "lacks \"kept\""},
         {"low_rank", "gaussian", "has \"rank\": 2, expected 0 .. 0"},
         {"low_rank", "uniform", "expected gaussian | rademacher | low_rank"},
         {"\"revision\":3", "\"revision\":0", "has \"revision\": 0"},

@@ -11,13 +11,24 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kElement = 8, kCount = 70'001;  // of the parameter in the model; more than one piece
+constexpr int64_t kElement = 256, kRows = 259, kCols = 271;  // of the parameter in the model
+constexpr int64_t kCount = kRows * kCols;                    // more than one piece
 constexpr int kSteps = 9;
 
 struct Case {
     DType stored = DType::bf16;
     NoiseKind noise = NoiseKind::gaussian;
     bool decays = true;
+    bool keeps_left = false;
+
+    MethodOptions options() const {
+        return {.weight_decay = 0.1,
+                .directions = 3,
+                .noise = noise,
+                .noise_rank = 2,
+                .noise_window = 4,  // of nine steps
+                .noise_keeps_left = keeps_left};
+    }
 };
 
 class Arrivals : public testing::TestWithParam<Case> {
@@ -38,7 +49,7 @@ class Arrivals : public testing::TestWithParam<Case> {
 
     // A step as the engine holds it: prepared from the options, concluded from what was found.
     StepParams step(int number) const {
-        const MethodOptions options{.weight_decay = 0.1, .directions = 3, .noise = GetParam().noise};
+        const MethodOptions options = GetParam().options();
         StepParams step{.seed = 77, .step = number, .learning_rate = 3e-4 / number};
         set_noise(options, step);
         const std::vector<double> found = {1.1 * number, -0.7, 1.0 / (3 + number)};
@@ -77,7 +88,8 @@ class Arrivals : public testing::TestWithParam<Case> {
                 update_by_steps({.param = &param_,
                                  .element = kElement + first,
                                  .count = std::min(elements_at_once, kCount - first),
-                                 .weights = weights.data() + first * bytes_each()},
+                                 .weights = weights.data() + first * bytes_each(),
+                                 .first = first},
                                 some, static_cast<int>(std::ssize(some)), *stream);
             }
         }
@@ -85,7 +97,8 @@ class Arrivals : public testing::TestWithParam<Case> {
     }
 
     const Isa lowered_;
-    ParamSpec param_{.name = "w", .shape = {kCount}};
+    ParamSpec param_{.name = "w",
+                     .shape = GetParam().noise == NoiseKind::low_rank ? Shape{kRows, kCols} : Shape{kCount}};
     std::vector<std::byte> weights_;
 };
 
@@ -104,17 +117,18 @@ TEST_P(Arrivals, AreReplayedToTheBitOnEveryPath) {
 
 TEST_P(Arrivals, UpdateByTheMeanOfTheirDirectionsAndDecay) {
     const StepParams one = step(2);
+    const Noise noise = noise_of(GetParam().options());
+    const NoiseRun run = noise_run(noise, 77, param_, kElement, 0, kCount);
     std::vector<NoiseTerm> terms;
-    for (uint32_t index = 0; index < 3; ++index)
-        terms.push_back(
-            {.step = 2, .direction = index, .coefficient = static_cast<float>(1.5e-4 / 3 * one.scalars[index])});
+    for (int index = 0; index < 3; ++index)
+        terms.push_back(noise_term(noise, run, 2, index, 1.5e-4 / 3 * one.scalars[static_cast<size_t>(index)]));
     const NoiseStep update{.step = 2,
                            .decay = GetParam().decays ? static_cast<float>(1 - (1 - 1.5e-4 * 0.1)) : 0.0f,
                            .terms = terms.data(),
                            .term_count = 3};
     const auto stream = make_stream(DeviceKind::cpu, 1);
     std::vector<std::byte> expected = weights_, found = weights_;
-    update_and_probe({.seed = 77, .kind = GetParam().noise, .element = kElement, .count = kCount},
+    update_and_probe(run,
                      {.type = weight_type(param_.store_dtype),
                       .weights = expected.data(),
                       .updated = expected.data(),
@@ -135,6 +149,8 @@ TEST_P(Arrivals, LeaveWhatIsNotTrained) {
 INSTANTIATE_TEST_SUITE_P(Types, Arrivals,
                          testing::Values(Case{DType::f32}, Case{DType::bf16}, Case{DType::f16},
                                          Case{DType::bf16, NoiseKind::rademacher},
+                                         Case{DType::bf16, NoiseKind::low_rank},
+                                         Case{DType::f16, NoiseKind::low_rank, true, true},
                                          Case{DType::f32, NoiseKind::gaussian, false}));
 
 // Rates so small that 1 - rate * decay keeps few of their digits: what is kept is what is used.

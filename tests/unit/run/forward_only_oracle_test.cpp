@@ -2,7 +2,7 @@
 // gradient.
 #include <cmath>
 
-#include "method/noise/noise.h"
+#include "method/noise/arrival.h"
 #include "tests/unit/model/model_runner.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/run/gpt2_reference.h"
@@ -13,17 +13,16 @@ namespace {
 constexpr uint64_t kSeed = 7;  // of the fixture's engines
 
 // The direction z of a step over each parameter; zero over those that are not trained.
-std::vector<std::vector<float>> direction_of(const ModelSpec& model, NoiseKind kind, int64_t step, int index) {
+std::vector<std::vector<float>> direction_of(const ModelSpec& model, const Noise& noise, int64_t step, int index) {
     const auto stream = make_stream(DeviceKind::cpu, 1);
     const std::vector<int64_t> starts = element_starts(model);
     std::vector<std::vector<float>> direction;
     for (size_t param = 0; param < model.params.size(); ++param) {
         direction.emplace_back(static_cast<size_t>(model.params[param].numel()));
         if (!model.params[param].trainable) continue;
-        const NoiseRun run{.seed = kSeed, .kind = kind, .element = starts[param], .count = model.params[param].numel()};
-        const NoiseTerm term{
-            .step = static_cast<uint32_t>(step), .direction = static_cast<uint32_t>(index), .coefficient = 1};
-        write_direction(run, term, WeightType::f32, direction.back().data(), *stream);
+        const NoiseRun run =
+            noise_run(noise, kSeed, model.params[param], starts[param], 0, model.params[param].numel());
+        write_direction(run, noise_term(noise, run, step, index, 1), WeightType::f32, direction.back().data(), *stream);
     }
     return direction;
 }
@@ -70,22 +69,47 @@ class Oracle {
 TEST(Gpt2Reference, HasTheLossOfTheGoldenModel) {
     Oracle oracle;
     const auto engine = make_engine(real_files(), oracle.golden.folder, forward_only_options("forward_gradient"));
-    const auto nowhere = direction_of(engine->setup().model, NoiseKind::gaussian, 1, 0);
+    const auto nowhere = direction_of(engine->setup().model, {}, 1, 0);
     // The golden loss is kept with all its digits; weights are the same f32 numbers.
     EXPECT_NEAR(oracle.loss_at(*engine, nowhere, 0), oracle.golden.json.at("loss").get<double>(), 1e-12);
 }
 
-class Directions : public testing::TestWithParam<NoiseKind> {};
+// Of low rank: factors of the step and of the one before, and kept ones.
+struct Kind {
+    const char* name;
+    Noise noise;
+};
+void PrintTo(const Kind& kind, std::ostream* out) {
+    *out << kind.name;
+}
+constexpr Kind kKinds[] = {
+    {"gaussian", {}},
+    {"rademacher", {.kind = NoiseKind::rademacher}},
+    {"low_rank", {.kind = NoiseKind::low_rank, .rank = 2, .window = 2}},
+    {"low_rank_kept", {.kind = NoiseKind::low_rank, .rank = 3, .window = 0, .keeps_left = true}}};
+
+class Directions : public testing::TestWithParam<Kind> {
+  protected:
+    MethodOptions four(double eps = 1e-3) const {
+        const Noise& noise = GetParam().noise;
+        return {.zo_eps = eps,
+                .directions = 4,
+                .noise = noise.kind,
+                .noise_rank = static_cast<int>(noise.rank),
+                .noise_window = noise.window,
+                .noise_keeps_left = noise.keeps_left};
+    }
+};
 
 TEST_P(Directions, ForwardGradientFindsTheDerivative) {
     Oracle oracle;
-    const auto engine = make_engine(real_files(), oracle.golden.folder,
-                                    forward_only_options("forward_gradient", {.directions = 4, .noise = GetParam()}));
+    const auto engine =
+        make_engine(real_files(), oracle.golden.folder, forward_only_options("forward_gradient", four()));
     std::vector<double> errors, derivatives;
     for (int64_t step = 1; step <= 3; ++step) {
         const std::vector<double> found = scalars_of(*engine, oracle.batch, step);
         for (int index = 0; index < 4; ++index) {
-            const auto z = direction_of(engine->setup().model, GetParam(), step, index);
+            const auto z = direction_of(engine->setup().model, GetParam().noise, step, index);
             // In double precision: 1e-16 / 1e-5 of rounding, and 1e-10 times the third derivative.
             derivatives.push_back(oracle.difference(*engine, z, 1e-5));
             errors.push_back(found[static_cast<size_t>(index)] - derivatives.back());
@@ -100,18 +124,17 @@ TEST_P(Directions, ForwardGradientFindsTheDerivative) {
 // quarter of the error for half of eps, until what is left is rounding.
 TEST_P(Directions, ZerothOrderFindsTheDifference) {
     Oracle oracle;
-    const auto exact = make_engine(real_files(), oracle.golden.folder,
-                                   forward_only_options("forward_gradient", {.directions = 4, .noise = GetParam()}));
+    const auto exact =
+        make_engine(real_files(), oracle.golden.folder, forward_only_options("forward_gradient", four()));
     const std::vector<double> derivatives = scalars_of(*exact, oracle.batch, 1);
     std::vector<double> away;  // from the derivatives, by eps
     for (const double eps : {4e-3, 2e-3, 1e-3, 1e-6}) {
         const auto engine =
-            make_engine(real_files(), oracle.golden.folder,
-                        forward_only_options("zeroth_order", {.zo_eps = eps, .directions = 4, .noise = GetParam()}));
+            make_engine(real_files(), oracle.golden.folder, forward_only_options("zeroth_order", four(eps)));
         const std::vector<double> found = scalars_of(*engine, oracle.batch, 1);
         std::vector<double> errors, distances;
         for (size_t index = 0; index < found.size(); ++index) {
-            const auto z = direction_of(engine->setup().model, GetParam(), 1, static_cast<int>(index));
+            const auto z = direction_of(engine->setup().model, GetParam().noise, 1, static_cast<int>(index));
             errors.push_back(found[index] - oracle.difference(*engine, z, eps));
             distances.push_back(found[index] - derivatives[index]);
         }
@@ -125,8 +148,8 @@ TEST_P(Directions, ZerothOrderFindsTheDifference) {
     EXPECT_GT(away[3], away[2]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Directions, testing::Values(NoiseKind::gaussian, NoiseKind::rademacher),
-                         [](const auto& info) { return std::string(noise_kind_name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, Directions, testing::ValuesIn(kKinds),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // ---- the mean over many directions ----
 
@@ -197,7 +220,7 @@ TEST_P(Mean, TendsToTheGradient) {
         while (step < steps) {
             const std::vector<double> found = scalars_of(*engine, batch, ++step);
             for (int index = 0; index < kDirections; ++index)
-                estimate.add(found[static_cast<size_t>(index)], direction_of(model, NoiseKind::gaussian, step, index));
+                estimate.add(found[static_cast<size_t>(index)], direction_of(model, {}, step, index));
         }
         const double k = steps * kDirections, expected = std::sqrt(k / (k + P + 1));
         const auto [cosine, length] = estimate.compare();

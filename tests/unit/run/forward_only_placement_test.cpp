@@ -16,13 +16,16 @@ constexpr size_t kStride = 1;
 #endif
 
 constexpr const char* kMethods[] = {"zeroth_order", "forward_gradient"};
-constexpr size_t kWays = 8;  // accumulation, directions and their kind, moments
+constexpr size_t kWays = 12;  // accumulation, directions and their kind, moments
+constexpr NoiseKind kKinds[] = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
 
 EngineOptions options_of(const char* method, DType compute, size_t way) {
     EngineOptions options =
         forward_only_options(method, {.weight_decay = 0.1,
                                       .directions = way / 2 % 2 == 0 ? 1 : 4,
-                                      .noise = way / 4 % 2 == 0 ? NoiseKind::gaussian : NoiseKind::rademacher,
+                                      .noise = kKinds[way / 4],
+                                      .noise_window = 3,  // of four steps
+                                      .noise_keeps_left = way % 2 == 1,
                                       .moments = static_cast<NoiseMoments>(way % 3),
                                       .replay_window = 3});
     options.compute = compute;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "method/noise/noise.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -56,10 +57,12 @@ const auto kEveryWay =
 INSTANTIATE_TEST_SUITE_P(Types, ZeroRate, kEveryWay, name_of);
 INSTANTIATE_TEST_SUITE_P(Slow, SlowZeroRate, kEveryWay, name_of);
 
-class ForwardOnlySteps : public testing::TestWithParam<const char*> {
+class ForwardOnlySteps : public testing::TestWithParam<std::tuple<const char*, NoiseKind>> {
   protected:
     EngineOptions options(const Plan& plan, const std::string& store) const {
-        EngineOptions made = forward_only_options(GetParam(), {.weight_decay = 0.1, .directions = 2});
+        const auto& [method, noise] = GetParam();
+        EngineOptions made =
+            forward_only_options(method, {.weight_decay = 0.1, .directions = 2, .noise = noise, .noise_window = 2});
         made.plan = plan;
         made.store_path = "/image/" + store;
         return made;
@@ -220,8 +223,13 @@ TEST_P(ForwardOnlySteps, AStopLeavesTheStepBefore) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, ForwardOnlySteps, testing::ValuesIn(kMethods),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Methods, ForwardOnlySteps,
+                         testing::Combine(testing::ValuesIn(kMethods),
+                                          testing::Values(NoiseKind::gaussian, NoiseKind::low_rank)),
+                         [](const auto& info) {
+                             return fmt::format("{}_{}", std::get<0>(info.param),
+                                                noise_kind_name(std::get<1>(info.param)));
+                         });
 
 }  // namespace
 }  // namespace windlass

@@ -1,6 +1,7 @@
 // Steps without a reverse sweep: the same bits in whole layers and in sublayers, with both probes at once or one by
 // one, and however many layers go up ahead.
 #include "device/cpu/isa.h"
+#include "method/noise/noise.h"
 #include "model/sublayers.h"
 #include "tests/unit/run/engine_fixture.h"
 
@@ -22,6 +23,10 @@ const Variant kVariants[] = {
     {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .estimator = ZoEstimator::fzoo, .layer_drop = 0.5}},
     {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .estimator = ZoEstimator::spsa15}},
     {"zeroth_order", {.zo_eps = 1e-2, .exact_inplace = true}},
+    {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .noise = NoiseKind::low_rank, .noise_window = 2}},
+    {"forward_gradient",
+     {.zo_eps = 1e-2, .directions = 2, .noise = NoiseKind::low_rank, .noise_window = 2, .noise_keeps_left = true,
+      .layer_drop = 0.3}},
 };
 
 struct Way {
@@ -102,6 +107,9 @@ TEST(ProbePlacement, NeverChangesABit) {
         }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ProbePlacement, testing::Values(NoiseKind::gaussian, NoiseKind::low_rank),
+                         [](const auto& info) { return std::string(noise_kind_name(info.param)); });
 
 }  // namespace
 }  // namespace windlass

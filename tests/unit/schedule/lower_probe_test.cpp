@@ -227,6 +227,36 @@ TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {
             }
         }
     });
+// ---- directions as factors ----
+
+// rank (rows + cols) numbers of f32 for each direction over a matrix, and all of it, in the type that is computed with,
+// over anything else.
+TEST(Factors, TakeARowAndAColumnForEachRank) {
+    constexpr int64_t kRank = 3, kDirections = 5;
+    const Recipe recipe =
+        make_recipe("forward_gradient", {.directions = kDirections, .noise = NoiseKind::low_rank, .noise_rank = kRank});
+    const ModelSpec model = stored_as(tiny_model("gpt2"), recipe);
+    const Plan plan{
+        .policy = "test", .device = {.kind = DeviceKind::fake}, .common = {.update = UpdateTime::next_forward}};
+    const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), plan);
+    const Schedule& schedule = set.schedules[0];
+    for (const ArriveTask& task : schedule.arrivals) {
+        int64_t bytes = 0;
+        for (const ArriveParam& each : task.params) {
+            const ParamSpec& param = model.params[at(each.param)];
+            const Shape& shape = param.shape;
+            const int64_t one = shape.rank() == 2 ? std::min({kRank, shape[0], shape[1]}) * (shape[0] + shape[1]) * 4
+                                                  : param.numel() * 2;
+            bytes += aligned_bytes(kDirections * one, 1);
+            if (each.plain.buffer != kNoBuffer) bytes += aligned_bytes(param.numel(), 2);
+        }
+        EXPECT_EQ(set.buffer(schedule, task.params[0].probes.buffer).bytes, bytes);
+    }
+    for (const RunTask& run : schedule.runs) EXPECT_EQ(schedule.segments[at(run.segment)].size.rank, kRank);
+    const Recipe full = make_recipe("forward_gradient", {.directions = kDirections});
+    const ScheduleSet whole = checked(model, full, numerics_of(DType::bf16, 1, 8, 1), plan);
+    EXPECT_LT(set.arena_bytes[0], whole.arena_bytes[0]);
+    EXPECT_LT(total_demand(schedule).flops, total_demand(whole.schedules[0]).flops);
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, ProbedStep,

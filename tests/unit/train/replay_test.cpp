@@ -161,8 +161,10 @@ TEST_F(Replayed, RefusesNoiseThatIsNotDrawnHere) {
     header.directions = kDirectionsMax + 1;
     expect_refused(header, "65 directions");
     header = log.header();
-    header.noise.kind = TrajectoryNoiseKind::low_rank;
-    expect_refused(header, "low rank");
+    header.noise = {.kind = TrajectoryNoiseKind::low_rank, .rank = kDirectionRankMax, .window = 50};
+    EXPECT_EQ(noise_of(header, "log"), NoiseKind::low_rank);
+    ++header.noise.rank;
+    expect_refused(header, "rank 65");
     header = log.header();
     header.method = "adamw";
     expect_refused(header, "adamw");
