@@ -87,21 +87,19 @@ void check_data(const Config& c, Problems& problems) {
 }
 
 void check_method(const Config& c, Problems& problems) {
-    if (c.method != "zeroth_order") {
-        if (c.exact_inplace) problems.push_back("exact_inplace is a way of zeroth_order. Try: method: zeroth_order");
-        if (is_changed(c, "sparse_share"))
-            problems.push_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
-        return;
-    }
-    if (c.exact_inplace && c.sparse_share < 1)
-        problems.push_back("exact_inplace moves all weights. Try: sparse_share: 1");
-    if (c.exact_inplace && (c.directions > 1 || c.zo_estimator != "two_sided"))
-        problems.push_back("exact_inplace is of one direction, both ways. Try: directions: 1, zo_estimator: two_sided");
     if (c.zo_estimator == "fzoo" && c.directions < 2)
         problems.push_back(
             fmt::format("zo_estimator fzoo takes the deviation of losses along directions, of which there are {}. Try: "
                         "directions: 8",
                         c.directions));
+    if (c.exact_inplace && (c.directions > 1 || c.zo_estimator != "two_sided"))
+        problems.push_back("exact_inplace is of one direction, both ways. Try: directions: 1, zo_estimator: two_sided");
+    if (c.exact_inplace && c.sparse_share < 1)
+        problems.push_back("exact_inplace moves all weights. Try: sparse_share: 1");
+    if (c.method == "zeroth_order") return;
+    if (c.exact_inplace) problems.push_back("exact_inplace is a way of zeroth_order. Try: method: zeroth_order");
+    if (is_changed(c, "sparse_share"))
+        problems.push_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
 }
 
 void check_run(const Config& c, Problems& problems) {
