@@ -1,6 +1,7 @@
 #include "train/config.h"
 
 #include "base/error.h"
+#include "method/noise/factors.h"
 #include "train/config_keys.h"
 #include "train/config_values.h"
 
@@ -91,28 +92,33 @@ void check_moments(const Config& c, Problems& problems) {
         problems.push_back("zo_optimizer adam divides by adam_epsilon where nothing was found. Try: adam_epsilon 1e-8");
     if (is_changed(c, "replay_window") && c.zo_optimizer == "sgd")
         problems.push_back("replay_window has no meaning with zo_optimizer sgd. Try: zo_optimizer momentum or adam");
+    if (c.zo_optimizer != "sgd" && c.noise == "low_rank" && !is_room_for(c.directions * c.replay_window, c.noise_rank))
+        problems.push_back(
+            fmt::format("zo_optimizer {} over {} steps of {} directions has too many factors of rank {} at "
+                        "once. Try: a smaller replay_window",
+                        c.zo_optimizer, c.replay_window, c.directions, c.noise_rank));
     if (is_changed(c, "zo_optimizer") && c.method == "adamw")
         problems.push_back("zo_optimizer is for methods without a backward pass, method is adamw. Try: zeroth_order");
 }
 
 void check_method(const Config& c, Problems& problems) {
-    if (c.method != "zeroth_order") {
-        if (c.exact_inplace) problems.push_back("exact_inplace is a way of zeroth_order. Try: method: zeroth_order");
-        if (is_changed(c, "sparse_share"))
-            problems.push_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
-        return;
-    }
-    if (c.exact_inplace && c.zo_optimizer != "sgd")
-        problems.push_back("exact_inplace has no moments. Try: zo_optimizer: sgd");
-    if (c.exact_inplace && c.sparse_share < 1)
-        problems.push_back("exact_inplace moves all weights. Try: sparse_share: 1");
-    if (c.exact_inplace && (c.directions > 1 || c.zo_estimator != "two_sided"))
-        problems.push_back("exact_inplace is of one direction, both ways. Try: directions: 1, zo_estimator: two_sided");
     if (c.zo_estimator == "fzoo" && c.directions < 2)
         problems.push_back(
             fmt::format("zo_estimator fzoo takes the deviation of losses along directions, of which there are {}. Try: "
                         "directions: 8",
                         c.directions));
+    if (c.exact_inplace && (c.directions > 1 || c.zo_estimator != "two_sided"))
+        problems.push_back("exact_inplace is of one direction, both ways. Try: directions: 1, zo_estimator: two_sided");
+    if (c.exact_inplace && c.zo_optimizer != "sgd")
+        problems.push_back("exact_inplace has no moments. Try: zo_optimizer: sgd");
+    if (c.exact_inplace && c.noise == "low_rank")
+        problems.push_back("exact_inplace walks along whole directions. Try: noise: gaussian");
+    if (c.exact_inplace && c.sparse_share < 1)
+        problems.push_back("exact_inplace moves all weights. Try: sparse_share: 1");
+    if (c.method == "zeroth_order") return;
+    if (c.exact_inplace) problems.push_back("exact_inplace is a way of zeroth_order. Try: method: zeroth_order");
+    if (is_changed(c, "sparse_share"))
+        problems.push_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
 }
 
 void check_run(const Config& c, Problems& problems) {

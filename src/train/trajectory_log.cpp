@@ -151,6 +151,9 @@ NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where) {
                                 .window = header.noise.window,
                                 .keeps_left = header.noise.keeps_left}};
     read_trajectory_settings(header, where, noise);
+    if (noise.noise.rank > 0 && !is_room_for(int64_t{header.directions} * noise.rule.window, noise.noise.rank))
+        throw UserError(ExitCode::storage, where, "moments of {} steps of {} directions of rank {}", noise.rule.window,
+                        header.directions, noise.noise.rank);
     return noise;
 }
 

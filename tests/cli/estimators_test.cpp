@@ -2,7 +2,7 @@
 // what they say.
 #include <gmock/gmock.h>
 
-#include <filesystem>
+#include <csignal>
 #include <map>
 
 #include "tests/cli/sandbox.h"
@@ -62,6 +62,30 @@ TEST_P(Estimators, AreReplayedFromTheirLogsAndGoOnFromThem) {
     const std::string said = must_succeed(parts.train(settings_of(parts, GetParam(), 8), {"--resume"})).err;
     EXPECT_THAT(said, HasSubstr("steps 1 to 4 are taken from the log"));
     EXPECT_TRUE(weights_in(parts.out() + "/final") == last);
+}
+
+// With the state on disk the store is a step behind the log where the kill fell between the two: that step is held
+// again, as it was.
+TEST(EstimatorStore, KilledRunsGoOnWhereTheLogEnds) {
+    constexpr int64_t kSteps = 12;
+    for (const Variant& variant : {kVariants[0], kVariants[2]}) {
+        SCOPED_TRACE(variant.name);
+        const auto on_disk = [&](Sandbox& sandbox) {
+            Settings settings = settings_of(sandbox, variant, kSteps);
+            settings["policy"] = "three_tier";
+            settings["ssd_dir"] = sandbox / "ssd";
+            return settings;
+        };
+        Sandbox whole, parts;
+        must_succeed(whole.train(settings_of(whole, variant, kSteps)));
+        const Settings settings = on_disk(parts);
+        Process process(parts.train(settings));
+        EXPECT_TRUE(wait_until([&] { return metrics_of(parts.out()).size() >= 5 || !process.is_running(); }, 60));
+        process.send(SIGKILL);
+        process.wait();
+        must_succeed(parts.train(settings, {"--resume"}));
+        EXPECT_TRUE(weights_in(parts.out() + "/final") == weights_in(whole.out() + "/final"));
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, Estimators, testing::ValuesIn(kVariants),

@@ -48,6 +48,11 @@ struct MatrixPart {
 inline constexpr int64_t kFactorRoom = int64_t{1} << 17;  // numbers of factors that a thread has at a time
 inline constexpr int64_t kTermsMax = 1024;                // and of how many terms
 
+// Whether a step of so many terms can be taken: each has its factors at hand while the step is taken.
+constexpr bool is_room_for(int64_t terms, int64_t rank) {
+    return terms <= kTermsMax && 2 * terms * rank <= kFactorRoom;
+}
+
 // Terms of this rank that there is room for at a time without parts becoming small.
 int64_t terms_at_once(int64_t rank);
 

@@ -25,6 +25,9 @@ void check_options(const MethodOptions& options) {
     if (options.exact_inplace && (options.directions > 1 || options.estimator != ZoEstimator::two_sided))
         throw UserError(ExitCode::usage, "exact_inplace", "MeZO's own walk is along one direction, both ways")
             .hint("directions: 1 and zo_estimator: two_sided");
+    if (options.exact_inplace && options.noise == NoiseKind::low_rank)
+        throw UserError(ExitCode::usage, "exact_inplace", "MeZO's own walk is along whole directions")
+            .hint("noise: gaussian");
     if (options.exact_inplace && options.moments != NoiseMoments::none)
         throw UserError(ExitCode::usage, "exact_inplace", "MeZO's own walk has no moments").hint("zo_optimizer: sgd");
     if (options.exact_inplace && options.sparse_share < 1)

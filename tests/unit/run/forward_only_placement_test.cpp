@@ -20,14 +20,13 @@ constexpr size_t kWays = 12;  // accumulation, directions and their kind, moment
 constexpr NoiseKind kKinds[] = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
 
 EngineOptions options_of(const char* method, DType compute, size_t way) {
-    EngineOptions options =
-        forward_only_options(method, {.weight_decay = 0.1,
-                                      .directions = way / 2 % 2 == 0 ? 1 : 4,
-                                      .noise = kKinds[way / 4],
-                                      .noise_window = 3,  // of four steps
-                                      .noise_keeps_left = way % 2 == 1,
-                                      .moments = static_cast<NoiseMoments>(way % 3),
-                                      .replay_window = 3});
+    EngineOptions options = forward_only_options(method, {.weight_decay = 0.1,
+                                                          .directions = way / 2 % 2 == 0 ? 1 : 4,
+                                                          .noise = kKinds[way / 4],
+                                                          .noise_window = 3,  // of four steps
+                                                          .noise_keeps_left = way % 2 == 1,
+                                                          .moments = static_cast<NoiseMoments>(way % 3),
+                                                          .replay_window = 3});
     options.compute = compute;
     options.micro_count = way % 2 == 0 ? 1 : 2;
     options.micro_rows = 2 / options.micro_count;

@@ -25,7 +25,11 @@ const Variant kVariants[] = {
     {"zeroth_order", {.zo_eps = 1e-2, .exact_inplace = true}},
     {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .noise = NoiseKind::low_rank, .noise_window = 2}},
     {"forward_gradient",
-     {.zo_eps = 1e-2, .directions = 2, .noise = NoiseKind::low_rank, .noise_window = 2, .noise_keeps_left = true,
+     {.zo_eps = 1e-2,
+      .directions = 2,
+      .noise = NoiseKind::low_rank,
+      .noise_window = 2,
+      .noise_keeps_left = true,
       .layer_drop = 0.3}},
 };
 
