@@ -83,10 +83,13 @@ bool print_row(const OptShape& shape, const Recipe& recipe, bool owners) {
     const double host_aim = 1.02 * 2e-9 * static_cast<double>(model.param_count()) + 1;
     const bool met = device <= aim && host <= host_aim;
     const Planned roomy = plan(model, recipe, kTokens, kCardBytes - kContextBytes);
-    fmt::print("{:>5}{:>11.2f}{:>8.2f}{:>8.2f}{:>10.1f}{:>9.1f}{:>9.2f}{:>8.0f}{:>10.2f}  {:<8} ahead {}, {}{}\n",
-               shape.name, shape.published_gb, aim, device, host, host_aim, planned.step.seconds,
-               static_cast<double>(kTokens) / planned.step.seconds, roomy.step.seconds, lane_name(planned.binding.lane),
-               planned.plan.upload_ahead, planned.plan.one_probe ? "one probe" : "both probes", met ? "" : "  MISSED");
+    fmt::print(
+        "{:>5}{:>11.2f}{:>8.2f}{:>8.2f}{:>10.1f}{:>9.1f}{:>9.2f}{:>8.0f}{:>10.2f}  {:<8} ahead {}, {}, home each "
+        "{}{}\n",
+        shape.name, shape.published_gb, aim, device, host, host_aim, planned.step.seconds,
+        static_cast<double>(kTokens) / planned.step.seconds, roomy.step.seconds, lane_name(planned.binding.lane),
+        planned.plan.upload_ahead, planned.plan.one_probe ? "one probe" : "both probes", planned.plan.writeback_steps,
+        met ? "" : "  MISSED");
     if (owners) print_owners(planned);
     std::fflush(stdout);
     return met;

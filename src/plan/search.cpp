@@ -76,10 +76,15 @@ std::optional<Choice> search(const Space& space, Evaluator& evaluate) {
     }
     // Room that one knob gives is what others want: some knobs of the best at random, and down again.
     Random random(1, RandomStream::search);
+    std::vector<size_t> open;  // knobs that have more than one value
+    for (size_t knob = 0; knob < kKnobs; ++knob) {
+        if (space.values[knob].size() > 1) open.push_back(knob);
+    }
+    if (open.empty()) return best;
     for (int shake = 0; best && shake < kShakes && std::ssize(evaluate.seen()) < kEvaluationsMax; ++shake) {
         Choice start = *best;
         for (int knob = 0; knob < kShakenKnobs; ++knob) {
-            const auto turned = static_cast<size_t>(random.below(kKnobs));
+            const size_t turned = open[static_cast<size_t>(random.below(open.size()))];
             const std::vector<int>& values = space.values[turned];
             start[turned] = values[static_cast<size_t>(random.below(values.size()))];
         }

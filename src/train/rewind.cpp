@@ -106,7 +106,13 @@ StartPoint find_branch(FileSystem& files, const Config& config) {
 void begin_branch(FileSystem& files, const Config& config, const StartPoint& start) {
     const std::string from = source_config(files, config).output_dir;
     const int64_t step = start.log_to.value_or(start.last().step);
-    TrajectoryWriter::fork(files, path_in(from, kTrajectoryName), step, path_in(config.output_dir, kTrajectoryName));
+    const TrajectoryWriter log = TrajectoryWriter::fork(files, path_in(from, kTrajectoryName), step,
+                                                        path_in(config.output_dir, kTrajectoryName));
+    if (log.header().first_step > 1)
+        log_warning(
+            "the log of {} begins behind step {}, not with the base: save a checkpoint of the branch before it is "
+            "stopped, or it cannot be resumed",
+            from, log.header().first_step - 1);
     if (files.exists(path_in(from, kMetricsName)))
         write_text_atomic(files, path_in(config.output_dir, kMetricsName),
                           read_text(files, path_in(from, kMetricsName), kMetricsBytesMax));

@@ -296,7 +296,9 @@ TEST(Planner, UpdatesGoHomeAsOftenAsDriveAndNoiseAllow) {
     GTEST_SKIP() << "hundreds of large schedules";
 #endif
     const Recipe recipe = make_recipe("zeroth_order", {});
-    const ModelSpec kept = in_sublayers(stored_as(model_of(kOpt175b), recipe));
+    ModelSpec model = model_of(kOpt175b);
+    for (ParamSpec& param : model.params) param.file_dtype = DType::bf16;
+    const ModelSpec kept = in_sublayers(stored_as(std::move(model), recipe));
     const Numerics numerics = numerics_of(DType::bf16, 1, 2048, 4);
     PlanRequest request{.policy = "three_tier",
                         .device = {.kind = DeviceKind::fake, .own_memory = true},
