@@ -35,6 +35,9 @@ std::span<const ConfigKey> config_keys();
 // Parts of it (config_keys_memory.cpp).
 std::vector<ConfigKey> memory_keys();
 std::vector<ConfigKey> tier_keys();
+// And config_keys_task.cpp.
+std::vector<ConfigKey> task_keys();
+std::vector<ConfigKey> objective_keys();
 
 // The key of this name or alias, '-' read as '_'; nullptr when there is none.
 const ConfigKey* find_config_key(std::string_view name);
