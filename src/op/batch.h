@@ -38,6 +38,8 @@ struct StepParams {
     std::array<double, 16> method{};  // what the method's update kernel wants, e.g. bias corrections
     // Of forward-only methods: what the step found along each of its directions, written when its losses are known.
     std::array<float, kDirectionsMax> scalars{};
+    // Forward sweeps: the head says of each target whether it is missed, instead of its loss (ops.h).
+    bool misses = false;
 };
 
 }  // namespace windlass

@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "op/cross_entropy.h"
@@ -96,6 +97,26 @@ float* row_of(const Tensor& logits, int64_t row) {
 // -log p(target), of a row with a target.
 float loss_of(const float* logits, int32_t target, double log_sum) {
     return static_cast<float>(log_sum - static_cast<double>(logits[target]));
+}
+
+// 0 where no id is likelier than the target, and none of a lower number as likely: greedy decoding writes it. Else 1.
+float miss_of(const float* logits, int64_t vocab, int32_t target) {
+    const float wanted = logits[target];
+    if (std::isnan(wanted)) return wanted;
+    int64_t better = 0;
+    for (int64_t id = 0; id < target; ++id) better += logits[id] >= wanted;
+    for (int64_t id = target + 1; id < vocab; ++id) better += logits[id] > wanted;
+    return better > 0 ? 1.0f : 0.0f;
+}
+
+void write_misses(const Tile& tile, const Tensor& out, Head& head) {
+    for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+            const int32_t target = tile.targets[row];
+            out.as<float>()[(tile.begin + row) * out.row_stride] =
+                target == kIgnored ? 0 : miss_of(row_of(tile.logits, row), head.vocab(), target);
+        }
+    });
 }
 
 void write_losses(const Tile& tile, const Tensor& out, Head& head) {
@@ -206,7 +227,8 @@ void cross_entropy_forward_cpu(const OpCall& call, Stream& stream) {
     head.for_tiles([&](const Tile& tile) {
         if (!tile.has_target()) return write_zeros(call.out[0].slice_rows(tile.begin, tile.count), head.team());
         head.compute_logits(tile);
-        write_losses(tile, call.out[0], head);
+        const bool misses = call.step != nullptr && call.step->misses;
+        (misses ? write_misses : write_losses)(tile, call.out[0], head);
     });
 }
 

@@ -17,6 +17,7 @@
 #include "method/recipe.h"
 #include "model/save.h"
 #include "model/spec.h"
+#include "run/objective.h"
 #include "schedule/schedule.h"
 
 namespace windlass {
@@ -47,7 +48,10 @@ struct EngineSetup {
 
 struct StepInput {
     std::vector<Batch> micro;  // micro_count of them, each of the schedule's rows x row_length
-    StepParams params;         // seed, step, learning_rate, loss_scale
+    StepParams params;         // seed, step, learning_rate, loss_scale, misses
+    // Forward-only methods: what the step is judged by, instead of the sum of its token losses. exact_match wants
+    // StepParams::misses.
+    const ObjectiveRows* objective = nullptr;
 };
 
 struct TaskTime {
@@ -56,7 +60,7 @@ struct TaskTime {
 };
 
 struct StepReport {
-    double loss_sum = 0;   // of token losses, micro-batches in order
+    double loss_sum = 0;   // of token losses, micro-batches in order; of the objective over its examples
     double grad_norm = 0;  // before clipping; 0 without the reduction
     double clip_scale = 1;
     bool applied = false;  // false: loss or norm not finite, nothing was updated

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <numeric>
 #include <thread>
 
 #include "base/clock.h"
@@ -330,8 +331,14 @@ class Execution {
     void conclude() {
         const size_t micro = input_.micro.size();
         std::vector<double> losses;
-        for (size_t first = 0; first < schedule_.outputs.size(); first += micro)
-            losses.push_back(sum_outputs(std::span(schedule_.outputs).subspan(first, micro)));
+        if (input_.objective != nullptr) {
+            losses = judge_step(*input_.objective, context_.setup.recipe, input_.micro, [&](int result) {
+                return row_sums(std::span(schedule_.outputs).subspan(at(result) * micro, micro));
+            });
+        } else {
+            for (size_t first = 0; first < schedule_.outputs.size(); first += micro)
+                losses.push_back(sum_outputs(std::span(schedule_.outputs).subspan(first, micro)));
+        }
         report_.loss_sum = context_.setup.recipe.conclude(context_.setup.method_options, losses, params_);
         report_.grad_norm = std::abs(params_.scalars[0]);
         reduced_ = true;
@@ -368,6 +375,17 @@ class Execution {
             for (int64_t token = 0; token < schedule_.size.tokens(); ++token) sum += losses[token];
         }
         return sum;
+    }
+
+    std::vector<double> row_sums(std::span<const BufferSlice> outputs) {
+        std::vector<double> sums;
+        for (const BufferSlice& output : outputs) {
+            const Lease lease = context_.arenas.lease(set_.buffer(schedule_, output.buffer), false);
+            const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
+            for (int64_t row = 0; row < schedule_.size.rows; ++row, losses += schedule_.size.row_length)
+                sums.push_back(std::accumulate(losses, losses + schedule_.size.row_length, 0.0));
+        }
+        return sums;
     }
 
     const Schedule& schedule_;

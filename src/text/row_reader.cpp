@@ -1,15 +1,31 @@
 #include "text/row_reader.h"
 
 #include <algorithm>
+#include <set>
+
+#include "base/json.h"
 
 namespace windlass {
 namespace {
 
 constexpr int64_t kBufferBytes = int64_t{1} << 20;
+constexpr size_t kColumnsMax = 1024;  // of a table
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string_view without_return(std::string_view line) {
     return line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
+}
+
+// At most one more than a table may have.
+std::vector<std::string> cells_of(std::string_view line) {
+    line = without_return(line);
+    std::vector<std::string> cells;
+    for (size_t begin = 0; begin <= line.size() && cells.size() <= kColumnsMax;) {
+        const size_t end = std::min(line.find('\t', begin), line.size());
+        cells.emplace_back(line.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return cells;
 }
 
 bool is_blank(std::string_view line) {
@@ -36,15 +52,17 @@ RowReader::RowReader(FileSystem& files, std::string path, std::string document_s
     : path_(std::move(path)), separator_(std::move(document_separator)) {
     const size_t dot = path_.find_last_of("./");
     const std::string ending = dot == std::string::npos || path_[dot] == '/' ? "" : path_.substr(dot);
-    if (ending != ".jsonl" && ending != ".ndjson" && ending != ".json" && ending != ".txt")
+    if (ending != ".jsonl" && ending != ".ndjson" && ending != ".json" && ending != ".tsv" && ending != ".txt")
         throw UserError(ExitCode::data, path_, "the kind of file \"{}\" is not read", ending)
-            .hint("convert it to .jsonl (one JSON object a line), .json (an array of objects) or .txt");
+            .hint("convert it to .jsonl (one JSON object a line), .json (an array of objects), .tsv or .txt");
     file_ = open_data_file(files, path_);
     size_ = file_->size();
     peek();
     if (std::string_view(buffer_).starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
     if (ending == ".txt")
         layout_ = Layout::documents;
+    else if (ending == ".tsv")
+        layout_ = Layout::table;
     else if (ending == ".json" && skip_space() == '[')
         layout_ = Layout::array;
 }
@@ -81,6 +99,8 @@ std::optional<RawRow> RowReader::next() {
             return next_line();
         case Layout::array:
             return next_element();
+        case Layout::table:
+            return next_cells();
         case Layout::documents:
             return next_document();
     }
@@ -107,6 +127,25 @@ std::optional<RawRow> RowReader::next_line() {
         row.line = line_;
         if (!read_line(row.text, kRowBytesMax)) return std::nullopt;
     } while (is_blank(row.text));
+    return row;
+}
+
+std::optional<RawRow> RowReader::next_cells() {
+    std::optional<RawRow> row = next_line();
+    if (row && names_.empty()) {
+        names_ = cells_of(row->text);
+        if (names_.size() > kColumnsMax) fail(row->line, "the table has more than {} columns", kColumnsMax);
+        if (std::set<std::string>(names_.begin(), names_.end()).size() != names_.size())
+            fail(row->line, "two columns have the same name");
+        row = next_line();
+    }
+    if (!row) return row;
+    const std::vector<std::string> cells = cells_of(row->text);
+    if (cells.size() != names_.size())
+        fail(row->line, "the row has {} cells, the first line names {}", cells.size(), names_.size());
+    SortedJson object = SortedJson::object();
+    for (size_t i = 0; i < cells.size(); ++i) object[names_[i]] = cells[i];
+    row->text = object.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
     return row;
 }
 

@@ -1,7 +1,8 @@
 // row_reader.h: cuts a data file into raw rows, front to back, in bounded memory.
 //
 // .jsonl: one row a line, blank lines skipped. .json: the elements of one array; a file that does not start with '['
-// is read as lines. .txt: one document, or documents that end at lines holding only a separator.
+// is read as lines. .tsv: a line of names, then a row a line, its cells between tabs; each comes as a JSON object of
+// texts. .txt: one document, or documents that end at lines holding only a separator.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -37,10 +39,11 @@ class RowReader {
     bool is_text() const { return layout_ == Layout::documents; }
 
   private:
-    enum class Layout { lines, array, documents };
+    enum class Layout { lines, array, table, documents };
 
     std::optional<RawRow> next_line();
     std::optional<RawRow> next_element();
+    std::optional<RawRow> next_cells();
     std::optional<RawRow> next_document();
     // The line that starts here without its end, false at the end of the file.
     bool read_line(std::string& line, int64_t bytes_max);
@@ -59,8 +62,9 @@ class RowReader {
     int64_t size_ = 0;
     int64_t offset_ = 0;  // of the byte after the buffer
     std::string buffer_;
-    size_t at_ = 0;     // in the buffer
-    int64_t line_ = 1;  // of the next byte
+    size_t at_ = 0;                   // in the buffer
+    int64_t line_ = 1;                // of the next byte
+    std::vector<std::string> names_;  // of a table's columns
     bool started_ = false;
     bool finished_ = false;
 };

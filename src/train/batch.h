@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "op/batch.h"
+#include "run/objective.h"
 #include "text/rows.h"
 
 namespace windlass {
@@ -32,6 +34,11 @@ class StepBatch {
     int64_t row_length() const { return row_length_; }
     int64_t tokens() const { return tokens_; }  // without padding
     int64_t target_tokens() const { return target_tokens_; }
+    // What a forward-only step is judged by; nothing: the sum of its losses.
+    const ObjectiveRows* objective() const { return objective_ ? &*objective_ : nullptr; }
+    void set_objective(std::optional<ObjectiveRows> objective) { objective_ = std::move(objective); }
+    // What the step's loss is the mean over: its targets, or its objective's examples.
+    int64_t loss_count() const { return objective_ ? std::ssize(objective_->examples) : target_tokens_; }
 
   private:
     void place_row(const RowSamples& row, int64_t begin);
@@ -42,6 +49,7 @@ class StepBatch {
     int64_t target_tokens_ = 0;
     std::vector<int32_t> ids_, positions_, doc_start_, targets_;  // [micro_count * micro_rows * row_length]
     std::vector<Batch> micro_;
+    std::optional<ObjectiveRows> objective_;
 };
 
 // The first of these rising lengths that holds the longest row.

@@ -121,6 +121,29 @@ void check_method(const Config& c, Problems& problems) {
         problems.push_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
 }
 
+// Which methods can learn from what.
+void check_objective(const Config& c, Problems& problems) {
+    if (c.objective == "loss") return;
+    if (c.method != "zeroth_order" && !(c.method == "forward_gradient" && c.objective == "choice_loss"))
+        problems.push_back(
+            fmt::format("objective {} has no gradient that method {} could find. Try: method: zeroth_order",
+                        c.objective, c.method));
+    if (c.packing) problems.push_back(fmt::format("objective {} judges rows; packing mixes them", c.objective));
+    if (c.objective != "exact_match" && c.task.empty())
+        problems.push_back(fmt::format("objective {} compares candidates, but task is not set", c.objective));
+}
+
+// Tasks make samples in their own way: the candidate at the end is whole, and only it is trained.
+void resolve_task(Config& c, Problems& problems) {
+    if (c.task.empty()) return;
+    if (!c.was_given("add_eos")) c.add_eos = false;
+    if (!c.was_given("truncation")) c.truncation = "left";
+    if (c.truncation != "left")
+        problems.push_back(
+            fmt::format("truncation {} has no meaning with a task: prompts lose their beginning", c.truncation));
+    if (c.train_on_prompt) problems.push_back("train_on_prompt has no meaning with a task");
+}
+
 void check_run(const Config& c, Problems& problems) {
     const bool has_disk = !c.ssd_dir.empty() || !c.machine.empty();
     if (c.policy == "three_tier" && !has_disk)
@@ -171,7 +194,9 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
          {&sources.preset, &sources.environment, &sources.file, &sources.overrides, &sources.flags}) {
         apply_layer(*layer, read, problems);
     }
+    resolve_task(read.config, problems);
     check_data(read.config, problems);
+    check_objective(read.config, problems);
     check_schedule(read.config, problems);
     check_moments(read.config, problems);
     check_method(read.config, problems);

@@ -33,6 +33,8 @@ struct Config {
     std::vector<std::string> train_data;
     std::string eval_data;
     double val_split = 0.0;  // below 1: share of the rows; from 1 on: number of rows
+    std::string task;        // whose rows these are: a name or a file (text/task.h); empty: rows as they are
+    std::optional<int64_t> train_samples, eval_samples;
     int64_t max_length = 1024;
     std::string truncation = "drop";
     bool packing = false;
@@ -47,6 +49,7 @@ struct Config {
     // method
     std::string preset;  // whose keys lie below all others: a name or a file
     std::string method = "adamw";
+    std::string objective = "loss";
     double num_train_epochs = 3.0;
     std::optional<int64_t> max_steps;
     std::optional<int64_t> per_device_train_batch_size;

@@ -26,7 +26,7 @@ std::vector<ConfigKey> data_keys() {
         {.name = "train_data",
          .field = &Config::train_data,
          .group = kData,
-         .help = "rows to train on: .jsonl, .json or .txt files; the format is found by their keys",
+         .help = "rows to train on: .jsonl, .json, .tsv or .txt files; the format is found by their keys",
          .aliases = {"dataset", "train_file", "datasets"}},
         {.name = "eval_data",
          .field = &Config::eval_data,
@@ -396,8 +396,9 @@ std::vector<ConfigKey> run_keys() {
 std::span<const ConfigKey> config_keys() {
     static const std::vector<ConfigKey> keys = [] {
         std::vector<ConfigKey> all;
-        for (auto group : {data_keys(), row_keys(), field_keys(), batch_keys(), schedule_keys(), adam_keys(),
-                           probe_keys(), estimator_keys(), memory_keys(), tier_keys(), rhythm_keys(), run_keys()}) {
+        for (auto group : {data_keys(), task_keys(), row_keys(), field_keys(), batch_keys(), schedule_keys(),
+                           adam_keys(), probe_keys(), estimator_keys(), objective_keys(), memory_keys(), tier_keys(),
+                           rhythm_keys(), run_keys()}) {
             all.insert(all.end(), group.begin(), group.end());
         }
         return all;

@@ -37,6 +37,9 @@ std::vector<ConfigKey> memory_keys();
 std::vector<ConfigKey> tier_keys();
 // config_keys_zeroth_order.cpp
 std::vector<ConfigKey> estimator_keys();
+// And config_keys_task.cpp.
+std::vector<ConfigKey> task_keys();
+std::vector<ConfigKey> objective_keys();
 
 // The key of this name or alias, '-' read as '_'; nullptr when there is none.
 const ConfigKey* find_config_key(std::string_view name);

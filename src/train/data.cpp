@@ -1,7 +1,8 @@
 #include "train/data.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <iterator>
 #include <numeric>
 
 #include "base/error.h"
@@ -12,12 +13,41 @@
 namespace windlass {
 namespace {
 
+// What rows are drawn for, apart from val_split, which is draw 0.
+constexpr uint32_t kDrawTraining = 1;
+
 size_t at(int64_t index) {
     return static_cast<size_t>(index);
 }
 
 void shuffle(std::vector<uint32_t>& indices, Random random) {
     for (size_t i = indices.size(); i > 1; --i) std::swap(indices[i - 1], indices[random.below(i)]);
+}
+
+std::vector<uint32_t> all_indices(int64_t count) {
+    WINDLASS_CHECK(std::in_range<uint32_t>(count), "{} rows", count);
+    std::vector<uint32_t> indices(at(count));
+    std::iota(indices.begin(), indices.end(), 0u);
+    return indices;
+}
+
+uint64_t seed_of(const Config& config) {
+    return static_cast<uint64_t>(config.seed);
+}
+
+// Which rows of the training files are learned from, and which are held out (val_split).
+struct RowChoice {
+    std::vector<uint32_t> train, held_out;
+};
+
+RowChoice choose_rows(int64_t count, const Config& config) {
+    RowChoice choice{.held_out = validation_indices(count, config.val_split, seed_of(config))};
+    const std::vector<uint32_t> all = all_indices(count);
+    std::set_difference(all.begin(), all.end(), choice.held_out.begin(), choice.held_out.end(),
+                        std::back_inserter(choice.train));
+    choice.train = chosen_indices(std::move(choice.train), config.train_samples, seed_of(config), kDrawTraining);
+    choice.held_out = chosen_indices(std::move(choice.held_out), config.eval_samples, seed_of(config), kDrawEvaluation);
+    return choice;
 }
 
 Truncation truncation_of(const std::string& name) {
@@ -29,6 +59,19 @@ Truncation truncation_of(const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<uint32_t> chosen_indices(std::vector<uint32_t> indices, std::optional<int64_t> wanted, uint64_t seed,
+                                     uint32_t draw) {
+    if (!wanted || *wanted >= std::ssize(indices)) return indices;
+    shuffle(indices, Random(seed, RandomStream::split, draw));
+    indices.resize(at(*wanted));
+    std::sort(indices.begin(), indices.end());
+    return indices;
+}
+
+std::vector<uint32_t> choose_eval_rows(int64_t count, const Config& config) {
+    return chosen_indices(all_indices(count), config.eval_samples, seed_of(config), kDrawEvaluation);
+}
 
 std::vector<uint32_t> shuffled_indices(int64_t count, uint64_t seed, int64_t epoch) {
     WINDLASS_CHECK(std::in_range<uint32_t>(count) && std::in_range<uint32_t>(epoch), "{} samples, epoch {}", count,
@@ -116,38 +159,106 @@ std::string token_cache_folder(const std::string& cache_dir) {
     return cache_dir.empty() ? user_cache_folder() + "/tokens" : cache_dir;
 }
 
+RunData::RunData(RowOrder order, const Config& config)
+    : order_(std::move(order)),
+      objective_(*objective_from_name(config.objective)),
+      train_samples_(config.train_samples),
+      packing_(config.packing) {}
+
 RunData RunData::open(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
+    RunData data = config.task.empty() ? open_cached(files, config, tokenizer) : open_task(files, config, tokenizer);
+    data.check_objective();
+    return data;
+}
+
+RunData RunData::open_cached(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
     const std::string folder = token_cache_folder(config.cache_dir);
     files.make_folders(folder);
     const RowsOptions options = rows_options(config);
     TokenCache train = TokenCache::open_or_build(files, folder, config.train_data, options, tokenizer);
-    const auto seed = static_cast<uint64_t>(config.seed);
-    std::vector<uint32_t> held_out = validation_indices(train.size(), config.val_split, seed);
-    std::vector<uint32_t> members;
-    for (int64_t i = 0, next = 0; i < train.size(); ++i) {
-        const bool is_held = next < std::ssize(held_out) && held_out[at(next)] == static_cast<uint32_t>(i);
-        if (is_held)
-            ++next;
-        else
-            members.push_back(static_cast<uint32_t>(i));
-    }
+    RowChoice choice = choose_rows(train.size(), config);
     const std::vector<uint32_t> lengths(train.lengths().begin(), train.lengths().end());
-    RowOrder order(std::move(members), lengths, config.packing ? config.max_length : 0, seed);
-    RunData data(std::move(train), std::move(held_out), std::move(order), config.packing);
+    RunData data(RowOrder(std::move(choice.train), lengths, config.packing ? config.max_length : 0, seed_of(config)),
+                 config);
+    data.train_ = std::move(train);
+    data.eval_rows_ = std::move(choice.held_out);
     if (config.eval_data.empty()) return data;
-    data.eval_.push_back(TokenCache::open_or_build(files, folder, {config.eval_data}, options, tokenizer));
-    data.eval_rows_.resize(at(data.eval_.front().size()));
-    std::iota(data.eval_rows_.begin(), data.eval_rows_.end(), 0u);
+    data.eval_ = TokenCache::open_or_build(files, folder, {config.eval_data}, options, tokenizer);
+    data.eval_rows_ = choose_eval_rows(data.eval_->size(), config);
     return data;
+}
+
+RunData RunData::open_task(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
+    const TaskSpec task = find_task(files, config.task);
+    const TaskOptions options{
+        .max_length = config.max_length, .add_eos = config.add_eos, .skip_malformed = config.skip_malformed};
+    const RowChoice choice = choose_rows(count_task_rows(files, config.train_data), config);
+    TaskSet train = read_task_set(files, task, config.train_data, choice.train, options, tokenizer);
+    RowOrder order(all_indices(std::ssize(train.rows)), train.right_lengths(), config.packing ? config.max_length : 0,
+                   seed_of(config));
+    RunData data(std::move(order), config);
+    if (data.objective_ == Objective::choice_loss || data.objective_ == Objective::accuracy)
+        data.rows_per_example_ = train.candidates_max();
+    data.task_ = std::move(train);
+    if (!config.eval_data.empty()) {
+        const std::vector<std::string> paths = {config.eval_data};
+        const std::vector<uint32_t> rows = choose_eval_rows(count_task_rows(files, paths), config);
+        data.eval_task_ = read_task_set(files, task, paths, rows, options, tokenizer);
+    } else if (!choice.held_out.empty()) {
+        data.eval_task_ = read_task_set(files, task, config.train_data, choice.held_out, options, tokenizer);
+    }
+    return data;
+}
+
+void RunData::check_objective() const {
+    const bool compares = objective_ == Objective::choice_loss || objective_ == Objective::accuracy;
+    if (compares && (!task_ || !task_->task.has_candidates()))
+        throw UserError(ExitCode::usage, "objective", "{} compares candidates, and the rows have none",
+                        name_of(objective_))
+            .hint("a task with candidates, or exact_match");
+    if (objective_ == Objective::exact_match && task_ && task_->task.has_candidates())
+        throw UserError(ExitCode::usage, "objective", "exact_match is for rows with one answer; {} has candidates",
+                        task_->task.name)
+            .hint("accuracy or choice_loss");
+}
+
+int64_t RunData::eval_count() const {
+    return eval_task_ ? std::ssize(eval_task_->rows) : std::ssize(eval_rows_);
+}
+
+Sample RunData::sample_of(uint32_t row) const {
+    if (!task_) return train_->read(row);
+    const ChoiceRow& choice = task_->rows[row];
+    return choice.candidates[at(choice.right)];
 }
 
 std::vector<RowSamples> RunData::read_training(std::span<const PackedRow> rows) const {
     std::vector<RowSamples> result;
     for (const PackedRow& row : rows) {
-        RowSamples& samples = result.emplace_back();
-        for (const uint32_t sample : row.samples) samples.push_back(train_.read(sample));
+        if (rows_per_example_ == 1) {
+            RowSamples& samples = result.emplace_back();
+            for (const uint32_t sample : row.samples) samples.push_back(sample_of(sample));
+            continue;
+        }
+        for (const Sample& candidate : task_->rows[row.samples.front()].candidates) result.push_back({candidate});
+        result.resize(static_cast<size_t>(div_up(std::ssize(result), rows_per_example_) * rows_per_example_));
     }
     return result;
+}
+
+std::optional<ObjectiveRows> RunData::objective(std::span<const PackedRow> rows) const {
+    if (objective_ == Objective::loss) return std::nullopt;
+    ObjectiveRows made{.kind = objective_, .by_mean = !task_ || task_->task.score == CandidateScore::mean};
+    for (const PackedRow& row : rows) {
+        ObjectiveExample example{.first_row = std::ssize(made.examples) * rows_per_example_};
+        if (objective_ != Objective::exact_match) {
+            const ChoiceRow& choice = task_->rows[row.samples.front()];
+            example.row_count = std::ssize(choice.candidates);
+            example.right = choice.right;
+        }
+        made.examples.push_back(example);
+    }
+    return made;
 }
 
 std::vector<RowSamples> RunData::read_eval(int64_t first, int64_t count) const {
@@ -159,17 +270,28 @@ std::vector<RowSamples> RunData::read_eval(int64_t first, int64_t count) const {
 
 std::vector<uint32_t> RunData::row_lengths(int64_t max_length) const {
     if (packing_) return {static_cast<uint32_t>(max_length)};
-    std::vector<uint32_t> lengths(train_.lengths().begin(), train_.lengths().end());
-    if (!eval_.empty()) {
-        const auto own = eval_.front().lengths();
-        lengths.push_back(*std::max_element(own.begin(), own.end()));
+    std::vector<uint32_t> lengths, evaluated;
+    if (task_) {
+        lengths = rows_per_example_ > 1 ? task_->all_lengths() : task_->right_lengths();
+        if (eval_task_) evaluated = eval_task_->all_lengths();
+    } else {
+        lengths.assign(train_->lengths().begin(), train_->lengths().end());
+        if (eval_) evaluated.assign(eval_->lengths().begin(), eval_->lengths().end());
     }
+    if (!evaluated.empty()) lengths.push_back(*std::max_element(evaluated.begin(), evaluated.end()));
     return lengths;
 }
 
 std::string RunData::fingerprint() const {
-    const std::string& path = train_.path();
-    return path.substr(path.rfind('/') + 1);
+    std::string made;
+    if (task_) {
+        made = fmt::format("task-{:016x}", task_->sum());
+    } else {
+        const std::string& path = train_->path();
+        made = path.substr(path.rfind('/') + 1);
+        if (train_samples_) made += fmt::format(", {} of them", *train_samples_);
+    }
+    return objective_ == Objective::loss ? made : fmt::format("{}, {}", made, name_of(objective_));
 }
 
 }  // namespace windlass

@@ -6,14 +6,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "run/objective.h"
 #include "text/pack.h"
 #include "text/token_cache.h"
 #include "train/batch.h"
 #include "train/config.h"
+#include "train/task_data.h"
 
 namespace windlass {
 
@@ -29,6 +32,16 @@ std::vector<uint32_t> shuffled_indices(int64_t count, uint64_t seed, int64_t epo
 
 // The samples that val_split takes out (see Config::val_split), rising; chosen by the seed.
 std::vector<uint32_t> validation_indices(int64_t count, double val_split, uint64_t seed);
+
+// So many of these, chosen by the seed, in their order; all of them where there are no more, or without a number.
+// `draw` tells several choices of one run apart.
+std::vector<uint32_t> chosen_indices(std::vector<uint32_t> indices, std::optional<int64_t> wanted, uint64_t seed,
+                                     uint32_t draw);
+
+// Draws of a run; val_split is draw 0.
+inline constexpr uint32_t kDrawEvaluation = 2, kDrawDemonstrations = 3;
+// The rows of eval_data that are evaluated, of `count`: eval_samples of them.
+std::vector<uint32_t> choose_eval_rows(int64_t count, const Config& config);
 
 // The order of rows over all epochs. Keeps the order of one epoch at a time.
 class RowOrder {
@@ -56,33 +69,50 @@ class RowOrder {
 
 RowsOptions rows_options(const Config& config);
 
-// Training and evaluation rows of a run.
+// Training and evaluation rows of a run: samples out of a token cache, or the rows of a task.
+//
+// Where an objective compares candidates, a training example is as many rows of a step as a row of the task has
+// candidates at most; what it does not use is padding.
 class RunData {
   public:
-    // Tokenises what is not in the cache. Throws UserError(data).
+    // Tokenises what is not in the cache. Throws UserError(data); UserError(usage) for an objective that the rows
+    // cannot be judged by.
     static RunData open(FileSystem& files, const Config& config, const Tokenizer& tokenizer);
 
     RowOrder& training() { return order_; }
-    int64_t eval_count() const { return static_cast<int64_t>(eval_rows_.size()); }
-    // Samples of rows, read from the cache.
+    int64_t rows_per_example() const { return rows_per_example_; }
+    int64_t eval_count() const;
+    // The rows of a step, rows_per_example() for each of these.
     std::vector<RowSamples> read_training(std::span<const PackedRow> rows) const;
+    // What such a step is judged by; nothing: the sum of its losses.
+    std::optional<ObjectiveRows> objective(std::span<const PackedRow> rows) const;
     std::vector<RowSamples> read_eval(int64_t first, int64_t count) const;
+    // Where rows are those of a task.
+    const TaskSet* eval_task() const { return eval_task_ ? &*eval_task_ : nullptr; }
 
     // Lengths of the rows that steps will see: of samples, or of full rows where they are packed.
     std::vector<uint32_t> row_lengths(int64_t max_length) const;
-    const RowsReport& report() const { return train_.report(); }
-    // The same for the same rows under the same options and tokenizer.
+    const RowsReport& report() const { return task_ ? task_->report : train_->report(); }
+    // The same for the same rows under the same options, tokenizer and objective.
     std::string fingerprint() const;
 
   private:
-    RunData(TokenCache train, std::vector<uint32_t> eval_rows, RowOrder order, bool packing)
-        : train_(std::move(train)), eval_rows_(std::move(eval_rows)), order_(std::move(order)), packing_(packing) {}
-    const TokenCache& eval_source() const { return eval_.empty() ? train_ : eval_.front(); }
+    RunData(RowOrder order, const Config& config);
+    static RunData open_cached(FileSystem& files, const Config& config, const Tokenizer& tokenizer);
+    static RunData open_task(FileSystem& files, const Config& config, const Tokenizer& tokenizer);
+    void check_objective() const;
+    const TokenCache& eval_source() const { return eval_ ? *eval_ : *train_; }
+    // The one sample of a training row that is no packed one.
+    Sample sample_of(uint32_t row) const;
 
-    TokenCache train_;
-    std::vector<TokenCache> eval_;     // one where eval_data is a file of its own
+    std::optional<TokenCache> train_;
+    std::optional<TokenCache> eval_;   // where eval_data is a file of its own
     std::vector<uint32_t> eval_rows_;  // samples of eval_source()
+    std::optional<TaskSet> task_, eval_task_;
     RowOrder order_;
+    Objective objective_;
+    int64_t rows_per_example_ = 1;
+    std::optional<int64_t> train_samples_;
     bool packing_ = false;
 };
 

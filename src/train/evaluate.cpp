@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "run/objective.h"
 #include "schedule/lower.h"
 
 namespace windlass {
@@ -17,12 +18,14 @@ double row_loss(const StepReport& report, int64_t row, int64_t row_length) {
     return sum;
 }
 
-StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_losses) {
+enum class Head : uint8_t { losses, misses };  // what it gives of each token (StepParams::misses)
+
+StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_losses, Head head = Head::losses) {
     const EngineSetup& setup = engine.setup();
     const std::string name = schedule_name({.kind = ScheduleRequest::Kind::eval, .row_length = batch.row_length()});
     const Schedule* schedule = setup.schedules.find(name);
     WINDLASS_CHECK(schedule != nullptr, "there is no schedule {}", name);
-    StepInput input{.micro = batch.micro(), .params = {.seed = setup.seed, .step = 1}};
+    StepInput input{.micro = batch.micro(), .params = {.seed = setup.seed, .step = 1, .misses = head == Head::misses}};
     return engine.evaluate(*schedule, input, token_losses);
 }
 
@@ -61,7 +64,20 @@ EvalResult evaluate_rows(Engine& engine, int64_t row_count, const ReadRows& read
     return result;
 }
 
-ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows) {
+int64_t evaluate_exact(Engine& engine, int64_t row_count, const ReadRows& read) {
+    int64_t exact = 0;
+    for (int64_t first = 0; first < row_count;) {
+        const std::vector<RowSamples> rows = read(first, std::min(rows_per_step(engine), row_count - first));
+        WINDLASS_CHECK(!rows.empty(), "row {} of {} cannot be read", first, row_count);
+        const StepBatch batch = batch_of(engine, rows);
+        const StepReport report = evaluate_step(engine, batch, true, Head::misses);
+        for (int64_t row = 0; row < std::ssize(rows); ++row) exact += row_loss(report, row, batch.row_length()) == 0;
+        first += std::ssize(rows);
+    }
+    return exact;
+}
+
+ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows, CandidateScore score) {
     const int64_t start = now_ns();
     std::vector<RowSamples> pending;
     std::vector<double> losses;
@@ -81,18 +97,23 @@ ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows
     }
     flush();
     ChoiceResult result{.rows = std::ssize(rows)};
-    auto loss = losses.begin();
+    std::span<const double> rest(losses);
     for (const ChoiceRow& row : rows) {
-        const auto end = loss + std::ssize(row.candidates);
-        if (std::min_element(loss, end) - loss == row.right) ++result.right;
-        loss = end;
+        std::vector<CandidateLoss> candidates;
+        for (const Sample& candidate : row.candidates)
+            candidates.push_back({rest[candidates.size()], candidate.trained_count()});
+        rest = rest.subspan(candidates.size());
+        result.chosen.push_back(best_candidate(candidates, score == CandidateScore::mean));
+        result.right += result.chosen.back() == row.right;
+        result.loss_sum += candidates[static_cast<size_t>(row.right)].loss_sum;
+        result.target_tokens += candidates[static_cast<size_t>(row.right)].target_tokens;
     }
     result.seconds = seconds_since(start);
     return result;
 }
 
 Sample completion_sample(const Tokenizer& tokenizer, const std::string& prompt, const std::string& completion,
-                         int64_t max_length) {
+                         int64_t max_length, std::string_view where) {
     Sample sample;
     sample.ids.assign(tokenizer.prefix().begin(), tokenizer.prefix().end());
     std::vector<int32_t> question = tokenizer.encode(prompt, false);
@@ -102,7 +123,7 @@ Sample completion_sample(const Tokenizer& tokenizer, const std::string& prompt, 
     std::vector<int32_t> answer = is_prefix ? std::vector<int32_t>(whole.begin() + std::ssize(question), whole.end())
                                             : tokenizer.encode(completion, false);
     const int64_t room = max_length - std::ssize(sample.ids) - std::ssize(answer);
-    if (room < 1) throw UserError(ExitCode::data, "choices", "\"{}\" does not fit {} tokens", completion, max_length);
+    if (room < 1) throw UserError(ExitCode::data, where, "\"{}\" does not fit {} tokens", completion, max_length);
     if (std::ssize(question) > room) question.erase(question.begin(), question.end() - room);  // the end says most
     sample.ids.insert(sample.ids.end(), question.begin(), question.end());
     sample.trained.assign(sample.ids.size(), 0);

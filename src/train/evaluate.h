@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "run/engine.h"
+#include "text/task.h"
 #include "text/tokenizer.h"
 #include "train/batch.h"
 
@@ -38,15 +39,25 @@ struct ChoiceRow {
 struct ChoiceResult {
     int64_t rows = 0;
     int64_t right = 0;
+    std::vector<int64_t> chosen;  // by row: the index of the best candidate, the first of equals
+    double loss_sum = 0;          // nats, over the tokens of the right candidates
+    int64_t target_tokens = 0;    // of the right candidates
     double seconds = 0;
     double accuracy() const { return rows > 0 ? static_cast<double>(right) / static_cast<double>(rows) : 0; }
 };
 
-// Scores each candidate by the sum of its tokens' log-likelihoods, as MeZO's tables do, and takes the best.
-ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows);
+// Takes the candidate with the greatest log-likelihood: the sum over its tokens, or their mean, as MeZO's programs take
+// it unless told otherwise.
+ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows,
+                              CandidateScore score = CandidateScore::sum);
 
-// The sample of a prompt with one completion: the tokenizer's prefix, prompt, completion; no EOS.
+// In how many rows greedy decoding would write the trained tokens just as they stand: each of them is the likeliest one
+// behind those before it, the lowest id among equals. Exact, and takes no generating.
+int64_t evaluate_exact(Engine& engine, int64_t row_count, const ReadRows& read);
+
+// The sample of a prompt with one completion: the tokenizer's prefix, prompt, completion; no EOS. A prompt that is too
+// long loses its beginning. Throws UserError(data) naming `where` for a completion that leaves no room for it.
 Sample completion_sample(const Tokenizer& tokenizer, const std::string& prompt, const std::string& completion,
-                         int64_t max_length);
+                         int64_t max_length, std::string_view where = "choices");
 
 }  // namespace windlass

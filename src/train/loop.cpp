@@ -15,6 +15,7 @@
 #include "train/loss_plot.h"
 #include "train/machine_cache.h"
 #include "train/next_batch.h"
+#include "train/task_evaluate.h"
 
 namespace windlass {
 namespace {
@@ -23,6 +24,10 @@ constexpr double kPaceWeight = 0.1;  // of a new step in the mean that the remai
 
 double wall_seconds() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+bool is_exact_match(const ObjectiveRows* objective) {
+    return objective != nullptr && objective->kind == Objective::exact_match;
 }
 
 bool is_due(const std::optional<int64_t>& every, int64_t step) {
@@ -70,6 +75,7 @@ TrainResult TrainLoop::run() {
         result.final_folder = folder_.file("final");
     }
     result.eval_loss = eval_loss_;
+    result.eval_score = eval_score_;
     result.predicted_bytes = session_.planned.memory_bytes + session_.planned.device_bytes;
     result.peak_bytes = private_memory_peak();
     return result;
@@ -108,7 +114,9 @@ void TrainLoop::step() {
                           .params = {.seed = state_.seed,
                                      .step = state_.step + 1,
                                      .learning_rate = learning_rate(session_.first.schedule, state_.step + 1),
-                                     .loss_scale = 1.0 / static_cast<double>(batch.target_tokens())}};
+                                     .loss_scale = 1.0 / static_cast<double>(batch.loss_count()),
+                                     .misses = is_exact_match(batch.objective())},
+                          .objective = batch.objective()};
     exporter_.before_step();
     const StepReport report = engine_.train_step(schedule, input);
     log_.write_until(durable_step());
@@ -127,7 +135,7 @@ void TrainLoop::step() {
 }
 
 void TrainLoop::advance(const StepBatch& batch, const DataPosition& position, const StepReport& report) {
-    const double loss = report.loss_sum / static_cast<double>(batch.target_tokens());
+    const double loss = report.loss_sum / static_cast<double>(batch.loss_count());
     ++state_.step;
     state_.position = position;
     state_.tokens_total += batch.tokens();
@@ -147,7 +155,7 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
     const double peak = session_.machine.gemm_flops(session_.numerics().compute);
     StepMetrics metrics{.step = state_.step, .time = wall_seconds(), .step_seconds = seconds};
     metrics.epoch = session_.data->training().passes(state_.position);
-    metrics.loss = report.loss_sum / static_cast<double>(batch.target_tokens());
+    metrics.loss = report.loss_sum / static_cast<double>(batch.loss_count());
     metrics.lr = learning_rate(session_.first.schedule, state_.step);
     metrics.grad_norm = report.grad_norm;
     metrics.clipped = report.clip_scale < 1;
@@ -196,7 +204,7 @@ void TrainLoop::watch(const StepBatch& batch, const StepReport& report) {
     log_.clear_bar();
     throw UserError(ExitCode::diverged, fmt::format("step {}", state_.step),
                     "{} steps in a row were not finite or above loss_watchdog_threshold (loss {}, gradient norm {})",
-                    state_.bad_steps, report.loss_sum / static_cast<double>(batch.target_tokens()), report.grad_norm)
+                    state_.bad_steps, report.loss_sum / static_cast<double>(batch.loss_count()), report.grad_norm)
         .hint(fmt::format("a lower learning_rate; what the steps computed on is in {}",
                           folder_.file("bad-batch-*.json")));
 }
@@ -228,9 +236,16 @@ bool TrainLoop::evaluates_now() const {
 
 void TrainLoop::evaluate(StepMetrics& metrics) {
     engine_.flush();
-    const EvalResult result = evaluate_rows(engine_, session_.data->eval_count(), [&](int64_t first, int64_t count) {
-        return session_.data->read_eval(first, count);
-    });
+    EvalResult result;
+    if (const TaskSet* task = session_.data->eval_task(); task != nullptr) {
+        const TaskEvaluation evaluation = evaluate_task(engine_, *task);
+        result = evaluation.loss;
+        metrics.eval_measure = evaluation.measure;
+        eval_score_ = metrics.eval_score = evaluation.value;
+    } else {
+        result = evaluate_rows(engine_, session_.data->eval_count(),
+                               [&](int64_t first, int64_t count) { return session_.data->read_eval(first, count); });
+    }
     eval_loss_ = result.loss();
     metrics.eval_loss = result.loss();
     metrics.eval_seconds = result.seconds;

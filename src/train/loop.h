@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "run/engine.h"
@@ -65,7 +66,8 @@ class TrainLoop {
     double mean_seconds_ = 0;              // of the last steps
     double loss_ = 0;
     double eval_loss_;
-    int64_t first_step_;  // that this process found done
+    std::optional<double> eval_score_;  // of a task
+    int64_t first_step_;                // that this process found done
     int64_t saved_step_ = -1;
     bool doubted_ = false;  // the machine's kept rates
     TraceWriter* trace_ = nullptr;

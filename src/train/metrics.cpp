@@ -65,6 +65,7 @@ std::string metrics_line(const StepMetrics& m) {
     }
     if (m.eval_loss) {
         json["eval_loss"] = number(*m.eval_loss);
+        if (m.eval_score) json[fmt::format("eval_{}", m.eval_measure)] = number(*m.eval_score);
         json["eval_seconds"] = number(m.eval_seconds);
     }
     return json.dump();
@@ -131,6 +132,7 @@ void MetricsWriter::write_events(const StepMetrics& m) {
     scalar("train/mfu", m.mfu);
     scalar("train/ram_bytes", static_cast<double>(m.ram_bytes));
     if (m.eval_loss) scalar("eval/loss", *m.eval_loss);
+    if (m.eval_score) scalar(fmt::format("eval/{}", m.eval_measure), *m.eval_score);
     events_->flush();
 }
 

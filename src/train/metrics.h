@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -34,6 +35,8 @@ struct StepMetrics {
     int64_t disk_read_bytes = 0;
     int64_t disk_write_bytes = 0;
     std::optional<double> eval_loss;
+    std::string_view eval_measure;  // of a task: "accuracy", "exact_match"; its key is "eval_" and this
+    std::optional<double> eval_score;
     double eval_seconds = 0;
 
     double tokens_per_second() const { return step_seconds > 0 ? static_cast<double>(tokens) / step_seconds : 0; }

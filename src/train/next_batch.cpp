@@ -9,9 +9,10 @@ StepBatch next_batch(Session& session, DataPosition& position) {
     const Numerics& numerics = session.numerics();
     constexpr int kTriesMax = 1000;
     for (int attempt = 0; attempt < kTriesMax; ++attempt) {
-        const std::vector<PackedRow> order = session.data->training().take(position, session.rows_per_step());
+        const std::vector<PackedRow> order = session.data->training().take(position, session.examples_per_step());
         const std::vector<RowSamples> rows = session.data->read_training(order);
         StepBatch batch(rows, numerics.micro_rows, numerics.micro_count, bucket_for(numerics.row_lengths, rows), 0);
+        batch.set_objective(session.data->objective(order));
         if (batch.target_tokens() > 0) return batch;
         log_warning("{} rows without a token to learn are passed over", rows.size());
     }

@@ -82,7 +82,7 @@ int64_t resolve_steps(Session& session) {
     if (session.config.max_steps) return *session.config.max_steps;
     if (!session.data) return 0;
     const int64_t rows = session.data->training().rows_in_passes(session.config.num_train_epochs);
-    return std::max<int64_t>(1, div_up(rows, session.rows_per_step()));
+    return std::max<int64_t>(1, div_up(rows, session.examples_per_step()));
 }
 
 std::vector<ScheduleRequest> schedule_requests(const Numerics& numerics, bool evaluates) {
@@ -97,13 +97,16 @@ std::vector<ScheduleRequest> schedule_requests(const Numerics& numerics, bool ev
     return requests;
 }
 
-// The shapes of a micro-batch to choose from: (rows, count).
-std::vector<std::pair<int64_t, int64_t>> micro_choices(const Config& config, const std::optional<RunState>& recorded) {
-    const int64_t accumulation = config.gradient_accumulation_steps;
-    if (config.per_device_train_batch_size) return {{*config.per_device_train_batch_size, accumulation}};
+// The shapes of a micro-batch to choose from: (rows, count). The configuration counts examples.
+std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
+                                                       const std::optional<RunState>& recorded) {
+    const Config& config = session.config;
+    const int64_t accumulation = config.gradient_accumulation_steps, rows_each = session.rows_per_example();
+    if (config.per_device_train_batch_size) return {{*config.per_device_train_batch_size * rows_each, accumulation}};
     if (recorded) return {{recorded->numerics.micro_rows, recorded->numerics.micro_count}};
     std::vector<std::pair<int64_t, int64_t>> choices;
-    for (int64_t rows = kAutoRows; rows >= 1; rows /= 2) choices.emplace_back(rows, accumulation * (kAutoRows / rows));
+    for (int64_t rows = kAutoRows; rows >= 1; rows /= 2)
+        choices.emplace_back(rows * rows_each, accumulation * (kAutoRows / rows));
     return choices;
 }
 
@@ -122,7 +125,7 @@ void plan_shapes(Session& session, const std::optional<RunState>& recorded) {
     Numerics& numerics = session.first.numerics;
     bool found = false;
     std::exception_ptr refusal;
-    for (const auto& [rows, count] : micro_choices(session.config, recorded)) {
+    for (const auto& [rows, count] : micro_choices(session, recorded)) {
         Numerics choice = numerics;
         choice.micro_rows = rows;
         choice.micro_count = count;
@@ -170,7 +173,7 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
     numerics.compute = resolve_compute(session.config.dtype, session.model);
     numerics.kernel_path = isa_name(cpu_isa());
     numerics.state_format = session.method_options.state_format;
-    const auto [rows, count] = micro_choices(session.config, recorded).front();
+    const auto [rows, count] = micro_choices(session, recorded).front();
     numerics.micro_rows = rows;
     numerics.micro_count = count;
     if (recorded) {

@@ -38,6 +38,9 @@ struct Session {
 
     const Numerics& numerics() const { return first.numerics; }
     int64_t rows_per_step() const { return numerics().micro_rows * numerics().micro_count; }
+    // A training example is a row, unless an objective compares its candidates.
+    int64_t rows_per_example() const { return data ? data->rows_per_example() : 1; }
+    int64_t examples_per_step() const { return rows_per_step() / rows_per_example(); }
     int64_t total_steps() const { return first.schedule.total_steps; }  // 0: not known (no data, no max_steps)
     bool has_eval() const { return data && data->eval_count() > 0; }
 };

@@ -41,8 +41,10 @@ void StepLog::write(const Note& note) {
     }
     if (metrics.eval_loss) {
         progress_.clear();
-        log_info("evaluation after step {}: loss {:.4f}  perplexity {:.3f}  {} rows in {}", metrics.step,
-                 *metrics.eval_loss, std::exp(*metrics.eval_loss), session_.data->eval_count(),
+        const std::string score =
+            metrics.eval_score ? fmt::format("{} {:.4f}  ", metrics.eval_measure, *metrics.eval_score) : "";
+        log_info("evaluation after step {}: loss {:.4f}  perplexity {:.3f}  {}{} rows in {}", metrics.step,
+                 *metrics.eval_loss, std::exp(*metrics.eval_loss), score, session_.data->eval_count(),
                  format_seconds(metrics.eval_seconds));
     }
     progress_.step(metrics);

@@ -10,8 +10,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // What is read. Everything else at the root (build/, runs/, a checkout's own files) is somebody's working matter.
-constexpr std::string_view kFolders[] = {".ci",     "bench", "cmake", "docs", "examples",
-                                         "presets", "src",   "tests", "tools"};
+constexpr std::string_view kFolders[] = {".ci",     "bench", "cmake", "docs",  "examples",
+                                         "presets", "src",   "tasks", "tests", "tools"};
 constexpr std::string_view kSuffixes[] = {".h",  ".cpp", ".cu",  ".md",   ".txt",  ".cmake",
                                           ".py", ".sh",  ".yml", ".yaml", ".json", ".machine"};
 constexpr std::string_view kStoredFolders[] = {"tests/golden/", "examples/quickstart/model/"};

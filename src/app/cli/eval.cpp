@@ -1,5 +1,6 @@
 #include "train/evaluate.h"
 
+#include "app/cli/eval.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
@@ -62,13 +63,17 @@ std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<
     return rows;
 }
 
-InferenceShape shape_for(const Config& config, const std::vector<uint32_t>& lengths) {
+}  // namespace
+
+InferenceShape eval_shape(const Config& config, const std::vector<uint32_t>& lengths) {
     const int64_t rows = config.per_device_train_batch_size.value_or(kBatchRows);
     InferenceShape shape{.micro_rows = rows, .row_lengths = choose_row_lengths(lengths, rows, config.max_length)};
     for (const int64_t length : shape.row_lengths)
         shape.schedules.push_back({.kind = ScheduleRequest::Kind::eval, .rows = rows, .row_length = length});
     return shape;
 }
+
+namespace {
 
 ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     FileSystem& files = real_files();
@@ -78,10 +83,11 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
         TokenCache::open_or_build(files, folder, {config.eval_data}, rows_options(config), opened.tokenizer);
     log_info("{}", rows.report().summary());
     const std::vector<uint32_t> lengths(rows.lengths().begin(), rows.lengths().end());
-    Inference inference(files, opened, inference_options(config), shape_for(config, lengths));
-    const EvalResult result = evaluate_rows(inference.engine(), rows.size(), [&](int64_t first, int64_t count) {
+    Inference inference(files, opened, inference_options(config), eval_shape(config, lengths));
+    const std::vector<uint32_t> chosen = choose_eval_rows(rows.size(), config);
+    const EvalResult result = evaluate_rows(inference.engine(), std::ssize(chosen), [&](int64_t first, int64_t count) {
         std::vector<RowSamples> samples;
-        for (int64_t i = first; i < first + count; ++i) samples.push_back({rows.read(i)});
+        for (int64_t i = first; i < first + count; ++i) samples.push_back({rows.read(chosen[static_cast<size_t>(i)])});
         return samples;
     });
     if (json) {
@@ -107,7 +113,7 @@ ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::str
     for (const ChoiceRow& row : rows) {
         for (const Sample& candidate : row.candidates) lengths.push_back(static_cast<uint32_t>(candidate.ids.size()));
     }
-    Inference inference(real_files(), opened, inference_options(config), shape_for(config, lengths));
+    Inference inference(real_files(), opened, inference_options(config), eval_shape(config, lengths));
     const ChoiceResult result = evaluate_choices(inference.engine(), rows);
     if (json) {
         print_result(Json({{"schema_version", kSchemaVersion},
@@ -134,6 +140,11 @@ ExitCode run_eval(const EvalArgs& args) {
     if (!config.was_given("max_length") || config.max_length > opened.model.context_length)
         config.max_length = std::min(config.was_given("max_length") ? config.max_length : int64_t{1} << 20,
                                      opened.model.context_length);
+    if (!config.task.empty()) {
+        if (!args.choices.empty()) throw UserError(ExitCode::usage, "choices", "the task {} has its own", config.task);
+        return report_task(opened, config, args);
+    }
+    if (args.shots > 0) throw UserError(ExitCode::usage, "shots", "only a task has demonstrations").hint("--task");
     if (!config.was_given("truncation")) config.truncation = "right";  // every row counts
     return args.choices.empty() ? report_loss(opened, config, args.json)
                                 : report_accuracy(opened, config, args.choices, args.json);

@@ -36,9 +36,12 @@ constexpr const char* kPlan =
     "  windlass plan --model M --machine rtx4090-desktop\n";
 
 constexpr const char* kEval =
-    "Loss and perplexity of a model over rows; with --choices, how often it prefers the right completion.\n\n"
+    "Loss and perplexity of a model over rows; with --task, how good it is at one; with --choices, how often it\n"
+    "prefers the right completion.\n\n"
     "Examples:\n"
     "  windlass eval runs/first/final --data test.jsonl\n"
+    "  windlass eval M --task sst2 --data dev.tsv --eval-samples 1000\n"
+    "  windlass eval M --task squad --data dev.jsonl --train-data train.jsonl --shots 8\n"
     "  windlass eval M --data sst2.jsonl --choices \" great| terrible\"\n";
 
 constexpr const char* kGenerate =
@@ -131,6 +134,8 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     takes_config(eval);
     eval->add_option("--data", args.eval.data, "Rows to evaluate on");
     eval->add_option("--choices", args.eval.choices, "Candidate completions, separated by |");
+    eval->add_option("--shots", args.eval.shots, "Rows of train_data shown in front of each prompt of a task [0]")
+        ->check(CLI::Range(int64_t{0}, int64_t{1024}));
     CLI::App* generate = add_verb(app, args, "generate", kGenerate, args.generate.json);
     takes_config(generate);
     generate->add_option("--prompt", args.generate.prompt, "Text to continue; - reads it from stdin")->required();

@@ -35,6 +35,7 @@ struct EvalArgs {
     std::vector<std::string> words;  // MODEL first, configuration behind it
     std::string data;
     std::string choices;  // candidates separated by '|'
+    int64_t shots = 0;    // demonstrations in front of a task's prompts
     bool json = false;
 };
 ExitCode run_eval(const EvalArgs& args);

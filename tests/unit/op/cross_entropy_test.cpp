@@ -31,6 +31,32 @@ struct Head {
         for (int32_t& target : targets) target = static_cast<int32_t>(random.below(kVocab));
     }
 
+    // What forward says of each token: its loss, or whether it is missed.
+    void forward(bool misses) {
+        OpSpec spec{.attrs = CrossEntropyAttrs{}, .in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
+        kCrossEntropy.infer(spec);
+        const OpSize size{.rows = 1, .row_length = kTokens, .threads = 2};
+        const Batch batch{.rows = 1, .row_length = kTokens, .targets = targets.data()};
+        const StepParams step{.misses = misses};
+        const auto bytes = static_cast<size_t>(kCrossEntropy.scratch_bytes(spec, size, Direction::forward));
+        std::vector<std::byte> scratch(bytes + 64);
+        const size_t shift = 64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64;
+        const Tensor in[] = {{DType::f32, {kTokens, kColumns}, x.data()}},
+                     out[] = {{DType::f32, {kTokens, 1}, loss.data()}};
+        const Weight weights[] = {{.base = {DType::f32, {kVocab, kColumns}, w.data()}}};
+        CpuStream stream(2);
+        kCrossEntropy.on(DeviceKind::cpu)
+            .forward({.spec = &spec,
+                      .size = &size,
+                      .batch = &batch,
+                      .step = &step,
+                      .in = in,
+                      .out = out,
+                      .weights = weights,
+                      .scratch = std::span(scratch).subspan(shift, bytes)},
+                     stream);
+    }
+
     void backward(int threads = 2) {
         OpSpec spec{.attrs = CrossEntropyAttrs{}, .in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
         kCrossEntropy.infer(spec);
@@ -105,6 +131,33 @@ TEST(CrossEntropy, NotANumberShowsInTheLoss) {
         set_cpu_isa(before);
         for (const float loss : head.loss) ASSERT_FALSE(std::isfinite(loss)) << isa_name(isa);
     }
+}
+
+// Ids 7 and 20 are equally likely everywhere: only the lower of them can be what greedy decoding writes.
+TEST(CrossEntropy, MissesAreTargetsThatGreedyDecodingDoesNotWrite) {
+    Head head;
+    std::copy_n(&head.w[7 * kColumns], kColumns, &head.w[20 * kColumns]);
+    std::vector<int32_t> likeliest;
+    for (int64_t t = 0; t < kTokens; ++t) {
+        std::vector<double> logits(kVocab);
+        for (int64_t i = 0; i < kVocab; ++i)
+            for (int64_t c = 0; c < kColumns; ++c)
+                logits[static_cast<size_t>(i)] += double{head.x[t * kColumns + c]} * double{head.w[i * kColumns + c]};
+        logits[20] = logits[7];
+        likeliest.push_back(static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
+    }
+    ASSERT_GT(std::count(likeliest.begin(), likeliest.end(), 7), 0);
+    head.targets = likeliest;
+    head.forward(true);
+    EXPECT_THAT(head.loss, Each(0));
+    for (size_t t = 0; t < likeliest.size(); ++t)
+        head.targets[t] = t % 5 == 0 ? kIgnored : likeliest[t] == 7 ? 20 : (likeliest[t] + 1) % kVocab;
+    head.forward(true);
+    for (size_t t = 0; t < likeliest.size(); ++t) ASSERT_EQ(head.loss[t], t % 5 == 0 ? 0 : 1) << t;
+    head.w[33 * kColumns] = std::numeric_limits<float>::quiet_NaN();
+    std::fill(head.targets.begin(), head.targets.end(), 33);
+    head.forward(true);
+    for (const float miss : head.loss) ASSERT_TRUE(std::isnan(miss)) << "no number is no answer";
 }
 
 TEST(CrossEntropy, BitsDoNotDependOnTheTeam) {

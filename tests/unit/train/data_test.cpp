@@ -71,6 +71,20 @@ TEST(RowOrder, GoesOnFromAnyPosition) {
     }
 }
 
+TEST(Data, ChosenRowsAreDrawnBySeedAndDraw) {
+    const std::vector<uint32_t> from = {3, 5, 8, 13, 21, 34, 55, 89};
+    const auto five = chosen_indices(from, 5, 7, 1);
+    EXPECT_EQ(five.size(), 5u);
+    EXPECT_TRUE(std::is_sorted(five.begin(), five.end()));
+    EXPECT_TRUE(std::includes(from.begin(), from.end(), five.begin(), five.end()));
+    EXPECT_EQ(chosen_indices(from, 5, 7, 1), five);
+    EXPECT_NE(chosen_indices(from, 5, 7, 2), five);
+    EXPECT_NE(chosen_indices(from, 5, 8, 1), five);
+    EXPECT_EQ(chosen_indices(from, 8, 7, 1), from);
+    EXPECT_EQ(chosen_indices(from, 1000, 7, 1), from) << "there are no more";
+    EXPECT_EQ(chosen_indices(from, std::nullopt, 7, 1), from);
+}
+
 TEST(RowOrder, LeavesOutWhatIsHeldOut) {
     RowOrder order({1, 3, 5}, std::vector<uint32_t>(6, 2), 0, 1);
     DataPosition position;

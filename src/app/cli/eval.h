@@ -1,0 +1,18 @@
+// eval.h: what the parts of `windlass eval` share.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "app/cli/verbs.h"
+#include "train/inference.h"
+
+namespace windlass {
+
+// Eval schedules for rows of these lengths.
+InferenceShape eval_shape(const Config& config, const std::vector<uint32_t>& lengths);
+
+// How good the model is at config.task.
+ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args);
+
+}  // namespace windlass

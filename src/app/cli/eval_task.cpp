@@ -1,0 +1,91 @@
+#include <fmt/ranges.h>
+
+#include "app/cli/eval.h"
+#include "app/cli/words.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "train/data.h"
+#include "train/task_evaluate.h"
+
+namespace windlass {
+namespace {
+
+// Rows of the training files with their right answers, in front of each prompt.
+std::string demonstrations(const TaskSpec& task, const Config& config, int64_t shots) {
+    if (shots == 0) return "";
+    if (config.train_data.empty())
+        throw UserError(ExitCode::usage, "shots", "demonstrations come out of train_data, which is not set")
+            .hint("--train-data rows.jsonl");
+    std::vector<uint32_t> rows(static_cast<size_t>(count_task_rows(real_files(), config.train_data)));
+    std::iota(rows.begin(), rows.end(), 0u);
+    rows = chosen_indices(std::move(rows), shots, static_cast<uint64_t>(config.seed), kDrawDemonstrations);
+    return read_demonstrations(real_files(), task, config.train_data, rows);
+}
+
+void print_choices(const TaskSet& set, const ChoiceResult& result, bool json) {
+    const double loss = result.loss_sum / static_cast<double>(result.target_tokens);
+    const std::vector<LabelCount> labels = count_labels(set, result);
+    if (json) {
+        Json made = {{"schema_version", kSchemaVersion},
+                     {"task", set.task.name},
+                     {"metric", "accuracy"},
+                     {"accuracy", result.accuracy()},
+                     {"rows", result.rows},
+                     {"right", result.right},
+                     {"loss", loss},
+                     {"seconds", result.seconds}};
+        for (const LabelCount& each : labels)
+            made["labels"].push_back(
+                {{"label", each.label}, {"rows", each.rows}, {"chosen", each.chosen}, {"right", each.right}});
+        return print_result(made.dump(2) + "\n");
+    }
+    std::string text = fmt::format(
+        "task      {}\naccuracy  {:.4f}\nright     {} of {}\nloss      {:.6f} of the right candidates' tokens\n",
+        set.task.name, result.accuracy(), result.right, result.rows, loss);
+    for (const LabelCount& each : labels)
+        text += fmt::format("label     {}: right in {} of {} rows, chosen in {}\n", each.label, each.right, each.rows,
+                            each.chosen);
+    print_result(text + fmt::format("time      {}\n", format_seconds(result.seconds)));
+}
+
+void print_answers(const TaskSet& set, const AnswerResult& result, bool json) {
+    const std::string metric(name_of(set.task.metric));
+    if (json) {
+        const Json made = {
+            {"schema_version", kSchemaVersion}, {"task", set.task.name}, {"metric", metric},
+            {metric, result.score()},           {"rows", result.rows},   {"new_tokens", result.new_tokens},
+            {"seconds", result.seconds}};
+        return print_result(made.dump(2) + "\n");
+    }
+    print_result(fmt::format("task         {}\n{:<13}{:.4f}\nrows         {}\nnew tokens   {}\ntime         {}\n",
+                             set.task.name, metric, result.score(), result.rows, result.new_tokens,
+                             format_seconds(result.seconds)));
+}
+
+}  // namespace
+
+ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args) {
+    const TaskSpec task = find_task(real_files(), config.task);
+    const std::vector<std::string> paths = {config.eval_data};
+    const TaskOptions options{.max_length = config.max_length,
+                              .add_eos = config.add_eos,
+                              .skip_malformed = config.skip_malformed,
+                              .demonstrations = demonstrations(task, config, args.shots)};
+    const std::vector<uint32_t> chosen = choose_eval_rows(count_task_rows(real_files(), paths), config);
+    const TaskSet set = read_task_set(real_files(), task, paths, chosen, options, opened.tokenizer);
+    log_info("{}: {}", task.name, set.report.summary());
+    if (task.has_candidates()) {
+        Inference inference(real_files(), opened, inference_options(config), eval_shape(config, set.all_lengths()));
+        print_choices(set, evaluate_choices(inference.engine(), set.rows, task.score), args.json);
+        return ExitCode::ok;
+    }
+    const int64_t capacity = answer_capacity(set, opened.model.context_length);
+    Inference inference(real_files(), opened, inference_options(config),
+                        {.row_lengths = {1}, .schedules = answer_requests(capacity)});
+    const int64_t vocab = std::min<int64_t>(opened.tokenizer.vocab_size(), opened.model.vocab);
+    print_answers(set, evaluate_answers(inference.engine(), set, opened.tokenizer, vocab, capacity), args.json);
+    return ExitCode::ok;
+}
+
+}  // namespace windlass
