@@ -96,12 +96,19 @@ RunState first_state(RunState any) {
 StartPoint from_step(FileSystem& files, const Config& config) {
     int64_t step = 0;
     const char* const end = config.resume.data() + config.resume.size();
-    if (std::from_chars(config.resume.data(), end, step).ptr != end) refuse_step(files, config, "");
-    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir)) {
-        if (place.step == step) return {StartPoint::From::checkpoint, place.path, verify_checkpoint(files, place.path)};
-    }
+    const auto [parsed, problem] = std::from_chars(config.resume.data(), end, step);
+    if (parsed != end || problem != std::errc()) refuse_step(files, config, "");
     const std::string path = fmt::format("{}/{}", config.output_dir, kTrajectoryName);
-    if (!files.exists(path)) refuse_step(files, config, "");
+    const bool has_log = files.exists(path);
+    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir)) {
+        if (place.step != step) continue;
+        try {
+            return {StartPoint::From::checkpoint, place.path, verify_checkpoint(files, place.path)};
+        } catch (const UserError&) {
+            if (!has_log) throw;  // else what is before it leads there too
+        }
+    }
+    if (!has_log) refuse_step(files, config, "");
     const TrajectoryReader log = TrajectoryReader::open(files, path);
     const int64_t first = log.first_step(), last = log.last_step();
     if (step < first - 1 || step > last)

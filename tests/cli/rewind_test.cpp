@@ -59,20 +59,27 @@ TEST_P(Rewind, UndoesToAStepBeforeEveryCheckpoint) {
     }
 }
 
+TEST_P(Rewind, PassesOverADamagedCheckpoint) {
+    const Settings saves = {{"save_steps", "3"}};
+    const Outcome straight = expected(7, saves);
+    must_succeed(sandbox_.train(settings(7, saves)));
+    flip_byte(sandbox_.out() + "/checkpoint-6/state.wls", -1);
+    const std::string said = must_succeed(sandbox_.train(settings(7, saves), {"--resume=6"})).err;
+    EXPECT_THAT(said, HasSubstr("passed over"));
+    EXPECT_THAT(said, HasSubstr("steps 4 to 6 are taken from the log"));
+    expect_same(outcome_of(sandbox_), straight);
+}
+
 // Killed where updates are many steps from home, and in the middle of a window.
 TEST_P(Rewind, KilledRunsKnowTheirWindowAgain) {
-    constexpr int64_t kSteps = 40;
-    for (const char* period : {"1", "7"}) {
-        const Settings changes = {{"writeback_steps", period}};
-        const Outcome straight = expected(kSteps, changes);
-        Sandbox sandbox;
-        const Settings settings = with(settings_of(sandbox, GetParam(), kSteps), with(kAdam, changes));
-        const size_t first = kill_after(sandbox, settings, {}, 10);
-        kill_after(sandbox, settings, {"--resume"}, first + 4);
-        must_succeed(sandbox.train(settings, {"--resume"}));
-        expect_same(outcome_of(sandbox), straight);
-        EXPECT_TRUE(replayed(sandbox, GetParam(), kSteps) == straight.weights);
-    }
+    constexpr int64_t kSteps = 30;
+    const Settings changes = {{"writeback_steps", "7"}};
+    const Outcome straight = expected(kSteps, changes);
+    const size_t first = kill_after(sandbox_, settings(kSteps, changes), {}, 10);
+    kill_after(sandbox_, settings(kSteps, changes), {"--resume"}, first + 4);
+    must_succeed(sandbox_.train(settings(kSteps, changes), {"--resume"}));
+    expect_same(outcome_of(sandbox_), straight);
+    EXPECT_TRUE(replayed(sandbox_, GetParam(), kSteps) == straight.weights);
 }
 
 TEST_P(Rewind, BranchesFromAnyStep) {
@@ -120,6 +127,7 @@ class RewindErrors : public testing::Test {
 TEST_F(RewindErrors, AStepThatTheLogDoesNotHold) {
     must_succeed(sandbox_.train(settings()));
     expect_refused(settings(), {"--resume=5"}, "has no checkpoint of step 5, and its log holds steps 1 to 4");
+    expect_refused(settings(), {"--resume=99999999999999999999"}, "has no checkpoint of step 99999999999999999999");
     Settings branch = settings();
     branch["output_dir"] = sandbox_ / "branch";
     branch["branch_from"] = sandbox_.out() + "@9";
