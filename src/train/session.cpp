@@ -22,6 +22,8 @@ namespace {
 
 constexpr int64_t kAutoRows = 8;  // rows that a step has for each of gradient_accumulation_steps when rows are `auto`
 
+constexpr int64_t kMicroRowsMax = 65536;
+
 // What `auto` chooses from. A run that goes on keeps what was chosen for it.
 std::vector<StateFormat> state_candidates(const std::optional<RunState>& recorded) {
     if (recorded) return {recorded->numerics.state_format};
@@ -102,7 +104,15 @@ std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
                                                        const std::optional<RunState>& recorded) {
     const Config& config = session.config;
     const int64_t accumulation = config.gradient_accumulation_steps, rows_each = session.rows_per_example();
-    if (config.per_device_train_batch_size) return {{*config.per_device_train_batch_size * rows_each, accumulation}};
+    if (config.per_device_train_batch_size) {
+        const int64_t rows = *config.per_device_train_batch_size * rows_each;
+        if (rows > kMicroRowsMax)
+            throw UserError(ExitCode::usage, "per_device_train_batch_size",
+                            "{} examples of {} candidates are {} rows; {} are the most", rows / rows_each, rows_each,
+                            rows, kMicroRowsMax)
+                .hint("a larger gradient_accumulation_steps");
+        return {{rows, accumulation}};
+    }
     if (recorded) return {{recorded->numerics.micro_rows, recorded->numerics.micro_count}};
     std::vector<std::pair<int64_t, int64_t>> choices;
     for (int64_t rows = kAutoRows; rows >= 1; rows /= 2)

@@ -180,6 +180,9 @@ TEST_F(TaskRun, ExactMatchIsAnObjectiveOfRowsWithOneAnswer) {
     run("rows", rows);  // rows of text are judged too
     EXPECT_THAT(problem(on("choice.json", judged_by("exact_match"))), HasSubstr("exact_match is for rows with one"));
     EXPECT_THAT(problem(on("answer.json", judged_by("accuracy"))), HasSubstr("accuracy compares candidates"));
+    Settings many = on("choice.json", judged_by("accuracy"));
+    many["per_device_train_batch_size"] = "65536";
+    EXPECT_THAT(problem(many), HasSubstr("65536 examples of 2 candidates are 131072 rows; 65536 are the most"));
 }
 
 TEST_F(TaskRun, RowsAreChosenByTheSeed) {
