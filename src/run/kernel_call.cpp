@@ -81,11 +81,20 @@ std::vector<Tensor> KernelCall::values(const std::vector<ValueSpec>& specs, int 
     return list;
 }
 
+void KernelCall::make_directions(const Shape& shape, Weight& weight) {
+    if (const int64_t rank = shape.rank() == 2 ? factor_rank(size_, shape) : 0; rank > 0) {
+        weight.left = tensor({size_.k * rank, shape[0]}, DType::f32);
+        weight.right = tensor({size_.k * rank, shape[1]}, DType::f32);
+        return;
+    }
+    const Shape directions = shape.rank() == 2 ? Shape{size_.k * shape[0], shape[1]} : Shape{size_.k, shape[0]};
+    weight.direction = tensor(directions, size_.compute);
+}
+
 void KernelCall::make_weights() {
     for (const Shape& shape : spec_.weights) {
         Weight weight{.base = tensor(shape, size_.compute)};
-        const Shape directions = shape.rank() == 2 ? Shape{size_.k * shape[0], shape[1]} : Shape{size_.k, shape[0]};
-        if (direction_ == Direction::tangent) weight.direction = tensor(directions, size_.compute);
+        if (direction_ == Direction::tangent) make_directions(shape, weight);
         weights_.push_back(weight);
         if (direction_ == Direction::backward)
             sinks_.push_back(

@@ -22,6 +22,7 @@ class KernelCall {
   private:
     Tensor tensor(const Shape& shape, DType dtype);
     std::vector<Tensor> values(const std::vector<ValueSpec>& specs, int copies = 1);
+    void make_directions(const Shape& shape, Weight& weight);
     void make_weights();
     void run(Direction direction, Stream& stream);
 

@@ -45,7 +45,11 @@ OpSpec cut_product(const OpRecord& op, const OpSpec& spec) {
 }
 
 OpSize cut_size(const OpRecord& op, const OpSize& size) {
-    OpSize cut{.rows = 1, .compute = size.compute, .k = std::min(size.k, kTangentsMax), .threads = size.threads};
+    OpSize cut{.rows = 1,
+               .compute = size.compute,
+               .k = std::min(size.k, kTangentsMax),
+               .rank = size.rank,
+               .threads = size.threads};
     const auto floor = [](int64_t tokens) {
         return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens)));
     };
@@ -86,7 +90,10 @@ std::string tokens_text(const OpRecord& op, const OpSize& cut) {
 
 KernelCase kernel_case(const OpRecord& op, const OpSpec& spec, const OpSize& size, Direction direction) {
     KernelCase made{.op = &op, .spec = cut_spec(op, spec), .size = cut_size(op, size), .direction = direction};
-    const std::string tangents = direction == Direction::tangent ? fmt::format(" k={}", made.size.k) : "";
+    const std::string tangents =
+        direction == Direction::tangent
+            ? fmt::format(" k={}{}", made.size.k, size.rank > 0 ? fmt::format(" rank={}", size.rank) : "")
+            : "";
     made.key = fmt::format("{} {}{} {} {} {}", op.name, direction_name(direction), tangents, dtype_name(size.compute),
                            shape_text(op, made.spec), tokens_text(op, made.size));
     return made;
@@ -99,13 +106,20 @@ bool is_small(const Program& program) {
                        [](const ProgramWeight& weight) { return weight.shape.numel() < kElements; });
 }
 
-std::vector<std::pair<Direction, int>> directions_of(const Recipe& recipe) {
-    std::vector<std::pair<Direction, int>> list;
+// What a sweep asks of kernels: direction, and of a tangent how many directions and of which rank.
+struct SweepKernels {
+    Direction direction;
+    int k = 1;
+    int64_t rank = 0;
+};
+
+std::vector<SweepKernels> kernels_of(const Recipe& recipe) {
+    std::vector<SweepKernels> list;
     for (const RecipeSweep& sweep : recipe.sweeps) {
-        if (sweep.kind == SweepKind::tangent) list.emplace_back(Direction::tangent, sweep.k);
+        if (sweep.kind == SweepKind::tangent) list.push_back({Direction::tangent, sweep.k, sweep.rank});
         // Tangents go beside the values themselves.
         const bool reverse = sweep.kind == SweepKind::reverse;
-        list.emplace_back(reverse ? Direction::backward : Direction::forward, 1);
+        list.push_back({.direction = reverse ? Direction::backward : Direction::forward});
     }
     return list;
 }
@@ -121,8 +135,9 @@ std::vector<KernelCase> kernel_cases(const ModelSpec& model, const Recipe& recip
     std::set<std::string> keys;
     std::set<const Program*> programs;
     const auto add = [&](const Node& node, OpSize size) {
-        for (const auto& [direction, k] : directions_of(recipe)) {
+        for (const auto& [direction, k, rank] : kernels_of(recipe)) {
             size.k = k;
+            size.rank = rank;
             if (!is_measured(*node.op, size)) continue;
             KernelCase made = kernel_case(*node.op, node.spec, size, direction);
             if (keys.insert(made.key).second) cases.push_back(std::move(made));

@@ -199,7 +199,7 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
 // Of all micro-batches that the planner chooses from.
 std::vector<OpSize> micro_sizes(const Session& session, const std::optional<RunState>& recorded) {
     std::vector<OpSize> sizes;
-    for (const auto& [rows, count] : micro_choices(session.config, recorded)) {
+    for (const auto& [rows, count] : micro_choices(session, recorded)) {
         for (const int64_t length : session.first.numerics.row_lengths)
             sizes.push_back({.rows = rows, .row_length = length, .compute = session.first.numerics.compute});
     }

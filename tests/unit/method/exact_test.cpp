@@ -83,7 +83,8 @@ TEST_P(ExactStep, IsTheWalkInPlaceToTheBitOnEveryPath) {
             const StepParams now = step(number);
             Bytes points(computed(weights_).size() * 2);
             ArrivalCall arrival = call(arrived, now);
-            arrival.pending = pending ? &*pending : nullptr;
+            if (pending) arrival.steps = {&*pending, 1};
+            arrival.pending = pending ? 1 : 0;
             arrival.probes = points.data();
             arrive_exactly(arrival, *stream_);
             const std::span plus = std::span(points).first(points.size() / 2),
@@ -101,8 +102,9 @@ TEST_P(ExactStep, IsTheWalkInPlaceToTheBitOnEveryPath) {
                          weight_type(GetParam().stored), straight.data(), *stream_);
             pending = now;
         }
-        arrive_exactly({.param = &param_, .element = kElement, .weights = arrived.data(), .pending = &*pending},
-                       *stream_);
+        arrive_exactly(
+            {.param = &param_, .element = kElement, .weights = arrived.data(), .steps = {&*pending, 1}, .pending = 1},
+            *stream_);
         EXPECT_TRUE(arrived == straight) << isa_name(isa);
         EXPECT_TRUE(arrived != weights_);
     }
@@ -128,7 +130,9 @@ TEST_P(ExactStep, IsReplayedFromALogInPartsOfAnySize) {
     Bytes arrived = weights_;
     for (int number = 1; number <= 5; ++number) {
         const StepParams now = step(number);
-        arrive_exactly({.param = &param_, .element = kElement, .weights = arrived.data(), .pending = &now}, *stream_);
+        arrive_exactly(
+            {.param = &param_, .element = kElement, .weights = arrived.data(), .steps = {&now, 1}, .pending = 1},
+            *stream_);
         steps.push_back(params_of(noise_update(now)));
         EXPECT_EQ(steps.back().method[0], 0) << "the distance of a clean probe is not in a log";
     }
@@ -140,7 +144,7 @@ TEST_P(ExactStep, IsReplayedFromALogInPartsOfAnySize) {
                              .element = kElement + first,
                              .count = std::min(part, kCount - first),
                              .weights = replayed.data() + first * width},
-                            steps, *stream_);
+                            steps, static_cast<int>(steps.size()), *stream_);
         EXPECT_TRUE(replayed == arrived) << part;
     }
 }

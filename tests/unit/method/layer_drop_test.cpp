@@ -76,7 +76,8 @@ class DroppedArrival : public testing::Test {
         return {.param = &param_,
                 .element = 256,
                 .weights = reinterpret_cast<std::byte*>(weights_.data()),
-                .pending = pending,
+                .steps = pending == nullptr ? std::span<const StepParams>() : std::span(pending, 1),
+                .pending = pending == nullptr ? 0 : 1,
                 .step = &step,
                 .probes = reinterpret_cast<std::byte*>(probes_.data())};
     }
@@ -114,12 +115,33 @@ TEST_F(DroppedArrival, AnUpdateLeavesOutWhatItsOwnStepLeftOut) {
     const std::vector<float> updated = weights_;
     weights_ = before_;
     const std::vector<StepParams> steps = {dropped, kept, dropped};
-    update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, *stream_);
+    update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
     EXPECT_EQ(weights_, updated);
     param_.layer = -1;
     weights_ = before_;
-    update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, *stream_);
+    update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
     EXPECT_NE(weights_, updated);
+}
+
+// Moments see nothing of a step along the layers that it left out.
+TEST_F(DroppedArrival, AStepThatLeftItOutIsNoPartOfItsMoments) {
+    const auto moved = [&](NoiseMoments moments, int64_t first, double learning_rate) {
+        std::vector<StepParams> steps;
+        for (int64_t number = first; number <= step_ + 1; ++number) {
+            StepParams made{.seed = 7, .step = number, .learning_rate = learning_rate};
+            set_noise({.beta1 = 0.5, .layer_drop = kShare, .moments = moments, .replay_window = 2}, made);
+            made.scalars[0] = 1.5f;
+            steps.push_back(made);
+        }
+        std::vector<float> weights = before_;
+        update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights.data())}, steps, 1, *stream_);
+        return weights;
+    };
+    // Shares of 2/3 and 1/3, the second of nothing.
+    const std::vector<float> momentum = moved(NoiseMoments::first, step_, 0.75);
+    EXPECT_EQ(momentum, moved(NoiseMoments::none, step_ + 1, 0.75 * (2.0 / 3.0)));
+    EXPECT_NE(momentum, before_);
+    EXPECT_NE(moved(NoiseMoments::both, step_, 0.75), before_);
 }
 
 TEST_F(DroppedArrival, ALogKeepsTheShare) {

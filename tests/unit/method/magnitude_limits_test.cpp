@@ -114,7 +114,8 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
         arrive_at_points({.param = &param,
                           .element = kElement,
                           .weights = weights.data(),
-                          .pending = &pending,
+                          .steps = {&pending, 1},
+                          .pending = 1,
                           .step = &next,
                           .sweep = 1,
                           .probes = reinterpret_cast<std::byte*>(probes.data())},
@@ -172,7 +173,7 @@ TEST_P(SparseArrival, IsReplayedInOnePassAsStepByStep) {
                              .element = kElement + first,
                              .count = std::min(part, kCount - first),
                              .weights = at_once.data() + first * dtype_bytes(dense_.store_dtype)},
-                            steps, *stream_);
+                            steps, static_cast<int>(steps.size()), *stream_);
         EXPECT_TRUE(at_once == one_by_one) << part;
     }
     EXPECT_TRUE(at_once != weights_);

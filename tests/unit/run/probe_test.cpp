@@ -42,8 +42,10 @@ TEST(Probe, MeasuresTheKernelsOfAModel) {
                                       "config.json");
     const ModelSpec model = build_model(config, {});
     const OpSize size{.rows = 1, .row_length = 48, .compute = DType::f32};
-    for (const char* method : {"adamw", "forward_gradient"}) {
-        const std::vector<KernelCase> cases = kernel_cases(model, make_recipe(method, {.directions = 2}), {&size, 1});
+    for (const NoiseKind noise : {NoiseKind::gaussian, NoiseKind::low_rank}) {
+        const bool adamw = noise == NoiseKind::gaussian;
+        const Recipe recipe = make_recipe(adamw ? "adamw" : "forward_gradient", {.directions = 2, .noise = noise});
+        const std::vector<KernelCase> cases = kernel_cases(model, recipe, {&size, 1});
         ASSERT_GT(cases.size(), 5u);
         Machine machine;
         machine.kernels[cases[0].key] = 7;

@@ -42,8 +42,13 @@ TEST(KernelRate, NothingOfANarrowProductNorOfASmallModel) {
 // With a rate for each of its kernels, the rates by shape change next to nothing: sums and the norm
 // of the gradients.
 TEST(KernelRate, WhatIsMeasuredIsWhatSchedulesAskFor) {
-    for (const char* method : {"adamw", "zeroth_order", "forward_gradient"}) {
-        const Recipe recipe = make_recipe(method, {});
+    const std::pair<const char*, MethodOptions> methods[] = {
+        {"adamw", {}},
+        {"zeroth_order", {}},
+        {"forward_gradient", {}},
+        {"forward_gradient", {.directions = 3, .noise = NoiseKind::low_rank}}};
+    for (const auto& [method, options] : methods) {
+        const Recipe recipe = make_recipe(method, options);
         const ModelSpec model = stored_as(model_of(kLlama1b), recipe);
         const Numerics numerics = numerics_of(DType::bf16, 2, 96, 1);
         Machine machine{.threads = 1, .gemm_bf16_flops = 1e9, .memory_bytes_per_s = 1e15};

@@ -227,6 +227,8 @@ TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {
             }
         }
     });
+}
+
 // ---- directions as factors ----
 
 // rank (rows + cols) numbers of f32 for each direction over a matrix, and all of it, in the type that is computed with,

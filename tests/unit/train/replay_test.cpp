@@ -154,7 +154,7 @@ void expect_refused(TrajectoryHeader header, const char* part) {
 TEST_F(Replayed, RefusesNoiseThatIsNotDrawnHere) {
     TrajectoryReader log = TrajectoryReader::open(real_files(), path_);
     TrajectoryHeader header = log.header();
-    EXPECT_EQ(noise_of(header, "log").kind, NoiseKind::gaussian);
+    EXPECT_EQ(noise_of(header, "log").noise.kind, NoiseKind::gaussian);
     header.noise.revision = 2;
     expect_refused(header, "revision 2");
     header = log.header();
@@ -162,7 +162,7 @@ TEST_F(Replayed, RefusesNoiseThatIsNotDrawnHere) {
     expect_refused(header, "65 directions");
     header = log.header();
     header.noise = {.kind = TrajectoryNoiseKind::low_rank, .rank = kDirectionRankMax, .window = 50};
-    EXPECT_EQ(noise_of(header, "log"), NoiseKind::low_rank);
+    EXPECT_EQ(noise_of(header, "log").noise.kind, NoiseKind::low_rank);
     ++header.noise.rank;
     expect_refused(header, "rank 65");
     header = log.header();
