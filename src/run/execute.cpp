@@ -3,13 +3,13 @@
 #include <cmath>
 #include <exception>
 #include <limits>
-#include <numeric>
 #include <thread>
 
 #include "base/clock.h"
 #include "device/cpu/cpu_stream.h"
 #include "run/kept.h"
 #include "run/norm.h"
+#include "run/step_outputs.h"
 #include "schedule/lower.h"
 
 namespace windlass {
@@ -78,6 +78,7 @@ class Execution {
           context_(context),
           set_(context.setup.schedules),
           input_(input),
+          outputs_(set_, schedule, context.arenas),
           elements_(element_starts(context.setup.model)),
           params_(input.params),
           turning_(context.holds()) {
@@ -99,7 +100,7 @@ class Execution {
         }
         if (failure_) std::rethrow_exception(failure_);
         if (stopped_.load()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
-        if (!reduced_ && !schedule_.gives_logits) report_.loss_sum = sum_losses();
+        if (!reduced_ && !schedule_.gives_logits) report_.loss_sum = outputs_.sum(schedule_.outputs);
         report_.applied = params_.apply;
         report_.params = params_;
         report_.seconds = seconds_since(start);
@@ -333,11 +334,11 @@ class Execution {
         std::vector<double> losses;
         if (input_.objective != nullptr) {
             losses = judge_step(*input_.objective, context_.setup.recipe, input_.micro, [&](int result) {
-                return row_sums(std::span(schedule_.outputs).subspan(at(result) * micro, micro));
+                return outputs_.row_sums(std::span(schedule_.outputs).subspan(at(result) * micro, micro));
             });
         } else {
             for (size_t first = 0; first < schedule_.outputs.size(); first += micro)
-                losses.push_back(sum_outputs(std::span(schedule_.outputs).subspan(first, micro)));
+                losses.push_back(outputs_.sum(std::span(schedule_.outputs).subspan(first, micro)));
         }
         report_.loss_sum = context_.setup.recipe.conclude(context_.setup.method_options, losses, params_);
         report_.grad_norm = std::abs(params_.scalars[0]);
@@ -355,7 +356,7 @@ class Execution {
         std::vector<double> sums;
         for (const std::vector<double>& partial : context_.norm_partials) sums.push_back(tree_sum(partial));
         report_.grad_norm = std::sqrt(tree_sum(sums));
-        report_.loss_sum = sum_losses();
+        report_.loss_sum = outputs_.sum(schedule_.outputs);
         reduced_ = true;
         params_.apply = std::isfinite(report_.grad_norm) && std::isfinite(report_.loss_sum);
         // The same guard against a zero norm as torch.nn.utils.clip_grad_norm_.
@@ -364,34 +365,11 @@ class Execution {
         report_.clip_scale = params_.clip_scale;
     }
 
-    // Outputs stay in the arena until the next schedule runs.
-    double sum_losses() { return sum_outputs(schedule_.outputs); }
-    double sum_outputs(std::span<const BufferSlice> outputs) {
-        double sum = 0;
-        for (const BufferSlice& output : outputs) {
-            const BufferSpec& buffer = set_.buffer(schedule_, output.buffer);
-            const Lease lease = context_.arenas.lease(buffer, false);
-            const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
-            for (int64_t token = 0; token < schedule_.size.tokens(); ++token) sum += losses[token];
-        }
-        return sum;
-    }
-
-    std::vector<double> row_sums(std::span<const BufferSlice> outputs) {
-        std::vector<double> sums;
-        for (const BufferSlice& output : outputs) {
-            const Lease lease = context_.arenas.lease(set_.buffer(schedule_, output.buffer), false);
-            const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
-            for (int64_t row = 0; row < schedule_.size.rows; ++row, losses += schedule_.size.row_length)
-                sums.push_back(std::accumulate(losses, losses + schedule_.size.row_length, 0.0));
-        }
-        return sums;
-    }
-
     const Schedule& schedule_;
     ExecuteContext& context_;
     const ScheduleSet& set_;
     const StepInput& input_;
+    const StepOutputs outputs_;
     const std::vector<int64_t> elements_;  // by parameter
     StepParams params_;
     StepParams guess_;  // what updates go by until the norm is known

@@ -248,69 +248,6 @@ std::vector<ConfigKey> adam_keys() {
     };
 }
 
-std::vector<ConfigKey> probe_keys() {
-    return {
-        {.name = "zo_eps",
-         .field = &Config::zo_eps,
-         .group = kMethod,
-         .help = "zeroth_order: how far from the weights the loss is looked at, along each direction and against it",
-         .min = 1e-12,
-         .max = 1e3},
-        {.name = "directions",
-         .field = &Config::directions,
-         .group = kMethod,
-         .help = "zeroth_order, forward_gradient: random directions of a step; weights move once for all of them",
-         .aliases = {"num_directions"},
-         .min = 1,
-         .max = kDirectionsMax},
-        {.name = "noise",
-         .field = &Config::noise,
-         .group = kMethod,
-         .help = "zeroth_order, forward_gradient: what directions are drawn from; rademacher (+1 or -1) is cheaper, "
-                 "low_rank (products of two factors over matrices) cheaper still",
-         .choices = {"gaussian", "rademacher", "low_rank"}},
-        {.name = "noise_rank",
-         .field = &Config::noise_rank,
-         .group = kMethod,
-         .help = "noise low_rank: rank of a matrix's direction, or the matrix's shorter side where that is less",
-         .min = 1,
-         .max = kDirectionRankMax},
-        {.name = "noise_window",
-         .field = &Config::noise_window,
-         .group = kMethod,
-         .help =
-             "noise low_rank: steps for which a factor is kept; 1: every step draws both, 0: the whole run keeps it",
-         .min = 0,
-         .max = 4e9},
-        {.name = "noise_kept",
-         .field = &Config::noise_kept,
-         .group = kMethod,
-         .help = "noise low_rank: which factors are kept for noise_window steps: the right one (LOZO), or both, and a "
-                 "step draws one number for each rank (TeZO)",
-         .choices = {"right", "both"}},
-        {.name = "scalar_clip",
-         .field = &Config::scalar_clip,
-         .group = kMethod,
-         .help = "zeroth_order, forward_gradient: what a step finds along a direction is cut to this; 0: it is not",
-         .min = 0,
-         .max = 1e30},
-        {.name = "zo_optimizer",
-         .field = &Config::zo_optimizer,
-         .group = kMethod,
-         .help = "zeroth_order, forward_gradient: what a step makes of the steps before it: nothing, momentum "
-                 "(adam_beta1), or Adam's two moments; they are replayed from the log, and take no memory",
-         .choices = {"sgd", "momentum", "adam"}},
-        {.name = "replay_window",
-         .field = &Config::replay_window,
-         .group = kMethod,
-         .help = "zo_optimizer momentum and adam: steps that the moments are made of; each step's directions are drawn "
-                 "so many times",
-         .unit = "steps",
-         .min = 1,
-         .max = kReplayWindowMax},
-    };
-}
-
 std::vector<ConfigKey> rhythm_keys() {
     return {
         {.name = "logging_steps",
@@ -397,8 +334,8 @@ std::span<const ConfigKey> config_keys() {
     static const std::vector<ConfigKey> keys = [] {
         std::vector<ConfigKey> all;
         for (auto group : {data_keys(), task_keys(), row_keys(), field_keys(), batch_keys(), schedule_keys(),
-                           adam_keys(), probe_keys(), estimator_keys(), objective_keys(), memory_keys(), tier_keys(),
-                           rhythm_keys(), run_keys()}) {
+                           adam_keys(), probe_keys(), moment_keys(), estimator_keys(), objective_keys(), memory_keys(),
+                           tier_keys(), rhythm_keys(), run_keys()}) {
             all.insert(all.end(), group.begin(), group.end());
         }
         return all;

@@ -36,6 +36,8 @@ std::span<const ConfigKey> config_keys();
 std::vector<ConfigKey> memory_keys();
 std::vector<ConfigKey> tier_keys();
 // config_keys_zeroth_order.cpp
+std::vector<ConfigKey> probe_keys();
+std::vector<ConfigKey> moment_keys();
 std::vector<ConfigKey> estimator_keys();
 // And config_keys_task.cpp.
 std::vector<ConfigKey> task_keys();

@@ -9,9 +9,9 @@ namespace windlass {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kStride = 5;
+constexpr size_t kStride = 12;
 #else
-constexpr size_t kStride = 1;
+constexpr size_t kStride = 3;
 #endif
 
 struct Variant {

@@ -10,9 +10,9 @@ namespace {
 
 // Sanitizers look at how plans are executed, which a sample of them shows.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kStride = 5;
+constexpr size_t kStride = 8;
 #else
-constexpr size_t kStride = 1;
+constexpr size_t kStride = 2;
 #endif
 
 constexpr const char* kMethods[] = {"zeroth_order", "forward_gradient"};

@@ -112,8 +112,5 @@ TEST(ProbePlacement, NeverChangesABit) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ProbePlacement, testing::Values(NoiseKind::gaussian, NoiseKind::low_rank),
-                         [](const auto& info) { return std::string(noise_kind_name(info.param)); });
-
 }  // namespace
 }  // namespace windlass
