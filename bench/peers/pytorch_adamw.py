@@ -271,7 +271,11 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
-    args = parser.parse_args()
+    run(parser.parse_args(), measure, show)
+
+
+def run(args, measure, show):
+    """Measures with so many threads and prints one line of JSON, or what `show` makes of it."""
     torch.set_num_threads(args.threads)
     result = measure(args)
     if args.json:

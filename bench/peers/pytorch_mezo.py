@@ -10,7 +10,6 @@ pass. Environment and how to measure: as in pytorch_adamw.py; run_peers.sh sets 
 """
 
 import argparse
-import json
 import os
 import resource
 import statistics
@@ -18,7 +17,7 @@ import time
 
 import torch
 
-from pytorch_adamw import SHAPES, Model, matmul_peak
+from pytorch_adamw import SHAPES, Model, matmul_peak, run
 
 
 class Mezo:
@@ -107,13 +106,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    result = measure(args)
-    if args.json:
-        print(json.dumps(result))
-    else:
-        show(result)
+    run(parser.parse_args(), measure, show)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,14 @@ constexpr int64_t kAttentionTokens = 1024;
 constexpr int64_t kTokensMin = 32, kTokensMax = 512;
 constexpr int kTangentsMax = 4;
 
+// Still so that each key head has as many heads as every other; whole where that does not come out.
 void cut_heads(AttentionAttrs& attrs) {
     const int64_t parts = attrs.heads / kHeadsMax;
     if (parts < 2 || attrs.heads % parts != 0) return;
-    attrs.heads /= parts;
-    attrs.key_heads = std::max<int64_t>(1, attrs.key_heads / parts);
+    const int64_t heads = attrs.heads / parts, key_heads = std::max<int64_t>(1, attrs.key_heads / parts);
+    if (heads % key_heads != 0) return;
+    attrs.heads = heads;
+    attrs.key_heads = key_heads;
 }
 
 OpSpec cut_attention(const OpSpec& spec) {

@@ -92,8 +92,8 @@ std::string others_that_fit(FileSystem& files, const Config& config) {
             found.push_back(fmt::format("method={}, which fits with {} of memory{}: {} a step, {} steps", method,
                                         format_bytes(planned.memory_bytes), disk, format_seconds(planned.step.seconds),
                                         is_forward_only(method) ? "many times the" : "far fewer"));
-        } catch (const UserError& error) {
-            if (error.code() != ExitCode::no_fit) throw;
+        } catch (const UserError&) {
+            // Too large as well, or not for what the configuration wants beside: the refusal stands without it.
         }
     }
     return fmt::format("{}", fmt::join(found, ", or "));

@@ -95,7 +95,13 @@ void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<co
         probe_kernels(cases, threads, more);
         return more;
     };
-    Machine more = probe_apart("", probe);
+    Machine more;
+    try {
+        more = probe_apart("", probe);
+    } catch (const UserError& error) {
+        log_warning("predictions go by the rates of large products: {}", error.what());
+        return;
+    }
     // Of many models: those of the others are measured again when they are wanted.
     if (std::ssize(machine_text(more)) > kMachineTextMax)
         std::erase_if(more.kernels, [&](const auto& kernel) {

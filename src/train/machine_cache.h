@@ -17,6 +17,7 @@ std::string machine_cache_path(const std::string& disk_folder, int threads);
 Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads);
 
 // Measures the kernels among these that the machine has no rate of (seconds), and keeps them with its probe.
+// Where that fails (a limit on memory), a warning says so and the machine stays as it is.
 void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<const KernelCase> cases, int threads,
                  Machine& machine);
 

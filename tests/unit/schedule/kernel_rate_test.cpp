@@ -1,6 +1,8 @@
 // Rates of kernels: what is measured for a model is what its schedules ask for.
 #include "schedule/kernel_rate.h"
 
+#include <gmock/gmock.h>
+
 #include <set>
 
 #include "schedule/simulate.h"
@@ -30,6 +32,18 @@ TEST(KernelRate, EachKeyStandsOnceAndSmallEnoughToMeasure) {
     }
     EXPECT_TRUE(keys.contains("linear backward bf16 4096x4096 512"));
     EXPECT_TRUE(keys.contains("attention backward bf16 16/1x128 1x2048"));
+}
+
+// 36 heads over 9 would be 18 over 4.
+TEST(KernelRate, HeadsStayWholeWhereTheyCannotBeShared) {
+    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 2304, "intermediate_size": 4608,
+        "num_hidden_layers": 1, "num_attention_heads": 36, "num_key_value_heads": 9, "vocab_size": 1024,
+        "max_position_embeddings": 2048})");
+    for (KernelCase& each : cases_of(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 512, 1))) {
+        each.op->infer(each.spec);  // checks what was cut
+        if (each.op->name != "attention") continue;
+        EXPECT_THAT(each.key, testing::HasSubstr(" 36/9x64 "));
+    }
 }
 
 TEST(KernelRate, NothingOfANarrowProductNorOfASmallModel) {
