@@ -129,5 +129,22 @@ TEST(Space, SharesAreSpreadEvenly) {
     }
 }
 
+// Each is nearly as fast as the next, with more slack, and the last is faster than the first.
+TEST(SearchEnds, WhereEachChoiceIsNearlyAsGoodAsTheNext) {
+    Space space;
+    for (std::vector<int>& values : space.values) values = {0};
+    space.of(Knob::keep) = {0, 1, 2};
+    int evaluations = 0;
+    Evaluator evaluate([&](const Choice& choice) {
+        ++evaluations;
+        const int step = choice[static_cast<size_t>(Knob::keep)];
+        return Evaluation{.seconds = 1 - 0.00075 * step, .slack = 2 - step};
+    });
+    const std::optional<Choice> best = search(space, evaluate);
+    ASSERT_TRUE(best);
+    EXPECT_GE(evaluate(*best).seconds, 0.998);
+    EXPECT_EQ(evaluations, 3);
+}
+
 }  // namespace
 }  // namespace windlass
