@@ -164,7 +164,7 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
     metrics.tokens = batch.tokens();
     metrics.target_tokens = batch.target_tokens();
     metrics.tokens_total = state_.tokens_total;
-    metrics.predicted_seconds = predicted_.at(batch.row_length());
+    metrics.predicted_seconds = predicted_.at(batch.row_length()) + (report.redone ? session_.planned.redo_seconds : 0);
     metrics.mfu = peak > 0 ? demand.model_flops / seconds / peak : 0;
     metrics.eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.step);
     metrics.ram_bytes = private_memory_peak();

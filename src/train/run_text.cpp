@@ -66,6 +66,9 @@ std::string step_text(const Session& session) {
     const double peak = session.machine.gemm_flops(session.numerics().compute);
     text += fmt::format(" | {:.0f} tok/s", tokens_per_second(session));
     if (peak > 0) text += fmt::format(", MFU {:.0f} %", step.demand.model_flops / step.seconds / peak * 100);
+    if (planned.redo_seconds > 0 && session.request.clip_frequency > 0)
+        text += fmt::format("\nClipping  a step that is clipped does updates again: {} more",
+                            format_seconds(planned.redo_seconds));
     text += fmt::format("\nBound by  {}, busy {:.0f} % of the step", lane_name(planned.binding.lane),
                         planned.binding.busy * 100);
     if (!planned.binding.improvement.empty()) text += fmt::format("; {}", planned.binding.improvement);

@@ -28,6 +28,13 @@ TEST(StepLine, SaysWhatIsMeasuredBesideWhatWasPredicted) {
               "ram 3.00 MiB  eta 01:02:05");
 }
 
+TEST(StepLine, SaysWhyAClippedStepTookLonger) {
+    StepMetrics metrics = kMetrics;
+    metrics.clipped = metrics.redone = true;
+    EXPECT_THAT(step_line(metrics, 900, ""),
+                testing::HasSubstr("2.00 s (plan 1.90 s, clipped: updates done again)  ram"));
+}
+
 TEST(StepLine, NamesTheDiskAndWhatWasSkipped) {
     StepMetrics metrics = kMetrics;
     metrics.disk_read_bytes = 4'000'000'000;
