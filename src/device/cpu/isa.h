@@ -1,7 +1,8 @@
 // isa.h: which instruction sets this process computes with.
 //
-// Detected once; the environment variable WINDLASS_CPU = baseline | avx2 | avx512 | avx512_bf16 lowers it (asking
-// for more than the machine has is an error), so that every kernel path can be tested on one machine.
+// Detected once: the fastest that the machine has. The environment variable WINDLASS_CPU = baseline | avx2 | avx512 |
+// avx512_bf16 chooses another one (asking for more than the machine has is an error), so that every kernel path can be
+// tested on one machine.
 #pragma once
 
 #include <cstdint>

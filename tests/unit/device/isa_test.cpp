@@ -25,6 +25,12 @@ TEST_F(IsaTest, PathsUpToTheMachinesCanBeChosen) {
     }
 }
 
+// Which is the fastest of them depends on the maker: only the last step is ever left out.
+TEST_F(IsaTest, NothingButBf16ProductsIsLeftOutUnasked) {
+    if (std::getenv("WINDLASS_CPU") != nullptr) GTEST_SKIP() << "WINDLASS_CPU is set";
+    EXPECT_GE(cpu_isa(), std::min(detected_isa(), Isa::avx512));
+}
+
 int baseline_path() {
     return 0;
 }
