@@ -4,7 +4,8 @@
 #   bench/run_three_tier.sh BUILD_DIR WORK_DIR    a quarter of an hour on two cores
 #
 # The link and the disk are slowed to 2 GB/s and 0.3 GB/s, far below what machines have, so that nobody else's traffic
-# shows. Run it where nothing else computes; `chrt -f 10 bench/run_three_tier.sh ...` keeps other processes away.
+# shows. Run it where nothing else computes. A real-time priority would keep other processes away, but also the threads
+# that read and write from the cores, while those that compute have the same one.
 set -eu
 build=$1
 work=$2

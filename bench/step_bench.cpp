@@ -291,8 +291,8 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
         engine.commit(step + 1, "{}", measured.last);
         const double seconds = measured.last.seconds + seconds_since(commit);
         if (a.micros.size() == 1 && !a.table)
-            fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "",
-                       measured.last.loss_sum / tokens, seconds);
+            fmt::print("step {}{}: loss {:.4f}, {:.3f} s{}\n", step, step == 0 ? " (warm-up)" : "",
+                       measured.last.loss_sum / tokens, seconds, measured.last.redone ? ", updates done again" : "");
         if (step == 0) continue;
         times.push_back(seconds);
         busy.push_back(measured.last.busy_seconds[slot(LaneKind::compute)]);

@@ -16,6 +16,7 @@ struct ProductShape {
     int64_t rows, inputs, outputs;
 };
 constexpr ProductShape kLarge = {1024, 2048, 2048};             // enough for the peak, a few milliseconds long
+constexpr ProductShape kUsual = {512, 1024, 1024};              // as short as those of small models
 constexpr ProductShape kNarrow = {kNarrowRows, 2048, 1 << 14};  // weights of 64 MiB or more: no cache holds them
 
 double product_rate(DType dtype, const ProductShape& shape, Team& team) {
@@ -87,6 +88,9 @@ void probe_products(Stream& stream, Machine& machine) {
     Team& team = cpu_team(stream);
     machine.gemm_bf16_flops = product_rate(DType::bf16, kLarge, team);
     machine.gemm_f32_flops = product_rate(DType::f32, kLarge, team);
+    Team one(1);
+    machine.one_thread_gain =
+        rounded(team.size() * product_rate(DType::bf16, kUsual, one) / product_rate(DType::bf16, kUsual, team));
     machine.narrow_bf16_flops = product_rate(DType::bf16, kNarrow, team);
     machine.narrow_f32_flops = product_rate(DType::f32, kNarrow, team);
     machine.attention_bf16_flops = attention_rate(DType::bf16, stream);

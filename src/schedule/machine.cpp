@@ -60,6 +60,7 @@ Machine completed(Machine m) {
     // Traffic at full rate takes its part of the memory; at worst the two share it.
     const double traffic = m.link_both_bytes_per_s + m.disk_mixed_bytes_per_s;
     const double left = m.memory_bytes_per_s > 0 ? 1 - traffic / m.memory_bytes_per_s : 1;
+    set_default(m.one_thread_gain, 1.0);
     set_default(m.update_busy_factor, std::max(0.5, left));
     set_default(m.task_seconds, kTaskSeconds);
     set_default(m.kernel_seconds, kKernelSeconds);

@@ -33,6 +33,10 @@ struct Machine {
     double attention_bf16_flops = 0;
     double attention_f32_flops = 0;
 
+    // Of compute with unified memory: on one thread, times the threads of the host, over that on all of them. Above one
+    // where threads wait for each other, or share what they compute with.
+    double one_thread_gain = 0;
+
     // Kernels as models call them, by kernel_key(): operations per second. Others go by the rates above.
     std::map<std::string, double, std::less<>> kernels;
 

@@ -43,6 +43,7 @@ constexpr Key kKeys[] = {
     {"narrow_f32_flops", &Machine::narrow_f32_flops, kFlopsMax, kFlops},
     {"attention_bf16_flops", &Machine::attention_bf16_flops, kFlopsMax, kFlops},
     {"attention_f32_flops", &Machine::attention_f32_flops, kFlopsMax, kFlops},
+    {"one_thread_gain", &Machine::one_thread_gain, kCountMax},
     {"memory_bytes_per_s", &Machine::memory_bytes_per_s, kRateMax, kBytesPerSecond},
     {"device_memory_bytes_per_s", &Machine::device_memory_bytes_per_s, kRateMax, kBytesPerSecond},
     {"link_up_bytes_per_s", &Machine::link_up_bytes_per_s, kRateMax, kBytesPerSecond},

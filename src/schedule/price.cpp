@@ -22,12 +22,20 @@ GemmShape shape_of(const SegmentCall& call, const OpSize& size) {
     return size.tokens() <= kNarrowRows ? GemmShape::narrow : GemmShape::large;
 }
 
+// The share of a machine's rate for products that some of its threads have.
+double products_share(const Machine& machine, int threads) {
+    const double all = machine.threads, used = std::min(all, static_cast<double>(threads)), share = used / all;
+    if (all == 1 || machine.one_thread_gain <= 0) return share;
+    return share * (1 + (machine.one_thread_gain - 1) * (all - used) / (all - 1));
+}
+
 }  // namespace
 
 PriceList::PriceList(const Schedule& schedule, const Machine& machine)
     : schedule_(schedule),
       machine_(machine),
       compute_share_(std::min(1.0, static_cast<double>(schedule.size.threads) / machine.threads)),
+      products_share_(products_share(machine, schedule.size.threads)),
       host_share_(std::min(1.0, static_cast<double>(schedule.host_threads) / machine.threads)),
       memory_bytes_per_s_(machine.device_memory_bytes_per_s) {
     if (machine.unified_memory) memory_bytes_per_s_ = machine.memory_bytes_per_s;
@@ -45,7 +53,7 @@ double PriceList::call_rate(const SegmentCall& call, const OpSize& size) const {
 
 double PriceList::kernel_seconds(double flops, double bytes, double flops_per_s) const {
     double products = ratio(flops, flops_per_s);
-    if (machine_.unified_memory) products /= compute_share_;
+    if (machine_.unified_memory) products /= products_share_;
     return machine_.kernel_seconds + std::max(products, ratio(bytes, memory_bytes_per_s_));
 }
 

@@ -51,7 +51,8 @@ class PriceList {
 
     const Schedule& schedule_;
     const Machine& machine_;
-    double compute_share_ = 1;  // of the host's cores that each lane has
+    double compute_share_ = 1;   // of the host's cores that each lane has
+    double products_share_ = 1;  // of the rate of kernels on all of them
     double host_share_ = 1;
     double memory_bytes_per_s_ = 0;  // where the compute lane works
     std::vector<Work> segments_;     // by segment

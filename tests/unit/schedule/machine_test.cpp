@@ -61,6 +61,7 @@ TEST(MachineDefaults, LeaveWhatIsKnown) {
                           .narrow_f32_flops = 2,
                           .attention_bf16_flops = 3,
                           .attention_f32_flops = 4,
+                          .one_thread_gain = 1.5,
                           .memory_bytes_per_s = 7,
                           .device_memory_bytes_per_s = 8,
                           .link_up_bytes_per_s = 9,

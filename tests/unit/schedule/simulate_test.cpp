@@ -118,6 +118,22 @@ std::vector<Machine> machines() {
     return {few, completed(host), completed(device)};
 }
 
+// One of four threads has a quarter of their rate, times the gain; all of them have it as it was measured.
+TEST(Simulate, FewerThreadsWaitLessForEachOther) {
+    Plan plan;
+    Numerics numerics = numerics_of(DType::f32, 1, 32, 1);
+    const auto seconds = [&](int threads, double gain) {
+        plan.threads = threads;
+        const ScheduleSet set = checked(tiny_model("llama"), make_recipe("adamw", {}), numerics, plan);
+        const Machine machine{.threads = 4, .gemm_f32_flops = 1e6, .one_thread_gain = gain, .memory_bytes_per_s = 1e15};
+        return simulate(set.schedules[0], machine).seconds;
+    };
+    EXPECT_NEAR(seconds(1, 1) / seconds(4, 1), 4, 1e-6);
+    EXPECT_NEAR(seconds(1, 1.25) / seconds(4, 1), 4 / 1.25, 1e-6);
+    EXPECT_NEAR(seconds(2, 1.3) / seconds(4, 1), 2 / 1.2, 1e-6);
+    EXPECT_EQ(seconds(4, 1.25), seconds(4, 1));
+}
+
 // A step takes at least as long as its busiest lane, and no longer than if all tasks took turns.
 TEST(Simulate, StepsLieBetweenTheBusiestLaneAndTheirSum) {
     const ModelSpec model = tiny_model("llama");
