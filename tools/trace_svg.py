@@ -9,7 +9,7 @@ import argparse
 import json
 from xml.sax.saxutils import escape
 
-ROW, GAP, LEFT, TITLE = 22, 4, 90, 26
+ROW, GAP, LEFT, TITLE = 22, 4, 104, 26
 FORWARD, REVERSE = "#4c78a8", "#2f4b7c"
 COLOURS = {"run": FORWARD, "move": "#f2a54a", "update": "#54a24b", "reduce": "#b279a2", "mark": "#999999",
            "arrive": "#76b7b2"}

@@ -1,7 +1,10 @@
 #include "text/token_cache.h"
 
+#include <signal.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include <charconv>
 #include <cstring>
 
 #include "base/error.h"
@@ -95,6 +98,21 @@ void hash_file(FileSystem& files, const std::string& path, XXH3_state_t* state) 
         .hint("delete it; it will be made anew");
 }
 
+constexpr std::string_view kPartial = ".partial-";  // and the process that writes it
+
+// What processes left that did not come to their end.
+void remove_abandoned(FileSystem& files, const std::string& path) {
+    const size_t slash = path.rfind('/');
+    const std::string folder = path.substr(0, slash), start = path.substr(slash + 1) + std::string(kPartial);
+    for (const std::string& name : files.list(folder)) {
+        if (!name.starts_with(start)) continue;
+        pid_t writer = 0;
+        const auto [end, error] = std::from_chars(name.data() + start.size(), name.data() + name.size(), writer);
+        const bool is_number = error == std::errc() && end == name.data() + name.size() && writer > 0;
+        if (!is_number || (kill(writer, 0) != 0 && errno == ESRCH)) files.remove_file(folder + "/" + name);
+    }
+}
+
 }  // namespace
 
 // Appends rows to a temporary file and makes it the cache at the end.
@@ -103,8 +121,10 @@ class TokenCacheWriter {
     TokenCacheWriter(FileSystem& files, const std::string& path)
         : files_(files),
           path_(path),
-          temporary_(path + ".partial"),
-          file_(files.open(temporary_, {.mode = OpenMode::create})) {}
+          temporary_(fmt::format("{}{}{}", path, kPartial, getpid())),
+          file_(files.open(temporary_, {.mode = OpenMode::create})) {
+        remove_abandoned(files, path);
+    }
 
     TokenCacheWriter(const TokenCacheWriter&) = delete;
     // Leaves nothing behind when it was not finished.

@@ -65,6 +65,16 @@ TEST_F(TokenCacheTest, IsBuiltOnce) {
     expect_whole(again);
 }
 
+// Runs that start together on the same rows each write a file of their own.
+TEST_F(TokenCacheTest, WritersStandInNobodysWay) {
+    const std::string path = open().path(), other = path + ".partial-1", dead = path + ".partial-999999999";
+    real_files().remove_file(path);
+    for (const std::string& partial : {other, dead}) write_text_atomic(real_files(), partial, "rows");
+    expect_whole(open());
+    EXPECT_EQ(read_text(real_files(), other, 4), "rows");  // a process with that number is alive
+    EXPECT_FALSE(real_files().exists(dead));
+}
+
 TEST_F(TokenCacheTest, BelongsToDataOptionsAndTokenizer) {
     const std::string path = open().path();
     EXPECT_NE(open({.train_on_prompt = true}).path(), path);
