@@ -8,14 +8,14 @@
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
 // never goes backward) over the GEMM peak (1024 x 4096 x 4096, random inputs, median before and after), and where the
-// rest of the time goes. For several numbers of
-// micro-batches, or with --table, it prints a table: what was predicted from a probe of this machine right before,
-// what was measured (median), how far a probe right after is from the first in what it predicts (beyond 5 % the row is
-// marked: it does not count), and what the busiest of compute, link and disk would take alone.
+// time goes. For several numbers of micro-batches, or with --table: what a probe right before predicts, what was
+// measured (median), how far a probe right after predicts otherwise (beyond 5 %: marked, the row does not count), and
+// what the busiest of compute, link and disk would take alone.
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <sstream>
 #include <thread>
 
 #include "base/clock.h"
@@ -50,9 +50,8 @@ struct Arguments {
 
 std::vector<int> numbers(const std::string& text) {
     std::vector<int> list;
-    for (size_t begin = 0; begin < text.size();
-         begin = text.find(',', begin) == std::string::npos ? text.size() : text.find(',', begin) + 1)
-        list.push_back(std::stoi(text.substr(begin)));
+    std::istringstream in(text);
+    for (std::string one; std::getline(in, one, ',');) list.push_back(std::stoi(one));
     return list;
 }
 
@@ -291,8 +290,8 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
         engine.commit(step + 1, "{}", measured.last);
         const double seconds = measured.last.seconds + seconds_since(commit);
         if (a.micros.size() == 1 && !a.table)
-            fmt::print("step {}{}: loss {:.4f}, {:.3f} s{}\n", step, step == 0 ? " (warm-up)" : "",
-                       measured.last.loss_sum / tokens, seconds, measured.last.redone ? ", updates done again" : "");
+            fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "",
+                       measured.last.loss_sum / tokens, seconds);
         if (step == 0) continue;
         times.push_back(seconds);
         busy.push_back(measured.last.busy_seconds[slot(LaneKind::compute)]);
@@ -337,9 +336,9 @@ double drift(const Schedule& schedule, const Machine& before, const Machine& aft
 // busy, since nothing else tells how fast these products are here.
 void print_row(const Arguments& a, const Simulation& predicted, const Measured& measured, const Plan& plan,
                double apart) {
-    const auto alone = [&](LaneKind lane) { return predicted.alone_seconds[slot(lane)]; };
-    const double link = std::max(alone(LaneKind::up), alone(LaneKind::down));
-    const double disk = alone(LaneKind::disk_read) + alone(LaneKind::disk_write);
+    const auto& alone = predicted.alone_seconds;
+    const double link = std::max(alone[slot(LaneKind::up)], alone[slot(LaneKind::down)]);
+    const double disk = alone[slot(LaneKind::disk_read)] + alone[slot(LaneKind::disk_write)];
     const double bound = std::max({measured.compute_seconds, link, disk});
     fmt::print("{:>8} {:>8.2f} {:>8.2f} {:>6.2f} {:>5.1f}%{} | {:>7.2f} {:>6.2f} {:>6.2f} | {:>5.2f}  {}, {}\n",
                a.rows * a.length * a.micro, predicted.seconds, measured.seconds, predicted.seconds / measured.seconds,
