@@ -10,7 +10,7 @@
 // never goes backward) over the GEMM peak (1024 x 4096 x 4096, random inputs, median before and after), and where the
 // time goes. For several numbers of micro-batches, or with --table: what a probe right before predicts, what was
 // measured (median), how far a probe right after predicts otherwise (beyond 5 %: marked, the row does not count), and
-// what the busiest of compute, link and disk would take alone.
+// what the busiest of compute, link and disk takes alone.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -63,12 +63,11 @@ Arguments parse(int argc, char** argv) {
     bool rows_given = false;
     for (int i = 1; i < argc; ++i) {
         const std::string key = argv[i];
-        if (key == "--recompute" || key == "--table") {
+        const bool is_flag = key == "--recompute" || key == "--table";
+        const std::string value = !is_flag && i + 1 < argc ? argv[++i] : "";
+        if (is_flag)
             (key == "--table" ? a.table : a.recompute) = true;
-            continue;
-        }
-        const std::string value = i + 1 < argc ? argv[++i] : "";
-        if (key == "--shape")
+        else if (key == "--shape")
             a.shape = value;
         else if (key == "--model")
             a.model = value;
@@ -115,8 +114,6 @@ Arguments parse(int argc, char** argv) {
     if (a.shape == "llama-1.1b" && !rows_given) a.rows = 2, a.micro = 4, a.micros = {4};
     return a;
 }
-
-constexpr double kDriftMax = 0.05;  // of two probes, for a row to count
 
 double gemm_peak(DType dtype, int threads) {
     constexpr int64_t kM = 1024, kN = 4096, kK = 4096;
@@ -315,7 +312,7 @@ void print_result(const Arguments& a, const Engine& engine, const Measured& meas
     const double model_flops =
         forwards(engine.setup().recipe) / 3 * engine.setup().model.training_flops_per_token(a.length) * tokens;
     const double hardware_flops = total_demand(engine.setup().schedules.schedules[0]).flops;
-    struct rusage usage {};
+    rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     fmt::print("{} {} {} {} x {} x {}, {} threads, {}: {:.3f} s/step, {:.0f} tokens/s\n", a.shape, a.method,
                dtype_name(a.dtype), a.micro, a.rows, a.length, a.threads, isa_name(cpu_isa()), seconds,
@@ -327,9 +324,10 @@ void print_result(const Arguments& a, const Engine& engine, const Measured& meas
 }
 
 // How far two looks at the machine are apart: in what they predict of this step, since not every rate matters to it.
+constexpr double kDriftMax = 0.05;  // for a row to count
 double drift(const Schedule& schedule, const Machine& before, const Machine& after) {
-    const double a = simulate(schedule, before).seconds, b = simulate(schedule, after).seconds;
-    return std::abs(a - b) / std::max(a, b);
+    const auto [less, more] = std::minmax({simulate(schedule, before).seconds, simulate(schedule, after).seconds});
+    return 1 - less / more;
 }
 
 // One row of the table. What a lane would take alone follows from its bytes and rates; compute's is what it measured
