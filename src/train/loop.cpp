@@ -26,10 +26,6 @@ double wall_seconds() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-bool is_exact_match(const ObjectiveRows* objective) {
-    return objective != nullptr && objective->kind == Objective::exact_match;
-}
-
 bool is_due(const std::optional<int64_t>& every, int64_t step) {
     return every && step % *every == 0;
 }
@@ -114,8 +110,7 @@ void TrainLoop::step() {
                           .params = {.seed = state_.seed,
                                      .step = state_.step + 1,
                                      .learning_rate = learning_rate(session_.first.schedule, state_.step + 1),
-                                     .loss_scale = 1.0 / static_cast<double>(batch.loss_count()),
-                                     .misses = is_exact_match(batch.objective())},
+                                     .loss_scale = 1.0 / static_cast<double>(batch.loss_count())},
                           .objective = batch.objective()};
     exporter_.before_step();
     const StepReport report = engine_.train_step(schedule, input);
