@@ -146,7 +146,7 @@ void TrainLoop::advance(const StepBatch& batch, const DataPosition& position, co
 
 StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                                double seconds) const {
-    const Demand demand = total_demand(schedule);
+    const Demand demand = in_rounds(total_demand(schedule), report.rounds);
     const double peak = session_.machine.gemm_flops(session_.numerics().compute);
     StepMetrics metrics{.step = state_.step, .time = wall_seconds(), .step_seconds = seconds};
     metrics.epoch = session_.data->training().passes(state_.position);
@@ -159,7 +159,8 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
     metrics.tokens = batch.tokens();
     metrics.target_tokens = batch.target_tokens();
     metrics.tokens_total = state_.tokens_total;
-    metrics.predicted_seconds = predicted_.at(batch.row_length());
+    metrics.predicted_seconds = predicted_.at(batch.row_length()) * static_cast<double>(report.rounds);
+    if (session_.rounds_most > 1) metrics.rounds = report.rounds;
     metrics.mfu = peak > 0 ? demand.model_flops / seconds / peak : 0;
     metrics.eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.step);
     metrics.ram_bytes = private_memory_peak();
