@@ -27,6 +27,9 @@ inline constexpr int32_t kIgnored = -100;
 inline constexpr int kDirectionsMax = 64;         // of one step
 inline constexpr int64_t kDirectionRankMax = 64;  // of the factors that a matrix's direction may come as
 
+// What the head says of each token that has a target, in a forward sweep (ops.h).
+enum class HeadResult : uint8_t { loss, miss, likeliest };
+
 // What changes from step to step; one buffer, so that a schedule can be replayed as it is.
 struct StepParams {
     uint64_t seed = 0;
@@ -38,8 +41,8 @@ struct StepParams {
     std::array<double, 16> method{};  // what the method's update kernel wants, e.g. bias corrections
     // Of forward-only methods: what the step found along each of its directions, written when its losses are known.
     std::array<float, kDirectionsMax> scalars{};
-    // Forward sweeps: the head says of each target whether it is missed, instead of its loss (ops.h).
-    bool misses = false;
+    HeadResult head = HeadResult::loss;  // of forward sweeps
+    int64_t id_count = 0;                // HeadResult::likeliest: ids from this on are never it
 };
 
 }  // namespace windlass

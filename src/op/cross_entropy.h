@@ -23,6 +23,8 @@ struct CrossEntropyLoops {
     void (*softmax)(const float* x, float* y, int64_t n, float log_sum, float scale);
     // sum_i exp(x[i] - log_sum) * d[i]
     double (*expectation)(const float* x, const float* d, int64_t n, float log_sum);
+    // The greatest of x, none of which is NaN.
+    float (*greatest)(const float* x, int64_t n);
 };
 
 namespace baseline {

@@ -1,5 +1,6 @@
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "op/cross_entropy.h"
@@ -119,6 +120,26 @@ void write_misses(const Tile& tile, const Tensor& out, Head& head) {
     });
 }
 
+// The likeliest of ids below `count`, the lowest of equals: what greedy decoding writes. Ids are exact in f32
+// (kVocabMax).
+float likeliest_of(const float* logits, int64_t count) {
+    int64_t wrong = 0;
+    for (int64_t id = 0; id < count; ++id) wrong += std::isnan(logits[id]) ? 1 : 0;
+    if (wrong > 0) return std::numeric_limits<float>::quiet_NaN();
+    const float greatest = kLoops.pick()->greatest(logits, count);
+    return static_cast<float>(std::find(logits, logits + count, greatest) - logits);
+}
+
+void write_likeliest(const Tile& tile, const Tensor& out, int64_t id_count, Head& head) {
+    WINDLASS_CHECK(id_count > 0, "the likeliest of no ids");
+    const int64_t count = std::min(id_count, head.vocab());
+    for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row)
+            out.as<float>()[(tile.begin + row) * out.row_stride] =
+                tile.targets[row] == kIgnored ? 0 : likeliest_of(row_of(tile.logits, row), count);
+    });
+}
+
 void write_losses(const Tile& tile, const Tensor& out, Head& head) {
     const CrossEntropyLoops& loops = *kLoops.pick();
     for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
@@ -227,8 +248,14 @@ void cross_entropy_forward_cpu(const OpCall& call, Stream& stream) {
     head.for_tiles([&](const Tile& tile) {
         if (!tile.has_target()) return write_zeros(call.out[0].slice_rows(tile.begin, tile.count), head.team());
         head.compute_logits(tile);
-        const bool misses = call.step != nullptr && call.step->misses;
-        (misses ? write_misses : write_losses)(tile, call.out[0], head);
+        switch (call.step == nullptr ? HeadResult::loss : call.step->head) {
+            case HeadResult::loss:
+                return write_losses(tile, call.out[0], head);
+            case HeadResult::miss:
+                return write_misses(tile, call.out[0], head);
+            case HeadResult::likeliest:
+                return write_likeliest(tile, call.out[0], call.step->id_count, head);
+        }
     });
 }
 

@@ -80,7 +80,7 @@ double expectation(const float* x, const float* d, int64_t n, float log_sum) {
 
 }  // namespace
 
-extern const CrossEntropyLoops kCrossEntropyLoops = {log_sum_exp, softmax, expectation};
+extern const CrossEntropyLoops kCrossEntropyLoops = {log_sum_exp, softmax, expectation, greatest_of};
 
 }  // namespace WINDLASS_ISA
 }  // namespace windlass

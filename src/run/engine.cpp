@@ -85,7 +85,8 @@ struct Engine::Impl {
     // Of a forward-only method's step; other updates that are held always do.
     bool goes_home() const { return !setup.recipe.probes() || recent.pending() >= setup.plan.writeback_steps; }
 
-    StepReport execute(const Schedule& schedule, const StepInput& input, bool stoppable = true, bool home = true) {
+    StepReport execute(const Schedule& schedule, const StepInput& input, bool stoppable = true, bool home = true,
+                       WrittenAnswers* answers = nullptr) {
         ExecuteContext context{.setup = setup,
                                .arenas = arenas,
                                .stream = *stream,
@@ -97,8 +98,40 @@ struct Engine::Impl {
                                .pending = held && !setup.recipe.probes() ? &held->params : nullptr,
                                .recent = setup.recipe.probes() ? &recent : nullptr,
                                .goes_home = home,
+                               .answers = answers,
                                .mark = [this, home] { home ? land() : land_in_place(); }};
         return windlass::execute(schedule, context, input);
+    }
+
+    // A training schedule, once. What landed on the way is let go of, also where it fails.
+    StepReport run_round(const Schedule& schedule, const StepInput& input, bool home, WrittenAnswers* answers) {
+        try {
+            StepReport report = execute(schedule, input, true, home, answers);
+            drop_landed();
+            return report;
+        } catch (...) {
+            drop_landed();
+            throw;
+        }
+    }
+
+    // Rounds on the same directions until all points have written their answers. The first brings home what is to go
+    // home, and applies in place what is pending; the others find it done, and apply to what they fetch the same
+    // updates as the first.
+    StepReport write_answers(const Schedule& schedule, const StepInput& input, bool home) {
+        WINDLASS_CHECK(!setup.recipe.runs(SweepKind::tangent), "nothing is written along a tangent");
+        const int points = static_cast<int>(schedule.outputs.size()) / schedule.micro_count;
+        WrittenAnswers answers(*input.objective, input.micro, points);
+        StepReport step = run_round(schedule, input, home, &answers);
+        while (!answers.is_done()) {
+            StepReport round = run_round(schedule, input, home, &answers);
+            round.rounds = step.rounds + 1;
+            round.seconds += step.seconds;
+            for (size_t lane = 0; lane < kLaneKinds; ++lane) round.busy_seconds[lane] += step.busy_seconds[lane];
+            round.tasks = std::move(step.tasks);
+            step = std::move(round);
+        }
+        return step;
     }
 
     // Held updates are in memory and on disk. Their factors are wanted until the schedule ends.
@@ -213,15 +246,9 @@ std::string Engine::restore(Store& snapshot) {
 }
 
 StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) {
-    StepReport report;
-    const bool home = impl_->goes_home();
-    try {
-        report = impl_->execute(schedule, input, true, home);
-    } catch (...) {
-        impl_->drop_landed();
-        throw;
-    }
-    impl_->drop_landed();
+    const bool home = impl_->goes_home(), writes = input.objective != nullptr && writes_answers(input.objective->kind);
+    StepReport report =
+        writes ? impl_->write_answers(schedule, input, home) : impl_->run_round(schedule, input, home, nullptr);
     WINDLASS_CHECK(!(impl_->held && home) && impl_->recent.pending_in_place() == 0,
                    "step {} is over, and the one before it has not landed", input.params.step);
     const bool guessed_wrong = !report.applied || report.clip_scale != 1.0;

@@ -48,9 +48,9 @@ struct EngineSetup {
 
 struct StepInput {
     std::vector<Batch> micro;  // micro_count of them, each of the schedule's rows x row_length
-    StepParams params;         // seed, step, learning_rate, loss_scale, misses
-    // Forward-only methods: what the step is judged by, instead of the sum of its token losses. exact_match wants
-    // StepParams::misses.
+    StepParams params;         // seed, step, learning_rate, loss_scale; head and id_count of an evaluation
+    // Forward-only methods: what the step is judged by, instead of the sum of its token losses. Written answers are for
+    // those that look at points, and no tangents.
     const ObjectiveRows* objective = nullptr;
 };
 
@@ -66,9 +66,10 @@ struct StepReport {
     bool applied = false;  // false: loss or norm not finite, nothing was updated
     bool redone = false;   // the update was guessed, and done again
     StepParams params;     // with the clip factor
-    double seconds = 0;
+    int64_t rounds = 1;    // times that the schedule ran: more than once where answers were written
+    double seconds = 0;    // of all rounds
     std::array<double, kLaneKinds> busy_seconds{};
-    std::vector<TaskTime> tasks;       // parallel to Schedule::tasks
+    std::vector<TaskTime> tasks;       // parallel to Schedule::tasks; of the first round
     std::vector<double> token_losses;  // eval, when asked for: micro by micro, token by token
     std::vector<float> logits;         // decode: the last token of each row [rows, V]
 };
@@ -91,7 +92,8 @@ class Engine {
 
     // One training step. With a store it writes the version that is not current, which becomes current in commit().
     // Where the plan holds updates for the next step's forward, this step first does, and commits, those of the step
-    // before; of a forward-only method each Plan::writeback_steps, and applies them in passing otherwise. Throws
+    // before; of a forward-only method each Plan::writeback_steps, and applies them in passing otherwise. Where the
+    // step is judged by answers that are written, the schedule runs until all are (written_answers.h). Throws
     // MachineError when a disk fails; then the step is not committed.
     StepReport train_step(const Schedule& schedule, const StepInput& input);
     // The step is over. It is durable when this returns, unless its update is held: see durable_step().

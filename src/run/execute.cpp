@@ -83,6 +83,7 @@ class Execution {
           params_(input.params),
           turning_(context.holds()) {
         report_.tasks.resize(schedule.tasks.size());
+        if (input.objective != nullptr) ask_head(input.objective, params_);
         if (context.setup.recipe.prepare != nullptr)
             context.setup.recipe.prepare(context.setup.method_options, params_);
         guess_ = params_;
@@ -196,6 +197,11 @@ class Execution {
         }
     }
 
+    const Batch& batch_of(const RunTask& task) const {
+        if (context_.answers == nullptr) return input_.micro[at(task.micro)];
+        return context_.answers->batch(task.stream, task.micro);
+    }
+
     void perform_run(const RunTask& task, const TaskMemory& memory) {
         const ModelSpec& model = context_.setup.model;
         const Block& block = at(task.block) < model.blocks.size() ? model.blocks[at(task.block)] : model.logits;
@@ -217,7 +223,7 @@ class Execution {
         }
         SegmentBinding binding{.weights = weights,
                                .sinks = sinks,
-                               .batch = &input_.micro[at(task.micro)],
+                               .batch = &batch_of(task),
                                .step = &params_,
                                .profile = context_.setup.profile};
         for (size_t region = 0; region < task.regions.size(); ++region)
@@ -330,19 +336,12 @@ class Execution {
 
     // What a forward-only step found.
     void conclude() {
-        const size_t micro = input_.micro.size();
-        std::vector<double> losses;
-        if (input_.objective != nullptr) {
-            losses = judge_step(*input_.objective, context_.setup.recipe, input_.micro, [&](int result) {
-                return outputs_.row_sums(std::span(schedule_.outputs).subspan(at(result) * micro, micro));
-            });
-        } else {
-            for (size_t first = 0; first < schedule_.outputs.size(); first += micro)
-                losses.push_back(outputs_.sum(std::span(schedule_.outputs).subspan(first, micro)));
-        }
-        report_.loss_sum = context_.setup.recipe.conclude(context_.setup.method_options, losses, params_);
-        report_.grad_norm = std::abs(params_.scalars[0]);
         reduced_ = true;
+        const auto losses =
+            step_losses(outputs_, context_.setup.recipe, input_.micro, input_.objective, context_.answers);
+        if (!losses) return;
+        report_.loss_sum = context_.setup.recipe.conclude(context_.setup.method_options, *losses, params_);
+        report_.grad_norm = std::abs(params_.scalars[0]);
     }
 
     void perform_reduce(const ReduceTask& task, const TaskMemory& memory) {

@@ -14,6 +14,7 @@
 #include "run/movers.h"
 #include "run/recent_steps.h"
 #include "run/working_store.h"
+#include "run/written_answers.h"
 
 namespace windlass {
 
@@ -32,6 +33,7 @@ struct ExecuteContext {
     // passed over.
     const RecentSteps* recent = nullptr;
     bool goes_home = true;
+    WrittenAnswers* answers = nullptr;  // where points read rows of their own: those, given what this round finds
     std::function<void()> mark;  // what was held has landed: everywhere, or in place alone where nothing goes home
 
     bool holds() const { return pending != nullptr || (recent != nullptr && recent->pending() > 0); }

@@ -90,7 +90,7 @@ class Judge {
     std::vector<int64_t> targets_;
 };
 
-constexpr std::array<std::string_view, 4> kNames = {"loss", "choice_loss", "accuracy", "exact_match"};
+constexpr std::array<std::string_view, 5> kNames = {"loss", "choice_loss", "accuracy", "exact_match", "f1"};
 
 }  // namespace
 
@@ -102,6 +102,19 @@ std::optional<Objective> objective_from_name(std::string_view name) {
     const auto found = std::find(kNames.begin(), kNames.end(), name);
     if (found == kNames.end()) return std::nullopt;
     return static_cast<Objective>(found - kNames.begin());
+}
+
+bool writes_answers(Objective objective) {
+    return objective == Objective::f1;
+}
+
+void ask_head(const ObjectiveRows* rows, StepParams& params) {
+    params.head = HeadResult::loss;
+    if (rows == nullptr) return;
+    if (rows->kind == Objective::exact_match) params.head = HeadResult::miss;
+    if (!writes_answers(rows->kind)) return;
+    params.head = HeadResult::likeliest;
+    params.id_count = rows->answers->id_count;
 }
 
 double CandidateLoss::score(bool by_mean) const {
@@ -122,6 +135,7 @@ int64_t best_candidate(std::span<const CandidateLoss> candidates, bool by_mean) 
 
 std::vector<double> judge_step(const ObjectiveRows& rows, const Recipe& recipe, std::span<const Batch> micro,
                                const RowSums& sums) {
+    WINDLASS_CHECK(!writes_answers(rows.kind), "written answers are judged as text");
     const Judge judge(rows, micro);
     std::vector<double> results;
     for (const RecipeSweep& sweep : recipe.sweeps) {

@@ -23,23 +23,41 @@ enum class Objective : uint8_t {
     choice_loss,  // -log of the right candidate's share, of a softmax over the candidates' scores
     accuracy,     // 1 where another candidate than the right one is the best
     exact_match,  // 1 where greedy decoding would not write the trained tokens just so
+    f1,           // 1 - F1 of the words of what greedy decoding writes
 };
 
 std::string_view name_of(Objective objective);
 std::optional<Objective> objective_from_name(std::string_view name);
+// A step of it writes answers, over several rounds (written_answers.h).
+bool writes_answers(Objective objective);
 
-// Neighbouring rows of a step that make one example: its candidates, or the one row of exact_match.
+// Neighbouring rows of a step that make one example: its candidates, or the one row of exact_match and f1.
 struct ObjectiveExample {
     int64_t first_row = 0;
     int64_t row_count = 1;
     int64_t right = 0;  // of the rows, counted from first_row
 };
 
+// How the answers of a step are written, and judged by one who knows tokens as text.
+struct AnswerRules {
+    int64_t max_new_tokens = 0;
+    int64_t id_count = 0;          // ids that may be written are below
+    std::vector<int32_t> end_ids;  // end of text; they are no part of an answer
+    // Nothing of what follows these tokens is part of the answer.
+    std::function<bool(std::span<const int32_t> ids)> is_whole;
+    // Between 0 and 1: how far the answer to one of the step's examples is from a right one.
+    std::function<double(int64_t example, std::span<const int32_t> ids)> loss;
+};
+
 struct ObjectiveRows {
     Objective kind = Objective::loss;
     bool by_mean = true;  // a candidate's score is the mean of its tokens' log-likelihoods; else their sum
     std::vector<ObjectiveExample> examples;
+    std::optional<AnswerRules> answers;  // where it writes them
 };
+
+// Sets what the head is to say of each token; `rows` null: the loss.
+void ask_head(const ObjectiveRows* rows, StepParams& params);
 
 // A candidate, as the model sees it.
 struct CandidateLoss {
@@ -56,7 +74,8 @@ int64_t best_candidate(std::span<const CandidateLoss> candidates, bool by_mean);
 using RowSums = std::function<std::vector<double>(int result)>;
 
 // What Recipe::conclude takes: for each of its numbers the objective's sum over the examples. Of a tangent sweep the
-// derivatives of choice_loss follow from those of the rows; the other objectives have none.
+// derivatives of choice_loss follow from those of the rows; the other objectives have none. Not for answers that are
+// written: WrittenAnswers::losses.
 std::vector<double> judge_step(const ObjectiveRows& rows, const Recipe& recipe, std::span<const Batch> micro,
                                const RowSums& sums);
 

@@ -1,10 +1,12 @@
 // step_outputs.h: what a sweep's last segment left behind: losses of tokens, summed in one order everywhere.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "run/arenas.h"
+#include "run/written_answers.h"
 #include "schedule/schedule.h"
 
 namespace windlass {
@@ -19,11 +21,22 @@ class StepOutputs {
     double sum(std::span<const BufferSlice> outputs) const;
     // By row, output after output.
     std::vector<double> row_sums(std::span<const BufferSlice> outputs) const;
+    // One for each token.
+    std::vector<float> numbers(std::span<const BufferSlice> outputs) const;
+    // Those of one of the numbers that Recipe::conclude wants to know: one for each micro-batch.
+    std::span<const BufferSlice> of(int result) const;
+    int results() const { return static_cast<int>(schedule_.outputs.size()) / schedule_.micro_count; }
 
   private:
     const ScheduleSet& set_;
     const Schedule& schedule_;
     const Arenas& arenas_;
 };
+
+// What Recipe::conclude takes of a step: sums of losses, or what the objective makes of them. With `answers` they are
+// given what a round found, and nothing is to be concluded while they are not done.
+std::optional<std::vector<double>> step_losses(const StepOutputs& outputs, const Recipe& recipe,
+                                               std::span<const Batch> micro, const ObjectiveRows* objective,
+                                               WrittenAnswers* answers);
 
 }  // namespace windlass

@@ -164,7 +164,7 @@ class ProbeLowering {
             key.rank = in_.recipe.sweeps[at(which.sweep)].rank;
         }
         const int id = builder_.segment(builder_.block(block), std::move(key));
-        RunTask task{.segment = id, .block = block, .micro = which.micro};
+        RunTask task{.segment = id, .block = block, .micro = which.micro, .stream = which.stream};
         std::vector<BufferUse> uses;
         const std::string name = fmt::format("{}.{}.{}", builder_.block(block).name, which.stream, which.micro);
         const bool is_last = block + 1 == blocks_;

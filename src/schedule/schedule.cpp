@@ -79,4 +79,15 @@ Demand total_demand(const Schedule& schedule) {
     return sum;
 }
 
+Demand in_rounds(Demand demand, int64_t rounds) {
+    const auto times = static_cast<double>(rounds);
+    demand.flops *= times;
+    demand.model_flops *= times;
+    demand.noise *= times;
+    demand.memory_bytes *= rounds;
+    demand.up_bytes *= rounds;
+    demand.disk_read_bytes *= rounds;
+    return demand;
+}
+
 }  // namespace windlass

@@ -96,6 +96,7 @@ struct RunTask {
     int segment = -1;  // index into Schedule::segments
     int block = 0;     // ModelSpec::blocks.size() means ModelSpec::logits
     int micro = 0;
+    int stream = 0;  // of a forward-only step: which of its passes, counted over all sweeps
     std::array<BufferSlice, kRegions> regions{};
     std::vector<BufferSlice> hi, lo;       // by the program's weights; lo empty in bf16
     std::vector<BufferSlice> gradients;    // by the program's weights; kNoBuffer: not trained
@@ -260,5 +261,7 @@ struct TaskSpan {
 
 // Sum of demands: of a step on the average, where not every step's updates go home.
 Demand total_demand(const Schedule& schedule);
+// Of a forward-only step that runs its schedule so many times: updates go home in the first alone.
+Demand in_rounds(Demand demand, int64_t rounds);
 
 }  // namespace windlass

@@ -172,4 +172,14 @@ Simulation simulate(const Schedule& schedule, const Machine& machine) {
     return result;
 }
 
+Simulation in_rounds(Simulation step, int64_t rounds) {
+    step.seconds *= static_cast<double>(rounds);
+    for (const LaneKind lane : {LaneKind::compute, LaneKind::up, LaneKind::disk_read}) {
+        step.busy_seconds[slot(lane)] *= static_cast<double>(rounds);
+        step.alone_seconds[slot(lane)] *= static_cast<double>(rounds);
+    }
+    step.demand = in_rounds(step.demand, rounds);
+    return step;
+}
+
 }  // namespace windlass

@@ -35,6 +35,7 @@ std::optional<Planned> plan_method(const Session& session, std::string_view meth
     try {
         Planned planned = make_plan(model, recipe, numerics, session.machine, request);
         planned.schedules = {};
+        if (method == session.config.method) planned.step = in_rounds(planned.step, session.rounds_most);
         return planned;
     } catch (const UserError& error) {
         if (error.code() != ExitCode::no_fit) throw;
@@ -86,11 +87,13 @@ std::string others_that_fit(FileSystem& files, const Config& config) {
         other.method = method;
         other.policy = other.update_time = "auto";
         try {
-            const Planned planned = prepare_session(files, other, std::nullopt).planned;
+            const Session session = prepare_session(files, other, std::nullopt);
+            const Planned& planned = session.planned;
             const auto disk = planned.disk_bytes > 0 ? fmt::format(" and {} of disk", format_bytes(planned.disk_bytes))
                                                      : std::string();
             found.push_back(fmt::format("method={}, which fits with {} of memory{}: {} a step, {} steps", method,
-                                        format_bytes(planned.memory_bytes), disk, format_seconds(planned.step.seconds),
+                                        format_bytes(planned.memory_bytes), disk,
+                                        format_seconds(session.step_at_most().seconds),
                                         is_forward_only(method) ? "many times the" : "far fewer"));
         } catch (const UserError&) {
             // Too large as well, or not for what the configuration wants beside: the refusal stands without it.

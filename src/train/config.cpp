@@ -129,7 +129,9 @@ void check_objective(const Config& c, Problems& problems) {
             fmt::format("objective {} has no gradient that method {} could find. Try: method: zeroth_order",
                         c.objective, c.method));
     if (c.packing) problems.push_back(fmt::format("objective {} judges rows; packing mixes them", c.objective));
-    if (c.objective != "exact_match" && c.task.empty())
+    if (c.objective == "f1" && c.task.empty())
+        problems.push_back("objective f1 judges answers to the rows of a task, but task is not set. Try: task: squad");
+    else if (c.objective != "exact_match" && c.task.empty())
         problems.push_back(fmt::format("objective {} compares candidates, but task is not set", c.objective));
 }
 

@@ -42,8 +42,8 @@ std::vector<ConfigKey> objective_keys() {
          .field = &Config::objective,
          .group = kMethod,
          .help = "what a step makes smaller: the loss of the tokens, or, without backpropagation, -log of the right "
-                 "candidate's share, 1 - accuracy over candidates, 1 - exact_match",
-         .choices = {"loss", "choice_loss", "accuracy", "exact_match"}},
+                 "candidate's share, 1 - accuracy over candidates, 1 - exact_match, 1 - F1 of written answers",
+         .choices = {"loss", "choice_loss", "accuracy", "exact_match", "f1"}},
     };
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/rng.h"
+#include "train/task_answers.h"
 #include "train/user_folder.h"
 
 namespace windlass {
@@ -56,6 +57,10 @@ Truncation truncation_of(const std::string& name) {
     if (name == "right") return Truncation::right;
     if (name == "split") return Truncation::split;
     return Truncation::error;
+}
+
+bool compares_candidates(Objective objective) {
+    return objective == Objective::choice_loss || objective == Objective::accuracy;
 }
 
 }  // namespace
@@ -194,11 +199,14 @@ RunData RunData::open_task(FileSystem& files, const Config& config, const Tokeni
         .max_length = config.max_length, .add_eos = config.add_eos, .skip_malformed = config.skip_malformed};
     const RowChoice choice = choose_rows(count_task_rows(files, config.train_data), config);
     TaskSet train = read_task_set(files, task, config.train_data, choice.train, options, tokenizer);
+    if (const Objective objective = *objective_from_name(config.objective); writes_answers(objective)) {
+        require_written_answers(task, objective);
+        make_room_for_answers(train, config.max_length, tokenizer);
+    }
     RowOrder order(all_indices(std::ssize(train.rows)), train.right_lengths(), config.packing ? config.max_length : 0,
                    seed_of(config));
     RunData data(std::move(order), config);
-    if (data.objective_ == Objective::choice_loss || data.objective_ == Objective::accuracy)
-        data.rows_per_example_ = train.candidates_max();
+    if (compares_candidates(data.objective_)) data.rows_per_example_ = train.candidates_max();
     data.task_ = std::move(train);
     if (!config.eval_data.empty()) {
         const std::vector<std::string> paths = {config.eval_data};
@@ -211,8 +219,7 @@ RunData RunData::open_task(FileSystem& files, const Config& config, const Tokeni
 }
 
 void RunData::check_objective() const {
-    const bool compares = objective_ == Objective::choice_loss || objective_ == Objective::accuracy;
-    if (compares && (!task_ || !task_->task.has_candidates()))
+    if (compares_candidates(objective_) && (!task_ || !task_->task.has_candidates()))
         throw UserError(ExitCode::usage, "objective", "{} compares candidates, and the rows have none",
                         name_of(objective_))
             .hint("a task with candidates, or exact_match");
@@ -246,18 +253,22 @@ std::vector<RowSamples> RunData::read_training(std::span<const PackedRow> rows) 
     return result;
 }
 
-std::optional<ObjectiveRows> RunData::objective(std::span<const PackedRow> rows) const {
+std::optional<ObjectiveRows> RunData::objective(std::span<const PackedRow> rows, const Tokenizer& tokenizer,
+                                                int64_t id_count) const {
     if (objective_ == Objective::loss) return std::nullopt;
     ObjectiveRows made{.kind = objective_, .by_mean = !task_ || task_->task.score == CandidateScore::mean};
+    std::vector<int64_t> written;
     for (const PackedRow& row : rows) {
         ObjectiveExample example{.first_row = std::ssize(made.examples) * rows_per_example_};
-        if (objective_ != Objective::exact_match) {
+        if (compares_candidates(objective_)) {
             const ChoiceRow& choice = task_->rows[row.samples.front()];
             example.row_count = std::ssize(choice.candidates);
             example.right = choice.right;
         }
         made.examples.push_back(example);
+        if (writes_answers(objective_)) written.push_back(row.samples.front());
     }
+    if (writes_answers(objective_)) made.answers = f1_rules(*task_, std::move(written), tokenizer, id_count);
     return made;
 }
 

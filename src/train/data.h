@@ -72,7 +72,8 @@ RowsOptions rows_options(const Config& config);
 // Training and evaluation rows of a run: samples out of a token cache, or the rows of a task.
 //
 // Where an objective compares candidates, a training example is as many rows of a step as a row of the task has
-// candidates at most; what it does not use is padding.
+// candidates at most; what it does not use is padding. Where it judges answers that are written, a row is a prompt and
+// room for the answer.
 class RunData {
   public:
     // Tokenises what is not in the cache. Throws UserError(data); UserError(usage) for an objective that the rows
@@ -84,8 +85,10 @@ class RunData {
     int64_t eval_count() const;
     // The rows of a step, rows_per_example() for each of these.
     std::vector<RowSamples> read_training(std::span<const PackedRow> rows) const;
-    // What such a step is judged by; nothing: the sum of its losses.
-    std::optional<ObjectiveRows> objective(std::span<const PackedRow> rows) const;
+    // What such a step is judged by; nothing: the sum of its losses. Of answers that are written, `id_count`: the ids
+    // that may be are below. It refers to these rows and the tokenizer.
+    std::optional<ObjectiveRows> objective(std::span<const PackedRow> rows, const Tokenizer& tokenizer,
+                                           int64_t id_count) const;
     std::vector<RowSamples> read_eval(int64_t first, int64_t count) const;
     // Where rows are those of a task.
     const TaskSet* eval_task() const { return eval_task_ ? &*eval_task_ : nullptr; }

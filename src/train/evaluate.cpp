@@ -18,14 +18,13 @@ double row_loss(const StepReport& report, int64_t row, int64_t row_length) {
     return sum;
 }
 
-enum class Head : uint8_t { losses, misses };  // what it gives of each token (StepParams::misses)
-
-StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_losses, Head head = Head::losses) {
+StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_losses,
+                         HeadResult head = HeadResult::loss) {
     const EngineSetup& setup = engine.setup();
     const std::string name = schedule_name({.kind = ScheduleRequest::Kind::eval, .row_length = batch.row_length()});
     const Schedule* schedule = setup.schedules.find(name);
     WINDLASS_CHECK(schedule != nullptr, "there is no schedule {}", name);
-    StepInput input{.micro = batch.micro(), .params = {.seed = setup.seed, .step = 1, .misses = head == Head::misses}};
+    StepInput input{.micro = batch.micro(), .params = {.seed = setup.seed, .step = 1, .head = head}};
     return engine.evaluate(*schedule, input, token_losses);
 }
 
@@ -70,7 +69,7 @@ int64_t evaluate_exact(Engine& engine, int64_t row_count, const ReadRows& read) 
         const std::vector<RowSamples> rows = read(first, std::min(rows_per_step(engine), row_count - first));
         WINDLASS_CHECK(!rows.empty(), "row {} of {} cannot be read", first, row_count);
         const StepBatch batch = batch_of(engine, rows);
-        const StepReport report = evaluate_step(engine, batch, true, Head::misses);
+        const StepReport report = evaluate_step(engine, batch, true, HeadResult::miss);
         for (int64_t row = 0; row < std::ssize(rows); ++row) exact += row_loss(report, row, batch.row_length()) == 0;
         first += std::ssize(rows);
     }

@@ -26,10 +26,6 @@ double wall_seconds() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-bool is_exact_match(const ObjectiveRows* objective) {
-    return objective != nullptr && objective->kind == Objective::exact_match;
-}
-
 bool is_due(const std::optional<int64_t>& every, int64_t step) {
     return every && step % *every == 0;
 }
@@ -114,8 +110,7 @@ void TrainLoop::step() {
                           .params = {.seed = state_.seed,
                                      .step = state_.step + 1,
                                      .learning_rate = learning_rate(session_.first.schedule, state_.step + 1),
-                                     .loss_scale = 1.0 / static_cast<double>(batch.loss_count()),
-                                     .misses = is_exact_match(batch.objective())},
+                                     .loss_scale = 1.0 / static_cast<double>(batch.loss_count())},
                           .objective = batch.objective()};
     exporter_.before_step();
     const StepReport report = engine_.train_step(schedule, input);
@@ -151,7 +146,7 @@ void TrainLoop::advance(const StepBatch& batch, const DataPosition& position, co
 
 StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                                double seconds) const {
-    const Demand demand = total_demand(schedule);
+    const Demand demand = in_rounds(total_demand(schedule), report.rounds);
     const double peak = session_.machine.gemm_flops(session_.numerics().compute);
     StepMetrics metrics{.step = state_.step, .time = wall_seconds(), .step_seconds = seconds};
     metrics.epoch = session_.data->training().passes(state_.position);
@@ -164,7 +159,9 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
     metrics.tokens = batch.tokens();
     metrics.target_tokens = batch.target_tokens();
     metrics.tokens_total = state_.tokens_total;
-    metrics.predicted_seconds = predicted_.at(batch.row_length()) + (report.redone ? session_.planned.redo_seconds : 0);
+    metrics.predicted_seconds = predicted_.at(batch.row_length()) * static_cast<double>(report.rounds) +
+                                (report.redone ? session_.planned.redo_seconds : 0);
+    if (session_.rounds_most > 1) metrics.rounds = report.rounds;
     metrics.mfu = peak > 0 ? demand.model_flops / seconds / peak : 0;
     metrics.eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.step);
     metrics.ram_bytes = private_memory_peak();

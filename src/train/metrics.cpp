@@ -53,6 +53,7 @@ std::string metrics_line(const StepMetrics& m) {
     json["tokens"] = m.tokens;
     json["target_tokens"] = m.target_tokens;
     json["tokens_total"] = m.tokens_total;
+    if (m.rounds > 0) json["rounds"] = m.rounds;
     json["step_seconds"] = number(m.step_seconds);
     json["predicted_seconds"] = number(m.predicted_seconds);
     json["tokens_per_second"] = number(m.tokens_per_second());
@@ -127,6 +128,7 @@ void MetricsWriter::write_events(const StepMetrics& m) {
     scalar("train/grad_norm", m.grad_norm);
     scalar("train/epoch", m.epoch);
     scalar("train/tokens_per_second", m.tokens_per_second());
+    if (m.rounds > 0) scalar("train/rounds", static_cast<double>(m.rounds));
     scalar("train/step_seconds", m.step_seconds);
     scalar("train/predicted_seconds", m.predicted_seconds);
     scalar("train/mfu", m.mfu);

@@ -27,6 +27,7 @@ struct StepMetrics {
     int64_t tokens = 0;
     int64_t target_tokens = 0;
     int64_t tokens_total = 0;
+    int64_t rounds = 0;  // of a step that writes answers; else 0
     double step_seconds = 0;
     double predicted_seconds = 0;
     double mfu = 0;

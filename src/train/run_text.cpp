@@ -55,14 +55,21 @@ std::string lanes_text(const Simulation& step) {
 }
 
 double tokens_per_second(const Session& session) {
-    return static_cast<double>(step_tokens(session)) / session.planned.step.seconds;
+    return static_cast<double>(step_tokens(session)) / session.step_at_most().seconds;
+}
+
+// "at most 50 rounds of 1.2 s, "
+std::string rounds_words(const Session& session) {
+    if (session.rounds_most == 1) return "";
+    return fmt::format("at most {} rounds of {}, ", session.rounds_most, format_seconds(session.planned.step.seconds));
 }
 
 std::string step_text(const Session& session) {
     const Planned& planned = session.planned;
-    const Simulation& step = planned.step;
-    std::string text = fmt::format("Per step  {} predicted: compute {}{}", format_seconds(step.seconds),
-                                   format_seconds(step.busy_seconds[slot(LaneKind::compute)]), lanes_text(step));
+    const Simulation step = session.step_at_most();
+    std::string text =
+        fmt::format("Per step  {}{} predicted: compute {}{}", rounds_words(session), format_seconds(step.seconds),
+                    format_seconds(step.busy_seconds[slot(LaneKind::compute)]), lanes_text(step));
     const double peak = session.machine.gemm_flops(session.numerics().compute);
     text += fmt::format(" | {:.0f} tok/s", tokens_per_second(session));
     if (peak > 0) text += fmt::format(", MFU {:.0f} %", step.demand.model_flops / step.seconds / peak * 100);
@@ -71,14 +78,15 @@ std::string step_text(const Session& session) {
                             format_seconds(planned.redo_seconds));
     text += fmt::format("\nBound by  {}, busy {:.0f} % of the step", lane_name(planned.binding.lane),
                         planned.binding.busy * 100);
-    if (!planned.binding.improvement.empty()) text += fmt::format("; {}", planned.binding.improvement);
+    if (!planned.binding.improvement.empty())
+        text += fmt::format("; {}{}", planned.binding.improvement, session.rounds_most > 1 ? " of one round" : "");
     return text + "\n";
 }
 
 std::string run_line(const Session& session) {
     const int64_t steps = session.total_steps();
     if (steps == 0) return "Run       length not known without train_data or max_steps\n";
-    const double seconds = session.planned.step.seconds * static_cast<double>(steps);
+    const double seconds = session.step_at_most().seconds * static_cast<double>(steps);
     std::string text = fmt::format("Run       {} steps, at most {}", steps, format_seconds(seconds));
     const int64_t writes = session.planned.step.demand.disk_write_bytes * steps;
     if (writes > 0) text += fmt::format("; writes {} to disk", format_bytes(writes));
@@ -178,9 +186,10 @@ std::string plan_text(const Session& session, const std::string& advice) {
 }
 
 Json step_json(const Session& session) {
-    const Planned& p = session.planned;
-    const auto busy = [&](LaneKind lane) { return p.step.busy_seconds[slot(lane)]; };
-    return {{"seconds", p.step.seconds},
+    const Simulation step = session.step_at_most();
+    const auto busy = [&](LaneKind lane) { return step.busy_seconds[slot(lane)]; };
+    return {{"seconds", step.seconds},
+            {"rounds", session.rounds_most},
             {"compute_seconds", busy(LaneKind::compute)},
             {"host_seconds", busy(LaneKind::host)},
             {"up_seconds", busy(LaneKind::up)},
@@ -188,11 +197,11 @@ Json step_json(const Session& session) {
             {"disk_read_seconds", busy(LaneKind::disk_read)},
             {"disk_write_seconds", busy(LaneKind::disk_write)},
             {"tokens", step_tokens(session)},
-            {"model_flops", p.step.demand.model_flops},
-            {"up_bytes", p.step.demand.up_bytes},
-            {"down_bytes", p.step.demand.down_bytes},
-            {"disk_read_bytes", p.step.demand.disk_read_bytes},
-            {"disk_write_bytes", p.step.demand.disk_write_bytes}};
+            {"model_flops", step.demand.model_flops},
+            {"up_bytes", step.demand.up_bytes},
+            {"down_bytes", step.demand.down_bytes},
+            {"disk_read_bytes", step.demand.disk_read_bytes},
+            {"disk_write_bytes", step.demand.disk_write_bytes}};
 }
 
 std::string plan_json(const Session& session, const Json& advice) {

@@ -16,6 +16,7 @@
 #include "train/budget.h"
 #include "train/machine_cache.h"
 #include "train/store_masters.h"
+#include "train/task_answers.h"
 
 namespace windlass {
 namespace {
@@ -229,6 +230,22 @@ Budgets resolve_machine(FileSystem& files, Session& session, const std::optional
     return machine_budgets(session.machine, config, session.threads);
 }
 
+// Of a step that writes answers each round gives every answer a token at least.
+int64_t most_rounds(FileSystem& files, const Config& config, const Recipe& recipe) {
+    const Objective objective = *objective_from_name(config.objective);
+    if (!writes_answers(objective) || !recipe.probes()) return 1;
+    const TaskSpec task = find_task(files, config.task);
+    require_written_answers(task, objective);
+    return task.max_new_tokens;
+}
+
+// What the planner is to choose from. In each round updates that have not gone home are applied to what is fetched: so
+// over many of them it is better that they go at once, unless writing is what is short.
+int wanted_writeback(const Session& session) {
+    if (session.config.writeback_steps) return static_cast<int>(*session.config.writeback_steps);
+    return session.rounds_most > 1 && session.config.ssd_writes.text.empty() ? 1 : 0;
+}
+
 }  // namespace
 
 Emulation emulation_of(const Config& config) {
@@ -282,6 +299,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
         session.data = RunData::open(files, session.config, *session.tokenizer);
         session.first.data_fingerprint = session.data->fingerprint();
     }
+    session.rounds_most = most_rounds(files, config, session.recipe);
     session.first.seed = static_cast<uint64_t>(config.seed);
     session.first.method = config.method;
     resolve_numerics(session, recorded);
@@ -293,7 +311,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
                        .device = session.request.device,
                        .threads = session.threads,
                        .budgets = budgets,
-                       .writeback_steps = static_cast<int>(config.writeback_steps.value_or(0))};
+                       .writeback_steps = wanted_writeback(session)};
     if (config.max_grad_norm == 0)
         session.request.clip_frequency = 0;
     else if (recorded && recorded->applied_steps > 0)

@@ -33,6 +33,7 @@ struct Session {
     PlanRequest request;  // as it was given to the planner
     Planned planned;
     RunState first;                  // the state before the run's first step: numerics, schedule, seed
+    int64_t rounds_most = 1;         // of a step: more than one where answers are written, each at most so long
     std::string store_path;          // of the working store, where the plan uses the disk
     std::vector<std::string> notes;  // what the user should know
 
@@ -42,6 +43,8 @@ struct Session {
     int64_t rows_per_example() const { return data ? data->rows_per_example() : 1; }
     int64_t examples_per_step() const { return rows_per_step() / rows_per_example(); }
     int64_t total_steps() const { return first.schedule.total_steps; }  // 0: not known (no data, no max_steps)
+    // A step as planned, of as many rounds as it may take.
+    Simulation step_at_most() const { return in_rounds(planned.step, rounds_most); }
     bool has_eval() const { return data && data->eval_count() > 0; }
 };
 

@@ -4,40 +4,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "text/answer_score.h"
+#include "train/task_answers.h"
 
 namespace windlass {
 namespace {
 
 size_t at(int64_t index) {
     return static_cast<size_t>(index);
-}
-
-// What stands before the first trained token.
-std::span<const int32_t> prompt_of(const Sample& sample) {
-    const auto first = std::find(sample.trained.begin(), sample.trained.end(), uint8_t{1});
-    return std::span(sample.ids).first(static_cast<size_t>(first - sample.trained.begin()));
-}
-
-// The last tokens of a prompt, behind the tokenizer's prefix.
-std::vector<int32_t> cut_prompt(std::span<const int32_t> prompt, int64_t room, const Tokenizer& tokenizer) {
-    const auto kept = std::min<int64_t>(std::ssize(tokenizer.prefix()), room);
-    std::vector<int32_t> ids(prompt.begin(), prompt.end());
-    if (std::ssize(ids) > room) ids.erase(ids.begin() + kept, ids.end() - (room - kept));
-    return ids;
-}
-
-// Writes one answer; `text` ends before the task's stop.
-GenerateResult write_answer(Engine& engine, const TaskSpec& task, std::span<const int32_t> prompt,
-                            const GenerateOptions& options, const Tokenizer& tokenizer, std::string& text) {
-    StreamDecoder decoder(tokenizer, true);
-    const GenerateResult result = generate(engine, prompt, options, [&](int32_t id) {
-        text += decoder.push(id);
-        return task.stop.empty() || text.find(task.stop) == text.npos;
-    });
-    text += decoder.finish();
-    if (!task.stop.empty()) text = text.substr(0, text.find(task.stop));
-    return result;
 }
 
 }  // namespace
@@ -83,13 +56,14 @@ AnswerResult evaluate_answers(Engine& engine, const TaskSet& set, const Tokenize
     const GenerateOptions options{
         .max_new_tokens = set.task.max_new_tokens, .stop_ids = tokenizer.eos_ids(), .vocab = vocab};
     AnswerResult result{.rows = std::ssize(set.rows)};
-    for (size_t row = 0; row < set.rows.size(); ++row) {
+    for (int64_t row = 0; row < result.rows; ++row) {
         const std::vector<int32_t> prompt =
-            cut_prompt(prompt_of(set.rows[row].candidates[0]), capacity - set.task.max_new_tokens, tokenizer);
+            answer_prompt(set.rows[at(row)].candidates[0], capacity - set.task.max_new_tokens, tokenizer);
         if (prompt.empty()) throw UserError(ExitCode::data, set.task.name, "row {} has a prompt of no token", row + 1);
-        std::string text;
-        result.new_tokens += std::ssize(write_answer(engine, set.task, prompt, options, tokenizer, text).ids);
-        result.score_sum += answer_score(set.task.metric, judged_part(set.task, text), set.answers[row]);
+        AnswerText text(set.task, tokenizer);
+        const auto push = [&](int32_t id) { return text.push(id); };
+        result.new_tokens += std::ssize(generate(engine, prompt, options, push).ids);
+        result.score_sum += judge_answer(set, row, set.task.metric, text.finish());
     }
     result.seconds = seconds_since(start);
     return result;
@@ -100,9 +74,10 @@ int64_t answer_capacity(const TaskSet& set, int64_t context_length) {
         throw UserError(ExitCode::usage, set.task.name, "answers of {} tokens, but the model was made for {}",
                         set.task.max_new_tokens, context_length)
             .hint("a task file with a smaller max_new_tokens");
-    size_t longest = 1;
-    for (const ChoiceRow& row : set.rows) longest = std::max(longest, prompt_of(row.candidates[0]).size());
-    return std::min(static_cast<int64_t>(longest) + set.task.max_new_tokens, context_length);
+    int64_t longest = 1;
+    for (const ChoiceRow& row : set.rows)
+        longest = std::max(longest, std::ssize(row.candidates[0].ids) - row.candidates[0].trained_count());
+    return std::min(longest + set.task.max_new_tokens, context_length);
 }
 
 std::vector<ScheduleRequest> answer_requests(int64_t capacity) {

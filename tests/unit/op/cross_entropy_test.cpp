@@ -31,13 +31,13 @@ struct Head {
         for (int32_t& target : targets) target = static_cast<int32_t>(random.below(kVocab));
     }
 
-    // What forward says of each token: its loss, or whether it is missed.
-    void forward(bool misses) {
+    // What forward says of each token (StepParams::head).
+    void forward(HeadResult result, int64_t id_count = kVocab) {
         OpSpec spec{.attrs = CrossEntropyAttrs{}, .in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
         kCrossEntropy.infer(spec);
         const OpSize size{.rows = 1, .row_length = kTokens, .threads = 2};
         const Batch batch{.rows = 1, .row_length = kTokens, .targets = targets.data()};
-        const StepParams step{.misses = misses};
+        const StepParams step{.head = result, .id_count = id_count};
         const auto bytes = static_cast<size_t>(kCrossEntropy.scratch_bytes(spec, size, Direction::forward));
         std::vector<std::byte> scratch(bytes + 64);
         const size_t shift = 64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64;
@@ -133,31 +133,60 @@ TEST(CrossEntropy, NotANumberShowsInTheLoss) {
     }
 }
 
-// Ids 7 and 20 are equally likely everywhere: only the lower of them can be what greedy decoding writes.
-TEST(CrossEntropy, MissesAreTargetsThatGreedyDecodingDoesNotWrite) {
-    Head head;
+// Makes ids 7 and 20 equally likely everywhere; returns the likeliest id below `id_count` of each token.
+std::vector<int32_t> likeliest_ids(Head& head, int64_t id_count) {
     std::copy_n(&head.w[7 * kColumns], kColumns, &head.w[20 * kColumns]);
     std::vector<int32_t> likeliest;
     for (int64_t t = 0; t < kTokens; ++t) {
-        std::vector<double> logits(kVocab);
-        for (int64_t i = 0; i < kVocab; ++i)
+        std::vector<double> logits(static_cast<size_t>(id_count));
+        for (int64_t i = 0; i < id_count; ++i)
             for (int64_t c = 0; c < kColumns; ++c)
                 logits[static_cast<size_t>(i)] += double{head.x[t * kColumns + c]} * double{head.w[i * kColumns + c]};
         logits[20] = logits[7];
         likeliest.push_back(static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
     }
+    return likeliest;
+}
+
+// Of two that are equally likely only the lower can be what greedy decoding writes.
+TEST(CrossEntropy, MissesAreTargetsThatGreedyDecodingDoesNotWrite) {
+    Head head;
+    const std::vector<int32_t> likeliest = likeliest_ids(head, kVocab);
     ASSERT_GT(std::count(likeliest.begin(), likeliest.end(), 7), 0);
     head.targets = likeliest;
-    head.forward(true);
+    head.forward(HeadResult::miss);
     EXPECT_THAT(head.loss, Each(0));
     for (size_t t = 0; t < likeliest.size(); ++t)
         head.targets[t] = t % 5 == 0 ? kIgnored : likeliest[t] == 7 ? 20 : (likeliest[t] + 1) % kVocab;
-    head.forward(true);
+    head.forward(HeadResult::miss);
     for (size_t t = 0; t < likeliest.size(); ++t) ASSERT_EQ(head.loss[t], t % 5 == 0 ? 0 : 1) << t;
     head.w[33 * kColumns] = std::numeric_limits<float>::quiet_NaN();
     std::fill(head.targets.begin(), head.targets.end(), 33);
-    head.forward(true);
+    head.forward(HeadResult::miss);
     for (const float miss : head.loss) ASSERT_TRUE(std::isnan(miss)) << "no number is no answer";
+}
+
+TEST(CrossEntropy, TheLikeliestIsWhatGreedyDecodingWrites) {
+    for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
+        if (isa > detected_isa()) continue;
+        const Isa before = cpu_isa();
+        set_cpu_isa(isa);
+        for (const int64_t id_count : {kVocab, int64_t{33}}) {  // the table may have rows that are no ids
+            Head head;
+            const std::vector<int32_t> likeliest = likeliest_ids(head, id_count);
+            ASSERT_GT(std::count(likeliest.begin(), likeliest.end(), 7), 0);
+            for (size_t t = 0; t < likeliest.size(); t += 5) head.targets[t] = kIgnored;
+            head.forward(HeadResult::likeliest, id_count);
+            for (size_t t = 0; t < likeliest.size(); ++t)
+                ASSERT_EQ(head.loss[t], static_cast<float>(t % 5 == 0 ? 0 : likeliest[t])) << isa_name(isa) << t;
+        }
+        Head head;
+        std::fill(head.targets.begin(), head.targets.end(), 0);
+        head.w[33 * kColumns] = std::numeric_limits<float>::quiet_NaN();
+        head.forward(HeadResult::likeliest);
+        set_cpu_isa(before);
+        for (const float id : head.loss) ASSERT_TRUE(std::isnan(id)) << "no number is no answer";
+    }
 }
 
 TEST(CrossEntropy, BitsDoNotDependOnTheTeam) {

@@ -44,7 +44,6 @@ struct Judged {
 StepReport judged_step(Engine& engine, const TestBatch& batch, const ObjectiveRows& rows, int64_t step) {
     StepInput input = step_input(engine, batch, step, 1e-3);
     input.params.loss_scale = 1.0 / kExamples;
-    input.params.misses = rows.kind == Objective::exact_match;
     input.objective = &rows;
     StepReport report = engine.train_step(train_schedule(engine, batch), input);
     engine.commit(step, run_state_of(step), report);
@@ -123,7 +122,7 @@ TEST(ObjectiveOfAStep, IsWhatEvaluatingTheRowsGives) {
         return sums;
     };
     const std::vector<double> losses = row_sums();
-    input.params.misses = true;
+    input.params.head = HeadResult::miss;
     const std::vector<double> misses = row_sums();
     int64_t wrong = 0, missed = 0;
     for (int64_t i = 0; i < kExamples; ++i) {

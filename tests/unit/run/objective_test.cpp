@@ -38,9 +38,24 @@ std::vector<double> judge(const ObjectiveRows& rows, const std::vector<std::vect
 }
 
 TEST(Objective, NamesReadBack) {
-    for (const Objective kind : {Objective::loss, Objective::choice_loss, Objective::accuracy, Objective::exact_match})
+    for (const Objective kind :
+         {Objective::loss, Objective::choice_loss, Objective::accuracy, Objective::exact_match, Objective::f1})
         EXPECT_EQ(objective_from_name(name_of(kind)), kind);
     EXPECT_EQ(objective_from_name("reward"), std::nullopt);
+}
+
+TEST(Objective, TheHeadIsAskedForWhatItWants) {
+    const auto asked = [](const ObjectiveRows* rows) {
+        StepParams params;
+        ask_head(rows, params);
+        return std::pair(params.head, params.id_count);
+    };
+    const ObjectiveRows accuracy{.kind = Objective::accuracy}, exact{.kind = Objective::exact_match},
+        f1{.kind = Objective::f1, .answers = AnswerRules{.id_count = 50}};
+    EXPECT_EQ(asked(nullptr).first, HeadResult::loss);
+    EXPECT_EQ(asked(&accuracy).first, HeadResult::loss);
+    EXPECT_EQ(asked(&exact).first, HeadResult::miss);
+    EXPECT_EQ(asked(&f1), std::pair(HeadResult::likeliest, int64_t{50}));
 }
 
 TEST(Objective, TheBestCandidateHasTheGreatestScoreTheFirstOfEquals) {

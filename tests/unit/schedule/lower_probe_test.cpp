@@ -203,6 +203,22 @@ TEST_P(ProbedStep, WeightsCrossEachLinkOnceHoweverManyDirections) {
     }
 }
 
+// What a pass leaves behind is the result of its point.
+TEST_P(ProbedStep, EveryPassKnowsItsPoint) {
+    if (std::get<0>(GetParam()) != std::string_view("zeroth_order")) GTEST_SKIP() << "tangents share a pass";
+    for_each_plan([](const ModelSpec& model, const Recipe&, const ScheduleSet& set, const Plan&) {
+        const Schedule& schedule = set.schedules[0];
+        size_t seen = 0;
+        for (const RunTask& run : schedule.runs) {
+            if (run.block + 1 != std::ssize(model.blocks)) continue;
+            const BufferSlice& result = schedule.outputs[at(run.stream * schedule.micro_count + run.micro)];
+            EXPECT_EQ(run.regions[static_cast<size_t>(Region::output)].buffer, result.buffer);
+            ++seen;
+        }
+        EXPECT_EQ(seen, schedule.outputs.size());
+    });
+}
+
 // Where updates go home each fourth step the schedule is the same but for its bytes a step, and for the head, which
 // fetches a tied table once more and updates it too.
 TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {

@@ -86,6 +86,16 @@ TEST(Simulate, AStepIsTheMeanOverThePeriodInWhichUpdatesGoHome) {
     EXPECT_EQ(mean.tasks[1].end_s, 3);
 }
 
+TEST(Simulate, OfSeveralRoundsTheFirstAloneWrites) {
+    Schedule schedule{.tasks = {read(2), compute(3, 0, waits(0, 1, 0)), write(4, waits(1, 0, 0))}};
+    const Simulation once = simulate(schedule, unit_machine()), thrice = in_rounds(once, 3);
+    EXPECT_EQ(thrice.seconds, 3 * once.seconds);
+    EXPECT_EQ(thrice.busy_seconds, (std::array<double, kLaneKinds>{9, 0, 0, 0, 6, 4}));
+    EXPECT_EQ(thrice.demand.disk_read_bytes, 3 * once.demand.disk_read_bytes);
+    EXPECT_EQ(thrice.demand.disk_write_bytes, once.demand.disk_write_bytes);
+    EXPECT_EQ(in_rounds(once, 1).seconds, once.seconds);
+}
+
 TEST(Simulate, AnUnknownRateCostsNothing) {
     Schedule schedule{.tasks = {read(2), compute(3, 4)}};
     EXPECT_EQ(simulate(schedule, {}).seconds, 0);

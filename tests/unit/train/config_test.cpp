@@ -156,6 +156,17 @@ TEST_F(ConfigTest, NamesWhatAnEstimatorCannotDo) {
     EXPECT_THAT(problem(with({"zo_estimator=fzo"})), HasSubstr("is not one of: two_sided, one_sided, fzoo, spsa15"));
 }
 
+TEST_F(ConfigTest, NamesWhoCannotLearnFromWrittenAnswers) {
+    const auto with = [&](const std::string& method, const std::string& more) {
+        return problem({"model=m", "train_data=a.jsonl", "output_dir=o", "objective=f1", "method=" + method, more});
+    };
+    EXPECT_EQ(with("zeroth_order", "task=squad"), "");
+    for (const char* method : {"adamw", "forward_gradient"})
+        EXPECT_THAT(with(method, "task=squad"),
+                    HasSubstr(fmt::format("objective f1 has no gradient that method {} could find", method)));
+    EXPECT_THAT(with("zeroth_order", "seed=1"), HasSubstr("answers to the rows of a task, but task is not set"));
+}
+
 TEST_F(ConfigTest, RefusesFilesThatAreNoFlatYaml) {
     EXPECT_THAT(problem({write("a: [1\n")}), HasSubstr("not valid YAML"));
     EXPECT_THAT(problem({write("- a\n- b\n")}), HasSubstr("key: value"));

@@ -39,6 +39,8 @@ TEST_F(MetricsTest, LinesHoldTheKeysOfTheGrammar) {
     EXPECT_FALSE(json.contains("redone"));
     EXPECT_EQ(Json::parse(metrics_line({.redone = true}))["redone"], true);
     EXPECT_FALSE(json.contains("disk_read_bytes"));
+    EXPECT_FALSE(json.contains("rounds"));
+    EXPECT_EQ(Json::parse(metrics_line({.rounds = 3}))["rounds"], 3);
 }
 
 TEST_F(MetricsTest, NumbersThatAreNotFiniteAreWords) {
