@@ -36,11 +36,12 @@ int64_t working_store_bytes(const ModelSpec& model, const Recipe& recipe) {
     return bytes;
 }
 
-// The file has room for all gradients as soon as one block's go there.
+// The file has room for the gradients of all that is trained as soon as one block's go there.
 int64_t gradient_spill_bytes(const ModelSpec& model, const Plan& plan) {
     int64_t bytes = 0;
     bool spills = false;
     for (const ParamSpec& param : model.params) {
+        if (!param.trainable) continue;
         bytes += aligned_bytes(param.numel(), 4);
         spills = spills || plan.of(param.block).gradients == Home::disk;
     }
@@ -114,7 +115,8 @@ Evaluation against_budgets(const ModelSpec& model, const Recipe& recipe, const P
 double redo_seconds(const ModelSpec& model, const Recipe& recipe, const Machine& machine, const Plan& plan) {
     double elements = 0;
     for (const ParamSpec& param : model.params) {
-        if (plan.of(param.block).update == UpdateTime::in_backward) elements += static_cast<double>(param.numel());
+        if (param.trainable && plan.of(param.block).update == UpdateTime::in_backward)
+            elements += static_cast<double>(param.numel());
     }
     const double chunk =
         static_cast<double>(aligned_bytes(kChunkElements, 2) + state_block_bytes(recipe, kChunkElements));

@@ -69,7 +69,8 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const ModelSpec& mode
     for (size_t index = 0; index < order.size(); ++index) {
         store_param_[at(order[index])] = static_cast<int>(index);
         gradient_offset_[at(order[index])] = end;
-        end += aligned_bytes(model.params[at(order[index])].numel(), 4);
+        const ParamSpec& param = model.params[at(order[index])];
+        if (param.trainable) end += aligned_bytes(param.numel(), 4);
     }
     if (spills.gradients) gradients_ = make_spill(spill_path + ".gradients", end);
     if (spills.activation_bytes > 0) activations_ = make_spill(spill_path + ".activations", spills.activation_bytes);

@@ -59,11 +59,11 @@ class PersistentWriter {
                 place.chunks = put("state", Owner::state, plan.state, all_blocks(param));
         } else {
             if (wants_low) place.low = put("low halves", Owner::low_halves, plan.state, param.numel() * 2);
-            if (trains) put_state(param, plan, place);
+            if (trains && param.trainable) put_state(param, plan, place);
         }
-        if (!trains || recipe_.on_gradient != GradientRule::accumulate) return;
+        if (!trains || !param.trainable || recipe_.on_gradient != GradientRule::accumulate) return;
         place.gradient = put("gradients", Owner::gradients, plan.gradients, param.numel() * 4);
-        if (!plan_.store && plan.update == UpdateTime::in_backward && param.trainable)
+        if (!plan_.store && plan.update == UpdateTime::in_backward)
             place.kept = put("kept", Owner::kept, plan.state, all_kept(param));
     }
     int64_t all_kept(const ParamSpec& param) const {

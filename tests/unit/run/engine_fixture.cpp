@@ -6,6 +6,7 @@
 #include "format/safetensors.h"
 #include "method/noise/magnitude_limits.h"
 #include "model/load.h"
+#include "model/param_groups.h"
 #include "schedule/layout.h"
 
 namespace windlass {
@@ -73,6 +74,8 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .method_options = options.method};
     set_store(setup.model, setup.recipe.store);
     for (ParamSpec& param : setup.model.params) param.trainable = !options.trains || options.trains(param);
+    separate_programs(setup.model);
+    if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
     if (options.method.sparse_share < 1)
         set_magnitude_limits(setup.model, options.method.sparse_share,
                              [&](int param, int64_t first, std::span<float> out) {
