@@ -70,8 +70,8 @@ void require_effect(const ParamGroup& group, std::string_view where, const Model
         throw UserError(ExitCode::usage, where, "\"{}\" matches none of the model's {} parameters", group.match,
                         model.params.size())
             .hint(advice(group, model));
-    throw UserError(ExitCode::usage, where, "all that \"{}\" matches belongs to groups before it; the first that matches counts",
-                    group.match)
+    throw UserError(ExitCode::usage, where,
+                    "all that \"{}\" matches belongs to groups before it; the first that matches counts", group.match)
         .hint("put it before them, or leave it out");
 }
 
@@ -80,8 +80,8 @@ void require_effect(const ParamGroup& group, std::string_view where, const Model
 void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, ModelSpec& model) {
     std::vector<bool> has_effect(groups.size(), false);
     for (ParamSpec& param : model.params) {
-        const auto first = std::find_if(groups.begin(), groups.end(),
-                                        [&](const ParamGroup& group) { return matches(group, param); });
+        const auto first =
+            std::find_if(groups.begin(), groups.end(), [&](const ParamGroup& group) { return matches(group, param); });
         if (first == groups.end()) continue;
         set_group(*first, param);
         has_effect[static_cast<size_t>(first - groups.begin())] = true;

@@ -27,11 +27,11 @@ struct ParamSpec {
     StoreType store = StoreType::split;
     DType store_dtype = DType::bf16;  // of the weights that are kept; of a split master, of its high half
     bool trainable = true;
-    bool decay = true;  // weight decay applies: matrices and tables, not norms and biases
+    bool decay = true;                   // weight decay applies: matrices and tables, not norms and biases
     double learning_rate_scale = 1;      // of the run's learning rate
     std::optional<double> weight_decay;  // of its own; nothing: the run's, where `decay` says so
-    int block = 0;      // home: the first block, in order of the forward sweep, that uses it
-    int layer = -1;     // the layer that it is at home in, however blocks are cut; -1: embedding or head
+    int block = 0;                       // home: the first block, in order of the forward sweep, that uses it
+    int layer = -1;  // the layer that it is at home in, however blocks are cut; -1: embedding or head
     // Forward-only methods neither move nor probe larger ones.
     float magnitude_limit = std::numeric_limits<float>::infinity();
     std::string alias;      // the other name of a tied table, where the files hold it under both

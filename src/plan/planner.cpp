@@ -25,12 +25,9 @@ namespace {
 int64_t working_store_bytes(const ModelSpec& model, const Recipe& recipe) {
     constexpr int64_t kRecords = 8 * kMiB;
     int64_t bytes = kRecords;
-    for (size_t param = 0; param < model.params.size(); ++param) {
-        const int64_t numel = model.params[param].numel(), rest = numel % kChunkElements;
-        const int64_t element = weight_bytes(model.params[param]);
-        const auto chunk = [&](int64_t count) {
-            return aligned_bytes(count, element) + state_block_bytes(recipe, count);
-        };
+    for (const ParamSpec& param : model.params) {
+        const int64_t numel = param.numel(), rest = numel % kChunkElements;
+        const auto chunk = [&](int64_t count) { return kept_bytes(recipe, param, count); };
         bytes += 2 * (numel / kChunkElements * chunk(kChunkElements) + (rest > 0 ? chunk(rest) : 0));
     }
     return bytes;
@@ -118,8 +115,7 @@ double redo_seconds(const ModelSpec& model, const Recipe& recipe, const Machine&
         if (param.trainable && plan.of(param.block).update == UpdateTime::in_backward)
             elements += static_cast<double>(param.numel());
     }
-    const double chunk =
-        static_cast<double>(aligned_bytes(kChunkElements, 2) + state_block_bytes(recipe, kChunkElements));
+    const auto chunk = static_cast<double>(kept_bytes(recipe, ParamSpec{}, kChunkElements));
     const double bytes = elements / kChunkElements * chunk;
     const auto seconds = [](double amount, double rate) { return rate > 0 ? amount / rate : 0.0; };
     if (plan.store)

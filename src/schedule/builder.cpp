@@ -28,7 +28,7 @@ int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t co
         case DiskPlace::low:
             return aligned_bytes(count, 2);
         case DiskPlace::state:
-            return state_block_bytes(in.recipe, count);
+            return state_block_bytes(in.recipe, in.param(param), count);
         case DiskPlace::gradient:
             return aligned_bytes(count, 4);
         case DiskPlace::activation:
@@ -335,7 +335,7 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
     for (const UpdateChunk& chunk : task.chunks) {
         use(chunk.hi, aligned_bytes(chunk.count, 2), true);
         if (chunk.block.buffer != kNoBuffer) {
-            use(chunk.block, state_block_bytes(in_.recipe, chunk.count), true);
+            use(chunk.block, state_block_bytes(in_.recipe, in_.param(chunk.param), chunk.count), true);
         } else {
             use(chunk.lo, aligned_bytes(chunk.count, 2), true);
             for (size_t s = 0; s < chunk.state.size(); ++s)

@@ -11,7 +11,8 @@ size_t at(int index) {
     return static_cast<size_t>(index);
 }
 
-// The first block, in the order of forward, that trains anything: what is before it keeps nothing and goes forward only.
+// The first block, in the order of forward, that trains anything: what is before it keeps nothing and goes forward
+// only.
 int first_trained_block(const ModelSpec& model) {
     for (size_t block = 0; block < model.blocks.size(); ++block) {
         const std::vector<int>& params = model.blocks[block].params;

@@ -36,8 +36,7 @@ std::string read_setting(std::string_view name, std::string_view value, ParamGro
     if (name == kDecay) return read_number(name, value, kGroupDecayMax, group.weight_decay.emplace());
     if (name == kTrain) {
         group.train = value == "true";
-        return value == "true" || value == "false" ? ""
-                                                   : fmt::format("train is \"{}\", expected true or false", value);
+        return value == "true" || value == "false" ? "" : fmt::format("train is \"{}\", expected true or false", value);
     }
     const std::string_view near = nearest_name(name, kSettings);
     return near.empty() ? fmt::format("a group has no \"{}\", only {}", name, fmt::join(kSettings, ", "))

@@ -10,7 +10,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::vector<std::string> kGroups = {"--freeze", "*.layers.0.*", "--param-groups", "*norm* weight_decay=0.2",
+const std::vector<std::string> kGroups = {"--freeze",       "*.layers.0.*",
+                                          "--param-groups", "*norm* weight_decay=0.2",
                                           "--param-groups", "lm_head.weight learning_rate_scale=0.25"};
 
 std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {

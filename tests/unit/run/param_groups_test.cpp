@@ -48,7 +48,8 @@ class GroupedAdamw {
         return std::sqrt(sum);
     }
     // How far the step moves each weight.
-    std::vector<std::vector<double>> step(int t, double rate, const ParamValues& weights, const ParamValues& gradients) {
+    std::vector<std::vector<double>> step(int t, double rate, const ParamValues& weights,
+                                          const ParamValues& gradients) {
         const double clip = std::min(1.0, options_.max_grad_norm / (norm(gradients) + 1e-6));
         const double bias1 = 1 - std::pow(options_.beta1, t), bias2 = 1 - std::pow(options_.beta2, t);
         std::vector<std::vector<double>> moved;
@@ -62,8 +63,8 @@ class GroupedAdamw {
                 const double g = clip * gradients[p][i];
                 m_[p][i] = options_.beta1 * m_[p][i] + (1 - options_.beta1) * g;
                 v_[p][i] = options_.beta2 * v_[p][i] + (1 - options_.beta2) * g * g;
-                moved[p][i] = -a * d * weights[p][i] -
-                              a * (m_[p][i] / bias1) / (std::sqrt(v_[p][i] / bias2) + options_.epsilon);
+                moved[p][i] =
+                    -a * d * weights[p][i] - a * (m_[p][i] / bias1) / (std::sqrt(v_[p][i] / bias2) + options_.epsilon);
             }
         }
         return moved;
@@ -206,8 +207,7 @@ Plan keeping_some(const Plan& plan, const ModelSpec& model) {
         std::vector<uint8_t> trains;
         for (const int param : model.blocks[block].params)
             trains.push_back(model.params[static_cast<size_t>(param)].trainable);
-        const size_t values =
-            saved_values(*model.blocks[block].program, {.rows = 1, .row_length = 24}, trains).size();
+        const size_t values = saved_values(*model.blocks[block].program, {.rows = 1, .row_length = 24}, trains).size();
         for (size_t value = 0; value < values; ++value) {
             const auto choice = static_cast<SaveChoice>((value + block) % 4);
             some.blocks[block].saved.push_back(choice == SaveChoice::disk && !plan.store ? SaveChoice::keep : choice);
@@ -221,10 +221,8 @@ class GroupsPlaced : public testing::TestWithParam<std::tuple<const char*, DType
 TEST_P(GroupsPlaced, AdamwNeverChangesABit) {
     const auto& [name, compute] = GetParam();
     const Golden golden(name);
-    EngineOptions options{.compute = compute,
-                          .method = {.weight_decay = 0.1, .max_grad_norm = 2.2},
-                          .micro_rows = 1,
-                          .micro_count = 2};
+    EngineOptions options{
+        .compute = compute, .method = {.weight_decay = 0.1, .max_grad_norm = 2.2}, .micro_rows = 1, .micro_count = 2};
     options.groups = groups_of(name);
     const std::array<TestBatch, 2> batches = batches_of(golden);
     const Outcome reference = run_steps(golden, batches, options);
@@ -276,7 +274,8 @@ TEST_P(GroupsPlaced, ForwardOnlyMethodsNeverChangeABit) {
 INSTANTIATE_TEST_SUITE_P(Models, GroupsPlaced,
                          testing::Combine(testing::Values("gpt2", "llama"), testing::Values(DType::f32, DType::bf16)),
                          [](const auto& info) {
-                             return fmt::format("{}_in_{}", std::get<0>(info.param), dtype_name(std::get<1>(info.param)));
+                             return fmt::format("{}_in_{}", std::get<0>(info.param),
+                                                dtype_name(std::get<1>(info.param)));
                          });
 
 // A layer that is frozen leaves its noise out: its weights stay, and what is found is of the others.

@@ -78,9 +78,8 @@ class GroupConfig : public testing::Test {
     const TempFolder folder_;
 };
 
-const std::vector<ParamGroup> kThree = {{.match = "*embed*", .train = false},
-                                        {.match = "*norm*", .weight_decay = 0},
-                                        {"lm_head.*", true, 0.1, 0.5}};
+const std::vector<ParamGroup> kThree = {
+    {.match = "*embed*", .train = false}, {.match = "*norm*", .weight_decay = 0}, {"lm_head.*", true, 0.1, 0.5}};
 
 TEST_F(GroupConfig, FilesHoldObjectsOrLines) {
     EXPECT_EQ(param_groups_of(read("param_groups:\n"
@@ -96,8 +95,8 @@ TEST_F(GroupConfig, FilesHoldObjectsOrLines) {
 }
 
 TEST_F(GroupConfig, TheCommandLineTakesThemOneByOneOrAsAList) {
-    EXPECT_EQ(param_groups_of(read("", {"--param-groups", "*norm* weight_decay=0", "--freeze=*embed*",
-                                        "--param-groups", "lm_head.* learning_rate_scale=0.1 weight_decay=0.5"})),
+    EXPECT_EQ(param_groups_of(read("", {"--param-groups", "*norm* weight_decay=0", "--freeze=*embed*", "--param-groups",
+                                        "lm_head.* learning_rate_scale=0.1 weight_decay=0.5"})),
               kThree);
     EXPECT_EQ(param_groups_of(read("", {"param_groups=[{match: \"*embed*\", train: false}, \"*norm* weight_decay=0\", "
                                         "\"lm_head.* weight_decay=0.5 learning_rate_scale=0.1\"]"})),
