@@ -2,6 +2,8 @@
 // run, and a run that goes on has those it began with.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "tests/cli/forward_only_runs.h"
 
 namespace windlass::cli {
