@@ -1,5 +1,8 @@
 // Parameters that are not trained: no gradient, no state, no way back below the first that is.
+#include <set>
+
 #include "model/param_groups.h"
+#include "schedule/layout.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
