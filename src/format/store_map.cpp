@@ -47,12 +47,17 @@ void require_bounds(const StoreLayout& layout, std::string_view where) {
     for (const StoreParam& param : layout.params) {
         require_in(where, "length of a parameter name", std::ssize(param.name), 1, kNameBytesMax);
         require_in(where, "number of elements of " + param.name, param.numel, 1, kElementsMax);
+        require_in(where, "number of sections of " + param.name, param.sections, StoreParam::kAllSections,
+                   std::ssize(layout.sections));
     }
 }
 
 std::string text_of(const StoreLayout& layout, std::string_view where) {
     Json params = Json::array(), sections = Json::array();
-    for (const StoreParam& param : layout.params) params.push_back({param.name, param.numel});
+    for (const StoreParam& param : layout.params) {
+        params.push_back({param.name, param.numel});
+        if (param.sections != StoreParam::kAllSections) params.back().push_back(param.sections);
+    }
     for (const StoreSection& section : layout.sections) sections.push_back({section.name, section.bytes, section.per});
     const Json json = {{"params", std::move(params)},
                        {"chunk_elements", layout.chunk_elements},
@@ -81,8 +86,10 @@ int64_t integer(const Json& value) {
 
 StoreLayout layout_of(const Json& json) {
     StoreLayout layout;
-    for (const Json& param : json.at("params"))
-        layout.params.push_back({param.at(0).get<std::string>(), integer(param.at(1))});
+    for (const Json& param : json.at("params")) {
+        const int64_t sections = param.size() > 2 ? integer(param.at(2)) : StoreParam::kAllSections;
+        layout.params.push_back({param.at(0).get<std::string>(), integer(param.at(1)), sections});
+    }
     for (const Json& section : json.at("sections"))
         layout.sections.push_back({section.at(0).get<std::string>(), integer(section.at(1)), integer(section.at(2))});
     layout.chunk_elements = integer(json.at("chunk_elements"));
@@ -123,7 +130,6 @@ StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
     };
     // A whole chunk has at most 2^30 elements of at most 65 * 64 bytes: its own size cannot overflow.
     const int64_t whole_weights = round_up(layout_.chunk_elements * layout_.weight_bytes, kAlignment);
-    const int64_t whole_states = round_up(state_bytes(layout_.chunk_elements), kAlignment);
     Start at;
     starts_.reserve(layout_.params.size() + 1);
     for (const StoreParam& param : layout_.params) {
@@ -132,8 +138,8 @@ StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
         at.chunk = add(at.chunk, whole + (rest > 0 ? 1 : 0));
         at.weights = add(at.weights, mul(whole, whole_weights));
         at.weights = add(at.weights, round_up(rest * layout_.weight_bytes, kAlignment));
-        at.states = add(at.states, mul(whole, whole_states));
-        at.states = add(at.states, round_up(state_bytes(rest), kAlignment));
+        at.states = add(at.states, mul(whole, round_up(state_bytes(param, layout_.chunk_elements), kAlignment)));
+        at.states = add(at.states, round_up(state_bytes(param, rest), kAlignment));
     }
     starts_.push_back(at);
     chunk_count_ = at.chunk;
@@ -145,10 +151,16 @@ StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
     file_bytes_ = add(versions_offset_, mul(version_bytes_, layout_.versions));
 }
 
-int64_t StoreMap::state_bytes(int64_t elements) const {
+int64_t StoreMap::section_count(const StoreParam& param) const {
+    return param.sections == StoreParam::kAllSections ? std::ssize(layout_.sections) : param.sections;
+}
+
+int64_t StoreMap::state_bytes(const StoreParam& param, int64_t elements) const {
     int64_t bytes = 0;
-    for (const StoreSection& section : layout_.sections)
+    for (int64_t i = 0; i < section_count(param); ++i) {
+        const StoreSection& section = layout_.sections[static_cast<size_t>(i)];
         bytes += round_up(div_up(elements, section.per) * section.bytes, kSectionAlignment);
+    }
     return bytes;
 }
 
@@ -174,15 +186,18 @@ Extent StoreMap::weight_extent(int64_t index, int version) const {
 Extent StoreMap::state_extent(int64_t index, int version) const {
     WINDLASS_CHECK(version >= 0 && version < layout_.versions, "version {} of {}", version, layout_.versions);
     const ChunkRef ref = chunk(index);
-    const int64_t before = (index - first_chunk(ref.param)) * round_up(state_bytes(layout_.chunk_elements), kAlignment);
+    const StoreParam& param = layout_.params[static_cast<size_t>(ref.param)];
+    const int64_t before =
+        (index - first_chunk(ref.param)) * round_up(state_bytes(param, layout_.chunk_elements), kAlignment);
     const int64_t states = version_offset(version) + starts_.back().weights;
     return {.offset = states + starts_[static_cast<size_t>(ref.param)].states + before,
-            .bytes = state_bytes(ref.count)};
+            .bytes = state_bytes(param, ref.count)};
 }
 
 int64_t StoreMap::section_offset(int64_t index, int64_t section) const {
-    WINDLASS_CHECK(section >= 0 && section < std::ssize(layout_.sections), "section {}", section);
-    const int64_t count = chunk(index).count;
+    const ChunkRef ref = chunk(index);
+    const int64_t sections = section_count(layout_.params[static_cast<size_t>(ref.param)]), count = ref.count;
+    WINDLASS_CHECK(section >= 0 && section < sections, "section {} of {}", section, sections);
     int64_t offset = 0;
     for (int64_t i = 0; i < section; ++i) {
         const StoreSection& before = layout_.sections[static_cast<size_t>(i)];

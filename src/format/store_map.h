@@ -11,8 +11,10 @@
 namespace windlass {
 
 struct StoreParam {
+    static constexpr int64_t kAllSections = -1;
     std::string name;  // UTF-8
     int64_t numel = 0;
+    int64_t sections = kAllSections;  // that its chunks have: the first so many of the layout's
 };
 
 // A part of a chunk's state: `bytes` for every `per` elements, the last group rounded up.
@@ -62,7 +64,7 @@ class StoreMap {
     int64_t first_chunk(int64_t param) const { return starts_[static_cast<size_t>(param)].chunk; }
     ChunkRef chunk(int64_t index) const;
     Extent weight_extent(int64_t chunk, int version) const;
-    Extent state_extent(int64_t chunk, int version) const;         // all sections of the chunk, back to back
+    Extent state_extent(int64_t chunk, int version) const;         // the sections that the chunk has, back to back
     int64_t section_offset(int64_t chunk, int64_t section) const;  // from the start of the state extent
     Extent slot(int64_t index) const { return {slots_offset_ + index * slot_bytes_, slot_bytes_}; }
     int64_t file_bytes() const { return file_bytes_; }
@@ -73,7 +75,8 @@ class StoreMap {
         int64_t chunk = 0, weights = 0, states = 0;
     };
     StoreMap(StoreLayout layout, std::string text, std::string_view where);
-    int64_t state_bytes(int64_t elements) const;
+    int64_t section_count(const StoreParam& param) const;
+    int64_t state_bytes(const StoreParam& param, int64_t elements) const;
     int64_t version_offset(int version) const { return versions_offset_ + version * version_bytes_; }
 
     StoreLayout layout_;

@@ -18,13 +18,14 @@ int layer_count(const ModelSpec& model) {
 int layer_period(const ModelSpec& model) {
     constexpr int kPeriodMax = 8;
     const int layers = layer_count(model);
+    if (layers < 2) return 1;
     for (int period = 1; period <= std::min(kPeriodMax, layers / 2); ++period) {
         bool repeats = true;
         for (int layer = 1; repeats && layer + period <= layers; ++layer)
             repeats = model.blocks[at(layer)].program == model.blocks[at(layer + period)].program;
         if (repeats) return period;
     }
-    return 1;
+    return 0;
 }
 
 ModelSpec shortened(const ModelSpec& model, int layers) {

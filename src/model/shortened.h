@@ -8,7 +8,7 @@ namespace windlass {
 // Blocks between the embedding and the head.
 int layer_count(const ModelSpec& model);
 
-// They repeat after so many: 1 where all are alike, and where nothing repeats.
+// They repeat after so many: 1 where all are alike, 0 where nothing repeats: where some layers are not trained.
 int layer_period(const ModelSpec& model);
 
 // Keeps the first `layers` of them, and the parameters that some block still uses, with their order; indices follow.

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,19 +27,31 @@ struct ParamSpec {
     StoreType store = StoreType::split;
     DType store_dtype = DType::bf16;  // of the weights that are kept; of a split master, of its high half
     bool trainable = true;
-    bool decay = true;  // weight decay applies: matrices and tables, not norms and biases
-    int block = 0;      // home: the first block, in order of the forward sweep, that uses it
-    int layer = -1;     // the layer that it is at home in, however blocks are cut; -1: embedding or head
+    bool decay = true;                   // weight decay applies: matrices and tables, not norms and biases
+    double learning_rate_scale = 1;      // of the run's learning rate
+    std::optional<double> weight_decay;  // of its own; nothing: the run's, where `decay` says so
+    int block = 0;                       // home: the first block, in order of the forward sweep, that uses it
+    int layer = -1;  // the layer that it is at home in, however blocks are cut; -1: embedding or head
     // Forward-only methods neither move nor probe larger ones.
     float magnitude_limit = std::numeric_limits<float>::infinity();
-    std::string alias;  // the other name of a tied table, where the files hold it under both
+    std::string alias;      // the other name of a tied table, where the files hold it under both
+    std::string tied_name;  // the other name of a tied table, wherever the files hold it; empty for all others
 
     int64_t numel() const { return shape.numel(); }
 };
 
+// How some of the parameters are trained (param_groups.h).
+struct ParamGroup {
+    std::string match;  // glob over names
+    bool train = true;
+    double learning_rate_scale = 1;      // of the run's learning rate
+    std::optional<double> weight_decay;  // of all that it matches; nothing: the run's, of matrices and tables
+    bool operator==(const ParamGroup&) const = default;
+};
+
 struct Block {
     std::string name;                        // "embedding", "layers.7", "head"
-    std::shared_ptr<const Program> program;  // equal blocks share it
+    std::shared_ptr<const Program> program;  // shared by equal blocks that train the same of their parameters
     std::vector<int> params;                 // the program's weights -> ModelSpec::params
 };
 
@@ -50,6 +63,7 @@ struct ModelSpec {
     std::vector<ParamSpec> params;   // the canonical table: sorted by name, bytewise
     std::vector<Block> blocks;       // embedding, layers, head with the loss: the forward sweep in order
     Block logits;                    // the head without the loss, for generation
+    std::vector<ParamGroup> groups;  // that were applied to the parameters, in order
     std::vector<std::string> notes;  // what the user should know: ignored dropout, padded vocabulary, ...
 
     int64_t param_count() const;

@@ -106,10 +106,10 @@ Estimate estimate(const ModelSpec& model, const Recipe& recipe, const Numerics& 
         }
         return result;
     };
-    const int layers = layer_count(model);
-    const Depths depths = depths_for(layers, plan_for(layers + 2), std::lcm(period, layer_period(model)));
+    const int layers = layer_count(model), repeats = layer_period(model);
+    const Depths depths = depths_for(layers, plan_for(layers + 2), std::lcm(period, std::max(1, repeats)));
     Estimate result;
-    if (layers <= depths.more) {
+    if (layers <= depths.more || repeats == 0) {  // of layers that differ a few say nothing
         result = evaluate(model);
     } else {
         const Line line{static_cast<double>(layers - depths.few) / (depths.more - depths.few)};

@@ -25,22 +25,20 @@ namespace {
 int64_t working_store_bytes(const ModelSpec& model, const Recipe& recipe) {
     constexpr int64_t kRecords = 8 * kMiB;
     int64_t bytes = kRecords;
-    for (size_t param = 0; param < model.params.size(); ++param) {
-        const int64_t numel = model.params[param].numel(), rest = numel % kChunkElements;
-        const int64_t element = weight_bytes(model.params[param]);
-        const auto chunk = [&](int64_t count) {
-            return aligned_bytes(count, element) + state_block_bytes(recipe, count);
-        };
+    for (const ParamSpec& param : model.params) {
+        const int64_t numel = param.numel(), rest = numel % kChunkElements;
+        const auto chunk = [&](int64_t count) { return kept_bytes(recipe, param, count); };
         bytes += 2 * (numel / kChunkElements * chunk(kChunkElements) + (rest > 0 ? chunk(rest) : 0));
     }
     return bytes;
 }
 
-// The file has room for all gradients as soon as one block's go there.
+// The file has room for the gradients of all that is trained as soon as one block's go there.
 int64_t gradient_spill_bytes(const ModelSpec& model, const Plan& plan) {
     int64_t bytes = 0;
     bool spills = false;
     for (const ParamSpec& param : model.params) {
+        if (!param.trainable) continue;
         bytes += aligned_bytes(param.numel(), 4);
         spills = spills || plan.of(param.block).gradients == Home::disk;
     }
@@ -114,10 +112,10 @@ Evaluation against_budgets(const ModelSpec& model, const Recipe& recipe, const P
 double redo_seconds(const ModelSpec& model, const Recipe& recipe, const Machine& machine, const Plan& plan) {
     double elements = 0;
     for (const ParamSpec& param : model.params) {
-        if (plan.of(param.block).update == UpdateTime::in_backward) elements += static_cast<double>(param.numel());
+        if (param.trainable && plan.of(param.block).update == UpdateTime::in_backward)
+            elements += static_cast<double>(param.numel());
     }
-    const double chunk =
-        static_cast<double>(aligned_bytes(kChunkElements, 2) + state_block_bytes(recipe, kChunkElements));
+    const auto chunk = static_cast<double>(kept_bytes(recipe, ParamSpec{}, kChunkElements));
     const double bytes = elements / kChunkElements * chunk;
     const auto seconds = [](double amount, double rate) { return rate > 0 ? amount / rate : 0.0; };
     if (plan.store)

@@ -80,14 +80,14 @@ void ChunkIo::join(const ChunkSpan& chunk, int64_t first, std::span<float> maste
 }
 
 void ChunkIo::clear_state(const ChunkSpan& chunk) {
-    const std::vector<int64_t> sections = state_sections(setup_.recipe, chunk.count);
+    const std::vector<int64_t> sections = state_sections(setup_.recipe, param_of(chunk), chunk.count);
     std::memset(state() + sections[1], 0, at(sections.back() - sections[1]));
 }
 
 void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
                           const std::function<void(std::byte*, std::byte*, int64_t)>& copy) const {
     const ParamPlace& place = setup_.schedules.ids.params[at(chunk.param)];
-    const std::vector<int64_t> sections = state_sections(setup_.recipe, chunk.count);
+    const std::vector<int64_t> sections = state_sections(setup_.recipe, param_of(chunk), chunk.count);
     const auto part = [&](const BufferSlice& slice, int64_t behind, std::byte* staged, int64_t bytes) {
         if (slice.buffer == kNoBuffer) return;
         const Lease lease =
@@ -102,7 +102,7 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
         part(place.state[s], state_bytes(spec, chunk.first), state() + sections[s + 1], state_bytes(spec, chunk.count));
     }
     if (place.chunks.buffer != kNoBuffer)
-        part(place.chunks, state_block_offset(setup_.recipe, chunk.first), state(), sections.back());
+        part(place.chunks, state_block_offset(setup_.recipe, param_of(chunk), chunk.first), state(), sections.back());
 }
 
 void ChunkIo::store_in_memory(const ChunkSpan& chunk) {
@@ -116,7 +116,7 @@ void ChunkIo::fetch(const ChunkSpan& chunk) {
         return;
     }
     // What memory does not hold (the low halves of a model that is only evaluated in bf16) reads as zero.
-    std::memset(state(), 0, at(state_sections(setup_.recipe, chunk.count).back()));
+    std::memset(state(), 0, at(state_sections(setup_.recipe, param_of(chunk), chunk.count).back()));
     with_memory(chunk, false,
                 [](const std::byte* home, std::byte* staged, int64_t bytes) { std::memcpy(staged, home, at(bytes)); });
 }

@@ -27,7 +27,7 @@ std::vector<Piece> pieces_of(const Recipe& recipe, const UpdateCall& chunk) {
     };
     const int64_t weights = weight_bytes(*chunk.param);
     const int64_t behind_weights = aligned_bytes(chunk.count, weights);
-    const std::vector<int64_t> sections = state_sections(recipe, chunk.count);
+    const std::vector<int64_t> sections = state_sections(recipe, *chunk.param, chunk.count);
     add(chunk.hi, 0, chunk.count * weights);
     add(chunk.lo, behind_weights, chunk.count * 2);
     for (size_t s = 0; s < recipe.state.size(); ++s)

@@ -21,10 +21,14 @@ StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versi
                        .weight_bytes = static_cast<int>(weight_bytes(model.params.at(0))),
                        .run_state_bytes_max = kRunStateBytesMax,
                        .meta = std::move(meta)};
-    for (const int param : store_order(model))
-        layout.params.push_back({model.params[at(param)].name, model.params[at(param)].numel()});
     if (recipe.store == StoreType::split) layout.sections.push_back({"low", 2});
+    const auto without_state = std::ssize(layout.sections);
     for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, state.bytes, state.per});
+    for (const int index : store_order(model)) {
+        const ParamSpec& param = model.params[at(index)];
+        const bool has_all = param.trainable || recipe.state.empty();
+        layout.params.push_back({param.name, param.numel(), has_all ? StoreParam::kAllSections : without_state});
+    }
     return layout;
 }
 
@@ -40,6 +44,9 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
             throw refuse("a parameter", found.params[i].name, expected.params[i].name);
         if (found.params[i].numel != expected.params[i].numel)
             throw refuse("the size of " + found.params[i].name, found.params[i].numel, expected.params[i].numel);
+        if (found.params[i].sections != expected.params[i].sections)
+            throw refuse("the number of state sections of " + found.params[i].name, found.params[i].sections,
+                         expected.params[i].sections);
     }
     if (found.sections.size() != expected.sections.size())
         throw refuse("the number of state sections", found.sections.size(), expected.sections.size());
@@ -69,11 +76,12 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const ModelSpec& mode
     for (size_t index = 0; index < order.size(); ++index) {
         store_param_[at(order[index])] = static_cast<int>(index);
         gradient_offset_[at(order[index])] = end;
-        end += aligned_bytes(model.params[at(order[index])].numel(), 4);
+        const ParamSpec& param = model.params[at(order[index])];
+        if (param.trainable) end += aligned_bytes(param.numel(), 4);
     }
     if (spills.gradients) gradients_ = make_spill(spill_path + ".gradients", end);
     if (spills.activation_bytes > 0) activations_ = make_spill(spill_path + ".activations", spills.activation_bytes);
-    const std::vector<int64_t> sections = state_sections(recipe, store_.chunk(0).count);
+    const std::vector<int64_t> sections = state_sections(recipe, model.params[at(order[0])], store_.chunk(0).count);
     WINDLASS_CHECK(store_.state_extent(0, 0).bytes == sections.back(),
                    "schedule and store disagree on a chunk's state: {} and {} bytes", sections.back(),
                    store_.state_extent(0, 0).bytes);

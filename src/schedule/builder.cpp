@@ -28,7 +28,7 @@ int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t co
         case DiskPlace::low:
             return aligned_bytes(count, 2);
         case DiskPlace::state:
-            return state_block_bytes(in.recipe, count);
+            return state_block_bytes(in.recipe, in.param(param), count);
         case DiskPlace::gradient:
             return aligned_bytes(count, 4);
         case DiskPlace::activation:
@@ -63,7 +63,7 @@ int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
     const auto [entry, is_new] = segment_index_.try_emplace(key, 0);
     if (!is_new) return entry->second;
     SweepOptions options{.size = schedule_.size, .save = key.save, .choices = key.saved};
-    options.want_grad_input = !block.program->inputs.empty();
+    options.want_grad_input = key.passes_gradient_on && !block.program->inputs.empty();
     options.size.k = std::max(1, key.tangents);
     options.size.rank = key.rank;
     for (const int param : block.params) options.trainable.push_back(in_.param(param).trainable);
@@ -220,16 +220,21 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
         const int param = params[index];
         const int64_t bytes = in_.param(param).numel() * element;
         const bool is_home = in_.param(param).block == block, fetched = in_.is_fetched(param, weights.hi[index]);
+        const bool updates = arrival.updates && in_.param(param).trainable;
         ArriveParam each{.param = param,
-                         .updates = arrival.updates && is_home,
+                         .updates = updates && is_home,
                          .in_place = !fetched,
-                         .again = arrival.updates && !is_home && fetched && schedule_.writeback_steps > 1,
+                         .again = updates && !is_home && fetched && schedule_.writeback_steps > 1,
                          .weights = weights.hi[index]};
-        if (wants_plain && in_.converts(param)) each.plain = room(bytes);
-        if (wants_plain) reads(arrived.points[0], each.plain.buffer == kNoBuffer ? each.weights : each.plain, bytes);
-        if (copies > 0) each.probes = room(copies * arriving_bytes(sweep, param));
+        // All points of what is not trained are the weights themselves.
+        const bool shares = copies > 0 && !tangents && !in_.param(param).trainable;
+        if ((wants_plain || shares) && in_.converts(param)) each.plain = room(bytes);
+        const BufferSlice& plain = each.plain.buffer == kNoBuffer ? each.weights : each.plain;
+        if (wants_plain) reads(arrived.points[0], plain, bytes);
+        if (copies > 0 && !shares) each.probes = room(copies * arriving_bytes(sweep, param));
         for (int point = 0; !tangents && point < copies; ++point)
-            reads(arrived.points[at(point)], {made, each.probes.offset + point * bytes}, bytes);
+            reads(arrived.points[at(point)], shares ? plain : BufferSlice{made, each.probes.offset + point * bytes},
+                  bytes);
         if (tangents) arrived.directions.push_back(each.probes);
         task.params.push_back(each);
     }
@@ -264,7 +269,8 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
         const bool writes = each.updates || each.again;
         use(each.weights, param.numel() * weight_bytes(param), writes);
         if (writes) demand.memory_bytes += param.numel() * weight_bytes(param);  // read as well as written
-        const double drawn = static_cast<double>(param.numel()) * (param.layer < 0 ? 1.0 : in_.recipe.layer_share);
+        const double share = param.trainable ? (param.layer < 0 ? 1.0 : in_.recipe.layer_share) : 0.0;
+        const double drawn = static_cast<double>(param.numel()) * share;
         if (task.sweep >= 0) demand.noise += drawn * in_.recipe.sweeps[at(task.sweep)].draws;
         if (writes) demand.noise += drawn * in_.recipe.update_draws * mean_updates(each);
     }
@@ -329,7 +335,7 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
     for (const UpdateChunk& chunk : task.chunks) {
         use(chunk.hi, aligned_bytes(chunk.count, 2), true);
         if (chunk.block.buffer != kNoBuffer) {
-            use(chunk.block, state_block_bytes(in_.recipe, chunk.count), true);
+            use(chunk.block, state_block_bytes(in_.recipe, in_.param(chunk.param), chunk.count), true);
         } else {
             use(chunk.lo, aligned_bytes(chunk.count, 2), true);
             for (size_t s = 0; s < chunk.state.size(); ++s)

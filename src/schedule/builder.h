@@ -75,9 +75,10 @@ class ScheduleBuilder {
     struct SegmentKey {
         const Program* program = nullptr;
         bool reverse = false;
-        bool save = false;  // everything, unless `saved` says what
-        int tangents = 0;   // forward with so many
-        int64_t rank = 0;   // of the factors that matrices' directions come as; 0: in full
+        bool save = false;               // everything, unless `saved` says what
+        bool passes_gradient_on = true;  // reverse: some block before this one wants it
+        int tangents = 0;                // forward with so many
+        int64_t rank = 0;                // of the factors that matrices' directions come as; 0: in full
         std::vector<SaveChoice> saved;
         auto operator<=>(const SegmentKey&) const = default;
     };

@@ -55,15 +55,15 @@ class PersistentWriter {
         place.weights = put("weights", Owner::weights, plan.weights, param.numel() * weight_bytes(param));
         const bool wants_low = recipe_.store == StoreType::split && (trains || numerics_.compute == DType::f32);
         if (plan_.store) {
-            if (trains && recipe_.store == StoreType::split)
+            if (trains && param.trainable && recipe_.store == StoreType::split)
                 place.chunks = put("state", Owner::state, plan.state, all_blocks(param));
         } else {
             if (wants_low) place.low = put("low halves", Owner::low_halves, plan.state, param.numel() * 2);
-            if (trains) put_state(param, plan, place);
+            if (trains && param.trainable) put_state(param, plan, place);
         }
-        if (!trains || recipe_.on_gradient != GradientRule::accumulate) return;
+        if (!trains || !param.trainable || recipe_.on_gradient != GradientRule::accumulate) return;
         place.gradient = put("gradients", Owner::gradients, plan.gradients, param.numel() * 4);
-        if (!plan_.store && plan.update == UpdateTime::in_backward && param.trainable)
+        if (!plan_.store && plan.update == UpdateTime::in_backward)
             place.kept = put("kept", Owner::kept, plan.state, all_kept(param));
     }
     int64_t all_kept(const ParamSpec& param) const {
@@ -74,7 +74,7 @@ class PersistentWriter {
     int64_t all_blocks(const ParamSpec& param) const {
         const int64_t full = param.numel() / kChunkElements * kChunkElements;
         const int64_t rest = param.numel() - full;
-        return state_block_offset(recipe_, full) + (rest > 0 ? state_block_bytes(recipe_, rest) : 0);
+        return state_block_offset(recipe_, param, full) + (rest > 0 ? state_block_bytes(recipe_, param, rest) : 0);
     }
     void put_state(const ParamSpec& param, const BlockPlan& plan, ParamPlace& place) {
         for (const StateSpec& state : recipe_.state) {
@@ -83,11 +83,14 @@ class PersistentWriter {
     }
     // Loading, checkpoints and export pass through here, one chunk at a time: as fp32, as weights, as state.
     void write_staging() {
-        int64_t count = 0;
-        for (const ParamSpec& param : model_.params) count = std::max(count, std::min(kChunkElements, param.numel()));
-        ids.staging =
-            add("chunk in transit", Owner::staging, 2 * aligned_bytes(count, 4) + state_block_bytes(recipe_, count),
-                plan_.own_memory() ? TierKind::host : TierKind::device);
+        int64_t count = 0, state = 0;
+        for (const ParamSpec& param : model_.params) {
+            const int64_t elements = std::min(kChunkElements, param.numel());
+            count = std::max(count, elements);
+            state = std::max(state, state_block_bytes(recipe_, param, elements));
+        }
+        ids.staging = add("chunk in transit", Owner::staging, 2 * aligned_bytes(count, 4) + state,
+                          plan_.own_memory() ? TierKind::host : TierKind::device);
     }
     void write_cache(int64_t rows) {
         int64_t end = 0;

@@ -52,7 +52,7 @@ void ActivationBuffers::bind_forward(RunTask& task, std::vector<BufferUse>& uses
         of(task.block + 1, task.micro).input = out;
 }
 
-void ActivationBuffers::bind_reverse(RunTask& task, std::vector<BufferUse>& uses) {
+void ActivationBuffers::bind_reverse(RunTask& task, std::vector<BufferUse>& uses, bool passes_gradient_on) {
     const Segment& segment = builder_.segment_at(task.segment);
     Activation& here = of(task.block, task.micro);
     bind(task, uses, Region::input, here.input, false);
@@ -63,7 +63,7 @@ void ActivationBuffers::bind_reverse(RunTask& task, std::vector<BufferUse>& uses
         bind(task, uses, Region::output, loss, true);
         builder_.schedule().outputs[at(task.micro)] = {loss, 0};
     }
-    if (task.block == 0) return;
+    if (!passes_gradient_on) return;
     BufferId gradient = here.gradient;
     if (!segment.gradient_in_place) {
         gradient =

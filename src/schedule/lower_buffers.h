@@ -16,8 +16,9 @@ class ActivationBuffers {
 
     // Regions of a forward segment; its output becomes the next block's input, or the step's result.
     void bind_forward(RunTask& task, std::vector<BufferUse>& uses);
-    // Regions of a reverse segment; the gradient of its input becomes that of the output of the block before.
-    void bind_reverse(RunTask& task, std::vector<BufferUse>& uses);
+    // Regions of a reverse segment; where it passes it on, the gradient of its input becomes that of the output of the
+    // block before.
+    void bind_reverse(RunTask& task, std::vector<BufferUse>& uses, bool passes_gradient_on);
     // What the plan does not keep on the device leaves it, once forward is through with it.
     void spill(int block, int micro);
     // It comes back for a reverse visit. Does nothing where nothing left, or where it was called before.

@@ -11,6 +11,17 @@ size_t at(int index) {
     return static_cast<size_t>(index);
 }
 
+// The first block, in the order of forward, that trains anything: what is before it keeps nothing and goes forward
+// only.
+int first_trained_block(const ModelSpec& model) {
+    for (size_t block = 0; block < model.blocks.size(); ++block) {
+        const std::vector<int>& params = model.blocks[block].params;
+        if (std::any_of(params.begin(), params.end(), [&](int param) { return model.params[at(param)].trainable; }))
+            return static_cast<int>(block);
+    }
+    return 0;
+}
+
 // A training step. Contributions to a gradient come in one canonical order under every plan: blocks from the last to
 // the first, and within a block micro-batches in ascending order.
 class TrainLowering {
@@ -19,6 +30,7 @@ class TrainLowering {
         : builder_(builder),
           in_(builder.in()),
           blocks_(static_cast<int>(in_.model.blocks.size())),
+          first_trained_(first_trained_block(in_.model)),
           micro_count_(builder.schedule().micro_count),
           gradients_(builder),
           activations_(builder),
@@ -62,7 +74,7 @@ class TrainLowering {
     std::vector<Visit> visits() const {
         std::vector<Visit> list;
         for (int block = 0; block < blocks_ - 1; ++block) list.push_back({block, false});
-        for (int block = blocks_ - 1; block >= 0; --block) list.push_back({block, true});
+        for (int block = blocks_ - 1; block >= first_trained_; --block) list.push_back({block, true});
         return list;
     }
 
@@ -117,8 +129,8 @@ class TrainLowering {
                 if (each.block != 0 || !each.reverse) visit(each, micro);
             }
         }
-        for (int micro = 0; micro < micro_count_; ++micro) visit({0, true}, micro);
-        for (int block = blocks_ - 1; block >= 0; --block)
+        for (int micro = 0; first_trained_ == 0 && micro < micro_count_; ++micro) visit({0, true}, micro);
+        for (int block = blocks_ - 1; block >= first_trained_; --block)
             finish_gradients(block, builder_.read_weights(builder_.block(block)));
     }
 
@@ -188,7 +200,7 @@ class TrainLowering {
     }
 
     void spill(const Visit& visit, int micro) {
-        if (!visit.reverse) activations_.spill(visit.block, micro);
+        if (!visit.reverse && visit.block >= first_trained_) activations_.spill(visit.block, micro);
     }
 
     // What a pass leaves, once the block is done.
@@ -208,7 +220,8 @@ class TrainLowering {
     int segment(int block, bool reverse) {
         ScheduleBuilder::SegmentKey key{.reverse = reverse};
         const BlockPlan& plan = in_.plan.of(block);
-        if (block != blocks_ - 1) {
+        if (reverse) key.passes_gradient_on = block > first_trained_;
+        if (block != blocks_ - 1 && block >= first_trained_) {
             key.save = !plan.recompute;
             key.saved = plan.saved;
         }
@@ -225,7 +238,7 @@ class TrainLowering {
     void reverse(int block, const BlockWeights& weights, int micro) {
         RunTask task{.segment = segment(block, true), .block = block, .micro = micro};
         std::vector<BufferUse> uses;
-        activations_.bind_reverse(task, uses);
+        activations_.bind_reverse(task, uses, block > first_trained_);
         if (accumulates()) gradients_.bind(task, uses);
         builder_.run(std::move(task), weights, std::move(uses));
     }
@@ -233,6 +246,7 @@ class TrainLowering {
     ScheduleBuilder& builder_;
     const LowerInput& in_;
     int blocks_;
+    int first_trained_;
     int micro_count_;
     GradientBuffers gradients_;
     ActivationBuffers activations_;

@@ -119,7 +119,8 @@ void UpdateStream::stage_state(Staged& staged) {
     }
     staged.blocks.reserve(staged.chunks.size());
     for (const ChunkSpan& chunk : staged.chunks)
-        staged.blocks.push_back(behind(in_.place(chunk.param).chunks, state_block_offset(in_.recipe, chunk.first)));
+        staged.blocks.push_back(
+            behind(in_.place(chunk.param).chunks, state_block_offset(in_.recipe, in_.param(chunk.param), chunk.first)));
     if (sources_.again) read_into(staged.chunks, DiskPlace::state, staged.blocks);
 }
 
@@ -158,7 +159,7 @@ UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const
             update.kept = behind(place.kept, kept_offset(in_.recipe, in_.param(chunk.param), chunk.first));
         return update;
     }
-    const std::vector<int64_t> sections = state_sections(in_.recipe, chunk.count);
+    const std::vector<int64_t> sections = state_sections(in_.recipe, in_.param(chunk.param), chunk.count);
     update.block = update.lo = staged.blocks[index];  // low halves come first
     for (size_t s = 1; s + 1 < sections.size(); ++s) update.state.push_back(behind(update.block, sections[s]));
     return update;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "model/families.h"
+#include "model/param_groups.h"
 #include "model/sublayers.h"
 #include "train/run_text.h"
 
@@ -27,6 +28,7 @@ std::optional<Planned> plan_method(const Session& session, std::string_view meth
     const Recipe recipe = make_recipe(method, options);
     HfConfig config = session.folder.config();
     ModelSpec model = build_model(config, session.folder.tensors());
+    apply_param_groups(session.model.groups, "param_groups", model);
     set_store(model, recipe.store);
     if (recipe.probes()) model = in_sublayers(model);
     PlanRequest request = session.request;

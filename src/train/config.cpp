@@ -4,6 +4,7 @@
 #include "method/noise/factors.h"
 #include "train/config_keys.h"
 #include "train/config_values.h"
+#include "train/param_group_text.h"
 
 namespace windlass {
 namespace {
@@ -202,6 +203,7 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     check_schedule(read.config, problems);
     check_moments(read.config, problems);
     check_method(read.config, problems);
+    check_param_groups(read.config, problems);
     check_run(read.config, problems);
     check_present(read.config, use, problems);
     if (!problems.empty()) throw_problems(problems);

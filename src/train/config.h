@@ -67,6 +67,7 @@ struct Config {
     double adam_beta2 = 0.999;
     double adam_epsilon = 1e-8;
     double max_grad_norm = 1.0;
+    std::vector<std::string> freeze, param_groups;  // param_group_text.h
     double zo_eps = 1e-3;
     int64_t directions = 1;
     std::string noise = "gaussian";

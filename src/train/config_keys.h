@@ -42,6 +42,8 @@ std::vector<ConfigKey> estimator_keys();
 // And config_keys_task.cpp.
 std::vector<ConfigKey> task_keys();
 std::vector<ConfigKey> objective_keys();
+// And config_keys_groups.cpp.
+std::vector<ConfigKey> group_keys();
 
 // The key of this name or alias, '-' read as '_'; nullptr when there is none.
 const ConfigKey* find_config_key(std::string_view name);

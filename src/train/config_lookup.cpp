@@ -21,6 +21,10 @@ constexpr Advice kAdvice[] = {
     {"load_in_8bit", "nothing here: quantised bases are not implemented"},
     {"lora_r", "method: adamw; low-rank adapters are not implemented"},
     {"adapter", "method: adamw; low-rank adapters are not implemented"},
+    {"finetuning_type", "freeze and param_groups: they say which parameters are trained"},
+    {"freeze_trainable_layers", "param_groups: [\"*.layers.31.*\", \"* train=false\"], which trains one layer"},
+    {"freeze_trainable_modules", "param_groups: [\"*.mlp.*\", \"* train=false\"]"},
+    {"unfrozen_parameters", "param_groups: [\"*.layers.31.*\", \"* train=false\"]; patterns are globs"},
     {"chat_template", "prompt and completion fields: chat templates are not implemented"},
     {"gpu_memory", "ram: this release computes on the CPU"},
 };

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "train/config.h"
 #include "train/config_keys.h"
+#include "train/param_group_text.h"
 #include "train/preset.h"
 
 namespace windlass {
@@ -12,7 +13,23 @@ namespace {
 
 constexpr size_t kListMax = 10000;
 
-void add_scalar(const YAML::Node& node, ConfigEntry& entry) {
+// {match: "*norm*", weight_decay: 0}, as the line that says the same.
+std::string group_line(const YAML::Node& node, const std::string& where) {
+    std::vector<std::pair<std::string, std::string>> members;
+    for (const auto& pair : node) {
+        if (!pair.first.IsScalar() || !pair.second.IsScalar())
+            throw UserError(ExitCode::usage, where, "a parameter group holds single values only");
+        members.emplace_back(pair.first.Scalar(), pair.second.Scalar());
+    }
+    return param_group_line(members, where);
+}
+
+void add_member(const YAML::Node& node, ConfigEntry& entry) {
+    const ConfigKey* const key = find_config_key(entry.key);
+    if (node.IsMap() && key != nullptr && key->name == "param_groups") {
+        entry.values.push_back(group_line(node, entry.where));
+        return;
+    }
     if (!node.IsScalar())
         throw UserError(ExitCode::usage, entry.where, "{}: a list may hold single values only", entry.key);
     entry.values.push_back(node.Scalar());
@@ -26,7 +43,7 @@ ConfigEntry read_entry(const std::string& key, const YAML::Node& value, std::str
         entry.is_list = true;
         if (value.size() > kListMax)
             throw UserError(ExitCode::usage, entry.where, "{}: more than {} members", key, kListMax);
-        for (const YAML::Node& member : value) add_scalar(member, entry);
+        for (const YAML::Node& member : value) add_member(member, entry);
     } else if (value.IsScalar()) {
         entry.values.push_back(value.Scalar());
     } else {

@@ -95,6 +95,7 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     const int64_t step = step_to_replay(log, options);
     ModelFolder folder = ModelFolder::open(files, options.base);
     ModelSpec model = stored_model(folder);
+    read_param_groups(log.header(), options.log, model);
     check_tied(folder, model);
     const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
         load_elements(folder, model.params[static_cast<size_t>(param)], first, out);

@@ -88,6 +88,7 @@ RunState first_state(RunState any) {
     return {.seed = any.seed,
             .method = std::move(any.method),
             .data_fingerprint = std::move(any.data_fingerprint),
+            .param_groups = std::move(any.param_groups),
             .numerics = std::move(any.numerics),
             .schedule = std::move(any.schedule)};
 }

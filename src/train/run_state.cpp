@@ -70,6 +70,7 @@ std::string run_state_text(const RunState& s) {
         {"seed", s.seed},
         {"method", s.method},
         {"data", s.data_fingerprint},
+        {"param_groups", s.param_groups},
         {"numerics", numerics_json(s.numerics)},
         {"lr_schedule", schedule_json(s.schedule)},
         {"tokens_total", s.tokens_total},
@@ -93,6 +94,7 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.seed = json.at("seed").get<uint64_t>();
         s.method = json.at("method").get<std::string>();
         s.data_fingerprint = json.at("data").get<std::string>();
+        s.param_groups = json.value("param_groups", std::vector<std::string>());  // older runs had none
         s.numerics = read_numerics(json.at("numerics"));
         s.schedule = read_schedule(json.at("lr_schedule"));
         s.tokens_total = json.at("tokens_total").get<int64_t>();
@@ -125,6 +127,8 @@ void require_same_run(const RunState& recorded, const RunState& current, std::st
     compare("state_format", state_format_name(a.state_format), state_format_name(b.state_format));
     compare("seed", recorded.seed, current.seed);
     compare("method", recorded.method, current.method);
+    const auto groups = [](const RunState& state) { return fmt::format("[{}]", fmt::join(state.param_groups, ", ")); };
+    compare("param_groups", groups(recorded), groups(current));
     compare("training rows", recorded.data_fingerprint, current.data_fingerprint);
     if (differences.empty()) return;
     throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(differences, "; "))

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "schedule/numerics.h"
 #include "train/data.h"
@@ -17,6 +18,7 @@ struct RunState {
     uint64_t seed = 0;
     std::string method;
     std::string data_fingerprint;
+    std::vector<std::string> param_groups;  // param_group_text.h
     Numerics numerics;
     LrSchedule schedule;
     int64_t tokens_total = 0;
@@ -31,7 +33,7 @@ std::string run_state_text(const RunState& state);
 RunState parse_run_state(std::string_view text, std::string_view where);
 
 // Refuses to continue `recorded` as `current`: UserError(usage) names every difference that would change the bits
-// (numerics, seed, method, rows).
+// (numerics, seed, method, parameter groups, rows).
 void require_same_run(const RunState& recorded, const RunState& current, std::string_view where);
 
 }  // namespace windlass

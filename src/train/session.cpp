@@ -11,10 +11,12 @@
 #include "format/checksum.h"
 #include "method/noise/noise.h"
 #include "model/families.h"
+#include "model/param_groups.h"
 #include "model/sublayers.h"
 #include "schedule/machine_profiles.h"
 #include "train/budget.h"
 #include "train/machine_cache.h"
+#include "train/param_group_text.h"
 #include "train/store_masters.h"
 #include "train/task_answers.h"
 
@@ -63,6 +65,16 @@ void fit_length(Config& config, const ModelSpec& model, std::vector<std::string>
     }
     config.max_length = model.context_length;
     notes.push_back(fmt::format("max_length is {}, the model's number of positions", config.max_length));
+}
+
+void group_parameters(Session& session) {
+    apply_param_groups(param_groups_of(session.config), "param_groups", session.model);
+    session.first.param_groups = param_group_texts(session.model);
+    const int64_t trained = trained_count(session.model), all = session.model.param_count();
+    if (trained < all)
+        session.notes.push_back(fmt::format("{} of {} parameters are trained, {:.1f} %", format_count(trained),
+                                            format_count(all),
+                                            100.0 * static_cast<double>(trained) / static_cast<double>(all)));
 }
 
 LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
@@ -286,6 +298,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     ModelSpec model = build_model(hf_config, folder.tensors());
     Session session{.config = config, .folder = std::move(folder), .model = std::move(model)};
     session.notes = session.model.notes;
+    group_parameters(session);
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "train/param_group_text.h"
 
 namespace windlass {
 namespace {
@@ -15,6 +16,7 @@ constexpr const char* kLayerDrop = "layer_drop";
 constexpr const char* kExactInplace = "exact_inplace";
 constexpr const char* kSparseShare = "sparse_share";
 constexpr const char* kLimits = "magnitude_limits";
+constexpr const char* kGroups = "param_groups";
 
 Json parse(const TrajectoryHeader& header, std::string_view where) {
     Json json = parse_json(header.settings, where, ExitCode::storage);
@@ -72,6 +74,7 @@ Json limits_of(const ModelSpec& model) {
 std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const ModelSpec& model) {
     Json settings = {{kWeightDecay, options.weight_decay}, {kScalarClip, options.scalar_clip}};
     settings[kLayerDrop] = options.layer_drop;
+    if (!model.groups.empty()) settings[kGroups] = param_group_texts(model);
     if (const MomentRule rule = moment_rule(options); rule.moments != NoiseMoments::none)
         settings.update(rule_json(rule));
     if (recipe.runs(SweepKind::forward)) {
@@ -133,6 +136,21 @@ void read_magnitude_limits(const TrajectoryHeader& header, std::string_view wher
     }
 }
 
+void read_param_groups(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
+    const Json settings = parse(header, where);
+    const auto texts = settings.find(kGroups);
+    if (texts == settings.end()) return;
+    if (!texts->is_array() || texts->size() > kParamGroupsMax)
+        throw wrong(where, kGroups, fmt::format("a list of at most {} groups", kParamGroupsMax));
+    std::vector<ParamGroup> groups;
+    for (const Json& text : *texts) {
+        if (!text.is_string()) throw wrong(where, kGroups, "texts");
+        const std::string problem = read_param_group(text.get<std::string>(), groups.emplace_back());
+        if (!problem.empty()) throw UserError(ExitCode::storage, where, "its {} cannot be read: {}", kGroups, problem);
+    }
+    apply_param_groups(groups, where, model);
+}
+
 std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is) {
     const Json before = parse(was, "the log"), now = parse(is, "this run");
     std::vector<std::string> differences;
@@ -147,6 +165,7 @@ std::vector<std::string> settings_differences(const TrajectoryHeader& was, const
     compare(kLayerDrop, 0.0);
     compare(kExactInplace, false);
     compare(kSparseShare, 1.0);
+    compare(kGroups, Json::array());
     const MomentRule rule_before = rule_of(was, "the log"), rule_now = rule_of(is, "this run");
     const auto compare_rule = [&](const char* key, const auto& first, const auto& second) {
         if (first != second) differences.push_back(fmt::format("{} was {}, is {}", key, first, second));

@@ -24,6 +24,10 @@ void read_trajectory_settings(const TrajectoryHeader& header, std::string_view w
 // ParamSpec::magnitude_limit of every parameter, as the run had it.
 void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, ModelSpec& model);
 
+// How the run trained each parameter. Applied before anything is compared or replayed; UserError(usage, where) where
+// the model has no such parameters.
+void read_param_groups(const TrajectoryHeader& header, std::string_view where, ModelSpec& model);
+
 // "estimator was fzoo, is two_sided": what may not change in a run that goes on. Both headers are of one method.
 std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is);
 

@@ -50,6 +50,16 @@ TEST_F(AdviceTest, EachMethodWithinTheSameBudgets) {
     EXPECT_EQ(advice_json(methods)["advised"], "adamw");
 }
 
+TEST_F(AdviceTest, EachMethodTrainsWhatTheRunTrains) {
+    const Settings frozen = {{"freeze", "[\"*.layers.*\"]"}};
+    const auto compare = [&](const Settings& settings) {
+        return compare_methods(prepare_session(files_, with_memory("1GiB", settings), {}));
+    };
+    const std::vector<MethodAdvice> all = compare({}), few = compare(frozen);
+    for (size_t i = 0; i < all.size(); ++i)
+        EXPECT_LT(few[i].planned->memory_bytes, all[i].planned->memory_bytes) << all[i].method;
+}
+
 // Between what the two methods want, the refusal names the one that is left.
 TEST_F(AdviceTest, ARefusalNamesWhatElseFits) {
     const auto memory = [&](const std::string& method) {

@@ -28,19 +28,21 @@ void prepare(const MethodOptions& options, StepParams& step) {
 
 AdamwCoefficients coefficients(const UpdateCall& call) {
     const StepParams& step = *call.step;
-    const double decay = call.param->decay ? step.learning_rate * step.method[kWeightDecay] : 0.0;
+    const ParamSpec& param = *call.param;
+    const double rate = step.learning_rate * param.learning_rate_scale;
+    const double decay = param.decay ? rate * param.weight_decay.value_or(step.method[kWeightDecay]) : 0.0;
     return {.clip = static_cast<float>(step.clip_scale),
             .decay = static_cast<float>(1.0 - decay),
             .beta1 = static_cast<float>(step.method[kBeta1]),
             .one_minus_beta1 = static_cast<float>(1.0 - step.method[kBeta1]),
             .beta2 = static_cast<float>(step.method[kBeta2]),
             .one_minus_beta2 = static_cast<float>(1.0 - step.method[kBeta2]),
-            .step_size = static_cast<float>(step.learning_rate / step.method[kBias1]),
+            .step_size = static_cast<float>(rate / step.method[kBias1]),
             .root_bias2 = static_cast<float>(step.method[kRootBias2]),
             .epsilon = static_cast<float>(step.method[kEpsilon]),
             .first_gain = static_cast<float>(step.clip_scale * (1.0 - step.method[kBeta1])),
             .root_second_gain = static_cast<float>(step.clip_scale * std::sqrt(1.0 - step.method[kBeta2])),
-            .step_gain = static_cast<float>(step.learning_rate / step.method[kBias1] * step.method[kRootBias2]),
+            .step_gain = static_cast<float>(rate / step.method[kBias1] * step.method[kRootBias2]),
             .epsilon_gain = static_cast<float>(step.method[kEpsilon] * step.method[kRootBias2])};
 }
 

@@ -80,6 +80,18 @@ MomentRule rule_of(const StepParams& step) {
             .epsilon = step.method[kEpsilon]};
 }
 
+double rate_of(const ParamSpec& param, const StepParams& step) {
+    return step.learning_rate * param.learning_rate_scale;
+}
+
+// What a step's decay takes away of each weight. The log of a run has what the run's own weight decay leaves; one that
+// belongs to the parameter is put the same way, so that equal decays round alike.
+double shrinkage(const ParamSpec& param, const StepParams& step) {
+    if (!param.decay) return 0.0;
+    if (param.weight_decay) return 1.0 - (1.0 - rate_of(param, step) * *param.weight_decay);
+    return (1.0 - step.method[kDecay]) * param.learning_rate_scale;
+}
+
 // The updates of the last `pending` of some steps, as kernels want them. With u the mean of what a step found along its
 // directions, (g_1 z_1 + ... + g_n z_n) / n, each is
 //     w <- w - rate u - (1 - decay) w, or with moments: - rate m, - rate m / (sqrt(v) + epsilon)
@@ -120,20 +132,21 @@ class Updates {
     void add(const ParamSpec& param, std::span<const StepParams> steps) {
         const StepParams& step = steps.back();
         const MomentRule rule = rule_of(step);
+        const double rate = rate_of(param, step);
         const size_t terms_before = terms_.size(), moments_before = moments_.size();
         const int64_t count = std::min<int64_t>(std::max(1, rule.window), std::ssize(steps));
         const std::vector<double> shares = decaying_shares(rule.beta1, count);
         if (rule.moments == NoiseMoments::none) {
-            add_terms(param, step, step.learning_rate);
+            add_terms(param, step, rate);
         } else if (rule.moments == NoiseMoments::first) {
             for (int64_t back = 0; back < count; ++back)
                 add_terms(param, steps[steps.size() - 1 - static_cast<size_t>(back)],
-                          step.learning_rate * shares[static_cast<size_t>(back)]);
+                          rate * shares[static_cast<size_t>(back)]);
         } else {
             add_moments(param, steps.last(static_cast<size_t>(count)), shares, decaying_shares(rule.beta2, count));
         }
         steps_.push_back({.step = static_cast<uint32_t>(step.step),
-                          .decay = static_cast<float>(param.decay ? 1.0 - step.method[kDecay] : 0.0),
+                          .decay = static_cast<float>(shrinkage(param, step)),
                           .term_count = static_cast<int64_t>(terms_.size() - terms_before),
                           .moment_count = static_cast<int64_t>(moments_.size() - moments_before),
                           .epsilon = static_cast<float>(rule.epsilon)});
@@ -144,7 +157,7 @@ class Updates {
         for (size_t back = 0; back < window.size(); ++back) {
             const StepParams& found = window[window.size() - 1 - back];
             moments_.push_back({.term_count = add_terms(param, found, 1.0),
-                                .first = static_cast<float>(window.back().learning_rate * first[back]),
+                                .first = static_cast<float>(rate_of(param, window.back()) * first[back]),
                                 .second = static_cast<float>(second[back])});
         }
     }
@@ -213,9 +226,9 @@ void arrive_at(const ArrivalCall& call, int count, Stream& stream) {
 void exact_step_of(const ParamSpec& param, const StepParams& step, const NoiseRun& run, std::byte* weights,
                    Stream& stream) {
     if (!moves(param, step)) return;
-    const ExactRates rates{.learning_rate = step.learning_rate,
+    const ExactRates rates{.learning_rate = rate_of(param, step),
                            .g = step.scalars[0],
-                           .decay = step.method[kWeightDecay],
+                           .decay = param.weight_decay.value_or(step.method[kWeightDecay]),
                            .decays = param.decay};
     take_exact_step(run, direction(step, run, 0, 1.0), step.method[kExactEps], rates, weight_type(param.store_dtype),
                     weights, stream);

@@ -36,7 +36,7 @@ void set_magnitude_limits(ModelSpec& model, double share, const ReadMasters& mas
     std::vector<float> numbers;
     for (size_t index = 0; index < model.params.size(); ++index) {
         ParamSpec& param = model.params[index];
-        if (param.shape.rank() < 2) continue;
+        if (param.shape.rank() < 2 || !param.trainable) continue;
         MagnitudeHistogram histogram;
         for (int64_t first = 0; first < param.numel(); first += kPieceElements) {
             numbers.resize(static_cast<size_t>(std::min(kPieceElements, param.numel() - first)));

@@ -28,8 +28,8 @@ class MagnitudeHistogram {
     int64_t total_ = 0;
 };
 
-// Sets ParamSpec::magnitude_limit of every matrix and table from its weights; norms and biases, which are few, are all
-// probed. Reads all of these weights once, 4 MiB at a time.
+// Sets ParamSpec::magnitude_limit of every matrix and table that is trained from its weights; norms and biases, which
+// are few, are all probed. Reads all of these weights once, 4 MiB at a time.
 void set_magnitude_limits(ModelSpec& model, double share, const ReadMasters& masters);
 
 }  // namespace windlass

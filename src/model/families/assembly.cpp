@@ -107,6 +107,8 @@ TableNames ModelAssembly::name_tables(const std::string& embedding, const std::s
     if (!tied) return {embedding, head};
     const bool has_embedding = find(embedding) != nullptr;
     const bool has_head = find(head) != nullptr;
+    tied_to_[embedding] = head;
+    tied_to_[head] = embedding;
     if (has_head && !has_embedding) return {head, head};
     if (has_head) alias_of_[embedding] = head;
     return {embedding, embedding};
@@ -119,7 +121,8 @@ int ModelAssembly::add_param(const WantedParam& wanted) {
                                  .shape = wanted.shape,
                                  .axes = wanted.axes,
                                  .decay = wanted.decay,
-                                 .alias = alias_of_[wanted.name]});
+                                 .alias = alias_of_[wanted.name],
+                                 .tied_name = tied_to_[wanted.name]});
     }
     const ParamSpec& param = model_.params[static_cast<size_t>(at->second)];
     WINDLASS_CHECK(param.shape == wanted.shape, "{} is wanted as {} and as {}", wanted.name, param.shape.to_string(),

@@ -129,6 +129,7 @@ class ModelAssembly {
     ModelSpec model_;
     std::map<std::string, std::shared_ptr<const Program>> programs_;  // by their text
     std::map<std::string, int> param_of_;                             // by name
+    std::map<std::string, std::string> tied_to_;                      // by either name of a tied table
     std::map<std::string, std::string> alias_of_;                     // by name
     std::vector<std::string> ignored_;
 };

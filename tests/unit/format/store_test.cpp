@@ -149,6 +149,31 @@ TEST(StoreMap, SectionsMayHoldBytesPerGroupOfElements) {
     EXPECT_EQ(map.section_offset(0, 1), 256);
 }
 
+TEST(StoreMap, ParametersMayHaveTheFirstSectionsOnly) {
+    StoreLayout layout = small_layout();
+    layout.params[0].sections = 1;
+    layout.params[1].sections = 0;
+    const StoreMap map(layout, "store"), again = StoreMap::from_text(map.to_text(), "store");
+    EXPECT_EQ(map.state_extent(2, 0).bytes, 384);  // 188 * 2 bytes, filled up to 64
+    EXPECT_EQ(map.state_extent(3, 1).bytes, 0);
+    EXPECT_EQ(map.state_extent(4, 0).bytes, StoreMap(small_layout(), "store").state_extent(4, 0).bytes);
+    int64_t end = map.state_extent(0, 0).offset;
+    for (int64_t chunk = 0; chunk < map.chunk_count(); ++chunk) {
+        const Extent extent = map.state_extent(chunk, 0);
+        EXPECT_EQ(extent.offset, end);
+        EXPECT_EQ(again.state_extent(chunk, 0).offset, extent.offset);
+        end = extent.offset + round_up(extent.bytes, StoreMap::kAlignment);
+    }
+    EXPECT_EQ(again.layout().params[0].sections, 1);
+    EXPECT_EQ(again.file_bytes(), map.file_bytes());
+    EXPECT_LT(map.file_bytes(), Store::file_bytes(small_layout()));
+    for (const int64_t sections : {int64_t{-2}, int64_t{4}}) {
+        layout.params[0].sections = sections;
+        const std::string error = user_error_of([&] { const StoreMap bad(layout, "store"); });
+        EXPECT_NE(error.find("number of sections of embed"), error.npos) << error;
+    }
+}
+
 TEST(StoreMap, A405BModelFitsItsArithmetic) {
     StoreLayout layout{.sections = {{"lo", 2}, {"m", 4}, {"v", 4}}};
     for (int i = 0; i < 1000; ++i) layout.params.push_back({fmt::format("block.{}", i), 405'000'000});

@@ -6,6 +6,7 @@
 #include "format/safetensors.h"
 #include "method/noise/magnitude_limits.h"
 #include "model/load.h"
+#include "model/param_groups.h"
 #include "schedule/layout.h"
 
 namespace windlass {
@@ -73,6 +74,8 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .method_options = options.method};
     set_store(setup.model, setup.recipe.store);
     for (ParamSpec& param : setup.model.params) param.trainable = !options.trains || options.trains(param);
+    separate_programs(setup.model);
+    if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
     if (options.method.sparse_share < 1)
         set_magnitude_limits(setup.model, options.method.sparse_share,
                              [&](int param, int64_t first, std::span<float> out) {
@@ -155,9 +158,12 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
     engine.snapshot(path, 0, "{}");
     Store store = Store::open(files, path, OpenMode::read);
     std::string bytes;
+    const ModelSpec& model = engine.setup().model;
+    const std::vector<int> order = store_order(model);
     for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {
         const ChunkRef ref = store.chunk(chunk);
-        const std::vector<int64_t> sections = state_sections(engine.setup().recipe, ref.count);
+        const ParamSpec& param = model.params[static_cast<size_t>(order[static_cast<size_t>(ref.param)])];
+        const std::vector<int64_t> sections = state_sections(engine.setup().recipe, param, ref.count);
         const Extent weight = store.weight_extent(chunk, 0), state = store.state_extent(chunk, 0);
         HugeBuffer buffer(round_up(weight.bytes, kParamAlignment) + round_up(state.bytes, kParamAlignment), false);
         const auto part = [&](int64_t offset, int64_t count) {
@@ -172,7 +178,7 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
                              state.offset);
         // Low halves, then each moment without the padding behind it.
         part(0, recipe.store == StoreType::split ? ref.count * 2 : 0);
-        for (size_t s = 1; s + 1 < sections.size(); ++s)
+        for (size_t s = 1; param.trainable && s + 1 < sections.size(); ++s)
             part(sections[s], windlass::state_bytes(recipe.state[s - 1], ref.count));
     }
     return bytes;

@@ -68,6 +68,7 @@ struct EngineOptions {
     std::string store_path;
     Emulation emulation;
     std::function<bool(const ParamSpec&)> trains;  // empty: all of them
+    std::vector<ParamGroup> groups;
 };
 
 // An engine with the model loaded, and the schedules that `options` ask for: train and eval.

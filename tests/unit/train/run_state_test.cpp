@@ -50,6 +50,17 @@ TEST(RunState, OfAnEarlierVersionKnowsOfNoClipping) {
     EXPECT_EQ(read.bad_steps, 1);
 }
 
+TEST(RunState, KnowsItsParameterGroups) {
+    RunState state = example();
+    state.param_groups = {"*norm* weight_decay=0.1", "* train=false"};
+    std::string text = run_state_text(state);
+    EXPECT_EQ(parse_run_state(text, "here").param_groups, state.param_groups);
+    const std::string part = R"("param_groups":["*norm* weight_decay=0.1","* train=false"],)";
+    ASSERT_NE(text.find(part), text.npos) << text;
+    text.erase(text.find(part), part.size());
+    EXPECT_TRUE(parse_run_state(text, "here").param_groups.empty()) << "of a version that had none";
+}
+
 TEST(RunState, RefusesDamage) {
     const std::string text = run_state_text(example());
     const auto with = [&](const std::string& from, const std::string& to) {
@@ -84,6 +95,7 @@ TEST(RunState, NamesEveryDifferenceThatChangesBits) {
     other.numerics.kernel_path = "avx512";
     other.numerics.state_format = StateFormat::s3;
     other.data_fingerprint = "xyz";
+    other.param_groups = {"*norm*", "* train=false"};
     try {
         require_same_run(example(), other, "checkpoint-7");
         FAIL();
@@ -91,7 +103,7 @@ TEST(RunState, NamesEveryDifferenceThatChangesBits) {
         EXPECT_EQ(error.code(), ExitCode::usage);
         for (const char* part : {"checkpoint-7", "seed was 42, is 1", "per_device_train_batch_size was 4, is 8",
                                  "kernel path (WINDLASS_CPU) was avx2, is avx512", "state_format was s2, is s3",
-                                 "training rows was abc, is xyz"}) {
+                                 "param_groups was [], is [*norm*, * train=false]", "training rows was abc, is xyz"}) {
             EXPECT_THAT(error.what(), testing::HasSubstr(part));
         }
     }

@@ -1,0 +1,121 @@
+#include "model/param_groups.h"
+
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace windlass {
+namespace {
+
+bool matches(const ParamGroup& group, const std::string& name) {
+    return !name.empty() && fnmatch(group.match.c_str(), name.c_str(), 0) == 0;
+}
+
+bool matches(const ParamGroup& group, const ParamSpec& param) {
+    return matches(group, param.name) || matches(group, param.tied_name);
+}
+
+// "model.layers.7.mlp.up_proj.weight" -> "model.layers.*.mlp.up_proj.weight": a name for each kind of parameter.
+std::string kind_of(std::string_view name) {
+    std::string kind;
+    while (!name.empty()) {
+        const size_t dot = std::min(name.find('.'), name.size());
+        const std::string_view word = name.substr(0, dot);
+        const bool is_number = !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
+        kind += is_number ? "*" : word;
+        if (dot < name.size()) kind += '.';
+        name.remove_prefix(std::min(name.size(), dot + 1));
+    }
+    return kind;
+}
+
+// What somebody may have meant, or else the kinds of names that there are.
+std::string advice(const ParamGroup& group, const ModelSpec& model) {
+    constexpr size_t kKindsShown = 16;
+    std::vector<std::string> kinds;
+    std::set<std::string_view> names;
+    const auto add = [&](const std::string& name) {
+        if (name.empty()) return;
+        names.insert(name);
+        std::string kind = kind_of(name);
+        if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(std::move(kind));
+    };
+    for (const ParamSpec& param : model.params) add(param.name), add(param.tied_name);
+    std::vector<std::string_view> candidates(kinds.begin(), kinds.end());
+    candidates.insert(candidates.end(), names.begin(), names.end());
+    const std::string_view near = nearest_name(group.match, candidates);
+    if (!near.empty()) return fmt::format("\"{}\"", near);
+    const size_t shown = std::min(kinds.size(), kKindsShown);
+    std::string list = fmt::format("{}", fmt::join(kinds.begin(), kinds.begin() + static_cast<ptrdiff_t>(shown), ", "));
+    if (kinds.size() > shown) list += fmt::format(" and {} more", kinds.size() - shown);
+    return "names as in the model's files: " + list;
+}
+
+void set_group(const ParamGroup& group, ParamSpec& param) {
+    param.trainable = group.train;
+    param.learning_rate_scale = group.learning_rate_scale;
+    param.weight_decay = group.weight_decay;
+    if (group.weight_decay) param.decay = *group.weight_decay > 0;
+}
+
+void require_effect(const ParamGroup& group, std::string_view where, const ModelSpec& model) {
+    const auto any = [&](const ParamSpec& param) { return matches(group, param); };
+    if (!std::any_of(model.params.begin(), model.params.end(), any))
+        throw UserError(ExitCode::usage, where, "\"{}\" matches none of the model's {} parameters", group.match,
+                        model.params.size())
+            .hint(advice(group, model));
+    throw UserError(ExitCode::usage, where,
+                    "all that \"{}\" matches belongs to groups before it; the first that matches counts", group.match)
+        .hint("put it before them, or leave it out");
+}
+
+}  // namespace
+
+void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, ModelSpec& model) {
+    std::vector<bool> has_effect(groups.size(), false);
+    for (ParamSpec& param : model.params) {
+        const auto first =
+            std::find_if(groups.begin(), groups.end(), [&](const ParamGroup& group) { return matches(group, param); });
+        if (first == groups.end()) continue;
+        set_group(*first, param);
+        has_effect[static_cast<size_t>(first - groups.begin())] = true;
+    }
+    for (size_t index = 0; index < groups.size(); ++index) {
+        if (!has_effect[index]) require_effect(groups[index], where, model);
+    }
+    if (!groups.empty() && trained_count(model) == 0)
+        throw UserError(ExitCode::usage, where, "no parameter is left to train")
+            .hint("a group with train=true before the others, or fewer that are frozen");
+    model.groups.assign(groups.begin(), groups.end());
+    separate_programs(model);
+}
+
+void separate_programs(ModelSpec& model) {
+    std::map<std::pair<const Program*, std::vector<bool>>, std::shared_ptr<const Program>> known;
+    std::set<const Program*> taken;
+    for (Block& block : model.blocks) {
+        std::vector<bool> trains;
+        for (const int param : block.params) trains.push_back(model.params[static_cast<size_t>(param)].trainable);
+        const Program* const program = block.program.get();
+        const auto [entry, is_new] = known.try_emplace({program, std::move(trains)});
+        if (is_new) {
+            const bool is_first = taken.insert(program).second;
+            entry->second = is_first ? block.program : std::make_shared<const Program>(*block.program);
+        }
+        block.program = entry->second;
+    }
+}
+
+int64_t trained_count(const ModelSpec& model) {
+    int64_t count = 0;
+    for (const ParamSpec& param : model.params) count += param.trainable ? param.numel() : 0;
+    return count;
+}
+
+}  // namespace windlass

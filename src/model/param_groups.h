@@ -1,0 +1,33 @@
+// param_groups.h: some parameters of a model trained otherwise than the rest, or not at all.
+//
+// A group is a glob over the names that parameters have in the model's files (fnmatch(3): `*` stands for any
+// characters, dots too, `?` for one, `[0-9]` for one of these). The first group that matches a parameter says how it is
+// trained, as with the parameter groups of torch.optim; one that none matches is trained as the run says. A tied table
+// is one parameter with two names: either will do.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "model/spec.h"
+
+namespace windlass {
+
+inline constexpr size_t kParamGroupsMax = 256;
+inline constexpr size_t kGroupMatchMax = 256;  // characters of a glob
+inline constexpr double kGroupRateMax = 1e6;   // of learning_rate_scale
+inline constexpr double kGroupDecayMax = 1e3;
+
+// Sets what the groups say of each parameter, and ModelSpec::groups. UserError(usage, where) for a group that matches
+// no parameter, with the names that there are; for one that has nothing left to say behind the groups before it; and
+// where nothing is trained.
+void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, ModelSpec& model);
+
+// Gives blocks that train other parameters than their equals a program of their own: segments, and what a plan keeps
+// for reverse, are made once for each program. To be called when ParamSpec::trainable has been changed.
+void separate_programs(ModelSpec& model);
+
+// Elements of all parameters that are trained.
+int64_t trained_count(const ModelSpec& model);
+
+}  // namespace windlass
