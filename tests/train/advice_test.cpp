@@ -51,13 +51,18 @@ TEST_F(AdviceTest, EachMethodWithinTheSameBudgets) {
 }
 
 TEST_F(AdviceTest, EachMethodTrainsWhatTheRunTrains) {
-    const Settings frozen = {{"freeze", "[\"*.layers.*\"]"}};
-    const auto compare = [&](const Settings& settings) {
-        return compare_methods(prepare_session(files_, with_memory("1GiB", settings), {}));
+    // What the process itself takes is measured anew each time.
+    const auto memory = [&](const Settings& settings) {
+        const Session session = prepare_session(files_, with_memory("1GiB", settings), {});
+        std::vector<int64_t> bytes;
+        for (const MethodAdvice& each : compare_methods(session))
+            bytes.push_back(each.planned->memory_bytes - session.request.budgets.process);
+        return bytes;
     };
-    const std::vector<MethodAdvice> all = compare({}), few = compare(frozen);
-    for (size_t i = 0; i < all.size(); ++i)
-        EXPECT_LT(few[i].planned->memory_bytes, all[i].planned->memory_bytes) << all[i].method;
+    const std::vector<int64_t> all = memory({}), few = memory({{"freeze", "[\"*.layers.*\"]"}});
+    EXPECT_LT(few[0], all[0]);  // adamw
+    EXPECT_LE(few[1], all[1]);  // forward_gradient: most is tangents of the table, which is trained
+    EXPECT_LT(few[2], all[2]);  // zeroth_order
 }
 
 // Between what the two methods want, the refusal names the one that is left.
