@@ -60,7 +60,7 @@ std::string step_line(const StepMetrics& m, int64_t total_steps, const std::stri
     if (m.skipped) text += "  SKIPPED (not finite)";
     text += fmt::format("  {:.0f} tok/s", m.tokens_per_second());
     if (m.mfu > 0) text += fmt::format("  mfu {:.0f}%", m.mfu * 100);
-    if (m.rounds > 0) text += fmt::format("  {} rounds", m.rounds);
+    if (m.rounds > 0) text += fmt::format("  {} {}", m.rounds, m.rounds == 1 ? "round" : "rounds");
     text += fmt::format("  {} (plan {}{})  ram {}", format_seconds(m.step_seconds), format_seconds(m.predicted_seconds),
                         m.redone ? ", clipped: updates done again" : "", format_bytes(m.ram_bytes));
     if (m.disk_read_bytes + m.disk_write_bytes > 0)
