@@ -1,8 +1,7 @@
 #include "plan/search.h"
 
 #include <algorithm>
-#include <cmath>
-#include <tuple>
+#include <set>
 
 #include "base/rng.h"
 
@@ -14,17 +13,14 @@ constexpr int kShakenKnobs = 4;
 constexpr int64_t kEvaluationsMax = 500;  // it is shaken while there were fewer
 constexpr double kWorthwhile = 1e-3;      // a gain below this share of a step is none
 
-// Seconds in steps of kWorthwhile. Rounded, rather than compared with a margin: of three choices that are each within
-// the margin of the next, each could be better than the next one, and a descent would go round for ever.
-int64_t pace(const Evaluation& a) {
-    return std::llround(std::log(std::max(a.seconds, 1e-12)) / kWorthwhile);
-}
-
 // Fits before fast; among the equally fast what wears the drives less, then what has more slack. Among what does not
-// fit, what is nearer to it.
+// fit, what is nearer to it. No order: of three choices, each within the margin of the next, each can be better than
+// the next one.
 bool better(const Evaluation& a, const Evaluation& b) {
-    const auto rank = [](const Evaluation& e) { return std::tuple(e.over(), pace(e), e.write_bytes, -e.slack); };
-    return rank(a) < rank(b);
+    if (a.over() != b.over()) return a.over() < b.over();
+    if (a.seconds > b.seconds * (1 - kWorthwhile) && b.seconds > a.seconds * (1 - kWorthwhile))
+        return a.write_bytes != b.write_bytes ? a.write_bytes < b.write_bytes : a.slack > b.slack;
+    return a.seconds < b.seconds;
 }
 
 class Descent {
@@ -41,8 +37,10 @@ class Descent {
     }
 
   private:
+    // Never back to what was the best before: a ring of choices that are each better than the next has an end, too.
     void consider(const Choice& choice) {
-        if (!better(evaluate_(choice), evaluate_(best_))) return;
+        if (!better(evaluate_(choice), evaluate_(best_)) || left_.contains(choice)) return;
+        left_.insert(best_);
         best_ = choice;
         moved_ = true;
     }
@@ -57,6 +55,7 @@ class Descent {
     const Space& space_;
     Evaluator& evaluate_;
     Choice best_;
+    std::set<Choice> left_;
     bool moved_ = false;
 };
 
