@@ -79,7 +79,7 @@ std::string step_text(const Session& session) {
     text += fmt::format("\nBound by  {}, busy {:.0f} % of the step", lane_name(planned.binding.lane),
                         planned.binding.busy * 100);
     if (!planned.binding.improvement.empty())
-        text += fmt::format("; {}{}", planned.binding.improvement, session.rounds_most > 1 ? " of one round" : "");
+        text += fmt::format("; {}{}", planned.binding.improvement, session.rounds_most > 1 ? " (of one round)" : "");
     return text + "\n";
 }
 
