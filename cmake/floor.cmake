@@ -76,12 +76,13 @@ function(windlass_test_main)
   add_custom_target(tests)
 endfunction()
 
-#   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...])
+#   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...] [MINUTES <n>])
 #
 # makes one GoogleTest program of tests/<folder>/*.cpp and one ctest entry, <name>. Test suites whose names begin with
-# Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run.
+# Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run. MINUTES is
+# about how long it takes: the longest begin first, so that none is left running alone.
 function(windlass_test name folder)
-  cmake_parse_arguments(ARG "" "" "SEES;LINK;LABELS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "MINUTES" "SEES;LINK;LABELS;NEEDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
   if(NOT sources)
     return()
@@ -97,6 +98,9 @@ function(windlass_test name folder)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
   windlass_test_entry(${name} "-Slow*:*/Slow*" "${ARG_LABELS}" ${name})
+  if(ARG_MINUTES)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_MINUTES})
+  endif()
   foreach(source ${sources})
     file(STRINGS ${source} slow REGEX "^(TEST|TEST_F|TEST_P|INSTANTIATE_TEST_SUITE_P)\\((Slow|[A-Za-z]+, Slow)")
     if(slow)
