@@ -25,7 +25,11 @@ typedef uint64_t Wide __attribute__((vector_size(64)));
     return reinterpret_cast<Wide>(
         _mm512_shuffle_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _MM_SHUFFLE(2, 0, 2, 0)));
 }
-constexpr Wide kLane = {0, 1, 2, 3, 4, 5, 6, 7};
+[[gnu::always_inline]] inline Wide high_halves(Wide a, Wide b) {
+    return reinterpret_cast<Wide>(
+        _mm512_shuffle_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _MM_SHUFFLE(3, 1, 3, 1)));
+}
+constexpr Wide kLane = {0, 1, 2, 3, 4, 5, 6, 7}, kHalvesApart = {0, 4, 1, 5, 2, 6, 3, 7};
 constexpr int kChains = 4;  // vectors of counters side by side: a round waits for its products, several do not
 #elif defined(__AVX2__)
 typedef uint64_t Wide __attribute__((vector_size(32)));
@@ -36,7 +40,11 @@ typedef uint64_t Wide __attribute__((vector_size(32)));
     return reinterpret_cast<Wide>(
         _mm256_shuffle_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), _MM_SHUFFLE(2, 0, 2, 0)));
 }
-constexpr Wide kLane = {0, 1, 2, 3};
+[[gnu::always_inline]] inline Wide high_halves(Wide a, Wide b) {
+    return reinterpret_cast<Wide>(
+        _mm256_shuffle_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), _MM_SHUFFLE(3, 1, 3, 1)));
+}
+constexpr Wide kLane = {0, 1, 2, 3}, kHalvesApart = {0, 2, 1, 3};
 constexpr int kChains = 2;
 #else
 typedef uint64_t Wide __attribute__((vector_size(16)));
@@ -47,7 +55,11 @@ typedef uint64_t Wide __attribute__((vector_size(16)));
     return reinterpret_cast<Wide>(
         _mm_shuffle_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b), _MM_SHUFFLE(2, 0, 2, 0)));
 }
-constexpr Wide kLane = {0, 1};
+[[gnu::always_inline]] inline Wide high_halves(Wide a, Wide b) {
+    return reinterpret_cast<Wide>(
+        _mm_shuffle_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b), _MM_SHUFFLE(3, 1, 3, 1)));
+}
+constexpr Wide kLane = {0, 1}, kHalvesApart = {0, 1};
 constexpr int kChains = 2;
 #endif
 constexpr int kWideLanes = sizeof(Wide) / sizeof(uint64_t);
@@ -70,19 +82,26 @@ struct PhiloxKeys {
     }
 };
 
-// The words of philox(key, {block + c, stream, step, direction}) for c below kPhiloxRun / 4, in the order in which
-// vectors of counters leave them: word w of counter c is out[64 (w / 2) + 4 (c / 2) + 2 (w mod 2) + c mod 2].
-[[gnu::always_inline]] inline void philox_mixed(const PhiloxKeys& keys, uint64_t block, uint32_t stream, uint32_t step,
-                                                uint32_t direction, uint32_t* __restrict out) {
+// Everything of a counter but its index.
+struct PhiloxCounter {
+    uint64_t block = 0;
+    uint32_t stream = 0, step = 0, direction = 0;
+};
+
+// Calls store(counter, w0w1, w2w3) for every kWideLanes counters of a run, the first of which is block + counter: the
+// counters stand in the lanes as `lanes` says, and of two neighbours a, b, each 128 bits hold a0 b0 a1 b1, a2 b2 a3 b3.
+template <typename Store>
+[[gnu::always_inline]] inline void philox_vectors(const PhiloxKeys& keys, const PhiloxCounter& at, Wide lanes,
+                                                  Store store) {
     const Wide product0 = Wide{} + 0xD2511F53, product1 = Wide{} + 0xCD9E8D57;
     for (int counter = 0; counter < kPhiloxRun / 4; counter += kChains * kWideLanes) {
         Wide c0[kChains], c1[kChains], c2[kChains], c3[kChains];
         for (int chain = 0; chain < kChains; ++chain) {
-            const Wide index = block + static_cast<uint64_t>(counter + chain * kWideLanes) + kLane;
+            const Wide index = at.block + static_cast<uint64_t>(counter + chain * kWideLanes) + lanes;
             c0[chain] = index;
-            c1[chain] = index >> 32 | static_cast<uint64_t>(stream) << 16;
-            c2[chain] = Wide{} + step;
-            c3[chain] = Wide{} + direction;
+            c1[chain] = index >> 32 | static_cast<uint64_t>(at.stream) << 16;
+            c2[chain] = Wide{} + at.step;
+            c3[chain] = Wide{} + at.direction;
         }
 #pragma GCC unroll 10
         for (int round = 0; round < kPhiloxRounds; ++round) {
@@ -95,28 +114,30 @@ struct PhiloxKeys {
                 c3[chain] = p0;
             }
         }
-        for (int chain = 0; chain < kChains; ++chain) {
-            uint32_t* const at = out + (counter + chain * kWideLanes) * 2;
-            const Wide first = low_halves(c0[chain], c1[chain]), second = low_halves(c2[chain], c3[chain]);
-            __builtin_memcpy(at, &first, sizeof first);
-            __builtin_memcpy(at + kPhiloxRun / 2, &second, sizeof second);
-        }
+        for (int chain = 0; chain < kChains; ++chain)
+            store(counter + chain * kWideLanes, low_halves(c0[chain], c1[chain]), low_halves(c2[chain], c3[chain]));
     }
 }
 
-// For i below kPhiloxRun: out[i] = word i % 4 of philox(key, {block + i / 4, stream, step, direction}).
-[[gnu::always_inline]] inline void philox_run(uint64_t key, uint64_t block, uint32_t stream, uint32_t step,
-                                              uint32_t direction, uint32_t* __restrict out) {
-    alignas(64) uint32_t mixed[kPhiloxRun];
-    philox_mixed(PhiloxKeys(key), block, stream, step, direction, mixed);
-    auto* const to = reinterpret_cast<__m128i*>(out);
-    for (int i = 0; i < kPhiloxRun / 2; i += 4) {  // two counters
-        __m128 first, second;
-        __builtin_memcpy(&first, mixed + i, sizeof first);
-        __builtin_memcpy(&second, mixed + kPhiloxRun / 2 + i, sizeof second);
-        _mm_storeu_si128(to + i / 2, _mm_castps_si128(_mm_shuffle_ps(first, second, _MM_SHUFFLE(2, 0, 2, 0))));
-        _mm_storeu_si128(to + i / 2 + 1, _mm_castps_si128(_mm_shuffle_ps(first, second, _MM_SHUFFLE(3, 1, 3, 1))));
-    }
+// The words of philox(key, {block + c, stream, step, direction}) for c below kPhiloxRun / 4, in the order in which
+// vectors of counters leave them: word w of counter c is out[64 (w / 2) + 4 (c / 2) + 2 (w mod 2) + c mod 2].
+[[gnu::always_inline]] inline void philox_mixed(const PhiloxKeys& keys, const PhiloxCounter& at,
+                                                uint32_t* __restrict out) {
+    philox_vectors(keys, at, kLane, [out](int counter, Wide first, Wide second) {
+        __builtin_memcpy(out + 2 * counter, &first, sizeof first);
+        __builtin_memcpy(out + 2 * counter + kPhiloxRun / 2, &second, sizeof second);
+    });
+}
+
+// For i below kPhiloxRun: out[i] = word i % 4 of philox(key, {block + i / 4, stream, step, direction}). Neighbours in a
+// vector are counters half a vector apart, so that parting them leaves each half in order.
+[[gnu::always_inline]] inline void philox_run(const PhiloxKeys& keys, const PhiloxCounter& at,
+                                              uint32_t* __restrict out) {
+    philox_vectors(keys, at, kHalvesApart, [out](int counter, Wide first, Wide second) {
+        const Wide low = low_halves(first, second), high = high_halves(first, second);
+        __builtin_memcpy(out + 4 * counter, &low, sizeof low);
+        __builtin_memcpy(out + 4 * counter + 2 * kWideLanes, &high, sizeof high);
+    });
 }
 
 }  // namespace

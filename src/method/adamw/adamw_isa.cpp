@@ -19,7 +19,7 @@ struct Random {
     alignas(64) uint32_t words[kPhiloxRun];
 
     Random(const PhiloxKeys& keys, const AdamwNoise& noise, int64_t at) {
-        philox_mixed(keys, noise.block + static_cast<uint64_t>(at / 4), noise.stream, noise.step, 0, words);
+        philox_mixed(keys, {noise.block + static_cast<uint64_t>(at / 4), noise.stream, noise.step, 0}, words);
     }
     // Of the pair at i and i + kHalfBlock.
     template <bool kSecondHalf>

@@ -49,9 +49,10 @@ template <typename Body>
 // sums[i] += c z_i, i in the tile. Sums have room for a whole tile and are written beyond the elements asked for.
 void add_gaussian(const NoiseRun& run, uint64_t kind, const NoiseTerm& term, const Tile& tile, float* sums) {
     alignas(64) uint32_t words[kPhiloxRun];
+    const PhiloxKeys keys(run.seed);
     const float c = term.coefficient;
     for (int64_t at = tile.begin / kPhiloxRun * kPhiloxRun; at < tile.end; at += kPhiloxRun) {
-        philox_run(run.seed, block_of(kind, (tile.first + at) / 4), kNoiseStream, term.step, term.direction, words);
+        philox_run(keys, {block_of(kind, (tile.first + at) / 4), kNoiseStream, term.step, term.direction}, words);
         for (int64_t i = 0; i < kPhiloxRun; i += 2 * kFloatLanes) {
             Floats low, high;
             gaussian_of(words + i, low, high);
@@ -65,7 +66,8 @@ void add_gaussian(const NoiseRun& run, uint64_t kind, const NoiseTerm& term, con
 // Bit b of word w, counted through the counters, is the sign of element 32 w + b.
 void add_signs(const NoiseRun& run, const NoiseTerm& term, const Tile& tile, float* sums) {
     alignas(64) uint32_t words[kPhiloxRun];
-    philox_run(run.seed, block_of(1, tile.first / (4 * kSignsPerWord)), kNoiseStream, term.step, term.direction, words);
+    philox_run(PhiloxKeys(run.seed),
+               {block_of(1, tile.first / (4 * kSignsPerWord)), kNoiseStream, term.step, term.direction}, words);
     const Floats plus = Floats{} + term.coefficient, minus = Floats{} - term.coefficient;
     Ints bit = {};
     for (int64_t lane = 0; lane < kFloatLanes; ++lane) bit[lane] = static_cast<int32_t>(1u << lane);
@@ -177,9 +179,10 @@ void subtract_and_round(Type type, const NoiseRun& run, const NoiseStep& step, c
                         float* x) {
     alignas(64) uint32_t words[kPhiloxRun] = {};
     const auto* const random = reinterpret_cast<const RandomHalf*>(words);
+    const PhiloxKeys keys(run.seed);
     for (int64_t at = tile.begin / kRoundingsPerRun * kRoundingsPerRun; at < tile.end; at += kRoundingsPerRun) {
         if (Type::kRounds)
-            philox_run(run.seed, block_of(1, (tile.first + at) / 8), kNoiseRoundingStream, step.step, 0, words);
+            philox_run(keys, {block_of(1, (tile.first + at) / 8), kNoiseRoundingStream, step.step, 0}, words);
         const int64_t begin = greatest(tile.begin, at), count = least(tile.end, at + kRoundingsPerRun) - begin;
         const auto loop = step.decay == 0.0f ? subtract<Type, false> : subtract<Type, true>;
         loop(type, step.decay, random + (begin - at), count, sums + begin, x + begin);
