@@ -11,13 +11,27 @@ namespace windlass {
 namespace {
 
 // Fine-tuning OPT took Adam 625 steps of 8 rows and the two-point estimate 20,000 of 16 (Malladi et al., "Fine-Tuning
-// Language Models with Just Forward Passes", NeurIPS 2023, tables 15 and 16). A derivative along a direction is the
-// two-point estimate's limit and has its variance.
-constexpr double kForwardOnlySteps = 20000.0 / 625;
+// Language Models with Just Forward Passes", NeurIPS 2023, tables 15 and 16). More directions a step need as many
+// forward passes in all (appendix A). FZOO took a third of them on the average (Dang et al., "FZOO", 2025), 1.5-SPSA
+// 179,000 in few steps of many directions (Chaubard et al., 2026).
+constexpr double kAdamSteps = 625, kTwoSidedPasses = 2 * 20000, kFzooPasses = kTwoSidedPasses / 3, kSpsaPasses = 179e3;
 constexpr std::array<std::string_view, 3> kCompared = {"adamw", "forward_gradient", "zeroth_order"};
 
 bool is_forward_only(std::string_view method) {
     return method != "adamw";
+}
+
+double published_passes(ZoEstimator estimator) {
+    if (estimator == ZoEstimator::fzoo) return kFzooPasses;
+    return estimator == ZoEstimator::spsa15 ? kSpsaPasses : kTwoSidedPasses;
+}
+
+// A derivative along a direction is the two-point estimate's limit and has its variance.
+double steps_for_one_of_adam(std::string_view method, const MethodOptions& options) {
+    if (!is_forward_only(method)) return 1;
+    const ZoEstimator estimator = method == "zeroth_order" ? options.estimator : ZoEstimator::two_sided;
+    const int passes = options.directions * points_of(estimator) + (looks_at_weights(estimator) ? 1 : 0);
+    return std::max(1.0, published_passes(estimator) / passes / kAdamSteps);
 }
 
 std::optional<Planned> plan_method(const Session& session, std::string_view method, StateFormat format) {
@@ -66,7 +80,7 @@ std::vector<MethodAdvice> compare_methods(const Session& session) {
     for (const std::string_view method : kCompared) {
         methods.push_back({.method = std::string(method),
                            .planned = plan_formats(session, method),
-                           .steps_factor = is_forward_only(method) ? kForwardOnlySteps : 1});
+                           .steps_factor = steps_for_one_of_adam(method, session.method_options)});
     }
     return methods;
 }
@@ -108,7 +122,7 @@ std::string advice_text(const std::vector<MethodAdvice>& methods) {
     std::vector<std::vector<std::string>> rows = {
         {"Methods", "policy", "a step", "device", "memory", "disk", "writes a step", "steps"}};
     for (const MethodAdvice& each : methods) {
-        const std::string steps = fmt::format("x {:g}", each.steps_factor);
+        const std::string steps = fmt::format("x {:.3g}", each.steps_factor);
         if (!each.planned) {
             rows.push_back({"  " + each.method, "does not fit", "-", "-", "-", "-", "-", steps});
             continue;

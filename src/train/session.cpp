@@ -68,7 +68,11 @@ void fit_length(Config& config, const ModelSpec& model, std::vector<std::string>
 }
 
 void group_parameters(Session& session) {
-    apply_param_groups(param_groups_of(session.config), "param_groups", session.model);
+    const Config& config = session.config;
+    const char* const keys = config.freeze.empty()         ? "param_groups"
+                             : config.param_groups.empty() ? "freeze"
+                                                           : "freeze, param_groups";
+    apply_param_groups(param_groups_of(config), keys, session.model);
     session.first.param_groups = param_group_texts(session.model);
     const int64_t trained = trained_count(session.model), all = session.model.param_count();
     if (trained < all)

@@ -78,8 +78,9 @@ TEST_F(GroupRuns, GoOnAsIfTheyHadNotStopped) {
 
 TEST_F(GroupRuns, PatternsThatMatchNothingAreNamed) {
     const Settings settings = sandbox_.training("llama");
-    expect_refused(sandbox_.train(settings, {"--freeze", "model.layer.*"}),
-                   AllOf(HasSubstr("\"model.layer.*\" matches none"), HasSubstr("model.layers.*.mlp.up_proj.weight")));
+    expect_refused(
+        sandbox_.train(settings, {"--freeze", "model.layer.*"}),
+        AllOf(HasSubstr("freeze: \"model.layer.*\" matches none"), HasSubstr("model.layers.*.mlp.up_proj.weight")));
     expect_refused(sandbox_.train(settings, {"--freeze", "*"}), HasSubstr("no parameter is left to train"));
     expect_refused(sandbox_.train(settings, {"--param-groups", "*norm* train"}), HasSubstr("sets nothing"));
 }

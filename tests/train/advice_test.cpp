@@ -50,6 +50,19 @@ TEST_F(AdviceTest, EachMethodWithinTheSameBudgets) {
     EXPECT_EQ(advice_json(methods)["advised"], "adamw");
 }
 
+// As many forward passes in all, however many directions a step has; FZOO takes a third of them.
+TEST_F(AdviceTest, StepsAreThoseOfTheEstimator) {
+    const auto zeroth_order_steps = [&](const Settings& changes) {
+        Settings settings = {{"method", "zeroth_order"}};
+        settings.insert(changes.begin(), changes.end());
+        return compare_methods(prepare_session(files_, with_memory("1GiB", settings), {})).at(2).steps_factor;
+    };
+    EXPECT_EQ(zeroth_order_steps({{"directions", "8"}}), 4);
+    EXPECT_EQ(zeroth_order_steps({{"directions", "64"}}), 1);
+    EXPECT_NEAR(zeroth_order_steps({{"directions", "8"}, {"zo_estimator", "fzoo"}}), 40000.0 / 3 / 9 / 625, 1e-12);
+    EXPECT_NEAR(zeroth_order_steps({{"directions", "40"}, {"zo_estimator", "spsa15"}}), 179000.0 / 81 / 625, 1e-12);
+}
+
 TEST_F(AdviceTest, EachMethodTrainsWhatTheRunTrains) {
     // What the process itself takes is measured anew each time.
     const auto memory = [&](const Settings& settings) {
