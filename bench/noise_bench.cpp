@@ -110,7 +110,7 @@ void run_case(const Kind& of, WeightType type, int64_t bytes, Arrays& arrays, co
     both.minus = arrays.minus.data();
     NoisePass pair = both;
     pair.step_count = 0;
-    constexpr std::array kTypes = {"f32", "bf16", "f16"};
+    constexpr std::array kTypes = {"f32", "bf16", "f16", "f8"};
     fmt::print("{}, weights in {}\n", of.name, kTypes[static_cast<size_t>(type)]);
     const auto pass = [&](const NoisePass& what) {
         return median_seconds(kRounds, [&] { update_and_probe(run, what, stream); });
@@ -146,6 +146,7 @@ void run(int threads) {
         run_case(kind, WeightType::bf16, 2, arrays, rates, stream);
         run_case(kind, WeightType::f16, 2, arrays, rates, stream);
         run_case(kind, WeightType::f32, 4, arrays, rates, stream);
+        run_case(kind, WeightType::f8, 1, arrays, rates, stream);
     }
 }
 

@@ -49,6 +49,7 @@ void require_bounds(const StoreLayout& layout, std::string_view where) {
         require_in(where, "number of elements of " + param.name, param.numel, 1, kElementsMax);
         require_in(where, "number of sections of " + param.name, param.sections, StoreParam::kAllSections,
                    std::ssize(layout.sections));
+        require_in(where, "bytes of a weight of " + param.name, param.weight_bytes, 0, kElementBytesMax);
     }
 }
 
@@ -56,7 +57,9 @@ std::string text_of(const StoreLayout& layout, std::string_view where) {
     Json params = Json::array(), sections = Json::array();
     for (const StoreParam& param : layout.params) {
         params.push_back({param.name, param.numel});
-        if (param.sections != StoreParam::kAllSections) params.back().push_back(param.sections);
+        if (param.sections != StoreParam::kAllSections || param.weight_bytes != 0)
+            params.back().push_back(param.sections);
+        if (param.weight_bytes != 0) params.back().push_back(param.weight_bytes);
     }
     for (const StoreSection& section : layout.sections) sections.push_back({section.name, section.bytes, section.per});
     const Json json = {{"params", std::move(params)},
@@ -84,17 +87,22 @@ int64_t integer(const Json& value) {
     return value.get<int64_t>();
 }
 
+int small_integer(const Json& value) {
+    return static_cast<int>(std::clamp<int64_t>(integer(value), -1, INT32_MAX));
+}
+
 StoreLayout layout_of(const Json& json) {
     StoreLayout layout;
     for (const Json& param : json.at("params")) {
         const int64_t sections = param.size() > 2 ? integer(param.at(2)) : StoreParam::kAllSections;
-        layout.params.push_back({param.at(0).get<std::string>(), integer(param.at(1)), sections});
+        const int weight_bytes = param.size() > 3 ? small_integer(param.at(3)) : 0;
+        layout.params.push_back({param.at(0).get<std::string>(), integer(param.at(1)), sections, weight_bytes});
     }
     for (const Json& section : json.at("sections"))
         layout.sections.push_back({section.at(0).get<std::string>(), integer(section.at(1)), integer(section.at(2))});
     layout.chunk_elements = integer(json.at("chunk_elements"));
-    layout.versions = static_cast<int>(std::clamp<int64_t>(integer(json.at("versions")), 0, INT32_MAX));
-    layout.weight_bytes = static_cast<int>(std::clamp<int64_t>(integer(json.at("weight_bytes")), 0, INT32_MAX));
+    layout.versions = small_integer(json.at("versions"));
+    layout.weight_bytes = small_integer(json.at("weight_bytes"));
     layout.run_state_bytes_max = integer(json.at("run_state_bytes_max"));
     layout.meta = json.at("meta").get<std::string>();
     return layout;
@@ -129,15 +137,14 @@ StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
         return *product;
     };
     // A whole chunk has at most 2^30 elements of at most 65 * 64 bytes: its own size cannot overflow.
-    const int64_t whole_weights = round_up(layout_.chunk_elements * layout_.weight_bytes, kAlignment);
     Start at;
     starts_.reserve(layout_.params.size() + 1);
     for (const StoreParam& param : layout_.params) {
         starts_.push_back(at);
         const int64_t whole = param.numel / layout_.chunk_elements, rest = param.numel % layout_.chunk_elements;
         at.chunk = add(at.chunk, whole + (rest > 0 ? 1 : 0));
-        at.weights = add(at.weights, mul(whole, whole_weights));
-        at.weights = add(at.weights, round_up(rest * layout_.weight_bytes, kAlignment));
+        at.weights = add(at.weights, mul(whole, weight_room(param, layout_.chunk_elements)));
+        at.weights = add(at.weights, weight_room(param, rest));
         at.states = add(at.states, mul(whole, round_up(state_bytes(param, layout_.chunk_elements), kAlignment)));
         at.states = add(at.states, round_up(state_bytes(param, rest), kAlignment));
     }
@@ -149,6 +156,14 @@ StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
     versions_offset_ = slots_offset_ + 2 * slot_bytes_;
     version_bytes_ = add(at.weights, at.states);
     file_bytes_ = add(versions_offset_, mul(version_bytes_, layout_.versions));
+}
+
+int StoreMap::weight_bytes(const StoreParam& param) const {
+    return param.weight_bytes == 0 ? layout_.weight_bytes : param.weight_bytes;
+}
+
+int64_t StoreMap::weight_room(const StoreParam& param, int64_t elements) const {
+    return round_up(elements * weight_bytes(param), kAlignment);
 }
 
 int64_t StoreMap::section_count(const StoreParam& param) const {
@@ -177,10 +192,10 @@ ChunkRef StoreMap::chunk(int64_t index) const {
 Extent StoreMap::weight_extent(int64_t index, int version) const {
     WINDLASS_CHECK(version >= 0 && version < layout_.versions, "version {} of {}", version, layout_.versions);
     const ChunkRef ref = chunk(index);
-    const int64_t before =
-        (index - first_chunk(ref.param)) * round_up(layout_.chunk_elements * layout_.weight_bytes, kAlignment);
+    const StoreParam& param = layout_.params[static_cast<size_t>(ref.param)];
+    const int64_t before = (index - first_chunk(ref.param)) * weight_room(param, layout_.chunk_elements);
     return {.offset = version_offset(version) + starts_[static_cast<size_t>(ref.param)].weights + before,
-            .bytes = ref.count * layout_.weight_bytes};
+            .bytes = ref.count * weight_bytes(param)};
 }
 
 Extent StoreMap::state_extent(int64_t index, int version) const {

@@ -15,6 +15,7 @@ struct StoreParam {
     std::string name;  // UTF-8
     int64_t numel = 0;
     int64_t sections = kAllSections;  // that its chunks have: the first so many of the layout's
+    int weight_bytes = 0;             // of an element; 0: the layout's
 };
 
 // A part of a chunk's state: `bytes` for every `per` elements, the last group rounded up.
@@ -28,7 +29,7 @@ struct StoreLayout {
     std::vector<StoreParam> params;             // in block order: this is their order in the file
     int64_t chunk_elements = int64_t{1} << 22;  // a multiple of 256
     int versions = 2;                           // 2: a working store; 1: a snapshot
-    int weight_bytes = 2;                       // of an element
+    int weight_bytes = 2;                       // of an element, where a parameter has none of its own
     std::vector<StoreSection> sections;         // of the state; may be empty
     int64_t run_state_bytes_max = int64_t{16} << 20;
     std::string meta;  // the caller's text, handed back as it was
@@ -63,6 +64,7 @@ class StoreMap {
     int64_t chunk_count() const { return chunk_count_; }
     int64_t first_chunk(int64_t param) const { return starts_[static_cast<size_t>(param)].chunk; }
     ChunkRef chunk(int64_t index) const;
+    int weight_bytes(const StoreParam& param) const;  // of an element
     Extent weight_extent(int64_t chunk, int version) const;
     Extent state_extent(int64_t chunk, int version) const;         // the sections that the chunk has, back to back
     int64_t section_offset(int64_t chunk, int64_t section) const;  // from the start of the state extent
@@ -76,6 +78,7 @@ class StoreMap {
     };
     StoreMap(StoreLayout layout, std::string text, std::string_view where);
     int64_t section_count(const StoreParam& param) const;
+    int64_t weight_room(const StoreParam& param, int64_t elements) const;
     int64_t state_bytes(const StoreParam& param, int64_t elements) const;
     int64_t version_offset(int version) const { return versions_offset_ + version * version_bytes_; }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "tensor/e4m3.h"
 
 namespace windlass {
 namespace {
@@ -70,6 +71,20 @@ void encode_numbers(DType dtype, std::span<const float> values, std::span<std::b
             dtype == DType::bf16 ? split_master(std::bit_cast<uint32_t>(values[i])).hi : float_to_half(values[i]);
         std::memcpy(out.data() + 2 * i, &bits, sizeof bits);
     }
+}
+
+void decode_kept(const ParamSpec& param, std::span<const std::byte> bytes, std::span<float> out) {
+    if (param.store_dtype != DType::f8_e4m3) return decode_numbers(param.store_dtype, bytes, out);
+    WINDLASS_CHECK(bytes.size() == out.size(), "{} bytes for {} numbers", bytes.size(), out.size());
+    const float scale = power_of_two(param.scale_exponent);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = e4m3_to_float(static_cast<uint8_t>(bytes[i])) * scale;
+}
+
+void encode_kept(const ParamSpec& param, std::span<const float> values, std::span<std::byte> out) {
+    if (param.store_dtype != DType::f8_e4m3) return encode_numbers(param.store_dtype, values, out);
+    WINDLASS_CHECK(out.size() == values.size(), "{} bytes for {} numbers", out.size(), values.size());
+    const float scale = power_of_two(-param.scale_exponent);
+    for (size_t i = 0; i < values.size(); ++i) out[i] = static_cast<std::byte>(float_to_e4m3(values[i] * scale));
 }
 
 void load_elements(ModelFolder& folder, const ParamSpec& param, int64_t first, std::span<float> out) {

@@ -21,6 +21,11 @@ void check_tied(ModelFolder& folder, const ModelSpec& model);
 void decode_numbers(DType dtype, std::span<const std::byte> bytes, std::span<float> out);
 void encode_numbers(DType dtype, std::span<const float> values, std::span<std::byte> out);
 
+// Weights as the parameter keeps them (store_dtype, scale_exponent) as fp32, exactly, and fp32 so kept: as above, and
+// f8_e4m3 to the nearest, ties to even, magnitudes beyond its largest number as that number.
+void decode_kept(const ParamSpec& param, std::span<const std::byte> bytes, std::span<float> out);
+void encode_kept(const ParamSpec& param, std::span<const float> values, std::span<std::byte> out);
+
 // The bytes that a file holds for these fp32 masters, in param.file_dtype: bf16 takes the split's high half, f16 and
 // f32 round the master (house rule). `out` holds masters.size() * dtype_bytes(file_dtype).
 void encode_elements(const ParamSpec& param, std::span<const float> masters, std::span<std::byte> out);

@@ -4,7 +4,9 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/program.h"
@@ -26,6 +28,7 @@ struct ParamSpec {
     std::vector<Axis> axes;
     StoreType store = StoreType::split;
     DType store_dtype = DType::bf16;  // of the weights that are kept; of a split master, of its high half
+    int scale_exponent = 0;           // f8_e4m3: weights are the numbers that are kept, times 2^scale_exponent
     bool trainable = true;
     bool decay = true;                   // weight decay applies: matrices and tables, not norms and biases
     double learning_rate_scale = 1;      // of the run's learning rate
@@ -75,6 +78,16 @@ struct ModelSpec {
 
 // Parameters are kept so. as_file: the type of all files where they agree, else f32, which holds any of them.
 void set_store(ModelSpec& model, StoreType store);
+// What set_store(as_file) keeps parameters in.
+DType files_type(const ModelSpec& model);
+
+// Of parameters that are kept as_file: matrices and tables become f8_e4m3, vectors stay as they are. Scales are set
+// from the base's weights (method/noise/magnitude_limits.h), or by set_scale_exponents.
+void keep_in_8_bits(ModelSpec& model);
+bool is_kept_in_8_bits(const ModelSpec& model);
+// By parameter, 0 for those that have none. UserError(storage, where) where these are not this model's.
+std::vector<int> scale_exponents(const ModelSpec& model);
+void set_scale_exponents(std::span<const int> exponents, std::string_view where, ModelSpec& model);
 
 // The index in the model of each parameter's first element, by which random numbers are counted: parameters in
 // canonical order, each beginning at a multiple of 256, since the counters of so many are drawn together.

@@ -53,8 +53,7 @@ std::span<float> ChunkIo::floats(const ChunkSpan& chunk) {
 void ChunkIo::split(const ChunkSpan& chunk, std::span<const float> masters) {
     const ParamSpec& param = setup_.model.params[at(chunk.param)];
     if (param.store == StoreType::as_file) {
-        encode_numbers(param.store_dtype, masters,
-                       {weights(), masters.size() * static_cast<size_t>(weight_bytes(param))});
+        encode_kept(param, masters, {weights(), masters.size() * static_cast<size_t>(weight_bytes(param))});
         return;
     }
     auto* hi = reinterpret_cast<uint16_t*>(weights());
@@ -70,8 +69,7 @@ void ChunkIo::join(const ChunkSpan& chunk, int64_t first, std::span<float> maste
     const ParamSpec& param = setup_.model.params[at(chunk.param)];
     if (param.store == StoreType::as_file) {
         const int64_t bytes = weight_bytes(param);
-        decode_numbers(param.store_dtype, {weights() + first * bytes, masters.size() * static_cast<size_t>(bytes)},
-                       masters);
+        decode_kept(param, {weights() + first * bytes, masters.size() * static_cast<size_t>(bytes)}, masters);
         return;
     }
     const auto* hi = reinterpret_cast<const uint16_t*>(weights()) + first;

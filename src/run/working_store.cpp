@@ -16,9 +16,11 @@ size_t at(int64_t index) {
 }  // namespace
 
 StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versions, std::string meta) {
+    int widest = 1;
+    for (const ParamSpec& param : model.params) widest = std::max(widest, static_cast<int>(weight_bytes(param)));
     StoreLayout layout{.chunk_elements = kChunkElements,
                        .versions = versions,
-                       .weight_bytes = static_cast<int>(weight_bytes(model.params.at(0))),
+                       .weight_bytes = widest,
                        .run_state_bytes_max = kRunStateBytesMax,
                        .meta = std::move(meta)};
     if (recipe.store == StoreType::split) layout.sections.push_back({"low", 2});
@@ -27,7 +29,11 @@ StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versi
     for (const int index : store_order(model)) {
         const ParamSpec& param = model.params[at(index)];
         const bool has_all = param.trainable || recipe.state.empty();
-        layout.params.push_back({param.name, param.numel(), has_all ? StoreParam::kAllSections : without_state});
+        const int bytes = static_cast<int>(weight_bytes(param));
+        layout.params.push_back({.name = param.name,
+                                 .numel = param.numel(),
+                                 .sections = has_all ? StoreParam::kAllSections : without_state,
+                                 .weight_bytes = bytes == widest ? 0 : bytes});
     }
     return layout;
 }
@@ -47,6 +53,11 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
         if (found.params[i].sections != expected.params[i].sections)
             throw refuse("the number of state sections of " + found.params[i].name, found.params[i].sections,
                          expected.params[i].sections);
+        const auto bytes = [&](const StoreLayout& layout) {
+            return layout.params[i].weight_bytes == 0 ? layout.weight_bytes : layout.params[i].weight_bytes;
+        };
+        if (bytes(found) != bytes(expected))
+            throw refuse("bytes of a weight of " + found.params[i].name, bytes(found), bytes(expected));
     }
     if (found.sections.size() != expected.sections.size())
         throw refuse("the number of state sections", found.sections.size(), expected.sections.size());

@@ -13,7 +13,7 @@ struct DTypeInfo {
 };
 
 // In the order of the enumeration.
-constexpr std::array<DTypeInfo, 10> kInfo = {{{"f32", 4},
+constexpr std::array<DTypeInfo, 11> kInfo = {{{"f32", 4},
                                               {"bf16", 2},
                                               {"f16", 2},
                                               {"i64", 8},
@@ -22,7 +22,8 @@ constexpr std::array<DTypeInfo, 10> kInfo = {{{"f32", 4},
                                               {"u8", 1},
                                               {"i8", 1},
                                               {"bool", 1},
-                                              {"f64", 8}}};
+                                              {"f64", 8},
+                                              {"f8_e4m3", 1}}};
 
 }  // namespace
 

@@ -8,7 +8,8 @@
 
 namespace windlass {
 
-enum class DType : uint8_t { f32, bf16, f16, i64, i32, i16, u8, i8, boolean, f64 };
+// f8_e4m3 (e4m3.h) is a type that weights are kept in; there are no model files of it.
+enum class DType : uint8_t { f32, bf16, f16, i64, i32, i16, u8, i8, boolean, f64, f8_e4m3 };
 
 int64_t dtype_bytes(DType dtype);
 // "f32", "bf16", ...: as printed and as written in configuration.

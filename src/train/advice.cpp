@@ -43,7 +43,7 @@ std::optional<Planned> plan_method(const Session& session, std::string_view meth
     HfConfig config = session.folder.config();
     ModelSpec model = build_model(config, session.folder.tensors());
     apply_param_groups(session.model.groups, "param_groups", model);
-    set_store(model, recipe.store);
+    set_kept_types(session.config, recipe, model);
     if (recipe.probes()) model = in_sublayers(model);
     PlanRequest request = session.request;
     request.policy = request.update_time = "auto";

@@ -85,6 +85,7 @@ struct Config {
 
     // numbers, memory, disk
     std::string dtype = "auto";
+    std::string weight_storage = "as_file";
     std::string state_format = "auto";
     std::string gradient_checkpointing = "auto";
     std::string policy = "auto";

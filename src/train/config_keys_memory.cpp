@@ -16,6 +16,13 @@ std::vector<ConfigKey> memory_keys() {
          .help = "numbers that are computed with; masters are f32. auto: f32 for an f32 model, else bf16",
          .aliases = {"torch_dtype"},
          .choices = {"auto", "bf16", "f32"}},
+        {.name = "weight_storage",
+         .field = &Config::weight_storage,
+         .group = kMemory,
+         .help = "zeroth_order, forward_gradient: how weights are kept. as_file: in the type of the model's files; f8: "
+                 "matrices and tables in 8 bits, with a scale each, half the bytes of bf16 in memory, on disk and on "
+                 "the way",
+         .choices = {"as_file", "f8"}},
         {.name = "state_format",
          .field = &Config::state_format,
          .group = kMemory,

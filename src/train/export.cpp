@@ -58,11 +58,20 @@ Named parse_source(FileSystem& files, const std::string& source) {
     return {false, source, ""};
 }
 
+// As the run did whose state this is.
+void keep_as(const RunState& state, const std::string& base, ModelSpec& model) {
+    set_store(model, make_recipe(state.method, {}).store);
+    if (state.scale_exponents.empty()) return;
+    keep_in_8_bits(model);
+    set_scale_exponents(state.scale_exponents, base, model);
+}
+
 ExportResult export_store(FileSystem& files, const Source& source, const ExportOptions& options) {
     Store store = Store::open(files, source.store, OpenMode::read);
     const ModelFolder base = ModelFolder::open(files, source.base);
     HfConfig config = base.config();
-    const ModelSpec model = build_model(config, base.tensors());
+    ModelSpec model = build_model(config, base.tensors());
+    keep_as(parse_run_state(store.committed_run_state(), source.store), source.base, model);
     StoreMasters masters(store, model);
     save_model(files, source.base, options.target, model,
                {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},

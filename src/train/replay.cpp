@@ -52,7 +52,7 @@ Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, con
       elements_(element_starts(model)),
       stream_(make_stream(DeviceKind::cpu, threads)) {
     noise_of(log.header(), "the log");
-    const DType stored = model.params.at(0).store_dtype;
+    const DType stored = files_type(model);
     if (log.header().storage != stored)
         throw UserError(ExitCode::model, "the log", "its run stored {}, this model is stored as {}",
                         dtype_name(log.header().storage), dtype_name(stored))
@@ -69,7 +69,7 @@ void Replay::load_steps(int64_t first_step) {
 void Replay::take_piece(int param, int64_t first, std::span<float> masters) {
     const ParamSpec& spec = model_.params[static_cast<size_t>(param)];
     weights_.resize(masters.size() * static_cast<size_t>(dtype_bytes(spec.store_dtype)));
-    encode_numbers(spec.store_dtype, masters, weights_);
+    encode_kept(spec, masters, weights_);
     for (int64_t step = first_step_; step <= last_step_; step += kWindowSteps) {
         load_steps(step);
         update_by_steps({.param = &spec,
@@ -79,7 +79,7 @@ void Replay::take_piece(int param, int64_t first, std::span<float> masters) {
                          .first = first},
                         steps_.steps, steps_.pending, *stream_);
     }
-    decode_numbers(spec.store_dtype, weights_, masters);
+    decode_kept(spec, weights_, masters);
 }
 
 void Replay::read(int param, int64_t first, std::span<float> out) {
@@ -96,6 +96,7 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     ModelFolder folder = ModelFolder::open(files, options.base);
     ModelSpec model = stored_model(folder);
     read_param_groups(log.header(), options.log, model);
+    read_weight_storage(log.header(), options.log, model);
     check_tied(folder, model);
     const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
         load_elements(folder, model.params[static_cast<size_t>(param)], first, out);

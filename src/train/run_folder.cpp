@@ -89,6 +89,8 @@ RunState first_state(RunState any) {
             .method = std::move(any.method),
             .data_fingerprint = std::move(any.data_fingerprint),
             .param_groups = std::move(any.param_groups),
+            .weight_storage = std::move(any.weight_storage),
+            .scale_exponents = std::move(any.scale_exponents),
             .numerics = std::move(any.numerics),
             .schedule = std::move(any.schedule)};
 }

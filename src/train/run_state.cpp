@@ -9,6 +9,7 @@ namespace windlass {
 namespace {
 
 constexpr int kVersion = 1;
+const std::string kAsFile = "as_file", kF8 = "f8";
 
 Json numerics_json(const Numerics& n) {
     return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows},
@@ -54,6 +55,7 @@ bool is_sane(const RunState& s) {
     return s.step >= 0 && s.position.epoch >= 0 && s.position.row >= 0 && n.micro_rows > 0 && n.micro_count > 0 &&
            n.micro_rows <= 65536 && n.micro_count <= (int64_t{1} << 20) && !n.row_lengths.empty() &&
            n.row_lengths.size() <= 4 && n.row_lengths.front() > 0 && n.row_lengths.back() <= (int64_t{1} << 20) &&
+           (s.weight_storage == kAsFile ? s.scale_exponents.empty() : s.weight_storage == kF8) &&
            std::is_sorted(n.row_lengths.begin(), n.row_lengths.end()) && s.clipped_steps >= 0 &&
            s.clipped_steps <= s.applied_steps;
 }
@@ -61,24 +63,25 @@ bool is_sane(const RunState& s) {
 }  // namespace
 
 std::string run_state_text(const RunState& s) {
-    const Json json = {
-        {"format", "windlass run state"},
-        {"version", kVersion},
-        {"step", s.step},
-        {"epoch", s.position.epoch},
-        {"row", s.position.row},
-        {"seed", s.seed},
-        {"method", s.method},
-        {"data", s.data_fingerprint},
-        {"param_groups", s.param_groups},
-        {"numerics", numerics_json(s.numerics)},
-        {"lr_schedule", schedule_json(s.schedule)},
-        {"tokens_total", s.tokens_total},
-        {"last_loss", std::isfinite(s.last_loss) ? s.last_loss : 0.0},
-        {"bad_steps", s.bad_steps},
-        {"applied_steps", s.applied_steps},
-        {"clipped_steps", s.clipped_steps},
-        {"metrics", s.last_line.empty() ? Json() : parse_json(s.last_line, "metrics", ExitCode::internal)}};
+    Json json = {{"format", "windlass run state"},
+                 {"version", kVersion},
+                 {"step", s.step},
+                 {"epoch", s.position.epoch},
+                 {"row", s.position.row},
+                 {"seed", s.seed},
+                 {"method", s.method},
+                 {"data", s.data_fingerprint},
+                 {"param_groups", s.param_groups},
+                 {"numerics", numerics_json(s.numerics)},
+                 {"lr_schedule", schedule_json(s.schedule)},
+                 {"tokens_total", s.tokens_total},
+                 {"last_loss", std::isfinite(s.last_loss) ? s.last_loss : 0.0},
+                 {"bad_steps", s.bad_steps},
+                 {"applied_steps", s.applied_steps},
+                 {"clipped_steps", s.clipped_steps},
+                 {"metrics", s.last_line.empty() ? Json() : parse_json(s.last_line, "metrics", ExitCode::internal)}};
+    if (s.weight_storage != kAsFile) json["weight_storage"] = s.weight_storage;
+    if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
     return json.dump();
 }
 
@@ -95,6 +98,8 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.method = json.at("method").get<std::string>();
         s.data_fingerprint = json.at("data").get<std::string>();
         s.param_groups = json.value("param_groups", std::vector<std::string>());  // older runs had none
+        s.weight_storage = json.value("weight_storage", kAsFile);
+        s.scale_exponents = json.value("scale_exponents", std::vector<int>());
         s.numerics = read_numerics(json.at("numerics"));
         s.schedule = read_schedule(json.at("lr_schedule"));
         s.tokens_total = json.at("tokens_total").get<int64_t>();
@@ -129,6 +134,7 @@ void require_same_run(const RunState& recorded, const RunState& current, std::st
     compare("method", recorded.method, current.method);
     const auto groups = [](const RunState& state) { return fmt::format("[{}]", fmt::join(state.param_groups, ", ")); };
     compare("param_groups", groups(recorded), groups(current));
+    compare("weight_storage", recorded.weight_storage, current.weight_storage);
     compare("training rows", recorded.data_fingerprint, current.data_fingerprint);
     if (differences.empty()) return;
     throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(differences, "; "))

@@ -19,6 +19,8 @@ struct RunState {
     std::string method;
     std::string data_fingerprint;
     std::vector<std::string> param_groups;  // param_group_text.h
+    std::string weight_storage = "as_file";
+    std::vector<int> scale_exponents;  // by parameter, where weights are kept in 8 bits; else empty
     Numerics numerics;
     LrSchedule schedule;
     int64_t tokens_total = 0;
@@ -33,7 +35,7 @@ std::string run_state_text(const RunState& state);
 RunState parse_run_state(std::string_view text, std::string_view where);
 
 // Refuses to continue `recorded` as `current`: UserError(usage) names every difference that would change the bits
-// (numerics, seed, method, parameter groups, rows).
+// (numerics, seed, method, parameter groups, weight storage, rows).
 void require_same_run(const RunState& recorded, const RunState& current, std::string_view where);
 
 }  // namespace windlass

@@ -128,7 +128,10 @@ std::string method_words(const Session& session) {
     if (options.layer_drop > 0) text += fmt::format(", {:g} of the layers left out", options.layer_drop);
     if (options.moments != NoiseMoments::none)
         text += fmt::format(", {} over the last {} steps", moments_name(options.moments), options.replay_window);
-    return text + fmt::format(", weights kept in {}", dtype_name(session.model.params[0].store_dtype));
+    const std::string_view files = dtype_name(files_type(session.model));
+    if (is_kept_in_8_bits(session.model))
+        return text + fmt::format(", matrices kept in {}, vectors in {}", dtype_name(DType::f8_e4m3), files);
+    return text + fmt::format(", weights kept in {}", files);
 }
 
 std::string method_text(const Session& session) {

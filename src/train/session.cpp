@@ -264,6 +264,11 @@ int wanted_writeback(const Session& session) {
 
 }  // namespace
 
+void set_kept_types(const Config& config, const Recipe& recipe, ModelSpec& model) {
+    set_store(model, recipe.store);
+    if (recipe.probes() && config.weight_storage == "f8") keep_in_8_bits(model);
+}
+
 Emulation emulation_of(const Config& config) {
     const auto rate = [](const ByteLimit& limit, std::string_view key) {
         return limit.text.empty() ? 0.0 : static_cast<double>(parse_bytes(limit.text, key));
@@ -306,7 +311,10 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
-    set_store(session.model, session.recipe.store);
+    set_kept_types(config, session.recipe, session.model);
+    session.first.weight_storage = config.weight_storage;
+    if (recorded && recorded->weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))
+        set_scale_exponents(recorded->scale_exponents, config.model, session.model);
     if (session.recipe.probes()) session.model = in_sublayers(session.model);
     if (!config.train_data.empty()) {
         session.tokenizer = Tokenizer::load(files, config.model);

@@ -52,6 +52,9 @@ struct Session {
 // kind, no_fit when no plan fits the budgets.
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded);
 
+// How parameters are kept: as the recipe wants it, and matrices of forward-only methods as weight_storage says.
+void set_kept_types(const Config& config, const Recipe& recipe, ModelSpec& model);
+
 // What link_rate and disk_rate ask for.
 Emulation emulation_of(const Config& config);
 

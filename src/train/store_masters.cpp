@@ -35,12 +35,15 @@ StoreMasters::StoreMasters(Store& store, const ModelSpec& model) : store_(store)
                             param.numel());
         store_param_.push_back(found->second);
     }
-    for (const ParamSpec& param : model.params) types_.push_back(param.store_dtype);
+    params_ = model.params;
     split_ = model.params.at(0).store == StoreType::split;
     const bool has_low = !store.layout().sections.empty() && store.layout().sections[0].bytes == 2;
-    if (store.layout().weight_bytes != dtype_bytes(types_[0]) || has_low != split_)
-        throw UserError(ExitCode::storage, store.file().path(), "does not hold {} masters",
-                        split_ ? "split" : dtype_name(types_[0]));
+    for (size_t i = 0; i < params_.size(); ++i) {
+        const StoreParam& found = params[static_cast<size_t>(store_param_[i])];
+        if (store.map().weight_bytes(found) != dtype_bytes(params_[i].store_dtype) || has_low != split_)
+            throw UserError(ExitCode::storage, store.file().path(), "does not hold {} masters of {}",
+                            split_ ? "split" : dtype_name(params_[i].store_dtype), found.name);
+    }
 }
 
 void StoreMasters::read(int param, int64_t first, std::span<float> out) {
@@ -50,11 +53,12 @@ void StoreMasters::read(int param, int64_t first, std::span<float> out) {
         fetch(store_.first_chunk(store_param_[static_cast<size_t>(param)]) + element / elements);
         const int64_t begin = element % elements, count = std::min(std::ssize(out) - done, elements - begin);
         if (!split_) {
-            const int64_t element_bytes = dtype_bytes(types_[static_cast<size_t>(param)]);
-            decode_numbers(types_[static_cast<size_t>(param)],
-                           hi_.span().subspan(static_cast<size_t>(begin * element_bytes),
-                                              static_cast<size_t>(count * element_bytes)),
-                           out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
+            const ParamSpec& spec = params_[static_cast<size_t>(param)];
+            const int64_t element_bytes = dtype_bytes(spec.store_dtype);
+            decode_kept(spec,
+                        hi_.span().subspan(static_cast<size_t>(begin * element_bytes),
+                                           static_cast<size_t>(count * element_bytes)),
+                        out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
             done += count;
             continue;
         }

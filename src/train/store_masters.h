@@ -28,7 +28,7 @@ class StoreMasters {
 
     Store& store_;
     std::vector<int64_t> store_param_;  // by parameter of the model
-    std::vector<DType> types_;          // likewise, of the weights
+    std::vector<ParamSpec> params_;     // likewise
     bool split_ = true;
     HugeBuffer hi_, lo_, passing_;
     int64_t chunk_ = -1;

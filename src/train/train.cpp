@@ -158,6 +158,24 @@ std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& s
         [&](int param, int64_t first, std::span<float> out) { engine.read_masters(param, first, out); });
 }
 
+// What follows from the magnitudes of the base's weights. The scales of a run that goes on are those that it began
+// with.
+void look_at_base(Session& session, const RunState* recorded) {
+    const bool scales = is_kept_in_8_bits(session.model), sparse = session.config.sparse_share < 1;
+    if (sparse || (scales && recorded == nullptr)) {
+        check_tied(session.folder, session.model);
+        const auto masters = [&](int param, int64_t first, std::span<float> out) {
+            load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
+        };
+        set_by_magnitudes(session.model, session.config.sparse_share, masters);
+    }
+    if (!scales) return;
+    session.first.scale_exponents = scale_exponents(session.model);
+    if (recorded == nullptr || recorded->scale_exponents == session.first.scale_exponents) return;
+    throw UserError(ExitCode::model, session.config.model, "is not the model that this run began with")
+        .hint("the model folder that this run started from");
+}
+
 }  // namespace
 
 TrainResult train(FileSystem& files, const Config& given, const TraceRequest& trace) {
@@ -181,12 +199,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     const std::string plan = plan_text(session);
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     write_text_atomic(files, folder.file("run.yaml"), config_to_yaml(resolved_config(session)));
-    if (session.recipe.probes() && config.sparse_share < 1) {
-        check_tied(session.folder, session.model);
-        set_magnitude_limits(session.model, config.sparse_share, [&](int param, int64_t first, std::span<float> out) {
-            load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
-        });
-    }
+    if (session.recipe.probes()) look_at_base(session, resumes ? &start.last() : nullptr);
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))
         enforce_memory(session.request.budgets.ram + session.planned.device_bytes,

@@ -52,7 +52,7 @@ void add_weights(const ParamSpec& param, std::span<const float> masters, Xxh3Str
     for (; !masters.empty(); masters = masters.subspan(std::min(kPiece, masters.size()))) {
         const auto piece = masters.first(std::min(kPiece, masters.size()));
         const auto stored = std::span(bytes).first(piece.size() * static_cast<size_t>(dtype_bytes(param.store_dtype)));
-        encode_numbers(param.store_dtype, piece, stored);
+        encode_kept(param, piece, stored);
         sum.add(stored);
     }
 }
@@ -106,14 +106,15 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
 
 TrajectoryHeader trajectory_header(const Session& session) {
     const MethodOptions& options = session.method_options;
-    const ParamSpec& param = session.model.params.at(0);
+    const DType storage = files_type(session.model);
+    const bool rounds = storage != DType::f32 || is_kept_in_8_bits(session.model);
     return {.method = session.recipe.name,
             .run_seed = session.first.seed,
             .noise = logged_noise(noise_of(options)),
             .directions = options.directions,
             .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
-            .storage = param.store_dtype,
-            .stochastic_rounding = param.store_dtype != DType::f32 && !options.exact_inplace,
+            .storage = storage,
+            .stochastic_rounding = rounds && !options.exact_inplace,
             .base = {.name = session.config.model,
                      .elements = session.model.param_count(),
                      .table_sum = table_sum_of(session.model)},

@@ -17,6 +17,9 @@ constexpr const char* kExactInplace = "exact_inplace";
 constexpr const char* kSparseShare = "sparse_share";
 constexpr const char* kLimits = "magnitude_limits";
 constexpr const char* kGroups = "param_groups";
+constexpr const char* kStorage = "weight_storage";
+constexpr const char* kScales = "scale_exponents";
+constexpr double kScaleExponentMost = 1024;  // what fits is known where the model is
 
 Json parse(const TrajectoryHeader& header, std::string_view where) {
     Json json = parse_json(header.settings, where, ExitCode::storage);
@@ -85,6 +88,10 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
             settings[kLimits] = limits_of(model);
         }
     }
+    if (is_kept_in_8_bits(model)) {
+        settings[kStorage] = "f8";
+        settings[kScales] = scale_exponents(model);
+    }
     return settings.dump();
 }
 
@@ -151,6 +158,20 @@ void read_param_groups(const TrajectoryHeader& header, std::string_view where, M
     apply_param_groups(groups, where, model);
 }
 
+void read_weight_storage(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
+    const Json settings = parse(header, where);
+    const auto storage = settings.find(kStorage), scales = settings.find(kScales);
+    if (storage == settings.end() || *storage == "as_file") return;
+    if (*storage != "f8") throw wrong(where, kStorage, "one that this version knows");
+    const auto is_scale = [](const Json& each) {
+        return each.is_number_integer() && std::abs(each.get<double>()) <= kScaleExponentMost;
+    };
+    if (scales == settings.end() || !scales->is_array() || !std::ranges::all_of(*scales, is_scale))
+        throw wrong(where, kScales, "a list of small integers");
+    keep_in_8_bits(model);
+    set_scale_exponents(scales->get<std::vector<int>>(), where, model);
+}
+
 std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is) {
     const Json before = parse(was, "the log"), now = parse(is, "this run");
     std::vector<std::string> differences;
@@ -166,6 +187,7 @@ std::vector<std::string> settings_differences(const TrajectoryHeader& was, const
     compare(kExactInplace, false);
     compare(kSparseShare, 1.0);
     compare(kGroups, Json::array());
+    compare(kStorage, "as_file");
     const MomentRule rule_before = rule_of(was, "the log"), rule_now = rule_of(is, "this run");
     const auto compare_rule = [&](const char* key, const auto& first, const auto& second) {
         if (first != second) differences.push_back(fmt::format("{} was {}, is {}", key, first, second));
@@ -179,6 +201,8 @@ std::vector<std::string> settings_differences(const TrajectoryHeader& was, const
     if (in(now, kExactInplace, false).get<bool>()) compare(kWeightDecay, 0.0);
     if (differences.empty() && in(before, kLimits, Json()) != in(now, kLimits, Json()))
         differences.emplace_back("sparse_share was of the weights of another base");
+    if (differences.empty() && in(before, kScales, Json()) != in(now, kScales, Json()))
+        differences.emplace_back("scales of weights in 8 bits were of another base");
     return differences;
 }
 

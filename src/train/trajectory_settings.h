@@ -28,6 +28,10 @@ void read_magnitude_limits(const TrajectoryHeader& header, std::string_view wher
 // the model has no such parameters.
 void read_param_groups(const TrajectoryHeader& header, std::string_view where, ModelSpec& model);
 
+// How the run kept weights: where it kept matrices in 8 bits, so does the model, with the run's scales. The model is
+// kept as_file.
+void read_weight_storage(const TrajectoryHeader& header, std::string_view where, ModelSpec& model);
+
 // "estimator was fzoo, is two_sided": what may not change in a run that goes on. Both headers are of one method.
 std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is);
 

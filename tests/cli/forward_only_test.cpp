@@ -23,7 +23,7 @@ TEST_P(ForwardOnly, ReplaysTheWeightsOfEveryCheckpointAndOfTheEnd) {
     EXPECT_EQ(TrajectoryReader::open(real_files(), log_of(sandbox)).count(), kSteps);
     const Weights base = weights_in(sandbox / GetParam().model), last = weights_in(sandbox.out() + "/final");
     ASSERT_TRUE(base != last);
-    EXPECT_TRUE(replayed(sandbox, GetParam(), 0) == base);
+    EXPECT_EQ(replayed(sandbox, GetParam(), 0) == base, !GetParam().in_8_bits) << "rounded where kept in 8 bits";
     for (const int64_t step : {3, 6}) {
         const Weights saved = weights_in(fmt::format("{}/checkpoint-{}/model", sandbox.out(), step));
         EXPECT_TRUE(saved != last);
@@ -84,7 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Setups, ForwardOnly,
                          testing::Values(Setup{"llama_tiny", "zeroth_order"}, Setup{"llama_tiny", "zeroth_order", true},
                                          Setup{"gpt2", "zeroth_order"}, Setup{"gpt2", "forward_gradient"},
                                          Setup{"gpt2", "forward_gradient", true, "both"},
-                                         Setup{"llama_tiny", "zeroth_order", true, "right"}),
+                                         Setup{"llama_tiny", "zeroth_order", true, "right"},
+                                         Setup{"gpt2", "forward_gradient", false, "both", true}),
                          name_of);
 
 // A store that is several steps behind: the log leads from there to its end.

@@ -178,6 +178,7 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, Stream& stream) {
     const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
     const bool plus = probe != nullptr && call.point != 1, minus = probe != nullptr && call.point != 0;
     const NoisePass all{.type = weight_type(call.param->store_dtype),
+                        .scale_exponent = call.param->scale_exponent,
                         .weights = call.weights,
                         .updated = updates ? call.weights : nullptr,
                         .steps = due.data(),
@@ -200,8 +201,7 @@ void copy_weights(const ArrivalCall& call, std::byte* out, Stream& stream) {
         std::array<float, kPiece> numbers;
         const int64_t first = piece * kPiece, elements = std::min(kPiece, count - first);
         const std::span<float> some(numbers.data(), static_cast<size_t>(elements));
-        decode_numbers(call.param->store_dtype, {call.weights + first * from, static_cast<size_t>(elements * from)},
-                       some);
+        decode_kept(*call.param, {call.weights + first * from, static_cast<size_t>(elements * from)}, some);
         encode_numbers(call.compute, some, {out + first * to, static_cast<size_t>(elements * to)});
     });
 }
@@ -381,6 +381,7 @@ void update_by_steps(const UpdatedElements& elements, std::span<const StepParams
     if (updates.count() == 0) return;
     update_and_probe(run,
                      {.type = weight_type(elements.param->store_dtype),
+                      .scale_exponent = elements.param->scale_exponent,
                       .weights = elements.weights,
                       .updated = elements.weights,
                       .steps = updates.data(),

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "model/load.h"
+#include "tensor/e4m3.h"
 
 namespace windlass {
 namespace {
@@ -13,6 +15,27 @@ constexpr int64_t kPieceElements = int64_t{1} << 20;
 constexpr int kLowerBits = 16;
 constexpr uint32_t kMagnitudeBits = 0x7fffffffu, kLower = (uint32_t{1} << kLowerBits) - 1;
 
+MagnitudeHistogram histogram_of(const ParamSpec& param, int index, const ReadMasters& masters) {
+    MagnitudeHistogram histogram;
+    std::vector<float> numbers;
+    for (int64_t first = 0; first < param.numel(); first += kPieceElements) {
+        numbers.resize(static_cast<size_t>(std::min(kPieceElements, param.numel() - first)));
+        masters(index, first, numbers);
+        histogram.add(numbers);
+    }
+    return histogram;
+}
+
+// Rounding keeps the order of magnitudes: what was rounded up to the limit is below it as well.
+float limit_of(const ParamSpec& param, const MagnitudeHistogram& histogram, double share) {
+    if (param.store_dtype != DType::f8_e4m3) return histogram.limit(share);
+    float limit = histogram.at_limit(share);
+    std::byte kept{};
+    encode_kept(param, {&limit, 1}, {&kept, 1});
+    decode_kept(param, {&kept, 1}, {&limit, 1});
+    return limit;
+}
+
 }  // namespace
 
 void MagnitudeHistogram::add(std::span<const float> weights) {
@@ -20,30 +43,44 @@ void MagnitudeHistogram::add(std::span<const float> weights) {
     total_ += std::ssize(weights);
 }
 
+float MagnitudeHistogram::of_bin(size_t bin, uint32_t lower) {
+    return std::bit_cast<float>(static_cast<uint32_t>(bin) << kLowerBits | lower);
+}
+
 float MagnitudeHistogram::limit(double share) const {
+    return of_bin(bin_of(share), kLower);
+}
+
+float MagnitudeHistogram::largest() const {
+    const auto last = std::find_if(counts_.rbegin(), counts_.rend(), [](int64_t count) { return count > 0; });
+    return last == counts_.rend() ? 0.0f : of_bin(static_cast<size_t>(counts_.rend() - last) - 1, 0);
+}
+
+size_t MagnitudeHistogram::bin_of(double share) const {
     WINDLASS_CHECK(share > 0 && share <= 1, "a share of {}", share);
     const auto wanted = static_cast<int64_t>(std::ceil(share * static_cast<double>(total_)));
     int64_t found = 0;
     for (size_t bin = 0; bin < counts_.size(); ++bin) {
         found += counts_[bin];
-        if (found >= wanted) return std::bit_cast<float>(static_cast<uint32_t>(bin) << kLowerBits | kLower);
+        if (found >= wanted) return bin;
     }
     WINDLASS_CHECK(false, "{} of {} weights", wanted, total_);
     return 0;
 }
 
-void set_magnitude_limits(ModelSpec& model, double share, const ReadMasters& masters) {
-    std::vector<float> numbers;
+void set_by_magnitudes(ModelSpec& model, double sparse_share, const ReadMasters& masters) {
     for (size_t index = 0; index < model.params.size(); ++index) {
         ParamSpec& param = model.params[index];
-        if (param.shape.rank() < 2 || !param.trainable) continue;
-        MagnitudeHistogram histogram;
-        for (int64_t first = 0; first < param.numel(); first += kPieceElements) {
-            numbers.resize(static_cast<size_t>(std::min(kPieceElements, param.numel() - first)));
-            masters(static_cast<int>(index), first, numbers);
-            histogram.add(numbers);
+        const bool is_scaled = param.store_dtype == DType::f8_e4m3;
+        const bool is_sparse = sparse_share < 1 && param.shape.rank() >= 2 && param.trainable;
+        if (!is_scaled && !is_sparse) continue;
+        const MagnitudeHistogram histogram = histogram_of(param, static_cast<int>(index), masters);
+        if (is_scaled) {
+            const bool half = param.file_dtype == DType::f16;
+            param.scale_exponent = e4m3_scale_exponent(histogram.largest(), half ? kE4m3HalfScaleMin : kE4m3ScaleMin,
+                                                       half ? kE4m3HalfScaleMax : kE4m3ScaleMax);
         }
-        param.magnitude_limit = histogram.limit(share);
+        if (is_sparse) param.magnitude_limit = limit_of(param, histogram, sparse_share);
     }
 }
 

@@ -1,4 +1,5 @@
-// magnitude_limits.h: which weights a sparse run probes and updates: the smallest of each matrix of its base.
+// magnitude_limits.h: what follows from how large the weights of a run's base are: which of them a sparse run probes
+// and updates, the smallest of each matrix; and the scales of matrices that are kept in 8 bits.
 //
 // Sparse-MeZO: Liu et al., "Sparse MeZO: Less parameters for better performance in zeroth-order LLM fine-tuning"
 // (NeurIPS 2025, arXiv 2402.15751). Limits are fixed before the first step and stand in the run's log; which weights
@@ -22,14 +23,23 @@ class MagnitudeHistogram {
     void add(std::span<const float> weights);
     // The least limit that so large a share of them does not exceed. share in (0, 1].
     float limit(double share) const;
+    // The smallest of the magnitudes that are counted as such a limit is, and as the largest of all: its upper bits,
+    // the others 0.
+    float at_limit(double share) const { return of_bin(bin_of(share), 0); }
+    float largest() const;
 
   private:
+    size_t bin_of(double share) const;
+    static float of_bin(size_t bin, uint32_t lower);
+
     std::vector<int64_t> counts_ = std::vector<int64_t>(size_t{1} << 15);
     int64_t total_ = 0;
 };
 
-// Sets ParamSpec::magnitude_limit of every matrix and table that is trained from its weights; norms and biases, which
-// are few, are all probed. Reads all of these weights once, 4 MiB at a time.
-void set_magnitude_limits(ModelSpec& model, double share, const ReadMasters& masters);
+// Sets ParamSpec::magnitude_limit of every matrix and table that is trained, where the share is below 1; norms and
+// biases, which are few, are all probed. And ParamSpec::scale_exponent of those that are kept in 8 bits (limits are
+// then of weights that are rounded to these). `masters` are the base's; reads what it needs of them once, 4 MiB at a
+// time.
+void set_by_magnitudes(ModelSpec& model, double sparse_share, const ReadMasters& masters);
 
 }  // namespace windlass

@@ -27,7 +27,7 @@ constexpr IsaKernel<NoiseExactUpdate> kExactUpdate = {baseline::noise_exact_upda
                                                       avx512::noise_exact_update};
 
 int64_t bytes_of(WeightType type) {
-    return type == WeightType::f32 ? 4 : 2;
+    return type == WeightType::f32 ? 4 : type == WeightType::f8 ? 1 : 2;
 }
 
 void* at(void* array, int64_t element, WeightType type) {
@@ -165,7 +165,8 @@ void check_pass(const NoiseRun& run, const NoisePass& pass) {
         for (int64_t d = 0; d < step.term_count; ++d) check_one(step.terms[d]);
     }
     if (pass.probe == nullptr) return;
-    WINDLASS_CHECK(pass.probe_type != WeightType::f16, "probed weights are f32 or bf16");
+    WINDLASS_CHECK(pass.probe_type == WeightType::f32 || pass.probe_type == WeightType::bf16,
+                   "probed weights are f32 or bf16");
     check_one(*pass.probe);
 }
 
@@ -184,9 +185,20 @@ std::optional<NoiseKind> noise_kind_from_name(std::string_view name) {
 }
 
 WeightType weight_type(DType dtype) {
-    WINDLASS_CHECK(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16, "weights are not {}",
-                   dtype_name(dtype));
-    return dtype == DType::f32 ? WeightType::f32 : dtype == DType::bf16 ? WeightType::bf16 : WeightType::f16;
+    switch (dtype) {
+        case DType::f32:
+            return WeightType::f32;
+        case DType::bf16:
+            return WeightType::bf16;
+        case DType::f16:
+            return WeightType::f16;
+        case DType::f8_e4m3:
+            return WeightType::f8;
+        default:
+            break;
+    }
+    WINDLASS_CHECK(false, "weights are not {}", dtype_name(dtype));
+    return WeightType::f32;
 }
 
 float low_rank_coefficient(double c, int64_t rank) {
@@ -221,6 +233,7 @@ void update_and_probe(const NoiseRun& run, const NoisePass& pass, Stream& stream
 
 void exact_probe(const NoiseRun& run, const NoiseTerm& term, double scale, double eps, WeightType type, void* weights,
                  Stream& stream) {
+    WINDLASS_CHECK(type != WeightType::f8, "MeZO's own order is of weights in the type of files");
     for_pieces_along(run, term, stream,
                      [&, kernel = kExactProbe.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
                          kernel(piece, along, static_cast<float>(scale), static_cast<float>(eps), type,
@@ -230,6 +243,7 @@ void exact_probe(const NoiseRun& run, const NoiseTerm& term, double scale, doubl
 
 void exact_update(const NoiseRun& run, const NoiseTerm& term, const ExactRates& rates, WeightType type, void* weights,
                   Stream& stream) {
+    WINDLASS_CHECK(type != WeightType::f8, "MeZO's own order is of weights in the type of files");
     const ExactUpdate update = {
         .decays = rates.decays,
         .g = static_cast<float>(rates.decays ? rates.g : rates.learning_rate * rates.g),

@@ -1,10 +1,10 @@
 // noise.h: what methods without gradients do to weights: directions from counters, probes, and updates along them.
 //
 // A direction is never kept: it is made again wherever it is wanted, from the run's seed, a step and a number. The
-// formulas and the counters are in README.md. Weights are f32, bf16 or f16 as they are stored; nothing else is read or
-// written. Threads: pieces are shared among the stream's team; bits depend neither on the team, nor on the instruction
-// set, nor on how a parameter is cut into runs. Failure: none, beyond arguments that contradict each other, which are
-// bugs.
+// formulas and the counters are in README.md. Weights are f32, bf16, f16 or scaled e4m3 as they are stored; nothing
+// else is read or written. Threads: pieces are shared among the stream's team; bits depend neither on the team, nor on
+// the instruction set, nor on how a parameter is cut into runs. Failure: none, beyond arguments that contradict each
+// other, which are bugs.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace windlass {
 std::string_view noise_kind_name(NoiseKind kind);
 std::optional<NoiseKind> noise_kind_from_name(std::string_view name);
 
-// The names that kernels know f32, bf16 and f16 by.
+// The names that kernels know f32, bf16, f16 and f8_e4m3 by.
 WeightType weight_type(DType dtype);
 
 // A term's coefficient for directions of factors: c / sqrt(rank).

@@ -144,38 +144,39 @@ void one_term(const NoiseRun& run, const NoiseTerm& term, const Tile& tile, floa
 }
 
 template <typename Type>
-void read(const void* from, int64_t count, float* __restrict x) {
+void read(Type type, const void* from, int64_t count, float* __restrict x) {
     const auto* __restrict const stored = static_cast<const typename Type::Element*>(from);
-    const int64_t begin = decode_vectors(Type{}, stored, count, x);
+    const int64_t begin = decode_vectors(type, stored, count, x);
 #pragma omp simd
-    for (int64_t i = begin; i < count; ++i) x[i] = Type::decode(stored[i]);
+    for (int64_t i = begin; i < count; ++i) x[i] = type.decode(stored[i]);
 }
 
 // Numbers of the type.
 template <typename Type>
-void write(const float* __restrict x, int64_t count, void* to) {
+void write(Type type, const float* __restrict x, int64_t count, void* to) {
     auto* __restrict const stored = static_cast<typename Type::Element*>(to);
-    const int64_t begin = encode_vectors(Type{}, x, count, stored);
+    const int64_t begin = encode_vectors(type, x, count, stored);
 #pragma omp simd
-    for (int64_t i = begin; i < count; ++i) stored[i] = Type::encode(x[i]);
+    for (int64_t i = begin; i < count; ++i) stored[i] = type.encode(x[i]);
 }
 
 // x <- random((x - sum) - decay x), each operation rounded to f32 first. No decay is no product: 0 x may be -0.
 typedef uint16_t RandomHalf __attribute__((may_alias));
 template <typename Type, bool kDecays>
-void subtract(float decay, const RandomHalf* __restrict random, int64_t count, const float* __restrict sums,
+void subtract(Type type, float decay, const RandomHalf* __restrict random, int64_t count, const float* __restrict sums,
               float* __restrict x) {
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
         const float moved = kDecays ? (x[i] - sums[i]) - decay * x[i] : x[i] - sums[i];
-        x[i] = Type::random(moved, random[i]);
+        x[i] = type.random(moved, random[i]);
     }
 }
 
 // Sixteen random bits an element, from counters of eight: half h of the words, counted through the counters, is element
 // h's. Numbers that need none are not given any.
 template <typename Type>
-void subtract_and_round(const NoiseRun& run, const NoiseStep& step, const Tile& tile, const float* sums, float* x) {
+void subtract_and_round(Type type, const NoiseRun& run, const NoiseStep& step, const Tile& tile, const float* sums,
+                        float* x) {
     alignas(64) uint32_t words[kPhiloxRun] = {};
     const auto* const random = reinterpret_cast<const RandomHalf*>(words);
     const PhiloxKeys keys(run.seed);
@@ -184,7 +185,7 @@ void subtract_and_round(const NoiseRun& run, const NoiseStep& step, const Tile& 
             philox_run(keys, {block_of(1, (tile.first + at) / 8), kNoiseRoundingStream, step.step, 0}, words);
         const int64_t begin = greatest(tile.begin, at), count = least(tile.end, at + kRoundingsPerRun) - begin;
         const auto loop = step.decay == 0.0f ? subtract<Type, false> : subtract<Type, true>;
-        loop(step.decay, random + (begin - at), count, sums + begin, x + begin);
+        loop(type, step.decay, random + (begin - at), count, sums + begin, x + begin);
     }
 }
 
@@ -223,8 +224,8 @@ void take_step(const NoiseRun& run, const NoiseStep& step, const NoisePass& pass
     const int64_t count = tile.end - tile.begin;
     float *const x = room.weights + tile.begin, *const before = room.before + tile.begin;
     if (pass.masks) __builtin_memcpy(before, x, static_cast<uint64_t>(count) * sizeof(float));
-    with_type(pass.type,
-              [&](auto kind) { subtract_and_round<decltype(kind)>(run, step, tile, room.sums, room.weights); });
+    with_type(pass.type, pass.scale_exponent,
+              [&](auto type) { subtract_and_round(type, run, step, tile, room.sums, room.weights); });
     if (pass.masks) mask(pass.limit, before, count, x);
 }
 
@@ -308,7 +309,7 @@ void noise_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type
         one_term(run, term, tile, room.sums);
         const int64_t count = tile.end - tile.begin;
         const float* const z = room.sums + tile.begin;
-        with_type(type, [&](auto kind) {
+        with_plain_type(type, [&](auto kind) {
             typedef decltype(kind) Type;
             auto* __restrict const to = static_cast<typename Type::Element*>(out) + at;
 #pragma omp simd
@@ -322,20 +323,19 @@ void noise_pass(const NoiseRun& run, const NoisePass& pass) {
     for_tiles(run, [&](const Tile& tile, int64_t at) {
         const int64_t count = tile.end - tile.begin;
         float* const x = room.weights + tile.begin;
-        with_type(pass.type, [&](auto kind) {
-            typedef decltype(kind) Type;
-            read<Type>(static_cast<const typename Type::Element*>(pass.weights) + at, count, x);
+        with_type(pass.type, pass.scale_exponent, [&](auto type) {
+            typedef decltype(type) Type;
+            read(type, static_cast<const typename Type::Element*>(pass.weights) + at, count, x);
         });
         for (int64_t s = 0; s < pass.step_count; ++s) take_step(run, pass.steps[s], pass, tile, room);
-        with_type(pass.type, [&](auto kind) {
-            typedef decltype(kind) Type;
-            if (pass.step_count > 0) write<Type>(x, count, from<Type>(pass.updated, at));
+        with_type(pass.type, pass.scale_exponent, [&](auto type) {
+            if (pass.step_count > 0) write(type, x, count, from<decltype(type)>(pass.updated, at));
         });
         if (pass.probe == nullptr) return;
         one_term(run, *pass.probe, tile, room.sums);
         if (pass.masks) mask_sums(pass.limit, x, count, room.sums + tile.begin);
-        with_type(pass.probe_type,
-                  [&](auto kind) { write_probes<decltype(kind)>(pass, at, count, x, room.sums + tile.begin); });
+        with_plain_type(pass.probe_type,
+                        [&](auto kind) { write_probes<decltype(kind)>(pass, at, count, x, room.sums + tile.begin); });
     });
 }
 
@@ -344,7 +344,7 @@ void noise_exact_probe(const NoiseRun& run, const NoiseTerm& term, float scale, 
     Room room;
     for_tiles(run, [&](const Tile& tile, int64_t at) {
         one_term(run, term, tile, room.sums);
-        with_type(type, [&](auto kind) {
+        with_plain_type(type, [&](auto kind) {
             typedef decltype(kind) Type;
             exact_probe<Type>(scale, eps, room.sums + tile.begin, tile.end - tile.begin, from<Type>(weights, at));
         });
@@ -356,7 +356,7 @@ void noise_exact_update(const NoiseRun& run, const NoiseTerm& term, const ExactU
     Room room;
     for_tiles(run, [&](const Tile& tile, int64_t at) {
         one_term(run, term, tile, room.sums);
-        with_type(type, [&](auto kind) {
+        with_plain_type(type, [&](auto kind) {
             typedef decltype(kind) Type;
             exact_update<Type>(update, room.sums + tile.begin, tile.end - tile.begin, from<Type>(weights, at));
         });

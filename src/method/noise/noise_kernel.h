@@ -18,7 +18,7 @@ enum class NoiseKind : uint8_t {
     right_factor,
 };
 
-enum class WeightType : uint8_t { f32, bf16, f16 };
+enum class WeightType : uint8_t { f32, bf16, f16, f8 };  // f8: e4m3 (tensor/e4m3.h)
 
 // Elements of one parameter, and what directions over them are.
 struct NoiseRun {
@@ -61,9 +61,10 @@ struct NoiseStep {
 
 // Weights are read once, updated by each step in turn, written, and probed. Arrays start with the run.
 struct NoisePass {
-    WeightType type;      // of the weights
-    const void* weights;  // read only, unless `updated` is the same
-    void* updated;        // null where there are no steps
+    WeightType type;         // of the weights
+    int scale_exponent = 0;  // f8: weights are the numbers that are kept, times 2^scale_exponent
+    const void* weights;     // read only, unless `updated` is the same
+    void* updated;           // null where there are no steps
     const NoiseStep* steps;
     int64_t step_count;
     const NoiseTerm* probe;  // null without one

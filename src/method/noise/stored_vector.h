@@ -1,4 +1,4 @@
-// stored_vector.h: weights as f32, bf16 and f16, by their bits: reading, rounding to the nearest and at random.
+// stored_vector.h: weights as f32, bf16, f16 and e4m3, by their bits: reading, rounding to the nearest and at random.
 //
 // For sources compiled per instruction set only (*_isa.cpp): everything has internal linkage in their namespace. Plain
 // integer arithmetic without branches, which the compiler makes vectors of. A NaN stays one.
@@ -18,6 +18,9 @@ constexpr uint32_t kSignBit = 0x80000000u;
 constexpr uint32_t kInfinity = 0x7f800000u;
 constexpr uint32_t kHalfNormal = 0x38800000u;    // 2^-14, the smallest normal f16
 constexpr uint32_t kHalfInfinity = 0x47800000u;  // 2^16, the first number beyond all f16 and their rounding
+constexpr uint32_t kF8Normal = 0x3c800000u;      // 2^-6, the smallest normal e4m3
+constexpr uint32_t kF8Largest = 0x43e00000u;     // 448
+constexpr uint32_t kF8Bias = 0x3c000000u;        // of exponents, from e4m3's to f32's
 
 [[gnu::always_inline]] inline uint32_t bits_of(float x) {
     return __builtin_bit_cast(uint32_t, x);
@@ -94,6 +97,38 @@ struct F16 {
     }
 };
 
+// A number of e4m3 times a power of two, `up`; `down` is its inverse. Products with them are exact where the result is
+// or will be such a number.
+struct F8 {
+    typedef uint8_t Element;
+    static constexpr bool kRounds = true;
+    float up, down;
+    [[gnu::always_inline]] float decode(uint8_t bits) const {
+        const uint32_t sign = static_cast<uint32_t>(bits & 0x80u) << 24;
+        const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fu) << 20;
+        const float small = float_of(magnitude + kF8Normal) - float_of(kF8Normal);
+        const float number = float_of(magnitude < 0x00800000u ? bits_of(small) : magnitude + kF8Bias) * up;
+        return float_of((magnitude < 0x07f00000u ? bits_of(number) : 0x7fc00000u) | sign);
+    }
+    [[gnu::always_inline]] uint8_t encode(float x) const {
+        const uint32_t u = bits_of(x * down), magnitude = u & ~kSignBit;
+        const uint32_t small = bits_of(float_of(magnitude) + float_of(kF8Normal)) - kF8Normal;
+        const uint32_t number = (magnitude < kF8Normal ? small : magnitude - kF8Bias) >> 20;
+        return static_cast<uint8_t>((magnitude > kInfinity ? 0x7fu : number) | (u >> 24 & 0x80u));
+    }
+    // Twenty bits are lost, as in F16; below 2^-6 all numbers are multiples of 2^-9. The random bits are the upper
+    // sixteen, and half of the last one stands for those below: in the mean nothing is added, and a step of less than
+    // 2^-17 of the numbers' distance is lost.
+    [[gnu::always_inline]] float random(float x, uint32_t random16) const {
+        const uint32_t u = bits_of(x * down), magnitude = u & ~kSignBit;
+        const float moved = float_of(magnitude < kF8Normal ? kF8Normal : 0u);
+        const uint32_t sum = bits_of(float_of(magnitude) + moved) + ((random16 << 4) | 8u);
+        const uint32_t rounded = sum & ~0xfffffu, largest = magnitude > kInfinity ? magnitude : kF8Largest;
+        const float number = (float_of(rounded < kF8Largest ? rounded : largest) - moved) * up;
+        return float_of(bits_of(number) | (u & kSignBit));
+    }
+};
+
 // As many as a processor has instructions for, from the first on; how many that were.
 template <typename Type>
 int64_t decode_vectors(Type, const typename Type::Element*, int64_t, float*) {
@@ -119,9 +154,9 @@ inline int64_t encode_vectors(F16, const float* from, int64_t count, uint16_t* t
 }
 #endif
 
-// Calls body with an object of the weights' type.
+// Calls body with an object of a type that has no scale.
 template <typename Body>
-[[gnu::always_inline]] inline void with_type(WeightType type, Body body) {
+[[gnu::always_inline]] inline void with_plain_type(WeightType type, Body body) {
     switch (type) {
         case WeightType::f32:
             return body(F32{});
@@ -129,7 +164,17 @@ template <typename Body>
             return body(Bf16{});
         case WeightType::f16:
             return body(F16{});
+        case WeightType::f8:
+            return;
     }
+}
+
+// Calls body with an object of the weights' type.
+template <typename Body>
+[[gnu::always_inline]] inline void with_type(WeightType type, int scale_exponent, Body body) {
+    if (type != WeightType::f8) return with_plain_type(type, body);
+    const auto power = [](int exponent) { return float_of(static_cast<uint32_t>(exponent + 127) << 23); };
+    body(F8{power(scale_exponent), power(-scale_exponent)});
 }
 
 }  // namespace

@@ -174,6 +174,40 @@ TEST(StoreMap, ParametersMayHaveTheFirstSectionsOnly) {
     }
 }
 
+// Chunks of two of four parameters at one byte an element, and the text of a layout without them is what it was.
+TEST(StoreMap, ParametersMayHaveAWeightOfTheirOwn) {
+    StoreLayout layout = small_layout();
+    EXPECT_EQ(StoreMap(layout, "store").to_text().find("-1"), std::string::npos);
+    layout.params[0].weight_bytes = layout.params[2].weight_bytes = 1;
+    const StoreMap map(layout, "store"), again = StoreMap::from_text(map.to_text(), "store");
+    EXPECT_EQ(map.weight_extent(0, 0).bytes, 256);
+    EXPECT_EQ(map.weight_extent(2, 1).bytes, 700 - 512);
+    EXPECT_EQ(map.weight_extent(3, 0).bytes, 3 * 2);
+    int64_t end = map.weight_extent(0, 0).offset;
+    for (int64_t chunk = 0; chunk < map.chunk_count(); ++chunk) {
+        const Extent extent = map.weight_extent(chunk, 0);
+        EXPECT_EQ(extent.offset, end);
+        EXPECT_EQ(again.weight_extent(chunk, 0).offset, extent.offset);
+        EXPECT_EQ(again.weight_extent(chunk, 0).bytes, extent.bytes);
+        end = extent.offset + round_up(extent.bytes, StoreMap::kAlignment);
+    }
+    EXPECT_EQ(again.layout().params[2].weight_bytes, 1);
+    EXPECT_EQ(again.layout().params[2].sections, StoreParam::kAllSections);
+    for (const int bytes : {-1, 65}) {
+        layout.params[0].weight_bytes = bytes;
+        const std::string error = user_error_of([&] { const StoreMap bad(layout, "store"); });
+        EXPECT_NE(error.find("bytes of a weight of embed"), error.npos) << error;
+    }
+}
+
+TEST(Store, HoldsParametersOfDifferentWidths) {
+    StoreLayout layout = small_layout();
+    layout.params[1].weight_bytes = 1;
+    const auto files = store_after(3, layout);
+    Store store = Store::open(*files, kPath);
+    expect_step(store, 3);
+}
+
 TEST(StoreMap, A405BModelFitsItsArithmetic) {
     StoreLayout layout{.sections = {{"lo", 2}, {"m", 4}, {"v", 4}}};
     for (int i = 0; i < 1000; ++i) layout.params.push_back({fmt::format("block.{}", i), 405'000'000});

@@ -36,12 +36,13 @@ class Arrivals : public testing::TestWithParam<Case> {
     Arrivals() : lowered_(detected_isa()) {
         param_.store = StoreType::as_file;
         param_.store_dtype = GetParam().stored;
+        if (param_.store_dtype == DType::f8_e4m3) param_.scale_exponent = -11;
         param_.decay = GetParam().decays;
         Random random(3, RandomStream::test);
         std::vector<float> numbers(kCount);
         for (float& number : numbers) number = 0.02f * random.normal();
         weights_.resize(static_cast<size_t>(kCount * bytes_each()));
-        encode_numbers(param_.store_dtype, numbers, weights_);
+        encode_kept(param_, numbers, weights_);
     }
     ~Arrivals() override { set_cpu_isa(lowered_); }
 
@@ -130,6 +131,7 @@ TEST_P(Arrivals, UpdateByTheMeanOfTheirDirectionsAndDecay) {
     std::vector<std::byte> expected = weights_, found = weights_;
     update_and_probe(run,
                      {.type = weight_type(param_.store_dtype),
+                      .scale_exponent = param_.scale_exponent,
                       .weights = expected.data(),
                       .updated = expected.data(),
                       .steps = &update,
@@ -150,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(Types, Arrivals,
                          testing::Values(Case{DType::f32}, Case{DType::bf16}, Case{DType::f16},
                                          Case{DType::bf16, NoiseKind::rademacher},
                                          Case{DType::bf16, NoiseKind::low_rank},
-                                         Case{DType::f16, NoiseKind::low_rank, true, true},
+                                         Case{DType::f16, NoiseKind::low_rank, true, true}, Case{DType::f8_e4m3},
+                                         Case{DType::f8_e4m3, NoiseKind::low_rank},
                                          Case{DType::f32, NoiseKind::gaussian, false}));
 
 // Rates so small that 1 - rate * decay keeps few of their digits: what is kept is what is used.

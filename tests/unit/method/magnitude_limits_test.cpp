@@ -69,11 +69,37 @@ TEST(MagnitudeLimits, AreOfMatricesAlone) {
     model.params.push_back({.name = "w", .shape = {40, 50}});
     model.params.push_back({.name = "b", .shape = {50}});
     const std::vector<float> weights = some_weights(2'000, 3);
-    set_magnitude_limits(model, 0.25, [&](int, int64_t first, std::span<float> out) {
+    set_by_magnitudes(model, 0.25, [&](int, int64_t first, std::span<float> out) {
         std::copy_n(weights.begin() + first, out.size(), out.begin());
     });
     EXPECT_NEAR(static_cast<double>(within(weights, model.params[0].magnitude_limit)), 500, 15);
     EXPECT_TRUE(std::isinf(model.params[1].magnitude_limit));
+}
+
+// Scales are of all matrices, limits of those that are trained, and of the weights as they are kept.
+TEST(MagnitudeLimits, AreOfWeightsAsTheyAreKeptIn8Bits) {
+    ModelSpec model;
+    model.params.push_back({.name = "w", .shape = {40, 50}, .file_dtype = DType::bf16});
+    model.params.push_back({.name = "frozen", .shape = {40, 50}, .file_dtype = DType::f16, .trainable = false});
+    model.params.push_back({.name = "b", .shape = {50}, .file_dtype = DType::bf16});
+    set_store(model, StoreType::as_file);
+    keep_in_8_bits(model);
+    std::vector<float> weights = some_weights(2'000, 3);
+    for (float& each : weights) each = to_float(to_bf16(each));
+    weights[7] = -0.25f;
+    set_by_magnitudes(model, 0.25, [&](int param, int64_t first, std::span<float> out) {
+        for (size_t i = 0; i < out.size(); ++i)
+            out[i] = weights[static_cast<size_t>(first) + i] * (param == 1 ? 1e-5f : 1.0f);
+    });
+    EXPECT_EQ(scale_exponents(model), std::vector<int>({-9, -15, 0}));  // -0.25 is -128 * 2^-9; f16 ends at 2^-24
+    EXPECT_TRUE(std::isinf(model.params[1].magnitude_limit));
+    std::vector<std::byte> bytes(weights.size());
+    encode_kept(model.params[0], weights, bytes);
+    decode_kept(model.params[0], bytes, weights);
+    const float limit = model.params[0].magnitude_limit;
+    EXPECT_EQ(std::ranges::count(weights, limit) + std::ranges::count(weights, -limit) > 0, true);
+    EXPECT_GE(within(weights, limit), 500);
+    EXPECT_LT(within(weights, limit * 0.999f), 500);
 }
 
 // ---- what arrives of them ----
@@ -85,9 +111,10 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
   protected:
     SparseArrival() {
         dense_.store_dtype = sparse_.store_dtype = std::get<0>(GetParam());
+        if (dense_.store_dtype == DType::f8_e4m3) dense_.scale_exponent = sparse_.scale_exponent = -11;
         sparse_.magnitude_limit = 0.01f;
         weights_.resize(static_cast<size_t>(kCount * dtype_bytes(dense_.store_dtype)));
-        encode_numbers(dense_.store_dtype, some_weights(kCount, 4), weights_);
+        encode_kept(dense_, some_weights(kCount, 4), weights_);
     }
     ~SparseArrival() override { set_cpu_isa(detected_isa()); }
     StepParams step(int64_t number) const {
@@ -101,7 +128,7 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
     }
     std::vector<float> numbers(const std::vector<std::byte>& stored) const {
         std::vector<float> made(kCount);
-        decode_numbers(dense_.store_dtype, stored, made);
+        decode_kept(dense_, stored, made);
         return made;
     }
     // The weights behind an arrival, and both points.
@@ -136,7 +163,7 @@ TEST_P(SparseArrival, MovesAndProbesTheSmallOnesAlone) {
         set_cpu_isa(isa);
         const Arrived all = arrive(dense_, weights_, 3), some = arrive(sparse_, weights_, 3);
         std::vector<std::byte> stored = weights_;
-        encode_numbers(dense_.store_dtype, some.weights, stored);
+        encode_kept(dense_, some.weights, stored);
         int64_t moved = 0, large = 0;
         for (size_t i = 0; i < kCount; ++i) {
             const bool is_small = std::abs(before[i]) <= sparse_.magnitude_limit;
@@ -163,7 +190,7 @@ TEST_P(SparseArrival, IsReplayedInOnePassAsStepByStep) {
     std::vector<StepParams> steps;
     for (int64_t number = 1; number <= 8; ++number) {
         const std::vector<float> after = arrive(sparse_, one_by_one, number).weights;
-        encode_numbers(dense_.store_dtype, after, one_by_one);
+        encode_kept(dense_, after, one_by_one);
         steps.push_back(params_of(noise_update(step(number))));
     }
     for (const int64_t part : {int64_t{4'444}, kCount}) {
@@ -180,7 +207,7 @@ TEST_P(SparseArrival, IsReplayedInOnePassAsStepByStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, SparseArrival,
-                         testing::Combine(testing::Values(DType::f32, DType::bf16, DType::f16),
+                         testing::Combine(testing::Values(DType::f32, DType::bf16, DType::f16, DType::f8_e4m3),
                                           testing::Values(NoiseKind::gaussian, NoiseKind::rademacher)),
                          [](const auto& info) {
                              return fmt::format("{}_{}", dtype_name(std::get<0>(info.param)),

@@ -38,11 +38,12 @@ class MomentSteps : public testing::TestWithParam<Case> {
     MomentSteps() {
         param_.store = StoreType::as_file;
         param_.store_dtype = GetParam().stored;
+        if (param_.store_dtype == DType::f8_e4m3) param_.scale_exponent = -11;
         Random random(3, RandomStream::test);
         for (float& number : numbers_) number = 0.1f * random.normal();
         weights_.resize(static_cast<size_t>(kCount * dtype_bytes(param_.store_dtype)));
-        encode_numbers(param_.store_dtype, numbers_, weights_);
-        decode_numbers(param_.store_dtype, weights_, numbers_);
+        encode_kept(param_, numbers_, weights_);
+        decode_kept(param_, weights_, numbers_);
         for (int number = 1; number <= kSteps; ++number) steps_.push_back(step(number));
     }
     ~MomentSteps() override { set_cpu_isa(detected_isa()); }
@@ -159,7 +160,7 @@ TEST_P(MomentSteps, LookBackAsFarAsTheWindow) {
 TEST_P(MomentSteps, LeaveWeightsWhereNothingMovesThem) {
     const std::vector<float> awkward = {0.0f, -0.0f, 6e-8f, -6e-8f, 1e-39f, -1e-39f};
     for (size_t i = 0; i < numbers_.size(); i += 3) numbers_[i] = awkward[i / 3 % awkward.size()];
-    encode_numbers(param_.store_dtype, numbers_, weights_);
+    encode_kept(param_, numbers_, weights_);
     for (StepParams& step : steps_) {
         step.learning_rate = 0;
         step.method[1] = 1;  // what decayed weights are multiplied with
@@ -177,7 +178,8 @@ INSTANTIATE_TEST_SUITE_P(Types, MomentSteps,
                          testing::Values(Case{NoiseMoments::first}, Case{NoiseMoments::both},
                                          Case{NoiseMoments::both, DType::f32, NoiseKind::rademacher},
                                          Case{NoiseMoments::first, DType::bf16}, Case{NoiseMoments::both, DType::bf16},
-                                         Case{NoiseMoments::both, DType::f16, NoiseKind::rademacher}));
+                                         Case{NoiseMoments::both, DType::f16, NoiseKind::rademacher},
+                                         Case{NoiseMoments::both, DType::f8_e4m3}));
 
 // A log keeps what the rule is, so that a replay follows it.
 TEST(Moments, RuleIsInTheStep) {

@@ -1,6 +1,7 @@
 // noise_reference.h: the noise kernels' formulas again, one element at a time, and what their tests share.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -13,7 +14,8 @@
 
 namespace windlass {
 
-inline constexpr std::array kStoredTypes = {WeightType::f32, WeightType::bf16, WeightType::f16};
+inline constexpr std::array kFileTypes = {WeightType::f32, WeightType::bf16, WeightType::f16};
+inline constexpr std::array kStoredTypes = {WeightType::f32, WeightType::bf16, WeightType::f16, WeightType::f8};
 inline constexpr std::array kDirectionKinds = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
 
 // Box and Muller in double precision; u is the f32 number nearest to its word's.
@@ -41,9 +43,35 @@ inline uint32_t rounding_reference(uint64_t seed, uint32_t step, int64_t element
     return words[static_cast<size_t>(element % 8 / 2)] >> (element % 2 * 16) & 0xffffu;
 }
 
+// The values of the numbers of e4m3, by their definition.
+inline const std::array<float, 256>& e4m3_values() {
+    static const std::array<float, 256> values = [] {
+        std::array<float, 256> made{};
+        for (uint32_t bits = 0; bits < 256; ++bits) {
+            const int exponent = static_cast<int>(bits >> 3 & 0xf), mantissa = static_cast<int>(bits & 7);
+            const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+            made[bits] = static_cast<float>(bits < 128 ? magnitude : -magnitude);
+            if ((bits & 0x7f) == 0x7f) made[bits] = std::nanf("");
+        }
+        return made;
+    }();
+    return values;
+}
+// The nearest one, of the lower of two equally near.
+inline uint32_t nearest_e4m3(float x) {
+    const float* const values = e4m3_values().data();
+    const float magnitude = std::min(std::abs(x), values[0x7e]);
+    const float* const above = std::lower_bound(values, values + 0x7e, magnitude);
+    const bool down = above != values && magnitude - above[-1] <= *above - magnitude;
+    const auto bits = static_cast<uint32_t>(above - values) - (down ? 1u : 0u);
+    return std::signbit(x) ? bits | 0x80u : bits;
+}
+
 // An array of weights as they are stored.
 class Stored {
   public:
+    static constexpr int kScaleExponent = -11;  // of f8: for weights of 0.02
+    static constexpr float kScale = 0x1p-11f;
     Stored(WeightType type, int64_t count) : type_(type), bytes_(static_cast<size_t>(count) * size()) {}
     WeightType type() const { return type_; }
     int64_t count() const { return static_cast<int64_t>(bytes_.size() / size()); }
@@ -56,18 +84,20 @@ class Stored {
     void set_bits(int64_t i, uint32_t bits) { std::memcpy(at(i), &bits, size()); }
     float operator[](int64_t i) const {
         if (type_ == WeightType::f32) return std::bit_cast<float>(bits(i));
+        if (type_ == WeightType::f8) return e4m3_values()[bits(i)] * kScale;
         const auto half = static_cast<uint16_t>(bits(i));
         return type_ == WeightType::bf16 ? to_float(bf16{half}) : half_to_float(half);
     }
     // To the nearest.
     void set(int64_t i, float x) {
         if (type_ == WeightType::f32) return set_bits(i, std::bit_cast<uint32_t>(x));
+        if (type_ == WeightType::f8) return set_bits(i, nearest_e4m3(x / kScale));
         set_bits(i, type_ == WeightType::bf16 ? to_bf16(x).bits : float_to_half(x));
     }
     bool operator==(const Stored& other) const { return bytes_ == other.bytes_; }
 
   private:
-    size_t size() const { return type_ == WeightType::f32 ? 4 : 2; }
+    size_t size() const { return type_ == WeightType::f32 ? 4 : type_ == WeightType::f8 ? 1 : 2; }
     WeightType type_;
     std::vector<std::byte> bytes_;
 };
@@ -78,9 +108,23 @@ inline float nearest_reference(WeightType type, float x) {
     return one[0];
 }
 
+// Of f8: the part that is cut off has twenty bits, the random bits are the upper sixteen, in the middle of what they
+// stand for. Below 2^-6 numbers are 2^-9 apart.
+inline float rounded_f8_reference(float x, uint32_t random16) {
+    const double magnitude = std::abs(std::ldexp(static_cast<double>(x), -Stored::kScaleExponent));
+    int exponent = 0;
+    std::frexp(magnitude, &exponent);
+    const double spacing = magnitude >= 0x1p-6 ? std::ldexp(1.0, exponent - 4) : 0x1p-9;
+    const double parts = std::nearbyint(magnitude / spacing * 0x1p20), whole = std::floor(parts * 0x1p-20);
+    const bool up = parts - whole * 0x1p20 + random16 * 16.0 + 8 >= 0x1p20;
+    const double rounded = std::min((whole + (up ? 1 : 0)) * spacing, 448.0);
+    return static_cast<float>(std::copysign(std::ldexp(rounded, Stored::kScaleExponent), static_cast<double>(x)));
+}
+
 // To one of the type's two neighbours of x, up where the part that is cut off and the random bits carry.
 inline float rounded_reference(WeightType type, float x, uint32_t random16) {
     if (type == WeightType::f32) return x;
+    if (type == WeightType::f8) return rounded_f8_reference(x, random16);
     if (type == WeightType::bf16) return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + random16) & 0xffff0000u);
     // Below 2^-14, where numbers are 2^-24 apart, the part that is cut off is first rounded to thirteen bits.
     int exponent = 0;

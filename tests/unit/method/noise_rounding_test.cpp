@@ -8,8 +8,12 @@ namespace windlass {
 namespace {
 
 void take(const NoiseRun& run, const NoiseStep& step, Stored& weights) {
-    const NoisePass pass{
-        .type = weights.type(), .weights = weights.at(0), .updated = weights.at(0), .steps = &step, .step_count = 1};
+    const NoisePass pass{.type = weights.type(),
+                         .scale_exponent = Stored::kScaleExponent,
+                         .weights = weights.at(0),
+                         .updated = weights.at(0),
+                         .steps = &step,
+                         .step_count = 1};
     update_and_probe(run, pass, *make_stream(DeviceKind::cpu, 1));
 }
 
@@ -65,13 +69,20 @@ TEST(NoiseRounding, NaNsStay) {
                 case WeightType::f16:
                     weights.set_bits(i, 0x7c00u | payload << 3 | 7u);
                     break;
+                case WeightType::f8:
+                    weights.set_bits(i, 0x7fu | (payload & 1u) << 7);
+                    break;
             }
         }
         const Directions of(NoiseKind::gaussian, 0, weights.count());
         const NoiseTerm term = of.term(1, 0, 1e-3);
         Stored plus(WeightType::bf16, weights.count());
-        const NoisePass probe{
-            .type = type, .weights = weights.at(0), .probe = &term, .probe_type = WeightType::bf16, .plus = plus.at(0)};
+        const NoisePass probe{.type = type,
+                              .scale_exponent = Stored::kScaleExponent,
+                              .weights = weights.at(0),
+                              .probe = &term,
+                              .probe_type = WeightType::bf16,
+                              .plus = plus.at(0)};
         on_every_isa([&] {
             update_and_probe(of.run, probe, *make_stream(DeviceKind::cpu, 1));
             take(of.run, {1, 0.1f, &term, 1}, weights);
@@ -105,6 +116,29 @@ TEST(NoiseRounding, BeyondTheLargestF16IsInfinity) {
     }
 }
 
+// 448 is the largest number, and numbers there are 32 apart.
+TEST(NoiseRounding, BeyondTheLargestF8IsTheLargest) {
+    constexpr int64_t kCount = 4096;
+    const float largest = std::ldexp(448.0f, Stored::kScaleExponent);
+    const Directions of(NoiseKind::rademacher, 0, kCount);
+    for (const float step : {0.004f, 0.01f, 1e30f}) {
+        const NoiseTerm term = of.term(1, 0, step);
+        on_every_isa([&] {
+            Stored weights(WeightType::f8, kCount);
+            for (int64_t i = 0; i < kCount; ++i) weights.set(i, i % 2 == 0 ? largest : -largest);
+            const Stored before = weights;
+            take(of.run, {1, 0.0f, &term, 1}, weights);
+            for (int64_t i = 0; i < kCount; ++i) {
+                const float x = before[i] - step * static_cast<float>(of.reference(term, i));
+                ASSERT_EQ(weights[i], rounded_reference(WeightType::f8, x, rounding_reference(of.run.seed, 1, i)));
+                if (std::abs(x) > largest) {
+                    ASSERT_EQ(std::abs(weights[i]), largest);
+                }
+            }
+        });
+    }
+}
+
 // The share of a step of -c z that weights of 0.02 take, along z.
 double realised(NoiseKind kind, WeightType type, double c, uint32_t steps) {
     constexpr int64_t kCount = 1 << 21;
@@ -130,12 +164,16 @@ double realised(NoiseKind kind, WeightType type, double c, uint32_t steps) {
 }
 
 // Of one weight, whose neighbours are s apart, a step of 1e-6 moves sqrt(1e-6 s) at random, ten times itself in bf16:
-// over four times 2^21 weights the mean's standard deviation is 0.0035. Rounding to the nearest would give 0.03.
+// over four times 2^21 weights the mean's standard deviation is 0.0035. Rounding to the nearest would give 0.03. In f8
+// neighbours are up to sixteen times as far apart, and sixteen steps make it 0.007.
 TEST(NoiseRounding, TinyStepsAreTakenInFull) {
     for (const NoiseKind kind : {NoiseKind::gaussian, NoiseKind::rademacher}) {
         EXPECT_NEAR(realised(kind, WeightType::bf16, 1e-6, 4), 1.0, 0.02);
         EXPECT_NEAR(realised(kind, WeightType::f16, 1e-6, 4), 1.0, 0.02);
         EXPECT_NEAR(realised(kind, WeightType::f16, 1e-7, 16), 1.0, 0.02);
+        EXPECT_NEAR(realised(kind, WeightType::f8, 1e-6, 16), 1.0, 0.02);
+        EXPECT_NEAR(realised(kind, WeightType::f8, 1e-4, 2), 1.0, 0.02);
+        EXPECT_NEAR(realised(kind, WeightType::f8, 1e-3, 2), 1.0, 0.02);
     }
 }
 
@@ -155,7 +193,7 @@ TEST(NoiseRounding, ExactStepsRoundEveryOperation) {
         std::vector<float> z(static_cast<size_t>(of.run.count));
         const auto stream = make_stream(DeviceKind::cpu, 1);
         write_direction(of.run, term, WeightType::f32, z.data(), *stream);
-        for (const WeightType type : kStoredTypes) {
+        for (const WeightType type : kFileTypes) {
             Stored weights = weights_of(type, of.run.count), expected = weights;
             for (const double scale : {1.0, -2.0, 1.0})
                 exact_probe(of.run, term, scale, 1e-3, type, weights.at(0), *stream);

@@ -73,14 +73,13 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .recipe = make_recipe(options.method_name, options.method),
                       .method_options = options.method};
     set_store(setup.model, setup.recipe.store);
+    if (options.in_8_bits) keep_in_8_bits(setup.model);
     for (ParamSpec& param : setup.model.params) param.trainable = !options.trains || options.trains(param);
     separate_programs(setup.model);
     if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
-    if (options.method.sparse_share < 1)
-        set_magnitude_limits(setup.model, options.method.sparse_share,
-                             [&](int param, int64_t first, std::span<float> out) {
-                                 load_elements(folder, setup.model.params[static_cast<size_t>(param)], first, out);
-                             });
+    set_by_magnitudes(setup.model, options.method.sparse_share, [&](int param, int64_t first, std::span<float> out) {
+        load_elements(folder, setup.model.params[static_cast<size_t>(param)], first, out);
+    });
     setup.numerics = {.compute = options.compute,
                       .micro_rows = options.micro_rows,
                       .micro_count = options.micro_count,

@@ -69,6 +69,7 @@ struct EngineOptions {
     Emulation emulation;
     std::function<bool(const ParamSpec&)> trains;  // empty: all of them
     std::vector<ParamGroup> groups;
+    bool in_8_bits = false;  // matrices are kept so
 };
 
 // An engine with the model loaded, and the schedules that `options` ask for: train and eval.

@@ -18,6 +18,7 @@ struct Variant {
     const char* name;
     const char* method;
     MethodOptions options;
+    bool in_8_bits = false;
 };
 
 const Variant kVariants[] = {
@@ -31,6 +32,16 @@ const Variant kVariants[] = {
     {"drop", "zeroth_order", {.weight_decay = 0.1, .directions = 2, .layer_drop = 0.5}},
     {"sparse", "zeroth_order", {.weight_decay = 0.1, .directions = 2, .sparse_share = 0.25}},
     {"tangent_drop", "forward_gradient", {.weight_decay = 0.1, .directions = 2, .layer_drop = 0.5}},
+    {"in_8_bits",
+     "zeroth_order",
+     {.weight_decay = 0.1,
+      .directions = 2,
+      .estimator = ZoEstimator::spsa15,
+      .sparse_share = 0.5,
+      .moments = NoiseMoments::first,
+      .replay_window = 2},
+     true},
+    {"tangents_in_8_bits", "forward_gradient", {.directions = 2, .noise = NoiseKind::low_rank}, true},
 };
 
 class VariantPlacement : public testing::TestWithParam<std::tuple<Variant, const char*>> {};
@@ -48,6 +59,7 @@ TEST_P(VariantPlacement, NeverChangesABit) {
         const std::array<TestBatch, 2> batches = batches_of(golden);
         EngineOptions options = forward_only_options(variant.method, variant.options);
         options.compute = types[way].second;
+        options.in_8_bits = variant.in_8_bits;
         options.micro_count = 1 + static_cast<int>(way % 2);
         options.micro_rows = 2 / options.micro_count;
         const Outcome reference = run_steps(golden, batches, options);

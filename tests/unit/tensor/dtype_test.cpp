@@ -16,7 +16,7 @@ bool is_nan(uint32_t u) {
 
 TEST(DType, NamesGoBothWays) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::u8,
-                              DType::i8, DType::boolean, DType::f64}) {
+                              DType::i8, DType::boolean, DType::f64, DType::f8_e4m3}) {
         EXPECT_EQ(dtype_from_name(dtype_name(dtype)), dtype);
         EXPECT_GT(dtype_bytes(dtype), 0);
     }

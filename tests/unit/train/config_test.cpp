@@ -156,6 +156,18 @@ TEST_F(ConfigTest, NamesWhatAnEstimatorCannotDo) {
     EXPECT_THAT(problem(with({"zo_estimator=fzo"})), HasSubstr("is not one of: two_sided, one_sided, fzoo, spsa15"));
 }
 
+TEST_F(ConfigTest, NamesWhoCannotKeepWeightsIn8Bits) {
+    const auto with = [&](const std::string& method, const std::string& more) {
+        return problem(
+            {"model=m", "train_data=a.jsonl", "output_dir=o", "weight_storage=f8", "method=" + method, more});
+    };
+    EXPECT_EQ(with("zeroth_order", "seed=1"), "");
+    EXPECT_EQ(with("forward_gradient", "seed=1"), "");
+    EXPECT_THAT(with("adamw", "seed=1"), HasSubstr("without a backward pass, method is adamw. Try: zeroth_order"));
+    EXPECT_THAT(with("zeroth_order", "exact_inplace=true"), HasSubstr("Try: weight_storage: as_file"));
+    EXPECT_THAT(problem({"weight_storage=f16"}), HasSubstr("is not one of: as_file, f8"));
+}
+
 TEST_F(ConfigTest, NamesWhoCannotLearnFromWrittenAnswers) {
     const auto with = [&](const std::string& method, const std::string& more) {
         return problem({"model=m", "train_data=a.jsonl", "output_dir=o", "objective=f1", "method=" + method, more});

@@ -61,6 +61,25 @@ TEST(RunState, KnowsItsParameterGroups) {
     EXPECT_TRUE(parse_run_state(text, "here").param_groups.empty()) << "of a version that had none";
 }
 
+TEST(RunState, KnowsTheScalesOfWeightsIn8Bits) {
+    RunState state = example();
+    EXPECT_EQ(parse_run_state(run_state_text(state), "here").weight_storage, "as_file");
+    state.weight_storage = "f8";
+    state.scale_exponents = {-11, 0, 7};
+    const RunState read = parse_run_state(run_state_text(state), "here");
+    EXPECT_EQ(read.weight_storage, "f8");
+    EXPECT_EQ(read.scale_exponents, state.scale_exponents);
+    try {
+        require_same_run(read, example(), "here");
+        FAIL() << "another storage";
+    } catch (const UserError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("weight_storage was f8, is as_file"));
+    }
+    std::string text = run_state_text(state);
+    text.replace(text.find("\"f8\""), 4, "\"f4\"");
+    EXPECT_THROW(parse_run_state(text, "x"), UserError);
+}
+
 TEST(RunState, RefusesDamage) {
     const std::string text = run_state_text(example());
     const auto with = [&](const std::string& from, const std::string& to) {

@@ -69,6 +69,48 @@ TEST(TrajectorySettings, KeepEveryBitOfALimit) {
         EXPECT_EQ(found.params[param].magnitude_limit, model.params[param].magnitude_limit) << param;
 }
 
+ModelSpec in_8_bits(std::vector<int> exponents) {
+    ModelSpec model;
+    for (const int exponent : exponents)
+        model.params.push_back({.name = "w", .shape = {3, 3}, .scale_exponent = exponent});
+    model.params.push_back({.name = "b", .shape = {3}});
+    set_store(model, StoreType::as_file);
+    keep_in_8_bits(model);
+    return model;
+}
+
+TEST(TrajectorySettings, HoldTheScalesOfWeightsIn8Bits) {
+    ModelSpec found = in_8_bits({0, 0}), plain = in_8_bits({0, 0});
+    set_store(plain, StoreType::as_file);
+    const ModelSpec model = in_8_bits({-11, 4});
+    set_store(found, StoreType::as_file);
+    read_weight_storage(header_of({}, model), "log", found);
+    EXPECT_TRUE(is_kept_in_8_bits(found));
+    EXPECT_EQ(scale_exponents(found), std::vector<int>({-11, 4, 0}));
+    EXPECT_EQ(found.params[2].store_dtype, DType::f32);
+    set_store(found, StoreType::as_file);
+    read_weight_storage(header_of({}, plain), "log", found);
+    EXPECT_FALSE(is_kept_in_8_bits(found));
+    EXPECT_THAT(settings_differences(header_of({}, plain), header_of({}, model)),
+                ElementsAre("weight_storage was \"as_file\", is \"f8\""));
+    EXPECT_THAT(settings_differences(header_of({}, model), header_of({}, in_8_bits({-11, 3}))),
+                ElementsAre(HasSubstr("another base")));
+}
+
+TEST(TrajectorySettings, RefuseScalesThatNoModelHas) {
+    for (const char* text : {R"({"weight_storage": "f4"})", R"({"weight_storage": 8})", R"({"weight_storage": "f8"})",
+                             R"({"weight_storage": "f8", "scale_exponents": [0]})",
+                             R"({"weight_storage": "f8", "scale_exponents": [0, 1.5, 0]})",
+                             R"({"weight_storage": "f8", "scale_exponents": [0, 18446744073709551615, 0]})",
+                             R"({"weight_storage": "f8", "scale_exponents": [0, -118, 0]})",
+                             R"({"weight_storage": "f8", "scale_exponents": [0, 0, 1]})"}) {
+        const TrajectoryHeader header{.method = "zeroth_order", .settings = text};
+        ModelSpec model = in_8_bits({0, 0});
+        set_store(model, StoreType::as_file);
+        EXPECT_THROW(read_weight_storage(header, "log", model), UserError) << text;
+    }
+}
+
 TEST(TrajectorySettings, NameWhatDiffers) {
     const TrajectoryHeader first = header_of({.directions = 2});
     EXPECT_THAT(settings_differences(first, header_of({.weight_decay = 0.5, .directions = 2, .scalar_clip = 1})),

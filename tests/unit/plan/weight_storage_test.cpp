@@ -1,0 +1,61 @@
+// Weights in 8 bits: half the bytes of bf16 wherever they lie and whatever way they go.
+#include "model/sublayers.h"
+#include "plan/planner.h"
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kPlenty = int64_t{1} << 40;
+
+int64_t weights_in(const Planned& planned) {
+    int64_t bytes = 0;
+    for (const PlacementRow& row : planned.placement) bytes += row.owner == "weights" ? row.memory_bytes : 0;
+    return bytes;
+}
+
+Planned plan(const ModelSpec& model, Home home) {
+    const Machine machine{.gemm_bf16_flops = 1e12,
+                          .gemm_f32_flops = 5e11,
+                          .memory_bytes_per_s = 2e10,
+                          .disk_read_bytes_per_s = 3e9,
+                          .disk_write_bytes_per_s = 1e9};
+    const Numerics numerics = numerics_of(DType::bf16, 1, 2048, 1);
+    const PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = true},
+                              .budgets = {.ram = kPlenty, .disk = kPlenty, .device = kPlenty},
+                              .schedules = {train_request(numerics)}};
+    const Plan plan{.policy = "test",
+                    .device = request.device,
+                    .store = home == Home::disk,
+                    .read_ahead = 1,
+                    .common = {.weights = home, .state = home, .update = UpdateTime::next_forward}};
+    return evaluate_plan(model, make_recipe("zeroth_order", {}), numerics, machine, request, plan);
+}
+
+TEST(WeightStorage, HalvesWhatIsKeptAndWhatIsMoved) {
+    std::string config = kOpt175b;
+    config.replace(config.find("96,"), 3, "4,");
+    ModelSpec model = model_of(config);
+    for (ParamSpec& param : model.params) param.file_dtype = DType::bf16;
+    set_store(model, StoreType::as_file);
+    model = in_sublayers(model);
+    ModelSpec narrow = model;
+    keep_in_8_bits(narrow);
+    const auto half = [](int64_t narrow, int64_t wide) {
+        EXPECT_GT(narrow, 0);
+        EXPECT_NEAR(static_cast<double>(narrow), 0.5 * static_cast<double>(wide), 1e-3 * static_cast<double>(wide));
+    };
+    for (const Home home : {Home::host, Home::disk}) {
+        const Planned is = plan(narrow, home), was = plan(model, home);
+        half(is.step.demand.up_bytes, was.step.demand.up_bytes);
+        half(is.step.demand.down_bytes, was.step.demand.down_bytes);
+        if (home == Home::host) half(weights_in(is), weights_in(was));
+        if (home == Home::disk) half(is.disk_bytes, was.disk_bytes);
+        if (home == Home::disk) half(is.step.demand.disk_read_bytes, was.step.demand.disk_read_bytes);
+        if (home == Home::disk) half(is.step.demand.disk_write_bytes, was.step.demand.disk_write_bytes);
+        EXPECT_EQ(is.step.demand.flops, was.step.demand.flops);
+    }
+}
+
+}  // namespace
+}  // namespace windlass
