@@ -55,11 +55,11 @@ bool is_changed(const Config& config, std::string_view name) {
 void check_schedule(const Config& c, Problems& problems) {
     const std::string& type = c.lr_scheduler_type;
     if (type == "reduce_lr_on_plateau")
-        problems.push_back(
+        problems.emplace_back(
             "lr_scheduler_type: reduce_lr_on_plateau is not implemented: its learning rate depends on "
             "evaluations. Try: cosine");
     if (is_changed(c, "warmup_steps") && is_changed(c, "warmup_ratio"))
-        problems.push_back("warmup_steps and warmup_ratio are both set. Try: one of them");
+        problems.emplace_back("warmup_steps and warmup_ratio are both set. Try: one of them");
     if (is_changed(c, "min_lr_ratio") && type != "cosine_with_min_lr" && type != "warmup_stable_decay" &&
         type != "polynomial")
         problems.push_back(
@@ -71,35 +71,38 @@ void check_schedule(const Config& c, Problems& problems) {
     if (is_changed(c, "lr_decay_ratio") && type != "warmup_stable_decay")
         problems.push_back(fmt::format("lr_decay_ratio has no meaning with lr_scheduler_type {}", type));
     if (type == "warmup_stable_decay" && c.warmup_ratio + c.lr_decay_ratio > 1)
-        problems.push_back("warmup_ratio and lr_decay_ratio together exceed 1");
+        problems.emplace_back("warmup_ratio and lr_decay_ratio together exceed 1");
     if (type == "constant" && (c.warmup_steps > 0 || c.warmup_ratio > 0))
-        problems.push_back("lr_scheduler_type constant has no warmup. Try: constant_with_warmup");
+        problems.emplace_back("lr_scheduler_type constant has no warmup. Try: constant_with_warmup");
     if (c.max_steps && c.warmup_steps > *c.max_steps)
         problems.push_back(fmt::format("warmup_steps {} exceeds max_steps {}", c.warmup_steps, *c.max_steps));
 }
 
 void check_data(const Config& c, Problems& problems) {
     if (!c.eval_data.empty() && c.val_split > 0)
-        problems.push_back("eval_data and val_split are both set. Try: one of them");
+        problems.emplace_back("eval_data and val_split are both set. Try: one of them");
     if (c.val_split > 1 && c.val_split != std::floor(c.val_split))
         problems.push_back(fmt::format("val_split {} is neither a share nor a number of rows", c.val_split));
     if (c.eval_steps && c.eval_data.empty() && c.val_split == 0)
-        problems.push_back("eval_steps is set, but there is nothing to evaluate on. Try: eval_data or val_split");
-    if (!c.max_steps && c.num_train_epochs <= 0) problems.push_back("num_train_epochs is 0 and max_steps is not set");
+        problems.emplace_back("eval_steps is set, but there is nothing to evaluate on. Try: eval_data or val_split");
+    if (!c.max_steps && c.num_train_epochs <= 0)
+        problems.emplace_back("num_train_epochs is 0 and max_steps is not set");
 }
 
 void check_moments(const Config& c, Problems& problems) {
     if (c.zo_optimizer == "adam" && c.adam_epsilon <= 0)
-        problems.push_back("zo_optimizer adam divides by adam_epsilon where nothing was found. Try: adam_epsilon 1e-8");
+        problems.emplace_back(
+            "zo_optimizer adam divides by adam_epsilon where nothing was found. Try: adam_epsilon 1e-8");
     if (is_changed(c, "replay_window") && c.zo_optimizer == "sgd")
-        problems.push_back("replay_window has no meaning with zo_optimizer sgd. Try: zo_optimizer momentum or adam");
+        problems.emplace_back("replay_window has no meaning with zo_optimizer sgd. Try: zo_optimizer momentum or adam");
     if (c.zo_optimizer != "sgd" && c.noise == "low_rank" && !is_room_for(c.directions * c.replay_window, c.noise_rank))
         problems.push_back(
             fmt::format("zo_optimizer {} over {} steps of {} directions has too many factors of rank {} at "
                         "once. Try: a smaller replay_window",
                         c.zo_optimizer, c.replay_window, c.directions, c.noise_rank));
     if (is_changed(c, "zo_optimizer") && c.method == "adamw")
-        problems.push_back("zo_optimizer is for methods without a backward pass, method is adamw. Try: zeroth_order");
+        problems.emplace_back(
+            "zo_optimizer is for methods without a backward pass, method is adamw. Try: zeroth_order");
 }
 
 void check_method(const Config& c, Problems& problems) {
@@ -109,22 +112,23 @@ void check_method(const Config& c, Problems& problems) {
                         "directions: 8",
                         c.directions));
     if (c.exact_inplace && (c.directions > 1 || c.zo_estimator != "two_sided"))
-        problems.push_back("exact_inplace is of one direction, both ways. Try: directions: 1, zo_estimator: two_sided");
+        problems.emplace_back(
+            "exact_inplace is of one direction, both ways. Try: directions: 1, zo_estimator: two_sided");
     if (c.exact_inplace && c.zo_optimizer != "sgd")
-        problems.push_back("exact_inplace has no moments. Try: zo_optimizer: sgd");
+        problems.emplace_back("exact_inplace has no moments. Try: zo_optimizer: sgd");
     if (c.exact_inplace && c.noise == "low_rank")
-        problems.push_back("exact_inplace walks along whole directions. Try: noise: gaussian");
+        problems.emplace_back("exact_inplace walks along whole directions. Try: noise: gaussian");
     if (c.exact_inplace && c.sparse_share < 1)
-        problems.push_back("exact_inplace moves all weights. Try: sparse_share: 1");
+        problems.emplace_back("exact_inplace moves all weights. Try: sparse_share: 1");
     if (c.exact_inplace && c.weight_storage == "f8")
-        problems.push_back("exact_inplace rounds as tensors of the files' type do. Try: weight_storage: as_file");
+        problems.emplace_back("exact_inplace rounds as tensors of the files' type do. Try: weight_storage: as_file");
     if (c.weight_storage == "f8" && c.method != "zeroth_order" && c.method != "forward_gradient")
         problems.push_back(fmt::format(
             "weight_storage f8 is for methods without a backward pass, method is {}. Try: zeroth_order", c.method));
     if (c.method == "zeroth_order") return;
-    if (c.exact_inplace) problems.push_back("exact_inplace is a way of zeroth_order. Try: method: zeroth_order");
+    if (c.exact_inplace) problems.emplace_back("exact_inplace is a way of zeroth_order. Try: method: zeroth_order");
     if (is_changed(c, "sparse_share"))
-        problems.push_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
+        problems.emplace_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
 }
 
 // Which methods can learn from what.
@@ -136,7 +140,8 @@ void check_objective(const Config& c, Problems& problems) {
                         c.objective, c.method));
     if (c.packing) problems.push_back(fmt::format("objective {} judges rows; packing mixes them", c.objective));
     if (c.objective == "f1" && c.task.empty())
-        problems.push_back("objective f1 judges answers to the rows of a task, but task is not set. Try: task: squad");
+        problems.emplace_back(
+            "objective f1 judges answers to the rows of a task, but task is not set. Try: task: squad");
     else if (c.objective != "exact_match" && c.task.empty())
         problems.push_back(fmt::format("objective {} compares candidates, but task is not set", c.objective));
 }
@@ -149,28 +154,30 @@ void resolve_task(Config& c, Problems& problems) {
     if (c.truncation != "left")
         problems.push_back(
             fmt::format("truncation {} has no meaning with a task: prompts lose their beginning", c.truncation));
-    if (c.train_on_prompt) problems.push_back("train_on_prompt has no meaning with a task");
+    if (c.train_on_prompt) problems.emplace_back("train_on_prompt has no meaning with a task");
 }
 
 void check_run(const Config& c, Problems& problems) {
     const bool has_disk = !c.ssd_dir.empty() || !c.machine.empty();
     if (c.policy == "three_tier" && !has_disk)
-        problems.push_back("policy three_tier keeps its state on disk, but ssd_dir is not set. Try: ssd_dir: FOLDER");
+        problems.emplace_back(
+            "policy three_tier keeps its state on disk, but ssd_dir is not set. Try: ssd_dir: FOLDER");
     if (c.policy == "in_memory" && !c.ssd_dir.empty())
-        problems.push_back("policy in_memory uses no disk, but ssd_dir is set. Try: policy auto");
-    if (is_changed(c, "ssd_space") && !has_disk) problems.push_back("ssd_space is set, but ssd_dir is not");
-    if (is_changed(c, "disk_rate") && !has_disk) problems.push_back("disk_rate is set, but ssd_dir is not");
+        problems.emplace_back("policy in_memory uses no disk, but ssd_dir is set. Try: policy auto");
+    if (is_changed(c, "ssd_space") && !has_disk) problems.emplace_back("ssd_space is set, but ssd_dir is not");
+    if (is_changed(c, "disk_rate") && !has_disk) problems.emplace_back("disk_rate is set, but ssd_dir is not");
     if (is_changed(c, "link_rate") && c.device == "cpu" && c.machine.empty())
-        problems.push_back("link_rate is set, but device cpu has no link. Try: device: cpu:emulate");
+        problems.emplace_back("link_rate is set, but device cpu has no link. Try: device: cpu:emulate");
     if (is_changed(c, "device_memory") && c.device == "cpu" && c.machine.empty())
-        problems.push_back("device_memory is set, but the memory of device cpu is ram. Try: device: cpu:emulate");
-    if (!c.resume.empty() && c.overwrite) problems.push_back("resume and overwrite are both set. Try: one of them");
+        problems.emplace_back("device_memory is set, but the memory of device cpu is ram. Try: device: cpu:emulate");
+    if (!c.resume.empty() && c.overwrite) problems.emplace_back("resume and overwrite are both set. Try: one of them");
     if (!c.resume.empty() && c.resume != "auto" && c.resume.find_first_not_of("0123456789") != std::string::npos)
         problems.push_back(fmt::format("resume: \"{}\" is neither auto nor a step", c.resume));
     if (!c.resume.empty() && !c.branch_from.empty())
-        problems.push_back("resume and branch_from are both set: a branch that was begun is resumed. Try: one of them");
+        problems.emplace_back(
+            "resume and branch_from are both set: a branch that was begun is resumed. Try: one of them");
     if (c.report_to.size() > 1 && std::count(c.report_to.begin(), c.report_to.end(), "none") > 0)
-        problems.push_back("report_to: none stands beside others");
+        problems.emplace_back("report_to: none stands beside others");
 }
 
 void check_present(const Config& c, ConfigUse use, Problems& problems) {
@@ -179,9 +186,9 @@ void check_present(const Config& c, ConfigUse use, Problems& problems) {
     };
     want(!c.model.empty(), "model", "path/to/model-folder");
     if (use == ConfigUse::evaluate && c.eval_data.empty())
-        problems.push_back("there is nothing to evaluate on. Try: --data rows.jsonl");
+        problems.emplace_back("there is nothing to evaluate on. Try: --data rows.jsonl");
     if (use != ConfigUse::plan && !c.machine.empty())
-        problems.push_back("machine names a machine to plan for. Try: windlass plan, or no machine");
+        problems.emplace_back("machine names a machine to plan for. Try: windlass plan, or no machine");
     if (use != ConfigUse::train) return;
     want(!c.train_data.empty(), "train_data", "rows.jsonl");
     want(!c.output_dir.empty(), "output_dir", "runs/first");

@@ -181,7 +181,9 @@ TEST(Adamw, SmallStepsAddUpInTheLowHalves) {
     const uint16_t start = n.hi[0];
     for (int64_t step = 1; step <= 100; ++step) {
         update(n, prepared(step, 1e-4, 1.0), false);
-        if (step == 10) EXPECT_EQ(n.hi[0], start);
+        if (step == 10) {
+            EXPECT_EQ(n.hi[0], start);
+        }
     }
     EXPECT_NEAR(n.master(0), 1.0 - 100 * 1e-4, 1e-5);
     EXPECT_LT(n.hi[0], start);

@@ -67,8 +67,9 @@ TEST_P(Sweeps, TheGradientOfTheInputHasOnePlace) {
         if (program->inputs.empty()) return;
         EXPECT_EQ(reverse.gradient_in_place, reverse.region_bytes(Region::grad_input) == 0);
         EXPECT_GT(reverse.region_bytes(Region::input), 0);
-        if (reverse.gradient_in_place)
+        if (reverse.gradient_in_place) {
             EXPECT_EQ(reverse.region_bytes(Region::grad_output), reverse.region_bytes(Region::input));
+        }
     });
 }
 

@@ -52,9 +52,13 @@ TEST_P(Resumed, AReopenedStoreGoesOnToTheBit) {
     std::vector<double> numbers;
     for (int64_t step = 1; step <= kSteps; step += 2) {
         const auto part = engine(on_disk, step == 1);
-        if (step > 1) EXPECT_EQ(part->reopen(), run_state_of(step - 1));
+        if (step > 1) {
+            EXPECT_EQ(part->reopen(), run_state_of(step - 1));
+        }
         for (const double number : train(*part, step, step + 1)) numbers.push_back(number);
-        if (step + 1 == kSteps) EXPECT_TRUE(state(*part) == expected);
+        if (step + 1 == kSteps) {
+            EXPECT_TRUE(state(*part) == expected);
+        }
     }
     const auto never_stopped = engine(options(memory_plan(), ""), true);
     EXPECT_EQ(numbers, train(*never_stopped, 1, kSteps));
