@@ -95,23 +95,24 @@ void check_moments(const Config& c, Problems& problems) {
             "zo_optimizer adam divides by adam_epsilon where nothing was found. Try: adam_epsilon 1e-8");
     if (is_changed(c, "replay_window") && c.zo_optimizer == "sgd")
         problems.emplace_back("replay_window has no meaning with zo_optimizer sgd. Try: zo_optimizer momentum or adam");
-    if (c.zo_optimizer != "sgd" && c.noise == "low_rank" && !is_room_for(c.directions * c.replay_window, c.noise_rank))
+    if (c.zo_optimizer != "sgd" && c.noise == "low_rank" &&
+        !is_room_for(c.directions.value_or(1) * c.replay_window, c.noise_rank))
         problems.push_back(
             fmt::format("zo_optimizer {} over {} steps of {} directions has too many factors of rank {} at "
                         "once. Try: a smaller replay_window",
-                        c.zo_optimizer, c.replay_window, c.directions, c.noise_rank));
+                        c.zo_optimizer, c.replay_window, c.directions.value_or(1), c.noise_rank));
     if (is_changed(c, "zo_optimizer") && c.method == "adamw")
         problems.emplace_back(
             "zo_optimizer is for methods without a backward pass, method is adamw. Try: zeroth_order");
 }
 
 void check_method(const Config& c, Problems& problems) {
-    if (c.zo_estimator == "fzoo" && c.directions < 2)
+    if (c.zo_estimator == "fzoo" && c.directions.value_or(2) < 2)
         problems.push_back(
             fmt::format("zo_estimator fzoo takes the deviation of losses along directions, of which there are {}. Try: "
                         "directions: 8",
-                        c.directions));
-    if (c.exact_inplace && (c.directions > 1 || c.zo_estimator != "two_sided"))
+                        *c.directions));
+    if (c.exact_inplace && (c.directions.value_or(1) > 1 || c.zo_estimator != "two_sided"))
         problems.emplace_back(
             "exact_inplace is of one direction, both ways. Try: directions: 1, zo_estimator: two_sided");
     if (c.exact_inplace && c.zo_optimizer != "sgd")

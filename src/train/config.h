@@ -69,7 +69,7 @@ struct Config {
     double max_grad_norm = 1.0;
     std::vector<std::string> freeze, param_groups;  // param_group_text.h
     double zo_eps = 1e-3;
-    int64_t directions = 1;
+    std::optional<int64_t> directions = 1;  // nothing: the planner chooses
     std::string noise = "gaussian";
     int64_t noise_rank = 2;
     int64_t noise_window = 50;

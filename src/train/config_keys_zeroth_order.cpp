@@ -22,10 +22,13 @@ std::vector<ConfigKey> probe_keys() {
         {.name = "directions",
          .field = &Config::directions,
          .group = kMethod,
-         .help = "zeroth_order, forward_gradient: random directions of a step; weights move once for all of them",
+         .help =
+             "zeroth_order, forward_gradient: random directions of a step; weights move once for all of them. auto: "
+             "as many as are nearly free while weights move",
          .aliases = {"num_directions"},
          .min = 1,
-         .max = kDirectionsMax},
+         .max = kDirectionsMax,
+         .empty = "auto"},
         {.name = "noise",
          .field = &Config::noise,
          .group = kMethod,

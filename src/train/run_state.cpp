@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "op/batch.h"
 
 namespace windlass {
 namespace {
@@ -55,6 +56,7 @@ bool is_sane(const RunState& s) {
     return s.step >= 0 && s.position.epoch >= 0 && s.position.row >= 0 && n.micro_rows > 0 && n.micro_count > 0 &&
            n.micro_rows <= 65536 && n.micro_count <= (int64_t{1} << 20) && !n.row_lengths.empty() &&
            n.row_lengths.size() <= 4 && n.row_lengths.front() > 0 && n.row_lengths.back() <= (int64_t{1} << 20) &&
+           s.directions >= 1 && s.directions <= kDirectionsMax &&
            (s.weight_storage == kAsFile ? s.scale_exponents.empty() : s.weight_storage == kF8) &&
            std::is_sorted(n.row_lengths.begin(), n.row_lengths.end()) && s.clipped_steps >= 0 &&
            s.clipped_steps <= s.applied_steps;
@@ -81,6 +83,7 @@ std::string run_state_text(const RunState& s) {
                  {"clipped_steps", s.clipped_steps},
                  {"metrics", s.last_line.empty() ? Json() : parse_json(s.last_line, "metrics", ExitCode::internal)}};
     if (s.weight_storage != kAsFile) json["weight_storage"] = s.weight_storage;
+    if (s.directions != 1) json["directions"] = s.directions;
     if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
     return json.dump();
 }
@@ -99,6 +102,7 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.data_fingerprint = json.at("data").get<std::string>();
         s.param_groups = json.value("param_groups", std::vector<std::string>());  // older runs had none
         s.weight_storage = json.value("weight_storage", kAsFile);
+        s.directions = json.value("directions", 1);
         s.scale_exponents = json.value("scale_exponents", std::vector<int>());
         s.numerics = read_numerics(json.at("numerics"));
         s.schedule = read_schedule(json.at("lr_schedule"));

@@ -17,20 +17,23 @@
 #include "train/budget.h"
 #include "train/machine_cache.h"
 #include "train/param_group_text.h"
+#include "train/session_plan.h"
 #include "train/store_masters.h"
 #include "train/task_answers.h"
 
 namespace windlass {
 namespace {
 
-constexpr int64_t kAutoRows = 8;  // rows that a step has for each of gradient_accumulation_steps when rows are `auto`
-
-constexpr int64_t kMicroRowsMax = 65536;
-
 // What `auto` chooses from. A run that goes on keeps what was chosen for it.
 std::vector<StateFormat> state_candidates(const std::optional<RunState>& recorded) {
     if (recorded) return {recorded->numerics.state_format};
     return {StateFormat::s1};
+}
+
+// `auto` begins with the least.
+int directions_of(const Config& config, const std::optional<RunState>& recorded) {
+    if (config.directions) return static_cast<int>(*config.directions);
+    return recorded ? recorded->directions : least_directions(*estimator_from_name(config.zo_estimator));
 }
 
 MethodOptions method_options(const Config& config, const std::optional<RunState>& recorded) {
@@ -41,7 +44,7 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .max_grad_norm = config.max_grad_norm,
             .state_format = resolve_state_format(config.state_format, state_candidates(recorded)),
             .zo_eps = config.zo_eps,
-            .directions = static_cast<int>(config.directions),
+            .directions = directions_of(config, recorded),
             .scalar_clip = config.scalar_clip,
             .noise = *noise_kind_from_name(config.noise),
             .noise_rank = static_cast<int>(config.noise_rank),
@@ -95,104 +98,6 @@ LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
     if (schedule.type == "warmup_stable_decay")
         schedule.decay_steps = static_cast<int64_t>(std::ceil(config.lr_decay_ratio * steps));
     return schedule;
-}
-
-int64_t resolve_steps(Session& session) {
-    if (session.config.max_steps) return *session.config.max_steps;
-    if (!session.data) return 0;
-    const int64_t rows = session.data->training().rows_in_passes(session.config.num_train_epochs);
-    return std::max<int64_t>(1, div_up(rows, session.examples_per_step()));
-}
-
-std::vector<ScheduleRequest> schedule_requests(const Numerics& numerics, bool evaluates) {
-    std::vector<ScheduleRequest> requests;
-    for (const int64_t length : numerics.row_lengths) {
-        ScheduleRequest request{
-            .rows = numerics.micro_rows, .row_length = length, .micro_count = static_cast<int>(numerics.micro_count)};
-        requests.push_back(request);
-        request.kind = ScheduleRequest::Kind::eval;
-        if (evaluates) requests.push_back(request);
-    }
-    return requests;
-}
-
-// The shapes of a micro-batch to choose from: (rows, count). The configuration counts examples.
-std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
-                                                       const std::optional<RunState>& recorded) {
-    const Config& config = session.config;
-    const int64_t accumulation = config.gradient_accumulation_steps, rows_each = session.rows_per_example();
-    if (config.per_device_train_batch_size) {
-        const int64_t rows = *config.per_device_train_batch_size * rows_each;
-        if (rows > kMicroRowsMax)
-            throw UserError(ExitCode::usage, "per_device_train_batch_size",
-                            "{} examples of {} candidates are {} rows; {} are the most", rows / rows_each, rows_each,
-                            rows, kMicroRowsMax)
-                .hint("a larger gradient_accumulation_steps");
-        return {{rows, accumulation}};
-    }
-    if (recorded) return {{recorded->numerics.micro_rows, recorded->numerics.micro_count}};
-    std::vector<std::pair<int64_t, int64_t>> choices;
-    for (int64_t rows = kAutoRows; rows >= 1; rows /= 2)
-        choices.emplace_back(rows * rows_each, accumulation * (kAutoRows / rows));
-    return choices;
-}
-
-// Bytes that each step may write, so that the run stays within ssd_writes; 0: as many as it likes.
-int64_t step_disk_writes(Session& session) {
-    const std::string& text = session.config.ssd_writes.text;
-    if (text.empty()) return 0;
-    const int64_t steps = resolve_steps(session);
-    if (steps == 0)
-        throw UserError(ExitCode::usage, "ssd_writes", "the length of the run is not known").hint("give max_steps");
-    return std::max<int64_t>(1, parse_bytes(text, "ssd_writes") / steps);
-}
-
-// Plans every shape of a micro-batch and keeps the fastest that fits; the refusal is that of the smallest.
-void plan_shapes(Session& session, const std::optional<RunState>& recorded) {
-    Numerics& numerics = session.first.numerics;
-    bool found = false;
-    std::exception_ptr refusal;
-    for (const auto& [rows, count] : micro_choices(session, recorded)) {
-        Numerics choice = numerics;
-        choice.micro_rows = rows;
-        choice.micro_count = count;
-        PlanRequest request = session.request;
-        request.schedules = schedule_requests(choice, session.has_eval());
-        request.budgets.step_disk_writes = step_disk_writes(session);
-        try {
-            Planned planned = make_plan(session.model, session.recipe, choice, session.machine, request);
-            if (found && planned.step.seconds >= session.planned.step.seconds) continue;
-            session.planned = std::move(planned);
-            session.request = std::move(request);
-            numerics = choice;
-            found = true;
-        } catch (const UserError& error) {
-            if (error.code() != ExitCode::no_fit) throw;
-            refusal = std::current_exception();
-        }
-    }
-    if (!found) std::rethrow_exception(refusal);
-}
-
-// The state format that is asked for, or the most exact one that fits.
-void plan_session(Session& session, const std::optional<RunState>& recorded) {
-    const bool is_open = session.config.state_format == "auto" && !recorded && !session.recipe.state.empty();
-    for (const StateFormat format : kStateFormats) {
-        if (is_open) {
-            session.method_options.state_format = session.first.numerics.state_format = format;
-            session.recipe = make_recipe(session.config.method, session.method_options);
-        }
-        try {
-            plan_shapes(session, recorded);
-            if (is_open && format != kStateFormats[0])
-                session.notes.push_back(fmt::format("state_format is {}: with {} nothing fits",
-                                                    state_format_name(format), state_format_name(kStateFormats[0])));
-            return;
-        } catch (const UserError& error) {
-            const bool is_last = format == *std::prev(std::end(kStateFormats));
-            if (error.code() != ExitCode::no_fit || !is_open || is_last) throw;
-        }
-    }
 }
 
 void resolve_numerics(Session& session, const std::optional<RunState>& recorded) {

@@ -26,6 +26,7 @@ Config resolved_config(const Session& session) {
     Config config = session.config;
     config.per_device_train_batch_size = session.numerics().micro_rows / session.rows_per_example();
     config.gradient_accumulation_steps = session.numerics().micro_count;
+    config.directions = session.method_options.directions;
     config.dtype = dtype_name(session.numerics().compute);
     config.state_format = state_format_name(session.numerics().state_format);
     config.resume.clear();
