@@ -1,5 +1,7 @@
 #include "train/trajectory_settings.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
@@ -19,13 +21,29 @@ constexpr const char* kLimits = "magnitude_limits";
 constexpr const char* kGroups = "param_groups";
 constexpr const char* kStorage = "weight_storage";
 constexpr const char* kScales = "scale_exponents";
+constexpr const char* kOptimizer = "optimizer";
+constexpr const char* kWindow = "replay_window";
+constexpr const char* kBeta1 = "beta1";
+constexpr const char* kBeta2 = "beta2";
+constexpr const char* kEpsilon = "epsilon";
+constexpr std::array<std::string_view, 15> kKnown = {kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace,
+                                                     kSparseShare, kLimits,     kGroups,    kStorage,   kScales,
+                                                     kOptimizer,   kWindow,     kBeta1,     kBeta2,     kEpsilon};
 constexpr double kScaleExponentMost = 1024;  // what fits is known where the model is
 
 Json parse(const TrajectoryHeader& header, std::string_view where) {
     Json json = parse_json(header.settings, where, ExitCode::storage);
     if (!json.is_object() && !json.is_null())
         throw UserError(ExitCode::storage, where, "the log's settings are no JSON object");
-    return json.is_null() ? Json::object() : json;
+    if (json.is_null()) return Json::object();
+    // What is not known may be what updates were made by: weights that were made again without it would be others.
+    for (const auto& [key, value] : json.items()) {
+        if (std::ranges::find(kKnown, key) == kKnown.end())
+            throw UserError(ExitCode::storage, where, "its settings have a \"{}\", which this version does not know",
+                            key)
+                .hint("the version of Windlass that wrote it, or a newer one");
+    }
+    return json;
 }
 
 UserError wrong(std::string_view where, std::string_view key, std::string_view expected) {
@@ -50,8 +68,8 @@ bool flag(const Json& settings, std::string_view where, const char* key) {
 }
 
 Json rule_json(const MomentRule& rule) {
-    Json json = {{"optimizer", moments_name(rule.moments)}, {"replay_window", rule.window}, {"beta1", rule.beta1}};
-    if (rule.moments == NoiseMoments::both) json.update({{"beta2", rule.beta2}, {"epsilon", rule.epsilon}});
+    Json json = {{kOptimizer, moments_name(rule.moments)}, {kWindow, rule.window}, {kBeta1, rule.beta1}};
+    if (rule.moments == NoiseMoments::both) json.update({{kBeta2, rule.beta2}, {kEpsilon, rule.epsilon}});
     return json;
 }
 
@@ -98,18 +116,18 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
 MomentRule rule_of(const TrajectoryHeader& header, std::string_view where) {
     const Json settings = parse(header, where);
     try {
-        const std::string name = settings.value("optimizer", "sgd");
+        const std::string name = settings.value(kOptimizer, "sgd");
         const std::optional<NoiseMoments> moments = moments_from_name(name);
         if (!moments)
             throw UserError(ExitCode::storage, where, "its optimizer is \"{}\", which this version does not know",
                             name);
         MomentRule rule{.moments = *moments};
         if (rule.moments == NoiseMoments::none) return rule;
-        rule.window = settings.at("replay_window").get<int>();
-        rule.beta1 = settings.at("beta1").get<double>();
+        rule.window = settings.at(kWindow).get<int>();
+        rule.beta1 = settings.at(kBeta1).get<double>();
         if (rule.moments == NoiseMoments::both) {
-            rule.beta2 = settings.at("beta2").get<double>();
-            rule.epsilon = settings.at("epsilon").get<double>();
+            rule.beta2 = settings.at(kBeta2).get<double>();
+            rule.epsilon = settings.at(kEpsilon).get<double>();
         }
         if (is_sane(rule)) return rule;
     } catch (const nlohmann::json::exception& error) {
