@@ -2,9 +2,10 @@
 """Draws how good runs became, over forward passes and over time, as SVG: a line for each run.
 
     plot_evals.py NAME=RUN_DIR[:PASSES] ... [--measure eval_accuracy] [--title TEXT] [--start VALUE] > picture.svg
+    plot_evals.py NAME=RUN_DIR[:PASSES] ... --table VALUE > table.md
 
 RUN_DIR holds metrics.jsonl. PASSES: forward passes of a step over its rows (a backward pass counts as two); 1 without it.
-START: what the runs began with, drawn at the left. Time is that of the steps, without evaluating.
+START: what the runs began with, drawn at the left. --table: rows of Markdown instead, with what it took to reach VALUE. Time is that of the steps, without evaluating.
 """
 import argparse
 import json
@@ -32,6 +33,19 @@ def read_run(text, measure):
     if not points:
         raise SystemExit(f"{folder}/metrics.jsonl has no {measure}: train with --eval-data and --eval-steps")
     return name, points
+
+
+def table(runs, value):
+    """A row for each run: its end, its best, and the passes and seconds until it first was as good as `value`."""
+    out = ["| run | passes | seconds | at the end | best | passes until {0:g} | seconds until {0:g} |".format(value),
+           "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for name, points in runs:
+        passes, seconds, end = points[-1]
+        reached = next((point for point in points if point[2] >= value), None)
+        until = "{:.0f} | {:.0f}".format(*reached[:2]) if reached else "- | -"
+        best = max(point[2] for point in points)
+        out.append(f"| {name} | {passes:.0f} | {seconds:.0f} | {end:.4f} | {best:.4f} | {until} |")
+    return "\n".join(out)
 
 
 def ticks(low, high):
@@ -78,8 +92,12 @@ def main():
     parser.add_argument("--measure", default="eval_accuracy")
     parser.add_argument("--title", default="")
     parser.add_argument("--start", type=float)
+    parser.add_argument("--table", type=float, metavar="VALUE")
     args = parser.parse_args()
     runs = [read_run(text, args.measure) for text in args.runs]
+    if args.table is not None:
+        print(table(runs, args.table))
+        return
     if len(runs) > len(COLOURS):
         raise SystemExit(f"{len(runs)} runs, at most {len(COLOURS)} have a colour of their own")
     values = [point[2] for _, points in runs for point in points] + ([args.start] if args.start is not None else [])
