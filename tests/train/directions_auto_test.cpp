@@ -51,6 +51,7 @@ TEST_F(DirectionsAuto, ARunSaysWhatItTookAndGoesOnWithIt) {
     const Settings settings = streamed({{"max_steps", "2"}, {"link_rate", "5MB"}});
     run("chosen", settings);
     const int directions = TrajectoryReader::open(files_, at("chosen/trajectory.wlt")).header().directions;
+    ASSERT_GT(directions, 1);
     EXPECT_THAT(bytes("chosen/run.yaml"), HasSubstr("directions: " + std::to_string(directions) + "\n"));
     Settings on = settings;
     on["max_steps"] = "4";
