@@ -162,16 +162,19 @@ std::vector<DiskRange> WorkingStore::ranges(const MoveTask& task, std::byte* buf
     return ranges;
 }
 
+// The store's own sums are looked at only by reads that no commit runs beside: it replaces them.
+uint64_t WorkingStore::wanted_sum(const MoveTask& task, int64_t chunk) {
+    if (!task.committed) return newest(task.place)[at(chunk)].sum;
+    const ChunkSums committed = store_.sums(chunk);
+    return task.place == DiskPlace::weight ? committed.weight : committed.state;
+}
+
 void WorkingStore::verify(const MoveTask& task, const std::byte* buffer) {
     if (task.place != DiskPlace::weight && task.place != DiskPlace::state) return;
     for (const MovePiece& piece : task.pieces) {
         const int64_t chunk = chunk_index(piece.param, piece.first);
         const uint64_t found = xxh3_64({buffer + piece.offset, at(exact_bytes(task.place, chunk))});
-        const ChunkSums committed = store_.sums(chunk);
-        const uint64_t wanted = !task.committed                   ? newest(task.place)[at(chunk)].sum
-                                : task.place == DiskPlace::weight ? committed.weight
-                                                                  : committed.state;
-        if (found == wanted) continue;
+        if (found == wanted_sum(task, chunk)) continue;
         throw UserError(ExitCode::storage, store_.file().path(),
                         "{} of {}, elements [{}, {}), do not match their checksum",
                         task.place == DiskPlace::weight ? "weights" : "optimizer state",

@@ -52,6 +52,7 @@ class WorkingStore {
 
   private:
     int64_t exact_bytes(DiskPlace place, int64_t chunk) const;
+    uint64_t wanted_sum(const MoveTask& task, int64_t chunk);  // of what this read brings
 
     // A spill file, gone with this object.
     struct Spill {
