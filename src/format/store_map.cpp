@@ -158,12 +158,8 @@ StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
     file_bytes_ = add(versions_offset_, mul(version_bytes_, layout_.versions));
 }
 
-int StoreMap::weight_bytes(const StoreParam& param) const {
-    return param.weight_bytes == 0 ? layout_.weight_bytes : param.weight_bytes;
-}
-
 int64_t StoreMap::weight_room(const StoreParam& param, int64_t elements) const {
-    return round_up(elements * weight_bytes(param), kAlignment);
+    return round_up(elements * layout_.weight_bytes_of(param), kAlignment);
 }
 
 int64_t StoreMap::section_count(const StoreParam& param) const {
@@ -195,7 +191,7 @@ Extent StoreMap::weight_extent(int64_t index, int version) const {
     const StoreParam& param = layout_.params[static_cast<size_t>(ref.param)];
     const int64_t before = (index - first_chunk(ref.param)) * weight_room(param, layout_.chunk_elements);
     return {.offset = version_offset(version) + starts_[static_cast<size_t>(ref.param)].weights + before,
-            .bytes = ref.count * weight_bytes(param)};
+            .bytes = ref.count * layout_.weight_bytes_of(param)};
 }
 
 Extent StoreMap::state_extent(int64_t index, int version) const {

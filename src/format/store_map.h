@@ -33,6 +33,11 @@ struct StoreLayout {
     std::vector<StoreSection> sections;         // of the state; may be empty
     int64_t run_state_bytes_max = int64_t{16} << 20;
     std::string meta;  // the caller's text, handed back as it was
+
+    // Of an element of this parameter.
+    int weight_bytes_of(const StoreParam& param) const {
+        return param.weight_bytes == 0 ? weight_bytes : param.weight_bytes;
+    }
 };
 
 // A range of a file. The offset is a multiple of 4096, and so is the room kept for it: a direct transfer rounds
@@ -64,7 +69,6 @@ class StoreMap {
     int64_t chunk_count() const { return chunk_count_; }
     int64_t first_chunk(int64_t param) const { return starts_[static_cast<size_t>(param)].chunk; }
     ChunkRef chunk(int64_t index) const;
-    int weight_bytes(const StoreParam& param) const;  // of an element
     Extent weight_extent(int64_t chunk, int version) const;
     Extent state_extent(int64_t chunk, int version) const;         // the sections that the chunk has, back to back
     int64_t section_offset(int64_t chunk, int64_t section) const;  // from the start of the state extent

@@ -53,11 +53,8 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
         if (found.params[i].sections != expected.params[i].sections)
             throw refuse("the number of state sections of " + found.params[i].name, found.params[i].sections,
                          expected.params[i].sections);
-        const auto bytes = [&](const StoreLayout& layout) {
-            return layout.params[i].weight_bytes == 0 ? layout.weight_bytes : layout.params[i].weight_bytes;
-        };
-        if (bytes(found) != bytes(expected))
-            throw refuse("bytes of a weight of " + found.params[i].name, bytes(found), bytes(expected));
+        const int bytes = found.weight_bytes_of(found.params[i]), wanted = expected.weight_bytes_of(expected.params[i]);
+        if (bytes != wanted) throw refuse("bytes of a weight of " + found.params[i].name, bytes, wanted);
     }
     if (found.sections.size() != expected.sections.size())
         throw refuse("the number of state sections", found.sections.size(), expected.sections.size());

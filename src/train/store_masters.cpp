@@ -40,7 +40,7 @@ StoreMasters::StoreMasters(Store& store, const ModelSpec& model) : store_(store)
     const bool has_low = !store.layout().sections.empty() && store.layout().sections[0].bytes == 2;
     for (size_t i = 0; i < params_.size(); ++i) {
         const StoreParam& found = params[static_cast<size_t>(store_param_[i])];
-        if (store.map().weight_bytes(found) != dtype_bytes(params_[i].store_dtype) || has_low != split_)
+        if (store.layout().weight_bytes_of(found) != dtype_bytes(params_[i].store_dtype) || has_low != split_)
             throw UserError(ExitCode::storage, store.file().path(), "does not hold {} masters of {}",
                             split_ ? "split" : dtype_name(params_[i].store_dtype), found.name);
     }
