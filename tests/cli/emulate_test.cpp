@@ -3,17 +3,11 @@
 // holds.
 #include <gmock/gmock.h>
 
-#include <filesystem>
-#include <regex>
-
 #include "base/units.h"
 #include "tests/cli/provoked.h"
 
 namespace windlass::cli {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 struct Emulated {
     std::string model;
@@ -51,25 +45,6 @@ Json plan_of(const Sandbox& sandbox, const Settings& settings) {
     words.insert(words.begin(), "plan");
     words.push_back("--json");
     return json_of(sandbox.windlass(words));
-}
-
-// What a refusal advises to give behind a flag.
-int64_t advised(const Finished& refused, const std::string& flag) {
-    std::smatch found;
-    if (std::regex_search(refused.err, found, std::regex(flag + " ([0-9.]+ \\w+)")))
-        return parse_bytes(found[1].str(), flag);
-    ADD_FAILURE() << describe(refused);
-    return 0;
-}
-
-// The least device memory that these settings can do with: what the refusal of nearly none says.
-int64_t least_device_memory(const Sandbox& sandbox, Settings settings) {
-    settings["device_memory"] = "10KiB";
-    const Finished refused = run(sandbox.train(settings));
-    EXPECT_EQ(refused.code, static_cast<int>(ExitCode::no_fit)) << describe(refused);
-    EXPECT_THAT(refused.err, HasSubstr("does not fit"));
-    EXPECT_FALSE(fs::exists(sandbox.out() + "/final"));
-    return advised(refused, "--device-memory");
 }
 
 struct Trained {

@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <random>
-#include <regex>
 #include <sstream>
 
-#include "base/units.h"
 #include "tests/cli/forward_only_runs.h"
 
 namespace windlass::cli {
@@ -37,18 +35,6 @@ Settings settings_of(Sandbox& sandbox, const LongRun& run, const std::string& po
     return settings;
 }
 
-// The least memory of the device that these settings can do with, as the refusal of nearly none advises.
-std::string least_device_memory(const Sandbox& sandbox, Settings settings) {
-    settings["device_memory"] = "10KiB";
-    const Finished refused = run(sandbox.train(settings));
-    std::smatch found;
-    if (!std::regex_search(refused.err, found, std::regex("--device-memory ([0-9.]+ \\w+)"))) {
-        ADD_FAILURE() << describe(refused);
-        return "1GiB";
-    }
-    return std::to_string(parse_bytes(found[1].str(), "--device-memory"));
-}
-
 // What evaluations found, in order.
 std::vector<double> evaluations_of(const Sandbox& sandbox) {
     std::vector<double> losses;
@@ -76,7 +62,7 @@ TEST_P(SlowLongRun, IsTheSameWhereverWeightsLiveAndWheneverItIsKilled) {
         SCOPED_TRACE(policy);
         Sandbox sandbox;
         Settings settings = settings_of(sandbox, GetParam(), policy);
-        if (policy != "in_memory") settings["device_memory"] = least_device_memory(sandbox, settings);
+        if (policy != "in_memory") settings["device_memory"] = std::to_string(least_device_memory(sandbox, settings));
         kill_after(sandbox, settings, {}, moment(random));
         must_succeed(sandbox.train(settings, {"--resume"}));
         expect_same(outcome_of(sandbox), expected);

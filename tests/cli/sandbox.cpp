@@ -6,7 +6,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
+
+#include "base/error.h"
+#include "base/units.h"
 
 namespace windlass::cli {
 namespace {
@@ -193,6 +197,19 @@ std::vector<Json> metrics_of(const std::string& run_folder) {
         lines.push_back(std::move(kept));
     }
     return lines;
+}
+
+int64_t least_device_memory(const Sandbox& sandbox, Settings settings) {
+    settings["device_memory"] = "10KiB";
+    const Finished refused = run(sandbox.train(settings));
+    EXPECT_EQ(refused.code, static_cast<int>(ExitCode::no_fit)) << describe(refused);
+    EXPECT_NE(refused.err.find("does not fit"), std::string::npos) << describe(refused);
+    EXPECT_FALSE(fs::exists(sandbox.out() + "/final"));
+    std::smatch found;
+    if (std::regex_search(refused.err, found, std::regex("--device-memory ([0-9.]+ \\w+)")))
+        return parse_bytes(found[1].str(), "--device-memory");
+    ADD_FAILURE() << describe(refused);
+    return 0;
 }
 
 std::vector<std::string> unfinished_in(const std::string& folder) {

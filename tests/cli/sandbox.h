@@ -69,6 +69,8 @@ Json json_of(const Command& command);
 
 // Lines of metrics.jsonl without what is measured: step, epoch, loss, lr, grad_norm, clipped, tokens.
 std::vector<Json> metrics_of(const std::string& run_folder);
+// The least device memory that these settings can do with: what the refusal of nearly none advises.
+int64_t least_device_memory(const Sandbox& sandbox, Settings settings);
 // Files below a folder whose names say that they are unfinished.
 std::vector<std::string> unfinished_in(const std::string& folder);
 
