@@ -55,7 +55,8 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .layer_drop = config.layer_drop,
             .sparse_share = config.sparse_share,
             .moments = *moments_from_name(config.zo_optimizer),
-            .replay_window = static_cast<int>(config.replay_window)};
+            .replay_window = static_cast<int>(config.replay_window),
+            .folding = *folding_from_name(config.fold_updates)};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
@@ -82,6 +83,16 @@ void group_parameters(Session& session) {
         session.notes.push_back(fmt::format("{} of {} parameters are trained, {:.1f} %", format_count(trained),
                                             format_count(all),
                                             100.0 * static_cast<double>(trained) / static_cast<double>(all)));
+}
+
+void note_folding(Session& session) {
+    const Recipe& recipe = session.recipe;
+    if (recipe.folding == Folding::each_window)
+        session.notes.push_back(
+            fmt::format("weights are read only, {} steps at a time; what these learn stays beside them until then",
+                        recipe.fold_window));
+    if (recipe.folding == Folding::never)
+        session.notes.emplace_back("matrices and tables are read only; what they learn stays beside them");
 }
 
 LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
@@ -172,6 +183,7 @@ int wanted_writeback(const Session& session) {
 void set_kept_types(const Config& config, const Recipe& recipe, ModelSpec& model) {
     set_store(model, recipe.store);
     if (recipe.probes() && config.weight_storage == "f8") keep_in_8_bits(model);
+    set_folding(model, recipe.folding);
 }
 
 Emulation emulation_of(const Config& config) {
@@ -218,8 +230,10 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.recipe = make_recipe(config.method, session.method_options);
     set_kept_types(config, session.recipe, session.model);
     session.first.weight_storage = config.weight_storage;
+    session.first.fold_updates = folding_name(session.recipe.folding);
     if (recorded && recorded->weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))
         set_scale_exponents(recorded->scale_exponents, config.model, session.model);
+    note_folding(session);
     if (session.recipe.probes()) session.model = in_sublayers(session.model);
     if (!config.train_data.empty()) {
         session.tokenizer = Tokenizer::load(files, config.model);

@@ -74,6 +74,7 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .method_options = options.method};
     set_store(setup.model, setup.recipe.store);
     if (options.in_8_bits) keep_in_8_bits(setup.model);
+    set_folding(setup.model, setup.recipe.folding);
     for (ParamSpec& param : setup.model.params) param.trainable = !options.trains || options.trains(param);
     separate_programs(setup.model);
     if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
@@ -87,6 +88,7 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .kernel_path = std::string(isa_name(cpu_isa())),
                       .state_format = options.method.state_format};
     setup.plan = options.plan;
+    if (setup.recipe.fold_window > 0) setup.plan.writeback_steps = static_cast<int>(setup.recipe.fold_window);
     using Kind = ScheduleRequest::Kind;
     setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
                             {{Kind::train, options.micro_rows, options.row_length, options.micro_count},
