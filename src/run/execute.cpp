@@ -309,9 +309,9 @@ class Execution {
     int updates_due(const ArriveParam& each) const {
         const RecentSteps* const recent = context_.recent;
         if (recent == nullptr) return 0;
-        const bool by_window = context_.setup.model.params[at(each.param)].folding == Folding::each_window;
-        if (by_window && !(each.updates && context_.goes_home)) return context_.goes_home ? 0 : recent->pending();
-        if (by_window) return recent->pending();
+        // Of a window that is not over, wherever weights live, all arrivals find none.
+        if (context_.setup.model.params[at(each.param)].folding == Folding::each_window)
+            return each.updates || !context_.goes_home ? recent->pending() : 0;
         if (each.updates) return each.in_place ? recent->pending_in_place() : recent->pending();
         return each.again && !context_.goes_home ? recent->pending() : 0;
     }
