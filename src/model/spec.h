@@ -89,6 +89,11 @@ bool is_kept_in_8_bits(const ModelSpec& model);
 std::vector<int> scale_exponents(const ModelSpec& model);
 void set_scale_exponents(std::span<const int> exponents, std::string_view where, ModelSpec& model);
 
+// Of parameters that are kept as_file: the matrices of layers become nf4 (tensor/nf4.h); tables, the head and vectors
+// stay as they are. They are only read: what is kept is what the base's were rounded to.
+void keep_in_4_bits(ModelSpec& model);
+bool is_kept_in_4_bits(const ModelSpec& model);
+
 // The index in the model of each parameter's first element, by which random numbers are counted: parameters in
 // canonical order, each beginning at a multiple of 256, since the counters of so many are drawn together.
 std::vector<int64_t> element_starts(const ModelSpec& model);

@@ -12,7 +12,7 @@
 namespace windlass {
 namespace {
 
-using Codes = std::array<uint8_t, kNf4Block>;
+using Codes = std::array<int32_t, kNf4Block>;
 
 // Halfway between two levels, rounded to f32: what lies above is nearer to the upper one.
 constexpr std::array<float, 15> kBorders = [] {
@@ -33,11 +33,13 @@ bf16 scale_of(std::span<const float> numbers, const Nf4Scales& scales) {
     return largest == 0 ? bf16{} : bf16_above(std::clamp(largest, scales.least, scales.most));
 }
 
-// Without branches: the compiler makes vectors of it.
+// Borders below each number are counted: without branches, in integers as wide as floats, the compiler makes vectors of
+// it.
 void find_codes(const std::array<float, kNf4Block>& quotients, Codes& codes) {
-    codes.fill(0);
-    for (const float border : kBorders) {
-        for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(codes[i] + (quotients[i] > border));
+    for (size_t i = 0; i < codes.size(); ++i) {
+        int32_t code = 0;
+        for (const float border : kBorders) code += quotients[i] > border ? 1 : 0;
+        codes[i] = code;
     }
 }
 
@@ -52,7 +54,7 @@ void encode_block(std::span<const float> numbers, const Nf4Scales& scales, std::
     Codes codes;
     find_codes(quotients, codes);
     // So small that nothing is left of them: the block is that of zeros.
-    if (std::ranges::all_of(codes, [](uint8_t code) { return code == kNf4Zero; })) scale = {};
+    if (std::ranges::all_of(codes, [](int32_t code) { return code == kNf4Zero; })) scale = {};
     for (size_t i = 0; i < static_cast<size_t>(kNf4CodeBytes); ++i)
         out[i] = static_cast<std::byte>(codes[2 * i] | codes[2 * i + 1] << 4);
     std::memcpy(out + kNf4CodeBytes, &scale.bits, sizeof scale.bits);

@@ -68,7 +68,7 @@ void Replay::load_steps(int64_t first_step) {
 
 void Replay::take_piece(int param, int64_t first, std::span<float> masters) {
     const ParamSpec& spec = model_.params[static_cast<size_t>(param)];
-    weights_.resize(masters.size() * static_cast<size_t>(dtype_bytes(spec.store_dtype)));
+    weights_.resize(static_cast<size_t>(stored_bytes(spec.store_dtype, std::ssize(masters))));
     encode_kept(spec, masters, weights_);
     for (int64_t step = first_step_; step <= last_step_; step += kWindowSteps) {
         load_steps(step);

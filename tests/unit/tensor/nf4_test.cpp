@@ -203,6 +203,7 @@ TEST(Nf4, WhatWasDecodedAndSavedIsEncodedAsItWas) {
         std::vector<float> numbers = some_numbers(64 * 20 + 3, size);
         for (float& number : numbers) number = half(number);
         expect_stays(numbers, kNf4HalfScales, half);
+        expect_stays(numbers, kNf4HalfScales, f32);
     }
 }
 
