@@ -61,6 +61,7 @@ Named parse_source(FileSystem& files, const std::string& source) {
 // As the run did whose state this is.
 void keep_as(const RunState& state, const std::string& base, ModelSpec& model) {
     set_store(model, make_recipe(state.method, {}).store);
+    if (state.weight_storage == "nf4") keep_in_4_bits(model);
     if (state.scale_exponents.empty()) return;
     keep_in_8_bits(model);
     set_scale_exponents(state.scale_exponents, base, model);

@@ -1,5 +1,6 @@
 #include "train/session.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -167,11 +168,22 @@ int wanted_writeback(const Session& session) {
     return session.rounds_most > 1 && session.config.ssd_writes.text.empty() ? 1 : 0;
 }
 
+// What steps learn about a matrix in 4 bits has nowhere to go.
+void require_frozen_4_bits(const ModelSpec& model) {
+    const auto trained = std::ranges::find_if(
+        model.params, [](const ParamSpec& param) { return param.store_dtype == DType::nf4 && param.trainable; });
+    if (trained == model.params.end()) return;
+    throw UserError(ExitCode::usage, "weight_storage",
+                    "nf4 keeps matrices of layers as they were loaded, but {} is trained", trained->name)
+        .hint("freeze: patterns of all matrices of layers (windlass inspect MODEL --tensors), or weight_storage: f8");
+}
+
 }  // namespace
 
 void set_kept_types(const Config& config, const Recipe& recipe, ModelSpec& model) {
     set_store(model, recipe.store);
     if (recipe.probes() && config.weight_storage == "f8") keep_in_8_bits(model);
+    if (recipe.probes() && config.weight_storage == "nf4") keep_in_4_bits(model);
 }
 
 Emulation emulation_of(const Config& config) {
@@ -217,6 +229,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
     set_kept_types(config, session.recipe, session.model);
+    require_frozen_4_bits(session.model);
     session.first.weight_storage = config.weight_storage;
     if (recorded && recorded->weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))
         set_scale_exponents(recorded->scale_exponents, config.model, session.model);

@@ -1,5 +1,5 @@
-// Runs that keep matrices in 8 bits, through the real program: undone, branched, exported, loaded again; and whom they
-// refuse.
+// Runs that keep matrices in 8 or in 4 bits, through the real program: undone, branched, exported, loaded again; and
+// whom they refuse.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -13,21 +13,46 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-const Setup kSetup{"llama_tiny", "zeroth_order", false, "", true};
-
-class WeightStorage : public testing::Test {
+class Runs {
   protected:
+    explicit Runs(const char* storage) : setup_{"llama_tiny", "zeroth_order", false, "", storage} {}
     Settings settings(int64_t steps, const Settings& changes = {}) {
-        Settings all = settings_of(sandbox_, kSetup, steps);
+        Settings all = settings_of(sandbox_, setup_, steps);
         all["lr_scheduler_type"] = "constant_with_warmup";
         for (const auto& [key, value] : changes) all[key] = value;
         return all;
     }
+    // The bytes of weights that a run of these settings plans with.
+    int64_t weight_bytes(const Settings& changes) {
+        std::vector<std::string> words = {"plan", "--json"};
+        Settings all = settings(4, changes);
+        all["dtype"] = "bf16";
+        for (const std::string& word : words_of(all)) words.push_back(word);
+        const Json plan = json_of(sandbox_.windlass(words));
+        for (const Json& row : plan.at("placement"))
+            if (row.at("owner") == "weights") return row.at("memory_bytes").get<int64_t>();
+        ADD_FAILURE() << plan.dump();
+        return 0;
+    }
+    const Setup setup_;
     Sandbox sandbox_;
 };
 
+class WeightStorage : public Runs, public testing::TestWithParam<const char*> {
+  protected:
+    WeightStorage() : Runs(GetParam()) {}
+};
+class In8Bits : public Runs, public testing::Test {
+  protected:
+    In8Bits() : Runs("f8") {}
+};
+class In4Bits : public Runs, public testing::Test {
+  protected:
+    In4Bits() : Runs("nf4") {}
+};
+
 // bf16 has every number that was kept; matrices of at most 254 different ones.
-TEST_F(WeightStorage, WhatIsSavedIsWhatWasKept) {
+TEST_F(In8Bits, WhatIsSavedIsWhatWasKept) {
     must_succeed(sandbox_.train(settings(5, {{"save_steps", "3"}})));
     for (const auto& [name, bytes] : weights_in(sandbox_.out() + "/final")) {
         std::set<uint16_t> numbers;
@@ -46,9 +71,9 @@ TEST_F(WeightStorage, WhatIsSavedIsWhatWasKept) {
 }
 
 // In memory without a stop, and on disk, behind the log where the kill fell between the two.
-TEST_F(WeightStorage, AKilledRunOnDiskHasTheBitsOfOneInMemory) {
+TEST_P(WeightStorage, AKilledRunOnDiskHasTheBitsOfOneInMemory) {
     constexpr int64_t kSteps = 12;
-    const Outcome expected = uninterrupted(kSetup, kSteps);
+    const Outcome expected = uninterrupted(setup_, kSteps);
     const Settings on_disk = {{"policy", "three_tier"},
                               {"ssd_dir", sandbox_ / "ssd"},
                               {"writeback_steps", "3"},
@@ -56,10 +81,10 @@ TEST_F(WeightStorage, AKilledRunOnDiskHasTheBitsOfOneInMemory) {
     kill_after(sandbox_, settings(kSteps, on_disk), {}, 5);
     must_succeed(sandbox_.train(settings(kSteps, on_disk), {"--resume"}));
     expect_same(outcome_of(sandbox_), expected);
-    EXPECT_TRUE(replayed(sandbox_, kSetup, kSteps) == expected.weights);
+    EXPECT_TRUE(replayed(sandbox_, setup_, kSteps) == expected.weights);
 }
 
-TEST_F(WeightStorage, IsUndoneAndBranchedAndGoesOn) {
+TEST_P(WeightStorage, IsUndoneAndBranchedAndGoesOn) {
     must_succeed(sandbox_.train(settings(8, {{"save_steps", "4"}})));
     const Outcome straight = outcome_of(sandbox_);
     const auto branch = [&](const char* name, const char* from) {
@@ -71,7 +96,8 @@ TEST_F(WeightStorage, IsUndoneAndBranchedAndGoesOn) {
     EXPECT_TRUE(branch("late", "@6") == straight.weights);
     must_succeed(sandbox_.train(settings(8, {{"save_steps", "4"}}), {"--resume=6"}));
     expect_same(outcome_of(sandbox_), straight);
-    // A log that begins with a checkpoint, whose weights may have grown since the scales were taken.
+    // A log that begins with a checkpoint: in 8 bits its weights may have grown since the scales were taken, and in 4
+    // bits they are rounded as they were.
     fs::remove(log_of(sandbox_));
     must_succeed(sandbox_.train(settings(10), {"--resume"}));
     must_succeed(sandbox_.windlass(
@@ -79,7 +105,10 @@ TEST_F(WeightStorage, IsUndoneAndBranchedAndGoesOn) {
     EXPECT_TRUE(weights_in(sandbox_ / "replayed") == weights_in(sandbox_.out() + "/final"));
 }
 
-TEST_F(WeightStorage, IsPartOfWhatARunIs) {
+INSTANTIATE_TEST_SUITE_P(Types, WeightStorage, testing::Values("f8", "nf4"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_F(In8Bits, IsPartOfWhatARunIs) {
     must_succeed(sandbox_.train(settings(4, {{"sparse_share", "0.5"}})));
     const auto refusal = [&](const Settings& changes, int code) {
         Settings changed = settings(6, {{"sparse_share", "0.5"}});
@@ -100,21 +129,56 @@ TEST_F(WeightStorage, IsPartOfWhatARunIs) {
     EXPECT_THAT(refusal({}, 5), HasSubstr("is not the model that this run began with"));
 }
 
-TEST_F(WeightStorage, TakesHalfTheBytes) {
-    const auto bytes = [&](const char* storage) {
-        std::vector<std::string> words = {"plan", "--json"};
-        Settings all = settings(4, {{"weight_storage", storage}});
-        all["dtype"] = "bf16";
-        for (const std::string& word : words_of(all)) words.push_back(word);
-        const Json plan = json_of(sandbox_.windlass(words));
-        for (const Json& row : plan.at("placement"))
-            if (row.at("owner") == "weights") return row.at("memory_bytes").get<int64_t>();
-        ADD_FAILURE() << plan.dump();
-        return int64_t{0};
-    };
-    const int64_t kept = bytes("f8"), whole = bytes("as_file");
+TEST_F(In8Bits, TakesHalfTheBytes) {
+    const int64_t kept = weight_bytes({}), whole = weight_bytes({{"weight_storage", "as_file"}});
     EXPECT_GT(kept, 0);
     EXPECT_LT(kept, whole * 6 / 10);
+}
+
+// Matrices of layers have sixteen different numbers for each 64 at most, one of them as large as the scale, and stay
+// what the base was rounded to; all else is trained, in the type of the files.
+TEST_F(In4Bits, WhatIsSavedIsWhatWasKept) {
+    must_succeed(sandbox_.train(settings(5, {{"save_steps", "3"}})));
+    const Weights base = weights_in(sandbox_ / "llama_tiny"), last = weights_in(sandbox_.out() + "/final");
+    const Weights rounded = replayed(sandbox_, setup_, 0);
+    for (const auto& [name, bytes] : last) {
+        EXPECT_NE(bytes, base.at(name)) << name;
+        const bool is_matrix = name.find("_proj.weight") != std::string::npos;
+        EXPECT_EQ(bytes == rounded.at(name), is_matrix) << name;
+        EXPECT_EQ(rounded.at(name) == base.at(name), !is_matrix) << name;
+        for (size_t block = 0; is_matrix && block < bytes.size(); block += 128) {
+            std::set<std::string> numbers;
+            for (size_t at = block; at < std::min(block + 128, bytes.size()); at += 2)
+                numbers.insert(bytes.substr(at, 2));
+            EXPECT_LE(numbers.size(), 16u) << name;
+        }
+    }
+    must_succeed(sandbox_.windlass({"export", sandbox_.out() + "/checkpoint-3", "--to", sandbox_ / "exported"}));
+    EXPECT_TRUE(weights_in(sandbox_ / "exported") == weights_in(sandbox_.out() + "/checkpoint-3/model"));
+    must_succeed(sandbox_.windlass(
+        {"generate", "--model", sandbox_.out() + "/final", "--prompt", "ab", "--max-new-tokens", "3"}));
+}
+
+TEST_F(In4Bits, IsPartOfWhatARunIs) {
+    must_succeed(sandbox_.train(settings(4)));
+    const auto refusal = [&](const Settings& changes, int code) {
+        Settings changed = settings(6);
+        for (const auto& [key, value] : changes) changed[key] = value;
+        const Finished finished = run(sandbox_.train(changed, {"--resume"}));
+        EXPECT_EQ(finished.code, code) << describe(finished);
+        return finished.err;
+    };
+    EXPECT_THAT(refusal({{"weight_storage", "f8"}}, 2), HasSubstr("weight_storage was nf4, is f8"));
+    EXPECT_THAT(refusal({{"method", "adamw"}}, 2), HasSubstr("weight_storage nf4 is for methods without a backward"));
+    EXPECT_THAT(refusal({{"exact_inplace", "true"}}, 2), HasSubstr("weight_storage: as_file"));
+    EXPECT_THAT(refusal({{"freeze", "*.up_proj.weight"}}, 2),
+                testing::AllOf(HasSubstr("weight_storage: nf4 keeps"), HasSubstr("down_proj.weight is trained")));
+}
+
+TEST_F(In4Bits, TakesFewerBytes) {
+    const int64_t kept = weight_bytes({}), whole = weight_bytes({{"weight_storage", "as_file"}});
+    EXPECT_GT(kept, 0);
+    EXPECT_LT(kept, whole);
 }
 
 }  // namespace
