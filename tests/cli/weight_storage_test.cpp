@@ -2,9 +2,11 @@
 // whom they refuse.
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 
-#include "tensor/e4m3.h"
+#include "tensor/dtype.h"
 #include "tests/cli/forward_only_runs.h"
 
 namespace windlass::cli {
@@ -173,6 +175,48 @@ TEST_F(In4Bits, IsPartOfWhatARunIs) {
     EXPECT_THAT(refusal({{"exact_inplace", "true"}}, 2), HasSubstr("weight_storage: as_file"));
     EXPECT_THAT(refusal({{"freeze", "*.up_proj.weight"}}, 2),
                 testing::AllOf(HasSubstr("weight_storage: nf4 keeps"), HasSubstr("down_proj.weight is trained")));
+}
+
+// Matrices of 42 x 42 and of 42 x 99901: neither whole blocks, and the latter more than one chunk, the second of which
+// is not whole blocks either.
+TEST_F(In4Bits, MatricesMayEndInsideOfBlocksAndChunks) {
+    const std::string model = sandbox_ / "odd";
+    must_succeed({.words = {std::string(WINDLASS_BINARY_DIR) + "/make_model", "--shape", "llama-tiny", "--hidden", "42",
+                            "--heads", "3", "--kv-heads", "3", "--head-dim", "14", "--ffn", "99901", "--layers", "1",
+                            "--seed", "1", "--out", model}});
+    const auto trained = [&](const std::string& policy, const std::string& device) {
+        Settings all = settings(3, {{"model", model}, {"policy", policy}, {"device", device}});
+        all["gradient_accumulation_steps"] = "1";
+        all["output_dir"] = sandbox_ / (policy + "-run");
+        if (policy == "three_tier") all["ssd_dir"] = sandbox_ / "ssd";
+        must_succeed(sandbox_.train(all));
+        return weights_in(all["output_dir"] + "/final");
+    };
+    const Weights expected = trained("in_memory", "cpu");
+    EXPECT_TRUE(trained("three_tier", "cpu") == expected);
+    EXPECT_TRUE(trained("host_stream", "cpu:emulate") == expected);
+    must_succeed(sandbox_.windlass(
+        {"replay", model, sandbox_ / "three_tier-run/trajectory.wlt", "--to", sandbox_ / "replayed"}));
+    EXPECT_TRUE(weights_in(sandbox_ / "replayed") == expected);
+    // Half the widest distance of levels, and what two roundings to bf16 add to it.
+    constexpr float kMost = 0.1521f + 0x1p-7f;
+    for (const auto& [name, bytes] : weights_in(model)) {
+        if (name.find("_proj.weight") == std::string::npos) continue;
+        const auto number = [](const std::string& from, size_t at) {
+            bf16 x;
+            std::memcpy(&x.bits, from.data() + at, sizeof x.bits);
+            return to_float(x);
+        };
+        for (size_t block = 0; block < bytes.size(); block += 128) {
+            float largest = 0, error = 0;
+            for (size_t at = block; at < std::min(block + 128, bytes.size()); at += 2) {
+                largest = std::max(largest, std::fabs(number(bytes, at)));
+                error = std::max(error, std::fabs(number(bytes, at) - number(expected.at(name), at)));
+            }
+            ASSERT_LE(error, kMost * largest) << name << " from " << block / 2;
+            ASSERT_TRUE(error > 0 || largest == 0) << name << " from " << block / 2;
+        }
+    }
 }
 
 TEST_F(In4Bits, TakesFewerBytes) {
