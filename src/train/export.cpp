@@ -82,6 +82,13 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
 
 }  // namespace
 
+std::optional<DType> export_type_from_name(std::string_view name) {
+    for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
+        if (dtype_name(type) == name) return type;
+    }
+    return std::nullopt;
+}
+
 ExportResult export_model(FileSystem& files, const ExportOptions& options) {
     const Named named = parse_source(files, options.source);
     if (named.is_checkpoint) return export_store(files, of_checkpoint(named.folder), options);
