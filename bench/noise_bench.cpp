@@ -74,6 +74,8 @@ double copy_rate(Arrays& arrays, Team& team) {
     return 2.0 * kBytes * kPieces / seconds;
 }
 
+constexpr int kHalfWindow = 25;  // steps
+
 struct Rates {
     double clock, copy, bf16_products, f32_products;
     int threads;
@@ -128,6 +130,14 @@ void run_case(const Kind& of, WeightType type, int64_t bytes, Arrays& arrays, co
     replay.steps = log.data();
     replay.step_count = std::ssize(log);
     print(rates, "eight steps", pass(replay), 2 * bytes);
+    if (of.kind != NoiseKind::low_rank || of.is_given) return;
+    // Half a window of steps that stay beside the weights.
+    const std::vector<NoiseTerm> window(kHalfWindow, moved);
+    const NoiseStep sum{.step = 1, .terms = window.data(), .term_count = kHalfWindow, .adds_left = true};
+    NoisePass open = both;
+    open.updated = nullptr;
+    open.steps = &sum;
+    print(rates, "window and probe", pass(open), bytes + 4);
 }
 
 void run_copies(Arrays& arrays, const Rates& rates, Stream& stream) {

@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "method/noise/moments.h"
 #include "method/noise/noise_kernel.h"
+#include "method/noise/sums.h"
 #include "method/state_format.h"
 #include "method/zeroth_order/estimator.h"
 #include "model/spec.h"
@@ -81,6 +82,9 @@ struct ArrivalCall {
     // so many.
     std::span<const StepParams> steps;
     int pending = 0;
+    // False: the updates of weights that are folded by the window are not stored, but what is written below has them.
+    bool folds = true;
+    const LowRankSum* sum = nullptr;   // of weights that are never folded: what the steps before have made of them
     const StepParams* step = nullptr;  // of the sweep
     int sweep = 0;                     // index into Recipe::sweeps
     int point = -1;                    // of the sweep's points the only one that is wanted; -1: all of them
@@ -115,6 +119,7 @@ struct MethodOptions {
     double sparse_share = 1;
     NoiseMoments moments = NoiseMoments::none;
     int replay_window = kReplayWindow;  // steps that moments are made of
+    Folding folding = Folding::each_step;
 };
 
 struct Recipe {
@@ -132,8 +137,11 @@ struct Recipe {
     // takes.
     std::array<ArrivalKernel, kDeviceKinds> arrive{};
     double update_draws = 0;
-    int history = 0;         // steps before it that a step's update looks back at
-    double layer_share = 1;  // of those, how many are drawn for parameters of layers, on the average
+    double sum_draws = 0;                  // and what each arrival of weights takes that updates stay beside (Folding)
+    int history = 0;                       // steps before it that a step's update looks back at
+    Folding folding = Folding::each_step;  // of the weights (ParamSpec::folding)
+    int64_t fold_window = 0;               // each_window: steps of a window
+    double layer_share = 1;                // of those, how many are drawn for parameters of layers, on the average
     // Forward-only methods: what a step's losses say of its update: fills StepParams::scalars, and `apply` with whether
     // they are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each point;
     // of a tangent sweep, the loss and its derivative along each direction. Returns the loss that is reported.

@@ -1,6 +1,7 @@
 #include "model/spec.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -37,6 +38,25 @@ DType files_type(const ModelSpec& model) {
     DType type = model.params.empty() ? DType::f32 : model.params[0].file_dtype;
     for (const ParamSpec& param : model.params) type = param.file_dtype == type ? type : DType::f32;
     return type;
+}
+
+std::string_view folding_name(Folding folding) {
+    static constexpr std::array<std::string_view, 3> kNames = {"each_step", "each_window", "never"};
+    return kNames[static_cast<size_t>(folding)];
+}
+
+std::optional<Folding> folding_from_name(std::string_view name) {
+    for (const Folding folding : {Folding::each_step, Folding::each_window, Folding::never}) {
+        if (folding_name(folding) == name) return folding;
+    }
+    return std::nullopt;
+}
+
+void set_folding(ModelSpec& model, Folding folding) {
+    for (ParamSpec& param : model.params) {
+        const bool each_step = folding == Folding::never && param.shape.rank() < 2;
+        param.folding = each_step ? Folding::each_step : folding;
+    }
 }
 
 void keep_in_8_bits(ModelSpec& model) {

@@ -21,6 +21,14 @@ enum class Axis : uint8_t { out, in, channels, vocab, positions };
 // of the files' type (forward-only methods).
 enum class StoreType : uint8_t { split, as_file };
 
+// Forward-only methods: when what a run changes is rounded into the numbers that are kept. Until then those are read
+// only, and what is computed with is their difference to the sum of the run's updates, which is made again from
+// numbers that the run has anyway (method/noise/README.md).
+enum class Folding : uint8_t { each_step, each_window, never };
+// "each_step", "each_window", "never": as in configuration.
+std::string_view folding_name(Folding folding);
+std::optional<Folding> folding_from_name(std::string_view name);
+
 struct ParamSpec {
     std::string name;  // as in the model's files
     Shape shape;       // as in the model's files
@@ -35,12 +43,15 @@ struct ParamSpec {
     std::optional<double> weight_decay;  // of its own; nothing: the run's, where `decay` says so
     int block = 0;                       // home: the first block, in order of the forward sweep, that uses it
     int layer = -1;  // the layer that it is at home in, however blocks are cut; -1: embedding or head
+    Folding folding = Folding::each_step;
     // Forward-only methods neither move nor probe larger ones.
     float magnitude_limit = std::numeric_limits<float>::infinity();
     std::string alias;      // the other name of a tied table, where the files hold it under both
     std::string tied_name;  // the other name of a tied table, wherever the files hold it; empty for all others
 
     int64_t numel() const { return shape.numel(); }
+    // What is computed with may be other than what is kept.
+    bool keeps_sum() const { return trainable && folding != Folding::each_step; }
 };
 
 // How some of the parameters are trained (param_groups.h).
@@ -93,6 +104,9 @@ void set_scale_exponents(std::span<const int> exponents, std::string_view where,
 // stay as they are. They are only read: what is kept is what the base's were rounded to.
 void keep_in_4_bits(ModelSpec& model);
 bool is_kept_in_4_bits(const ModelSpec& model);
+
+// each_window: of all parameters; never: of matrices and tables, vectors are folded at each step.
+void set_folding(ModelSpec& model, Folding folding);
 
 // The index in the model of each parameter's first element, by which random numbers are counted: parameters in
 // canonical order, each beginning at a multiple of 256, since the counters of so many are drawn together.

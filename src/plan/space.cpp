@@ -71,6 +71,7 @@ namespace {
 // drawn: half as many a step as it has steps. Signs cost little; nobody draws hundreds of normal numbers for a weight.
 std::vector<int> writeback_choices(const Space& space, const Recipe& recipe, int wanted) {
     const bool goes_home = space.base.store || (space.base.own_memory() && space.near != Home::device);
+    if (recipe.folding == Folding::each_window) return {static_cast<int>(recipe.fold_window)};
     if (!goes_home) return {1};
     if (wanted > 0) return {wanted};
     std::vector<int> choices = {1, 2, 4, 8, 16};

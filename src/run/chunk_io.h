@@ -24,6 +24,8 @@ class ChunkIo {
 
     // fp32 view in staging, for the chunk's elements.
     std::span<float> floats(const ChunkSpan& chunk);
+    // The weights of the chunk in staging.
+    std::byte* weights() const { return staging_.data() + weights_at_; }
     // What is kept of these masters, in staging: weights and, where masters are split, low halves; and back.
     void split(const ChunkSpan& chunk, std::span<const float> masters);
     void join(const ChunkSpan& chunk, int64_t first, std::span<float> masters) const;
@@ -41,7 +43,6 @@ class ChunkIo {
     const ParamSpec& param_of(const ChunkSpan& chunk) const {
         return setup_.model.params[static_cast<size_t>(chunk.param)];
     }
-    std::byte* weights() const { return staging_.data() + weights_at_; }
     std::byte* state() const { return staging_.data() + state_at_; }
     // Calls copy(where the plan keeps it in memory, where staging keeps it, bytes) for every part kept in memory.
     void with_memory(const ChunkSpan& chunk, bool write,

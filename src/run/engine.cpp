@@ -8,6 +8,7 @@
 #include "base/file_error.h"
 #include "base/math.h"
 #include "format/checksum.h"
+#include "method/noise/arrival.h"
 #include "model/load.h"
 #include "run/chunk_io.h"
 #include "run/execute.h"
@@ -29,7 +30,8 @@ struct Engine::Impl {
           arenas(setup.schedules),
           stream(make_stream(setup.plan.device.kind, setup.plan.threads)),
           movers(files, setup.emulation, setup.plan.store),
-          recent(setup.recipe.history) {
+          recent(setup.recipe.history, setup.recipe.folding == Folding::each_window),
+          sums(setup.model) {
         if (setup.plan.host_threads > 0) host = make_stream(DeviceKind::cpu, setup.plan.host_threads);
         for (const ParamSpec& param : setup.model.params)
             norm_partials.emplace_back(param.trainable ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
@@ -46,8 +48,23 @@ struct Engine::Impl {
         durable_step = store->store().committed_step();
     }
     ChunkIo chunks() {
-        WINDLASS_CHECK(!held.has_value(), "the update of step {} is still held", held->step);
+        WINDLASS_CHECK(!held.has_value() || keeps_window(), "the update of step {} is still held", held->step);
         return ChunkIo(setup, arenas, store.get());
+    }
+
+    // Masters of a chunk in staging, with what is held beside what is kept.
+    void join(ChunkIo& chunks, const ChunkSpan& chunk, int64_t first, std::span<float> masters) {
+        const ParamSpec& param = setup.model.params[at(chunk.param)];
+        if (!param.keeps_sum()) return chunks.join(chunk, first, masters);
+        const std::span<float> numbers = chunks.floats(chunk);
+        read_updated({.param = &param,
+                      .element = element_starts(setup.model)[at(chunk.param)] + chunk.first,
+                      .count = chunk.count,
+                      .weights = chunks.weights(),
+                      .first = chunk.first},
+                     recent.steps(), param.folding == Folding::each_window ? recent.pending() : 0, sums.of(chunk.param),
+                     numbers, *stream);
+        std::ranges::copy(numbers.subspan(at(first), masters.size()), masters.begin());
     }
 
     // Every chunk that `fill` puts into staging, to a new store committed as this step.
@@ -82,8 +99,15 @@ struct Engine::Impl {
         open_store(Store::open(files, setup.store_path));
     }
 
-    // Of a forward-only method's step; other updates that are held always do.
-    bool goes_home() const { return !setup.recipe.probes() || recent.pending() >= setup.plan.writeback_steps; }
+    // Updates are held until their window is over.
+    bool keeps_window() const { return setup.recipe.folding == Folding::each_window; }
+    // Whether what is pending goes home before this step: of a forward-only method; other updates that are held always
+    // do.
+    bool goes_home(int64_t step) const {
+        if (!setup.recipe.probes()) return true;
+        if (keeps_window()) return recent.pending() > 0 && window_start(step, setup.recipe.fold_window) == step;
+        return recent.pending() >= setup.plan.writeback_steps;
+    }
 
     StepReport execute(const Schedule& schedule, const StepInput& input, bool stoppable = true, bool home = true,
                        WrittenAnswers* answers = nullptr) {
@@ -97,6 +121,7 @@ struct Engine::Impl {
                                .stop = stoppable ? stop : never,
                                .pending = held && !setup.recipe.probes() ? &held->params : nullptr,
                                .recent = setup.recipe.probes() ? &recent : nullptr,
+                               .sums = &sums,
                                .goes_home = home,
                                .answers = answers,
                                .mark = [this, home] { home ? land() : land_in_place(); }};
@@ -142,7 +167,7 @@ struct Engine::Impl {
         held->landed = true;
     }
     void land_in_place() {
-        if (held) held->landed_in_place = true;
+        if (held && !keeps_window()) held->landed_in_place = true;
     }
     void drop_landed() {
         if (!held) return;
@@ -183,6 +208,7 @@ struct Engine::Impl {
     std::vector<std::vector<double>> norm_partials;
     std::optional<Held> held;
     RecentSteps recent;
+    LowRankSums sums;
     int64_t durable_step = 0;
     std::atomic<bool> stop{false}, never{false};
     static_assert(std::atomic<bool>::is_always_lock_free, "request_stop runs in a signal handler");
@@ -246,7 +272,8 @@ std::string Engine::restore(Store& snapshot) {
 }
 
 StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) {
-    const bool home = impl_->goes_home(), writes = input.objective != nullptr && writes_answers(input.objective->kind);
+    const bool home = impl_->goes_home(input.params.step),
+               writes = input.objective != nullptr && writes_answers(input.objective->kind);
     StepReport report =
         writes ? impl_->write_answers(schedule, input, home) : impl_->run_round(schedule, input, home, nullptr);
     WINDLASS_CHECK(!(impl_->held && home) && impl_->recent.pending_in_place() == 0,
@@ -261,7 +288,10 @@ StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) 
 
 void Engine::commit(int64_t step, const std::string& run_state, const StepReport& report) {
     const bool probes = impl_->setup.recipe.probes();
-    if (probes && report.applied) impl_->recent.add(report.params);
+    if (probes && report.applied) {
+        impl_->recent.add(report.params);
+        impl_->sums.add(report.params);
+    }
     const bool holds =
         probes ? impl_->recent.pending() > 0 : report.applied && impl_->setup.plan.any(UpdateTime::next_forward);
     if (holds)
@@ -278,19 +308,23 @@ void Engine::recall(std::vector<StepParams> steps, int pending, int64_t step, co
         impl_->commit_now(step, run_state, false);
 }
 
+void Engine::recall_sums(const StepParams& step) {
+    impl_->sums.add(step);
+}
+
 int64_t Engine::durable_step() const {
     return impl_->durable_step;
 }
 
 void Engine::flush() {
-    if (!impl_->held) return;
+    if (!impl_->held || (impl_->keeps_window() && !impl_->goes_home(impl_->held->step + 1))) return;
     impl_->execute(*impl_->setup.schedules.find("flush"), {}, /*stoppable=*/false);
     impl_->drop_landed();
 }
 
 StepReport Engine::evaluate(const Schedule& schedule, const StepInput& input, bool token_losses) {
     flush();
-    StepReport report = impl_->execute(schedule, input);
+    StepReport report = impl_->execute(schedule, input, true, /*home=*/!impl_->keeps_window());
     if (!token_losses) return report;
     for (const BufferSlice& output : schedule.outputs) {
         const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, output.buffer);
@@ -303,7 +337,7 @@ StepReport Engine::evaluate(const Schedule& schedule, const StepInput& input, bo
 
 StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
     flush();
-    StepReport report = impl_->execute(schedule, input);
+    StepReport report = impl_->execute(schedule, input, true, /*home=*/!impl_->keeps_window());
     const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, schedule.outputs[0].buffer);
     const Lease lease = impl_->arenas.lease(buffer, false);
     const int64_t vocab = impl_->setup.model.vocab;
@@ -324,7 +358,8 @@ StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
 void Engine::snapshot(const std::string& path, int64_t step, const std::string& run_state) {
     flush();
     ChunkIo chunks = impl_->chunks();
-    impl_->write_store(path, 1, step, run_state, chunks, [&](const ChunkSpan& chunk) { chunks.fetch(chunk); });
+    const int64_t held_by = impl_->held ? impl_->durable_step : step;
+    impl_->write_store(path, 1, held_by, run_state, chunks, [&](const ChunkSpan& chunk) { chunks.fetch(chunk); });
 }
 
 void Engine::read_masters(int param, int64_t first, std::span<float> out) {
@@ -335,7 +370,7 @@ void Engine::read_masters(int param, int64_t first, std::span<float> out) {
         const int64_t end = std::min(first + static_cast<int64_t>(out.size()), chunk.first + chunk.count);
         if (begin >= end) continue;
         chunks.fetch(chunk);
-        chunks.join(chunk, begin - chunk.first, out.subspan(at(begin - first), at(end - begin)));
+        impl_->join(chunks, chunk, begin - chunk.first, out.subspan(at(begin - first), at(end - begin)));
     }
 }
 

@@ -104,7 +104,10 @@ class Engine {
     // applied: of the last `pending` that state does not have the updates, which become held; those before are history
     // (Recipe::history). `step`, with its run state, is the last one, applied or not.
     void recall(std::vector<StepParams> steps, int pending, int64_t step, const std::string& run_state);
-    // Does and commits updates that are held. evaluate, decode, snapshot and read_masters want this first.
+    // The next step, in order, of all that were applied before: what weights that are never folded have of them.
+    void recall_sums(const StepParams& step);
+    // Does and commits updates that are held, but for those of a window that is not over (Folding). evaluate, decode,
+    // snapshot and read_masters want this first.
     void flush();
 
     // Forward only. token_losses: fill StepReport::token_losses.
@@ -112,9 +115,10 @@ class Engine {
     // Decode: each row's new tokens behind Batch::cached earlier ones.
     StepReport decode(const Schedule& schedule, const StepInput& input);
 
-    // Writes hi, lo and state of the last committed step as a snapshot store.
+    // Writes hi, lo and state of the last committed step as a snapshot store: of the step `step`, or where updates are
+    // held until their window is over of durable_step().
     void snapshot(const std::string& path, int64_t step, const std::string& run_state);
-    // fp32 masters of elements [first, first + out.size()) of a parameter.
+    // fp32 masters of elements [first, first + out.size()) of a parameter, with all updates.
     void read_masters(int param, int64_t first, std::span<float> out);
 
     const EngineSetup& setup() const;

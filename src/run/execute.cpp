@@ -309,6 +309,9 @@ class Execution {
     int updates_due(const ArriveParam& each) const {
         const RecentSteps* const recent = context_.recent;
         if (recent == nullptr) return 0;
+        const bool by_window = context_.setup.model.params[at(each.param)].folding == Folding::each_window;
+        if (by_window && !(each.updates && context_.goes_home)) return context_.goes_home ? 0 : recent->pending();
+        if (by_window) return recent->pending();
         if (each.updates) return each.in_place ? recent->pending_in_place() : recent->pending();
         return each.again && !context_.goes_home ? recent->pending() : 0;
     }
@@ -324,6 +327,8 @@ class Execution {
                     .weights = memory.address(each.weights),
                     .steps = due > 0 ? context_.recent->steps() : std::span<const StepParams>(),
                     .pending = due,
+                    .folds = context_.goes_home,
+                    .sum = context_.sums != nullptr ? context_.sums->of(each.param) : nullptr,
                     .step = &params_,
                     .sweep = task.sweep,
                     .point = task.point,

@@ -32,6 +32,7 @@ struct ExecuteContext {
     // Forward-only methods: what arrivals apply, and whether it goes home in this step; else moves of what was held are
     // passed over.
     const RecentSteps* recent = nullptr;
+    const LowRankSums* sums = nullptr;  // of weights that are never folded
     bool goes_home = true;
     WrittenAnswers* answers = nullptr;  // where points read rows of their own: those, given what this round finds
     std::function<void()> mark;  // what was held has landed: everywhere, or in place alone where nothing goes home

@@ -7,7 +7,7 @@ namespace windlass {
 void RecentSteps::add(const StepParams& step) {
     steps_.push_back(step);
     ++pending_;
-    ++in_place_;
+    if (!together_) ++in_place_;
     forget();
 }
 
@@ -15,7 +15,8 @@ void RecentSteps::recall(std::vector<StepParams> steps, int pending) {
     WINDLASS_CHECK(pending >= 0 && static_cast<size_t>(pending) <= steps.size(), "{} of {} steps are pending", pending,
                    steps.size());
     steps_ = std::move(steps);
-    pending_ = in_place_ = pending;
+    pending_ = pending;
+    in_place_ = together_ ? 0 : pending;
     forget();
 }
 

@@ -4,7 +4,7 @@
 // Weights that are computed with where they live have a step's update as soon as they arrive next: "in place". Others
 // are fetched: updates are applied to what was fetched, and the weights have them when they have gone home. So those
 // are behind by as many steps as have passed since, and the former by one at most. Steps that were not applied are
-// none.
+// none. Where weights are folded window by window (Folding), all of them are behind until the window is over.
 //
 // Threads: a schedule that runs may read it from every lane; it is changed between schedules only.
 #pragma once
@@ -18,8 +18,9 @@ namespace windlass {
 
 class RecentSteps {
   public:
-    // `history`: steps before it that a step's update looks back at.
-    explicit RecentSteps(int history) : history_(static_cast<size_t>(history)) {}
+    // `history`: steps before it that a step's update looks back at. `together`: updates are in no weights before they
+    // land all at once, wherever weights live.
+    RecentSteps(int history, bool together) : history_(static_cast<size_t>(history)), together_(together) {}
 
     // A step was applied: nobody has its update yet.
     void add(const StepParams& step);
@@ -39,6 +40,7 @@ class RecentSteps {
     void forget();
 
     size_t history_;
+    bool together_;
     std::vector<StepParams> steps_;
     int pending_ = 0, in_place_ = 0;
 };

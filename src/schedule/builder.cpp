@@ -226,7 +226,7 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
         const int param = params[index];
         const int64_t bytes = in_.param(param).numel() * element;
         const bool is_home = in_.param(param).block == block, fetched = in_.is_fetched(param, weights.hi[index]);
-        const bool updates = arrival.updates && in_.param(param).trainable;
+        const bool updates = arrival.updates && in_.is_stored_to(param);
         ArriveParam each{.param = param,
                          .updates = updates && is_home,
                          .in_place = !fetched,
@@ -254,10 +254,11 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
 }
 
 // That are applied to it in a step. What is fetched is 1, 2 ... n steps behind in turn; fetched once more it is so but
-// where it has just gone home.
-double ScheduleBuilder::mean_updates(const ArriveParam& param) const {
+// where it has just gone home. A window's are folded at once.
+double ScheduleBuilder::mean_updates(const ParamSpec& param, const ArriveParam& arrival) const {
     const double steps = schedule_.writeback_steps;
-    return param.in_place ? 1.0 : param.again ? (steps - 1) / 2 : (steps + 1) / 2;
+    if (param.folding == Folding::each_window) return 1.0 / steps;
+    return arrival.in_place ? 1.0 : arrival.again ? (steps - 1) / 2 : (steps + 1) / 2;
 }
 
 // Nothing to do is no task.
@@ -275,11 +276,14 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
         const bool writes = each.updates || each.again;
         const int64_t bytes = weight_bytes(param, param.numel());
         use(each.weights, bytes, writes);
-        if (writes) demand.memory_bytes += bytes;  // read as well as written
+        // Read as well as written, each so many steps.
+        const int64_t period = param.folding == Folding::each_window ? schedule_.writeback_steps : 1;
+        if (writes) demand.memory_bytes += bytes / period;
         const double share = param.trainable ? (param.layer < 0 ? 1.0 : in_.recipe.layer_share) : 0.0;
         const double drawn = static_cast<double>(param.numel()) * share;
         if (task.sweep >= 0) demand.noise += drawn * in_.recipe.sweeps[at(task.sweep)].draws;
-        if (writes) demand.noise += drawn * update_draws(in_.recipe, param) * mean_updates(each);
+        if (param.keeps_sum()) demand.noise += drawn * in_.recipe.sum_draws;
+        if (writes) demand.noise += drawn * update_draws(in_.recipe, param) * mean_updates(param, each);
     }
     for (const ArriveParam& each : task.params) {
         const int64_t numel = in_.param(each.param).numel();

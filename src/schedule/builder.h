@@ -26,11 +26,13 @@ struct LowerInput {
     bool is_fetched(int param, const BufferSlice& weights) const {
         return place(param).weights.buffer != weights.buffer;
     }
-    // Kept in another type than is computed with.
+    // What is computed with is another type than what is kept, or has updates that are not stored in it.
     bool converts(int index) const {
         const ParamSpec& each = param(index);
-        return each.store == StoreType::as_file && each.store_dtype != numerics.compute;
+        return each.store == StoreType::as_file && (each.store_dtype != numerics.compute || each.keeps_sum());
     }
+    // Updates change what is kept.
+    bool is_stored_to(int index) const { return param(index).trainable && param(index).folding != Folding::never; }
     // f32 joins both halves of a split master.
     bool needs_low() const { return numerics.compute == DType::f32 && recipe.store == StoreType::split; }
     const ParamSpec& param(int index) const { return model.params[static_cast<size_t>(index)]; }
@@ -122,7 +124,7 @@ class ScheduleBuilder {
   private:
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
     void add_arrival(ArriveTask task);
-    double mean_updates(const ArriveParam& param) const;
+    double mean_updates(const ParamSpec& param, const ArriveParam& arrival) const;
     void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
     bool stays_on_device(int param) const;
     void upload_halves(const Block& block, const std::vector<BufferSlice>& from, std::vector<BufferSlice>& to,

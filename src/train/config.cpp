@@ -121,6 +121,10 @@ void check_method(const Config& c, Problems& problems) {
         problems.emplace_back("exact_inplace walks along whole directions. Try: noise: gaussian");
     if (c.exact_inplace && c.sparse_share < 1)
         problems.emplace_back("exact_inplace moves all weights. Try: sparse_share: 1");
+    if (c.fold_updates == "each_window" && c.writeback_steps)
+        problems.emplace_back(
+            "writeback_steps has no meaning with fold_updates each_window: weights are written behind each "
+            "noise_window. Try: writeback_steps: auto");
     if (c.exact_inplace && c.weight_storage != "as_file")
         problems.emplace_back("exact_inplace rounds as tensors of the files' type do. Try: weight_storage: as_file");
     if (c.weight_storage != "as_file" && c.method != "zeroth_order" && c.method != "forward_gradient")

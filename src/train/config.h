@@ -74,6 +74,7 @@ struct Config {
     int64_t noise_rank = 2;
     int64_t noise_window = 50;
     std::string noise_kept = "right";
+    std::string fold_updates = "each_step";
     double scalar_clip = 0.0;
     std::string zo_optimizer = "sgd";
     int64_t replay_window = 16;

@@ -22,7 +22,7 @@ std::vector<ConfigKey> memory_keys() {
          .help = "zeroth_order, forward_gradient: how weights are kept. as_file: in the type of the model's files; f8: "
                  "matrices and tables in 8 bits, with a scale each, half the bytes of bf16 in memory, on disk and on "
                  "the way; nf4: the matrices of layers in 4 bits, with a scale for each 64 numbers, a quarter; they "
-                 "are frozen",
+                 "are frozen, or fold_updates is never",
          .choices = {"as_file", "f8", "nf4"}},
         {.name = "state_format",
          .field = &Config::state_format,

@@ -4,6 +4,7 @@
 #include "format/manifest.h"
 #include "format/store.h"
 #include "model/families.h"
+#include "model/load.h"
 #include "model/save.h"
 #include "train/checkpoint.h"
 #include "train/export_request.h"
@@ -18,10 +19,11 @@ namespace {
 struct Source {
     std::string store;  // file
     std::string base;   // model folder with the names, dtypes and side files
+    bool is_checkpoint = false;
 };
 
 Source of_checkpoint(const std::string& path) {
-    return {fmt::format("{}/{}", path, kStateFile), fmt::format("{}/{}", path, kModelFolder)};
+    return {fmt::format("{}/{}", path, kStateFile), fmt::format("{}/{}", path, kModelFolder), true};
 }
 
 Source of_run(FileSystem& files, const std::string& run, const std::string& step) {
@@ -67,12 +69,32 @@ void keep_as(const RunState& state, const std::string& base, ModelSpec& model) {
     set_scale_exponents(state.scale_exponents, base, model);
 }
 
+// Where updates stay beside weights, a store holds no step's weights, but a checkpoint's model folder does.
+ExportResult export_folder(FileSystem& files, const Source& source, const RunState& state,
+                           const ExportOptions& options) {
+    if (!source.is_checkpoint)
+        throw UserError(ExitCode::usage, source.store, "a run with fold_updates {} has its weights in its log",
+                        state.fold_updates)
+            .hint(fmt::format("windlass replay {} RUN/{} --to DIR", source.base, kTrajectoryName));
+    ModelFolder folder = ModelFolder::open(files, source.base);
+    HfConfig config = folder.config();
+    const ModelSpec model = build_model(config, folder.tensors());
+    save_model(files, source.base, options.target, model,
+               {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},
+               [&](int param, int64_t first, std::span<float> out) {
+                   load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
+               });
+    return {source.store, state.step, ModelFolder::open(files, options.target).total_bytes()};
+}
+
 ExportResult export_store(FileSystem& files, const Source& source, const ExportOptions& options) {
     Store store = Store::open(files, source.store, OpenMode::read);
     const ModelFolder base = ModelFolder::open(files, source.base);
     HfConfig config = base.config();
     ModelSpec model = build_model(config, base.tensors());
-    keep_as(parse_run_state(store.committed_run_state(), source.store), source.base, model);
+    const RunState state = parse_run_state(store.committed_run_state(), source.store);
+    if (state.fold_updates != folding_name(Folding::each_step)) return export_folder(files, source, state, options);
+    keep_as(state, source.base, model);
     StoreMasters masters(store, model);
     save_model(files, source.base, options.target, model,
                {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},

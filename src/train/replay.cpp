@@ -1,7 +1,10 @@
 #include "train/replay.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/log.h"
+#include "base/math.h"
 #include "format/model_folder.h"
 #include "method/noise/arrival.h"
 #include "model/families.h"
@@ -15,6 +18,13 @@ namespace {
 
 constexpr int64_t kPieceElements = int64_t{1} << 20;
 constexpr int64_t kWindowSteps = 1024;  // that are in memory at once
+static_assert(kFoldWindowMax <= kWindowSteps);
+
+int64_t fold_window(const TrajectoryHeader& header, const ModelSpec& model) {
+    const bool by_window =
+        std::ranges::any_of(model.params, [](const ParamSpec& param) { return param.folding == Folding::each_window; });
+    return by_window ? header.noise.window : 1;
+}
 
 // The base, with the types that a forward-only run stores.
 ModelSpec stored_model(const ModelFolder& folder) {
@@ -42,27 +52,38 @@ int64_t step_to_replay(const TrajectoryReader& log, const ReplayOptions& options
 
 }  // namespace
 
+int64_t folded_step(const TrajectoryHeader& header, const ModelSpec& model, int64_t step) {
+    return round_down(step, fold_window(header, model));
+}
+
 Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const ModelSpec& model,
-               ReadMasters masters, int threads)
+               ReadMasters masters, int threads, ReplayOf what)
     : log_(log),
       first_step_(first_step),
-      last_step_(last_step),
+      folded_step_(folded_step(log.header(), model, last_step)),
+      at_once_(round_down(kWindowSteps, fold_window(log.header(), model))),
       model_(model),
       masters_(std::move(masters)),
       elements_(element_starts(model)),
-      stream_(make_stream(DeviceKind::cpu, threads)) {
+      stream_(make_stream(DeviceKind::cpu, threads)),
+      sums_(model) {
     noise_of(log.header(), "the log");
     const DType stored = files_type(model);
     if (log.header().storage != stored)
         throw UserError(ExitCode::model, "the log", "its run stored {}, this model is stored as {}",
                         dtype_name(log.header().storage), dtype_name(stored))
             .hint("the model folder that this run started from");
+    if (what == ReplayOf::kept) return;
+    held_ = logged_steps(log, folded_step_, last_step);
+    if (sums_.empty()) return;
+    WINDLASS_CHECK(first_step == log.first_step(), "a sum of steps from {} on", first_step);
+    for_logged_steps(log, last_step, [&](const StepParams& step) { sums_.add(step); });
 }
 
 // The steps of a window, read once for all pieces where one window is the whole run.
 void Replay::load_steps(int64_t first_step) {
     if (window_ == first_step) return;
-    steps_ = logged_steps(log_, first_step - 1, std::min(last_step_, first_step + kWindowSteps - 1));
+    steps_ = logged_steps(log_, first_step - 1, std::min(folded_step_, first_step + at_once_ - 1));
     window_ = first_step;
 }
 
@@ -70,16 +91,20 @@ void Replay::take_piece(int param, int64_t first, std::span<float> masters) {
     const ParamSpec& spec = model_.params[static_cast<size_t>(param)];
     weights_.resize(static_cast<size_t>(stored_bytes(spec.store_dtype, std::ssize(masters))));
     encode_kept(spec, masters, weights_);
-    for (int64_t step = first_step_; step <= last_step_; step += kWindowSteps) {
+    const UpdatedElements elements{.param = &spec,
+                                   .element = elements_[static_cast<size_t>(param)] + first,
+                                   .count = std::ssize(masters),
+                                   .weights = weights_.data(),
+                                   .first = first};
+    for (int64_t step = first_step_; step <= folded_step_ && spec.folding != Folding::never; step += at_once_) {
         load_steps(step);
-        update_by_steps({.param = &spec,
-                         .element = elements_[static_cast<size_t>(param)] + first,
-                         .count = std::ssize(masters),
-                         .weights = weights_.data(),
-                         .first = first},
-                        steps_.steps, steps_.pending, *stream_);
+        update_by_steps(elements, steps_.steps, steps_.pending, *stream_);
     }
-    decode_kept(spec, weights_, masters);
+    if (spec.keeps_sum())
+        read_updated(elements, held_.steps, spec.folding == Folding::each_window ? held_.pending : 0, sums_.of(param),
+                     masters, *stream_);
+    else
+        decode_kept(spec, weights_, masters);
 }
 
 void Replay::read(int param, int64_t first, std::span<float> out) {
@@ -97,6 +122,7 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     ModelSpec model = stored_model(folder);
     read_param_groups(log.header(), options.log, model);
     read_weight_storage(log.header(), options.log, model);
+    read_folding(log.header(), options.log, model);
     check_tied(folder, model);
     const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
         load_elements(folder, model.params[static_cast<size_t>(param)], first, out);

@@ -21,13 +21,21 @@
 
 namespace windlass {
 
-// Steps [first, last] of a log over masters that stand behind step first - 1.
+// What is wanted of weights that updates stay beside (Folding): all that was learned, or what is kept of it.
+enum class ReplayOf : uint8_t { weights, kept };
+
+// The last step whose update is in what is kept of these weights behind step `step`; matrices that are never folded
+// apart, which have none.
+int64_t folded_step(const TrajectoryHeader& header, const ModelSpec& model, int64_t step);
+
+// Steps [first, last] of a log over masters that stand behind step first - 1: as they are kept, where updates stay
+// beside them.
 class Replay {
   public:
     // `log`, `model` (with the types that the run stored) and what `masters` reads outlive it. UserError for steps that
     // the log does not hold, and for noise that this version does not draw.
     Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const ModelSpec& model, ReadMasters masters,
-           int threads);
+           int threads, ReplayOf what = ReplayOf::weights);
 
     // Masters of elements [first, first + out.size()) of a parameter behind the last step.
     void read(int param, int64_t first, std::span<float> out);
@@ -37,7 +45,8 @@ class Replay {
     void load_steps(int64_t first_step);
 
     TrajectoryReader& log_;
-    int64_t first_step_, last_step_;
+    int64_t first_step_, folded_step_;
+    int64_t at_once_;  // steps of a window of the log
     const ModelSpec& model_;
     ReadMasters masters_;
     std::vector<int64_t> elements_;  // by parameter
@@ -45,6 +54,8 @@ class Replay {
     std::vector<std::byte> weights_;  // a piece, as stored
     LoggedSteps steps_;               // a window of the log
     int64_t window_ = -1;             // its first step
+    LoggedSteps held_;                // of the last step, behind folded_step_
+    LowRankSums sums_;
 };
 
 struct ReplayOptions {

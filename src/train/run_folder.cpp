@@ -90,6 +90,7 @@ RunState first_state(RunState any) {
             .data_fingerprint = std::move(any.data_fingerprint),
             .param_groups = std::move(any.param_groups),
             .weight_storage = std::move(any.weight_storage),
+            .fold_updates = std::move(any.fold_updates),
             .directions = any.directions,
             .scale_exponents = std::move(any.scale_exponents),
             .numerics = std::move(any.numerics),

@@ -10,7 +10,7 @@ namespace windlass {
 namespace {
 
 constexpr int kVersion = 1;
-const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4";
+const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kEachStep = "each_step";
 
 Json numerics_json(const Numerics& n) {
     return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows},
@@ -56,7 +56,7 @@ bool is_sane(const RunState& s) {
     return s.step >= 0 && s.position.epoch >= 0 && s.position.row >= 0 && n.micro_rows > 0 && n.micro_count > 0 &&
            n.micro_rows <= 65536 && n.micro_count <= (int64_t{1} << 20) && !n.row_lengths.empty() &&
            n.row_lengths.size() <= 4 && n.row_lengths.front() > 0 && n.row_lengths.back() <= (int64_t{1} << 20) &&
-           s.directions >= 1 && s.directions <= kDirectionsMax &&
+           s.directions >= 1 && s.directions <= kDirectionsMax && folding_from_name(s.fold_updates) &&
            (s.weight_storage == kF8 ||
             (s.scale_exponents.empty() && (s.weight_storage == kAsFile || s.weight_storage == kNf4))) &&
            std::is_sorted(n.row_lengths.begin(), n.row_lengths.end()) && s.clipped_steps >= 0 &&
@@ -84,6 +84,7 @@ std::string run_state_text(const RunState& s) {
                  {"clipped_steps", s.clipped_steps},
                  {"metrics", s.last_line.empty() ? Json() : parse_json(s.last_line, "metrics", ExitCode::internal)}};
     if (s.weight_storage != kAsFile) json["weight_storage"] = s.weight_storage;
+    if (s.fold_updates != kEachStep) json["fold_updates"] = s.fold_updates;
     if (s.directions != 1) json["directions"] = s.directions;
     if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
     return json.dump();
@@ -103,6 +104,7 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.data_fingerprint = json.at("data").get<std::string>();
         s.param_groups = json.value("param_groups", std::vector<std::string>());  // older runs had none
         s.weight_storage = json.value("weight_storage", kAsFile);
+        s.fold_updates = json.value("fold_updates", kEachStep);
         s.directions = json.value("directions", 1);
         s.scale_exponents = json.value("scale_exponents", std::vector<int>());
         s.numerics = read_numerics(json.at("numerics"));
@@ -140,6 +142,7 @@ void require_same_run(const RunState& recorded, const RunState& current, std::st
     const auto groups = [](const RunState& state) { return fmt::format("[{}]", fmt::join(state.param_groups, ", ")); };
     compare("param_groups", groups(recorded), groups(current));
     compare("weight_storage", recorded.weight_storage, current.weight_storage);
+    compare("fold_updates", recorded.fold_updates, current.fold_updates);
     compare("training rows", recorded.data_fingerprint, current.data_fingerprint);
     if (differences.empty()) return;
     throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(differences, "; "))

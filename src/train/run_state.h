@@ -20,6 +20,7 @@ struct RunState {
     std::string data_fingerprint;
     std::vector<std::string> param_groups;  // param_group_text.h
     std::string weight_storage = "as_file";
+    std::string fold_updates = "each_step";
     int directions = 1;                // of a step of a forward-only method
     std::vector<int> scale_exponents;  // by parameter, where weights are kept in 8 bits; else empty
     Numerics numerics;

@@ -56,7 +56,8 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .layer_drop = config.layer_drop,
             .sparse_share = config.sparse_share,
             .moments = *moments_from_name(config.zo_optimizer),
-            .replay_window = static_cast<int>(config.replay_window)};
+            .replay_window = static_cast<int>(config.replay_window),
+            .folding = *folding_from_name(config.fold_updates)};
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
@@ -83,6 +84,16 @@ void group_parameters(Session& session) {
         session.notes.push_back(fmt::format("{} of {} parameters are trained, {:.1f} %", format_count(trained),
                                             format_count(all),
                                             100.0 * static_cast<double>(trained) / static_cast<double>(all)));
+}
+
+void note_folding(Session& session) {
+    const Recipe& recipe = session.recipe;
+    if (recipe.folding == Folding::each_window)
+        session.notes.push_back(
+            fmt::format("weights are read only, {} steps at a time; what these learn stays beside them until then",
+                        recipe.fold_window));
+    if (recipe.folding == Folding::never)
+        session.notes.emplace_back("matrices and tables are read only; what they learn stays beside them");
 }
 
 LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
@@ -168,14 +179,18 @@ int wanted_writeback(const Session& session) {
     return session.rounds_most > 1 && session.config.ssd_writes.text.empty() ? 1 : 0;
 }
 
-// What steps learn about a matrix in 4 bits has nowhere to go.
-void require_frozen_4_bits(const ModelSpec& model) {
-    const auto trained = std::ranges::find_if(
-        model.params, [](const ParamSpec& param) { return param.store_dtype == DType::nf4 && param.trainable; });
+// A matrix in 4 bits is never written: it stays as it is, or what steps learn about it stays beside it.
+void require_read_only_4_bits(const ModelSpec& model) {
+    const auto trained = std::ranges::find_if(model.params, [](const ParamSpec& param) {
+        return param.store_dtype == DType::nf4 && param.trainable && param.folding != Folding::never;
+    });
     if (trained == model.params.end()) return;
     throw UserError(ExitCode::usage, "weight_storage",
                     "nf4 keeps matrices of layers as they were loaded, but {} is trained", trained->name)
-        .hint("freeze: patterns of all matrices of layers (windlass inspect MODEL --tensors), or weight_storage: f8");
+        .hint(
+            "fold_updates: never (with noise: low_rank, noise_window: 0, noise_kept: both), or to freeze the matrices "
+            "of "
+            "layers, which windlass inspect MODEL --tensors lists");
 }
 
 }  // namespace
@@ -184,6 +199,7 @@ void set_kept_types(const Config& config, const Recipe& recipe, ModelSpec& model
     set_store(model, recipe.store);
     if (recipe.probes() && config.weight_storage == "f8") keep_in_8_bits(model);
     if (recipe.probes() && config.weight_storage == "nf4") keep_in_4_bits(model);
+    set_folding(model, recipe.folding);
 }
 
 Emulation emulation_of(const Config& config) {
@@ -229,10 +245,12 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
     set_kept_types(config, session.recipe, session.model);
-    require_frozen_4_bits(session.model);
+    require_read_only_4_bits(session.model);
     session.first.weight_storage = config.weight_storage;
+    session.first.fold_updates = folding_name(session.recipe.folding);
     if (recorded && recorded->weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))
         set_scale_exponents(recorded->scale_exponents, config.model, session.model);
+    note_folding(session);
     if (session.recipe.probes()) session.model = in_sublayers(session.model);
     if (!config.train_data.empty()) {
         session.tokenizer = Tokenizer::load(files, config.model);

@@ -68,9 +68,10 @@ void replay_into(FileSystem& files, Session& session, const StartPoint& start, i
     TrajectoryReader log = TrajectoryReader::open(files, path);
     if (start.from == StartPoint::From::model)
         require_trajectory_base(log.header(), describe_base(session.config.model, session.model, masters), path);
-    if (start.last().step > step) log_info("steps {} to {} are taken from the log", step + 1, start.last().step);
-    Replay replay(log, step + 1, start.last().step, session.model, std::move(masters), session.threads);
-    engine.fill(start.last().step, run_state_text(start.last()),
+    const int64_t last = folded_step(log.header(), session.model, start.last().step);
+    if (last > step) log_info("steps {} to {} are taken from the log", step + 1, last);
+    Replay replay(log, step + 1, last, session.model, std::move(masters), session.threads, ReplayOf::kept);
+    engine.fill(last, run_state_text(start.last()),
                 [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
 }
 
@@ -83,14 +84,28 @@ void replay_store(FileSystem& files, Session& session, const StartPoint& start, 
         [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); }, engine);
 }
 
+// What weights have learned since they were last folded is in the log alone.
+void require_no_log(const Session& session, int64_t home, int64_t last, const std::string& path) {
+    const bool never = session.recipe.folding == Folding::never;
+    if (session.recipe.folding == Folding::each_step || (never ? last : last - home) == 0) return;
+    throw UserError(ExitCode::storage, path, "does not hold steps {} to {}, which are in no weights yet",
+                    never ? 1 : home + 1, last)
+        .hint("begin anew with the model folder in a checkpoint, which has them");
+}
+
 // What the engine would remember of the steps up to `start.last()` had the run not been stopped: those by which the log
 // is ahead of its weights, and those that updates look back at.
 void recall_steps(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
     const std::string path = fmt::format("{}/{}", session.config.output_dir, kTrajectoryName);
-    if (!session.recipe.probes() || !start.resumes() || !files.exists(path)) return;
-    TrajectoryReader log = TrajectoryReader::open(files, path);
+    if (!session.recipe.probes() || !start.resumes()) return;
     const int64_t home = engine.durable_step(), last = start.last().step;
+    if (!files.exists(path)) return require_no_log(session, home, last, path);
+    TrajectoryReader log = TrajectoryReader::open(files, path);
     if (home < log.first_step() - 1 || last > log.last_step()) return;  // refused where the log is opened to write
+    if (session.recipe.folding == Folding::never) {
+        if (log.first_step() > 1) require_no_log(session, 0, last, path);
+        for_logged_steps(log, last, [&](const StepParams& step) { engine.recall_sums(step); });
+    }
     LoggedSteps found = logged_steps(log, home, last);
     engine.recall(std::move(found.steps), found.pending, last, run_state_text(start.last()));
 }

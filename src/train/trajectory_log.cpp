@@ -195,6 +195,16 @@ LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last) {
     return found;
 }
 
+void for_logged_steps(TrajectoryReader& log, int64_t last, const std::function<void(const StepParams&)>& body) {
+    constexpr int64_t kPiece = 1024;
+    const NoiseUpdate noise = noise_of(log.header(), "the log");
+    for (int64_t first = log.first_step(); first <= last; first += kPiece) {
+        for (const TrajectoryRecord& record : log.read(first, std::min(last, first + kPiece - 1))) {
+            if (record.applied) body(step_of(log.header(), record, noise));
+        }
+    }
+}
+
 TrajectoryLog::TrajectoryLog(FileSystem& files, const std::string& run_folder, TrajectoryWriter writer,
                              int64_t last_step)
     : files_(files),

@@ -7,6 +7,7 @@
 // in flight at most: where it goes on from an older state, replay.h takes the steps from there to the log's last.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -44,6 +45,9 @@ struct LoggedSteps {
 };
 // Pending are those behind step `home` up to and with step `last`; the log holds both (home: or is its base).
 LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last);
+
+// Calls body(step) for each step up to `last` that was applied, in order.
+void for_logged_steps(TrajectoryReader& log, int64_t last, const std::function<void(const StepParams&)>& body);
 
 class TrajectoryLog {
   public:

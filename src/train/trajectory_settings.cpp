@@ -21,14 +21,15 @@ constexpr const char* kLimits = "magnitude_limits";
 constexpr const char* kGroups = "param_groups";
 constexpr const char* kStorage = "weight_storage";
 constexpr const char* kScales = "scale_exponents";
+constexpr const char* kFolding = "fold_updates";
 constexpr const char* kOptimizer = "optimizer";
 constexpr const char* kWindow = "replay_window";
 constexpr const char* kBeta1 = "beta1";
 constexpr const char* kBeta2 = "beta2";
 constexpr const char* kEpsilon = "epsilon";
-constexpr std::array<std::string_view, 15> kKnown = {kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace,
-                                                     kSparseShare, kLimits,     kGroups,    kStorage,   kScales,
-                                                     kOptimizer,   kWindow,     kBeta1,     kBeta2,     kEpsilon};
+constexpr std::array<std::string_view, 16> kKnown = {
+    kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,
+    kStorage,     kScales,     kFolding,   kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon};
 constexpr double kScaleExponentMost = 1024;  // what fits is known where the model is
 
 Json parse(const TrajectoryHeader& header, std::string_view where) {
@@ -111,6 +112,7 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
         settings[kScales] = scale_exponents(model);
     }
     if (is_kept_in_4_bits(model)) settings[kStorage] = "nf4";
+    if (recipe.folding != Folding::each_step) settings[kFolding] = folding_name(recipe.folding);
     return settings.dump();
 }
 
@@ -192,6 +194,20 @@ void read_weight_storage(const TrajectoryHeader& header, std::string_view where,
     set_scale_exponents(scales->get<std::vector<int>>(), where, model);
 }
 
+void read_folding(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
+    const Json settings = parse(header, where);
+    const auto name = settings.find(kFolding);
+    if (name == settings.end()) return;
+    const auto folding = name->is_string() ? folding_from_name(name->get<std::string>()) : std::nullopt;
+    const TrajectoryNoise& noise = header.noise;
+    const bool is_low_rank = noise.rank > 0, windows = noise.window >= 2 && noise.window <= kFoldWindowMax;
+    if (!folding || (*folding != Folding::each_step && !is_low_rank) ||
+        (*folding == Folding::each_window && !windows) ||
+        (*folding == Folding::never && (noise.window != 0 || !noise.keeps_left)))
+        throw wrong(where, kFolding, "one that directions of this kind have");
+    set_folding(model, *folding);
+}
+
 std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is) {
     const Json before = parse(was, "the log"), now = parse(is, "this run");
     std::vector<std::string> differences;
@@ -208,6 +224,7 @@ std::vector<std::string> settings_differences(const TrajectoryHeader& was, const
     compare(kSparseShare, 1.0);
     compare(kGroups, Json::array());
     compare(kStorage, "as_file");
+    compare(kFolding, folding_name(Folding::each_step));
     const MomentRule rule_before = rule_of(was, "the log"), rule_now = rule_of(is, "this run");
     const auto compare_rule = [&](const char* key, const auto& first, const auto& second) {
         if (first != second) differences.push_back(fmt::format("{} was {}, is {}", key, first, second));

@@ -32,6 +32,9 @@ void read_param_groups(const TrajectoryHeader& header, std::string_view where, M
 // kept as_file.
 void read_weight_storage(const TrajectoryHeader& header, std::string_view where, ModelSpec& model);
 
+// When the run folded updates into weights: so does the model.
+void read_folding(const TrajectoryHeader& header, std::string_view where, ModelSpec& model);
+
 // "estimator was fzoo, is two_sided": what may not change in a run that goes on. Both headers are of one method.
 std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is);
 

@@ -64,7 +64,8 @@ TEST_P(ForwardOnly, GoesOnFromTheLogWhenTheStoreIsGone) {
     fs::remove_all(sandbox / "ssd");
     settings["max_steps"] = "12";
     const std::string said = must_succeed(sandbox.train(settings, {"--resume"})).err;
-    EXPECT_THAT(said, HasSubstr("steps 1 to 6 are taken from the log"));
+    const bool by_window = GetParam().folds == "each_window";  // of five steps
+    EXPECT_THAT(said, HasSubstr(fmt::format("steps 1 to {} are taken from the log", by_window ? 5 : 6)));
     expect_same(outcome_of(sandbox), expected);
 }
 
@@ -88,7 +89,12 @@ INSTANTIATE_TEST_SUITE_P(Setups, ForwardOnly,
                                          Setup{"llama_tiny", "zeroth_order", true, "right"},
                                          Setup{"gpt2", "forward_gradient", false, "both", "f8"},
                                          Setup{"llama_tiny", "zeroth_order", true, "", "nf4"},
-                                         Setup{"gpt2", "forward_gradient", false, "both", "nf4"}),
+                                         Setup{"gpt2", "forward_gradient", false, "both", "nf4"},
+                                         Setup{"llama_tiny", "zeroth_order", true, "right", "", "each_window"},
+                                         Setup{"gpt2", "forward_gradient", false, "right", "f8", "each_window"},
+                                         Setup{"llama_tiny", "zeroth_order", false, "both", "", "never"},
+                                         Setup{"gpt2", "forward_gradient", true, "both", "f8", "never"},
+                                         Setup{"llama_tiny", "zeroth_order", true, "both", "nf4", "never"}),
                          name_of);
 
 // A store that is several steps behind: the log leads from there to its end.
@@ -225,6 +231,25 @@ TEST_F(ForwardOnlyErrors, ALogThatIsGoneBeginsAnewAtACheckpoint) {
     expect_refused(replay(), 5, "the log belongs to");  // not to the first base
     EXPECT_EQ(replay({}, "out/checkpoint-4/model").code, 0);
     EXPECT_TRUE(weights_in(sandbox_ / "replayed") == weights_in(sandbox_.out() + "/final"));
+}
+
+// What was learned since weights were last folded is in the log alone.
+TEST_F(ForwardOnlyErrors, ALogThatHoldsWhatWasLearnedCannotBeDoneWithout) {
+    for (const char* folds : {"each_window", "never"}) {
+        Sandbox sandbox;
+        const cli::Setup setup{"gpt2", "zeroth_order", false, "both", "", folds};
+        Settings first = settings_of(sandbox, setup, 7);
+        first["save_steps"] = "7";
+        must_succeed(sandbox.train(first));
+        const std::string checkpoint = sandbox.out() + "/checkpoint-7";
+        must_succeed(sandbox.windlass({"export", checkpoint, "--to", sandbox / "exported"}));
+        EXPECT_TRUE(weights_in(sandbox / "exported") == weights_in(sandbox.out() + "/final"));
+        fs::remove(log_of(sandbox));
+        first["max_steps"] = "9";
+        const bool never = std::string(folds) == "never";
+        expect_refused(run(sandbox.train(first, {"--resume"})), 6,
+                       never ? "does not hold steps 1 to 7" : "does not hold steps 6 to 7");
+    }
 }
 
 TEST_F(ForwardOnlyErrors, WithoutLogAndCheckpointThereIsNothingToResume) {

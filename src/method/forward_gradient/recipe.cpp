@@ -17,6 +17,7 @@ double conclude(const MethodOptions& options, std::span<const double> losses, St
 // Forward gradients (Baydin et al., "Gradients without Backpropagation", 2022): the mean over the directions of
 // (derivative along z) z, which is the gradient on the average. Applied when a block next arrives.
 Recipe recipe(const MethodOptions& options) {
+    check_folding(options);
     const int64_t rank = noise_of(options).rank;  // factors take next to no numbers
     Recipe made{.name = "forward_gradient",
                 .store = StoreType::as_file,
@@ -26,7 +27,10 @@ Recipe recipe(const MethodOptions& options) {
                             .rank = rank}},
                 .prepare = set_noise,
                 .update_draws = draws_of(options, options.directions * moment_rule(options).window),
+                .sum_draws = sum_draws_of(options),
                 .history = moment_rule(options).history(),
+                .folding = options.folding,
+                .fold_window = options.folding == Folding::each_window ? options.noise_window : 0,
                 .layer_share = 1 - options.layer_drop,
                 .conclude = conclude};
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_with_tangents;

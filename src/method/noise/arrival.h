@@ -5,23 +5,17 @@
 // kernel updates a block that is streamed, one that stays, and one that is made again from a log.
 #pragma once
 
-#include "method/noise/factors.h"
-#include "method/recipe.h"
+#include "method/noise/step_numbers.h"
+#include "method/noise/sums.h"
 
 namespace windlass {
-
-// For Recipe::prepare. Reads StepParams::learning_rate.
-void set_noise(const MethodOptions& options, StepParams& step);
-
-// What a step's update makes of the steps before it.
-MomentRule moment_rule(const MethodOptions& options);
-// What these options draw directions from.
-Noise noise_of(const MethodOptions& options);
 
 // So many random numbers, counted as Gaussian ones (RecipeSweep::draws): drawing and applying one of +1 and -1 takes
 // 0.4 of that with AVX2 (bench/noise_bench), because what is left is reading, rounding and writing; so does one of rank
 // 2 (0.36 with AVX-512), whose factors take next to nothing.
 double draws_of(const MethodOptions& options, int numbers);
+// Of a sum that is added in passing (Folding): nothing is rounded, and each v counts once.
+double sum_draws_of(const MethodOptions& options);
 
 // Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2. Of a sweep that is clean
 // it copies the weights, where they are computed with in another type. Points of what is not trained, or left out of
@@ -39,24 +33,6 @@ void arrive_with_tangents(const ArrivalCall& call, Stream& stream);
 // Puts what was found along each direction where an update reads it. False: one of them is not finite.
 bool set_scalars(const MethodOptions& options, std::span<const double> found, StepParams& step);
 
-// The numbers of a step that its update depends on: what a log keeps.
-struct NoiseUpdate {
-    uint64_t seed = 0;
-    int64_t step = 0;
-    double learning_rate = 0;
-    double decay = 1;  // what decayed weights are multiplied with: 1 - learning rate * weight decay
-    Noise noise;
-    MomentRule rule;
-    double layer_drop = 0;           // share of the layers that the step left alone
-    double exact_eps = 0;            // distance of MeZO's own walk; 0: the weights were not walked
-    double weight_decay = 0;         // of that walk
-    std::span<const float> scalars;  // [directions]
-};
-// A step whose update has the bits of the one that these numbers were taken from.
-StepParams params_of(const NoiseUpdate& update);
-// Its scalars are those of `step`, which outlives them.
-NoiseUpdate noise_update(const StepParams& step);
-
 // A run of one parameter's elements.
 struct UpdatedElements {
     const ParamSpec* param = nullptr;
@@ -66,7 +42,11 @@ struct UpdatedElements {
     int64_t first = 0;             // of the first one, in the parameter
 };
 // The updates of the last `pending` of these steps (ArrivalCall::steps), one after the other, in one pass: the bits of
-// as many arrivals.
+// as many arrivals. Of elements that are folded by the window these are whole windows.
 void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int pending, Stream& stream);
+// What the weights are behind these steps, of elements whose updates stay beside them: the steps since their last
+// window, or what `sum` says. Stores nothing but `numbers` [count].
+void read_updated(const UpdatedElements& elements, std::span<const StepParams> steps, int pending,
+                  const LowRankSum* sum, std::span<float> numbers, Stream& stream);
 
 }  // namespace windlass

@@ -15,14 +15,6 @@ constexpr IsaKernel<NoiseDirection> kDirection = {baseline::noise_direction, avx
 // the second-level cache while it is gone over.
 constexpr int64_t kPartCols = 1024, kPartRows = 128, kPartElements = kPartCols * kPartRows;
 
-// The scales of the ranks where u is kept: rank numbers from counters that Gaussian directions of the matrix would
-// take, and nothing else does.
-void draw_scales(const NoiseRun& matrix, const NoiseTerm& term, float* out) {
-    NoiseRun run{.seed = matrix.seed, .kind = NoiseKind::gaussian, .element = matrix.element - matrix.first};
-    run.count = matrix.rank;
-    kDirection.pick()(run, {.step = term.step, .direction = term.direction, .coefficient = 1}, WeightType::f32, out);
-}
-
 uint32_t left_step(const NoiseRun& run, const NoiseTerm& term) {
     return run.keeps_left ? term.kept_step : term.step;
 }
@@ -60,6 +52,13 @@ NoiseTerm noise_term(const Noise& noise, const NoiseRun& run, int64_t step, int 
             .direction = static_cast<uint32_t>(direction),
             .coefficient = has_factors ? low_rank_coefficient(c, run.rank) : static_cast<float>(c),
             .kept_step = has_factors ? static_cast<uint32_t>(window_start(step, noise.window)) : 0};
+}
+
+// From counters that Gaussian directions of the matrix would take, and nothing else does.
+void draw_scales(const NoiseRun& matrix, const NoiseTerm& term, float* out) {
+    NoiseRun run{.seed = matrix.seed, .kind = NoiseKind::gaussian, .element = matrix.element - matrix.first};
+    run.count = matrix.rank;
+    kDirection.pick()(run, {.step = term.step, .direction = term.direction, .coefficient = 1}, WeightType::f32, out);
 }
 
 // c (t_k u_k), each product rounded: what the kernels multiply v_k with.
@@ -109,6 +108,23 @@ NoiseTerm DrawnFactors::draw(const NoiseTerm& term) {
     return drawn;
 }
 
+NoiseTerm DrawnFactors::draw_sum(std::span<const NoiseTerm> terms) {
+    WINDLASS_CHECK(!run_.keeps_left, "what is kept is scaled, not added");
+    const int64_t count = run_.rank * part_.rows;
+    if (added_ == nullptr) added_ = room(count);
+    float* const sum = room(count);
+    std::fill_n(sum, count, 0.0f);
+    for (const NoiseTerm& term : terms) {
+        draw_rows(NoiseKind::left_factor, term.step, term.direction, added_);
+        for (int64_t i = 0; i < count; ++i) sum[i] += term.coefficient * added_[i];
+    }
+    NoiseTerm drawn = terms[0];
+    drawn.coefficient = 1;
+    drawn.u = sum;
+    drawn.v = right(drawn);
+    return drawn;
+}
+
 float* DrawnFactors::room(int64_t count) {
     used_ += count;
     WINDLASS_CHECK(used_ <= kFactorRoom, "factors take {} numbers, there is room for {}", used_, kFactorRoom);
@@ -131,9 +147,10 @@ const float* DrawnFactors::left(const NoiseTerm& term) {
     float* const out = room(run_.rank * part_.rows);
     draw_rows(NoiseKind::left_factor, left_step(run_, term), term.direction, out);
     if (!run_.keeps_left) return out;
-    std::array<float, kDirectionRankMax> scales;
-    draw_scales(run_, term, scales.data());
-    for (int64_t i = 0; i < run_.rank * part_.rows; ++i) out[i] = scales[static_cast<size_t>(i / part_.rows)] * out[i];
+    std::array<float, kDirectionRankMax> own;
+    if (term.scales == nullptr) draw_scales(run_, term, own.data());
+    const float* const scales = term.scales == nullptr ? own.data() : term.scales;
+    for (int64_t i = 0; i < run_.rank * part_.rows; ++i) out[i] = scales[i / part_.rows] * out[i];
     return out;
 }
 

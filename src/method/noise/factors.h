@@ -24,6 +24,8 @@ struct Noise {
     bool keeps_left = false;  // both factors are kept, not only v
 };
 
+inline constexpr int64_t kFoldWindowMax = 1024;  // steps of a window that updates are folded by (Folding)
+
 // The rank of directions over this parameter; 0 where they are not made of factors.
 int64_t direction_rank(const Noise& noise, const Shape& shape);
 // The first step of the window that this step, counted from 1, is in.
@@ -34,6 +36,9 @@ NoiseRun noise_run(const Noise& noise, uint64_t seed, const ParamSpec& param, in
                    int64_t count);
 // c times direction `direction` of a step, over the run.
 NoiseTerm noise_term(const Noise& noise, const NoiseRun& run, int64_t step, int direction, double c);
+
+// The numbers s that scale the ranks of a term's direction where u is kept: [rank].
+void draw_scales(const NoiseRun& run, const NoiseTerm& term, float* out);
 
 // The factors of a low_rank run's whole matrix, whose product is c z: `left` [rank, rows] is c / sqrt(rank) u.
 void write_factors(const NoiseRun& run, const NoiseTerm& term, float* left, float* right, Stream& stream);
@@ -95,6 +100,8 @@ class DrawnFactors {
     DrawnFactors(const NoiseRun& run, const MatrixPart& part);
     // The term with its factors over the part, valid as long as this object.
     NoiseTerm draw(const NoiseTerm& term);
+    // The sum of terms of one direction and one v, as one: their u, each times its coefficient, are added in turn.
+    NoiseTerm draw_sum(std::span<const NoiseTerm> terms);
 
   private:
     struct Right {
@@ -109,6 +116,7 @@ class DrawnFactors {
     const NoiseRun run_;
     const MatrixPart part_;
     int64_t used_ = 0, right_count_ = 0;
+    float* added_ = nullptr;  // where sums draw the u that is next
     std::array<Right, kTermsMax> rights_;
     alignas(64) float room_[kFactorRoom];
 };

@@ -28,6 +28,14 @@ constexpr IsaKernel<NoiseExactUpdate> kExactUpdate = {baseline::noise_exact_upda
 
 constexpr IsaKernel<Nf4Copy> kNf4Copy = {baseline::nf4_copy, avx2::nf4_copy, avx512::nf4_copy};
 
+size_t at(int64_t index) {
+    return static_cast<size_t>(index);
+}
+
+std::span<const NoiseTerm> terms_of(const NoiseStep& step) {
+    return {step.terms, at(step.term_count)};
+}
+
 int64_t bytes_of(WeightType type) {
     WINDLASS_CHECK(type != WeightType::nf4, "no number of nf4 lies alone");
     return type == WeightType::f32 ? 4 : type == WeightType::f8 ? 1 : 2;
@@ -103,13 +111,46 @@ NoisePass pass_at(const NoisePass& pass, int64_t offset) {
     }
     part.plus = at(pass.plus, offset, pass.probe_type);
     part.minus = at(pass.minus, offset, pass.probe_type);
+    part.plain = at(pass.plain, offset, pass.probe_type);
     return part;
 }
 
-int64_t terms_of(const NoisePass& pass) {
-    int64_t count = pass.probe != nullptr ? 1 : 0;
-    for (int64_t s = 0; s < pass.step_count; ++s) count += pass.steps[s].term_count;
+// So many terms from the first on have one direction and one v.
+int64_t shared_terms(std::span<const NoiseTerm> terms) {
+    int64_t count = 0;
+    while (count < std::ssize(terms) && terms[at(count)].direction == terms[0].direction &&
+           terms[at(count)].kept_step == terms[0].kept_step)
+        ++count;
     return count;
+}
+
+// Terms that factors are drawn for: of those whose u are added, one for each v, and one at a time to add.
+int64_t drawn_terms(const NoiseStep& step) {
+    if (!step.adds_left) return step.term_count;
+    int64_t count = 1;
+    for (std::span<const NoiseTerm> left = terms_of(step); !left.empty(); left = left.subspan(at(shared_terms(left))))
+        ++count;
+    return count;
+}
+
+int64_t drawn_terms(const NoisePass& pass) {
+    int64_t count = pass.probe != nullptr ? 1 : 0;
+    for (int64_t s = 0; s < pass.step_count; ++s) count += drawn_terms(pass.steps[s]);
+    return count;
+}
+
+// The step with its factors, its terms from `room` on; returns what is left of the room.
+NoiseTerm* draw_step(const NoiseStep& step, DrawnFactors& factors, NoiseTerm* room, NoiseStep& drawn) {
+    drawn = step;
+    drawn.terms = room;
+    for (std::span<const NoiseTerm> left = terms_of(step); !left.empty();) {
+        const auto together = left.first(step.adds_left ? at(shared_terms(left)) : 1);
+        *room++ = step.adds_left ? factors.draw_sum(together) : factors.draw(together[0]);
+        left = left.subspan(together.size());
+    }
+    drawn.term_count = room - drawn.terms;
+    drawn.adds_left = false;
+    return room;
 }
 
 // The pass over one part of its matrix.
@@ -120,11 +161,7 @@ void pass_over_part(const NoiseRun& run, const NoisePass& pass, const MatrixPart
     NoisePass drawn = pass;
     drawn.steps = steps.data();
     NoiseTerm* next = terms.data();
-    for (int64_t s = 0; s < pass.step_count; ++s) {
-        NoiseStep& step = steps[static_cast<size_t>(s)] = pass.steps[s];
-        step.terms = next;
-        for (int64_t d = 0; d < step.term_count; ++d) *next++ = factors.draw(pass.steps[s].terms[d]);
-    }
+    for (int64_t s = 0; s < pass.step_count; ++s) next = draw_step(pass.steps[s], factors, next, steps[at(s)]);
     NoiseTerm probe;
     if (pass.probe != nullptr) drawn.probe = &(probe = factors.draw(*pass.probe));
     for_part_runs(run, part, [&, kernel = kPass.pick()](const NoiseRun& piece, int64_t offset) {
@@ -143,11 +180,11 @@ void draw_and_pass(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
         some.step_count = std::min<int64_t>(1, pass.step_count - done);
         if (done > 0) some.weights = pass.updated;
         while (done + some.step_count < pass.step_count && some.step_count < kTermsMax &&
-               terms_of(some) + some.steps[some.step_count].term_count <= at_once)
+               drawn_terms(some) + drawn_terms(some.steps[some.step_count]) <= at_once)
             ++some.step_count;
         done += some.step_count;
         if (done < pass.step_count) some.probe = nullptr;
-        const MatrixCut cut(run, terms_of(some));
+        const MatrixCut cut(run, drawn_terms(some));
         cpu_team(stream).parallel_for(cut.count(),
                                       [&](int64_t index, int) { pass_over_part(run, some, cut.part(index)); });
     } while (done < pass.step_count);
@@ -162,9 +199,12 @@ bool is_drawn(const NoiseRun& run, const NoisePass& pass) {
 }
 
 void check_pass(const NoiseRun& run, const NoisePass& pass) {
-    WINDLASS_CHECK(pass.step_count == 0 || pass.updated != nullptr, "{} steps have nowhere to go", pass.step_count);
+    WINDLASS_CHECK(pass.step_count <= 1 || pass.updated != nullptr, "{} steps have nowhere to go", pass.step_count);
     WINDLASS_CHECK(pass.type == WeightType::nf4 ? pass.updated == nullptr : pass.skip == 0,
                    "weights of nf4 are only read, and only they are counted from a block");
+    WINDLASS_CHECK((pass.probe == nullptr && pass.plain == nullptr) || pass.probe_type == WeightType::f32 ||
+                       pass.probe_type == WeightType::bf16,
+                   "probed weights are f32 or bf16");
     const auto check_one = [&](const NoiseTerm& term) {
         check_term(run, term);
         WINDLASS_CHECK(is_drawn(run, term) == is_drawn(run, pass), "some factors of a pass are given, others are not");
@@ -173,10 +213,7 @@ void check_pass(const NoiseRun& run, const NoisePass& pass) {
         const NoiseStep& step = pass.steps[s];
         for (int64_t d = 0; d < step.term_count; ++d) check_one(step.terms[d]);
     }
-    if (pass.probe == nullptr) return;
-    WINDLASS_CHECK(pass.probe_type == WeightType::f32 || pass.probe_type == WeightType::bf16,
-                   "probed weights are f32 or bf16");
-    check_one(*pass.probe);
+    if (pass.probe != nullptr) check_one(*pass.probe);
 }
 
 }  // namespace

@@ -161,6 +161,13 @@ void write(Type type, const float* __restrict x, int64_t count, void* to) {
     for (int64_t i = begin; i < count; ++i) stored[i] = type.encode(x[i]);
 }
 
+template <typename Type>
+void write_nearest(Type, const float* __restrict x, int64_t count, void* to) {
+    auto* __restrict const stored = static_cast<typename Type::Element*>(to);
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) stored[i] = Type::encode(Type::nearest(x[i]));
+}
+
 // x <- random((x - sum) - decay x), each operation rounded to f32 first. No decay is no product: 0 x may be -0.
 typedef uint16_t RandomHalf __attribute__((may_alias));
 template <typename Type, bool kDecays>
@@ -225,7 +232,7 @@ void take_step(const NoiseRun& run, const NoiseStep& step, const NoisePass& pass
     const int64_t count = tile.end - tile.begin;
     float *const x = room.weights + tile.begin, *const before = room.before + tile.begin;
     if (pass.masks) __builtin_memcpy(before, x, static_cast<uint64_t>(count) * sizeof(float));
-    with_type(pass.type, pass.scale_exponent,
+    with_type(pass.updated == nullptr ? WeightType::f32 : pass.type, pass.scale_exponent,
               [&](auto type) { subtract_and_round(type, run, step, tile, room.sums, room.weights); });
     if (pass.masks) mask(pass.limit, before, count, x);
 }
@@ -310,12 +317,7 @@ void noise_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type
         one_term(run, term, tile, room.sums);
         const int64_t count = tile.end - tile.begin;
         const float* const z = room.sums + tile.begin;
-        with_plain_type(type, [&](auto kind) {
-            typedef decltype(kind) Type;
-            auto* __restrict const to = static_cast<typename Type::Element*>(out) + at;
-#pragma omp simd
-            for (int64_t i = 0; i < count; ++i) to[i] = Type::encode(Type::nearest(z[i]));
-        });
+        with_plain_type(type, [&](auto kind) { write_nearest(kind, z, count, from<decltype(kind)>(out, at)); });
     });
 }
 
@@ -331,8 +333,11 @@ void noise_pass(const NoiseRun& run, const NoisePass& pass) {
         });
         for (int64_t s = 0; s < pass.step_count; ++s) take_step(run, pass.steps[s], pass, tile, room);
         with_type(pass.type, pass.scale_exponent, [&](auto type) {
-            if (pass.step_count > 0) write(type, x, count, from<decltype(type)>(pass.updated, at));
+            if (pass.updated != nullptr) write(type, x, count, from<decltype(type)>(pass.updated, at));
         });
+        if (pass.plain != nullptr)
+            with_plain_type(pass.probe_type,
+                            [&](auto kind) { write_nearest(kind, x, count, from<decltype(kind)>(pass.plain, at)); });
         if (pass.probe == nullptr) return;
         one_term(run, *pass.probe, tile, room.sums);
         if (pass.masks) mask_sums(pass.limit, x, count, room.sums + tile.begin);

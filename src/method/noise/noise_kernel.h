@@ -40,6 +40,8 @@ struct NoiseTerm {
     const float* u;      // [rank, rows]
     const float* v;      // [rank, cols]
     uint32_t kept_step;  // the first of those for which a drawn factor is kept
+    // low_rank whose u is kept and drawn: what its ranks are scaled by, [rank]; null: the step's own numbers.
+    const float* scales;
 };
 
 // One step in the moments of a later update: the next `term_count` terms add up to what it found, u.
@@ -58,6 +60,9 @@ struct NoiseStep {
     const NoiseMoment* moments = nullptr;  // with as many terms as there are; null without moments
     int64_t moment_count = 0;
     float epsilon = 0;  // above 0 with moments
+    // The terms are of several steps, those of one direction and one v side by side: their u are added, each times its
+    // coefficient, before they are multiplied with v.
+    bool adds_left = false;
 };
 
 // Weights are read once, updated by each step in turn, written, and probed. Arrays start with the run.
@@ -66,13 +71,16 @@ struct NoisePass {
     int scale_exponent = 0;  // f8: weights are the numbers that are kept, times 2^scale_exponent
     const void* weights;     // read only, unless `updated` is the same
     int64_t skip = 0;        // nf4: the run begins so many elements behind the first of `weights`, which begins a block
-    void* updated;           // null where there are no steps
+    // Null where there are no steps; or where nothing is stored: then the steps are one, whose result is not rounded to
+    // the weights' type before it is probed.
+    void* updated;
     const NoiseStep* steps;
     int64_t step_count;
     const NoiseTerm* probe;  // null without one
-    WeightType probe_type;   // f32 or bf16
-    void* plus;              // w + c z, to the nearest; null where not wanted
+    WeightType probe_type;   // f32 or bf16: of what follows, to the nearest; null where not wanted
+    void* plus;              // w + c z
     void* minus;             // w - c z
+    void* plain = nullptr;   // w
     // Weights larger than `limit` are neither moved nor probed; each step looks at what the step before it left.
     bool masks;
     float limit;

@@ -39,13 +39,17 @@ void check_options(const MethodOptions& options) {
 // when a block next arrives (ZO2). Several directions of a step share each arrival.
 Recipe recipe(const MethodOptions& options) {
     check_options(options);
+    check_folding(options);
     // The walk in place draws its direction anew for each of its passes, as the tensors do that it is compared with.
     const int probe_draws = options.exact_inplace ? 2 : 1, update_draws = options.exact_inplace ? 4 : 1;
     Recipe made{.name = "zeroth_order",
                 .store = StoreType::as_file,
                 .prepare = set_noise,
                 .update_draws = draws_of(options, update_draws * options.directions * moment_rule(options).window),
+                .sum_draws = sum_draws_of(options),
                 .history = moment_rule(options).history(),
+                .folding = options.folding,
+                .fold_window = options.folding == Folding::each_window ? options.noise_window : 0,
                 .layer_share = 1 - options.layer_drop,
                 .conclude = conclude};
     for (int direction = 0; direction < options.directions; ++direction)

@@ -341,8 +341,8 @@ TEST(NoiseDeath, RefusesWhatHasNoMeaning) {
     EXPECT_DEATH(direction(of.run, bare), "has one of its factors");
     NoisePass pass{.type = WeightType::f32, .weights = weights.at(0), .probe = &term, .probe_type = WeightType::f16};
     EXPECT_DEATH(pass_over(of.run, pass), "f32 or bf16");
-    const NoiseStep step{1, 0, &term, 1};
-    pass = {.type = WeightType::f32, .weights = weights.at(0), .steps = &step, .step_count = 1};
+    const NoiseStep steps[] = {{1, 0, &term, 1}, {2, 0, &term, 1}};
+    pass = {.type = WeightType::f32, .weights = weights.at(0), .steps = steps, .step_count = 2};
     EXPECT_DEATH(pass_over(of.run, pass), "nowhere to go");
     const Directions far(NoiseKind::gaussian, (int64_t{1} << 48) - 99, 100);
     EXPECT_DEATH(direction(far.run, far.term(1, 1, 1)), "have no counters");

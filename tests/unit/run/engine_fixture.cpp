@@ -75,8 +75,10 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
     set_store(setup.model, setup.recipe.store);
     if (options.in_8_bits) keep_in_8_bits(setup.model);
     if (options.in_4_bits) keep_in_4_bits(setup.model);
+    set_folding(setup.model, setup.recipe.folding);
     for (ParamSpec& param : setup.model.params)
-        param.trainable = param.store_dtype != DType::nf4 && (!options.trains || options.trains(param));
+        param.trainable = (param.store_dtype != DType::nf4 || param.folding == Folding::never) &&
+                          (!options.trains || options.trains(param));
     separate_programs(setup.model);
     if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
     set_by_magnitudes(setup.model, options.method.sparse_share, [&](int param, int64_t first, std::span<float> out) {
@@ -89,6 +91,7 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .kernel_path = std::string(isa_name(cpu_isa())),
                       .state_format = options.method.state_format};
     setup.plan = options.plan;
+    if (setup.recipe.fold_window > 0) setup.plan.writeback_steps = static_cast<int>(setup.recipe.fold_window);
     using Kind = ScheduleRequest::Kind;
     setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
                             {{Kind::train, options.micro_rows, options.row_length, options.micro_count},

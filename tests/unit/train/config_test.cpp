@@ -170,6 +170,13 @@ TEST_F(ConfigTest, NamesWhoCannotKeepWeightsIn8Bits) {
                 HasSubstr("weight_storage nf4 is for methods without a backward pass"));
 }
 
+TEST_F(ConfigTest, WindowsThatAreFoldedAtTheirEndLeaveNoOtherPeriod) {
+    EXPECT_THAT(problem({"model=m", "train_data=a.jsonl", "output_dir=o", "method=zeroth_order", "noise=low_rank",
+                         "fold_updates=each_window", "writeback_steps=4"}),
+                HasSubstr("writeback_steps: auto"));
+    EXPECT_THAT(problem({"fold_updates=each_moon"}), HasSubstr("is not one of: each_step, each_window, never"));
+}
+
 TEST_F(ConfigTest, NamesWhoCannotLearnFromWrittenAnswers) {
     const auto with = [&](const std::string& method, const std::string& more) {
         return problem({"model=m", "train_data=a.jsonl", "output_dir=o", "objective=f1", "method=" + method, more});

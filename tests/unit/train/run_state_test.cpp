@@ -88,6 +88,22 @@ TEST(RunState, KnowsWeightsIn4BitsWhichHaveNoScalesBesideThem) {
     EXPECT_THROW(parse_run_state(run_state_text(state), "here"), UserError);
 }
 
+TEST(RunState, KnowsWhenUpdatesAreFolded) {
+    RunState state = example();
+    EXPECT_EQ(parse_run_state(run_state_text(state), "here").fold_updates, "each_step");
+    state.fold_updates = "never";
+    std::string text = run_state_text(state);
+    EXPECT_EQ(parse_run_state(text, "here").fold_updates, "never");
+    try {
+        require_same_run(state, example(), "here");
+        FAIL() << "folded otherwise";
+    } catch (const UserError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("fold_updates was never, is each_step"));
+    }
+    text.replace(text.find("\"never\""), 7, "\"moon\"");
+    EXPECT_THROW(parse_run_state(text, "x"), UserError);
+}
+
 TEST(RunState, RefusesDamage) {
     const std::string text = run_state_text(example());
     const auto with = [&](const std::string& from, const std::string& to) {

@@ -128,6 +128,49 @@ TEST(TrajectorySettings, RefuseScalesThatNoModelHas) {
     }
 }
 
+ModelSpec matrix_and_vector() {
+    ModelSpec model;
+    model.params = {{.name = "w", .shape = {3, 3}}, {.name = "b", .shape = {3}}};
+    set_store(model, StoreType::as_file);
+    return model;
+}
+
+TEST(TrajectorySettings, HoldWhenUpdatesAreFolded) {
+    const auto read = [](const MethodOptions& options) {
+        ModelSpec model = matrix_and_vector();
+        TrajectoryHeader header = header_of(options, model);
+        header.noise = {.kind = TrajectoryNoiseKind::low_rank,
+                        .rank = options.noise_rank,
+                        .window = options.noise_window,
+                        .keeps_left = options.noise_keeps_left};
+        read_folding(header, "log", model);
+        return std::pair(model.params[0].folding, model.params[1].folding);
+    };
+    const MethodOptions window{.noise = NoiseKind::low_rank, .noise_window = 5, .folding = Folding::each_window};
+    const MethodOptions never{
+        .noise = NoiseKind::low_rank, .noise_window = 0, .noise_keeps_left = true, .folding = Folding::never};
+    EXPECT_EQ(read({}), std::pair(Folding::each_step, Folding::each_step));
+    EXPECT_EQ(read(window), std::pair(Folding::each_window, Folding::each_window));
+    EXPECT_EQ(read(never), std::pair(Folding::never, Folding::each_step));
+    EXPECT_THAT(settings_differences(header_of({}), header_of(window)),
+                ElementsAre("fold_updates was \"each_step\", is \"each_window\""));
+}
+
+TEST(TrajectorySettings, RefuseFoldingThatNoNoiseHas) {
+    const TrajectoryNoise gaussian, window{.kind = TrajectoryNoiseKind::low_rank, .rank = 2, .window = 5},
+        whole{.kind = TrajectoryNoiseKind::low_rank, .rank = 2, .window = 0};
+    for (const auto& [text, noise] : {std::pair(R"({"fold_updates": "each_window"})", gaussian),
+                                      {R"({"fold_updates": "each_window"})", whole},
+                                      {R"({"fold_updates": "never"})", whole},
+                                      {R"({"fold_updates": "never"})", window},
+                                      {R"({"fold_updates": "each_moon"})", window},
+                                      {R"({"fold_updates": 3})", window}}) {
+        const TrajectoryHeader header{.method = "zeroth_order", .noise = noise, .settings = text};
+        ModelSpec model = matrix_and_vector();
+        EXPECT_THROW(read_folding(header, "log", model), UserError) << text;
+    }
+}
+
 TEST(TrajectorySettings, NameWhatDiffers) {
     const TrajectoryHeader first = header_of({.directions = 2});
     EXPECT_THAT(settings_differences(first, header_of({.weight_decay = 0.5, .directions = 2, .scalar_clip = 1})),

@@ -1,0 +1,64 @@
+#include "method/noise/sums.h"
+
+#include "method/noise/step_numbers.h"
+
+namespace windlass {
+namespace {
+
+// scales <- (1 - d) scales + c s, each operation rounded once; without decay there is no product.
+void add_step(const NoiseRun& run, const StepParams& step, double rate, double decay, LowRankSum& sum) {
+    const int count = directions_in(step);
+    std::array<float, kDirectionRankMax> drawn;
+    const auto left = static_cast<float>(1.0 - decay);
+    for (int j = 0; j < count; ++j) {
+        const NoiseTerm term =
+            noise_term(sum.noise, run, step.step, j, rate / count * step.scalars[static_cast<size_t>(j)]);
+        draw_scales(run, term, drawn.data());
+        float* const scales = sum.scales.data() + j * sum.rank;
+        for (int64_t k = 0; k < sum.rank; ++k) {
+            const float more = term.coefficient * drawn[static_cast<size_t>(k)];
+            scales[k] = (decay == 0 ? scales[k] : left * scales[k]) + more;
+        }
+    }
+    sum.kept *= 1.0 - decay;
+}
+
+}  // namespace
+
+LowRankSums::LowRankSums(const ModelSpec& model) : index_(model.params.size(), -1) {
+    const std::vector<int64_t> elements = element_starts(model);
+    for (size_t param = 0; param < model.params.size(); ++param) {
+        const ParamSpec& spec = model.params[param];
+        if (!spec.trainable || spec.folding != Folding::never) continue;
+        index_[param] = static_cast<int>(params_.size());
+        params_.push_back({spec, elements[param], {}});
+    }
+}
+
+void LowRankSums::add(const StepParams& step) {
+    for (Param& each : params_) {
+        if (!moves(each.spec, step)) continue;
+        const NoiseRun run = noise_run(noise_in(step), step.seed, each.spec, each.element, 0, each.spec.numel());
+        LowRankSum& sum = each.sum;
+        if (sum.scales.empty()) {
+            WINDLASS_CHECK(run.kind == NoiseKind::low_rank && run.keeps_left && noise_in(step).window == 0,
+                           "{}: its directions do not stay in one space", each.spec.name);
+            sum.seed = step.seed;
+            sum.noise = noise_in(step);
+            sum.rank = run.rank;
+            sum.scales.assign(static_cast<size_t>(directions_in(step) * run.rank), 0.0f);
+        }
+        add_step(run, step, rate_of(each.spec, step), shrinkage(each.spec, step), sum);
+    }
+}
+
+void LowRankSums::clear() {
+    for (Param& each : params_) each.sum = {};
+}
+
+const LowRankSum* LowRankSums::of(int param) const {
+    const int index = index_[static_cast<size_t>(param)];
+    return index < 0 ? nullptr : &params_[static_cast<size_t>(index)].sum;
+}
+
+}  // namespace windlass

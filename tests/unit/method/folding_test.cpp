@@ -1,0 +1,260 @@
+// Updates that stay beside weights: what is computed with in a window, what is folded behind it, and sums that are
+// never folded.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/rng.h"
+#include "device/cpu/isa.h"
+#include "method/noise/arrival.h"
+#include "method/noise/noise.h"
+#include "model/load.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kElement = 512, kRows = 131, kCols = 1100;  // more than one part of a matrix
+constexpr int64_t kCount = kRows * kCols;
+constexpr int kWindow = 5, kDirections = 2;
+
+struct Case {
+    const char* name;
+    DType stored = DType::bf16;
+    Folding folding = Folding::each_window;
+    bool keeps_left = false;
+    bool is_matrix = true;
+    double layer_drop = 0;
+};
+void PrintTo(const Case& each, std::ostream* out) {
+    *out << each.name;
+}
+
+class Folded : public testing::TestWithParam<Case> {
+  protected:
+    Folded() : isa_(detected_isa()), stream_(make_stream(DeviceKind::cpu, 2)) {
+        param_.store = StoreType::as_file;
+        param_.store_dtype = GetParam().stored;
+        param_.folding = GetParam().folding;
+        param_.layer = 3;
+        if (param_.store_dtype == DType::f8_e4m3) param_.scale_exponent = -11;
+        Random random(3, RandomStream::test);
+        std::vector<float> numbers(kCount);
+        for (float& number : numbers) number = 0.02f * random.normal();
+        weights_.resize(static_cast<size_t>(kCount * dtype_bytes(param_.store_dtype)));
+        encode_kept(param_, numbers, weights_);
+        base_.resize(kCount);
+        decode_kept(param_, weights_, base_);
+        for (int number = 1; number <= kWindow; ++number) steps_.push_back(step(number));
+    }
+    ~Folded() override { set_cpu_isa(isa_); }
+
+    static MethodOptions options() {
+        const bool never = GetParam().folding == Folding::never;
+        return {.weight_decay = 0.1,
+                .directions = kDirections,
+                .noise = NoiseKind::low_rank,
+                .noise_rank = 3,
+                .noise_window = never ? 0 : kWindow,
+                .noise_keeps_left = GetParam().keeps_left,
+                .layer_drop = GetParam().layer_drop,
+                .folding = GetParam().folding};
+    }
+    static StepParams step(int number) {
+        StepParams step{.seed = 77, .step = number, .learning_rate = 3e-2 / number};
+        set_noise(options(), step);
+        EXPECT_TRUE(set_scalars(options(), std::vector<double>{0.5 * number, 2.0 / (1 + number)}, step));
+        return step;
+    }
+    // What the steps so far have made of a parameter that is never folded.
+    LowRankSums sums() const {
+        ModelSpec model;
+        model.params = {ParamSpec{.name = "before", .shape = {kElement}, .trainable = false}, param_};
+        LowRankSums sums(model);
+        for (const StepParams& step : steps_) sums.add(step);
+        return sums;
+    }
+    std::vector<float> read(int64_t elements_at_once) {
+        std::vector<float> numbers(kCount);
+        const LowRankSums all = sums();
+        for (int64_t first = 0; first < kCount; first += elements_at_once) {
+            const int64_t count = std::min(elements_at_once, kCount - first);
+            read_updated({.param = &param_,
+                          .element = kElement + first,
+                          .count = count,
+                          .weights = weights_.data() + first * dtype_bytes(param_.store_dtype),
+                          .first = first},
+                         steps_, kWindow, all.of(1), std::span(numbers).subspan(at(first), at(count)), *stream_);
+        }
+        return numbers;
+    }
+    // Step after step in double precision, along the directions that write_direction gives.
+    std::vector<double> reference() {
+        std::vector<double> w(base_.begin(), base_.end());
+        std::vector<float> z(kCount);
+        for (const StepParams& step : steps_) {
+            if (!moves(param_, step)) continue;
+            const std::vector<double> before = w;
+            for (int j = 0; j < kDirections; ++j) {
+                const NoiseRun run = noise_run(noise_in(step), step.seed, param_, kElement, 0, kCount);
+                write_direction(run, noise_term(noise_in(step), run, step.step, j, 1.0), WeightType::f32, z.data(),
+                                *stream_);
+                const double g = step.learning_rate / kDirections * step.scalars[at(j)];
+                for (size_t i = 0; i < w.size(); ++i) w[i] -= g * z[i];
+            }
+            for (size_t i = 0; i < w.size(); ++i) w[i] -= step.learning_rate * 0.1 * before[i];
+        }
+        return w;
+    }
+    static size_t at(int64_t index) { return static_cast<size_t>(index); }
+
+    const Isa isa_;
+    const std::unique_ptr<Stream> stream_;
+    ParamSpec param_{.name = "w", .shape = GetParam().is_matrix ? Shape{kRows, kCols} : Shape{kCount}};
+    std::vector<std::byte> weights_;
+    std::vector<float> base_;  // numbers of them
+    std::vector<StepParams> steps_;
+};
+
+TEST_P(Folded, ReadsWhatTheStepsAddUpTo) {
+    const std::vector<std::byte> kept = weights_;
+    const std::vector<double> expected = reference();
+    const std::vector<float> found = read(kCount);
+    EXPECT_TRUE(weights_ == kept);
+    double moved = 0;
+    for (int64_t i = 0; i < kCount; ++i) {
+        // Sums of some tens of f32 terms of up to 0.1.
+        ASSERT_NEAR(found[at(i)], expected[at(i)], 1e-6) << i;
+        moved = std::max(moved, std::abs(expected[at(i)] - base_[at(i)]));
+    }
+    EXPECT_GT(moved, 0.01);
+}
+
+TEST_P(Folded, HasOneSetOfBits) {
+    const std::vector<float> expected = read(kCount);
+    for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
+        if (isa > detected_isa()) continue;
+        set_cpu_isa(isa);
+        EXPECT_TRUE(read(kCount) == expected) << isa_name(isa);
+        EXPECT_TRUE(read(30'003) == expected) << isa_name(isa) << ", in pieces";
+    }
+}
+
+// Copies and both points are the nearest to those numbers; nothing is stored.
+TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
+    const std::vector<std::byte> kept = weights_;
+    const std::vector<float> numbers = read(kCount);
+    const StepParams next = step(kWindow);  // of the window's directions
+    const LowRankSums all = sums();
+    std::vector<float> plain(kCount), points(2 * kCount), z(kCount);
+    arrive_at_points({.param = &param_,
+                      .element = kElement,
+                      .weights = weights_.data(),
+                      .steps = steps_,
+                      .pending = kWindow,
+                      .folds = false,
+                      .sum = all.of(1),
+                      .step = &next,
+                      .compute = DType::f32,
+                      .plain = reinterpret_cast<std::byte*>(plain.data()),
+                      .probes = reinterpret_cast<std::byte*>(points.data())},
+                     *stream_);
+    EXPECT_TRUE(weights_ == kept);
+    EXPECT_TRUE(plain == numbers);
+    const NoiseRun run = noise_run(noise_in(next), next.seed, param_, kElement, 0, kCount);
+    if (moves(param_, next))
+        write_direction(run, noise_term(noise_in(next), run, next.step, 0, options().zo_eps), WeightType::f32, z.data(),
+                        *stream_);
+    for (int64_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(points[at(i)], numbers[at(i)] + z[at(i)]) << i;
+        ASSERT_EQ(points[at(kCount + i)], numbers[at(i)] - z[at(i)]) << i;
+    }
+}
+
+// Behind the window: one of the two neighbours, right in the mean; and the same from a log.
+TEST_P(Folded, FoldsAWindowByOneRounding) {
+    if (param_.folding == Folding::never) GTEST_SKIP() << "nothing is folded";
+    const std::vector<float> numbers = read(kCount);
+    std::vector<std::byte> logged = weights_;
+    update_by_steps({&param_, kElement, kCount, logged.data()}, steps_, kWindow, *stream_);
+    const StepParams next = step(kWindow);
+    arrive_at_points({.param = &param_,
+                      .element = kElement,
+                      .weights = weights_.data(),
+                      .steps = steps_,
+                      .pending = kWindow,
+                      .step = &next},
+                     *stream_);
+    EXPECT_TRUE(weights_ == logged);
+    std::vector<float> folded(kCount), nearest(kCount);
+    decode_kept(param_, weights_, folded);
+    std::vector<std::byte> bytes(weights_.size());
+    encode_kept(param_, numbers, bytes);
+    decode_kept(param_, bytes, nearest);
+    double error = 0, spread = 0;
+    for (int64_t i = 0; i < kCount; ++i) {
+        const double off = static_cast<double>(folded[at(i)]) - numbers[at(i)];
+        const double least = std::abs(static_cast<double>(nearest[at(i)]) - numbers[at(i)]);
+        // Half of what lies between its neighbours is the most that the nearest is off; 8 % where a scale ends.
+        ASSERT_LE(std::abs(off),
+                  std::abs(numbers[at(i)]) * (param_.store_dtype == DType::f8_e4m3 ? 0.126 : 8e-3) + 2e-5);
+        error += off;
+        spread += off * off;
+        ASSERT_GE(std::abs(off) + 1e-9, least);
+    }
+    if (param_.store_dtype == DType::f32) {
+        EXPECT_TRUE(folded == numbers);
+    } else {
+        EXPECT_LT(std::abs(error), 5 * std::sqrt(spread));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Folded,
+                         testing::Values(Case{"f32", DType::f32}, Case{"bf16"}, Case{"f16", DType::f16},
+                                         Case{"f8", DType::f8_e4m3},
+                                         Case{"both_kept", DType::bf16, Folding::each_window, true},
+                                         Case{"dropped", DType::bf16, Folding::each_window, false, true, 0.5},
+                                         Case{"vector", DType::bf16, Folding::each_window, false, false},
+                                         Case{"never", DType::bf16, Folding::never, true},
+                                         Case{"never_f32", DType::f32, Folding::never, true},
+                                         Case{"never_dropped", DType::bf16, Folding::never, true, true, 0.5}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(FoldingOptions, AreRefusedWhereThereIsNoSum) {
+    const auto refusal = [](MethodOptions options) -> std::string {
+        try {
+            make_recipe("zeroth_order", options);
+        } catch (const UserError& error) {
+            return error.what();
+        }
+        return "";
+    };
+    MethodOptions window{.noise = NoiseKind::low_rank, .noise_window = 50, .folding = Folding::each_window};
+    EXPECT_EQ(refusal(window), "");
+    EXPECT_EQ(make_recipe("forward_gradient", window).fold_window, 50);
+    MethodOptions never{
+        .noise = NoiseKind::low_rank, .noise_window = 0, .noise_keeps_left = true, .folding = Folding::never};
+    EXPECT_EQ(refusal(never), "");
+    const auto expect = [&](MethodOptions options, const char* hint) {
+        EXPECT_NE(refusal(options).find(hint), std::string::npos) << refusal(options);
+    };
+    for (const MethodOptions& each : {window, never}) {
+        MethodOptions other = each;
+        other.noise = NoiseKind::gaussian;
+        expect(other, "low_rank");
+        other = each;
+        other.moments = NoiseMoments::first;
+        expect(other, "sgd");
+    }
+    window.noise_window = 1;
+    expect(window, "noise_window");
+    window.noise_window = kFoldWindowMax + 1;
+    expect(window, "noise_window");
+    never.noise_window = 50;
+    expect(never, "noise_window: 0");
+    never.noise_window = 0;
+    never.noise_keeps_left = false;
+    expect(never, "noise_kept: both");
+}
+
+}  // namespace
+}  // namespace windlass
