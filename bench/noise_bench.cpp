@@ -4,7 +4,8 @@
 // probes (bf16), update and probe at once, and take eight steps of a log in one pass. Printed are processor cycles per
 // element and thread, the bytes moved over a copy of as many by the same team, and the share of a zeroth-order step of
 // 4096 tokens: 2 * 2 * 4096 operations for each weight at the rate of the bf16 and f32 products of 4096 x 2048 x 2048,
-// measured in the same run.
+// measured in the same run. At the end, what it takes to copy weights that stay as the bf16 that is computed with, and
+// to probe them in 4 bits.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
 #include "measure.h"
+#include "method/noise/arrival.h"
 #include "method/noise/noise.h"
 #include "op/gemm.h"
 
@@ -138,6 +140,31 @@ void run_case(const Kind& of, WeightType type, int64_t bytes, Arrays& arrays, co
     print(rates, "window and probe", pass(open), bytes + 4);
 }
 
+void run_copies(Arrays& arrays, const Rates& rates, Stream& stream) {
+    fmt::print("copies of what stays\n");
+    for (const DType type : {DType::f32, DType::f16, DType::f8_e4m3, DType::nf4}) {
+        const ParamSpec param{
+            .name = "w", .shape = {kRows, kCols}, .store = StoreType::as_file, .store_dtype = type, .trainable = false};
+        const StepParams step{};
+        const ArrivalCall call{.param = &param,
+                               .weights = arrays.weights.data(),
+                               .step = &step,
+                               .compute = DType::bf16,
+                               .plain = arrays.plus.data()};
+        const double seconds = median_seconds(kRounds, [&] { arrive_at_points(call, stream); });
+        print(rates, std::string(dtype_name(type)).c_str(), seconds, stored_bytes(type, 64) / 64 + 2);
+    }
+    const NoiseRun run{.seed = 1, .kind = NoiseKind::gaussian, .count = kElements};
+    const NoiseTerm probe{2, 0, 1e-3f};
+    const NoisePass pair{.type = WeightType::nf4,
+                         .weights = arrays.weights.data(),
+                         .probe = &probe,
+                         .probe_type = WeightType::bf16,
+                         .plus = arrays.plus.data(),
+                         .minus = arrays.minus.data()};
+    print(rates, "probe pair of nf4", median_seconds(kRounds, [&] { update_and_probe(run, pair, stream); }), 4);
+}
+
 void run(int threads) {
     CpuStream stream(threads);
     Arrays arrays;
@@ -158,6 +185,7 @@ void run(int threads) {
         run_case(kind, WeightType::f32, 4, arrays, rates, stream);
         run_case(kind, WeightType::f8, 1, arrays, rates, stream);
     }
+    run_copies(arrays, rates, stream);
 }
 
 }  // namespace

@@ -50,6 +50,10 @@ void require_bounds(const StoreLayout& layout, std::string_view where) {
         require_in(where, "number of sections of " + param.name, param.sections, StoreParam::kAllSections,
                    std::ssize(layout.sections));
         require_in(where, "bytes of a weight of " + param.name, param.weight_bytes, 0, kElementBytesMax);
+        require_in(where, "number of weights in a group of " + param.name, param.weight_group, 1,
+                   param.weight_bytes == 0 ? 1 : kChunkElementsUnit);
+        require_in(where, "remainder of 256 by the weights in a group of " + param.name,
+                   kChunkElementsUnit % param.weight_group, 0, 0);
     }
 }
 
@@ -60,6 +64,7 @@ std::string text_of(const StoreLayout& layout, std::string_view where) {
         if (param.sections != StoreParam::kAllSections || param.weight_bytes != 0)
             params.back().push_back(param.sections);
         if (param.weight_bytes != 0) params.back().push_back(param.weight_bytes);
+        if (param.weight_group != 1) params.back().push_back(param.weight_group);
     }
     for (const StoreSection& section : layout.sections) sections.push_back({section.name, section.bytes, section.per});
     const Json json = {{"params", std::move(params)},
@@ -96,7 +101,9 @@ StoreLayout layout_of(const Json& json) {
     for (const Json& param : json.at("params")) {
         const int64_t sections = param.size() > 2 ? integer(param.at(2)) : StoreParam::kAllSections;
         const int weight_bytes = param.size() > 3 ? small_integer(param.at(3)) : 0;
-        layout.params.push_back({param.at(0).get<std::string>(), integer(param.at(1)), sections, weight_bytes});
+        const int weight_group = param.size() > 4 ? small_integer(param.at(4)) : 1;
+        layout.params.push_back(
+            {param.at(0).get<std::string>(), integer(param.at(1)), sections, weight_bytes, weight_group});
     }
     for (const Json& section : json.at("sections"))
         layout.sections.push_back({section.at(0).get<std::string>(), integer(section.at(1)), integer(section.at(2))});
@@ -159,7 +166,7 @@ StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
 }
 
 int64_t StoreMap::weight_room(const StoreParam& param, int64_t elements) const {
-    return round_up(elements * layout_.weight_bytes_of(param), kAlignment);
+    return round_up(layout_.weight_bytes_of(param, elements), kAlignment);
 }
 
 int64_t StoreMap::section_count(const StoreParam& param) const {
@@ -191,7 +198,7 @@ Extent StoreMap::weight_extent(int64_t index, int version) const {
     const StoreParam& param = layout_.params[static_cast<size_t>(ref.param)];
     const int64_t before = (index - first_chunk(ref.param)) * weight_room(param, layout_.chunk_elements);
     return {.offset = version_offset(version) + starts_[static_cast<size_t>(ref.param)].weights + before,
-            .bytes = ref.count * layout_.weight_bytes_of(param)};
+            .bytes = layout_.weight_bytes_of(param, ref.count)};
 }
 
 Extent StoreMap::state_extent(int64_t index, int version) const {

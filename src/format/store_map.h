@@ -15,7 +15,8 @@ struct StoreParam {
     std::string name;  // UTF-8
     int64_t numel = 0;
     int64_t sections = kAllSections;  // that its chunks have: the first so many of the layout's
-    int weight_bytes = 0;             // of an element; 0: the layout's
+    int weight_bytes = 0;             // of an element, or of a group of them; 0: the layout's, of an element
+    int weight_group = 1;             // elements of a group, the last one rounded up; chunks are whole groups
 };
 
 // A part of a chunk's state: `bytes` for every `per` elements, the last group rounded up.
@@ -34,9 +35,10 @@ struct StoreLayout {
     int64_t run_state_bytes_max = int64_t{16} << 20;
     std::string meta;  // the caller's text, handed back as it was
 
-    // Of an element of this parameter.
-    int weight_bytes_of(const StoreParam& param) const {
-        return param.weight_bytes == 0 ? weight_bytes : param.weight_bytes;
+    // Of so many elements of this parameter, the first of which begins a chunk.
+    int64_t weight_bytes_of(const StoreParam& param, int64_t count) const {
+        return (count + param.weight_group - 1) / param.weight_group *
+               (param.weight_bytes == 0 ? weight_bytes : param.weight_bytes);
     }
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "tensor/e4m3.h"
+#include "tensor/nf4.h"
 
 namespace windlass {
 namespace {
@@ -73,7 +74,16 @@ void encode_numbers(DType dtype, std::span<const float> values, std::span<std::b
     }
 }
 
+void decode_kept(const ParamSpec& param, std::span<const std::byte> bytes, int64_t first, std::span<float> out) {
+    if (param.store_dtype == DType::nf4) return decode_nf4(bytes, first, out);
+    const auto end = static_cast<size_t>(stored_bytes(param.store_dtype, first + std::ssize(out)));
+    WINDLASS_CHECK(end <= bytes.size(), "{} bytes for {} numbers from {} on", bytes.size(), out.size(), first);
+    const auto begin = static_cast<size_t>(stored_bytes(param.store_dtype, first));
+    decode_kept(param, bytes.first(end).subspan(begin), out);
+}
+
 void decode_kept(const ParamSpec& param, std::span<const std::byte> bytes, std::span<float> out) {
+    if (param.store_dtype == DType::nf4) return decode_nf4(bytes, 0, out);
     if (param.store_dtype != DType::f8_e4m3) return decode_numbers(param.store_dtype, bytes, out);
     WINDLASS_CHECK(bytes.size() == out.size(), "{} bytes for {} numbers", bytes.size(), out.size());
     const float scale = power_of_two(param.scale_exponent);
@@ -81,6 +91,8 @@ void decode_kept(const ParamSpec& param, std::span<const std::byte> bytes, std::
 }
 
 void encode_kept(const ParamSpec& param, std::span<const float> values, std::span<std::byte> out) {
+    if (param.store_dtype == DType::nf4)
+        return encode_nf4(values, param.file_dtype == DType::f16 ? kNf4HalfScales : kNf4Scales, out);
     if (param.store_dtype != DType::f8_e4m3) return encode_numbers(param.store_dtype, values, out);
     WINDLASS_CHECK(out.size() == values.size(), "{} bytes for {} numbers", out.size(), values.size());
     const float scale = power_of_two(-param.scale_exponent);

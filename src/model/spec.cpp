@@ -70,6 +70,17 @@ bool is_kept_in_8_bits(const ModelSpec& model) {
     return std::ranges::any_of(model.params, &is_f8);
 }
 
+void keep_in_4_bits(ModelSpec& model) {
+    for (ParamSpec& param : model.params) {
+        WINDLASS_CHECK(param.store == StoreType::as_file, "{} is kept as a split master", param.name);
+        if (param.shape.rank() == 2 && param.layer >= 0) param.store_dtype = DType::nf4;
+    }
+}
+
+bool is_kept_in_4_bits(const ModelSpec& model) {
+    return std::ranges::any_of(model.params, [](const ParamSpec& param) { return param.store_dtype == DType::nf4; });
+}
+
 std::vector<int> scale_exponents(const ModelSpec& model) {
     std::vector<int> exponents;
     exponents.reserve(model.params.size());

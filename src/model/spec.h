@@ -100,6 +100,11 @@ bool is_kept_in_8_bits(const ModelSpec& model);
 std::vector<int> scale_exponents(const ModelSpec& model);
 void set_scale_exponents(std::span<const int> exponents, std::string_view where, ModelSpec& model);
 
+// Of parameters that are kept as_file: the matrices of layers become nf4 (tensor/nf4.h); tables, the head and vectors
+// stay as they are. They are only read: what is kept is what the base's were rounded to.
+void keep_in_4_bits(ModelSpec& model);
+bool is_kept_in_4_bits(const ModelSpec& model);
+
 // each_window: of all parameters; never: of matrices and tables, vectors are folded at each step.
 void set_folding(ModelSpec& model, Folding folding);
 

@@ -53,7 +53,7 @@ std::span<float> ChunkIo::floats(const ChunkSpan& chunk) {
 void ChunkIo::split(const ChunkSpan& chunk, std::span<const float> masters) {
     const ParamSpec& param = setup_.model.params[at(chunk.param)];
     if (param.store == StoreType::as_file) {
-        encode_kept(param, masters, {weights(), masters.size() * static_cast<size_t>(weight_bytes(param))});
+        encode_kept(param, masters, {weights(), at(weight_bytes(param, std::ssize(masters)))});
         return;
     }
     auto* hi = reinterpret_cast<uint16_t*>(weights());
@@ -68,8 +68,7 @@ void ChunkIo::split(const ChunkSpan& chunk, std::span<const float> masters) {
 void ChunkIo::join(const ChunkSpan& chunk, int64_t first, std::span<float> masters) const {
     const ParamSpec& param = setup_.model.params[at(chunk.param)];
     if (param.store == StoreType::as_file) {
-        const int64_t bytes = weight_bytes(param);
-        decode_kept(param, {weights() + first * bytes, masters.size() * static_cast<size_t>(bytes)}, masters);
+        decode_kept(param, {weights(), at(weight_bytes(param, chunk.count))}, first, masters);
         return;
     }
     const auto* hi = reinterpret_cast<const uint16_t*>(weights()) + first;
@@ -92,8 +91,8 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
             arenas_.lease(setup_.schedules.persistent[at(slice.buffer)], write, slice.offset + behind, bytes);
         copy(lease.data(), staged, bytes);
     };
-    const int64_t element = weight_bytes(setup_.model.params[at(chunk.param)]);
-    part(place.weights, chunk.first * element, weights(), chunk.count * element);
+    const ParamSpec& param = param_of(chunk);
+    part(place.weights, weight_bytes(param, chunk.first), weights(), weight_bytes(param, chunk.count));
     part(place.low, chunk.first * 2, state(), chunk.count * 2);
     for (size_t s = 0; s < place.state.size(); ++s) {
         const StateSpec& spec = setup_.recipe.state[s];

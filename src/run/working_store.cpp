@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "format/checksum.h"
+#include "tensor/nf4_levels.h"
 
 namespace windlass {
 namespace {
@@ -13,11 +14,21 @@ size_t at(int64_t index) {
     return static_cast<size_t>(index);
 }
 
+// Elements that a parameter's weights are kept in groups of.
+int group_of(const ParamSpec& param) {
+    return param.store_dtype == DType::nf4 ? static_cast<int>(kNf4Block) : 1;
+}
+int group_bytes(const ParamSpec& param) {
+    return static_cast<int>(weight_bytes(param, group_of(param)));
+}
+
 }  // namespace
 
 StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versions, std::string meta) {
     int widest = 1;
-    for (const ParamSpec& param : model.params) widest = std::max(widest, static_cast<int>(weight_bytes(param)));
+    for (const ParamSpec& param : model.params) {
+        if (group_of(param) == 1) widest = std::max(widest, group_bytes(param));
+    }
     StoreLayout layout{.chunk_elements = kChunkElements,
                        .versions = versions,
                        .weight_bytes = widest,
@@ -29,11 +40,12 @@ StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versi
     for (const int index : store_order(model)) {
         const ParamSpec& param = model.params[at(index)];
         const bool has_all = param.trainable || recipe.state.empty();
-        const int bytes = static_cast<int>(weight_bytes(param));
+        const int group = group_of(param), bytes = group_bytes(param);
         layout.params.push_back({.name = param.name,
                                  .numel = param.numel(),
                                  .sections = has_all ? StoreParam::kAllSections : without_state,
-                                 .weight_bytes = bytes == widest ? 0 : bytes});
+                                 .weight_bytes = bytes == widest && group == 1 ? 0 : bytes,
+                                 .weight_group = group});
     }
     return layout;
 }
@@ -53,8 +65,12 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
         if (found.params[i].sections != expected.params[i].sections)
             throw refuse("the number of state sections of " + found.params[i].name, found.params[i].sections,
                          expected.params[i].sections);
-        const int bytes = found.weight_bytes_of(found.params[i]), wanted = expected.weight_bytes_of(expected.params[i]);
-        if (bytes != wanted) throw refuse("bytes of a weight of " + found.params[i].name, bytes, wanted);
+        const auto bytes = [&](const StoreLayout& layout) {
+            const int64_t group = layout.params[i].weight_group;
+            return fmt::format("{} for {}", layout.weight_bytes_of(layout.params[i], group), group);
+        };
+        if (bytes(found) != bytes(expected))
+            throw refuse("bytes of weights of " + found.params[i].name, bytes(found), bytes(expected));
     }
     if (found.sections.size() != expected.sections.size())
         throw refuse("the number of state sections", found.sections.size(), expected.sections.size());

@@ -30,7 +30,7 @@ double update_draws(const Recipe& recipe, const ParamSpec& param) {
 int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t count) {
     switch (place) {
         case DiskPlace::weight:
-            return aligned_bytes(count, weight_bytes(in.param(param)));
+            return aligned_weight_bytes(in.param(param), count);
         case DiskPlace::low:
             return aligned_bytes(count, 2);
         case DiskPlace::state:
@@ -89,15 +89,15 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
         const BufferSlice& kept = is_low ? in_.place(param).low : in_.place(param).weights;
         slices.push_back(kept.buffer != kNoBuffer ? kept : BufferSlice{kNoBuffer, end});
         if (kept.buffer != kNoBuffer) continue;
-        const int64_t element_bytes = is_low ? 2 : weight_bytes(in_.param(param));
+        const auto bytes = [&](int64_t count) { return is_low ? 2 * count : weight_bytes(in_.param(param), count); };
         for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
             task.pieces.push_back({.param = param,
                                    .first = chunk.first,
                                    .count = chunk.count,
-                                   .offset = end + chunk.first * element_bytes,
+                                   .offset = end + bytes(chunk.first),
                                    .bytes = piece_bytes(in_, place, param, chunk.count)});
         }
-        end += aligned_bytes(in_.param(param).numel(), element_bytes);
+        end += round_up(bytes(in_.param(param).numel()), kParamAlignment);
     }
     if (task.pieces.empty()) return;
     task.buffer = buffer(fmt::format("{}.{}", block.name, is_low ? "low" : "weights"),
@@ -122,7 +122,7 @@ bool ScheduleBuilder::stays_on_device(int param) const {
 int64_t ScheduleBuilder::upload_bytes(const Block& block) const {
     int64_t bytes = 0;
     for (const int param : block.params) {
-        if (!stays_on_device(param)) bytes += aligned_bytes(in_.param(param).numel(), weight_bytes(in_.param(param)));
+        if (!stays_on_device(param)) bytes += aligned_weight_bytes(in_.param(param), in_.param(param).numel());
     }
     return bytes;
 }
@@ -139,7 +139,8 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
         const bool stays = stays_on_device(param);
         to.push_back(stays ? from[index] : BufferSlice{target, end});
         if (stays) continue;
-        const int64_t bytes = aligned_bytes(in_.param(param).numel(), is_low ? 2 : weight_bytes(in_.param(param)));
+        const int64_t numel = in_.param(param).numel();
+        const int64_t bytes = is_low ? aligned_bytes(numel, 2) : aligned_weight_bytes(in_.param(param), numel);
         if (tasks.empty() || tasks.back().source != from[index].buffer)
             tasks.push_back({.kind = MoveKind::up, .buffer = target, .source = from[index].buffer});
         tasks.back().pieces.push_back({.param = param, .offset = end, .source = from[index].offset, .bytes = bytes});
@@ -165,12 +166,11 @@ void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId
     for (size_t index = 0; index < block.params.size(); ++index) {
         const ParamSpec& param = in_.param(block.params[index]);
         weights.type = param.store_dtype;
-        const auto use = [&](const BufferSlice& slice, int64_t element_bytes) {
-            add_use(weights.uses,
-                    {slice.buffer, false, slice.offset, slice.offset + aligned_bytes(param.numel(), element_bytes)});
+        const auto use = [&](const BufferSlice& slice, int64_t bytes) {
+            add_use(weights.uses, {slice.buffer, false, slice.offset, slice.offset + bytes});
         };
-        use(weights.hi[index], weight_bytes(param));
-        if (!weights.lo.empty()) use(weights.lo[index], 2);
+        use(weights.hi[index], aligned_weight_bytes(param, param.numel()));
+        if (!weights.lo.empty()) use(weights.lo[index], aligned_bytes(param.numel(), 2));
     }
 }
 
@@ -274,10 +274,11 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
     for (const ArriveParam& each : task.params) {
         const ParamSpec& param = in_.param(each.param);
         const bool writes = each.updates || each.again;
-        use(each.weights, param.numel() * weight_bytes(param), writes);
+        const int64_t bytes = weight_bytes(param, param.numel());
+        use(each.weights, bytes, writes);
         // Read as well as written, each so many steps.
         const int64_t period = param.folding == Folding::each_window ? schedule_.writeback_steps : 1;
-        if (writes) demand.memory_bytes += param.numel() * weight_bytes(param) / period;
+        if (writes) demand.memory_bytes += bytes / period;
         const double share = param.trainable ? (param.layer < 0 ? 1.0 : in_.recipe.layer_share) : 0.0;
         const double drawn = static_cast<double>(param.numel()) * share;
         if (task.sweep >= 0) demand.noise += drawn * in_.recipe.sweeps[at(task.sweep)].draws;

@@ -59,7 +59,7 @@ int64_t state_block_offset(const Recipe& recipe, const ParamSpec& param, int64_t
 }
 
 int64_t kept_bytes(const Recipe& recipe, const ParamSpec& param, int64_t count) {
-    return aligned_bytes(count, weight_bytes(param)) + state_block_bytes(recipe, param, count);
+    return aligned_weight_bytes(param, count) + state_block_bytes(recipe, param, count);
 }
 
 int64_t kept_offset(const Recipe& recipe, const ParamSpec& param, int64_t first) {

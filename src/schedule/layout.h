@@ -15,13 +15,17 @@ namespace windlass {
 // Starts of parameters in memory are multiples of this, so that a direct transfer can begin and end there.
 inline constexpr int64_t kParamAlignment = kDirectAlignment;
 
-// Bytes of one element of the weights that are kept: of a split master, its high half.
-inline int64_t weight_bytes(const ParamSpec& param) {
-    return dtype_bytes(param.store_dtype);
-}
-
 inline int64_t aligned_bytes(int64_t elements, int64_t bytes_per_element) {
     return round_up(elements * bytes_per_element, kParamAlignment);
+}
+
+// Bytes of so many elements of the weights that are kept, from one with which a chunk begins: of a split master, its
+// high half.
+inline int64_t weight_bytes(const ParamSpec& param, int64_t count) {
+    return stored_bytes(param.store_dtype, count);
+}
+inline int64_t aligned_weight_bytes(const ParamSpec& param, int64_t count) {
+    return round_up(weight_bytes(param, count), kParamAlignment);
 }
 
 // The order of parameters in the working store and of their updates: by home block, then canonical.

@@ -52,7 +52,7 @@ class PersistentWriter {
         const ParamSpec& param = model_.params[at(index)];
         const BlockPlan& plan = plan_.of(param.block);
         ParamPlace& place = ids.params[at(index)];
-        place.weights = put("weights", Owner::weights, plan.weights, param.numel() * weight_bytes(param));
+        place.weights = put("weights", Owner::weights, plan.weights, weight_bytes(param, param.numel()));
         const bool wants_low = recipe_.store == StoreType::split && (trains || numerics_.compute == DType::f32);
         if (plan_.store) {
             if (trains && param.trainable && recipe_.store == StoreType::split)

@@ -128,18 +128,17 @@ class ProbeLowering {
         if (!down.pieces.empty() && (down.source != from.buffer || down.buffer != to.buffer)) flush(down);
         down.source = from.buffer;
         down.buffer = to.buffer;
-        const int64_t bytes = aligned_bytes(in_.param(param).numel(), weight_bytes(in_.param(param)));
+        const int64_t bytes = aligned_weight_bytes(in_.param(param), in_.param(param).numel());
         down.pieces.push_back({.param = param, .offset = to.offset, .source = from.offset, .bytes = bytes});
     }
     void add_write(MoveTask& write, int param, const BufferSlice& from) {
         if (!write.pieces.empty() && write.buffer != from.buffer) flush(write);
         write.buffer = from.buffer;
-        const int64_t element = weight_bytes(in_.param(param));
         for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
             write.pieces.push_back({.param = param,
                                     .first = chunk.first,
                                     .count = chunk.count,
-                                    .offset = from.offset + chunk.first * element,
+                                    .offset = from.offset + weight_bytes(in_.param(param), chunk.first),
                                     .bytes = piece_bytes(in_, DiskPlace::weight, param, chunk.count)});
         }
     }

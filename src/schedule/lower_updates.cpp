@@ -105,7 +105,7 @@ void UpdateStream::stage_weights(Staged& staged) {
     staged.weights.reserve(staged.chunks.size());
     for (const ChunkSpan& chunk : staged.chunks) {
         staged.weights.push_back(
-            behind(sources_.weights(chunk.param), chunk.first * weight_bytes(in_.param(chunk.param))));
+            behind(sources_.weights(chunk.param), weight_bytes(in_.param(chunk.param), chunk.first)));
     }
     if (sources_.again && in_.plan.store) read_into(staged.chunks, DiskPlace::weight, staged.weights);
 }

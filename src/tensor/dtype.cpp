@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "base/error.h"
+#include "tensor/nf4.h"
+
 namespace windlass {
 namespace {
 
@@ -13,7 +16,7 @@ struct DTypeInfo {
 };
 
 // In the order of the enumeration.
-constexpr std::array<DTypeInfo, 11> kInfo = {{{"f32", 4},
+constexpr std::array<DTypeInfo, 12> kInfo = {{{"f32", 4},
                                               {"bf16", 2},
                                               {"f16", 2},
                                               {"i64", 8},
@@ -23,12 +26,18 @@ constexpr std::array<DTypeInfo, 11> kInfo = {{{"f32", 4},
                                               {"i8", 1},
                                               {"bool", 1},
                                               {"f64", 8},
-                                              {"f8_e4m3", 1}}};
+                                              {"f8_e4m3", 1},
+                                              {"nf4", 0}}};
 
 }  // namespace
 
 int64_t dtype_bytes(DType dtype) {
+    WINDLASS_CHECK(dtype != DType::nf4, "no number of nf4 lies alone");
     return kInfo[static_cast<size_t>(dtype)].bytes;
+}
+
+int64_t stored_bytes(DType dtype, int64_t count) {
+    return dtype == DType::nf4 ? nf4_bytes(count) : count * dtype_bytes(dtype);
 }
 
 std::string_view dtype_name(DType dtype) {

@@ -8,10 +8,13 @@
 
 namespace windlass {
 
-// f8_e4m3 (e4m3.h) is a type that weights are kept in; there are no model files of it.
-enum class DType : uint8_t { f32, bf16, f16, i64, i32, i16, u8, i8, boolean, f64, f8_e4m3 };
+// f8_e4m3 (e4m3.h) and nf4 (nf4.h) are types that weights are kept in; there are no model files of them.
+enum class DType : uint8_t { f32, bf16, f16, i64, i32, i16, u8, i8, boolean, f64, f8_e4m3, nf4 };
 
+// Bytes of one number. nf4 has no such thing: a bug.
 int64_t dtype_bytes(DType dtype);
+// Bytes of so many numbers, one behind the other; of nf4, in blocks that begin with the first.
+int64_t stored_bytes(DType dtype, int64_t count);
 // "f32", "bf16", ...: as printed and as written in configuration.
 std::string_view dtype_name(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);

@@ -21,8 +21,9 @@ std::vector<ConfigKey> memory_keys() {
          .group = kMemory,
          .help = "zeroth_order, forward_gradient: how weights are kept. as_file: in the type of the model's files; f8: "
                  "matrices and tables in 8 bits, with a scale each, half the bytes of bf16 in memory, on disk and on "
-                 "the way",
-         .choices = {"as_file", "f8"}},
+                 "the way; nf4: the matrices of layers in 4 bits, with a scale for each 64 numbers, a quarter; they "
+                 "are frozen, or fold_updates is never",
+         .choices = {"as_file", "f8", "nf4"}},
         {.name = "state_format",
          .field = &Config::state_format,
          .group = kMemory,

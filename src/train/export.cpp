@@ -63,6 +63,7 @@ Named parse_source(FileSystem& files, const std::string& source) {
 // As the run did whose state this is.
 void keep_as(const RunState& state, const std::string& base, ModelSpec& model) {
     set_store(model, make_recipe(state.method, {}).store);
+    if (state.weight_storage == "nf4") keep_in_4_bits(model);
     if (state.scale_exponents.empty()) return;
     keep_in_8_bits(model);
     set_scale_exponents(state.scale_exponents, base, model);
@@ -102,6 +103,13 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
 }
 
 }  // namespace
+
+std::optional<DType> export_type_from_name(std::string_view name) {
+    for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
+        if (dtype_name(type) == name) return type;
+    }
+    return std::nullopt;
+}
 
 ExportResult export_model(FileSystem& files, const ExportOptions& options) {
     const Named named = parse_source(files, options.source);

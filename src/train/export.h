@@ -5,11 +5,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/file.h"
 #include "tensor/dtype.h"
 
 namespace windlass {
+
+// The types that weights are written in: "bf16", "f16", "f32".
+std::optional<DType> export_type_from_name(std::string_view name);
 
 struct ExportOptions {
     std::string source;  // a run's folder, "RUN:STEP", or a checkpoint's folder

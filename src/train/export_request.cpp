@@ -38,7 +38,7 @@ ExportRequest parse_request(std::string_view text, const std::string& run_folder
         request.options.target = json.at("to").get<std::string>();
         request.options.overwrite = json.value("overwrite", false);
         if (json.contains("dtype")) {
-            request.options.dtype = dtype_from_name(json["dtype"].get<std::string>());
+            request.options.dtype = export_type_from_name(json["dtype"].get<std::string>());
             if (!request.options.dtype) throw UserError(ExitCode::usage, where, "names no type of numbers");
         }
         if (json.contains("max_shard_bytes")) request.options.shard_bytes_max = json["max_shard_bytes"].get<int64_t>();

@@ -89,7 +89,7 @@ void Replay::load_steps(int64_t first_step) {
 
 void Replay::take_piece(int param, int64_t first, std::span<float> masters) {
     const ParamSpec& spec = model_.params[static_cast<size_t>(param)];
-    weights_.resize(masters.size() * static_cast<size_t>(dtype_bytes(spec.store_dtype)));
+    weights_.resize(static_cast<size_t>(stored_bytes(spec.store_dtype, std::ssize(masters))));
     encode_kept(spec, masters, weights_);
     const UpdatedElements elements{.param = &spec,
                                    .element = elements_[static_cast<size_t>(param)] + first,

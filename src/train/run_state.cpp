@@ -10,7 +10,7 @@ namespace windlass {
 namespace {
 
 constexpr int kVersion = 1;
-const std::string kAsFile = "as_file", kF8 = "f8", kEachStep = "each_step";
+const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kEachStep = "each_step";
 
 Json numerics_json(const Numerics& n) {
     return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows},
@@ -57,7 +57,8 @@ bool is_sane(const RunState& s) {
            n.micro_rows <= 65536 && n.micro_count <= (int64_t{1} << 20) && !n.row_lengths.empty() &&
            n.row_lengths.size() <= 4 && n.row_lengths.front() > 0 && n.row_lengths.back() <= (int64_t{1} << 20) &&
            s.directions >= 1 && s.directions <= kDirectionsMax && folding_from_name(s.fold_updates) &&
-           (s.weight_storage == kAsFile ? s.scale_exponents.empty() : s.weight_storage == kF8) &&
+           (s.weight_storage == kF8 ||
+            (s.scale_exponents.empty() && (s.weight_storage == kAsFile || s.weight_storage == kNf4))) &&
            std::is_sorted(n.row_lengths.begin(), n.row_lengths.end()) && s.clipped_steps >= 0 &&
            s.clipped_steps <= s.applied_steps;
 }

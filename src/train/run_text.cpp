@@ -131,6 +131,8 @@ std::string method_words(const Session& session) {
     const std::string_view files = dtype_name(files_type(session.model));
     if (is_kept_in_8_bits(session.model))
         return text + fmt::format(", matrices kept in {}, vectors in {}", dtype_name(DType::f8_e4m3), files);
+    if (is_kept_in_4_bits(session.model))
+        return text + fmt::format(", matrices of layers kept in {}, all else in {}", dtype_name(DType::nf4), files);
     return text + fmt::format(", weights kept in {}", files);
 }
 

@@ -1,5 +1,6 @@
 #include "train/session.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -178,11 +179,26 @@ int wanted_writeback(const Session& session) {
     return session.rounds_most > 1 && session.config.ssd_writes.text.empty() ? 1 : 0;
 }
 
+// A matrix in 4 bits is never written: it stays as it is, or what steps learn about it stays beside it.
+void require_read_only_4_bits(const ModelSpec& model) {
+    const auto trained = std::ranges::find_if(model.params, [](const ParamSpec& param) {
+        return param.store_dtype == DType::nf4 && param.trainable && param.folding != Folding::never;
+    });
+    if (trained == model.params.end()) return;
+    throw UserError(ExitCode::usage, "weight_storage",
+                    "nf4 keeps matrices of layers as they were loaded, but {} is trained", trained->name)
+        .hint(
+            "fold_updates: never (with noise: low_rank, noise_window: 0, noise_kept: both), or to freeze the matrices "
+            "of "
+            "layers, which windlass inspect MODEL --tensors lists");
+}
+
 }  // namespace
 
 void set_kept_types(const Config& config, const Recipe& recipe, ModelSpec& model) {
     set_store(model, recipe.store);
     if (recipe.probes() && config.weight_storage == "f8") keep_in_8_bits(model);
+    if (recipe.probes() && config.weight_storage == "nf4") keep_in_4_bits(model);
     set_folding(model, recipe.folding);
 }
 
@@ -229,6 +245,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
     set_kept_types(config, session.recipe, session.model);
+    require_read_only_4_bits(session.model);
     session.first.weight_storage = config.weight_storage;
     session.first.fold_updates = folding_name(session.recipe.folding);
     if (recorded && recorded->weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))

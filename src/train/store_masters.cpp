@@ -9,6 +9,7 @@
 #include "model/save.h"
 #include "schedule/numerics.h"
 #include "tensor/dtype.h"
+#include "tensor/nf4_levels.h"
 
 namespace windlass {
 namespace {
@@ -40,7 +41,12 @@ StoreMasters::StoreMasters(Store& store, const ModelSpec& model) : store_(store)
     const bool has_low = !store.layout().sections.empty() && store.layout().sections[0].bytes == 2;
     for (size_t i = 0; i < params_.size(); ++i) {
         const StoreParam& found = params[static_cast<size_t>(store_param_[i])];
-        if (store.layout().weight_bytes_of(found) != dtype_bytes(params_[i].store_dtype) || has_low != split_)
+        // Of one number, of a block of nf4, and of one more.
+        const auto takes = [&](int64_t count) {
+            return store.layout().weight_bytes_of(found, count) == stored_bytes(params_[i].store_dtype, count);
+        };
+        const bool has_type = takes(1) && takes(kNf4Block) && takes(kNf4Block + 1);
+        if (!has_type || has_low != split_)
             throw UserError(ExitCode::storage, store.file().path(), "does not hold {} masters of {}",
                             split_ ? "split" : dtype_name(params_[i].store_dtype), found.name);
     }
@@ -54,11 +60,7 @@ void StoreMasters::read(int param, int64_t first, std::span<float> out) {
         const int64_t begin = element % elements, count = std::min(std::ssize(out) - done, elements - begin);
         if (!split_) {
             const ParamSpec& spec = params_[static_cast<size_t>(param)];
-            const int64_t element_bytes = dtype_bytes(spec.store_dtype);
-            decode_kept(spec,
-                        hi_.span().subspan(static_cast<size_t>(begin * element_bytes),
-                                           static_cast<size_t>(count * element_bytes)),
-                        out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
+            decode_kept(spec, hi_.span(), begin, out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
             done += count;
             continue;
         }

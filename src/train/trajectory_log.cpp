@@ -48,10 +48,11 @@ uint64_t table_sum_of(const ModelSpec& model) {
 
 void add_weights(const ParamSpec& param, std::span<const float> masters, Xxh3Stream& sum) {
     constexpr size_t kPiece = size_t{1} << 16;
-    std::vector<std::byte> bytes(kPiece * static_cast<size_t>(dtype_bytes(param.store_dtype)));
+    std::vector<std::byte> bytes(static_cast<size_t>(stored_bytes(param.store_dtype, kPiece)));
     for (; !masters.empty(); masters = masters.subspan(std::min(kPiece, masters.size()))) {
         const auto piece = masters.first(std::min(kPiece, masters.size()));
-        const auto stored = std::span(bytes).first(piece.size() * static_cast<size_t>(dtype_bytes(param.store_dtype)));
+        const auto stored =
+            std::span(bytes).first(static_cast<size_t>(stored_bytes(param.store_dtype, std::ssize(piece))));
         encode_kept(param, piece, stored);
         sum.add(stored);
     }

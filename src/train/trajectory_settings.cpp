@@ -111,6 +111,7 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
         settings[kStorage] = "f8";
         settings[kScales] = scale_exponents(model);
     }
+    if (is_kept_in_4_bits(model)) settings[kStorage] = "nf4";
     if (recipe.folding != Folding::each_step) settings[kFolding] = folding_name(recipe.folding);
     return settings.dump();
 }
@@ -182,6 +183,7 @@ void read_weight_storage(const TrajectoryHeader& header, std::string_view where,
     const Json settings = parse(header, where);
     const auto storage = settings.find(kStorage), scales = settings.find(kScales);
     if (storage == settings.end() || *storage == "as_file") return;
+    if (*storage == "nf4" && scales == settings.end()) return keep_in_4_bits(model);
     if (*storage != "f8") throw wrong(where, kStorage, "one that this version knows");
     const auto is_scale = [](const Json& each) {
         return each.is_number_integer() && std::abs(each.get<double>()) <= kScaleExponentMost;

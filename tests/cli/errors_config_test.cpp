@@ -94,6 +94,10 @@ std::vector<Provoked> configurations() {
          with_words({"export", "runs/first", "--to", "x", "--dtype", "int4"}),
          kUsage,
          {"--dtype", "int4", "Try: ", "bf16"}},
+        {"ExportTypeOfNoFile",
+         with_words({"export", "runs/first", "--to", "x", "--dtype", "nf4"}),
+         kUsage,
+         {"--dtype", "nf4", "Try: ", "bf16"}},
         {"ExportOfNoRun",
          [](Sandbox& sandbox) {
              return sandbox.windlass({"export", sandbox.model(), "--to", sandbox / "x"});

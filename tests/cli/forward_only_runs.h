@@ -15,22 +15,23 @@ struct Setup {
     std::string model;  // llama_tiny: stored as bf16; gpt2: as f32
     std::string method;
     bool on_disk = false;
-    std::string kept;        // which factors of directions of low rank; empty: Gaussian ones
-    bool in_8_bits = false;  // matrices are kept so
-    std::string folds;       // when updates are folded into weights; empty: at each step
+    std::string kept;  // which factors of directions of low rank; empty: Gaussian ones
+    std::string
+        storage;        // of weights; empty: as_file. Where that is nf4, matrices of layers are frozen or folded never
+    std::string folds;  // when updates are folded into weights; empty: at each step
 };
 
 inline void PrintTo(const Setup& setup, std::ostream* out) {
     *out << setup.model << ", " << setup.method << (setup.on_disk ? " on disk" : " in memory")
-         << (setup.kept.empty() ? "" : ", low rank") << (setup.in_8_bits ? ", in 8 bits" : "")
+         << (setup.kept.empty() ? "" : ", low rank") << (setup.storage.empty() ? "" : ", ") << setup.storage
          << (setup.folds.empty() ? "" : ", folded ") << setup.folds;
 }
 
 inline std::string name_of(const testing::TestParamInfo<Setup>& info) {
     return fmt::format("{}_{}_{}{}{}{}{}", info.param.model, info.param.method,
                        info.param.on_disk ? "on_disk" : "in_memory", info.param.kept.empty() ? "" : "_low_rank",
-                       info.param.in_8_bits ? "_in_8_bits" : "", info.param.folds.empty() ? "" : "_folded_",
-                       info.param.folds);
+                       info.param.storage.empty() ? "" : "_" + info.param.storage,
+                       info.param.folds.empty() ? "" : "_folded_", info.param.folds);
 }
 
 // Two directions, decay, and a learning rate that moves weights far enough to be seen in bf16.
@@ -43,9 +44,11 @@ inline Settings settings_of(Sandbox& sandbox, const Setup& setup, int64_t steps)
         settings["noise_window"] = "5";  // runs are killed in the middle of windows
         settings["noise_kept"] = setup.kept;
     }
+    if (!setup.storage.empty()) settings["weight_storage"] = setup.storage;
+    if (setup.storage == "nf4" && setup.folds.empty())
+        settings["freeze"] = setup.model == "gpt2" ? "*.c_*.weight" : "*_proj.weight";
     if (!setup.folds.empty()) settings["fold_updates"] = setup.folds;
     if (setup.folds == "never") settings["noise_window"] = "0";
-    if (setup.in_8_bits) settings["weight_storage"] = "f8";
     settings["learning_rate"] = "1e-4";
     settings["weight_decay"] = "0.1";
     settings["warmup_steps"] = "3";

@@ -23,7 +23,8 @@ TEST_P(ForwardOnly, ReplaysTheWeightsOfEveryCheckpointAndOfTheEnd) {
     EXPECT_EQ(TrajectoryReader::open(real_files(), log_of(sandbox)).count(), kSteps);
     const Weights base = weights_in(sandbox / GetParam().model), last = weights_in(sandbox.out() + "/final");
     ASSERT_TRUE(base != last);
-    EXPECT_EQ(replayed(sandbox, GetParam(), 0) == base, !GetParam().in_8_bits) << "rounded where kept in 8 bits";
+    EXPECT_EQ(replayed(sandbox, GetParam(), 0) == base, GetParam().storage.empty())
+        << "rounded where kept in fewer bits";
     for (const int64_t step : {3, 6}) {
         const Weights saved = weights_in(fmt::format("{}/checkpoint-{}/model", sandbox.out(), step));
         EXPECT_TRUE(saved != last);
@@ -86,11 +87,14 @@ INSTANTIATE_TEST_SUITE_P(Setups, ForwardOnly,
                                          Setup{"gpt2", "zeroth_order"}, Setup{"gpt2", "forward_gradient"},
                                          Setup{"gpt2", "forward_gradient", true, "both"},
                                          Setup{"llama_tiny", "zeroth_order", true, "right"},
-                                         Setup{"gpt2", "forward_gradient", false, "both", true},
-                                         Setup{"llama_tiny", "zeroth_order", true, "right", false, "each_window"},
-                                         Setup{"gpt2", "forward_gradient", false, "right", true, "each_window"},
-                                         Setup{"llama_tiny", "zeroth_order", false, "both", false, "never"},
-                                         Setup{"gpt2", "forward_gradient", true, "both", true, "never"}),
+                                         Setup{"gpt2", "forward_gradient", false, "both", "f8"},
+                                         Setup{"llama_tiny", "zeroth_order", true, "", "nf4"},
+                                         Setup{"gpt2", "forward_gradient", false, "both", "nf4"},
+                                         Setup{"llama_tiny", "zeroth_order", true, "right", "", "each_window"},
+                                         Setup{"gpt2", "forward_gradient", false, "right", "f8", "each_window"},
+                                         Setup{"llama_tiny", "zeroth_order", false, "both", "", "never"},
+                                         Setup{"gpt2", "forward_gradient", true, "both", "f8", "never"},
+                                         Setup{"llama_tiny", "zeroth_order", true, "both", "nf4", "never"}),
                          name_of);
 
 // A store that is several steps behind: the log leads from there to its end.
@@ -233,7 +237,7 @@ TEST_F(ForwardOnlyErrors, ALogThatIsGoneBeginsAnewAtACheckpoint) {
 TEST_F(ForwardOnlyErrors, ALogThatHoldsWhatWasLearnedCannotBeDoneWithout) {
     for (const char* folds : {"each_window", "never"}) {
         Sandbox sandbox;
-        const cli::Setup setup{"gpt2", "zeroth_order", false, "both", false, folds};
+        const cli::Setup setup{"gpt2", "zeroth_order", false, "both", "", folds};
         Settings first = settings_of(sandbox, setup, 7);
         first["save_steps"] = "7";
         must_succeed(sandbox.train(first));

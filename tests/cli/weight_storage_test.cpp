@@ -1,10 +1,12 @@
-// Runs that keep matrices in 8 bits, through the real program: undone, branched, exported, loaded again; and whom they
-// refuse.
+// Runs that keep matrices in 8 or in 4 bits, through the real program: undone, branched, exported, loaded again; and
+// whom they refuse.
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 
-#include "tensor/e4m3.h"
+#include "tensor/dtype.h"
 #include "tests/cli/forward_only_runs.h"
 
 namespace windlass::cli {
@@ -13,21 +15,46 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-const Setup kSetup{"llama_tiny", "zeroth_order", false, "", true};
-
-class WeightStorage : public testing::Test {
+class Runs {
   protected:
+    explicit Runs(const char* storage) : setup_{"llama_tiny", "zeroth_order", false, "", storage} {}
     Settings settings(int64_t steps, const Settings& changes = {}) {
-        Settings all = settings_of(sandbox_, kSetup, steps);
+        Settings all = settings_of(sandbox_, setup_, steps);
         all["lr_scheduler_type"] = "constant_with_warmup";
         for (const auto& [key, value] : changes) all[key] = value;
         return all;
     }
+    // The bytes of weights that a run of these settings plans with.
+    int64_t weight_bytes(const Settings& changes) {
+        std::vector<std::string> words = {"plan", "--json"};
+        Settings all = settings(4, changes);
+        all["dtype"] = "bf16";
+        for (const std::string& word : words_of(all)) words.push_back(word);
+        const Json plan = json_of(sandbox_.windlass(words));
+        for (const Json& row : plan.at("placement"))
+            if (row.at("owner") == "weights") return row.at("memory_bytes").get<int64_t>();
+        ADD_FAILURE() << plan.dump();
+        return 0;
+    }
+    const Setup setup_;
     Sandbox sandbox_;
 };
 
+class WeightStorage : public Runs, public testing::TestWithParam<const char*> {
+  protected:
+    WeightStorage() : Runs(GetParam()) {}
+};
+class In8Bits : public Runs, public testing::Test {
+  protected:
+    In8Bits() : Runs("f8") {}
+};
+class In4Bits : public Runs, public testing::Test {
+  protected:
+    In4Bits() : Runs("nf4") {}
+};
+
 // bf16 has every number that was kept; matrices of at most 254 different ones.
-TEST_F(WeightStorage, WhatIsSavedIsWhatWasKept) {
+TEST_F(In8Bits, WhatIsSavedIsWhatWasKept) {
     must_succeed(sandbox_.train(settings(5, {{"save_steps", "3"}})));
     for (const auto& [name, bytes] : weights_in(sandbox_.out() + "/final")) {
         std::set<uint16_t> numbers;
@@ -46,9 +73,9 @@ TEST_F(WeightStorage, WhatIsSavedIsWhatWasKept) {
 }
 
 // In memory without a stop, and on disk, behind the log where the kill fell between the two.
-TEST_F(WeightStorage, AKilledRunOnDiskHasTheBitsOfOneInMemory) {
+TEST_P(WeightStorage, AKilledRunOnDiskHasTheBitsOfOneInMemory) {
     constexpr int64_t kSteps = 12;
-    const Outcome expected = uninterrupted(kSetup, kSteps);
+    const Outcome expected = uninterrupted(setup_, kSteps);
     const Settings on_disk = {{"policy", "three_tier"},
                               {"ssd_dir", sandbox_ / "ssd"},
                               {"writeback_steps", "3"},
@@ -56,10 +83,10 @@ TEST_F(WeightStorage, AKilledRunOnDiskHasTheBitsOfOneInMemory) {
     kill_after(sandbox_, settings(kSteps, on_disk), {}, 5);
     must_succeed(sandbox_.train(settings(kSteps, on_disk), {"--resume"}));
     expect_same(outcome_of(sandbox_), expected);
-    EXPECT_TRUE(replayed(sandbox_, kSetup, kSteps) == expected.weights);
+    EXPECT_TRUE(replayed(sandbox_, setup_, kSteps) == expected.weights);
 }
 
-TEST_F(WeightStorage, IsUndoneAndBranchedAndGoesOn) {
+TEST_P(WeightStorage, IsUndoneAndBranchedAndGoesOn) {
     must_succeed(sandbox_.train(settings(8, {{"save_steps", "4"}})));
     const Outcome straight = outcome_of(sandbox_);
     const auto branch = [&](const char* name, const char* from) {
@@ -71,7 +98,8 @@ TEST_F(WeightStorage, IsUndoneAndBranchedAndGoesOn) {
     EXPECT_TRUE(branch("late", "@6") == straight.weights);
     must_succeed(sandbox_.train(settings(8, {{"save_steps", "4"}}), {"--resume=6"}));
     expect_same(outcome_of(sandbox_), straight);
-    // A log that begins with a checkpoint, whose weights may have grown since the scales were taken.
+    // A log that begins with a checkpoint: in 8 bits its weights may have grown since the scales were taken, and in 4
+    // bits they are rounded as they were.
     fs::remove(log_of(sandbox_));
     must_succeed(sandbox_.train(settings(10), {"--resume"}));
     must_succeed(sandbox_.windlass(
@@ -79,7 +107,10 @@ TEST_F(WeightStorage, IsUndoneAndBranchedAndGoesOn) {
     EXPECT_TRUE(weights_in(sandbox_ / "replayed") == weights_in(sandbox_.out() + "/final"));
 }
 
-TEST_F(WeightStorage, IsPartOfWhatARunIs) {
+INSTANTIATE_TEST_SUITE_P(Types, WeightStorage, testing::Values("f8", "nf4"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_F(In8Bits, IsPartOfWhatARunIs) {
     must_succeed(sandbox_.train(settings(4, {{"sparse_share", "0.5"}})));
     const auto refusal = [&](const Settings& changes, int code) {
         Settings changed = settings(6, {{"sparse_share", "0.5"}});
@@ -100,21 +131,98 @@ TEST_F(WeightStorage, IsPartOfWhatARunIs) {
     EXPECT_THAT(refusal({}, 5), HasSubstr("is not the model that this run began with"));
 }
 
-TEST_F(WeightStorage, TakesHalfTheBytes) {
-    const auto bytes = [&](const char* storage) {
-        std::vector<std::string> words = {"plan", "--json"};
-        Settings all = settings(4, {{"weight_storage", storage}});
-        all["dtype"] = "bf16";
-        for (const std::string& word : words_of(all)) words.push_back(word);
-        const Json plan = json_of(sandbox_.windlass(words));
-        for (const Json& row : plan.at("placement"))
-            if (row.at("owner") == "weights") return row.at("memory_bytes").get<int64_t>();
-        ADD_FAILURE() << plan.dump();
-        return int64_t{0};
-    };
-    const int64_t kept = bytes("f8"), whole = bytes("as_file");
+TEST_F(In8Bits, TakesHalfTheBytes) {
+    const int64_t kept = weight_bytes({}), whole = weight_bytes({{"weight_storage", "as_file"}});
     EXPECT_GT(kept, 0);
     EXPECT_LT(kept, whole * 6 / 10);
+}
+
+// Matrices of layers have sixteen different numbers for each 64 at most, one of them as large as the scale, and stay
+// what the base was rounded to; all else is trained, in the type of the files.
+TEST_F(In4Bits, WhatIsSavedIsWhatWasKept) {
+    must_succeed(sandbox_.train(settings(5, {{"save_steps", "3"}})));
+    const Weights base = weights_in(sandbox_ / "llama_tiny"), last = weights_in(sandbox_.out() + "/final");
+    const Weights rounded = replayed(sandbox_, setup_, 0);
+    for (const auto& [name, bytes] : last) {
+        EXPECT_NE(bytes, base.at(name)) << name;
+        const bool is_matrix = name.find("_proj.weight") != std::string::npos;
+        EXPECT_EQ(bytes == rounded.at(name), is_matrix) << name;
+        EXPECT_EQ(rounded.at(name) == base.at(name), !is_matrix) << name;
+        for (size_t block = 0; is_matrix && block < bytes.size(); block += 128) {
+            std::set<std::string> numbers;
+            for (size_t at = block; at < std::min(block + 128, bytes.size()); at += 2)
+                numbers.insert(bytes.substr(at, 2));
+            EXPECT_LE(numbers.size(), 16u) << name;
+        }
+    }
+    must_succeed(sandbox_.windlass({"export", sandbox_.out() + "/checkpoint-3", "--to", sandbox_ / "exported"}));
+    EXPECT_TRUE(weights_in(sandbox_ / "exported") == weights_in(sandbox_.out() + "/checkpoint-3/model"));
+    must_succeed(sandbox_.windlass(
+        {"generate", "--model", sandbox_.out() + "/final", "--prompt", "ab", "--max-new-tokens", "3"}));
+}
+
+TEST_F(In4Bits, IsPartOfWhatARunIs) {
+    must_succeed(sandbox_.train(settings(4)));
+    const auto refusal = [&](const Settings& changes, int code) {
+        Settings changed = settings(6);
+        for (const auto& [key, value] : changes) changed[key] = value;
+        const Finished finished = run(sandbox_.train(changed, {"--resume"}));
+        EXPECT_EQ(finished.code, code) << describe(finished);
+        return finished.err;
+    };
+    EXPECT_THAT(refusal({{"weight_storage", "f8"}}, 2), HasSubstr("weight_storage was nf4, is f8"));
+    EXPECT_THAT(refusal({{"method", "adamw"}}, 2), HasSubstr("weight_storage nf4 is for methods without a backward"));
+    EXPECT_THAT(refusal({{"exact_inplace", "true"}}, 2), HasSubstr("weight_storage: as_file"));
+    EXPECT_THAT(refusal({{"freeze", "*.up_proj.weight"}}, 2),
+                testing::AllOf(HasSubstr("weight_storage: nf4 keeps"), HasSubstr("down_proj.weight is trained")));
+}
+
+// Matrices of 42 x 42 and of 42 x 99901: neither whole blocks, and the latter more than one chunk, the second of which
+// is not whole blocks either.
+TEST_F(In4Bits, MatricesMayEndInsideOfBlocksAndChunks) {
+    const std::string model = sandbox_ / "odd";
+    must_succeed({.words = {std::string(WINDLASS_BINARY_DIR) + "/make_model", "--shape", "llama-tiny", "--hidden", "42",
+                            "--heads", "3", "--kv-heads", "3", "--head-dim", "14", "--ffn", "99901", "--layers", "1",
+                            "--seed", "1", "--out", model}});
+    const auto trained = [&](const std::string& policy, const std::string& device) {
+        Settings all = settings(3, {{"model", model}, {"policy", policy}, {"device", device}});
+        all["gradient_accumulation_steps"] = "1";
+        all["output_dir"] = sandbox_ / (policy + "-run");
+        if (policy == "three_tier") all["ssd_dir"] = sandbox_ / "ssd";
+        must_succeed(sandbox_.train(all));
+        return weights_in(all["output_dir"] + "/final");
+    };
+    const Weights expected = trained("in_memory", "cpu");
+    EXPECT_TRUE(trained("three_tier", "cpu") == expected);
+    EXPECT_TRUE(trained("host_stream", "cpu:emulate") == expected);
+    must_succeed(sandbox_.windlass(
+        {"replay", model, sandbox_ / "three_tier-run/trajectory.wlt", "--to", sandbox_ / "replayed"}));
+    EXPECT_TRUE(weights_in(sandbox_ / "replayed") == expected);
+    // Half the widest distance of levels, and what two roundings to bf16 add to it.
+    constexpr float kMost = 0.1521f + 0x1p-7f;
+    for (const auto& [name, bytes] : weights_in(model)) {
+        if (name.find("_proj.weight") == std::string::npos) continue;
+        const auto number = [](const std::string& from, size_t at) {
+            bf16 x;
+            std::memcpy(&x.bits, from.data() + at, sizeof x.bits);
+            return to_float(x);
+        };
+        for (size_t block = 0; block < bytes.size(); block += 128) {
+            float largest = 0, error = 0;
+            for (size_t at = block; at < std::min(block + 128, bytes.size()); at += 2) {
+                largest = std::max(largest, std::fabs(number(bytes, at)));
+                error = std::max(error, std::fabs(number(bytes, at) - number(expected.at(name), at)));
+            }
+            ASSERT_LE(error, kMost * largest) << name << " from " << block / 2;
+            ASSERT_TRUE(error > 0 || largest == 0) << name << " from " << block / 2;
+        }
+    }
+}
+
+TEST_F(In4Bits, TakesFewerBytes) {
+    const int64_t kept = weight_bytes({}), whole = weight_bytes({{"weight_storage", "as_file"}});
+    EXPECT_GT(kept, 0);
+    EXPECT_LT(kept, whole);
 }
 
 }  // namespace

@@ -9,9 +9,10 @@ namespace windlass {
 ExitCode run_export(const ExportArgs& args) {
     ExportOptions options{.source = args.source, .target = args.target, .overwrite = args.overwrite};
     if (!args.dtype.empty()) {
-        options.dtype = dtype_from_name(args.dtype);
+        options.dtype = export_type_from_name(args.dtype);
         if (!options.dtype)
-            throw UserError(ExitCode::usage, "--dtype", "there is no type \"{}\"", args.dtype).hint("bf16, f16 or f32");
+            throw UserError(ExitCode::usage, "--dtype", "weights are not written as \"{}\"", args.dtype)
+                .hint("bf16, f16 or f32");
     }
     if (!args.max_shard_size.empty()) options.shard_bytes_max = parse_bytes(args.max_shard_size, "--max-shard-size");
     const ExportResult result = export_model(real_files(), options);

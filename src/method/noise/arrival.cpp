@@ -62,16 +62,19 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, std::byte* plain, Str
     update_and_probe(run, all, stream);
 }
 
-// The weights as numbers of the type that is computed with, piece by piece.
+// The weights as numbers of the type that is computed with, piece by piece, each of whole blocks.
 void copy_weights(const ArrivalCall& call, std::byte* out, Stream& stream) {
     constexpr int64_t kPiece = 4096;
-    const int64_t from = dtype_bytes(call.param->store_dtype), to = dtype_bytes(call.compute);
-    const int64_t count = call.param->numel();
+    const ParamSpec& param = *call.param;
+    const int64_t count = param.numel(), to = dtype_bytes(call.compute);
     cpu_team(stream).parallel_for((count + kPiece - 1) / kPiece, [&](int64_t piece, int) {
-        std::array<float, kPiece> numbers;
         const int64_t first = piece * kPiece, elements = std::min(kPiece, count - first);
+        const std::byte* const from = call.weights + stored_bytes(param.store_dtype, first);
+        if (param.store_dtype == DType::nf4)
+            return copy_nf4(from, elements, weight_type(call.compute), out + first * to);
+        std::array<float, kPiece> numbers;
         const std::span<float> some(numbers.data(), static_cast<size_t>(elements));
-        decode_kept(*call.param, {call.weights + first * from, static_cast<size_t>(elements * from)}, some);
+        decode_kept(param, {from, static_cast<size_t>(stored_bytes(param.store_dtype, elements))}, some);
         encode_numbers(call.compute, some, {out + first * to, static_cast<size_t>(elements * to)});
     });
 }

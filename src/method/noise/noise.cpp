@@ -26,6 +26,8 @@ constexpr IsaKernel<NoiseExactProbe> kExactProbe = {baseline::noise_exact_probe,
 constexpr IsaKernel<NoiseExactUpdate> kExactUpdate = {baseline::noise_exact_update, avx2::noise_exact_update,
                                                       avx512::noise_exact_update};
 
+constexpr IsaKernel<Nf4Copy> kNf4Copy = {baseline::nf4_copy, avx2::nf4_copy, avx512::nf4_copy};
+
 size_t at(int64_t index) {
     return static_cast<size_t>(index);
 }
@@ -35,6 +37,7 @@ std::span<const NoiseTerm> terms_of(const NoiseStep& step) {
 }
 
 int64_t bytes_of(WeightType type) {
+    WINDLASS_CHECK(type != WeightType::nf4, "no number of nf4 lies alone");
     return type == WeightType::f32 ? 4 : type == WeightType::f8 ? 1 : 2;
 }
 
@@ -100,8 +103,12 @@ void for_pieces_along(const NoiseRun& run, const NoiseTerm& term, Stream& stream
 // The pass from element `offset` of its run on.
 NoisePass pass_at(const NoisePass& pass, int64_t offset) {
     NoisePass part = pass;
-    part.weights = at(pass.weights, offset, pass.type);
-    part.updated = at(pass.updated, offset, pass.type);
+    if (pass.type == WeightType::nf4) {
+        part.skip += offset;
+    } else {
+        part.weights = at(pass.weights, offset, pass.type);
+        part.updated = at(pass.updated, offset, pass.type);
+    }
     part.plus = at(pass.plus, offset, pass.probe_type);
     part.minus = at(pass.minus, offset, pass.probe_type);
     part.plain = at(pass.plain, offset, pass.probe_type);
@@ -193,6 +200,8 @@ bool is_drawn(const NoiseRun& run, const NoisePass& pass) {
 
 void check_pass(const NoiseRun& run, const NoisePass& pass) {
     WINDLASS_CHECK(pass.step_count <= 1 || pass.updated != nullptr, "{} steps have nowhere to go", pass.step_count);
+    WINDLASS_CHECK(pass.type == WeightType::nf4 ? pass.updated == nullptr : pass.skip == 0,
+                   "weights of nf4 are only read, and only they are counted from a block");
     WINDLASS_CHECK((pass.probe == nullptr && pass.plain == nullptr) || pass.probe_type == WeightType::f32 ||
                        pass.probe_type == WeightType::bf16,
                    "probed weights are f32 or bf16");
@@ -231,11 +240,18 @@ WeightType weight_type(DType dtype) {
             return WeightType::f16;
         case DType::f8_e4m3:
             return WeightType::f8;
+        case DType::nf4:
+            return WeightType::nf4;
         default:
             break;
     }
     WINDLASS_CHECK(false, "weights are not {}", dtype_name(dtype));
     return WeightType::f32;
+}
+
+void copy_nf4(const void* blocks, int64_t count, WeightType type, void* out) {
+    WINDLASS_CHECK(type == WeightType::f32 || type == WeightType::bf16, "what is computed with is f32 or bf16");
+    kNf4Copy.pick()(blocks, count, type, out);
 }
 
 float low_rank_coefficient(double c, int64_t rank) {
@@ -270,7 +286,8 @@ void update_and_probe(const NoiseRun& run, const NoisePass& pass, Stream& stream
 
 void exact_probe(const NoiseRun& run, const NoiseTerm& term, double scale, double eps, WeightType type, void* weights,
                  Stream& stream) {
-    WINDLASS_CHECK(type != WeightType::f8, "MeZO's own order is of weights in the type of files");
+    WINDLASS_CHECK(type != WeightType::f8 && type != WeightType::nf4,
+                   "MeZO's own order is of weights in the type of files");
     for_pieces_along(run, term, stream,
                      [&, kernel = kExactProbe.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
                          kernel(piece, along, static_cast<float>(scale), static_cast<float>(eps), type,
@@ -280,7 +297,8 @@ void exact_probe(const NoiseRun& run, const NoiseTerm& term, double scale, doubl
 
 void exact_update(const NoiseRun& run, const NoiseTerm& term, const ExactRates& rates, WeightType type, void* weights,
                   Stream& stream) {
-    WINDLASS_CHECK(type != WeightType::f8, "MeZO's own order is of weights in the type of files");
+    WINDLASS_CHECK(type != WeightType::f8 && type != WeightType::nf4,
+                   "MeZO's own order is of weights in the type of files");
     const ExactUpdate update = {
         .decays = rates.decays,
         .g = static_cast<float>(rates.decays ? rates.g : rates.learning_rate * rates.g),

@@ -1,10 +1,10 @@
 // noise.h: what methods without gradients do to weights: directions from counters, probes, and updates along them.
 //
 // A direction is never kept: it is made again wherever it is wanted, from the run's seed, a step and a number. The
-// formulas and the counters are in README.md. Weights are f32, bf16, f16 or scaled e4m3 as they are stored; nothing
-// else is read or written. Threads: pieces are shared among the stream's team; bits depend neither on the team, nor on
-// the instruction set, nor on how a parameter is cut into runs. Failure: none, beyond arguments that contradict each
-// other, which are bugs.
+// formulas and the counters are in README.md. Weights are f32, bf16, f16, scaled e4m3 or nf4 as they are stored, nf4
+// read but not written; nothing else is read or written. Threads: pieces are shared among the stream's team; bits
+// depend neither on the team, nor on the instruction set, nor on how a parameter is cut into runs. Failure: none,
+// beyond arguments that contradict each other, which are bugs.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace windlass {
 std::string_view noise_kind_name(NoiseKind kind);
 std::optional<NoiseKind> noise_kind_from_name(std::string_view name);
 
-// The names that kernels know f32, bf16, f16 and f8_e4m3 by.
+// The names that kernels know f32, bf16, f16, f8_e4m3 and nf4 by.
 WeightType weight_type(DType dtype);
 
 // A term's coefficient for directions of factors: c / sqrt(rank).
@@ -38,6 +38,10 @@ void write_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type
 // type (f32: to the nearest) by its own step's counters, writes the weights, and writes both probed copies of what is
 // now stored. A pass may leave out the steps, or the probe, or either copy.
 void update_and_probe(const NoiseRun& run, const NoisePass& pass, Stream& stream);
+
+// `count` numbers of nf4 from the beginning of a block on, as those of the type that is computed with: f32, or bf16 to
+// the nearest, ties away from zero as encode_numbers (model/load.h). On the thread that calls.
+void copy_nf4(const void* blocks, int64_t count, WeightType type, void* out);
 
 // MeZO's own order, in place, every operation rounded to the weights' type as tensors of that type are: for comparing
 // with it. Probing by +1, -2 and +1 does not restore the weights. The term's coefficient belongs to z: 1, or

@@ -5,6 +5,7 @@
 #include "base/philox_vector.h"
 #include "method/noise/gaussian_vector.h"
 #include "method/noise/moments_vector.h"
+#include "method/noise/nf4_vector.h"
 #include "method/noise/stored_vector.h"
 
 namespace windlass::WINDLASS_ISA {
@@ -325,6 +326,7 @@ void noise_pass(const NoiseRun& run, const NoisePass& pass) {
     for_tiles(run, [&](const Tile& tile, int64_t at) {
         const int64_t count = tile.end - tile.begin;
         float* const x = room.weights + tile.begin;
+        if (pass.type == WeightType::nf4) nf4_decode(pass.weights, pass.skip + at, count, x);
         with_type(pass.type, pass.scale_exponent, [&](auto type) {
             typedef decltype(type) Type;
             read(type, static_cast<const typename Type::Element*>(pass.weights) + at, count, x);
@@ -342,6 +344,18 @@ void noise_pass(const NoiseRun& run, const NoisePass& pass) {
         with_plain_type(pass.probe_type,
                         [&](auto kind) { write_probes<decltype(kind)>(pass, at, count, x, room.sums + tile.begin); });
     });
+}
+
+void nf4_copy(const void* blocks, int64_t count, WeightType type, void* out) {
+    if (type == WeightType::f32) return nf4_decode(blocks, 0, count, static_cast<float*>(out));
+    alignas(64) float numbers[kTile];
+    for (int64_t at = 0; at < count; at += kTile) {
+        const int64_t some = least(kTile, count - at);
+        nf4_decode(blocks, at, some, numbers);
+        auto* __restrict const to = static_cast<uint16_t*>(out) + at;
+#pragma omp simd
+        for (int64_t i = 0; i < some; ++i) to[i] = static_cast<uint16_t>((bits_of(numbers[i]) + 0x8000u) >> 16);
+    }
 }
 
 void noise_exact_probe(const NoiseRun& run, const NoiseTerm& term, float scale, float eps, WeightType type,

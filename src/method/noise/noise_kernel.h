@@ -18,7 +18,8 @@ enum class NoiseKind : uint8_t {
     right_factor,
 };
 
-enum class WeightType : uint8_t { f32, bf16, f16, f8 };  // f8: e4m3 (tensor/e4m3.h)
+// f8: e4m3 (tensor/e4m3.h); nf4: blocks of 4-bit numbers (tensor/nf4.h), which are only read.
+enum class WeightType : uint8_t { f32, bf16, f16, f8, nf4 };
 
 // Elements of one parameter, and what directions over them are.
 struct NoiseRun {
@@ -69,6 +70,7 @@ struct NoisePass {
     WeightType type;         // of the weights
     int scale_exponent = 0;  // f8: weights are the numbers that are kept, times 2^scale_exponent
     const void* weights;     // read only, unless `updated` is the same
+    int64_t skip = 0;        // nf4: the run begins so many elements behind the first of `weights`, which begins a block
     // Null where there are no steps; or where nothing is stored: then the steps are one, whose result is not rounded to
     // the weights' type before it is probed.
     void* updated;
@@ -94,6 +96,8 @@ struct ExactUpdate {
 // `count` numbers c z, f32 or bf16.
 using NoiseDirection = void(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out);
 using NoisePassLoop = void(const NoiseRun& run, const NoisePass& pass);
+// `count` numbers of nf4, from the beginning of a block on, as f32 or as bf16 to the nearest, ties away from zero.
+using Nf4Copy = void(const void* blocks, int64_t count, WeightType type, void* out);
 // w <- w + (scale z) eps, every product and sum rounded to the weights' type.
 using NoiseExactProbe = void(const NoiseRun& run, const NoiseTerm& term, float scale, float eps, WeightType type,
                              void* weights);
@@ -109,18 +113,21 @@ NoiseDirection noise_direction;
 NoisePassLoop noise_pass;
 NoiseExactProbe noise_exact_probe;
 NoiseExactUpdate noise_exact_update;
+Nf4Copy nf4_copy;
 }  // namespace baseline
 namespace avx2 {
 NoiseDirection noise_direction;
 NoisePassLoop noise_pass;
 NoiseExactProbe noise_exact_probe;
 NoiseExactUpdate noise_exact_update;
+Nf4Copy nf4_copy;
 }  // namespace avx2
 namespace avx512 {
 NoiseDirection noise_direction;
 NoisePassLoop noise_pass;
 NoiseExactProbe noise_exact_probe;
 NoiseExactUpdate noise_exact_update;
+Nf4Copy nf4_copy;
 }  // namespace avx512
 
 }  // namespace windlass

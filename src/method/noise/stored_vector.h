@@ -165,6 +165,7 @@ template <typename Body>
         case WeightType::f16:
             return body(F16{});
         case WeightType::f8:
+        case WeightType::nf4:
             return;
     }
 }

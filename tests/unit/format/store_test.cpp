@@ -200,9 +200,36 @@ TEST(StoreMap, ParametersMayHaveAWeightOfTheirOwn) {
     }
 }
 
+// 34 bytes for each 64 elements, the last of them rounded up; the text of a layout without such is what it was.
+TEST(StoreMap, ParametersMayHaveWeightsInGroups) {
+    StoreLayout layout = small_layout();
+    const std::string plain = StoreMap(layout, "store").to_text();
+    layout.params[0].weight_bytes = 34;
+    layout.params[0].weight_group = 64;
+    const StoreMap map(layout, "store"), again = StoreMap::from_text(map.to_text(), "store");
+    EXPECT_EQ(plain.find("-1"), plain.npos);
+    EXPECT_EQ(map.chunk(2).count, 700 - 512);
+    EXPECT_EQ(map.weight_extent(2, 1).bytes, 3 * 34);
+    for (int64_t chunk = 0; chunk < map.chunk_count(); ++chunk) {
+        EXPECT_EQ(again.weight_extent(chunk, 0).offset, map.weight_extent(chunk, 0).offset);
+        EXPECT_EQ(again.weight_extent(chunk, 0).bytes, map.weight_extent(chunk, 0).bytes);
+    }
+    const StoreParam& in_groups = again.layout().params[0];
+    for (const auto& [count, bytes] : {std::pair{0, 0}, {1, 34}, {64, 34}, {65, 68}, {256, 136}})
+        EXPECT_EQ(again.layout().weight_bytes_of(in_groups, count), bytes) << count;
+    for (const auto& [bytes, group] : {std::pair{34, 0}, {34, -1}, {34, 63}, {34, 257}, {34, 512}, {0, 64}}) {
+        layout.params[0].weight_bytes = bytes;
+        layout.params[0].weight_group = group;
+        const std::string error = user_error_of([&] { const StoreMap bad(layout, "store"); });
+        EXPECT_NE(error.find("weights in a group of " + layout.params[0].name), error.npos) << group << error;
+    }
+}
+
 TEST(Store, HoldsParametersOfDifferentWidths) {
     StoreLayout layout = small_layout();
     layout.params[1].weight_bytes = 1;
+    layout.params[0].weight_bytes = 34;
+    layout.params[0].weight_group = 64;
     const auto files = store_after(3, layout);
     Store store = Store::open(*files, kPath);
     expect_step(store, 3);

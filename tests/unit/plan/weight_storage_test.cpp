@@ -1,4 +1,5 @@
-// Weights in 8 bits: half the bytes of bf16 wherever they lie and whatever way they go.
+// Weights in 8 or 4 bits: half the bytes of bf16, or a quarter, wherever they lie and whatever way they go.
+#include "model/param_groups.h"
 #include "model/sublayers.h"
 #include "plan/planner.h"
 #include "tests/unit/schedule/schedule_fixture.h"
@@ -57,6 +58,42 @@ TEST(WeightStorage, HalvesWhatIsKeptAndWhatIsMoved) {
         // Updates are rounded to 8 bits in more steps than to 16.
         EXPECT_GT(is.step.demand.noise, was.step.demand.noise);
         EXPECT_LT(is.step.demand.noise, 1.3 * was.step.demand.noise);
+    }
+}
+
+// Frozen matrices of layers: 34 bytes for 64 weights, which nobody writes. All else is what it was.
+TEST(WeightStorage, KeepsFrozenMatricesInThirtyFourBytesForSixtyFour) {
+    std::string config = kOpt175b;
+    config.replace(config.find("96,"), 3, "4,");
+    ModelSpec model = model_of(config);
+    for (ParamSpec& param : model.params) {
+        param.file_dtype = DType::bf16;
+        param.trainable = param.layer < 0 || param.shape.rank() < 2;
+    }
+    separate_programs(model);
+    set_store(model, StoreType::as_file);
+    model = in_sublayers(model);
+    ModelSpec narrow = model;
+    keep_in_4_bits(narrow);
+    int64_t matrices = 0;
+    for (const ParamSpec& param : narrow.params) {
+        EXPECT_EQ(param.store_dtype, param.trainable ? DType::bf16 : DType::nf4) << param.name;
+        if (!param.trainable) matrices += param.numel();
+    }
+    ASSERT_GT(matrices, 4 * int64_t{12'000} * 12'000 * 12);
+    const int64_t saved = matrices * 2 - matrices / 64 * 34;
+    for (const Home home : {Home::host, Home::disk}) {
+        const Planned is = plan(narrow, home), was = plan(model, home);
+        EXPECT_EQ(was.step.demand.up_bytes - is.step.demand.up_bytes, saved);
+        EXPECT_EQ(was.step.demand.down_bytes, is.step.demand.down_bytes);
+        EXPECT_EQ(was.step.demand.disk_write_bytes, is.step.demand.disk_write_bytes);
+        if (home == Home::host) {
+            EXPECT_EQ(weights_in(was) - weights_in(is), saved);
+        } else {
+            EXPECT_EQ(was.step.demand.disk_read_bytes - is.step.demand.disk_read_bytes, saved);
+            EXPECT_EQ(was.disk_bytes - is.disk_bytes, 2 * saved) << "two versions of each chunk";
+        }
+        EXPECT_EQ(is.step.demand.flops, was.step.demand.flops);
     }
 }
 

@@ -74,8 +74,11 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .method_options = options.method};
     set_store(setup.model, setup.recipe.store);
     if (options.in_8_bits) keep_in_8_bits(setup.model);
+    if (options.in_4_bits) keep_in_4_bits(setup.model);
     set_folding(setup.model, setup.recipe.folding);
-    for (ParamSpec& param : setup.model.params) param.trainable = !options.trains || options.trains(param);
+    for (ParamSpec& param : setup.model.params)
+        param.trainable = (param.store_dtype != DType::nf4 || param.folding == Folding::never) &&
+                          (!options.trains || options.trains(param));
     separate_programs(setup.model);
     if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
     set_by_magnitudes(setup.model, options.method.sparse_share, [&](int param, int64_t first, std::span<float> out) {

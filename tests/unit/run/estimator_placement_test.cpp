@@ -18,7 +18,7 @@ struct Variant {
     const char* name;
     const char* method;
     MethodOptions options;
-    bool in_8_bits = false;
+    bool in_8_bits = false, in_4_bits = false;
 };
 
 const Variant kVariants[] = {
@@ -75,6 +75,22 @@ const Variant kVariants[] = {
       .noise_keeps_left = true,
       .folding = Folding::never}},
     {"tangents_in_8_bits", "forward_gradient", {.directions = 2, .noise = NoiseKind::low_rank}, true},
+    {"in_4_bits",
+     "zeroth_order",
+     {.weight_decay = 0.1, .directions = 2, .estimator = ZoEstimator::spsa15, .layer_drop = 0.5},
+     false,
+     true},
+    {"never_folded_in_4_bits",
+     "zeroth_order",
+     {.weight_decay = 0.1,
+      .directions = 2,
+      .noise = NoiseKind::low_rank,
+      .noise_window = 0,
+      .noise_keeps_left = true,
+      .folding = Folding::never},
+     false,
+     true},
+    {"tangents_in_4_bits", "forward_gradient", {.directions = 2, .noise = NoiseKind::low_rank}, false, true},
 };
 
 class VariantPlacement : public testing::TestWithParam<std::tuple<Variant, const char*>> {};
@@ -93,6 +109,7 @@ TEST_P(VariantPlacement, NeverChangesABit) {
         EngineOptions options = forward_only_options(variant.method, variant.options);
         options.compute = types[way].second;
         options.in_8_bits = variant.in_8_bits;
+        options.in_4_bits = variant.in_4_bits;
         options.micro_count = 1 + static_cast<int>(way % 2);
         options.micro_rows = 2 / options.micro_count;
         const Outcome reference = run_steps(golden, batches, options);

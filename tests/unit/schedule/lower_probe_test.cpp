@@ -176,7 +176,7 @@ Demand expected_traffic(const ModelSpec& model, const Plan& plan) {
             const ParamSpec& spec = model.params[at(param)];
             const Home home = plan.of(spec.block).weights;
             const bool is_home = at(spec.block) == block, copied = plan.own_memory() && home != Home::device;
-            const int64_t bytes = aligned_bytes(spec.numel(), weight_bytes(spec));
+            const int64_t bytes = aligned_weight_bytes(spec, spec.numel());
             if (home == Home::disk) traffic.disk_read_bytes += bytes;
             if (copied) traffic.up_bytes += bytes;
             if (copied && is_home) traffic.down_bytes += bytes;

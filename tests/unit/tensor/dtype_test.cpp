@@ -20,8 +20,17 @@ TEST(DType, NamesGoBothWays) {
         EXPECT_EQ(dtype_from_name(dtype_name(dtype)), dtype);
         EXPECT_GT(dtype_bytes(dtype), 0);
     }
+    EXPECT_EQ(dtype_from_name(dtype_name(DType::nf4)), DType::nf4);
     EXPECT_EQ(dtype_from_name("f8"), std::nullopt);
     EXPECT_EQ(dtype_from_name(""), std::nullopt);
+}
+
+TEST(DType, StoresNumbersInBytesOfTheirOwnOrInBlocks) {
+    EXPECT_EQ(stored_bytes(DType::f32, 5), 20);
+    EXPECT_EQ(stored_bytes(DType::f8_e4m3, 65), 65);
+    for (const auto& [count, bytes] : {std::pair{0, 0}, {1, 34}, {64, 34}, {65, 68}, {1 << 22, (1 << 16) * 34}})
+        EXPECT_EQ(stored_bytes(DType::nf4, count), bytes) << count;
+    EXPECT_DEATH(dtype_bytes(DType::nf4), "no number of nf4 lies alone");
 }
 
 // An odd multiplier visits as many different patterns as it is given counters.

@@ -80,6 +80,14 @@ TEST(RunState, KnowsTheScalesOfWeightsIn8Bits) {
     EXPECT_THROW(parse_run_state(text, "x"), UserError);
 }
 
+TEST(RunState, KnowsWeightsIn4BitsWhichHaveNoScalesBesideThem) {
+    RunState state = example();
+    state.weight_storage = "nf4";
+    EXPECT_EQ(parse_run_state(run_state_text(state), "here").weight_storage, "nf4");
+    state.scale_exponents = {-11};
+    EXPECT_THROW(parse_run_state(run_state_text(state), "here"), UserError);
+}
+
 TEST(RunState, KnowsWhenUpdatesAreFolded) {
     RunState state = example();
     EXPECT_EQ(parse_run_state(run_state_text(state), "here").fold_updates, "each_step");

@@ -97,8 +97,25 @@ TEST(TrajectorySettings, HoldTheScalesOfWeightsIn8Bits) {
                 ElementsAre(HasSubstr("another base")));
 }
 
+TEST(TrajectorySettings, SayThatMatricesOfLayersAreIn4Bits) {
+    ModelSpec plain;
+    plain.params.push_back({.name = "table", .shape = {3, 3}});
+    plain.params.push_back({.name = "w", .shape = {3, 3}, .layer = 0});
+    plain.params.push_back({.name = "b", .shape = {3}, .layer = 0});
+    set_store(plain, StoreType::as_file);
+    ModelSpec model = plain, found = plain;
+    keep_in_4_bits(model);
+    read_weight_storage(header_of({}, model), "log", found);
+    EXPECT_EQ(found.params[0].store_dtype, DType::f32);
+    EXPECT_EQ(found.params[1].store_dtype, DType::nf4);
+    EXPECT_EQ(found.params[2].store_dtype, DType::f32);
+    EXPECT_THAT(settings_differences(header_of({}, plain), header_of({}, model)),
+                ElementsAre("weight_storage was \"as_file\", is \"nf4\""));
+}
+
 TEST(TrajectorySettings, RefuseScalesThatNoModelHas) {
     for (const char* text : {R"({"weight_storage": "f4"})", R"({"weight_storage": 8})", R"({"weight_storage": "f8"})",
+                             R"({"weight_storage": "nf4", "scale_exponents": [0, 0, 0]})",
                              R"({"weight_storage": "f8", "scale_exponents": [0]})",
                              R"({"weight_storage": "f8", "scale_exponents": [0, 1.5, 0]})",
                              R"({"weight_storage": "f8", "scale_exponents": [0, 18446744073709551615, 0]})",
