@@ -121,6 +121,9 @@ void check_method(const Config& c, Problems& problems) {
         problems.emplace_back("exact_inplace walks along whole directions. Try: noise: gaussian");
     if (c.exact_inplace && c.sparse_share < 1)
         problems.emplace_back("exact_inplace moves all weights. Try: sparse_share: 1");
+    if (c.sparse_share < 1 && c.weight_storage == "nf4")
+        problems.emplace_back(
+            "sparse_share goes by the weights of the base, weight_storage nf4 rounds them. Try: sparse_share: 1");
     if (c.fold_updates == "each_window" && c.writeback_steps)
         problems.emplace_back(
             "writeback_steps has no meaning with fold_updates each_window: weights are written behind each "

@@ -15,10 +15,9 @@ struct Setup {
     std::string model;  // llama_tiny: stored as bf16; gpt2: as f32
     std::string method;
     bool on_disk = false;
-    std::string kept;  // which factors of directions of low rank; empty: Gaussian ones
-    std::string
-        storage;        // of weights; empty: as_file. Where that is nf4, matrices of layers are frozen or folded never
-    std::string folds;  // when updates are folded into weights; empty: at each step
+    std::string kept;     // which factors of directions of low rank; empty: Gaussian ones
+    std::string storage;  // of weights; empty: as_file. With nf4 matrices of layers are frozen, or folded never
+    std::string folds;    // when updates are folded into weights; empty: at each step
 };
 
 inline void PrintTo(const Setup& setup, std::ostream* out) {

@@ -117,8 +117,8 @@ TEST_P(Rewind, BranchesFromAnyStep) {
 
 INSTANTIATE_TEST_SUITE_P(Setups, Rewind,
                          testing::Values(Setup{"llama_tiny", "zeroth_order"}, Setup{"gpt2", "forward_gradient", true},
-                                         Setup{"llama_tiny", "zeroth_order", true, "right", false, "each_window"},
-                                         Setup{"gpt2", "zeroth_order", false, "both", false, "never"}),
+                                         Setup{"llama_tiny", "zeroth_order", true, "right", "", "each_window"},
+                                         Setup{"gpt2", "zeroth_order", false, "both", "", "never"}),
                          name_of);
 
 class RewindErrors : public testing::Test {

@@ -166,6 +166,9 @@ TEST_F(ConfigTest, NamesWhoCannotKeepWeightsIn8Bits) {
     EXPECT_THAT(with("adamw", "seed=1"), HasSubstr("without a backward pass, method is adamw. Try: zeroth_order"));
     EXPECT_THAT(with("zeroth_order", "exact_inplace=true"), HasSubstr("Try: weight_storage: as_file"));
     EXPECT_THAT(problem({"weight_storage=f16"}), HasSubstr("is not one of: as_file, f8, nf4"));
+    EXPECT_THAT(problem({"model=m", "train_data=a.jsonl", "output_dir=o", "weight_storage=nf4", "method=zeroth_order",
+                         "sparse_share=0.5"}),
+                HasSubstr("Try: sparse_share: 1"));
     EXPECT_THAT(problem({"model=m", "train_data=a.jsonl", "output_dir=o", "weight_storage=nf4", "method=adamw"}),
                 HasSubstr("weight_storage nf4 is for methods without a backward pass"));
 }
