@@ -77,7 +77,9 @@ void read_tokens(const SortedJson& json, Row& row, std::string_view where) {
 void read_alpaca(const SortedJson& json, const FieldNames& names, Row& row, std::string_view where) {
     for (const char* key : {"system", "history"}) {
         const auto entry = json.find(key);
-        if (entry != json.end() && !entry->is_null() && !entry->empty() && *entry != "")
+        const bool is_empty_text =
+            entry != json.end() && entry->is_string() && entry->get_ref<const std::string&>().empty();
+        if (entry != json.end() && !entry->is_null() && !entry->empty() && !is_empty_text)
             throw UserError(ExitCode::data, where, "the row has a \"{}\", for which the Alpaca prompt has no place",
                             key)
                 .hint("write the row as \"prompt\" and \"completion\"");

@@ -72,6 +72,8 @@ TEST(NoiseRounding, NaNsStay) {
                 case WeightType::f8:
                     weights.set_bits(i, 0x7fu | (payload & 1u) << 7);
                     break;
+                case WeightType::nf4:
+                    FAIL() << "has none, and is not stored to";
             }
         }
         const Directions of(NoiseKind::gaussian, 0, weights.count());
