@@ -15,7 +15,12 @@ constexpr int64_t kSteps = 200;
 struct LongRun {
     std::string model;  // gpt2: tied head, llama: a head of its own, both f32; llama_tiny: bf16
     std::string method;
-    uint32_t seed = 0;  // of the moments at which it is killed
+    uint32_t seed = 0;           // of the moments at which it is killed
+    std::string storage, folds;  // of weights, and of updates along directions of low rank (Setup)
+
+    Setup setup(bool on_disk = false) const {
+        return {model, method, on_disk, folds.empty() ? "" : folds == "never" ? "both" : "right", storage, folds};
+    }
 };
 
 void PrintTo(const LongRun& run, std::ostream* out) {
@@ -23,12 +28,15 @@ void PrintTo(const LongRun& run, std::ostream* out) {
 }
 
 Settings settings_of(Sandbox& sandbox, const LongRun& run, const std::string& policy) {
-    Settings settings = settings_of(sandbox, Setup{run.model, run.method, policy == "three_tier"}, kSteps);
+    Settings settings = settings_of(sandbox, run.setup(policy == "three_tier"), kSteps);
     settings["policy"] = policy;
     settings["lr_scheduler_type"] = "cosine";
     settings["eval_data"] = sandbox.token_rows();
     settings["eval_steps"] = "10";
-    settings["writeback_steps"] = "4";
+    if (run.folds == "each_window")
+        settings["noise_window"] = "7";  // evaluations fall into the middle of windows
+    else
+        settings["writeback_steps"] = "4";
     if (policy == "in_memory") return settings;
     settings["device"] = "cpu:emulate";
     settings["link_rate"] = "20GB";
@@ -67,7 +75,7 @@ TEST_P(SlowLongRun, IsTheSameWhereverWeightsLiveAndWheneverItIsKilled) {
         must_succeed(sandbox.train(settings, {"--resume"}));
         expect_same(outcome_of(sandbox), expected);
         EXPECT_EQ(evaluations_of(sandbox), evaluations);
-        EXPECT_TRUE(replayed(sandbox, cli::Setup{GetParam().model, GetParam().method}, kSteps) == expected.weights);
+        EXPECT_TRUE(replayed(sandbox, GetParam().setup(), kSteps) == expected.weights);
     }
 }
 
@@ -75,8 +83,13 @@ INSTANTIATE_TEST_SUITE_P(Models, SlowLongRun,
                          testing::Values(LongRun{"gpt2", "zeroth_order", 1}, LongRun{"llama", "zeroth_order", 2},
                                          LongRun{"llama_tiny", "zeroth_order", 3},
                                          LongRun{"gpt2", "forward_gradient", 4},
-                                         LongRun{"llama_tiny", "forward_gradient", 5}),
-                         [](const auto& info) { return info.param.model + "_" + info.param.method; });
+                                         LongRun{"llama_tiny", "forward_gradient", 5},
+                                         LongRun{"gpt2", "zeroth_order", 6, "f8", "each_window"},
+                                         LongRun{"llama_tiny", "zeroth_order", 7, "nf4", "never"}),
+                         [](const auto& info) {
+                             const LongRun& run = info.param;
+                             return run.model + "_" + run.method + (run.folds.empty() ? "" : "_folded_" + run.folds);
+                         });
 
 }  // namespace
 }  // namespace windlass::cli
