@@ -340,7 +340,9 @@ void noise_pass(const NoiseRun& run, const NoisePass& pass) {
                             [&](auto kind) { write_nearest(kind, x, count, from<decltype(kind)>(pass.plain, at)); });
         if (pass.probe == nullptr) return;
         one_term(run, *pass.probe, tile, room.sums);
-        if (pass.masks) mask_sums(pass.limit, x, count, room.sums + tile.begin);
+        // As the step will be masked that applies what this probe finds: by what is stored.
+        const bool is_open = pass.updated == nullptr && pass.step_count > 0;
+        if (pass.masks) mask_sums(pass.limit, is_open ? room.before + tile.begin : x, count, room.sums + tile.begin);
         with_plain_type(pass.probe_type,
                         [&](auto kind) { write_probes<decltype(kind)>(pass, at, count, x, room.sums + tile.begin); });
     });
