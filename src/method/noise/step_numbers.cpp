@@ -157,8 +157,8 @@ double rate_of(const ParamSpec& param, const StepParams& step) {
     return step.learning_rate * param.learning_rate_scale;
 }
 
-// The log of a run has what the run's own weight decay leaves; one that
-// belongs to the parameter is put the same way, so that equal decays round alike.
+// The log of a run has what the run's own weight decay leaves; one that belongs to the parameter is put the same way,
+// so that equal decays round alike.
 double shrinkage(const ParamSpec& param, const StepParams& step) {
     if (!param.decay) return 0.0;
     if (param.weight_decay) return 1.0 - (1.0 - rate_of(param, step) * *param.weight_decay);

@@ -21,6 +21,16 @@ struct Variant {
     bool in_8_bits = false, in_4_bits = false;
 };
 
+MethodOptions never_folded(double layer_drop = 0) {
+    return {.weight_decay = 0.1,
+            .directions = 2,
+            .noise = NoiseKind::low_rank,
+            .noise_window = 0,
+            .noise_keeps_left = true,
+            .layer_drop = layer_drop,
+            .folding = Folding::never};
+}
+
 const Variant kVariants[] = {
     {"one_sided", "zeroth_order", {.weight_decay = 0.1, .directions = 3, .estimator = ZoEstimator::one_sided}},
     {"fzoo",
@@ -58,38 +68,15 @@ const Variant kVariants[] = {
       .noise_keeps_left = true,
       .folding = Folding::each_window},
      true},
-    {"never_folded",
-     "zeroth_order",
-     {.weight_decay = 0.1,
-      .directions = 2,
-      .noise = NoiseKind::low_rank,
-      .noise_window = 0,
-      .noise_keeps_left = true,
-      .layer_drop = 0.5,
-      .folding = Folding::never}},
-    {"tangents_never_folded",
-     "forward_gradient",
-     {.directions = 2,
-      .noise = NoiseKind::low_rank,
-      .noise_window = 0,
-      .noise_keeps_left = true,
-      .folding = Folding::never}},
+    {"never_folded", "zeroth_order", never_folded(0.5)},
+    {"tangents_never_folded", "forward_gradient", never_folded()},
     {"tangents_in_8_bits", "forward_gradient", {.directions = 2, .noise = NoiseKind::low_rank}, true},
     {"in_4_bits",
      "zeroth_order",
      {.weight_decay = 0.1, .directions = 2, .estimator = ZoEstimator::spsa15, .layer_drop = 0.5},
      false,
      true},
-    {"never_folded_in_4_bits",
-     "zeroth_order",
-     {.weight_decay = 0.1,
-      .directions = 2,
-      .noise = NoiseKind::low_rank,
-      .noise_window = 0,
-      .noise_keeps_left = true,
-      .folding = Folding::never},
-     false,
-     true},
+    {"never_folded_in_4_bits", "zeroth_order", never_folded(), false, true},
     {"tangents_in_4_bits", "forward_gradient", {.directions = 2, .noise = NoiseKind::low_rank}, false, true},
 };
 
