@@ -67,10 +67,11 @@ endfunction()
 
 # What all test programs share: main(), GoogleTest, and its headers compiled once.
 function(windlass_test_main)
-  add_library(test_main STATIC ${PROJECT_SOURCE_DIR}/tests/main.cpp)
+  add_library(test_main STATIC ${PROJECT_SOURCE_DIR}/tests/main.cpp ${PROJECT_SOURCE_DIR}/tests/place.cpp)
   target_include_directories(test_main PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
-  target_compile_definitions(test_main PUBLIC WINDLASS_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                              WINDLASS_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  # One file knows where the trees lie, so that a compiler cache serves every copy of them.
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/place.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_DEFINITIONS "WINDLASS_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";WINDLASS_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
   target_precompile_headers(test_main PRIVATE ${PROJECT_SOURCE_DIR}/tests/pch.h)
   target_link_libraries(test_main PUBLIC GTest::gmock GTest::gtest fmt::fmt)
   add_custom_target(tests)

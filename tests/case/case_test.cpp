@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "plan/planner.h"
+#include "tests/place.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -120,7 +121,7 @@ std::string outcome(const Case& wanted) {
 
 std::vector<std::string> case_names() {
     std::vector<std::string> names;
-    for (const std::string& name : real_files().list(fmt::format("{}/tests/case", WINDLASS_SOURCE_DIR)))
+    for (const std::string& name : real_files().list(fmt::format("{}/tests/case", source_dir())))
         if (name.ends_with(".txt")) names.push_back(name.substr(0, name.size() - 4));
     return names;
 }
@@ -128,7 +129,7 @@ std::vector<std::string> case_names() {
 class Cases : public testing::TestWithParam<std::string> {};
 
 TEST_P(Cases, AsWritten) {
-    const Case wanted = read_case(fmt::format("{}/tests/case/{}.txt", WINDLASS_SOURCE_DIR, GetParam()));
+    const Case wanted = read_case(fmt::format("{}/tests/case/{}.txt", source_dir(), GetParam()));
     const std::string got = outcome(wanted);
     EXPECT_EQ(got, wanted.expected) << got;
 }

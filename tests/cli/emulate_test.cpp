@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "tests/cli/provoked.h"
+#include "tests/place.h"
 
 namespace windlass::cli {
 namespace {
@@ -104,8 +105,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, EmulatedDevice,
 // A model whose arenas are larger than what the process itself takes: 10 million parameters.
 std::string larger_model(const Sandbox& sandbox) {
     const std::string folder = sandbox / "larger";
-    must_succeed({.words = {std::string(WINDLASS_BINARY_DIR) + "/make_model", "--shape", "llama-tiny", "--hidden",
-                            "256", "--layers", "10", "--ffn", "1024", "--seed", "1", "--out", folder}});
+    must_succeed({.words = {binary_dir() + "/make_model", "--shape", "llama-tiny", "--hidden", "256", "--layers", "10",
+                            "--ffn", "1024", "--seed", "1", "--out", folder}});
     return folder;
 }
 

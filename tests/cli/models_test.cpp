@@ -6,6 +6,7 @@
 
 #include "format/safetensors.h"
 #include "tests/cli/sandbox.h"
+#include "tests/place.h"
 
 namespace windlass::cli {
 namespace {
@@ -75,7 +76,7 @@ TEST(ExportOptions, TypeShardSizeAndWorkingStore) {
 
 // The rows of a golden record as pre-tokenised rows with labels.
 std::string golden_rows(Sandbox& sandbox, const std::string& name) {
-    const std::string path = fmt::format("{}/tests/golden/{}/golden.safetensors", WINDLASS_SOURCE_DIR, name);
+    const std::string path = fmt::format("{}/tests/golden/{}/golden.safetensors", source_dir(), name);
     const SafetensorsReader golden = SafetensorsReader::open(real_files(), path);
     const auto numbers = [&](std::string_view tensor) {
         const auto entry = std::ranges::find(golden.entries(), tensor, &TensorEntry::name);
@@ -101,7 +102,7 @@ class Eval : public testing::TestWithParam<const char*> {};
 
 TEST_P(Eval, GivesTheGoldenLoss) {
     Sandbox sandbox;
-    const Json golden = read_json(fmt::format("{}/tests/golden/{}/golden.json", WINDLASS_SOURCE_DIR, GetParam()));
+    const Json golden = read_json(fmt::format("{}/tests/golden/{}/golden.json", source_dir(), GetParam()));
     const std::string rows = golden_rows(sandbox, GetParam());
     const Json json = json_of(sandbox.windlass({"eval", sandbox.model(GetParam()), "--data", rows, "--json"}));
     const double loss = golden["loss"];

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "tests/cli/sandbox.h"
+#include "tests/place.h"
 
 namespace windlass::cli {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string shared(const std::string& name) {
-    return fmt::format("{}/../shared/data/{}", WINDLASS_SOURCE_DIR, name);
+    return shared_data(name);
 }
 
 class Stories : public testing::Test {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "tests/place.h"
 
 namespace windlass::cli {
 namespace {
@@ -44,12 +45,12 @@ std::string make_model(const std::string& name) {
     const std::string folder = fmt::format("{}/{}", shared_folder(), name);
     if (fs::exists(folder)) return folder;
     if (name == "llama_tiny") {
-        const std::string program = std::string(WINDLASS_BINARY_DIR) + "/make_model";
+        const std::string program = binary_dir() + "/make_model";
         const Finished made = run({.words = {program, "--shape", "llama-tiny", "--seed", "1", "--out", folder}});
         WINDLASS_CHECK(made.code == 0, "make_model: {}", describe(made));
         return folder;
     }
-    fs::copy(fmt::format("{}/tests/golden/{}/model", WINDLASS_SOURCE_DIR, name), folder, fs::copy_options::recursive);
+    fs::copy(fmt::format("{}/tests/golden/{}/model", source_dir(), name), folder, fs::copy_options::recursive);
     write_bytes(folder + "/tokenizer.json", golden_tokenizer().dump());
     write_bytes(folder + "/tokenizer_config.json", R"({"eos_token": "<end>"})");
     return folder;
@@ -155,7 +156,7 @@ Settings Sandbox::training_on_disk(const std::string& model_name) {
 
 Command Sandbox::windlass(const std::vector<std::string>& words) const {
     Command command{
-        .words = {std::string(WINDLASS_BINARY_DIR) + "/windlass"},
+        .words = {binary_dir() + "/windlass"},
         .environment = {
             {"HOME", shared_folder()}, {"XDG_CACHE_HOME", shared_folder() + "/cache"}, {"OMP_WAIT_POLICY", "PASSIVE"}}};
     command.words.insert(command.words.end(), words.begin(), words.end());

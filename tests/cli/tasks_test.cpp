@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "tests/cli/sandbox.h"
+#include "tests/place.h"
 
 namespace windlass::cli {
 namespace {
@@ -116,7 +117,7 @@ TEST(TrainTask, RefusesObjectivesThatAMethodCannotFollow) {
 
 // A published model and task, where they are at hand.
 TEST(EvalTask, TakesTheSameRowsOfSst2ByTheSameSeed) {
-    const std::string data = std::string(WINDLASS_SOURCE_DIR) + "/../shared/data";
+    const std::string data = shared_data("");
     if (!std::filesystem::exists(data + "/data-sst2/dev.tsv") ||
         !std::filesystem::exists(data + "/model-stories260K-hf"))
         GTEST_SKIP() << "needs ../shared/data";

@@ -8,6 +8,7 @@
 
 #include "tensor/dtype.h"
 #include "tests/cli/forward_only_runs.h"
+#include "tests/place.h"
 
 namespace windlass::cli {
 namespace {
@@ -181,9 +182,9 @@ TEST_F(In4Bits, IsPartOfWhatARunIs) {
 // is not whole blocks either.
 TEST_F(In4Bits, MatricesMayEndInsideOfBlocksAndChunks) {
     const std::string model = sandbox_ / "odd";
-    must_succeed({.words = {std::string(WINDLASS_BINARY_DIR) + "/make_model", "--shape", "llama-tiny", "--hidden", "42",
-                            "--heads", "3", "--kv-heads", "3", "--head-dim", "14", "--ffn", "99901", "--layers", "1",
-                            "--seed", "1", "--out", model}});
+    must_succeed({.words = {binary_dir() + "/make_model", "--shape", "llama-tiny", "--hidden", "42", "--heads", "3",
+                            "--kv-heads", "3", "--head-dim", "14", "--ffn", "99901", "--layers", "1", "--seed", "1",
+                            "--out", model}});
     const auto trained = [&](const std::string& policy, const std::string& device) {
         Settings all = settings(3, {{"model", model}, {"policy", policy}, {"device", device}});
         all["gradient_accumulation_steps"] = "1";

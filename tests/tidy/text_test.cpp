@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <regex>
 
+#include "tests/place.h"
 #include "tests/tidy/tree.h"
 
 namespace windlass::tidy {
@@ -105,7 +106,7 @@ TEST(Text, NamedPagesExist) {
 // Relative links of the pages, without their anchors.
 TEST(Text, LinksOfPagesLeadSomewhere) {
     static const std::regex kLink(R"(\]\(([^)#:\s]+)(#[^)]*)?\))");
-    const std::filesystem::path root = WINDLASS_SOURCE_DIR;
+    const std::filesystem::path root = source_dir();
     std::set<std::string> found;
     for (const SourceFile& file : tree()) {
         if (!file.path.ends_with(".md")) continue;
@@ -130,7 +131,7 @@ std::string output_of(const std::string& command) {
 TEST(Text, IsFormatted) {
     if (!has(output_of("clang-format --version 2>&1"), "version 14."))
         GTEST_SKIP() << "clang-format 14 is not here; other versions format otherwise";
-    std::string command = fmt::format("cd '{}' && clang-format --dry-run --ferror-limit=1", WINDLASS_SOURCE_DIR);
+    std::string command = fmt::format("cd '{}' && clang-format --dry-run --ferror-limit=1", source_dir());
     for (const SourceFile& file : tree())
         if (file.is_cpp()) command += " " + file.path;
     std::vector<std::string> found;

@@ -1,4 +1,5 @@
 #include "tests/tidy/tree.h"
+#include "tests/place.h"
 
 #include <filesystem>
 #include <fstream>
@@ -33,7 +34,7 @@ void add(const fs::path& root, const fs::path& file, std::vector<SourceFile>& ou
 }
 
 std::vector<SourceFile> read_tree() {
-    const fs::path root = WINDLASS_SOURCE_DIR;
+    const fs::path root = source_dir();
     std::vector<SourceFile> files;
     for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
         const std::string name = entry.path().filename().string();

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "schedule/machine_text.h"
+#include "tests/place.h"
 #include "train/machine_cache.h"
 
 namespace windlass {
@@ -68,7 +69,7 @@ TrainTest::TrainTest() : folder_(fmt::format("{}/windlass_train_{}", testing::Te
                           .disk_write_bytes_per_s = 1e9};
     for (const std::string& drive : {std::string(), at("ssd")})
         std::ofstream(machine_cache_path(drive, kThreads)) << machine_text(machine);
-    fs::copy(std::string(WINDLASS_SOURCE_DIR) + "/tests/golden/llama/model", at("model"), fs::copy_options::recursive);
+    fs::copy(source_dir() + "/tests/golden/llama/model", at("model"), fs::copy_options::recursive);
     write("model/tokenizer.json", tokenizer_text());
     write("model/tokenizer_config.json", R"({"eos_token": "<end>"})");
     write_rows("train.jsonl", 21, 1);

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "tests/place.h"
 #include "tests/unit/format/safetensors_bytes.h"
 
 namespace windlass {
@@ -192,7 +193,7 @@ bool read_like_a_family(const HfConfig& config) {
 }
 
 TEST(HfConfig, ReadsPublishedConfigs) {
-    const std::string folder = std::string(WINDLASS_SOURCE_DIR) + "/../shared/data/model-configs/hf";
+    const std::string folder = shared_data("model-configs/hf");
     if (!real_files().exists(folder)) GTEST_SKIP() << folder << " is absent";
     int read = 0, foreign = 0;
     for (const std::string& name : real_files().list(folder)) {

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "format/model_folder_writer.h"
+#include "tests/place.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/format/safetensors_bytes.h"
 
@@ -170,7 +171,7 @@ TEST(ModelFolder, SurvivesADamagedIndex) {
 }
 
 TEST(ModelFolder, OpensAPublishedModel) {
-    const std::string folder = std::string(WINDLASS_SOURCE_DIR) + "/../shared/data/model-stories260K-hf";
+    const std::string folder = shared_data("model-stories260K-hf");
     if (!real_files().exists(folder)) GTEST_SKIP() << folder << " is absent";
     const ModelFolder model = ModelFolder::open(real_files(), folder);
     EXPECT_EQ(model.config().model_type(), "llama");

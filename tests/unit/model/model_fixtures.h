@@ -9,15 +9,16 @@
 #include "format/model_folder_writer.h"
 #include "model/families.h"
 #include "model/load.h"
+#include "tests/place.h"
 #include "tests/unit/base/temp_folder.h"
 
 namespace windlass {
 
 inline std::string golden_folder(const std::string& name) {
-    return fmt::format("{}/tests/golden/{}/model", WINDLASS_SOURCE_DIR, name);
+    return fmt::format("{}/tests/golden/{}/model", source_dir(), name);
 }
 inline std::string data_folder(const std::string& name) {
-    return fmt::format("{}/../shared/data/{}", WINDLASS_SOURCE_DIR, name);
+    return shared_data(name);
 }
 
 inline const std::vector<std::string>& golden_names() {

@@ -8,6 +8,7 @@
 #include "model/load.h"
 #include "model/param_groups.h"
 #include "schedule/layout.h"
+#include "tests/place.h"
 
 namespace windlass {
 namespace {
@@ -27,7 +28,7 @@ std::vector<T> read_tensor(const SafetensorsReader& reader, const std::string& n
 }  // namespace
 
 Golden::Golden(const std::string& name) {
-    const std::string root = fmt::format("{}/tests/golden/{}", WINDLASS_SOURCE_DIR, name);
+    const std::string root = fmt::format("{}/tests/golden/{}", source_dir(), name);
     folder = root + "/model";
     json = Json::parse(read_text(real_files(), root + "/golden.json", 1 << 20));
     tensors = std::make_shared<SafetensorsReader>(SafetensorsReader::open(real_files(), root + "/golden.safetensors"));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "schedule/machine_profiles.h"
+#include "tests/place.h"
 
 namespace windlass {
 namespace {
@@ -120,7 +121,7 @@ TEST(MachineText, WantsWhatNothingFollowsFrom) {
 }
 
 TEST(MachineText, HasAPageThatExplainsEveryKey) {
-    std::ifstream file(std::string(WINDLASS_SOURCE_DIR) + "/docs/format/machine.md");
+    std::ifstream file(source_dir() + "/docs/format/machine.md");
     const std::string page{std::istreambuf_iterator<char>(file), {}};
     for (const std::string_view key : machine_keys()) EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` |", key)));
 }

@@ -8,6 +8,7 @@
 #include "model/families.h"
 #include "schedule/check.h"
 #include "schedule/lower.h"
+#include "tests/place.h"
 
 namespace windlass {
 
@@ -27,7 +28,7 @@ inline ModelSpec model_of(const std::string& config_text) {
 }
 
 inline ModelSpec tiny_model(const std::string& name) {
-    const std::string path = fmt::format("{}/tests/golden/{}/model/config.json", WINDLASS_SOURCE_DIR, name);
+    const std::string path = fmt::format("{}/tests/golden/{}/model/config.json", source_dir(), name);
     return model_of(read_text(real_files(), path, 1 << 20));
 }
 

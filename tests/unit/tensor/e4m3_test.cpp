@@ -8,12 +8,13 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "tensor/dtype.h"
+#include "tests/place.h"
 
 namespace windlass {
 namespace {
 
 Json golden() {
-    const std::string path = std::string(WINDLASS_SOURCE_DIR) + "/tests/golden/e4m3.json";
+    const std::string path = source_dir() + "/tests/golden/e4m3.json";
     return Json::parse(read_text(real_files(), path, 1 << 20));
 }
 

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "tensor/dtype.h"
+#include "tests/place.h"
 
 namespace windlass {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 Json golden() {
-    const std::string path = std::string(WINDLASS_SOURCE_DIR) + "/tests/golden/nf4.json";
+    const std::string path = source_dir() + "/tests/golden/nf4.json";
     return Json::parse(read_text(real_files(), path, 1 << 20));
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "tests/place.h"
 #include "text/byte_alphabet.h"
 #include "text/utf8.h"
 
@@ -15,7 +16,7 @@ namespace windlass::fixtures {
 namespace fs = std::filesystem;
 
 std::string shared(const std::string& path) {
-    const std::string full = std::string(WINDLASS_SOURCE_DIR) + "/../shared/data/" + path;
+    const std::string full = shared_data(path);
     return fs::exists(full) ? full : "";
 }
 

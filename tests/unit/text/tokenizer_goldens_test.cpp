@@ -1,6 +1,7 @@
 // Frozen answers of Hugging Face tokenizers for hard strings (tools/reference/tokenizer_goldens.py).
 #include <gtest/gtest.h>
 
+#include "tests/place.h"
 #include "tests/unit/text/fixtures.h"
 
 namespace windlass {
@@ -10,7 +11,7 @@ using fixtures::Json;
 using Ids = std::vector<int32_t>;
 
 Json golden(const std::string& name) {
-    return Json::parse(fixtures::read(std::string(WINDLASS_SOURCE_DIR) + "/tests/golden/tokenizer/" + name));
+    return Json::parse(fixtures::read(source_dir() + "/tests/golden/tokenizer/" + name));
 }
 
 void expect_cases(const Tokenizer& tokenizer, const Json& cases, const std::string& name) {

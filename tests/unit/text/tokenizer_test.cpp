@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "tests/place.h"
 #include "tests/unit/text/fixtures.h"
 #include "text/normalizer.h"
 #include "text/utf8.h"
@@ -193,8 +194,7 @@ TEST(Tokenizer, TakesHostileMegabytes) {
         texts.push_back(text);
         texts.push_back(text + "x");
     }
-    const Json parts =
-        Json::parse(fixtures::read(std::string(WINDLASS_SOURCE_DIR) + "/tests/golden/tokenizer/parts.json"));
+    const Json parts = Json::parse(fixtures::read(source_dir() + "/tests/golden/tokenizer/parts.json"));
     for (const Json& entry : parts["list"]) {
         const auto name = entry["name"].get<std::string>();
         if (name != "tekken" && name != "qwen3.5" && name != "prefix space" && name != "unknown True True") continue;

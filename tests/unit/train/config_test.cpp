@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "tests/place.h"
 #include "train/config_keys.h"
 
 namespace windlass {
@@ -230,7 +231,7 @@ TEST(ConfigKeys, NamesAndAliasesAreUnique) {
 }
 
 TEST(ConfigReference, IsWhatTheGuideHolds) {
-    const std::string path = std::string(WINDLASS_SOURCE_DIR) + "/docs/guide/config.md";
+    const std::string path = source_dir() + "/docs/guide/config.md";
     if (std::getenv("WINDLASS_WRITE_DOCS") != nullptr) std::ofstream(path) << config_reference();
     std::ifstream file(path);
     const std::string held((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
