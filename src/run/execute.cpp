@@ -268,13 +268,12 @@ class Execution {
         // Pieces may lie in one lease or in several; offsets are those of the buffer.
         std::byte* buffer = memory.address({task.buffer, task.pieces[0].offset}) - task.pieces[0].offset;
         const std::vector<DiskRange> ranges = context_.store->ranges(task, buffer);
-        if (task.kind == MoveKind::disk_write) {
-            context_.movers.disk(task.kind).transfer(FileVerb::write, ranges);
-            context_.store->note_written(task, buffer);
-        } else {
-            context_.movers.disk(task.kind).transfer(FileVerb::read, ranges);
-            context_.store->verify(task, buffer);
-        }
+        const bool writes = task.kind == MoveKind::disk_write;
+        PieceSums sums = context_.store->piece_sums(task);
+        context_.movers.disk(task.kind).transfer(
+            writes ? FileVerb::write : FileVerb::read, ranges,
+            [&](size_t piece, std::span<const std::byte> bytes) { sums.add(piece, bytes); });
+        writes ? context_.store->note_written(task, sums) : context_.store->verify(task, sums);
     }
 
     void perform_update(const Task& task, const UpdateTask& update, const TaskMemory& memory) {

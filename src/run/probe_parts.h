@@ -17,7 +17,7 @@ double rounded(double rate);
 
 // Products by shape and type, attention, and the cost of a call.
 void probe_products(Stream& stream, Machine& machine);
-// Copies by all threads, by one, and by two at once; handing tasks to another thread.
+// Copies by all threads, by one, and by two at once; checksums; handing tasks to another thread.
 void probe_memory(Stream& stream, Machine& machine);
 // A drive, through the code that training moves with. The file is removed.
 void probe_disk(FileSystem& files, const std::string& folder, Machine& machine);

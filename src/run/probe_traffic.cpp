@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "device/cpu/cpu_stream.h"
+#include "format/checksum.h"
 #include "method/recipe.h"
 #include "run/probe_parts.h"
 #include "tier/disk_mover.h"
@@ -194,6 +195,8 @@ void probe_memory(Stream& stream, Machine& machine) {
     const double both = best_seconds([&] { at_once([&] { copy(0, kHalf); }, [&] { copy(kHalf, kHalf); }); });
     // Two threads are not faster than twice one: more is noise.
     machine.link_both_bytes_per_s = std::min(per_second(2 * kHalf, both), 2 * machine.link_up_bytes_per_s);
+    machine.checksum_bytes_per_s =
+        per_second(kCopyBytes, best_seconds([&] { static_cast<void>(xxh3_64(from.span())); }));
     machine.task_seconds = hand_over_seconds();
 }
 

@@ -1,7 +1,6 @@
 #include "run/working_store.h"
 
 #include "base/log.h"
-#include "format/checksum.h"
 #include "tensor/nf4_levels.h"
 
 namespace windlass {
@@ -182,12 +181,38 @@ uint64_t WorkingStore::wanted_sum(const MoveTask& task, int64_t chunk) {
     return task.place == DiskPlace::weight ? committed.weight : committed.state;
 }
 
-void WorkingStore::verify(const MoveTask& task, const std::byte* buffer) {
+void PieceSums::add(size_t piece, std::span<const std::byte> bytes) {
+    if (exact_bytes_.empty() || sums_.size() > piece) return;  // nothing to sum, or what lies behind the exact bytes
+    WINDLASS_CHECK(sums_.size() == piece, "piece {} came before piece {} was whole", piece, sums_.size());
+    if (!stream_) stream_.emplace();
+    const int64_t wanted = std::min(std::ssize(bytes), exact_bytes_[piece] - seen_);
+    stream_->add(bytes.first(at(wanted)));
+    seen_ += wanted;
+    if (seen_ < exact_bytes_[piece]) return;
+    sums_.push_back(stream_->sum());
+    stream_.reset();
+    seen_ = 0;
+}
+
+uint64_t PieceSums::sum(size_t piece) const {
+    WINDLASS_CHECK(piece < sums_.size(), "piece {} was not seen whole", piece);
+    return sums_[piece];
+}
+
+PieceSums WorkingStore::piece_sums(const MoveTask& task) const {
+    std::vector<int64_t> exact;
+    if (task.place == DiskPlace::weight || task.place == DiskPlace::state) {
+        for (const MovePiece& piece : task.pieces)
+            exact.push_back(exact_bytes(task.place, chunk_index(piece.param, piece.first)));
+    }
+    return PieceSums(std::move(exact));
+}
+
+void WorkingStore::verify(const MoveTask& task, const PieceSums& found) {
     if (task.place != DiskPlace::weight && task.place != DiskPlace::state) return;
-    for (const MovePiece& piece : task.pieces) {
-        const int64_t chunk = chunk_index(piece.param, piece.first);
-        const uint64_t found = xxh3_64({buffer + piece.offset, at(exact_bytes(task.place, chunk))});
-        if (found == wanted_sum(task, chunk)) continue;
+    for (size_t index = 0; index < task.pieces.size(); ++index) {
+        const MovePiece& piece = task.pieces[index];
+        if (found.sum(index) == wanted_sum(task, chunk_index(piece.param, piece.first))) continue;
         throw UserError(ExitCode::storage, store_.file().path(),
                         "{} of {}, elements [{}, {}), do not match their checksum",
                         task.place == DiskPlace::weight ? "weights" : "optimizer state",
@@ -196,12 +221,12 @@ void WorkingStore::verify(const MoveTask& task, const std::byte* buffer) {
     }
 }
 
-void WorkingStore::note_written(const MoveTask& task, const std::byte* buffer) {
+void WorkingStore::note_written(const MoveTask& task, const PieceSums& written) {
     if (task.place == DiskPlace::gradient || task.place == DiskPlace::activation) return;
-    for (const MovePiece& piece : task.pieces) {
-        const int64_t chunk = chunk_index(piece.param, piece.first);
+    for (size_t index = 0; index < task.pieces.size(); ++index) {
+        const int64_t chunk = chunk_index(task.pieces[index].param, task.pieces[index].first);
         Newest& part = newest(task.place)[at(chunk)];
-        part.sum = xxh3_64({buffer + piece.offset, at(exact_bytes(task.place, chunk))});
+        part.sum = written.sum(index);
         part.written = true;
         part.version.store(store_.next_version(chunk));
     }

@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "format/checksum.h"
 #include "format/store.h"
 #include "method/recipe.h"
 #include "schedule/layout.h"
@@ -24,6 +26,22 @@ StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versi
 
 // Refuses a store of another model or method, naming the first difference.
 void require_layout(const StoreLayout& found, const StoreLayout& expected, const std::string& path);
+
+// The checksum of each piece of a move, of its exact bytes: what a transfer of whole blocks carries behind is left out.
+class PieceSums {
+  public:
+    explicit PieceSums(std::vector<int64_t> exact_bytes) : exact_bytes_(std::move(exact_bytes)) {}
+    // The next bytes; pieces come in their order.
+    void add(size_t piece, std::span<const std::byte> bytes);
+    // Of a piece that has come whole.
+    uint64_t sum(size_t piece) const;
+
+  private:
+    std::vector<int64_t> exact_bytes_;  // empty: nothing is summed
+    std::vector<uint64_t> sums_;        // of the pieces that are whole
+    int64_t seen_ = 0;                  // of the one that is not
+    std::optional<Xxh3Stream> stream_;
+};
 
 class WorkingStore {
   public:
@@ -41,10 +59,12 @@ class WorkingStore {
     int64_t chunk_index(int param, int64_t first) const;
 
     std::vector<DiskRange> ranges(const MoveTask& task, std::byte* buffer);
+    // What a move of weights or state carries, summed by `PieceSums::add` while it goes on.
+    PieceSums piece_sums(const MoveTask& task) const;
     // After a read: the bytes are those that were committed. Throws UserError(storage) naming the chunk.
-    void verify(const MoveTask& task, const std::byte* buffer);
+    void verify(const MoveTask& task, const PieceSums& found);
     // After a write: remembers the checksums.
-    void note_written(const MoveTask& task, const std::byte* buffer);
+    void note_written(const MoveTask& task, const PieceSums& written);
     // What was written since the last commit becomes current, with this step and run state; durable on return.
     void commit(int64_t step, const std::string& run_state);
     // What was written since the last commit is not to be: the committed version is the newest again.

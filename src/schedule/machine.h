@@ -49,6 +49,7 @@ struct Machine {
     double disk_read_bytes_per_s = 0;   // 2 MiB requests, several in flight
     double disk_write_bytes_per_s = 0;  // sustained
     double disk_mixed_bytes_per_s = 0;  // as many bytes read as written at once, their sum
+    double checksum_bytes_per_s = 0;    // one thread, of weights and state that go to a disk or come from it
 
     double update_bytes_per_s = 0;  // the host's update pass alone: bytes read plus written
     double update_busy_factor = 0;  // of that rate, what is left while copies and the disk are at work; (0, 1]

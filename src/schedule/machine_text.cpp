@@ -52,6 +52,7 @@ constexpr Key kKeys[] = {
     {"disk_read_bytes_per_s", &Machine::disk_read_bytes_per_s, kRateMax, kBytesPerSecond},
     {"disk_write_bytes_per_s", &Machine::disk_write_bytes_per_s, kRateMax, kBytesPerSecond},
     {"disk_mixed_bytes_per_s", &Machine::disk_mixed_bytes_per_s, kRateMax, kBytesPerSecond},
+    {"checksum_bytes_per_s", &Machine::checksum_bytes_per_s, kRateMax, kBytesPerSecond},
     {"update_bytes_per_s", &Machine::update_bytes_per_s, kRateMax, kBytesPerSecond},
     {"update_busy_factor", &Machine::update_busy_factor, 1},
     {"noise_per_s", &Machine::noise_per_s, kRateMax},

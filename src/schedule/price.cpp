@@ -148,12 +148,22 @@ PriceList::Work PriceList::copy_work(const Task& task) const {
     return work;
 }
 
-// What the drive reads or writes in memory, and the pass of the checksum.
+bool PriceList::is_summed(const Task& task) const {
+    if (task.payload < 0) return false;
+    const DiskPlace place = schedule_.moves[static_cast<size_t>(task.payload)].place;
+    return place == DiskPlace::weight || place == DiskPlace::state;
+}
+
+// What the drive reads or writes in memory, and the pass of the checksum: one thread's, while the drive is at work.
 PriceList::Work PriceList::disk_work(const Task& task) const {
     Work work;
     const double read = amount(task.demand.disk_read_bytes), written = amount(task.demand.disk_write_bytes);
     work.seconds = ratio(read, machine_.disk_read_bytes_per_s) + ratio(written, machine_.disk_write_bytes_per_s);
     work.host_bytes = 2 * (read + written);
+    if (!is_summed(task)) return work;
+    const double sums = ratio(read + written, machine_.checksum_bytes_per_s);
+    work.seconds = std::max(work.seconds, sums);
+    if (work.seconds > 0) work.cores = sums / work.seconds / machine_.threads;
     return work;
 }
 

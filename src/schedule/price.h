@@ -41,6 +41,7 @@ class PriceList {
     Work reduce_work(const Task& task) const;
     Work copy_work(const Task& task) const;
     Work disk_work(const Task& task) const;
+    bool is_summed(const Task& task) const;  // its bytes are checked, or remembered, by their checksums
     // One kernel: its products or the memory that it moves, whichever takes longer.
     double kernel_seconds(double flops, double bytes, double flops_per_s) const;
     double call_rate(const SegmentCall& call, const OpSize& size) const;

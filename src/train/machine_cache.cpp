@@ -19,7 +19,7 @@
 namespace windlass {
 namespace {
 
-constexpr int kProbeVersion = 4;  // raised when the probe measures more: what is kept of an older one is left alone
+constexpr int kProbeVersion = 5;  // raised when the probe measures more: what is kept of an older one is left alone
 
 std::string read_all(int descriptor) {
     std::string text;

@@ -30,6 +30,7 @@ TEST(Probe, FillsEveryRate) {
     EXPECT_LE(machine.link_both_bytes_per_s, machine.link_up_bytes_per_s + machine.link_down_bytes_per_s);
     EXPECT_LE(machine.disk_mixed_bytes_per_s, machine.disk_read_bytes_per_s + machine.disk_write_bytes_per_s);
     EXPECT_GT(machine.noise_per_s, 0);
+    EXPECT_GT(machine.checksum_bytes_per_s, 0);
     EXPECT_GT(machine.one_thread_gain, 0);
     EXPECT_GT(machine.update_busy_factor, 0);
     EXPECT_LE(machine.update_busy_factor, 1);

@@ -105,6 +105,25 @@ TEST(Sharing, DisksDrawOnTheMemory) {
     EXPECT_DOUBLE_EQ(simulate(schedule, machine).tasks[0].end_s, 9);
 }
 
+// What has a checksum takes a part of one thread while the drive works, and no less time than the sum.
+TEST(Sharing, ChecksumsOfWeightsAndStateTakeAThread) {
+    Machine machine = apart();
+    machine.checksum_bytes_per_s = 12;
+    Schedule schedule{.moves = {{.place = DiskPlace::state}, {.place = DiskPlace::gradient}}, .tasks = {read(36)}};
+    const auto price = [&](int payload) {
+        schedule.tasks[0].payload = payload;
+        return PriceList(schedule, machine).of(schedule.tasks[0]);
+    };
+    const auto cores = [](const Price& price) { return price.shares[static_cast<size_t>(Resource::cores)]; };
+    // 3 s of summing in 6 s of reading, by one of four threads.
+    EXPECT_DOUBLE_EQ(price(0).seconds, 6 + machine.task_seconds);
+    EXPECT_DOUBLE_EQ(cores(price(0)), 3.0 / 6 / 4);
+    EXPECT_DOUBLE_EQ(cores(price(1)), 0);
+    machine.checksum_bytes_per_s = 3;
+    EXPECT_DOUBLE_EQ(price(0).seconds, 12 + machine.task_seconds);
+    EXPECT_DOUBLE_EQ(cores(price(0)), 1.0 / 4);
+}
+
 // Two of two cores compute, one of them is wanted for updates as well.
 TEST(Sharing, WithoutADeviceLanesShareCores) {
     const Machine machine{.threads = 2, .gemm_f32_flops = 2, .update_bytes_per_s = 2};

@@ -71,6 +71,36 @@ TEST_P(DiskMoverOver, ManyRangesOfManyFilesAreMovedWhole) {
     mover.transfer(FileVerb::read, {});
 }
 
+// In order and whole, read and written, however requests end.
+TEST_P(DiskMoverOver, WhoLooksSeesEveryByteOnceInOrder) {
+    const auto file = open("a", {OpenMode::create});
+    const int64_t sizes[] = {100, 0, 7 * kRequestBytesMax + 5, 3, 2 * kRequestBytesMax};
+    int64_t total = 0;
+    for (const int64_t size : sizes) total += size;
+    const HugeBuffer written(total, true), got(total, true);
+    fill(written.span(), 4);
+    DiskMover mover(queue(3));
+    for (const FileVerb verb : {FileVerb::write, FileVerb::read}) {
+        const HugeBuffer& memory = verb == FileVerb::write ? written : got;
+        std::vector<DiskRange> ranges;
+        int64_t offset = 0;
+        for (const int64_t size : sizes) {
+            ranges.push_back(
+                {file.get(), offset, memory.span().subspan(static_cast<size_t>(offset), static_cast<size_t>(size))});
+            offset += size;
+        }
+        std::vector<std::byte> seen;
+        std::vector<int64_t> seen_of(std::size(sizes));
+        mover.transfer(verb, ranges, [&](size_t range, std::span<const std::byte> bytes) {
+            seen_of[range] += std::ssize(bytes);
+            seen.insert(seen.end(), bytes.begin(), bytes.end());
+        });
+        EXPECT_THAT(seen_of, testing::ElementsAreArray(sizes));
+        ASSERT_EQ(std::ssize(seen), total);
+        EXPECT_EQ(std::memcmp(seen.data(), written.data(), static_cast<size_t>(total)), 0);
+    }
+}
+
 TEST_P(DiskMoverOver, AFailureNamesItsFileAndTheMoverGoesOn) {
     std::vector<std::byte> bytes(100'000);
     fill(bytes, 9);
@@ -158,6 +188,23 @@ TEST(DiskMover, ManyRequestsAreInFlightUnderAThrottleToo) {
         const DiskRange range{file.get(), 0, memory.span()};
         mover.transfer(FileVerb::write, {&range, 1});
         EXPECT_EQ(queue.in_flight_at_reap, (std::vector{4, 4, 4, 4, 4, 4, 4, 3, 2, 1}));
+    }
+}
+
+// Of ten requests, four at a time: only the end is looked at with nothing behind it to wait for.
+TEST(DiskMover, TheDriveIsAtWorkWhileSomebodyLooks) {
+    FaultFiles files("/image");
+    const auto file = files.open("/image/a", {OpenMode::create});
+    HugeBuffer memory(10 * kRequestBytesMax, false);
+    const DiskRange range{file.get(), 0, memory.span()};
+    for (const auto& [verb, wanted] : {std::pair{FileVerb::write, std::vector{1, 2, 3, 4, 4, 4, 4, 4, 4, 4}},
+                                       {FileVerb::read, std::vector{4, 4, 4, 4, 4, 4, 3, 2, 1, 0}}}) {
+        auto owned = std::make_unique<SlowQueue>();
+        const SlowQueue& queue = *owned;
+        DiskMover mover(std::move(owned));
+        std::vector<int> in_flight;
+        mover.transfer(verb, {&range, 1}, [&](size_t, auto) { in_flight.push_back(queue.in_flight()); });
+        EXPECT_EQ(in_flight, wanted);
     }
 }
 
