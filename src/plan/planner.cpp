@@ -120,10 +120,11 @@ double redo_seconds(const ModelSpec& model, const Recipe& recipe, const Machine&
     const auto seconds = [](double amount, double rate) { return rate > 0 ? amount / rate : 0.0; };
     if (plan.store)
         return seconds(bytes, machine.disk_read_bytes_per_s) + seconds(bytes, machine.disk_write_bytes_per_s);
+    const double traffic = 2 * bytes + elements * recipe.update_bytes_per_element;
+    if (plan.host_threads == 0 && !machine.unified_memory) return seconds(traffic, machine.device_memory_bytes_per_s);
     const int threads = plan.host_threads > 0 ? plan.host_threads : plan.threads;
     const double rate = machine.update_bytes_per_s > 0 ? machine.update_bytes_per_s : machine.memory_bytes_per_s;
-    return seconds(2 * bytes + elements * recipe.update_bytes_per_element,
-                   rate * std::min(1.0, static_cast<double>(threads) / machine.threads));
+    return seconds(traffic, rate * std::min(1.0, static_cast<double>(threads) / machine.threads));
 }
 
 // The machine with one thing twice as good.

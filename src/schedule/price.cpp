@@ -93,8 +93,8 @@ PriceList::Work PriceList::update_work(const Task& task) const {
     const double bytes = amount(task.demand.memory_bytes);
     work.seconds = calls(task) * machine_.kernel_seconds;
     const bool on_host = task.lane.kind == LaneKind::host;
-    // With a host lane, what the compute lane updates lives with it; without one nothing leaves the host's memory.
-    if (!on_host && !machine_.unified_memory && schedule_.host_threads > 0) {
+    // What the compute lane updates lives where it computes.
+    if (!on_host && !machine_.unified_memory) {
         work.seconds += ratio(bytes, machine_.device_memory_bytes_per_s);
         work.device_bytes = bytes;
         return work;

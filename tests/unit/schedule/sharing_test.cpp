@@ -86,6 +86,19 @@ TEST(Sharing, UpdatesAndCopiesShareTheMemoryOfTheHost) {
 }
 
 // Half of the threads, half of the rate, and nobody is in the way.
+// What the compute lane of a device updates is in the device's memory, whether or not the host updates something else.
+TEST(Sharing, UpdatesWhereADeviceComputesHaveItsMemorysRate) {
+    for (const int host_threads : {0, 4}) {
+        Schedule schedule{.tasks = {update(10000, LaneKind::compute)}};
+        schedule.host_threads = host_threads;
+        const Price price = PriceList(schedule, apart()).of(schedule.tasks[0]);
+        EXPECT_DOUBLE_EQ(price.seconds, 10000.0 / 1000);
+        EXPECT_DOUBLE_EQ(price.shares[static_cast<size_t>(Resource::device_memory)], 1);
+        EXPECT_DOUBLE_EQ(price.shares[static_cast<size_t>(Resource::host_memory)], 0);
+        EXPECT_DOUBLE_EQ(price.shares[static_cast<size_t>(Resource::cores)], 0);
+    }
+}
+
 TEST(Sharing, UpdatesHaveTheRateOfTheirThreads) {
     Machine machine = apart();
     machine.update_bytes_per_s = 80;
