@@ -9,8 +9,9 @@
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
 // never goes backward) over the GEMM peak (1024 x 4096 x 4096, random inputs, median before and after), and where the
 // time goes. For several numbers of micro-batches, or with --table: what a probe right before predicts, what was
-// measured (median), how far a probe right after predicts otherwise (beyond 5 %: marked, the row does not count), and
-// what the busiest of compute, link and disk takes alone.
+// measured (median, least and most), how far a probe right after predicts otherwise (beyond 5 %: marked, the row does
+// not count), and the bound: the longest of what the same step takes with everything in memory and all threads,
+// measured right before, and what the bytes of link and disk take alone. A run in memory has none.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@
 #include "run/probe.h"
 #include "schedule/machine_text.h"
 #include "schedule/simulate.h"
+#include "step_profile.h"
 
 namespace windlass {
 namespace {
@@ -165,48 +167,6 @@ struct Rows {
     }
 };
 
-// What a step asks of each kind of kernel.
-std::map<std::pair<std::string_view, Direction>, Cost> kernel_costs(const Schedule& schedule) {
-    std::map<std::pair<std::string_view, Direction>, Cost> costs;
-    for (const RunTask& run : schedule.runs) {
-        for (const SegmentCall& call : schedule.segments[static_cast<size_t>(run.segment)].calls) {
-            Cost& cost = costs[{call.node->op->name, call.direction}];
-            cost.flops += call.cost.flops;
-            cost.bytes += call.cost.bytes;
-        }
-    }
-    return costs;
-}
-
-void print_profile(const OpProfile& profile, const Schedule& schedule, const StepReport& report, int steps,
-                   double seconds) {
-    std::vector<std::pair<int64_t, std::string>> lines;
-    auto costs = kernel_costs(schedule);
-    for (const auto& [key, ns] : profile.ns()) {
-        const Cost& cost = costs[key];
-        const double each = static_cast<double>(ns) / steps;  // so many operations or bytes in a nanosecond
-        lines.emplace_back(ns, fmt::format("{:<25} {:>6.1f} GFLOP/s {:>6.1f} GB/s",
-                                           fmt::format("{} {}", key.first, direction_name(key.second)),
-                                           cost.flops / each, static_cast<double>(cost.bytes) / each));
-    }
-    int64_t update = 0, arrive = 0, reduce = 0;
-    for (size_t i = 0; i < schedule.tasks.size(); ++i) {
-        const int64_t ns = report.tasks[i].end_ns - report.tasks[i].start_ns;
-        if (schedule.tasks[i].verb == Verb::update) update += ns;
-        if (schedule.tasks[i].verb == Verb::arrive) arrive += ns;
-        if (schedule.tasks[i].verb == Verb::reduce) reduce += ns;
-    }
-    lines.emplace_back(update * steps, "update");
-    lines.emplace_back(arrive * steps, "update and probe");
-    lines.emplace_back(reduce * steps, "gradient norm");
-    std::sort(lines.rbegin(), lines.rend());
-    for (const auto& [ns, name] : lines) {
-        const double share = static_cast<double>(ns) * 1e-9 / steps / seconds;
-        if (share >= 0.001)
-            fmt::print("  {:<52} {:>8.1f} ms  {:>5.1f} %\n", name, static_cast<double>(ns) * 1e-6 / steps, 100 * share);
-    }
-}
-
 // This machine as it is now, with its link and disk as slow as they are asked to be. A disk that is slowed below what
 // any drive does need not be measured.
 Machine bench_machine(const Arguments& a, const ModelSpec& model) {
@@ -270,7 +230,8 @@ StepInput make_input(const Arguments& a, const Rows& rows) {
 }
 
 struct Measured {
-    double seconds = 0;          // of a step, median; the first one, which warms up, is left out
+    double seconds = 0;  // of a step, median; the first one, which warms up, is left out
+    double least = 0, most = 0;
     double compute_seconds = 0;  // the compute lane busy, median
     StepReport last;
 };
@@ -293,6 +254,8 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
         times.push_back(seconds);
         busy.push_back(measured.last.busy_seconds[slot(LaneKind::compute)]);
     }
+    const auto [least, most] = std::minmax_element(times.begin(), times.end());
+    measured.least = *least, measured.most = *most;
     measured.seconds = median(std::move(times));
     measured.compute_seconds = median(std::move(busy));
     return measured;
@@ -330,40 +293,68 @@ double drift(const Schedule& schedule, const Machine& before, const Machine& aft
     return 1 - less / more;
 }
 
-// One row of the table. What a lane would take alone follows from its bytes and rates; compute's is what it measured
-// busy, since nothing else tells how fast these products are here.
-void print_row(const Arguments& a, const Simulation& predicted, const Measured& measured, const Plan& plan,
-               double apart) {
-    const auto& alone = predicted.alone_seconds;
+// One row of the table. What link and disk would take alone follows from their bytes and rates.
+struct TableRow {
+    Simulation predicted;
+    Measured measured;
+    double in_memory_seconds = 0;  // of the same step, measured; 0: this is it
+    double drift = 0;
+};
+
+void print_row(const Arguments& a, const TableRow& row, const Plan& plan) {
+    const auto& alone = row.predicted.alone_seconds;
     const double link = std::max(alone[slot(LaneKind::up)], alone[slot(LaneKind::down)]);
     const double disk = alone[slot(LaneKind::disk_read)] + alone[slot(LaneKind::disk_write)];
-    const double bound = std::max({measured.compute_seconds, link, disk});
-    fmt::print("{:>8} {:>8.2f} {:>8.2f} {:>6.2f} {:>5.1f}%{} | {:>7.2f} {:>6.2f} {:>6.2f} | {:>5.2f}  {}, {}\n",
-               a.rows * a.length * a.micro, predicted.seconds, measured.seconds, predicted.seconds / measured.seconds,
-               100 * apart, apart <= kDriftMax ? " " : "!", measured.compute_seconds, link, disk,
-               bound / measured.seconds, describe_placement(plan), describe_updates(plan));
+    const double bound = std::max({row.in_memory_seconds, link, disk}), seconds = row.measured.seconds;
+    fmt::print(
+        "{:>8} {:>8.2f} {:>8.2f} {:>13} {:>6.2f} {:>5.1f}%{} | {:>7.2f} {:>9} {:>6.2f} {:>6.2f} | {:>5}  {}, {}\n",
+        a.rows * a.length * a.micro, row.predicted.seconds, seconds,
+        fmt::format("{:.2f} to {:.2f}", row.measured.least, row.measured.most), row.predicted.seconds / seconds,
+        100 * row.drift, row.drift <= kDriftMax ? " " : "!", row.measured.compute_seconds,
+        row.in_memory_seconds > 0 ? fmt::format("{:.2f}", row.in_memory_seconds) : "-", link, disk,
+        row.in_memory_seconds > 0 ? fmt::format("{:.2f}", bound / seconds) : "-", describe_placement(plan),
+        describe_updates(plan));
     std::fflush(stdout);
+}
+
+// A step of this run. `plan` takes what it was.
+TableRow measure_row(const Arguments& a, const std::string& program, Plan& plan) {
+    ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
+    OpProfile profile;
+    TableRow row;
+    const Machine machine = bench_machine(a, model_of(a, folder));
+    EngineSetup setup = make_setup(a, folder, machine, profile, row.predicted);
+    real_files().remove_tree(setup.store_path);
+    Engine engine(real_files(), std::move(setup));
+    engine.load(folder, "{}");
+    const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
+    row.measured = measure(a, engine, make_input(a, rows), profile);
+    row.drift = drift(engine.setup().schedules.schedules[0], machine, bench_machine(a, engine.setup().model));
+    plan = engine.setup().plan;
+    real_files().remove_tree(engine.setup().store_path);
+    return row;
+}
+
+// The same step, everything in memory.
+Arguments in_memory(Arguments a) {
+    a.policy = "in_memory", a.device = "cpu", a.update = "auto";
+    a.emulation = {};
+    a.ram = a.device_memory = int64_t{1} << 50;
+    return a;
 }
 
 // A row counts where the machine was the same before and after it.
 void run_table(Arguments a, const std::string& program) {
-    fmt::print("  tokens  predict  measure  ratio  drift | compute   link   disk | bound/measured\n");
+    fmt::print(
+        "  tokens  predict  measure  least to most  ratio  drift | compute in memory  link   disk | bound/measured\n");
     for (const int micro : a.micros) {
         a.micro = micro;
-        ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
-        OpProfile profile;
-        Simulation predicted;
-        const Machine machine = bench_machine(a, model_of(a, folder));
-        EngineSetup setup = make_setup(a, folder, machine, profile, predicted);
-        real_files().remove_tree(setup.store_path);
-        Engine engine(real_files(), std::move(setup));
-        engine.load(folder, "{}");
-        const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
-        const Measured measured = measure(a, engine, make_input(a, rows), profile);
-        const double apart =
-            drift(engine.setup().schedules.schedules[0], machine, bench_machine(a, engine.setup().model));
-        print_row(a, predicted, measured, engine.setup().plan, apart);
-        real_files().remove_tree(engine.setup().store_path);
+        Plan plan;
+        double in_memory_seconds = 0;
+        if (a.policy != "in_memory") in_memory_seconds = measure_row(in_memory(a), program, plan).measured.seconds;
+        TableRow row = measure_row(a, program, plan);
+        row.in_memory_seconds = in_memory_seconds;
+        print_row(a, row, plan);
     }
 }
 

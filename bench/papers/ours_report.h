@@ -5,8 +5,9 @@
 
 namespace windlass {
 
-// Takes minutes: every number is a search for a plan.
+// Takes a minute each: every number is a search for a plan.
 void print_ours(const Machine& paper_machine);
-void print_aims(const Machine& paper_machine);
+// Gives whether every aim that was met when it was last looked at is met.
+bool print_aims(const Machine& paper_machine);
 
 }  // namespace windlass

@@ -11,8 +11,6 @@ namespace {
 // D7-P5510, 3.84 TB, data sheet.
 constexpr double kDriveReadBytesPerS = 6.5e9;
 constexpr double kDriveWriteBytesPerS = 3.4e9;
-// The artifact's settings: two threads, each with 32 requests of 1 MiB.
-constexpr int64_t kBatchBytes = 2 * 32 * kMiB;
 
 // Bytes per token and unit of width that the element-wise passes of a layer read and write. Forward: two norms (2 + 2
 // each), two dropouts with their sums (4 + 3 each), gelu over four widths (8 + 8). Backward: norms (4 + 2 each),
@@ -93,6 +91,15 @@ Machine with_drives(Machine machine, const DriveArray& array) {
     machine.disk_read_bytes_per_s = array.read_bytes_per_s();
     machine.disk_write_bytes_per_s = array.write_bytes_per_s();
     machine.disk_mixed_bytes_per_s = 0;  // reads and writes are never under way at once
+    return completed(std::move(machine));
+}
+
+Machine with_late_drives(Machine machine, const DriveArray& array) {
+    const auto late = [&](double rate) { return kBatchBytes / (kBatchBytes / rate + array.batch_latency_s); };
+    machine = with_drives(std::move(machine), array);
+    machine.disk_read_bytes_per_s = late(machine.disk_read_bytes_per_s);
+    machine.disk_write_bytes_per_s = late(machine.disk_write_bytes_per_s);
+    machine.disk_mixed_bytes_per_s = 0;
     return completed(std::move(machine));
 }
 

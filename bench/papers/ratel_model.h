@@ -50,6 +50,7 @@ std::vector<KeptValue> kept_values(const GptShape& shape, const Machine& machine
 // Drives as one array that moves files in turn, each in batches: so many requests are handed over, and all of them
 // awaited before the next batch. A batch takes a latency, and its bytes at the rate of the drives or of the socket that
 // they pass, whichever is less.
+inline constexpr int64_t kBatchBytes = 64 << 20;  // the artifact's: two threads, each with 32 requests of 1 MiB
 struct DriveArray {
     int drives = 1;
     double yield = 1;            // of a drive's rating
@@ -65,7 +66,9 @@ struct DriveArray {
 // Batches of a file.
 int64_t batch_count(int64_t file_bytes);
 
-// A machine with these drives.
+// A machine with these drives. Its rates have no latency: that is in the cost of files.
 Machine with_drives(Machine machine, const DriveArray& array);
+// The same with the latency in its rates, as if every transfer were of whole batches.
+Machine with_late_drives(Machine machine, const DriveArray& array);
 
 }  // namespace windlass

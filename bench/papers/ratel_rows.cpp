@@ -32,6 +32,19 @@ constexpr PublishedRow kRows[] = {
     {"batch", "175B", kGpt175b, 16, 12, 86.9},
 };
 
+// The same artifact: rows on several GPUs, which our model of one does not cover, and the one that did not fit.
+constexpr OtherRow kOtherRows[] = {
+    {"13B", 2, 16, 55.0},  {"13B", 2, 32, 103.2}, {"13B", 2, 64, 194.7},  {"13B", 2, 128, 278.2},
+    {"13B", 4, 32, 106.5}, {"13B", 4, 64, 209.7}, {"13B", 4, 128, 358.7}, {"13B", 4, 256, 514.4},
+    {"70B", 2, 16, 64.6},  {"70B", 2, 32, 128.8}, {"70B", 2, 48, 183.5},  {"70B", 4, 32, 124.8},
+    {"70B", 4, 64, 249.7}, {"70B", 4, 96, 348.4}, {"175B", 1, 32, 0},
+};
+
+// `fuyou --fit` chose these.
+constexpr FlopConvention kKeptConvention = FlopConvention::recomputing;
+constexpr double kKeptYield = 0.999;
+constexpr double kKeptLatency = 0.73e-3;
+
 // A grid over both parameters, and finer ones about its best point.
 constexpr double kLowYield = 0.4, kHighYield = 1.6;
 constexpr double kLowLatency = 0.1e-3, kHighLatency = 6e-3;
@@ -60,6 +73,10 @@ std::span<const PublishedRow> published_rows() {
     return kRows;
 }
 
+std::span<const OtherRow> rows_not_simulated() {
+    return kOtherRows;
+}
+
 std::string_view convention_name(FlopConvention convention) {
     if (convention == FlopConvention::model) return "6N";
     return convention == FlopConvention::recomputing ? "8N" : "6N + recomputed";
@@ -70,15 +87,21 @@ double flops_per_param_token(FlopConvention convention, const KeptSet& kept) {
     return convention == FlopConvention::recomputing ? 8 : 6 + 2 * kept.recompute_share;
 }
 
-RatelFit fit_drives(FlopConvention convention, const Machine& machine) {
+RatelFit kept_fit(const Machine& machine) {
+    RatelFit fit{.convention = kKeptConvention, .yield = kKeptYield, .batch_latency_s = kKeptLatency};
+    fit.error = fit_error(fit, machine);
+    return fit;
+}
+
+RatelFit fit_drives(FlopConvention convention, bool latency_too, const Machine& machine) {
     RatelFit best{.convention = convention, .error = HUGE_VAL};
     double yield_low = kLowYield, yield_high = kHighYield, latency_low = kLowLatency, latency_high = kHighLatency;
     for (int pass = 0; pass < kGridPasses; ++pass) {
         for (int i = 0; i < kGridPoints; ++i) {
-            for (int j = 0; j < kGridPoints; ++j) {
+            for (int j = 0; j < (latency_too ? kGridPoints : 1); ++j) {
                 RatelFit fit{.convention = convention,
                              .yield = grid_value(yield_low, yield_high, i),
-                             .batch_latency_s = grid_value(latency_low, latency_high, j)};
+                             .batch_latency_s = latency_too ? grid_value(latency_low, latency_high, j) : 0};
                 fit.error = fit_error(fit, machine);
                 if (fit.error < best.error) best = fit;
             }
@@ -92,9 +115,9 @@ RatelFit fit_drives(FlopConvention convention, const Machine& machine) {
     return best;
 }
 
-std::vector<RatelFit> fit_conventions(const Machine& machine) {
+std::vector<RatelFit> fit_conventions(bool latency_too, const Machine& machine) {
     std::vector<RatelFit> fits;
-    for (const FlopConvention convention : kConventions) fits.push_back(fit_drives(convention, machine));
+    for (const FlopConvention convention : kConventions) fits.push_back(fit_drives(convention, latency_too, machine));
     std::stable_sort(fits.begin(), fits.end(), [](const RatelFit& a, const RatelFit& b) { return a.error < b.error; });
     return fits;
 }
@@ -114,6 +137,18 @@ RowResult simulate_row(const PublishedRow& row, const RatelFit& fit, const Machi
     const double flops = flops_per_param_token(fit.convention, result.result.kept) * row.shape.params() * step.tokens();
     result.tflops = flops / result.result.simulation.seconds / 1e12;
     return result;
+}
+
+PredictedErrors predicted_errors(const RatelFit& fit, const Machine& machine) {
+    PredictedErrors errors;
+    for (const PublishedRow& row : kRows) {
+        if (row.use != RowUse::predicted) continue;
+        const double error = std::abs(simulate_row(row, fit, machine).error());
+        errors.worst = std::max(errors.worst, error);
+        errors.beyond += error > kErrorWanted ? 1 : 0;
+        ++errors.rows;
+    }
+    return errors;
 }
 
 }  // namespace windlass

@@ -1,16 +1,12 @@
 // A published model gives the published loss and the published greedy text, through the real program.
 #include <gmock/gmock.h>
 
-#include <filesystem>
-
 #include "base/file.h"
 #include "tests/cli/sandbox.h"
 #include "tests/place.h"
 
 namespace windlass::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string shared(const std::string& name) {
     return shared_data(name);
@@ -19,7 +15,8 @@ std::string shared(const std::string& name) {
 class Stories : public testing::Test {
   protected:
     void SetUp() override {
-        if (!fs::exists(model_)) GTEST_SKIP() << model_ << " is not here";
+        WINDLASS_NEEDS_SHARED_DATA("model-stories260K-hf", "model-stories260K/stories260K.md",
+                                   "data-tinystories-sample/tinystories_sample.txt");
     }
     std::string model_ = shared("model-stories260K-hf");
     Sandbox sandbox_;

@@ -1,8 +1,6 @@
 // Tasks through the real program: what eval prints, which rows it takes, and what it says of tasks that are none.
 #include <gmock/gmock.h>
 
-#include <filesystem>
-
 #include "tests/cli/sandbox.h"
 #include "tests/place.h"
 
@@ -117,10 +115,8 @@ TEST(TrainTask, RefusesObjectivesThatAMethodCannotFollow) {
 
 // A published model and task, where they are at hand.
 TEST(EvalTask, TakesTheSameRowsOfSst2ByTheSameSeed) {
+    WINDLASS_NEEDS_SHARED_DATA("data-sst2/dev.tsv", "model-stories260K-hf");
     const std::string data = shared_data("");
-    if (!std::filesystem::exists(data + "/data-sst2/dev.tsv") ||
-        !std::filesystem::exists(data + "/model-stories260K-hf"))
-        GTEST_SKIP() << "needs ../shared/data";
     const Sandbox sandbox;
     const auto eval = [&](const std::string& seed, const std::string& threads) {
         Json json = json_of(sandbox.windlass({"eval", data + "/model-stories260K-hf", "--task", "sst2", "--data",

@@ -171,8 +171,8 @@ TEST(ModelFolder, SurvivesADamagedIndex) {
 }
 
 TEST(ModelFolder, OpensAPublishedModel) {
+    WINDLASS_NEEDS_SHARED_DATA("model-stories260K-hf");
     const std::string folder = shared_data("model-stories260K-hf");
-    if (!real_files().exists(folder)) GTEST_SKIP() << folder << " is absent";
     const ModelFolder model = ModelFolder::open(real_files(), folder);
     EXPECT_EQ(model.config().model_type(), "llama");
     ASSERT_NE(model.find("model.embed_tokens.weight"), nullptr);

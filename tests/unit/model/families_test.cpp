@@ -77,8 +77,9 @@ TEST(Families, CountTheParametersOfPublishedConfigurations) {
                                           {"hf/gpt2-medium", 354'823'168},
                                           {"hf-shape/llama-3.1-8b", 8'030'261'248}};
     for (const auto& [file, count] : kCounts) {
-        const std::string path = data_folder(fmt::format("model-configs/{}.json", file));
-        if (!real_files().exists(path)) GTEST_SKIP() << path << " is not here";
+        const std::string name = fmt::format("model-configs/{}.json", file);
+        WINDLASS_NEEDS_SHARED_DATA(name);
+        const std::string path = data_folder(name);
         EXPECT_EQ(build_text(published(path)).param_count(), count) << file;
     }
 }
@@ -87,7 +88,7 @@ TEST(Families, TakeEveryPublishedConfigurationOfTheirTypeAndNameTheOthers) {
     std::set<std::string> known, refused;
     for (const Family* family : all_families()) known.emplace(family->model_type);
     for (const std::string folder : {"model-configs/hf", "model-configs/hf-shape"}) {
-        if (!real_files().exists(data_folder(folder))) GTEST_SKIP() << folder << " is not here";
+        WINDLASS_NEEDS_SHARED_DATA(folder);
         for (const std::string& name : real_files().list(data_folder(folder))) {
             const std::string text = published(data_folder(folder) + "/" + name);
             const std::string type = Json::parse(text).value("model_type", "");

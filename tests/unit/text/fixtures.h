@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/place.h"
 #include "text/tokenizer.h"
 
 namespace windlass::fixtures {
@@ -15,8 +16,6 @@ using Json = nlohmann::json;
 
 // A file of the shared data folder; empty when that folder is absent.
 std::string shared(const std::string& path);
-#define WINDLASS_NEEDS_SHARED(path) \
-    if (fixtures::shared(path).empty()) GTEST_SKIP() << "needs the shared data file " << (path)
 
 // A folder that goes away with the object.
 class TempFolder {

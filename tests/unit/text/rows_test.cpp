@@ -256,7 +256,7 @@ TEST(RowReader, BoundsItsLines) {
 }
 
 TEST(Rows, ReadRealDataSets) {
-    WINDLASS_NEEDS_SHARED("data-alpaca-style/alpaca_5000.json");
+    WINDLASS_NEEDS_SHARED_DATA("data-alpaca-style/alpaca_5000.json");
     const auto count = [](const std::string& path, const RowsOptions& options = {}) {
         return for_each_sample(real_files(), fixtures::shared(path), options, fixtures::stories(), [](Sample&&) {});
     };

@@ -224,8 +224,8 @@ TEST(Task, ReadsPublishedRows) {
                                                          {"arithmetic", "data-llm-adapters/SVAMP/test.json"},
                                                          {"aqua", "data-llm-adapters/AQuA/test.json"}};
     for (const auto& [name, file] : files) {
+        WINDLASS_NEEDS_SHARED_DATA(file);
         const std::string path = fixtures::shared(file);
-        if (path.empty()) GTEST_SKIP() << "needs the shared data file " << file;
         const TaskSpec task = find_task(real_files(), name);
         RowReader reader(real_files(), path, "");
         int64_t rows = 0;

@@ -38,37 +38,37 @@ TEST(TokenizerGoldens, EveryPart) {
 }
 
 TEST(TokenizerGoldens, Gpt2) {
-    WINDLASS_NEEDS_SHARED("tokenizer-gpt2/tokenizer.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-gpt2/tokenizer.json");
     expect_cases(fixtures::gpt2(), golden("real.json")["gpt2"], "gpt2");
 }
 
 TEST(TokenizerGoldens, Pythia) {
-    WINDLASS_NEEDS_SHARED("tokenizer-neox-pythia/20B_tokenizer.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-neox-pythia/20B_tokenizer.json");
     expect_cases(fixtures::pythia(), golden("real.json")["pythia"], "pythia");
 }
 
 TEST(TokenizerGoldens, Opt) {
-    WINDLASS_NEEDS_SHARED("tokenizer-opt/vocab.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-opt/vocab.json");
     expect_cases(fixtures::opt(), golden("real.json")["opt"], "opt");
 }
 
 TEST(TokenizerGoldens, Qwen3) {
-    WINDLASS_NEEDS_SHARED("tokenizer-qwen3/vocab.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-qwen3/vocab.json");
     expect_cases(fixtures::qwen3(), golden("real.json")["qwen3"], "qwen3");
 }
 
 TEST(TokenizerGoldens, Llama2) {
-    WINDLASS_NEEDS_SHARED("tokenizer-llama2/tokenizer.model");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-llama2/tokenizer.model");
     expect_cases(fixtures::llama2(), golden("real.json")["llama2"], "llama2");
 }
 
 TEST(TokenizerGoldens, Llama3) {
-    WINDLASS_NEEDS_SHARED("tokenizer-llama3/tokenizer.model");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-llama3/tokenizer.model");
     expect_cases(fixtures::llama3(), golden("real.json")["llama3"], "llama3");
 }
 
 TEST(TokenizerGoldens, Stories) {
-    WINDLASS_NEEDS_SHARED("model-stories260K-hf/tokenizer.json");
+    WINDLASS_NEEDS_SHARED_DATA("model-stories260K-hf/tokenizer.json");
     expect_cases(fixtures::stories(), golden("real.json")["stories"], "stories");
 }
 

@@ -65,7 +65,7 @@ TEST(Tokenizer, ConfigurationAddsAndRemovesBosAndEos) {
 }
 
 TEST(Tokenizer, ReadsRolesOfRealModels) {
-    WINDLASS_NEEDS_SHARED("tokenizer-opt/vocab.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-opt/vocab.json");
     EXPECT_EQ(fixtures::opt().encode("Hi", true), (Ids{2, 30086}));
     EXPECT_EQ(fixtures::opt().pad(), 1);
     EXPECT_EQ(fixtures::qwen3().eos_ids(), (Ids{151645, 151643}));
@@ -233,7 +233,7 @@ TEST(StreamDecoder, DoesNotWaitForBrokenCharactersForever) {
 }
 
 TEST(StreamDecoder, AgreesWithDecodeOnRealTokenizers) {
-    WINDLASS_NEEDS_SHARED("tokenizer-llama2/tokenizer.model");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-llama2/tokenizer.model");
     const std::string text =
         "  Hello  \u4f60\u597d, \U0001F468\u200d\U0001F469\u200d\U0001F467!\n\nna\u00efve  \u1780\u17b6\u1793\u17cb "
         "end ";

@@ -45,23 +45,23 @@ void expect_vectors(const Tokenizer& tokenizer, const std::string& name) {
 }
 
 TEST(TokenizerVectors, Gpt2) {
-    WINDLASS_NEEDS_SHARED("tokenizer-gpt2/tokenizer.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-gpt2/tokenizer.json");
     expect_vectors(fixtures::gpt2(), "gpt-2");
 }
 
 TEST(TokenizerVectors, Gpt2FromVocabAndMerges) {
-    WINDLASS_NEEDS_SHARED("tokenizer-gpt2/vocab.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-gpt2/vocab.json");
     expect_vectors(
         fixtures::load_shared("tokenizer-gpt2", {{"vocab.json", "vocab.json"}, {"merges.txt", "merges.txt"}}), "gpt-2");
 }
 
 TEST(TokenizerVectors, Llama2) {
-    WINDLASS_NEEDS_SHARED("tokenizer-llama2/tokenizer.model");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-llama2/tokenizer.model");
     expect_vectors(fixtures::llama2(), "llama-spm");
 }
 
 TEST(TokenizerVectors, Qwen) {
-    WINDLASS_NEEDS_SHARED("tokenizer-qwen3/vocab.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-qwen3/vocab.json");
     expect_vectors(fixtures::qwen3(), "qwen2");
 }
 
@@ -76,17 +76,17 @@ void expect_french(const Tokenizer& tokenizer, const std::string& name) {
 }
 
 TEST(TokenizerVectors, FrenchGpt2) {
-    WINDLASS_NEEDS_SHARED("tokenizer-gpt2/tokenizer.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-gpt2/tokenizer.json");
     expect_french(fixtures::gpt2(), "gpt2_encoded_tokens.json");
 }
 
 TEST(TokenizerVectors, FrenchLlama2) {
-    WINDLASS_NEEDS_SHARED("tokenizer-llama2/tokenizer.model");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-llama2/tokenizer.model");
     expect_french(fixtures::llama2(), "llama_encoded.json");
 }
 
 TEST(TokenizerVectors, FrenchLlama3) {
-    WINDLASS_NEEDS_SHARED("tokenizer-llama3/tokenizer.model");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-llama3/tokenizer.model");
     expect_french(fixtures::llama3(), "llama_3.2_encoded.json");
 }
 
@@ -113,17 +113,17 @@ void expect_hugging_face(const Tokenizer& tokenizer, const std::string& name, bo
 }
 
 TEST(TokenizerVectors, HuggingFaceGpt2) {
-    WINDLASS_NEEDS_SHARED("tokenizer-gpt2/tokenizer.json");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-gpt2/tokenizer.json");
     expect_hugging_face(fixtures::gpt2(), "distilgpt2", true);
 }
 
 TEST(TokenizerVectors, HuggingFaceLlama2) {
-    WINDLASS_NEEDS_SHARED("tokenizer-llama2/tokenizer.model");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-llama2/tokenizer.model");
     expect_hugging_face(fixtures::llama2(), "coreml-projects/Llama-2-7b-chat-coreml", false);
 }
 
 TEST(TokenizerVectors, HuggingFaceLlama3) {
-    WINDLASS_NEEDS_SHARED("tokenizer-llama3/tokenizer.model");
+    WINDLASS_NEEDS_SHARED_DATA("tokenizer-llama3/tokenizer.model");
     expect_hugging_face(fixtures::llama3(), "pcuenq/Llama-3.2-1B-Instruct-tokenizer", true);
 }
 
