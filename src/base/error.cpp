@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/printable.h"
+
 namespace windlass {
 
 MachineError::MachineError(std::string_view call, std::string_view file, int error_number, std::string_view detail)
@@ -13,7 +15,7 @@ MachineError::MachineError(std::string_view call, std::string_view file, int err
 
 void check_failed(const char* file, int line, const char* condition, const std::string& message) {
     std::fprintf(stderr, "windlass: internal error at %s:%d: %s: %s\nThis is a bug in Windlass; please report it.\n",
-                 file, line, condition, message.c_str());
+                 file, line, condition, printable(message).c_str());
     std::fflush(stderr);
     std::abort();
 }

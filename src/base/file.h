@@ -57,15 +57,22 @@ enum class QueueKind { automatic, uring, pread };
 struct FileStatus {
     int64_t bytes = 0;
     bool is_folder = false;
+    bool is_regular = true;  // neither a folder nor a pipe, a socket or a device
     int64_t modified_ns = 0;
+    uint64_t device = 0, inode = 0;  // which file or folder it is, however its path is spelt
+
+    bool is_same(const FileStatus& other) const { return device == other.device && inode == other.inode; }
 };
 
 class FileSystem {
   public:
     virtual ~FileSystem() = default;
+    // What is read, or written in place, must be a regular file: a pipe or a device is UserError(storage), at once.
     virtual std::unique_ptr<File> open(const std::string& path, const OpenOptions& options) = 0;
     virtual bool exists(const std::string& path) = 0;
-    virtual FileStatus status(const std::string& path) = 0;
+    virtual FileStatus status(const std::string& path) = 0;  // of what a link leads to
+    // The absolute path of what is there, without links, "." and "..".
+    virtual std::string resolve(const std::string& path) = 0;
     virtual std::vector<std::string> list(const std::string& folder) = 0;  // names, sorted bytewise
     virtual void make_folders(const std::string& path) = 0;
     virtual void rename(const std::string& from, const std::string& to) = 0;

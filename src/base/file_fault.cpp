@@ -253,7 +253,18 @@ FileStatus FaultFiles::status(const std::string& path) {
     const std::lock_guard lock(mutex_);
     const auto found = names_.find(key(path));
     if (found == names_.end()) throw file_error("stat", path, ENOENT);
-    return {.bytes = found->second ? found->second->size() : 0, .is_folder = !found->second};
+    return {.bytes = found->second ? found->second->size() : 0,
+            .is_folder = !found->second,
+            .is_regular = found->second != nullptr,
+            .device = ~uint64_t{0},
+            .inode = std::hash<std::string>()(found->first)};
+}
+
+std::string FaultFiles::resolve(const std::string& path) {
+    if (!inside(path)) return beneath_.resolve(path);
+    const std::lock_guard lock(mutex_);
+    if (!names_.contains(key(path))) throw file_error("realpath", path, ENOENT);
+    return key(path);
 }
 
 void FaultFiles::require_folder(const std::string& path, std::string_view call) const {

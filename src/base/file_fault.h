@@ -56,6 +56,7 @@ class FaultFiles final : public FileSystem {
     std::unique_ptr<File> open(const std::string& path, const OpenOptions& options) override;
     bool exists(const std::string& path) override;
     FileStatus status(const std::string& path) override;
+    std::string resolve(const std::string& path) override;
     std::vector<std::string> list(const std::string& folder) override;
     void make_folders(const std::string& path) override;
     void rename(const std::string& from, const std::string& to) override;

@@ -31,7 +31,10 @@ auto uninterrupted(Call call) {
 FileStatus to_status(const struct stat& raw) {
     return {.bytes = raw.st_size,
             .is_folder = S_ISDIR(raw.st_mode),
-            .modified_ns = int64_t{raw.st_mtim.tv_sec} * 1'000'000'000 + raw.st_mtim.tv_nsec};
+            .is_regular = S_ISREG(raw.st_mode),
+            .modified_ns = int64_t{raw.st_mtim.tv_sec} * 1'000'000'000 + raw.st_mtim.tv_nsec,
+            .device = raw.st_dev,
+            .inode = raw.st_ino};
 }
 
 int64_t free_space(const std::string& path) {
@@ -131,22 +134,46 @@ int open_flags(OpenMode mode) {
     return O_RDONLY;
 }
 
+const char* kind_of(mode_t mode) {
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "a device";
+}
+
+// Whoever opens a pipe waits for its other end, and a device may be endless: so files are opened without waiting, then
+// looked at. Folders are left to the calls that follow, which say so. Transfers wait again: io_uring gives up others.
+void check_regular(const PosixFile& file, OpenMode mode, int flags) {
+    struct stat raw {};
+    if (::fstat(file.descriptor(), &raw) != 0) throw file_error("fstat", file.path(), errno);
+    const bool is_output = mode == OpenMode::create || mode == OpenMode::append;
+    const bool is_taken = S_ISREG(raw.st_mode) || S_ISDIR(raw.st_mode) || (is_output && S_ISCHR(raw.st_mode));
+    if (is_taken) {
+        if (::fcntl(file.descriptor(), F_SETFL, flags) != 0) throw file_error("fcntl", file.path(), errno);
+        return;
+    }
+    throw UserError(ExitCode::storage, file.path(), "is {}, expected a regular file", kind_of(raw.st_mode))
+        .hint("copy what it holds to a file, and name that");
+}
+
 class PosixFiles final : public FileSystem {
   public:
     std::unique_ptr<File> open(const std::string& path, const OpenOptions& options) override {
         const int flags = open_flags(options.mode) | O_CLOEXEC;
         const auto attempt = [&](int extra) {
-            return uninterrupted([&] { return ::open(path.c_str(), flags | extra, kNewFileMode); });
+            return uninterrupted([&] { return ::open(path.c_str(), flags | O_NONBLOCK | extra, kNewFileMode); });
         };
         int descriptor = attempt(options.direct ? O_DIRECT : 0);
         bool direct = options.direct && descriptor >= 0;
         if (descriptor < 0 && options.direct && errno == EINVAL) {
             // Linux makes the file before it refuses O_DIRECT, so the second attempt must accept it.
             const int made = options.mode == OpenMode::create_new ? O_EXCL : 0;
-            descriptor = uninterrupted([&] { return ::open(path.c_str(), flags & ~made, kNewFileMode); });
+            descriptor =
+                uninterrupted([&] { return ::open(path.c_str(), (flags & ~made) | O_NONBLOCK, kNewFileMode); });
         }
         if (descriptor < 0) throw file_error("open", path, errno);
-        return std::make_unique<PosixFile>(path, descriptor, direct);
+        auto file = std::make_unique<PosixFile>(path, descriptor, direct);
+        check_regular(*file, options.mode, flags | (direct ? O_DIRECT : 0));
+        return file;
     }
 
     bool exists(const std::string& path) override {
@@ -160,6 +187,13 @@ class PosixFiles final : public FileSystem {
         struct stat raw {};
         if (::stat(path.c_str(), &raw) != 0) throw file_error("stat", path, errno);
         return to_status(raw);
+    }
+
+    std::string resolve(const std::string& path) override {
+        std::error_code error;
+        const std::filesystem::path resolved = std::filesystem::canonical(path, error);
+        if (error) throw file_error("realpath", path, error.value());
+        return resolved.string();
     }
 
     std::vector<std::string> list(const std::string& folder) override {

@@ -6,31 +6,97 @@
 namespace windlass {
 namespace {
 
-constexpr int kDepthMax = 64;
+constexpr size_t kDepthMax = 64;
+
+// Builds the value from the parser's events: what nlohmann's own builder does, with limits, and in time that grows with
+// the text alone. Its builder with a callback searches the whole parent behind each inner object, and an ordered object
+// is searched for each key that is added to it.
+template <typename AnyJson>
+class Builder {
+  public:
+    Builder(std::string_view where, ExitCode code) : where_(where), code_(code) {}
+    AnyJson take() { return std::move(root_); }
+
+    // The events. Each returns whether to go on.
+    bool null() { return add(nullptr) != nullptr; }
+    bool boolean(bool value) { return add(value) != nullptr; }
+    bool number_integer(int64_t value) { return add(value) != nullptr; }
+    bool number_unsigned(uint64_t value) { return add(value) != nullptr; }
+    bool number_float(double value, const std::string&) { return add(value) != nullptr; }
+    bool string(std::string& value) { return add(std::move(value)) != nullptr; }
+    bool binary(typename AnyJson::binary_t& value) { return add(std::move(value)) != nullptr; }
+    bool start_object(size_t) { return open(AnyJson::object()); }
+    bool start_array(size_t) { return open(AnyJson::array()); }
+    bool end_object() { return close(); }
+    bool end_array() { return close(); }
+    bool key(std::string& name) {
+        check_depth();
+        Container& object = open_.back();
+        if (!object.keys.insert(name).second) throw UserError(code_, where_, "JSON has the key \"{}\" twice", name);
+        object.member = append(*object.value, std::move(name));
+        return true;
+    }
+    template <typename ParseError>
+    bool parse_error(size_t, const std::string&, const ParseError& error) {
+        throw error;
+    }
+
+  private:
+    struct Container {
+        AnyJson* value;              // stays where it is: its parent does not grow before it is closed
+        AnyJson* member = nullptr;   // of an object: the place of the value that comes next
+        std::set<std::string> keys;  // of an object
+    };
+
+    void check_depth() const {
+        if (open_.size() > kDepthMax) throw UserError(code_, where_, "JSON is nested deeper than {} levels", kDepthMax);
+    }
+
+    // Known to be new, so no ordered object is searched for it.
+    static AnyJson* append(AnyJson& object, std::string name) {
+        auto& members = object.template get_ref<typename AnyJson::object_t&>();
+        if constexpr (std::is_same_v<AnyJson, Json>) {
+            members.emplace_back(std::move(name), nullptr);
+            return &members.back().second;
+        } else {
+            return &members.emplace(std::move(name), nullptr).first->second;
+        }
+    }
+
+    template <typename Value>
+    AnyJson* add(Value&& value) {
+        check_depth();
+        if (open_.empty()) {
+            root_ = std::forward<Value>(value);
+            return &root_;
+        }
+        Container& parent = open_.back();
+        if (parent.value->is_array()) return &parent.value->emplace_back(std::forward<Value>(value));
+        *parent.member = std::forward<Value>(value);
+        return parent.member;
+    }
+
+    bool open(AnyJson value) {
+        open_.push_back({.value = add(std::move(value))});
+        return true;
+    }
+    bool close() {
+        open_.pop_back();
+        return true;
+    }
+
+    std::string_view where_;
+    ExitCode code_;
+    AnyJson root_;
+    std::vector<Container> open_;  // containers, the outermost first
+};
 
 template <typename AnyJson>
 AnyJson parse_as(std::string_view text, std::string_view where, ExitCode code) {
-    std::vector<std::set<std::string>> keys;  // the keys seen so far, one set per open object
-    const auto watch = [&](int depth, typename AnyJson::parse_event_t event, AnyJson& parsed) {
-        if (depth > kDepthMax) throw UserError(code, where, "JSON is nested deeper than {} levels", kDepthMax);
-        switch (event) {
-            case AnyJson::parse_event_t::object_start:
-                keys.emplace_back();
-                break;
-            case AnyJson::parse_event_t::object_end:
-                keys.pop_back();
-                break;
-            case AnyJson::parse_event_t::key:
-                if (!keys.back().insert(parsed.template get<std::string>()).second)
-                    throw UserError(code, where, "JSON has the key \"{}\" twice", parsed.template get<std::string>());
-                break;
-            default:
-                break;
-        }
-        return true;
-    };
     try {
-        return AnyJson::parse(text, watch);
+        Builder<AnyJson> builder(where, code);
+        AnyJson::sax_parse(text, &builder);
+        return builder.take();
     } catch (const nlohmann::json::parse_error& error) {
         throw UserError(code, where, "not valid JSON at byte {}: {}", error.byte, error.what());
     } catch (const nlohmann::json::exception& error) {  // a number that no double holds

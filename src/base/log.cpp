@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -41,7 +42,7 @@ void log_line(LogLevel level, std::string_view line) {
     LogState& log = state();
     const std::lock_guard lock(log.mutex);
     if (level > log.most_verbose) return;
-    const std::string text = fmt::format("{}{}\n", prefix(level), line);
+    const std::string text = fmt::format("{}{}\n", prefix(level), printable(line));
     std::fwrite(text.data(), 1, text.size(), stderr);
     if (log.file != nullptr) {
         std::fwrite(text.data(), 1, text.size(), log.file);

@@ -1,6 +1,6 @@
 // log.h: one line per fact, to stderr and, once a run has a folder, to its log.txt.
 //
-// Thread-safe. stdout is never written: it belongs to results.
+// Thread-safe. stdout is never written: it belongs to results. Control characters are escaped (printable.h).
 #pragma once
 
 #include <fmt/format.h>

@@ -43,6 +43,7 @@ class RestingFiles : public FileSystem {
     }
     bool exists(const std::string& path) override { return real_files().exists(path); }
     FileStatus status(const std::string& path) override { return real_files().status(path); }
+    std::string resolve(const std::string& path) override { return real_files().resolve(path); }
     std::vector<std::string> list(const std::string& folder) override { return real_files().list(folder); }
     void make_folders(const std::string& path) override { real_files().make_folders(path); }
     void rename(const std::string& from, const std::string& to) override { real_files().rename(from, to); }

@@ -71,7 +71,7 @@ ExitCode run_generate(const GenerateArgs& args) {
     std::string text;
     const auto take = [&](const std::string& piece) {
         text += piece;
-        if (!args.json) print_result(piece);
+        if (!args.json) print_prose(piece);
     };
     const GenerateOptions options{.max_new_tokens = new_tokens,
                                   .sampling = {args.temperature, args.top_k, args.top_p},

@@ -1,5 +1,7 @@
 #include "app/cli/words.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 
@@ -7,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/units.h"
 
 namespace windlass {
@@ -33,9 +36,22 @@ InferenceOptions inference_options(const Config& config) {
             .seed = static_cast<uint64_t>(config.seed)};
 }
 
-void print_result(const std::string& text) {
+namespace {
+
+void write_whole(const std::string& text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
         throw MachineError("write", "stdout", errno);
+}
+
+}  // namespace
+
+void print_result(const std::string& text) {
+    write_whole(printable(text));
+}
+
+void print_prose(const std::string& text) {
+    static const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+    write_whole(is_terminal ? printable_prose(text) : text);
 }
 
 void print_folder(bool json, const std::string& folder, const std::string& from, int64_t step, int64_t bytes) {

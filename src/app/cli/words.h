@@ -18,8 +18,11 @@ std::vector<std::string> name_model(std::vector<std::string> words);
 // What an engine without training takes from a configuration.
 InferenceOptions inference_options(const Config& config);
 
-// To stdout, whole, before the program ends. MachineError when nobody takes it.
+// To stdout, whole, before the program ends, control characters escaped (base/printable.h: JSON stays JSON).
+// MachineError when nobody takes it.
 void print_result(const std::string& text);
+// Text that a model wrote: as it is for a file or a pipe, control characters escaped for a terminal.
+void print_prose(const std::string& text);
 // A model folder that was written: these bytes, the weights behind this step of a run.
 void print_folder(bool json, const std::string& folder, const std::string& from, int64_t step, int64_t bytes);
 

@@ -1,7 +1,10 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -158,6 +161,49 @@ TEST(HugeBufferDeathTest, RefusalByTheDataLimitIsAnErrorThatDoesNotFit) {
         std::exit(0);
     };
     EXPECT_EXIT(exceed(), testing::ExitedWithCode(static_cast<int>(ExitCode::no_fit)), "");
+}
+
+// A pipe without a writer would be waited for without end, and /dev/zero be read as an empty file.
+TEST(File, OnlyRegularFilesAreRead) {
+    const TempFolder folder;
+    ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+    for (const OpenMode mode : {OpenMode::read, OpenMode::update, OpenMode::append, OpenMode::create}) {
+        try {
+            real_files().open(folder / "pipe", {.mode = mode});
+            ADD_FAILURE() << "a pipe was opened";
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), ExitCode::storage);
+            EXPECT_THAT(error.what(), testing::HasSubstr("pipe: is a pipe, expected a regular file"));
+        } catch (const MachineError& error) {
+            EXPECT_EQ(error.error_number(), ENXIO);  // to append, the kernel refuses it without a reader
+        }
+    }
+    EXPECT_THROW(real_files().open("/dev/zero", {}), UserError);
+    EXPECT_NO_THROW(real_files().open("/dev/null", {.mode = OpenMode::create}));
+    EXPECT_FALSE(real_files().status(folder / "pipe").is_regular);
+    EXPECT_FALSE(real_files().status(folder.path()).is_regular);
+}
+
+// io_uring fails a transfer that has to wait on a file which was opened not to.
+TEST(File, TransfersWait) {
+    const TempFolder folder;
+    for (const bool direct : {false, true}) {
+        const auto file = real_files().open(folder / "a", {.mode = OpenMode::create, .direct = direct});
+        const int flags = ::fcntl(file->descriptor(), F_GETFL);
+        EXPECT_EQ(flags & O_NONBLOCK, 0);
+        EXPECT_EQ((flags & O_DIRECT) != 0, file->direct());
+    }
+}
+
+TEST(File, KnowsAFolderByAnyPathThatLeadsThere) {
+    const TempFolder folder;
+    FileSystem& files = real_files();
+    files.make_folders(folder / "a/b");
+    ASSERT_EQ(::symlink("a", (folder / "link").c_str()), 0);
+    EXPECT_TRUE(files.status(folder / "link/b/..").is_same(files.status(folder / "a")));
+    EXPECT_FALSE(files.status(folder / "a/b").is_same(files.status(folder / "a")));
+    EXPECT_EQ(files.resolve(folder / "link/./b/"), files.resolve(folder.path()) + "/a/b");
+    EXPECT_EQ(error_number_of([&] { files.resolve(folder / "nothing"); }), ENOENT);
 }
 
 }  // namespace
