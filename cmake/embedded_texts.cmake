@@ -34,5 +34,9 @@ std::span<const EmbeddedText> ${function}() {
 }  // namespace windlass
 ")
   file(CONFIGURE OUTPUT ${generated} CONTENT "@source@" @ONLY)
-  target_sources(${target} PRIVATE ${generated})
+  foreach(library ${target} ${target}_sanitized)
+    if(TARGET ${library})
+      target_sources(${library} PRIVATE ${generated})
+    endif()
+  endforeach()
 endfunction()

@@ -3,7 +3,6 @@
 #   windlass_floor(<name> <number> [SEES <floor>...] [LINK <link items>...])
 #
 # collects src/<name>/**.cpp, except *_isa.cpp, which are compiled once per instruction set (below).
-# A floor without sources becomes an interface library, so that the list can stand before the code does.
 
 set(WINDLASS_ISAS baseline avx2 avx512)
 set(WINDLASS_ISA_FLAGS_baseline "")
@@ -12,40 +11,64 @@ set(WINDLASS_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512v
 
 # The standard headers are compiled once, with the lowest floor; every other target takes them from there.
 function(windlass_precompile target)
-  if(target STREQUAL windlass_base)
-    target_precompile_headers(windlass_base PRIVATE ${PROJECT_SOURCE_DIR}/src/base/pch.h)
+  set(lowest windlass_base)
+  if(target MATCHES "_sanitized$")
+    set(lowest windlass_base_sanitized)
+  endif()
+  if(target STREQUAL lowest)
+    target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src/base/pch.h)
   else()
-    target_precompile_headers(${target} REUSE_FROM windlass_base)
+    target_precompile_headers(${target} REUSE_FROM ${lowest})
   endif()
 endfunction()
 
+# With WINDLASS_SANITIZED_FLOORS each floor is made twice: as released, and as windlass_<name>_sanitized, instrumented,
+# for the tests that run a second time (windlass_test). Without debugging information, which takes a third of the time:
+# reports name functions; the preset `asan` also names lines.
 function(windlass_floor name number)
   cmake_parse_arguments(ARG "" "" "SEES;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  list(TRANSFORM ARG_SEES PREPEND windlass_)
+  if(NOT sources)
+    message(FATAL_ERROR "src/${name} has no sources")
+  endif()
+  windlass_floor_library(windlass_${name} "" "${sources}" ${ARG_SEES} ${ARG_LINK})
+  if(WINDLASS_SANITIZED_FLOORS)
+    list(TRANSFORM ARG_SEES APPEND _sanitized)
+    windlass_floor_library(windlass_${name}_sanitized EXCLUDE_FROM_ALL "${sources}" ${ARG_SEES} ${ARG_LINK})
+    windlass_sanitize(windlass_${name}_sanitized)
+  endif()
+endfunction()
+
+# A static library of `sources`; what follows is what it links.
+function(windlass_floor_library target scope sources)
   set(isa_sources ${sources})
   list(FILTER isa_sources INCLUDE REGEX "_isa\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_isa\\.cpp$")
-  list(TRANSFORM ARG_SEES PREPEND windlass_)
-  if(NOT sources)
-    add_library(windlass_${name} INTERFACE)
-    target_include_directories(windlass_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(windlass_${name} INTERFACE ${ARG_SEES})
-    return()
-  endif()
-  add_library(windlass_${name} STATIC ${sources})
-  target_include_directories(windlass_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
-  windlass_precompile(windlass_${name})
-  target_link_libraries(windlass_${name} PUBLIC ${ARG_SEES} ${ARG_LINK})
+  add_library(${target} STATIC ${scope} ${sources})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  windlass_precompile(${target})
+  target_link_libraries(${target} PUBLIC ${ARGN})
   if(isa_sources)
-    windlass_isa_sources(windlass_${name} ${isa_sources})
+    windlass_isa_sources(${target} ${isa_sources})
   endif()
+endfunction()
+
+function(windlass_sanitize target)
+  target_compile_options(${target} PRIVATE -O1 -UNDEBUG -fsanitize=${WINDLASS_SANITIZED_FLOORS} ${WINDLASS_SANITIZE_OPTIONS})
+  foreach(isa ${WINDLASS_ISAS})
+    if(TARGET ${target}_${isa})
+      target_compile_options(${target}_${isa} PRIVATE -UNDEBUG -fsanitize=${WINDLASS_SANITIZED_FLOORS}
+                             ${WINDLASS_SANITIZE_OPTIONS})
+    endif()
+  endforeach()
 endfunction()
 
 # Compiles each source once per instruction set, with WINDLASS_ISA naming the inner namespace. Such a file
 # includes no header with inline functions of ours: an AVX-512 copy of one must never be what the linker keeps.
 function(windlass_isa_sources target)
   foreach(isa ${WINDLASS_ISAS})
-    add_library(${target}_${isa} OBJECT ${ARGN})
+    add_library(${target}_${isa} OBJECT EXCLUDE_FROM_ALL ${ARGN})
     target_include_directories(${target}_${isa} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(${target}_${isa} PRIVATE WINDLASS_ISA=${isa})
     target_compile_options(${target}_${isa} PRIVATE ${WINDLASS_ISA_FLAGS_${isa}} -O3 -fopenmp-simd)
@@ -67,14 +90,25 @@ endfunction()
 
 # What all test programs share: main(), GoogleTest, and its headers compiled once.
 function(windlass_test_main)
-  add_library(test_main STATIC ${PROJECT_SOURCE_DIR}/tests/main.cpp ${PROJECT_SOURCE_DIR}/tests/place.cpp)
-  target_include_directories(test_main PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
-  # One file knows where the trees lie, so that a compiler cache serves every copy of them.
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/place.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-    COMPILE_DEFINITIONS "WINDLASS_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";WINDLASS_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
+  windlass_test_main_library(test_main "")
   target_precompile_headers(test_main PRIVATE ${PROJECT_SOURCE_DIR}/tests/pch.h)
-  target_link_libraries(test_main PUBLIC GTest::gmock GTest::gtest fmt::fmt)
   add_custom_target(tests)
+  if(WINDLASS_SANITIZED_FLOORS)
+    windlass_test_main_library(test_main_sanitized EXCLUDE_FROM_ALL)
+    windlass_sanitize(test_main_sanitized)
+    target_link_options(test_main_sanitized PUBLIC -fsanitize=${WINDLASS_SANITIZED_FLOORS})
+    add_custom_target(tests_sanitized)
+  endif()
+endfunction()
+
+function(windlass_test_main_library target scope)
+  set(folder ${PROJECT_SOURCE_DIR}/tests)
+  add_library(${target} STATIC ${scope} ${folder}/main.cpp ${folder}/place.cpp ${folder}/sanitizer.cpp)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+  # One file knows where the trees lie, so that a compiler cache serves every copy of them.
+  set_source_files_properties(${folder}/place.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_DEFINITIONS "WINDLASS_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";WINDLASS_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
+  target_link_libraries(${target} PUBLIC GTest::gmock GTest::gtest fmt::fmt)
 endfunction()
 
 #   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...] [MINUTES <n>])
@@ -82,6 +116,9 @@ endfunction()
 # makes one GoogleTest program of tests/<folder>/*.cpp and one ctest entry, <name>. Test suites whose names begin with
 # Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run. MINUTES is
 # about how long it takes: the longest begin first, so that none is left running alone.
+#
+# With WINDLASS_SANITIZED_FLOORS there is a second program and entry, <name>_sanitized, unless the label is plain: the
+# same objects of the tests, linked with the instrumented floors. So tests are compiled once.
 function(windlass_test name folder)
   cmake_parse_arguments(ARG "" "MINUTES" "SEES;LINK;LABELS;NEEDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
@@ -98,21 +135,28 @@ function(windlass_test name folder)
   if(ARG_NEEDS)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
-  windlass_test_entry(${name} "-Slow*:*/Slow*" "${ARG_LABELS}" ${name})
-  if(ARG_MINUTES)
-    set_tests_properties(${name} PROPERTIES COST ${ARG_MINUTES})
-  endif()
+  windlass_test_entry(${name} "-Slow*:*/Slow*" "${ARG_LABELS}" "${ARG_MINUTES}" ${name})
   foreach(source ${sources})
     file(STRINGS ${source} slow REGEX "^(TEST|TEST_F|TEST_P|INSTANTIATE_TEST_SUITE_P)\\((Slow|[A-Za-z]+, Slow)")
     if(slow)
-      windlass_test_entry(${name}_slow "Slow*:*/Slow*" "slow;${ARG_LABELS}" ${name})
+      windlass_test_entry(${name}_slow "Slow*:*/Slow*" "slow;${ARG_LABELS}" "" ${name})
       break()
     endif()
   endforeach()
+  if(WINDLASS_SANITIZED_FLOORS AND NOT "plain" IN_LIST ARG_LABELS)
+    add_executable(${name}_sanitized EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${name}>)
+    list(TRANSFORM ARG_SEES APPEND _sanitized)
+    target_link_libraries(${name}_sanitized PRIVATE ${ARG_SEES} ${ARG_LINK} test_main_sanitized)
+    add_dependencies(tests_sanitized ${name}_sanitized)
+    windlass_test_entry(${name}_sanitized "-Slow*:*/Slow*" "sanitized;${ARG_LABELS}" "${ARG_MINUTES}" ${name}_sanitized)
+  endif()
 endfunction()
 
-function(windlass_test_entry entry filter labels program)
+function(windlass_test_entry entry filter labels minutes program)
   add_test(NAME ${entry} COMMAND ${program} --gtest_filter=${filter} --gtest_brief=1
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${entry} PROPERTIES ENVIRONMENT "OMP_WAIT_POLICY=PASSIVE" LABELS "${labels}" TIMEOUT 900)
+  if(minutes)
+    set_tests_properties(${entry} PROPERTIES COST ${minutes})
+  endif()
 endfunction()

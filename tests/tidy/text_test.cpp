@@ -56,6 +56,15 @@ TEST(Text, LeavesNothingForLater) {
     EXPECT_TRUE(found.empty()) << listing(found);
 }
 
+// Objects of tests are linked with floors as released and with instrumented ones.
+TEST(Text, OfTestsAsksTheProgramWhetherItIsSanitized) {
+    const auto found = bad_lines([](const SourceFile& file, std::string_view line) {
+        const bool may = file.path == "tests/main.cpp" || file.path == "tests/sanitizer.cpp";
+        return !may && file.path.starts_with("tests/") && line.starts_with("#if") && has(line, "__SANITIZE");
+    });
+    EXPECT_TRUE(found.empty()) << "include tests/sanitizer.h instead" << listing(found);
+}
+
 TEST(Text, NamesNoMachineOfOurs) {
     const auto found = bad_lines([](const SourceFile&, std::string_view line) {
         return has(line,

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/base/temp_folder.h"
 
 namespace windlass {
@@ -146,9 +147,7 @@ TEST(HugeBuffer, IsAlignedZeroAndMovable) {
 
 // In a process of its own, which ends with it: the limit must not outlive the test.
 TEST(HugeBufferDeathTest, RefusalByTheDataLimitIsAnErrorThatDoesNotFit) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "sanitizers do not run under a data limit";
-#endif
+    if (is_sanitized()) GTEST_SKIP() << "sanitizers do not run under a data limit";
     const auto exceed = [] {
         const struct rlimit limit { .rlim_cur = 256 * kMiB, .rlim_max = 256 * kMiB };
         ::setrlimit(RLIMIT_DATA, &limit);

@@ -9,6 +9,7 @@
 #include "schedule/layout.h"
 #include "schedule/machine_profiles.h"
 #include "schedule/price.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -208,9 +209,7 @@ TEST(Planner, TheTableAddsUp) {
 }
 
 TEST(Planner, MoreMemoryIsNeverSlower) {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP() << "a dozen searches; UsesTheDiskWhereMemoryIsShort is some of them";
-#endif
+    if (is_address_sanitized()) GTEST_SKIP() << "a dozen searches; UsesTheDiskWhereMemoryIsShort is some of them";
     const int64_t least = least_memory("three_tier");
     double before = std::numeric_limits<double>::infinity();
     for (int64_t ram = least; ram < 8 * least; ram += least / 2) {
@@ -266,9 +265,7 @@ int64_t advised(const std::string& text, const std::string& flag, int64_t otherw
 // Beside a device with memory of its own: the first change named is one of the host's memory, of the device's, or,
 // where neither alone would help, of both.
 TEST(Planner, ItsAdviceForADeviceIsEnoughAndTheLeast) {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP() << "a dozen searches; ItsAdviceIsEnough is one of them";
-#endif
+    if (is_address_sanitized()) GTEST_SKIP() << "a dozen searches; ItsAdviceIsEnough is one of them";
     for (const char* policy : {"auto", "in_memory", "host_stream", "three_tier"}) {
         for (const int64_t ram : {int64_t{1000}, kPlenty}) {
             for (const int64_t disk : {int64_t{0}, kPlenty}) {
@@ -336,9 +333,7 @@ TEST(Planner, ProbesOnePointAtATimeWhereBothDoNotFit) {
 // Weights on a drive: what limits its writes, or makes them take longer than anything else, makes
 // updates go home more rarely; what makes random numbers dear, more often.
 TEST(Planner, UpdatesGoHomeAsOftenAsDriveAndNoiseAllow) {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP() << "hundreds of large schedules";
-#endif
+    if (is_address_sanitized()) GTEST_SKIP() << "hundreds of large schedules";
     const Recipe recipe = make_recipe("zeroth_order", {});
     std::string config = kOpt175b;  // a sixth of its layers: 30 billion
     config.replace(config.find("96,"), 3, "16,");
@@ -408,9 +403,7 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
 
 // A model of 175 billion parameters on a machine with 128 GiB and a large drive, without a byte of either.
 TEST(Planner, PlansForModelsFarBeyondThisMachine) {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP() << "hundreds of large schedules";
-#endif
+    if (is_address_sanitized()) GTEST_SKIP() << "hundreds of large schedules";
     const ModelSpec large = model_of(kOpt175b);
     const Numerics numerics = numerics_of(DType::bf16, 1, 2048, 4);
     const PlanRequest request{.policy = "three_tier",

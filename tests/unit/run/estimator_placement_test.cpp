@@ -2,17 +2,14 @@
 // bits of weights that are walked in place.
 #include "method/noise/noise.h"
 #include "model/sublayers.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kStride = 12;
-#else
-constexpr size_t kStride = 3;
-#endif
+const size_t kStride = is_sanitized() ? 12 : 3;
 
 struct Variant {
     const char* name;

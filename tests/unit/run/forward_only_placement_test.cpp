@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tests/sanitizer.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -9,11 +10,7 @@ namespace windlass {
 namespace {
 
 // Sanitizers look at how plans are executed, which a sample of them shows.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kStride = 8;
-#else
-constexpr size_t kStride = 2;
-#endif
+const size_t kStride = is_sanitized() ? 8 : 2;
 
 constexpr const char* kMethods[] = {"zeroth_order", "forward_gradient"};
 constexpr size_t kWays = 12;  // accumulation, directions and their kind, moments

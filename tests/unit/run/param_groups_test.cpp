@@ -1,6 +1,7 @@
 // Parameters that are trained otherwise than the rest: AdamW's formula with groups in double precision, and no bit that
 // placement would change.
 #include "model/param_groups.h"
+#include "tests/sanitizer.h"
 
 #include <cmath>
 
@@ -194,11 +195,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, OneGroup, testing::ValuesIn(kWays),
 // ---- placement ----
 
 // Sanitizers look at how plans are executed, which a sample of them shows.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kStride = 12;
-#else
-constexpr size_t kStride = 3;
-#endif
+const size_t kStride = is_sanitized() ? 12 : 3;
 
 // What the plan keeps of each block, by what the block trains.
 Plan keeping_some(const Plan& plan, const ModelSpec& model) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "schedule/layout.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/run/placement_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -100,11 +101,7 @@ Plan mixed_values(const Plan& plan, const ModelSpec& model) {
 
 // Each model and type takes a part of the plans, neighbours in this list different ones, so that all are taken.
 // Sanitizers look at how plans are executed, which fewer show.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kStride = 6;
-#else
-constexpr size_t kStride = 2;
-#endif
+const size_t kStride = is_sanitized() ? 6 : 2;
 
 // Clips some of the steps, not all.
 double norm_limit(std::string_view model) {

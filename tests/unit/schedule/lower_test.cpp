@@ -1,6 +1,7 @@
 // What lower writes down: the order of contributions, and how many bytes cross the disk for them.
 #include "schedule/layout.h"
 #include "schedule/simulate.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -335,9 +336,7 @@ using ShapeCase = std::tuple<const char*, const char*>;
 class Shapes : public testing::TestWithParam<ShapeCase> {};
 
 TEST_P(Shapes, LowerAndSimulate) {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP() << "large schedules; the small ones are made by the same code";
-#endif
+    if (is_address_sanitized()) GTEST_SKIP() << "large schedules; the small ones are made by the same code";
     const auto& [config, method] = GetParam();
     const Recipe recipe = make_recipe(method, {});
     const ModelSpec model = stored_as(model_of(config), recipe);
