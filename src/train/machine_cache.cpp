@@ -1,11 +1,13 @@
 #include "train/machine_cache.h"
 
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <functional>
 
 #include "base/error.h"
@@ -14,6 +16,7 @@
 #include "device/cpu/isa.h"
 #include "run/probe.h"
 #include "schedule/machine_text.h"
+#include "train/signals.h"
 #include "train/user_folder.h"
 
 namespace windlass {
@@ -29,22 +32,29 @@ std::string read_all(int descriptor) {
     return text;
 }
 
+// The forked process. Nothing may leave it upward: a second run of everything that main does would follow.
+// It ends with its parent: an orphan would measure on, and hold the locks that it was forked with.
+[[noreturn]] void probe_and_exit(const std::function<Machine()>& probe, int answer, pid_t parent) noexcept {
+    bool is_whole = false;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    try {
+        give_back_signals();
+        const std::string text = machine_text(probe());
+        is_whole = write(answer, text.data(), text.size()) == std::ssize(text);
+    } catch (const std::exception& error) {
+        log_warning("{}", error.what());
+    }
+    _exit(is_whole ? 0 : 1);
+}
+
 // In a process of its own: what probing takes of memory is neither in this run's peak nor under its limit.
 Machine probe_apart(std::string_view what, const std::function<Machine()>& probe) {
     int ends[2];
     if (pipe(ends) != 0) throw MachineError("pipe", "probe", errno);
-    const pid_t child = fork();
+    const pid_t parent = getpid(), child = fork();
     if (child < 0) throw MachineError("fork", "probe", errno);
-    if (child == 0) {
-        std::string text;
-        try {
-            text = machine_text(probe());
-        } catch (const Error& error) {
-            log_warning("{}", error.what());
-        }
-        const bool whole = write(ends[1], text.data(), text.size()) == std::ssize(text);
-        _exit(whole && !text.empty() ? 0 : 1);
-    }
+    if (child == 0) probe_and_exit(probe, ends[1], parent);
     close(ends[1]);
     const std::string text = read_all(ends[0]);
     close(ends[0]);
