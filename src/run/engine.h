@@ -122,7 +122,7 @@ class Engine {
     void read_masters(int param, int64_t first, std::span<float> out);
 
     const EngineSetup& setup() const;
-    // Asks running lanes to stop at the next task: safe in a signal handler.
+    // Asks running lanes to stop at the next task, from any thread.
     void request_stop() noexcept;
 
   private:

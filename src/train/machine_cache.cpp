@@ -1,12 +1,15 @@
 #include "train/machine_cache.h"
 
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <functional>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -14,6 +17,7 @@
 #include "device/cpu/isa.h"
 #include "run/probe.h"
 #include "schedule/machine_text.h"
+#include "train/signals.h"
 #include "train/user_folder.h"
 
 namespace windlass {
@@ -29,22 +33,29 @@ std::string read_all(int descriptor) {
     return text;
 }
 
+// The forked process. Nothing may leave it upward: a second run of everything that main does would follow.
+// It ends with its parent: an orphan would measure on, and hold the locks that it was forked with.
+[[noreturn]] void probe_and_exit(const std::function<Machine()>& probe, int answer, pid_t parent) noexcept {
+    bool is_whole = false;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    try {
+        give_back_signals();
+        const std::string text = machine_text(probe());
+        is_whole = write(answer, text.data(), text.size()) == std::ssize(text);
+    } catch (const std::exception& error) {
+        log_warning("{}", error.what());
+    }
+    _exit(is_whole ? 0 : 1);
+}
+
 // In a process of its own: what probing takes of memory is neither in this run's peak nor under its limit.
 Machine probe_apart(std::string_view what, const std::function<Machine()>& probe) {
     int ends[2];
     if (pipe(ends) != 0) throw MachineError("pipe", "probe", errno);
-    const pid_t child = fork();
+    const pid_t parent = getpid(), child = fork();
     if (child < 0) throw MachineError("fork", "probe", errno);
-    if (child == 0) {
-        std::string text;
-        try {
-            text = machine_text(probe());
-        } catch (const Error& error) {
-            log_warning("{}", error.what());
-        }
-        const bool whole = write(ends[1], text.data(), text.size()) == std::ssize(text);
-        _exit(whole && !text.empty() ? 0 : 1);
-    }
+    if (child == 0) probe_and_exit(probe, ends[1], parent);
     close(ends[1]);
     const std::string text = read_all(ends[0]);
     close(ends[0]);
@@ -58,9 +69,22 @@ Machine probe_apart(std::string_view what, const std::function<Machine()>& probe
 void keep(FileSystem& files, const std::string& path, const Machine& machine) {
     try {
         files.make_folders(user_cache_folder());
-        write_text_atomic(files, path, machine_text(machine));
+        const std::string own = fmt::format("{}.{}", path, getpid());  // others may be measuring, too
+        write_text_atomic(files, own, machine_text(machine));
+        files.rename(own, path);
     } catch (const Error& error) {
         log_warning("the measurement is not kept: {}", error.what());
+    }
+}
+
+// Nothing where none is kept, or where it is damaged: nobody needs to mend what can be measured anew.
+std::optional<Machine> kept_machine(FileSystem& files, const std::string& path) {
+    if (!files.exists(path)) return std::nullopt;
+    try {
+        return parse_machine(read_text(files, path, kMachineTextMax), path);
+    } catch (const UserError& error) {
+        log_warning("{}; this machine is measured anew", error.what());
+        return std::nullopt;
     }
 }
 
@@ -77,7 +101,7 @@ std::string machine_cache_path(const std::string& disk_folder, int threads) {
 Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads) {
     if (!disk_folder.empty()) files.make_folders(disk_folder);
     const std::string path = machine_cache_path(disk_folder, threads);
-    if (files.exists(path)) return parse_machine(read_text(files, path, kMachineTextMax), path);
+    if (const std::optional<Machine> kept = kept_machine(files, path)) return *kept;
     log_info("measuring this machine, once; kept in {}", path);
     const Machine machine = probe_apart(disk_folder, [&] { return probe_machine(files, disk_folder, threads); });
     keep(files, path, machine);

@@ -57,7 +57,6 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
     if (command.file_bytes_max) {
         const rlimit limit{static_cast<rlim_t>(*command.file_bytes_max), static_cast<rlim_t>(*command.file_bytes_max)};
         ::setrlimit(RLIMIT_FSIZE, &limit);
-        ::signal(SIGXFSZ, SIG_IGN);
     }
     ::dup2(in, STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);

@@ -41,6 +41,7 @@ class Process {
 
     void send(int signal);
     bool is_running();
+    pid_t id() const { return pid_; }
     // What it wrote to stderr until now.
     std::string messages() const;
     Finished wait();

@@ -15,6 +15,7 @@
 #include "schedule/machine_text.h"
 #include "tests/place.h"
 #include "train/machine_cache.h"
+#include "train/signals.h"
 
 namespace windlass {
 namespace {
@@ -127,6 +128,7 @@ int TrainTest::run_apart(const std::string& name, const Settings& changes,
     const pid_t pid = fork();
     if (pid == 0) {
         try {
+            take_signals();
             _exit(static_cast<int>(run(name, changes).code));
         } catch (const Error& error) {
             _exit(static_cast<int>(error.code()));

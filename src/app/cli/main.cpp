@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "train/config.h"
 #include "train/progress.h"
+#include "train/signals.h"
 
 namespace windlass {
 namespace {
@@ -26,7 +27,8 @@ constexpr const char* kTrain =
     "  windlass train run.yaml learning_rate=1e-5 --max-steps 100\n"
     "  windlass train --model M --train-data rows.jsonl --output-dir runs/first --ram 8GiB --ssd-dir /nvme/windlass\n"
     "  windlass train runs/first/run.yaml --resume\n\n"
-    "Ctrl-C finishes the step and saves; twice stops at once. SIGUSR1, or making the file OUTPUT_DIR/save, saves.\n";
+    "Ctrl-C, SIGTERM or SIGHUP finishes the step and saves; twice stops at once. SIGUSR1, or making the file\n"
+    "OUTPUT_DIR/save, saves.\n";
 
 constexpr const char* kPlan =
     "Says whether a run fits the memory and disk it may use, where everything lives, and how fast it will be.\n\n"
@@ -236,6 +238,7 @@ ExitCode run(int argc, char** argv) {
 int main(int argc, char** argv) {
     using namespace windlass;
     try {
+        take_signals();  // before any other thread
         return static_cast<int>(run(argc, argv));
     } catch (const Error& error) {
         log_line(LogLevel::error, error.what());
