@@ -90,21 +90,21 @@ Totals totals(const ModelSpec& model, const Recipe& recipe, const PlanRequest& r
             .spill = gradient_spill_bytes(model, plan) + needs.activation_file_bytes};
 }
 
-Evaluation against_budgets(const ModelSpec& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
-                           const Needs& needs) {
-    const Budgets& budgets = request.budgets;
+Evaluation evaluation_of(const ModelSpec& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
+                         const Needs& needs) {
     const Totals total = totals(model, recipe, request, plan, needs);
-    const auto over = [](int64_t need, int64_t have) { return std::max<int64_t>(0, need - have); };
-    Evaluation result{.seconds = needs.seconds + request.clip_frequency * needs.redo_seconds,
-                      .memory_over = over(total.memory, budgets.ram),
-                      .disk_over = over(total.store + total.spill, budgets.disk),
-                      .memory_bytes = total.memory,
-                      .device_bytes = total.device,
-                      .disk_bytes = total.store + total.spill,
-                      .write_bytes = needs.disk_write_bytes};
-    if (plan.own_memory()) result.device_over = over(total.device, budgets.device);
-    if (budgets.step_disk_writes > 0) result.write_over = over(needs.disk_write_bytes, budgets.step_disk_writes);
-    return result;
+    return {.seconds = needs.seconds + request.clip_frequency * needs.redo_seconds,
+            .memory_bytes = total.memory,
+            .device_bytes = total.device,
+            .disk_bytes = total.store + total.spill,
+            .write_bytes = needs.disk_write_bytes};
+}
+
+Limits limits_of(const Budgets& budgets) {
+    return {.memory = budgets.ram,
+            .device = budgets.device,
+            .disk = budgets.disk,
+            .writes = budgets.step_disk_writes > 0 ? budgets.step_disk_writes : Limits::kNone};
 }
 
 // A wrong guess is mended by reading all of the guessed blocks' masters and moments again, and writing them; without a
@@ -192,6 +192,7 @@ Planned evaluate_plan(const ModelSpec& model, const Recipe& recipe, const Numeri
     planned.disk_bytes = total.store + total.spill;
     planned.step = simulate(leading_schedule(planned.schedules), machine);
     planned.redo_seconds = redo_seconds(model, recipe, machine, plan);
+    planned.mean_seconds = planned.step.seconds + request.clip_frequency * planned.redo_seconds;
     fill_placement(planned, request, total.store, total.spill);
     return planned;
 }
@@ -220,59 +221,58 @@ class PolicySearch {
         });
     }
 
-    // The fastest that fits when all of it is lowered; estimates of the peak may be a little off.
+    // The fastest of the first that fit when all of them is lowered: estimates of time and peak may be a little off.
     std::optional<Planned> run() {
         const bool no_disk = space_.base.store && working_store_bytes(model_, recipe_) > request_.budgets.disk;
         if (no_disk) {
             evaluate_(space_.leanest());  // only for what the refusal says
             return std::nullopt;
         }
-        const std::optional<Choice> found = search(space_, evaluate_);
-        std::vector<Choice> fitting;
-        for (const auto& [choice, evaluation] : evaluate_.seen()) {
-            if (evaluation.fits()) fitting.push_back(choice);
+        const Limits limits = limits_of(request_.budgets);
+        std::optional<Planned> best;
+        int tries = 0, fitting = 0;
+        for (const Choice& choice : search(space_, evaluate_, limits)) {
+            const double estimated = evaluate_(choice).seconds;
+            if (tries++ == kTriesMax || fitting == kFittingMax) break;
+            if (best && estimated > best->mean_seconds * kErrorMax) break;
+            Planned planned = evaluate_plan(model_, recipe_, numerics_, machine_, request_, plan(choice));
+            if (!against(exact(planned), limits).fits()) continue;
+            ++fitting;
+            if (!best || planned.mean_seconds < best->mean_seconds) best = std::move(planned);
         }
-        // What the search found comes first, then whatever else is fast.
-        std::sort(fitting.begin(), fitting.end(), [&](const Choice& a, const Choice& b) {
-            if ((a == found) != (b == found)) return a == found;
-            return evaluate_(a).seconds < evaluate_(b).seconds;
-        });
-        for (size_t index = 0; index < std::min<size_t>(fitting.size(), kTriesMax); ++index) {
-            Planned planned = evaluate_plan(model_, recipe_, numerics_, machine_, request_, plan(fitting[index]));
-            if (exact(planned).fits()) return planned;
-        }
-        return std::nullopt;
+        return best;
     }
-    double seconds(const Planned& planned) const { return exact(planned).seconds; }
     int evaluations() const { return static_cast<int>(evaluate_.seen().size()); }
     void report(std::vector<Refused>& refused) const {
         for (const auto& [choice, evaluation] : evaluate_.seen())
-            refused.push_back({policy_.name, at(choice, Knob::keep) == 0, evaluation});
+            refused.push_back(
+                {policy_.name, at(choice, Knob::keep) == 0, against(evaluation, limits_of(request_.budgets))});
     }
 
   private:
-    static constexpr size_t kTriesMax = 12;
+    static constexpr int kTriesMax = 12, kFittingMax = 4;
+    static constexpr double kErrorMax = 1.01;  // of an estimated time
     static constexpr int kSlackMax = 2;
 
     Plan plan(const Choice& choice) const { return plan_of(space_, choice, ranks_, programs_of(model_)); }
     Evaluation exact(const Planned& planned) const {
-        return against_budgets(model_, recipe_, request_, planned.plan,
-                               {.seconds = planned.step.seconds,
-                                .redo_seconds = planned.redo_seconds,
-                                .arena_bytes = planned.schedules.arena_bytes,
-                                .activation_file_bytes = planned.schedules.activation_file_bytes(),
-                                .disk_write_bytes = planned.step.demand.disk_write_bytes});
+        return evaluation_of(model_, recipe_, request_, planned.plan,
+                             {.seconds = planned.step.seconds,
+                              .redo_seconds = planned.redo_seconds,
+                              .arena_bytes = planned.schedules.arena_bytes,
+                              .activation_file_bytes = planned.schedules.activation_file_bytes(),
+                              .disk_write_bytes = planned.step.demand.disk_write_bytes});
     }
     Evaluation quick(const Choice& choice) const {
         const auto plan_for = [&](int blocks) { return plan_of(space_, choice, ranks_, programs_of(model_, blocks)); };
         const Estimate found = estimate(model_, recipe_, numerics_, machine_, plan_for, schedules_, period_of(choice));
         const Plan whole = plan(choice);
-        Evaluation evaluation = against_budgets(model_, recipe_, request_, whole,
-                                                {.seconds = found.seconds,
-                                                 .redo_seconds = redo_seconds(model_, recipe_, machine_, whole),
-                                                 .arena_bytes = found.arena_bytes,
-                                                 .activation_file_bytes = found.activation_file_bytes,
-                                                 .disk_write_bytes = found.demand.disk_write_bytes});
+        Evaluation evaluation = evaluation_of(model_, recipe_, request_, whole,
+                                              {.seconds = found.seconds,
+                                               .redo_seconds = redo_seconds(model_, recipe_, machine_, whole),
+                                               .arena_bytes = found.arena_bytes,
+                                               .activation_file_bytes = found.activation_file_bytes,
+                                               .disk_write_bytes = found.demand.disk_write_bytes});
         evaluation.slack = std::min(whole.read_ahead, kSlackMax) + std::min(whole.update_ahead, kSlackMax);
         return evaluation;
     }
@@ -296,7 +296,6 @@ Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& 
     const SavedRanks ranks = rank_saved(model, largest_request(request), numerics, machine);
     const SpaceInput input = space_input(model, ranks);
     std::optional<Planned> best;
-    double best_seconds = 0;
     int evaluations = 0;
     std::vector<Refused> refused;
     bool known = request.policy == "auto";
@@ -308,10 +307,7 @@ Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& 
         if (recipe.probes()) space = forward_only(std::move(*space), recipe, request.writeback_steps);
         PolicySearch search(model, recipe, numerics, machine, request, ranks, *policy, std::move(*space));
         std::optional<Planned> found = search.run();
-        if (found && (!best || search.seconds(*found) < best_seconds)) {
-            best_seconds = search.seconds(*found);
-            best = std::move(found);
-        }
+        if (found && (!best || found->mean_seconds < best->mean_seconds)) best = std::move(found);
         evaluations += search.evaluations();
         search.report(refused);
     }

@@ -63,6 +63,8 @@ struct Planned {
     int64_t disk_bytes = 0;    // working store and spills
     Simulation step;           // of the largest training schedule (or the first one)
     double redo_seconds = 0;   // what a clipped step takes longer, where updates are guessed
+    double mean_seconds =
+        0;  // of a step, with the share of clipped ones that is to be expected: plans are compared by it
     Binding binding;
     int evaluations = 0;  // choices that were lowered and simulated
 };

@@ -1,17 +1,21 @@
 #include "plan/search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <tuple>
 
 #include "base/rng.h"
 
 namespace windlass {
 namespace {
 
-constexpr int kShakes = 24;
+constexpr int kShakes = 4;  // of each rung; one of each pair
 constexpr int kShakenKnobs = 4;
-constexpr int64_t kEvaluationsMax = 500;  // it is shaken while there were fewer
-constexpr double kWorthwhile = 1e-3;      // a gain below this share of a step is none
+constexpr int kRungs = 3;             // of a ladder where there are two
+constexpr int kRungsAlone = 6;        // where only one kind of memory differs between choices
+constexpr double kFactorMin = 1.1;    // between two of them
+constexpr double kWorthwhile = 1e-3;  // a gain below this share of a step is none
 
 // Fits before fast; among the equally fast what wears the drives less, then what has more slack. Among what does not
 // fit, what is nearer to it. No order: of three choices, each within the margin of the next, each can be better than
@@ -25,8 +29,8 @@ bool better(const Evaluation& a, const Evaluation& b) {
 
 class Descent {
   public:
-    Descent(const Space& space, Evaluator& evaluate, const Choice& start)
-        : space_(space), evaluate_(evaluate), best_(start) {}
+    Descent(const Space& space, Evaluator& evaluate, const Limits& limits, const Choice& start)
+        : space_(space), evaluate_(evaluate), limits_(limits), best_(start) {}
 
     Choice run() {
         do {
@@ -39,7 +43,8 @@ class Descent {
   private:
     // Never back to what was the best before: a ring of choices that are each better than the next has an end, too.
     void consider(const Choice& choice) {
-        if (!better(evaluate_(choice), evaluate_(best_)) || left_.contains(choice)) return;
+        const Evaluation best = against(evaluate_(best_), limits_);
+        if (!better(against(evaluate_(choice), limits_), best) || left_.contains(choice)) return;
         left_.insert(best_);
         best_ = choice;
         moved_ = true;
@@ -54,48 +59,156 @@ class Descent {
     }
     const Space& space_;
     Evaluator& evaluate_;
+    const Limits& limits_;
     Choice best_;
     std::set<Choice> left_;
     bool moved_ = false;
 };
 
+struct Range {
+    int64_t least = Limits::kNone, most = 0;
+    bool is_wide() const { return static_cast<double>(most) > kFactorMin * static_cast<double>(least); }
+};
+
+// Sizes between the least that a choice wants and the most, each so many times the one before, up to the first that is
+// as large as the limit; the last is as much as anybody wants.
+std::vector<int64_t> ladder(const Range& range, int count, int64_t limit) {
+    std::vector<int64_t> rungs;
+    double rung = static_cast<double>(std::max<int64_t>(1, range.least));
+    const double factor = std::pow(static_cast<double>(range.most) / rung, 1.0 / count);
+    for (int index = 1; range.is_wide() && index < count && (rungs.empty() || rungs.back() < limit); ++index)
+        rungs.push_back(static_cast<int64_t>(rung *= factor));
+    if (rungs.empty() || rungs.back() < limit) rungs.push_back(Limits::kNone);
+    return rungs;
+}
+
+class Ladders {
+  public:
+    Ladders(const Space& space, Evaluator& evaluate, const Limits& limits) : space_(space), evaluate_(evaluate) {
+        for (size_t knob = 0; knob < kKnobs; ++knob) {
+            if (space.values[knob].size() > 1) open_.push_back(knob);
+        }
+        for (const int update : space.of(Knob::update)) {
+            for (Choice start : {space.leanest(), space.middle(), space.richest()}) {
+                at(start, Knob::update) = update;
+                starts_.push_back(start);
+            }
+        }
+        const Range memory = range(&Evaluation::memory_bytes), device = range(&Evaluation::device_bytes);
+        const bool is_pair = memory.is_wide() && device.is_wide();
+        const int count = is_pair ? kRungs : kRungsAlone;
+        if (is_pair) shakes_ = 1;
+        memory_ = ladder(memory, count, limits.memory);
+        device_ = ladder(device, count, limits.device);
+    }
+
+    void climb() {
+        std::vector<Choice> below;  // of the row before
+        for (const int64_t memory : memory_) {
+            std::vector<Choice> row;
+            for (const int64_t device : device_) {
+                std::vector<Choice> known;
+                if (!row.empty()) known.push_back(row.back());
+                if (!below.empty()) known.push_back(below[row.size()]);
+                row.push_back(best_of({.memory = memory, .device = device}, known));
+            }
+            below = std::move(row);
+        }
+    }
+
+    // For what only just fits, under limits that no rung has.
+    void descend_under(const Limits& limits) {
+        for (const Choice& start : starts_) Descent(space_, evaluate_, limits, start).run();
+    }
+
+  private:
+    Range range(int64_t Evaluation::*bytes) {
+        Range found;
+        for (const Choice& start : starts_) {
+            found.least = std::min(found.least, evaluate_(start).*bytes);
+            found.most = std::max(found.most, evaluate_(start).*bytes);
+        }
+        return found;
+    }
+
+    // From where memory is least, from the middle and from where it is most, for every time of the update, and from
+    // what is known of less memory. Room that one knob gives is what others want: so some knobs at random, and down
+    // again.
+    Choice best_of(const Limits& limits, const std::vector<Choice>& known) {
+        std::optional<Choice> best;
+        const auto descend = [&](const Choice& start) {
+            const Choice end = Descent(space_, evaluate_, limits, start).run();
+            if (!best || better(against(evaluate_(end), limits), against(evaluate_(*best), limits))) best = end;
+        };
+        for (const Choice& start : known.empty() ? starts_ : known) descend(start);
+        Random random(1, RandomStream::search);
+        for (int shake = 0; !open_.empty() && shake < shakes_; ++shake) {
+            Choice start = *best;
+            for (int knob = 0; knob < kShakenKnobs; ++knob) {
+                const size_t turned = open_[static_cast<size_t>(random.below(open_.size()))];
+                const std::vector<int>& values = space_.values[turned];
+                start[turned] = values[static_cast<size_t>(random.below(values.size()))];
+            }
+            descend(start);
+        }
+        return *best;
+    }
+
+    const Space& space_;
+    Evaluator& evaluate_;
+    std::vector<size_t> open_;  // knobs that have more than one value
+    std::vector<Choice> starts_;
+    std::vector<int64_t> memory_, device_;
+    int shakes_ = kShakes;
+};
+
 }  // namespace
+
+Evaluation against(Evaluation evaluation, const Limits& limits) {
+    const auto over = [](int64_t need, int64_t have) { return std::max<int64_t>(0, need - have); };
+    evaluation.memory_over = over(evaluation.memory_bytes, limits.memory);
+    evaluation.device_over = over(evaluation.device_bytes, limits.device);
+    evaluation.disk_over = over(evaluation.disk_bytes, limits.disk);
+    evaluation.write_over = over(evaluation.write_bytes, limits.writes);
+    return evaluation;
+}
 
 const Evaluation& Evaluator::operator()(const Choice& choice) {
     const auto found = seen_.find(choice);
     return found != seen_.end() ? found->second : seen_.emplace(choice, evaluate_(choice)).first->second;
 }
 
-std::optional<Choice> search(const Space& space, Evaluator& evaluate) {
-    std::optional<Choice> best;
-    const auto descend = [&](const Choice& start) {
-        const Choice end = Descent(space, evaluate, start).run();
-        if (evaluate(end).fits() && (!best || better(evaluate(end), evaluate(*best)))) best = end;
+namespace {
+
+// The fastest first; of those that are as fast as it, what writes less, then what has more slack. An order: what is
+// nearly as fast is compared with the fastest, not with each other.
+std::vector<Choice> fitting(Evaluator& evaluate, const Limits& limits) {
+    std::vector<Choice> choices;
+    double fastest = 0;
+    for (const auto& [choice, evaluation] : evaluate.seen()) {
+        if (!against(evaluation, limits).fits()) continue;
+        if (choices.empty() || evaluation.seconds < fastest) fastest = evaluation.seconds;
+        choices.push_back(choice);
+    }
+    const auto rank = [&](const Choice& choice) {
+        const Evaluation& e = evaluate(choice);
+        const bool first = e.seconds <= fastest * (1 + kWorthwhile);
+        return first ? std::tuple(0, e.write_bytes, -e.slack, e.seconds) : std::tuple(1, int64_t{0}, 0, e.seconds);
     };
-    // From where memory is least, from the middle and from where it is most, for every time of the update.
-    for (const int update : space.of(Knob::update)) {
-        for (Choice start : {space.leanest(), space.middle(), space.richest()}) {
-            at(start, Knob::update) = update;
-            descend(start);
-        }
-    }
-    // Room that one knob gives is what others want: some knobs of the best at random, and down again.
-    Random random(1, RandomStream::search);
-    std::vector<size_t> open;  // knobs that have more than one value
-    for (size_t knob = 0; knob < kKnobs; ++knob) {
-        if (space.values[knob].size() > 1) open.push_back(knob);
-    }
-    if (open.empty()) return best;
-    for (int shake = 0; best && shake < kShakes && std::ssize(evaluate.seen()) < kEvaluationsMax; ++shake) {
-        Choice start = *best;
-        for (int knob = 0; knob < kShakenKnobs; ++knob) {
-            const size_t turned = open[static_cast<size_t>(random.below(open.size()))];
-            const std::vector<int>& values = space.values[turned];
-            start[turned] = values[static_cast<size_t>(random.below(values.size()))];
-        }
-        descend(start);
-    }
-    return best;
+    std::stable_sort(choices.begin(), choices.end(),
+                     [&](const Choice& a, const Choice& b) { return rank(a) < rank(b); });
+    return choices;
+}
+
+}  // namespace
+
+std::vector<Choice> search(const Space& space, Evaluator& evaluate, const Limits& limits) {
+    Ladders ladders(space, evaluate, limits);
+    ladders.climb();
+    std::vector<Choice> found = fitting(evaluate, limits);
+    if (!found.empty()) return found;
+    ladders.descend_under(limits);
+    return fitting(evaluate, limits);
 }
 
 }  // namespace windlass

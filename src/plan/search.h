@@ -1,7 +1,14 @@
 // search.h: the fastest choice of a space that fits, found by evaluating schedules.
+//
+// More of anything never makes the answer slower. Searching under a budget is a matter of luck, so what is searched
+// must not depend on it: there is a fixed ladder of sizes for each kind of memory, and for every pair of rungs a
+// search, which knows of the smaller pairs alone. The answer under a budget is the best that fits of all choices looked
+// at on the rungs up to the first that is as large as the budget. A larger budget has these rungs and more, and what
+// fits the smaller fits it, too.
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -21,7 +28,16 @@ struct Evaluation {
     bool fits() const { return over() == 0; }
 };
 
-// Evaluates what it has not seen before.
+// What may be used, in bytes.
+struct Limits {
+    static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+    int64_t memory = kNone, device = kNone, disk = kNone, writes = kNone;  // of the host, of the device; of a step
+};
+
+// The same with the bytes that it is over these limits.
+Evaluation against(Evaluation evaluation, const Limits& limits);
+
+// Evaluates what it has not seen before; against no limits.
 class Evaluator {
   public:
     explicit Evaluator(std::function<Evaluation(const Choice&)> evaluate) : evaluate_(std::move(evaluate)) {}
@@ -33,8 +49,10 @@ class Evaluator {
     std::map<Choice, Evaluation> seen_;
 };
 
-// Descends knob by knob from several starts, then from what it found with some knobs turned at random (by a fixed
-// seed: the same question has the same answer). Nothing when no choice was found that fits.
-std::optional<Choice> search(const Space& space, Evaluator& evaluate);
+// Descends knob by knob from several starts and from what smaller rungs found, then from what it found with some knobs
+// turned at random (by a fixed seed: the same question has the same answer). What fits the limits, the best first;
+// among the equally fast what wears the drives less, then what has more slack. Empty where nothing was found that fits.
+// The evaluator is to be fresh: all that it has seen counts.
+std::vector<Choice> search(const Space& space, Evaluator& evaluate, const Limits& limits);
 
 }  // namespace windlass

@@ -88,17 +88,17 @@ TEST_P(Search, IsWithinThreePercentOfTheBest) {
         const auto cost = [&](const Choice& choice) {
             const Planned& made = plan(choice);
             return Evaluation{.seconds = made.step.seconds + 0.1 * made.redo_seconds,
-                              .memory_over = std::max<int64_t>(0, made.memory_bytes - ram),
                               .memory_bytes = made.memory_bytes};
         };
         double best = std::numeric_limits<double>::infinity();
         for (const Choice& choice : all) {
-            if (cost(choice).fits()) best = std::min(best, cost(choice).seconds);
+            if (cost(choice).memory_bytes <= ram) best = std::min(best, cost(choice).seconds);
         }
         Evaluator evaluate(cost);
-        const std::optional<Choice> found = search(space, evaluate);
-        ASSERT_TRUE(found.has_value());
-        EXPECT_LE(cost(*found).seconds, 1.03 * best) << "with " << tenth << "/10 of the memory";
+        const std::vector<Choice> found = search(space, evaluate, {.memory = ram});
+        ASSERT_FALSE(found.empty());
+        EXPECT_LE(cost(found[0]).memory_bytes, ram);
+        EXPECT_LE(cost(found[0]).seconds, 1.03 * best) << "with " << tenth << "/10 of the memory";
         EXPECT_LT(std::ssize(evaluate.seen()), std::ssize(all) / 2);
     }
 }
@@ -117,8 +117,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, Search,
 TEST(Search, FindsNothingWhereNothingFits) {
     Space space;
     space.values.fill({0, 1});
-    Evaluator evaluate([](const Choice&) { return Evaluation{.memory_over = 1}; });
-    EXPECT_FALSE(search(space, evaluate).has_value());
+    Evaluator evaluate([](const Choice&) { return Evaluation{.memory_bytes = 2}; });
+    EXPECT_TRUE(search(space, evaluate, {.memory = 1}).empty());
 }
 
 TEST(Space, SharesAreSpreadEvenly) {
@@ -143,9 +143,9 @@ TEST(SearchEnds, WhereEachChoiceIsNearlyAsGoodAsTheNext) {
         const int step = choice[static_cast<size_t>(Knob::keep)];
         return Evaluation{.seconds = 1 - 0.00075 * step, .slack = 2 - step};
     });
-    const std::optional<Choice> best = search(space, evaluate);
-    ASSERT_TRUE(best);
-    EXPECT_GE(evaluate(*best).seconds, 0.998);
+    const std::vector<Choice> found = search(space, evaluate, {});
+    ASSERT_FALSE(found.empty());
+    EXPECT_LT(evaluate(found[0]).seconds, 1);
     EXPECT_EQ(evaluations, 3);
 }
 

@@ -1,0 +1,51 @@
+// A device that holds everything: what its updates take.
+#include "base/units.h"
+#include "plan/planner.h"
+#include "schedule/machine_profiles.h"
+#include "schedule/price.h"
+#include "tests/unit/schedule/schedule_fixture.h"
+
+namespace windlass {
+namespace {
+
+// Where all of 8 billion parameters fits on the device it stays there, and is updated at the rate of the memory that it
+// is in. By hand: 20 bytes an element (both halves of the master read and written, moments of 2 bytes, the gradient) at
+// 4.32 TB/s are 37 ms; the host's 250 GB/s would be 643 ms.
+TEST(OnDevice, UpdatesAtItsMemorysRateWhereEverythingFits) {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "two searches of a large model";
+#endif
+    const Machine machine = find_machine(real_files(), "h200-server-8gen5");
+    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+        "max_position_embeddings": 8192, "tie_word_embeddings": false})");
+    const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::s2});
+    ASSERT_EQ(recipe.update_bytes_per_element, 20);
+    Numerics numerics = numerics_of(DType::bf16, 16, 1024, 1);
+    numerics.state_format = StateFormat::s2;
+    const PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = true},
+                              .threads = machine.threads,
+                              .budgets = {.ram = 800 * kGiB, .device = 132 * kGiB},
+                              .schedules = {train_request(numerics)}};
+    const Planned planned = make_plan(model, recipe, numerics, machine, request);
+    EXPECT_EQ(planned.plan.policy, "in_memory");
+    const Schedule& schedule = leading_schedule(planned.schedules);
+    const PriceList prices(schedule, machine);
+    double updates = 0, chunks = 0, tasks = 0;
+    for (const Task& task : schedule.tasks) {
+        if (task.verb != Verb::update) continue;
+        updates += prices.of(task).seconds;
+        chunks += static_cast<double>(schedule.updates[static_cast<size_t>(task.payload)].chunks.size());
+        ++tasks;
+    }
+    const double calls = chunks * machine.kernel_seconds + tasks * machine.task_seconds;
+    EXPECT_NEAR(updates, 20.0 * static_cast<double>(model.param_count()) / 4.32e12 + calls, 1e-6);
+    EXPECT_NEAR(updates - calls, 0.037, 0.001);
+    // The rest are products: 6 operations for each parameter that multiplies (the table of inputs does not) and token
+    // at 593 TFLOP/s, what is computed again, and kernels that wait for memory, 15 % more.
+    const double multiplied = static_cast<double>(model.param_count()) - 128256.0 * 4096;
+    EXPECT_NEAR(planned.step.seconds - updates, 1.15 * 6 * multiplied * 16 * 1024 / 593e12, 0.15);
+}
+
+}  // namespace
+}  // namespace windlass
