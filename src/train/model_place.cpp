@@ -42,15 +42,17 @@ bool is_id(std::string_view name) {
 
 // "models--Qwen--Qwen3-0.6B" -> "Qwen/Qwen3-0.6B"
 std::string id_of(std::string_view folder) {
-    std::string id(folder.substr(kRepoPrefix.size()));
-    if (const size_t at = id.find("--"); at != id.npos) id.replace(at, 2, "/");
-    return id;
+    const std::string_view name = folder.substr(kRepoPrefix.size());
+    const size_t dashes = name.find("--");
+    if (dashes == name.npos) return std::string(name);
+    return fmt::format("{}/{}", name.substr(0, dashes), name.substr(dashes + 2));
 }
 
-std::string repo_folder(const std::string& id) {
-    std::string name = id;
-    if (const size_t slash = name.find('/'); slash != name.npos) name.replace(slash, 1, "--");
-    return fmt::format("{}{}", kRepoPrefix, name);
+// And back.
+std::string repo_folder(std::string_view id) {
+    const size_t slash = id.find('/');
+    if (slash == id.npos) return fmt::format("{}{}", kRepoPrefix, id);
+    return fmt::format("{}{}--{}", kRepoPrefix, id.substr(0, slash), id.substr(slash + 1));
 }
 
 std::string trimmed(std::string text) {
