@@ -18,6 +18,7 @@ struct HfConfig::Document {
     std::string text;
     SortedJson json;
     Node root;
+    std::vector<std::string> ignored, unread;
 };
 
 namespace {
@@ -107,6 +108,18 @@ bool switched_off(const SortedJson& value, KeyMeaning meaning) {
         default:
             return false;
     }
+}
+
+UserError unread_error(std::string_view where, std::string_view key, std::string_view value, bool has_code) {
+    return config_error(where, key, "is {}: {}", value,
+                        has_code ? "the model brings code of its own (\"auto_map\"), which may read it"
+                                 : "it may change the model's mathematics and is not implemented");
+}
+
+// The way out, for keys of the top level: of a section nobody can say that the rest of it means the same without one.
+UserError with_way_out(UserError error, std::string_view key) {
+    return error.hint(
+        fmt::format("ignore_config_keys: [{}], where you know that the model is the same without it", key));
 }
 
 }  // namespace
@@ -208,15 +221,37 @@ std::vector<std::string> HfConfig::section_keys() const {
     return keys;
 }
 
+void HfConfig::ignore(std::span<const std::string> keys) {
+    for (const std::string& key : keys) {
+        if (document_->json.erase(key) > 0) document_->ignored.push_back(key);
+    }
+}
+
+const std::vector<std::string>& HfConfig::ignored() const {
+    return document_->ignored;
+}
+
 void HfConfig::finish(std::span<const std::string_view> neutral) const {
+    const bool is_root = node_ == &document_->root;
+    const bool has_code = document_->json.contains("auto_map");
+    const std::string type = is_root ? find_text("model_type").value_or("") : "";
+    if (is_root) document_->unread.clear();
     for (const auto& [key, value] : node_->object->items()) {
         if (value.is_null() || node_->read.contains(key) || std::ranges::find(neutral, key) != neutral.end()) continue;
         const KeyMeaning meaning = meaning_of(key);
         if (meaning == KeyMeaning::neutral || meaning == KeyMeaning::dropout || switched_off(value, meaning)) continue;
-        throw config_error(node_->where, key, "is {}: it may change the model's mathematics and is not implemented",
-                           shown(value));
+        if (is_root && meaning == KeyMeaning::unknown && !has_code && !transformers_reads(type, key)) {
+            document_->unread.push_back(key);
+            continue;
+        }
+        UserError error = unread_error(node_->where, key, shown(value), meaning == KeyMeaning::unknown && has_code);
+        throw is_root ? with_way_out(std::move(error), key) : std::move(error);
     }
     for (const auto& [key, node] : node_->sections) HfConfig(document_, node.get()).finish(neutral);
+}
+
+const std::vector<std::string>& HfConfig::unread() const {
+    return document_->unread;
 }
 
 std::vector<std::string> HfConfig::dropouts() const {

@@ -1,7 +1,9 @@
 // hf_config.h: a model's config.json behind typed getters that remember which keys were read.
 //
 // A family reads what it implements, then calls finish(): a key that nobody read and that may change the mathematics
-// stops the load by its name. null counts as absent. Every complaint is a UserError(model) naming file and key.
+// stops the load by its name. transformers reads a finite list of keys for each model type: what is not in it changes
+// nothing, unless the model brings code of its own (auto_map). null counts as absent. Every complaint is a
+// UserError(model) naming file and key.
 #pragma once
 
 #include <cstdint>
@@ -57,9 +59,15 @@ class HfConfig {
     HfConfig section(std::string_view key) const;
     std::vector<std::string> section_keys() const;  // the keys of this object that hold objects
 
+    // From here on the document holds none of these keys of its top level; copies are views of it. to_text() stays.
+    void ignore(std::span<const std::string> keys);
+    const std::vector<std::string>& ignored() const;  // that it held
+
     // Throws when a key was neither read, nor known to leave the forward pass alone, nor in `neutral`, nor known to be
-    // switched off by its value (use_sliding_window false). Dropout keys pass and are listed by dropouts().
+    // switched off by its value (use_sliding_window false), nor one that transformers does not read either: those are
+    // listed by unread(). Dropout keys pass and are listed by dropouts().
     void finish(std::span<const std::string_view> neutral = {}) const;
+    const std::vector<std::string>& unread() const;
     std::vector<std::string> dropouts() const;  // "attn_pdrop = 0.1": non-zero dropouts of this object, not applied
 
   private:

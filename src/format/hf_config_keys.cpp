@@ -17,7 +17,8 @@ constexpr std::string_view kNeutral[] = {
     "initializer_range", "use_cache", "cache_implementation", "gradient_checkpointing", "torchscript", "return_dict",
     "return_dict_in_generate", "output_attentions", "output_hidden_states", "output_scores", "attn_implementation",
     "_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal", "chunk_size_feed_forward",
-    "tf_legacy_loss", "mask_value",
+    "tf_legacy_loss", "mask_value", "init_std", "initializer_factor", "use_return_dict", "base_model_tp_plan",
+    "base_model_pp_plan",
     // defaults of generation that older files keep here
     "max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
     "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty",
@@ -56,7 +57,8 @@ constexpr std::string_view kOffByFalse[] = {"use_sliding_window",
                                             "pruned_heads",
                                             "_remove_final_layer_norm",
                                             "parallel_attn",
-                                            "alibi"};
+                                            "alibi",
+                                            "dual_chunk_attention_config"};  // read by servers, not by transformers
 
 constexpr std::string_view kOffByTrue[] = {"scale_attn_weights"};
 

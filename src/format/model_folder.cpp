@@ -87,7 +87,8 @@ WeightMap read_index(FileSystem& files, const std::string& folder) {
                               "then copy the tokenizer files beside it",
                               folder));
     }
-    throw UserError(ExitCode::model, folder, "has no *.safetensors file");
+    throw UserError(ExitCode::model, folder, "has no *.safetensors file")
+        .hint("fetch the weights; windlass plan and windlass inspect need config.json only");
 }
 
 // Which files hold the weights. With an index only those it names; consolidated* is a second copy of the same weights.
@@ -112,6 +113,12 @@ std::vector<std::string> weight_files(const std::string& folder, const NameSet& 
     return {chosen.begin(), chosen.end()};
 }
 
+// Neither weights nor pickles of them, which are told how to become some.
+bool holds_no_weights(const NameSet& names) {
+    return std::ranges::none_of(
+        names, [](const std::string& name) { return name.ends_with(".safetensors") || is_pickle(name); });
+}
+
 bool is_side_name(std::string_view name) {
     if (name.starts_with('.') || name.starts_with("events.out.") || is_pickle(name)) return false;
     if (name == kConfigName || name == "trainer_state.json") return false;
@@ -134,10 +141,12 @@ std::vector<std::string> find_side_files(FileSystem& files, const std::string& f
 
 }  // namespace
 
-ModelFolder ModelFolder::open(FileSystem& files, const std::string& folder) {
+ModelFolder ModelFolder::open(FileSystem& files, const std::string& folder, const FolderOptions& options) {
     const std::string path = without_slash(folder);
     const NameSet names = list_folder(files, path);
     ModelFolder model(path, read_config(files, path, names));
+    model.config_.ignore(options.ignored_keys);
+    if (options.weights_may_be_absent && holds_no_weights(names)) return model;
     const WeightMap index = names.contains(kIndexName) ? read_index(files, path) : WeightMap{};
     for (const std::string& name : weight_files(path, names, index)) model.add_shard(files, name);
     model.sort_tensors();

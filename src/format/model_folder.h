@@ -28,10 +28,15 @@ struct TensorPlace {
     int64_t bytes = 0;
 };
 
+struct FolderOptions {
+    bool weights_may_be_absent = false;     // a folder without *.safetensors has no tensors then: enough to plan with
+    std::vector<std::string> ignored_keys;  // of config.json
+};
+
 class ModelFolder {
   public:
     // Reads config.json, the index if there is one, and the header of every shard.
-    static ModelFolder open(FileSystem& files, const std::string& folder);
+    static ModelFolder open(FileSystem& files, const std::string& folder, const FolderOptions& options = {});
 
     const std::string& path() const { return path_; }
     const HfConfig& config() const { return config_; }

@@ -4,6 +4,22 @@
 
 namespace windlass {
 
+namespace {
+
+// One line for all keys that transformers does not read either, one for those that the user wants ignored.
+std::vector<std::string> config_notes(const HfConfig& config) {
+    std::vector<std::string> notes;
+    if (!config.unread().empty())
+        notes.push_back(fmt::format("{}: \"{}\" has no effect: transformers does not read it for {}", config.where(),
+                                    fmt::join(config.unread(), "\", \""), config.model_type()));
+    if (!config.ignored().empty())
+        notes.push_back(fmt::format("{}: \"{}\" is ignored, as ignore_config_keys says", config.where(),
+                                    fmt::join(config.ignored(), "\", \"")));
+    return notes;
+}
+
+}  // namespace
+
 ModelSpec build_model(HfConfig& config, std::span<const TensorPlace> tensors) {
     const std::string type = config.model_type();
     std::vector<std::string_view> known;
@@ -12,6 +28,9 @@ ModelSpec build_model(HfConfig& config, std::span<const TensorPlace> tensors) {
         if (family->model_type != type) continue;
         ModelSpec model = family->build(config, tensors);
         config.finish();
+        model.config_notes = config_notes(config);
+        model.notes.insert(model.notes.end(), model.config_notes.begin(), model.config_notes.end());
+        model.ignored_config_keys = config.ignored();
         return model;
     }
     throw UserError(ExitCode::model, config.where(), "\"model_type\" is \"{}\": this family is not implemented", type)

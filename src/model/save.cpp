@@ -91,7 +91,10 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
                 const SaveOptions& options, const ReadMasters& masters) {
     const ModelFolder base = ModelFolder::open(files, base_folder);
     const std::vector<Source> sources = make_sources(base, model, options.dtype);
-    ModelFolderContent content{.config_text = base.config().to_text(), .base = &base};
+    // The weights are those of a model without the keys that were ignored.
+    ModelFolderContent content{
+        .config_text = config_without(base.config().to_text(), model.ignored_config_keys, base.config().where()),
+        .base = &base};
     bool changes_dtype = false;
     for (const Source& source : sources) {
         content.tensors.push_back({source.tensor->name, source.dtype, source.tensor->shape});

@@ -35,5 +35,7 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
 
 // config.json with this dtype, under the key it uses, and not a byte changed elsewhere.
 std::string config_with_dtype(const std::string& text, DType dtype, const std::string& where);
+// config.json without these keys; the same bytes where there are none.
+std::string config_without(const std::string& text, std::span<const std::string> keys, const std::string& where);
 
 }  // namespace windlass

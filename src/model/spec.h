@@ -73,12 +73,14 @@ struct ModelSpec {
     std::string family;
     int64_t vocab = 0;
     int64_t hidden = 0;
-    int64_t context_length = 0;      // positions the model was made for
-    std::vector<ParamSpec> params;   // the canonical table: sorted by name, bytewise
-    std::vector<Block> blocks;       // embedding, layers, head with the loss: the forward sweep in order
-    Block logits;                    // the head without the loss, for generation
-    std::vector<ParamGroup> groups;  // that were applied to the parameters, in order
-    std::vector<std::string> notes;  // what the user should know: ignored dropout, padded vocabulary, ...
+    int64_t context_length = 0;                    // positions the model was made for
+    std::vector<ParamSpec> params;                 // the canonical table: sorted by name, bytewise
+    std::vector<Block> blocks;                     // embedding, layers, head with the loss: the forward sweep in order
+    Block logits;                                  // the head without the loss, for generation
+    std::vector<ParamGroup> groups;                // that were applied to the parameters, in order
+    std::vector<std::string> notes;                // what the user should know: ignored dropout, padded vocabulary, ...
+    std::vector<std::string> config_notes;         // those of them on keys of config.json that have no effect
+    std::vector<std::string> ignored_config_keys;  // keys of config.json that the user wants left out
 
     int64_t param_count() const;
     // Products with weights: parameters without tables that are only looked up ("mat" of the benchmarks).

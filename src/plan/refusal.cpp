@@ -90,8 +90,8 @@ void refuse(const std::vector<Refused>& refused, const PlanRequest& request) {
         needs += fmt::format(" and {} on the device", enough(need.device_bytes));
         allowed += fmt::format(" and {}", format_bytes(request.budgets.device));
     }
-    throw UserError(ExitCode::no_fit, "plan", "does not fit: needs at least {}, allowed are {}", needs, allowed)
-        .hint(fmt::format("{}", fmt::join(enough_changes(nearest), ", or ")));
+    throw UserError(ExitCode::no_fit, "plan", "does not fit\n  needs at least {}\n  allowed are {}\n  Try: {}", needs,
+                    allowed, fmt::join(enough_changes(nearest), kNextWayOut));
 }
 
 void refuse_policy(std::string_view policy) {

@@ -9,6 +9,9 @@
 
 namespace windlass {
 
+// Between what may be tried: a line each.
+inline constexpr std::string_view kNextWayOut = "\n   or: ";
+
 // A choice that was evaluated.
 struct Refused {
     std::string_view policy;

@@ -5,6 +5,7 @@
 #include "model/families.h"
 #include "model/param_groups.h"
 #include "model/sublayers.h"
+#include "plan/refusal.h"
 #include "train/run_text.h"
 
 namespace windlass {
@@ -102,7 +103,7 @@ std::string others_that_fit(FileSystem& files, const Config& config) {
         other.method = method;
         other.policy = other.update_time = "auto";
         try {
-            const Session session = prepare_session(files, other, std::nullopt);
+            const Session session = prepare_session(files, other, std::nullopt, ConfigUse::plan);
             const Planned& planned = session.planned;
             const auto disk = planned.disk_bytes > 0 ? fmt::format(" and {} of disk", format_bytes(planned.disk_bytes))
                                                      : std::string();
@@ -114,7 +115,7 @@ std::string others_that_fit(FileSystem& files, const Config& config) {
             // Too large as well, or not for what the configuration wants beside: the refusal stands without it.
         }
     }
-    return fmt::format("{}", fmt::join(found, ", or "));
+    return fmt::format("{}", fmt::join(found, kNextWayOut));
 }
 
 std::string advice_text(const std::vector<MethodAdvice>& methods) {

@@ -15,6 +15,7 @@ std::string unknown_key(const ConfigEntry& entry) {
     if (const std::string_view advice = config_key_advice(entry.key); !advice.empty()) {
         return fmt::format("{}: there is no key \"{}\". Try: {}", entry.where, entry.key, advice);
     }
+    if (!entry.problem.empty()) return fmt::format("{}: {}: {}", entry.where, entry.key, entry.problem);
     const std::string_view near = nearest_config_key(entry.key);
     return near.empty() ? fmt::format("{}: there is no key \"{}\"", entry.where, entry.key)
                         : fmt::format("{}: there is no key \"{}\". Did you mean \"{}\"?", entry.where, entry.key, near);
@@ -26,6 +27,10 @@ void apply_layer(const std::vector<ConfigEntry>& layer, ReadConfig& read, Proble
         const ConfigKey* key = find_config_key(entry.key);
         if (key == nullptr) {
             problems.push_back(unknown_key(entry));
+            continue;
+        }
+        if (!entry.problem.empty()) {
+            problems.push_back(fmt::format("{}: {}: {}", entry.where, entry.key, entry.problem));
             continue;
         }
         std::string written = entry.key;

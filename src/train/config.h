@@ -29,6 +29,7 @@ struct ByteLimit {
 struct Config {
     // model and data
     std::string model;
+    std::vector<std::string> ignore_config_keys;  // of the model's config.json
     std::string output_dir;
     std::vector<std::string> train_data;
     std::string eval_data;
@@ -128,7 +129,8 @@ struct ConfigEntry {
     std::vector<std::string> values;  // one, or the members of a list
     bool is_list = false;
     bool is_null = false;
-    std::string where;  // "run.yaml:4", "--lr", "WINDLASS_SEED"
+    std::string where;         // "run.yaml:4", "--lr", "WINDLASS_SEED"
+    std::string problem = {};  // with its form, which no key takes; then there are no values
 };
 
 // The layers, lowest first, each in the order in which it was written.

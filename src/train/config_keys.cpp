@@ -18,8 +18,14 @@ std::vector<ConfigKey> data_keys() {
         {.name = "model",
          .field = &Config::model,
          .group = kData,
-         .help = "Hugging Face model folder to start from (config.json, *.safetensors, tokenizer)",
+         .help = "Hugging Face model folder to start from (config.json, *.safetensors, tokenizer), or the id of one in "
+                 "the Hugging Face cache",
          .aliases = {"base_model", "model_name_or_path"}},
+        {.name = "ignore_config_keys",
+         .field = &Config::ignore_config_keys,
+         .group = kData,
+         .help = "keys of the model's config.json that are taken not to be there: for keys that are refused because "
+                 "they may change the mathematics, where you know that they do not"},
         {.name = "output_dir",
          .field = &Config::output_dir,
          .group = kData,

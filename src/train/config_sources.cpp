@@ -24,31 +24,41 @@ std::string group_line(const YAML::Node& node, const std::string& where) {
     return param_group_line(members, where);
 }
 
-void add_member(const YAML::Node& node, ConfigEntry& entry) {
+// What is wrong with a member of a list; empty when nothing is.
+std::string add_member(const YAML::Node& node, ConfigEntry& entry) {
     const ConfigKey* const key = find_config_key(entry.key);
     if (node.IsMap() && key != nullptr && key->name == "param_groups") {
         entry.values.push_back(group_line(node, entry.where));
-        return;
+    } else if (node.IsScalar()) {
+        entry.values.push_back(node.Scalar());
+    } else if (key != nullptr && (key->name == "train_data" || key->name == "eval_data")) {
+        return fmt::format(
+            "a list may hold single values only. Try: {}: [FILE, ...]; formats are found by the rows' keys", key->name);
+    } else {
+        return "a list may hold single values only";
     }
-    if (!node.IsScalar())
-        throw UserError(ExitCode::usage, entry.where, "{}: a list may hold single values only", entry.key);
-    entry.values.push_back(node.Scalar());
+    return "";
+}
+
+std::string add_members(const YAML::Node& list, ConfigEntry& entry) {
+    if (list.size() > kListMax) return fmt::format("more than {} members", kListMax);
+    for (const YAML::Node& member : list) {
+        if (std::string problem = add_member(member, entry); !problem.empty()) return problem;
+    }
+    return "";
 }
 
 ConfigEntry read_entry(const std::string& key, const YAML::Node& value, std::string where) {
     ConfigEntry entry{.key = key, .where = std::move(where)};
-    if (value.IsNull()) {
-        entry.is_null = true;
-    } else if (value.IsSequence()) {
-        entry.is_list = true;
-        if (value.size() > kListMax)
-            throw UserError(ExitCode::usage, entry.where, "{}: more than {} members", key, kListMax);
-        for (const YAML::Node& member : value) add_member(member, entry);
+    entry.is_list = value.IsSequence();
+    entry.is_null = value.IsNull();
+    if (entry.is_list) {
+        entry.problem = add_members(value, entry);
     } else if (value.IsScalar()) {
         entry.values.push_back(value.Scalar());
-    } else {
-        throw UserError(ExitCode::usage, entry.where, "{}: keys are flat, but this one holds other keys", key)
-            .hint("move them to the top level");
+    } else if (!entry.is_null) {
+        entry.is_list = true;
+        entry.problem = "keys are flat, but this one holds other keys. Try: move them to the top level";
     }
     return entry;
 }

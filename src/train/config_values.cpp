@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/units.h"
 
 namespace windlass {
@@ -56,7 +57,9 @@ std::string choose(const ConfigKey& key, std::string_view text, std::string& int
         into = choice;
         return "";
     }
-    return fmt::format("\"{}\" is not one of: {}", text, fmt::join(key.choices, ", "));
+    const std::string_view near = nearest_name(lower(text), key.choices);
+    return fmt::format("\"{}\" is not one of: {}{}", text, fmt::join(key.choices, ", "),
+                       near.empty() ? "" : fmt::format(". Did you mean \"{}\"?", near));
 }
 
 template <typename Number>

@@ -20,6 +20,7 @@ struct Source {
     std::string store;  // file
     std::string base;   // model folder with the names, dtypes and side files
     bool is_checkpoint = false;
+    std::vector<std::string> ignored_keys = {};  // of the base's config.json; a checkpoint's folder has none of them
 };
 
 Source of_checkpoint(const std::string& path) {
@@ -42,7 +43,8 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
     if (start.from == StartPoint::From::model)
         throw UserError(ExitCode::usage, run, "holds neither a checkpoint nor a working store, only a trajectory log")
             .hint(fmt::format("windlass replay {} {}/{} --to DIR", config.model, run, kTrajectoryName));
-    if (start.from == StartPoint::From::working_store) return {start.path, config.model};
+    if (start.from == StartPoint::From::working_store)
+        return {start.path, config.model, false, config.ignore_config_keys};
     return of_checkpoint(start.path);
 }
 
@@ -89,7 +91,7 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
 
 ExportResult export_store(FileSystem& files, const Source& source, const ExportOptions& options) {
     Store store = Store::open(files, source.store, OpenMode::read);
-    const ModelFolder base = ModelFolder::open(files, source.base);
+    const ModelFolder base = ModelFolder::open(files, source.base, {.ignored_keys = source.ignored_keys});
     HfConfig config = base.config();
     ModelSpec model = build_model(config, base.tensors());
     const RunState state = parse_run_state(store.committed_run_state(), source.store);

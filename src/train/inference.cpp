@@ -12,10 +12,11 @@
 
 namespace windlass {
 
-OpenModel open_model(FileSystem& files, const std::string& path) {
-    ModelFolder folder = ModelFolder::open(files, path);
+OpenModel open_model(FileSystem& files, const std::string& path, const std::vector<std::string>& ignored_keys) {
+    ModelFolder folder = ModelFolder::open(files, path, {.ignored_keys = ignored_keys});
     HfConfig config = folder.config();
     ModelSpec model = build_model(config, folder.tensors());
+    for (const std::string& note : model.config_notes) log_warning("{}", note);
     return {std::move(folder), std::move(model), Tokenizer::load(files, path)};
 }
 

@@ -36,7 +36,8 @@ struct OpenModel {
     ModelSpec model;
     Tokenizer tokenizer;
 };
-OpenModel open_model(FileSystem& files, const std::string& path);
+// Keys of config.json that nobody reads, or that are ignored, are warned of.
+OpenModel open_model(FileSystem& files, const std::string& path, const std::vector<std::string>& ignored_keys = {});
 
 class Inference {
   public:

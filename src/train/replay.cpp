@@ -118,7 +118,7 @@ void Replay::read(int param, int64_t first, std::span<float> out) {
 ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     TrajectoryReader log = open_log(files, options);
     const int64_t step = step_to_replay(log, options);
-    ModelFolder folder = ModelFolder::open(files, options.base);
+    ModelFolder folder = ModelFolder::open(files, options.base, {.ignored_keys = options.ignored_keys});
     ModelSpec model = stored_model(folder);
     read_param_groups(log.header(), options.log, model);
     read_weight_storage(log.header(), options.log, model);

@@ -59,10 +59,11 @@ class Replay {
 };
 
 struct ReplayOptions {
-    std::string base;             // model folder that the log's run started from
-    std::string log;              // the file
-    std::string target;           // folder to write
-    std::optional<int64_t> step;  // nothing: the last one
+    std::string base;                            // model folder that the log's run started from
+    std::string log;                             // the file
+    std::string target;                          // folder to write
+    std::vector<std::string> ignored_keys = {};  // of the base's config.json
+    std::optional<int64_t> step;                 // nothing: the last one
     bool overwrite = false;
     int threads = 0;  // 0: one per core
 };

@@ -201,6 +201,31 @@ void require_read_only_4_bits(const ModelSpec& model) {
             "layers, which windlass inspect MODEL --tensors lists");
 }
 
+// What is planned from config.json alone.
+void note_absent(FileSystem& files, Session& session) {
+    const bool has_type = session.folder.config().has({"dtype", "torch_dtype"});
+    session.notes.push_back(
+        fmt::format("{} holds no weights: planned from config.json alone, which says {}", session.config.model,
+                    has_type ? fmt::format("that they are {}", dtype_name(files_type(session.model)))
+                             : "nothing of their type, so f32"));
+    const auto has_file = [&](std::string_view name) {
+        return files.exists(fmt::format("{}/{}", session.config.model, name));
+    };
+    if (session.config.train_data.empty() || has_file("tokenizer.json") || has_file("vocab.json")) return;
+    session.notes.push_back(fmt::format("no tokenizer to read {} with: all rows are taken to be max_length, {} tokens",
+                                        session.config.train_data.front(), session.config.max_length));
+    session.config.train_data.clear();
+}
+
+void open_data(FileSystem& files, Session& session) {
+    session.tokenizer = Tokenizer::load(files, session.config.model);
+    if (session.tokenizer->vocab_size() > session.model.vocab)
+        throw UserError(ExitCode::model, session.config.model, "the tokenizer has {} ids, the model {}",
+                        session.tokenizer->vocab_size(), session.model.vocab);
+    session.data = RunData::open(files, session.config, *session.tokenizer);
+    session.first.data_fingerprint = session.data->fingerprint();
+}
+
 }  // namespace
 
 void set_kept_types(const Config& config, const Recipe& recipe, ModelSpec& model) {
@@ -242,8 +267,11 @@ StateFormat resolve_state_format(const std::string& wanted, std::span<const Stat
     return *named;
 }
 
-Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded) {
-    ModelFolder folder = ModelFolder::open(files, config.model);
+Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
+                        ConfigUse use) {
+    ModelFolder folder =
+        ModelFolder::open(files, config.model,
+                          {.weights_may_be_absent = use == ConfigUse::plan, .ignored_keys = config.ignore_config_keys});
     HfConfig hf_config = folder.config();
     ModelSpec model = build_model(hf_config, folder.tensors());
     Session session{.config = config, .folder = std::move(folder), .model = std::move(model)};
@@ -260,15 +288,9 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
         set_scale_exponents(recorded->scale_exponents, config.model, session.model);
     note_folding(session);
     if (session.recipe.probes()) session.model = in_sublayers(session.model);
-    if (!config.train_data.empty()) {
-        session.tokenizer = Tokenizer::load(files, config.model);
-        if (session.tokenizer->vocab_size() > session.model.vocab)
-            throw UserError(ExitCode::model, config.model, "the tokenizer has {} ids, the model {}",
-                            session.tokenizer->vocab_size(), session.model.vocab);
-        session.data = RunData::open(files, session.config, *session.tokenizer);
-        session.first.data_fingerprint = session.data->fingerprint();
-    }
-    if (!session.recipe.probes()) session.first.update = update_settings(config);
+    if (session.folder.tensors().empty()) note_absent(files, session);
+    if (!session.config.train_data.empty()) open_data(files, session);
+    if (!session.recipe.probes()) session.first.update = update_settings(session.config);
     session.rounds_most = most_rounds(files, config, session.recipe);
     session.first.seed = static_cast<uint64_t>(config.seed);
     session.first.method = config.method;

@@ -50,7 +50,9 @@ struct Session {
 
 // `recorded`: the state of the run that is resumed; what was chosen automatically then is kept. Throws UserError of any
 // kind, no_fit when no plan fits the budgets.
-Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded);
+// To plan, config.json alone is enough: what only the weights and the tokenizer say is a note.
+Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
+                        ConfigUse use = ConfigUse::train);
 
 // How parameters are kept: as the recipe wants it, and matrices of forward-only methods as weight_storage says.
 void set_kept_types(const Config& config, const Recipe& recipe, ModelSpec& model);

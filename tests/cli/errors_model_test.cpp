@@ -187,9 +187,16 @@ std::vector<Provoked> unsupported_models() {
          kModel,
          {"config.json", "attn_logit_softcapping"}},
         {"UnknownKey",
-         with_config([](Json& config) { config["residual_twist"] = 0.5; }),
+         with_config([](Json& config) { config["attention_chunk_size"] = 64; }),
          kModel,
-         {"config.json", "residual_twist"}},
+         {"config.json", "attention_chunk_size", "Try: ignore_config_keys"}},
+        {"UnknownKeyOfItsOwnCode",
+         with_config([](Json& config) {
+             config["residual_twist"] = 0.5;
+             config["auto_map"] = {{"AutoModelForCausalLM", "modeling.X"}};
+         }),
+         kModel,
+         {"config.json", "residual_twist", "Try: ignore_config_keys"}},
         {"UnknownActivation",
          with_config([](Json& config) { config["hidden_act"] = "relu2"; }),
          kModel,

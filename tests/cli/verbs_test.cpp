@@ -43,6 +43,8 @@ TEST(Doctor, FindsTheMachine) {
     const Sandbox sandbox;
     const Json json = json_of(sandbox.windlass({"doctor", "--threads", "1", "--json"}));
     EXPECT_THAT(json.value("verdict", ""), HasSubstr("ready"));
+    EXPECT_EQ(json.at("machine").at("threads"), 1);
+    EXPECT_GT(json.at("machine").at("gemm_f32_flops").get<double>(), 0);
     std::set<std::string> names;
     for (const Json& finding : json["findings"]) names.insert(finding.at("name"));
     for (const char* name : {"processor", "kernels", "memory", "disk queue", "f32 products"})

@@ -137,7 +137,7 @@ ExitCode run_eval(const EvalArgs& args) {
     std::vector<std::string> words = name_model(args.words);
     if (!args.data.empty()) words.push_back("--eval-data=" + args.data);
     Config config = config_from_words(words, ConfigUse::evaluate);
-    OpenModel opened = open_model(real_files(), config.model);
+    OpenModel opened = open_model(real_files(), config.model, config.ignore_config_keys);
     if (!config.was_given("max_length") || config.max_length > opened.model.context_length)
         config.max_length = std::min(config.was_given("max_length") ? config.max_length : int64_t{1} << 20,
                                      opened.model.context_length);

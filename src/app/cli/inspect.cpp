@@ -19,8 +19,9 @@ struct Inspection {
     std::string tokenizer_problem;
 };
 
-Inspection inspect(const std::string& path) {
-    Inspection found{.folder = ModelFolder::open(real_files(), path)};
+Inspection inspect(const std::string& path, const std::vector<std::string>& ignored_keys) {
+    Inspection found{
+        .folder = ModelFolder::open(real_files(), path, {.weights_may_be_absent = true, .ignored_keys = ignored_keys})};
     try {
         HfConfig config = found.folder.config();
         found.model = build_model(config, found.folder.tensors());
@@ -43,6 +44,18 @@ std::string dtypes_text(const ModelFolder& folder) {
     return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// What the folder holds, or what config.json alone says of weights that are not there.
+std::string weights_text(const Inspection& found) {
+    if (!found.folder.tensors().empty())
+        return fmt::format("{} in {} files: {}", format_bytes(found.folder.total_bytes()),
+                           found.folder.shard_files().size(), dtypes_text(found.folder));
+    if (!found.model) return "not in the folder";
+    const DType type = files_type(*found.model);
+    const bool is_said = found.folder.config().has({"dtype", "torch_dtype"});
+    return fmt::format("not in the folder; {} as {}, {}", format_bytes(found.model->param_count() * dtype_bytes(type)),
+                       dtype_name(type), is_said ? "which config.json names" : "since config.json names no type");
+}
+
 std::string text_of(const Inspection& found, const InspectArgs& args) {
     std::vector<std::pair<std::string, std::string>> lines = {{"folder", found.folder.path()},
                                                               {"model type", found.folder.config().model_type()}};
@@ -52,8 +65,7 @@ std::string text_of(const Inspection& found, const InspectArgs& args) {
         lines.emplace_back("blocks", fmt::format("{}, hidden {}, vocabulary {}, positions {}", m.blocks.size(),
                                                  m.hidden, m.vocab, m.context_length));
     }
-    lines.emplace_back("weights", fmt::format("{} in {} files: {}", format_bytes(found.folder.total_bytes()),
-                                              found.folder.shard_files().size(), dtypes_text(found.folder)));
+    lines.emplace_back("weights", weights_text(found));
     lines.emplace_back("tokenizer", found.tokenizer
                                         ? fmt::format("{} ids, {} of them end a text", found.tokenizer->vocab_size(),
                                                       found.tokenizer->eos_ids().size())
@@ -111,7 +123,7 @@ std::string json_of(const Inspection& found, const InspectArgs& args) {
 }  // namespace
 
 ExitCode run_inspect(const InspectArgs& args) {
-    const Inspection found = inspect(args.model);
+    const Inspection found = inspect(model_folder(args.model), args.ignored_keys);
     print_result(args.json ? json_of(found, args) : text_of(found, args));
     return found.model ? ExitCode::ok : ExitCode::model;
 }

@@ -4,6 +4,7 @@
 
 #include "app/cli/verbs.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "train/config.h"
 #include "train/progress.h"
 #include "train/signals.h"
@@ -14,11 +15,13 @@ namespace {
 constexpr const char* kTop =
     "Fine-tunes Hugging Face language models that are heavier than memory.\n\n"
     "Examples:\n"
-    "  windlass inspect models/pythia-160m                       what is in a model folder\n"
-    "  windlass plan --model models/pythia-160m                  does it fit, how fast will it be\n"
-    "  windlass train --model models/pythia-160m --train-data rows.jsonl --output-dir runs/first\n"
+    "  windlass inspect models/Qwen3-0.6B                        what is in a model folder\n"
+    "  windlass plan --model models/Qwen3-0.6B                   does it fit, how fast will it be\n"
+    "  windlass train --model models/Qwen3-0.6B --train-data rows.jsonl --output-dir runs/first\n"
     "  windlass train run.yaml learning_rate=1e-5 --resume\n"
-    "  windlass generate runs/first/final --prompt \"Once upon a time\"\n";
+    "  windlass generate runs/first/final --prompt \"Once upon a time\"\n\n"
+    "A model is a folder, or the id that it has in the Hugging Face cache, such as Qwen/Qwen3-0.6B.\n"
+    "windlass help VERB, or VERB --help, says what a verb takes.\n";
 
 constexpr const char* kTrain =
     "Trains a model and writes a Hugging Face folder, OUTPUT_DIR/final.\n\n"
@@ -151,6 +154,16 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
         ->check(CLI::Range(0.0, 1.0));
 }
 
+// Of verbs without configuration; "[a, b]" as there.
+void takes_ignored_keys(CLI::App* verb, std::vector<std::string>& keys) {
+    verb->add_option("--ignore-config-keys", keys, "Keys of the model's config.json that are taken not to be there")
+        ->delimiter(',')
+        ->transform([](const std::string& word) {
+            const size_t begin = word.find_first_not_of("[ "), end = word.find_last_not_of("] ");
+            return begin == word.npos || end == word.npos ? "" : word.substr(begin, end - begin + 1);
+        });
+}
+
 void add_other_verbs(CLI::App& app, Arguments& args) {
     CLI::App* to_export = add_verb(app, args, "export", kExport, args.to_export.json);
     to_export->add_option("source", args.to_export.source, "RUN, RUN:STEP, or a checkpoint's folder")->required();
@@ -168,9 +181,11 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     replay->add_option("--threads", args.replay.threads, "Threads to replay with [one per core]")
         ->check(CLI::Range(1, 1024));
     replay->add_flag("--overwrite", args.replay.overwrite, "Replace the target");
+    takes_ignored_keys(replay, args.replay.ignored_keys);
     CLI::App* inspect = add_verb(app, args, "inspect", kInspect, args.inspect.json);
     inspect->add_option("model", args.inspect.model, "Model folder")->required();
     inspect->add_flag("--tensors", args.inspect.tensors, "List every tensor");
+    takes_ignored_keys(inspect, args.inspect.ignored_keys);
     CLI::App* doctor = add_verb(app, args, "doctor", kDoctor, args.doctor.json);
     doctor->add_option("--ssd,--ssd-dir", args.doctor.ssd_dir, "Folder whose drive is examined too");
     doctor->add_option("--threads", args.doctor.threads, "Threads to measure with")->check(CLI::Range(1, 1024));
@@ -196,15 +211,28 @@ ExitCode dispatch(const CLI::App& app, Arguments& args) {
     return run_version(args.version);
 }
 
-// Throws for a first word that is no verb, naming those that there are.
-void check_verb(const CLI::App& app, std::string_view word) {
+// Throws for a first word that is no verb, naming the nearest, or those that there are.
+void check_verb(const CLI::App& app, const std::string& word) {
     if (word.starts_with('-')) return;
     std::vector<std::string> verbs;
     for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
         verbs.push_back(verb->get_name());
     if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return;
+    const std::vector<std::string_view> names(verbs.begin(), verbs.end());
+    const std::string_view near = nearest_name(word, names);
     throw UserError(ExitCode::usage, word, "there is no such verb")
-        .hint(fmt::format("{}, or windlass --help", fmt::join(verbs, ", ")));
+        .hint(near.empty() ? fmt::format("{}, or windlass --help", fmt::join(verbs, ", "))
+                           : fmt::format("windlass {}, or windlass --help", near));
+}
+
+// The words as the parser takes them: "help VERB" is "VERB --help", "--version" is the verb.
+std::vector<std::string> parsed_words(int argc, char** argv) {
+    std::vector<std::string> words(argv + 1, argv + argc);
+    if (words.empty()) words = {"--help"};
+    if (words[0] == "--version" || words[0] == "-V") words[0] = "version";
+    if (words[0] != "help") return words;
+    if (words.size() == 1) return {"--help"};
+    return {words[1], "--help"};
 }
 
 ExitCode run(int argc, char** argv) {
@@ -216,18 +244,18 @@ ExitCode run(int argc, char** argv) {
     app.footer(kExitCodes);
     add_config_verbs(app, args);
     add_other_verbs(app, args);
-    if (argc == 1) {
-        fmt::print("{}", app.help());
-        return ExitCode::ok;
-    }
-    check_verb(app, argv[1]);
+    std::vector<std::string> words = parsed_words(argc, argv);
+    check_verb(app, words[0]);
+    const std::string first = words[0];
+    std::reverse(words.begin(), words.end());  // as the parser wants them
     try {
-        app.parse(argc, argv);
+        app.parse(std::move(words));
     } catch (const CLI::CallForHelp&) {
         fmt::print("{}", app.help());  // of the verb, where one was named
         return ExitCode::ok;
     } catch (const CLI::ParseError& error) {
-        throw UserError(ExitCode::usage, "command line", "{}", error.what()).hint("windlass --help");
+        throw UserError(ExitCode::usage, "command line", "{}", error.what())
+            .hint(first.starts_with('-') ? "windlass --help" : fmt::format("windlass {} --help", first));
     }
     return dispatch(app, args);
 }

@@ -1,5 +1,6 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
+#include "plan/refusal.h"
 #include "schedule/trace.h"
 #include "train/advice.h"
 #include "train/run_text.h"
@@ -19,12 +20,12 @@ void write_trace(const std::string& path, const Session& session) {
 // A refusal names what else would fit.
 Session plan_session(const Config& config) {
     try {
-        return prepare_session(real_files(), config, std::nullopt);
-    } catch (UserError& error) {
+        return prepare_session(real_files(), config, std::nullopt, ConfigUse::plan);
+    } catch (const UserError& error) {
         if (error.code() != ExitCode::no_fit) throw;
         const std::string others = others_that_fit(real_files(), config);
         if (others.empty()) throw;
-        throw error.or_hint(others);
+        throw Error(error.code(), fmt::format("{}{}{}", error.what(), kNextWayOut, others));
     }
 }
 

@@ -6,9 +6,10 @@
 namespace windlass {
 
 ExitCode run_replay(const ReplayArgs& args) {
-    const ReplayResult result = replay_log(real_files(), {.base = args.base,
+    const ReplayResult result = replay_log(real_files(), {.base = model_folder(args.base),
                                                           .log = args.log,
                                                           .target = args.target,
+                                                          .ignored_keys = args.ignored_keys,
                                                           .step = args.step,
                                                           .overwrite = args.overwrite,
                                                           .threads = args.threads});

@@ -60,6 +60,7 @@ ExitCode run_export(const ExportArgs& args);
 
 struct ReplayArgs {
     std::string base, log, target;
+    std::vector<std::string> ignored_keys;  // of the base's config.json
     std::optional<int64_t> step;
     int threads = 0;
     bool overwrite = false;
@@ -69,6 +70,7 @@ ExitCode run_replay(const ReplayArgs& args);
 
 struct InspectArgs {
     std::string model;
+    std::vector<std::string> ignored_keys;  // of its config.json
     bool tensors = false;
     bool json = false;
 };

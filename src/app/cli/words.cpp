@@ -11,13 +11,23 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "train/model_place.h"
 
 namespace windlass {
 
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
     const ReadConfig read = make_config(read_config_sources(real_files(), words), use);
     for (const std::string& note : read.notes) log_info("note: {}", note);
-    return read.config;
+    Config config = read.config;
+    config.model = model_folder(config.model);
+    return config;
+}
+
+std::string model_folder(const std::string& name) {
+    if (name.empty()) return name;
+    const ModelPlace place = find_model(real_files(), name);
+    if (!place.note.empty()) log_info("note: {}", place.note);
+    return place.folder;
 }
 
 std::vector<std::string> name_model(std::vector<std::string> words) {

@@ -116,23 +116,32 @@ TEST(Families, RefuseByNameWhatChangesTheMathematics) {
                                                   {"llama", {{"layer_types", {"full_attention", "linear_attention"}}}},
                                                   {"llama", {{"layer_types", {"full_attention", "sliding_attention"}}}},
                                                   {"llama", {{"layer_types", {"full_attention"}}}},
-                                                  {"llama", {{"a_key_of_the_future", 1}}},
                                                   {"mistral_window", {{"attention_bias", true}}},
                                                   {"mistral_window", {{"mlp_bias", true}}},
                                                   {"qwen2", {{"use_mrope", true}}},
                                                   {"qwen3", {{"mlp_bias", true}}},
                                                   {"gpt2", {{"add_cross_attention", true}}},
                                                   {"gpt2", {{"activation_function", "quick_gelu"}}},
-                                                  {"gpt2", {{"rope_theta", 10000.0}}},
                                                   {"opt", {{"layer_norm_elementwise_affine", false}}},
-                                                  {"opt", {{"activation_function", "swish"}}},
-                                                  {"opt", {{"num_key_value_heads", 2}}}};
+                                                  {"opt", {{"activation_function", "swish"}}}};
     for (const auto& [name, change] : cases) {
         const std::string key = change.items().begin().key();
         EXPECT_THAT(complaint([&] { build_text(golden_config(name, change)); }), HasSubstr(key)) << name;
     }
     const Json yarn = {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}};
     EXPECT_THAT(complaint([&] { build_text(golden_config("llama", yarn)); }), HasSubstr("yarn"));
+}
+
+TEST(Families, NameWhatTransformersDoesNotReadForThem) {
+    const std::pair<const char*, Json> cases[] = {{"llama", {{"a_key_of_the_future", 1}}},
+                                                  {"gpt2", {{"rope_theta", 10000.0}}},
+                                                  {"opt", {{"num_key_value_heads", 2}}}};
+    for (const auto& [name, change] : cases) {
+        const std::string key = change.items().begin().key();
+        const ModelSpec model = build_text(golden_config(name, change));
+        EXPECT_THAT(model.config_notes, testing::ElementsAre(HasSubstr("\"" + key + "\" has no effect"))) << name;
+        EXPECT_THAT(model.notes, testing::Contains(model.config_notes.at(0))) << name;
+    }
 }
 
 TEST(Families, BoundEverySizeBeforeUsingIt) {

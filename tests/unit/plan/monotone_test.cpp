@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "plan/planner.h"
 #include "schedule/machine_profiles.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -144,11 +145,7 @@ void climb_until(int wanted) {
 }
 
 TEST(Monotone, MoreOfAnythingIsNeverSlower) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    climb_until(2);
-#else
-    climb_until(20);
-#endif
+    climb_until(is_sanitized() ? 2 : 20);
 }
 
 TEST(SlowMonotone, MoreOfAnythingIsNeverSlower) {

@@ -3,6 +3,7 @@
 #include "plan/planner.h"
 #include "schedule/machine_profiles.h"
 #include "schedule/price.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -12,9 +13,7 @@ namespace {
 // is in. By hand: 20 bytes an element (both halves of the master read and written, moments of 2 bytes, the gradient) at
 // 4.32 TB/s are 37 ms; the host's 250 GB/s would be 643 ms.
 TEST(OnDevice, UpdatesAtItsMemorysRateWhereEverythingFits) {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP() << "two searches of a large model";
-#endif
+    if (is_address_sanitized()) GTEST_SKIP() << "two searches of a large model";
     const Machine machine = find_machine(real_files(), "h200-server-8gen5");
     const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
         "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,

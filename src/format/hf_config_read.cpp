@@ -1,0 +1,149 @@
+// What transformers reads of config.json, as tools/reference/config_keys.py finds it in its code. A test compares these
+// lists with what that wrote (tests/golden/config_keys.json).
+#include "format/hf_config_keys.h"
+
+#include <algorithm>
+
+namespace windlass {
+namespace {
+
+constexpr std::string_view kAll[] = {"_attn_implementation",
+                                     "_attn_implementation_internal",
+                                     "_experts_implementation",
+                                     "_experts_implementation_internal",
+                                     "_name_or_path",
+                                     "_output_attentions",
+                                     "_post_init_done",
+                                     "allow_global_per_layer_attribute_access",
+                                     "architectures",
+                                     "attention_chunk_size",
+                                     "attention_dropout",
+                                     "base_model_pp_plan",
+                                     "base_model_tp_plan",
+                                     "bos_token_id",
+                                     "chain_hidden_post_norm",
+                                     "chunk_size_feed_forward",
+                                     "classifier_dropout",
+                                     "distributed_config",
+                                     "dtype",
+                                     "eos_token_id",
+                                     "first_k_dense_replace",
+                                     "fusion_config",
+                                     "gradient_checkpointing",
+                                     "head_dim",
+                                     "hidden_dropout",
+                                     "hidden_size",
+                                     "id2label",
+                                     "init_std",
+                                     "initializer_factor",
+                                     "initializer_range",
+                                     "is_causal",
+                                     "is_encoder_decoder",
+                                     "is_heterogeneous",
+                                     "kv_sharing_modes",
+                                     "label2id",
+                                     "layer_types",
+                                     "logits_mup_width_multiplier",
+                                     "max_position_embeddings",
+                                     "mlp_layer_types",
+                                     "model_type",
+                                     "mtp_hidden_states_first",
+                                     "mtp_layer_types",
+                                     "mtp_mlp_layer_types",
+                                     "mtp_per_layer_config",
+                                     "name_or_path",
+                                     "num_attention_heads",
+                                     "num_hidden_layers",
+                                     "num_labels",
+                                     "num_mtp_layers",
+                                     "output_attentions",
+                                     "output_hidden_states",
+                                     "pad_token_id",
+                                     "per_layer_attributes",
+                                     "per_layer_config",
+                                     "problem_type",
+                                     "return_dict",
+                                     "rms_norm_eps",
+                                     "rope_parameters",
+                                     "rope_scaling",
+                                     "sep_token_id",
+                                     "serialize_explicit_per_layer_config",
+                                     "sliding_window",
+                                     "sub_configs",
+                                     "tie_word_embeddings",
+                                     "token_classification_bias",
+                                     "torch_dtype",
+                                     "transformers_version",
+                                     "transformers_weights",
+                                     "unpadded_vocab_size",
+                                     "use_return_dict",
+                                     "vocab_size"};
+
+constexpr std::string_view kGpt2[] = {"activation_function",
+                                      "add_cross_attention",
+                                      "attn_pdrop",
+                                      "embd_pdrop",
+                                      "layer_norm_epsilon",
+                                      "n_embd",
+                                      "n_head",
+                                      "n_inner",
+                                      "n_layer",
+                                      "n_positions",
+                                      "reorder_and_upcast_attn",
+                                      "resid_pdrop",
+                                      "scale_attn_by_inverse_layer_idx",
+                                      "scale_attn_weights",
+                                      "summary_activation",
+                                      "summary_first_dropout",
+                                      "summary_last_dropout",
+                                      "summary_proj_to_labels",
+                                      "summary_type",
+                                      "summary_use_proj",
+                                      "use_cache"};
+
+constexpr std::string_view kLlama[] = {"attention_bias",      "hidden_act",     "intermediate_size", "mlp_bias",
+                                       "num_key_value_heads", "pretraining_tp", "use_cache"};
+
+constexpr std::string_view kMistral[] = {"hidden_act", "intermediate_size", "num_key_value_heads", "use_cache"};
+
+constexpr std::string_view kOpt[] = {"_remove_final_layer_norm",
+                                     "activation_function",
+                                     "do_layer_norm_before",
+                                     "dropout",
+                                     "enable_bias",
+                                     "ffn_dim",
+                                     "layer_norm_elementwise_affine",
+                                     "layerdrop",
+                                     "use_cache",
+                                     "word_embed_proj_dim"};
+
+constexpr std::string_view kQwen2[] = {"hidden_act",          "intermediate_size", "max_window_layers",
+                                       "num_key_value_heads", "use_cache",         "use_sliding_window"};
+
+constexpr std::string_view kQwen3[] = {"attention_bias",      "hidden_act", "intermediate_size", "max_window_layers",
+                                       "num_key_value_heads", "use_cache",  "use_sliding_window"};
+
+struct TypeKeys {
+    std::string_view model_type;
+    std::span<const std::string_view> keys;
+};
+constexpr TypeKeys kTypes[] = {{"gpt2", kGpt2}, {"llama", kLlama}, {"mistral", kMistral},
+                               {"opt", kOpt},   {"qwen2", kQwen2}, {"qwen3", kQwen3}};
+
+}  // namespace
+
+std::span<const std::string_view> keys_read_by_all() {
+    return kAll;
+}
+
+std::span<const std::string_view> keys_read_by(std::string_view model_type) {
+    const auto at = std::ranges::find(kTypes, model_type, &TypeKeys::model_type);
+    return at == std::end(kTypes) ? std::span<const std::string_view>() : at->keys;
+}
+
+bool transformers_reads(std::string_view model_type, std::string_view key) {
+    const std::span<const std::string_view> own = keys_read_by(model_type);
+    return own.empty() || std::ranges::find(own, key) != own.end() || std::ranges::find(kAll, key) != std::end(kAll);
+}
+
+}  // namespace windlass

@@ -1,0 +1,89 @@
+#include "format/hf_config_keys.h"
+
+#include "base/json.h"
+#include "format/hf_config.h"
+#include "tests/place.h"
+#include "tests/unit/format/safetensors_bytes.h"
+
+namespace windlass {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::string_view kTypes[] = {"gpt2", "llama", "mistral", "opt", "qwen2", "qwen3"};
+
+Json golden() {
+    const std::string path = fmt::format("{}/tests/golden/config_keys.json", source_dir());
+    return parse_json(read_text(real_files(), path, 1 << 20), path, ExitCode::internal);
+}
+
+std::vector<std::string> texts(std::span<const std::string_view> keys) {
+    return {keys.begin(), keys.end()};
+}
+
+TEST(HfConfigKeys, AreThoseThatTransformersReads) {
+    const Json read = golden();
+    ASSERT_EQ(read.size(), std::size(kTypes) + 2);  // "made_with", "common"
+    EXPECT_EQ(texts(keys_read_by_all()), read.at("common").get<std::vector<std::string>>());
+    for (const std::string_view type : kTypes)
+        EXPECT_EQ(texts(keys_read_by(type)), read.at(std::string(type)).get<std::vector<std::string>>()) << type;
+}
+
+// A document of this type with one more key.
+HfConfig with(std::string_view type, std::string_view member) {
+    return HfConfig::parse(fmt::format(R"({{"model_type": "{}", {}}})", type, member), "config.json");
+}
+
+std::string complaint(std::string_view type, std::string_view member) {
+    return message_of<UserError>([&] { with(type, member).finish(); });
+}
+
+TEST(HfConfigKeys, PassAndAreNamedWhereTransformersDoesNotReadThem) {
+    for (const auto& [type, key] : {std::pair{"llama", "is_llama_config"},
+                                    {"llama", "transformers.js_config"},
+                                    {"gpt2", "_num_labels"},
+                                    {"qwen2", "_model_name_or_path"}}) {
+        const HfConfig config = with(type, fmt::format("\"{}\": true", key));
+        config.finish();
+        EXPECT_THAT(config.unread(), ElementsAre(key));
+        config.finish();
+        EXPECT_THAT(config.unread(), ElementsAre(key)) << "told once, however often it is built";
+    }
+}
+
+TEST(HfConfigKeys, StopWhereTransformersReadsThem) {
+    EXPECT_THAT(complaint("llama", R"("attention_chunk_size": 8192)"), HasSubstr("\"attention_chunk_size\" is 8192"));
+    EXPECT_THAT(complaint("llama", R"("layer_types": ["x"])"), HasSubstr("layer_types"));
+    EXPECT_THAT(complaint("opt", R"("layer_norm_elementwise_affine": false)"),
+                HasSubstr("Try: ignore_config_keys: [layer_norm_elementwise_affine]"));
+    // The same key means nothing to another type.
+    with("llama", R"("layer_norm_elementwise_affine": false)").finish();
+}
+
+TEST(HfConfigKeys, StopWhereOthersReadThem) {
+    EXPECT_THAT(complaint("qwen2", R"("dual_chunk_attention_config": {"chunk_size": 262144})"),
+                HasSubstr("dual_chunk_attention_config"));
+    EXPECT_THAT(complaint("llama", R"("attn_logit_softcapping": 50.0)"), HasSubstr("attn_logit_softcapping"));
+}
+
+TEST(HfConfigKeys, StopWhereTheModelBringsItsOwnCode) {
+    EXPECT_THAT(complaint("llama", R"("is_llama_config": true, "auto_map": {"AutoConfig": "x.Y"})"),
+                HasSubstr("brings code of its own"));
+    EXPECT_THAT(complaint("novel", R"("is_llama_config": true)"), HasSubstr("is_llama_config")) << "a type unknown";
+}
+
+TEST(HfConfigKeys, AreTakenNotToBeThereWhereTheUserSaysSo) {
+    HfConfig config = with("llama", R"("twist": 1, "rope_scaling": {"type": "yarn"}, "hidden_size": 8)");
+    const std::vector<std::string> keys = {"rope_scaling", "absent"};
+    config.ignore(keys);
+    EXPECT_FALSE(config.has("rope_scaling"));
+    EXPECT_THAT(config.ignored(), ElementsAre("rope_scaling"));
+    EXPECT_THAT(config.to_text(), HasSubstr("yarn"));
+    EXPECT_EQ(config.integer("hidden_size", 1, 9), 8);
+    config.finish();
+    EXPECT_THAT(config.unread(), ElementsAre("twist"));
+}
+
+}  // namespace
+}  // namespace windlass
