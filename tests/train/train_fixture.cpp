@@ -135,10 +135,14 @@ int TrainTest::run_apart(const std::string& name, const Settings& changes,
         }
     }
     int status = 0;
+    const std::string metrics = at(name + "/metrics.jsonl");
+    std::error_code absent;
+    uintmax_t size = fs::file_size(metrics, absent);
     for (int64_t seen = before; waitpid(pid, &status, WNOHANG) == 0;) {
-        const int64_t lines = count_lines(at(name + "/metrics.jsonl"));
+        const uintmax_t now = fs::file_size(metrics, absent);
+        const int64_t lines = now == size ? seen : count_lines(metrics);
         if (lines != seen) watch(pid, lines);
-        seen = lines;
+        seen = lines, size = now;
         std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
