@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "op/gemm.h"
+#include "op/linear.h"
 #include "tests/unit/op/every_isa.h"
 
 namespace windlass {
@@ -69,10 +70,7 @@ struct Product {
                .transpose_b = c.transpose_b,
                .bias = c.bias ? Tensor(DType::f32, {c.n}, bias.view().data) : Tensor()} {}
 
-    void compute(int threads) {
-        Team team(threads);
-        gemv(args, space.data(), team);
-    }
+    void compute(Team& team) { gemv(args, space.data(), team); }
 };
 
 // Sums of K products in f32 are off by a few units of the last place of the sum of magnitudes; rounding the result
@@ -124,10 +122,11 @@ std::vector<GemvCase> all_cases() {
 }
 
 TEST(Gemv, AgreesWithDoublePrecision) {
-    on_every_isa([] {
+    Team team(2);
+    on_every_isa([&] {
         for (const GemvCase& c : all_cases()) {
             Product product(c);
-            product.compute(2);
+            product.compute(team);
             expect_product(c, product);
             expect_gaps_untouched(c, product);
         }
@@ -135,15 +134,16 @@ TEST(Gemv, AgreesWithDoublePrecision) {
 }
 
 TEST(Gemv, BitsDoNotDependOnTheTeam) {
-    on_every_isa([] {
+    Team alone(1), two(2), three(3);
+    on_every_isa([&] {
         for (const GemvCase& c : all_cases()) {
             if (c.n < 300) continue;
-            Product alone(c);
-            alone.compute(1);
-            for (const int threads : {2, 3, 8}) {
+            Product first(c);
+            first.compute(alone);
+            for (Team* const team : {&two, &three}) {
                 Product product(c);
-                product.compute(threads);
-                ASSERT_EQ(product.c.bytes(), alone.c.bytes()) << c.name() << " with " << threads << " threads";
+                product.compute(*team);
+                ASSERT_EQ(product.c.bytes(), first.c.bytes()) << c.name() << " with " << team->size() << " threads";
             }
         }
     });
@@ -151,16 +151,17 @@ TEST(Gemv, BitsDoNotDependOnTheTeam) {
 
 // A token of a prompt is what it would be in a pass of its own.
 TEST(Gemv, BitsOfARowDoNotDependOnTheOthers) {
-    on_every_isa([] {
+    Team team(2);
+    on_every_isa([&] {
         for (const GemvCase& c : all_cases()) {
             if (c.m < kGemvRowsMax) continue;
             Product together(c);
-            together.compute(2);
+            together.compute(team);
             for (int64_t row = 0; row < c.m; ++row) {
                 Product alone(c);
                 alone.args.a = alone.args.a.slice_rows(row, 1);
                 alone.args.c = alone.args.c.slice_rows(row, 1);
-                alone.compute(2);
+                alone.compute(team);
                 for (int64_t j = 0; j < c.n; ++j) {
                     ASSERT_EQ(number_at(together.args.c, row, j), number_at(alone.args.c, 0, j))
                         << c.name() << " row " << row;
@@ -168,6 +169,14 @@ TEST(Gemv, BitsOfARowDoNotDependOnTheOthers) {
             }
         }
     });
+}
+
+// Its bits are not those of gemm: training and evaluation never take it, however few their tokens.
+TEST(Gemv, IsForDecodingAFewRowsAlone) {
+    EXPECT_FALSE(is_gemv({.rows = 1, .row_length = 1}));
+    EXPECT_TRUE(is_gemv({.rows = 1, .row_length = 1, .decoding = true}));
+    EXPECT_TRUE(is_gemv({.rows = 2, .row_length = kGemvRowsMax / 2, .decoding = true}));
+    EXPECT_FALSE(is_gemv({.rows = 1, .row_length = kGemvRowsMax + 1, .decoding = true}));
 }
 
 TEST(Gemv, RefusesWhatItDoesNotDo) {
