@@ -15,6 +15,9 @@ void linear_tangent_cpu(const OpCall& call, Stream& stream);
 Tensor read_matrix(const Weight& weight, const OpSize& size, Scratch& scratch, Team& team);
 int64_t read_matrix_bytes(const Shape& shape, const OpSize& size);
 
+// Whether forward takes the kernel of a few rows (gemv.h): in decoding alone, so that it never shows in training.
+bool is_gemv(const OpSize& size);
+
 void write_zeros(const Tensor& value, Team& team);
 
 // The rows of direction j of a weight, [rows, cols] or [cols].

@@ -4,6 +4,7 @@
 #include "base/math.h"
 #include "op/factors.h"
 #include "op/gemm.h"
+#include "op/gemv.h"
 #include "op/linear.h"
 #include "op/ops.h"
 
@@ -92,6 +93,10 @@ void tangents_of_factors(const OpCall& call, Scratch scratch, Team& team) {
 
 }  // namespace
 
+bool is_gemv(const OpSize& size) {
+    return size.decoding && size.tokens() <= kGemvRowsMax;
+}
+
 int64_t read_matrix_bytes(const Shape& shape, const OpSize& size) {
     return size.split_weights && size.compute == DType::f32 ? float_bytes(shape.numel()) : 0;
 }
@@ -139,6 +144,7 @@ void linear_forward_cpu(const OpCall& call, Stream& stream) {
         const Shape& bias = call.weights[1].base.shape;
         product.bias = Tensor(DType::f32, bias, const_cast<float*>(read_vector(call.weights[1], *call.size, scratch)));
     }
+    if (is_gemv(*call.size)) return gemv(product, scratch.floats(call.in[0].numel()), team);
     gemm(product, team);
 }
 

@@ -50,7 +50,8 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
                       .row_length = request.row_length,
                       .compute = input.numerics.compute,
                       .split_weights = input.needs_low(),
-                      .threads = input.plan.threads};
+                      .threads = input.plan.threads,
+                      .decoding = request.kind == ScheduleRequest::Kind::decode};
     schedule_.micro_count = request.micro_count;
     schedule_.host_threads = input.plan.host_threads;
 }
