@@ -91,7 +91,8 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
                 const SaveOptions& options, const ReadMasters& masters) {
     const ModelFolder base = ModelFolder::open(files, base_folder);
     const std::vector<Source> sources = make_sources(base, model, options.dtype);
-    ModelFolderContent content{.config_text = base.config().to_text(), .base = &base};
+    ModelFolderContent content{
+        .config_text = base.config().to_text(), .base = &base, .never_replaced = options.never_replaced};
     bool changes_dtype = false;
     for (const Source& source : sources) {
         content.tensors.push_back({source.tensor->name, source.dtype, source.tensor->shape});
