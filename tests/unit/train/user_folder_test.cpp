@@ -29,11 +29,11 @@ class UserFolder : public testing::Test {
 };
 
 TEST_F(UserFolder, IsWhereTheEnvironmentSays) {
-    ::setenv("HOME", "/home/x", 1);
+    ::setenv("HOME", "/users/x", 1);
     ::setenv("XDG_CACHE_HOME", "/caches", 1);
     EXPECT_EQ(user_cache_folder(), "/caches/windlass");
     ::setenv("XDG_CACHE_HOME", "relative", 1);
-    EXPECT_EQ(user_cache_folder(), "/home/x/.cache/windlass");
+    EXPECT_EQ(user_cache_folder(), "/users/x/.cache/windlass");
 }
 
 // The folder in which the program was started may be anybody's: what lies in it is not believed.
