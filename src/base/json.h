@@ -3,7 +3,9 @@
 // Include it in .cpp files only: it is a heavy header.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,5 +21,14 @@ using SortedJson = nlohmann::json;  // for documents with very large objects: Js
 // limit).
 Json parse_json(std::string_view text, std::string_view where, ExitCode code);
 SortedJson parse_sorted_json(std::string_view text, std::string_view where, ExitCode code);
+
+// The integer that a value is: nothing for another kind of value, and for one that int64_t does not hold, of which
+// get<int64_t> would make another number.
+template <typename AnyJson>
+std::optional<int64_t> integer_of(const AnyJson& value) {
+    if (!value.is_number_integer()) return std::nullopt;
+    if (value.is_number_unsigned() && value.template get<uint64_t>() > uint64_t{INT64_MAX}) return std::nullopt;
+    return value.template get<int64_t>();
+}
 
 }  // namespace windlass

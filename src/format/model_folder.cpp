@@ -9,7 +9,6 @@ constexpr int64_t kIndexBytesMax = int64_t{32} << 20;
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kSingleName = "model.safetensors";
 constexpr const char* kIndexName = "model.safetensors.index.json";
-constexpr const char* kTemplatesName = "additional_chat_templates";  // the one folder whose files are side files
 
 using NameSet = std::set<std::string, std::less<>>;
 using WeightMap = std::map<std::string, std::string, std::less<>>;  // tensor -> file
@@ -21,14 +20,6 @@ std::string without_slash(std::string folder) {
 
 std::string inside(const std::string& folder, std::string_view name) {
     return fmt::format("{}/{}", folder, name);
-}
-
-bool has_suffix(std::string_view name, std::initializer_list<std::string_view> suffixes) {
-    return std::ranges::any_of(suffixes, [&](std::string_view suffix) { return name.ends_with(suffix); });
-}
-
-bool is_pickle(std::string_view name) {
-    return has_suffix(name, {".bin", ".pt", ".pth", ".ckpt", ".pkl"});
 }
 
 NameSet list_folder(FileSystem& files, const std::string& folder) {
@@ -119,26 +110,6 @@ bool holds_no_weights(const NameSet& names) {
         names, [](const std::string& name) { return name.ends_with(".safetensors") || is_pickle(name); });
 }
 
-bool is_side_name(std::string_view name) {
-    if (name.starts_with('.') || name.starts_with("events.out.") || is_pickle(name)) return false;
-    if (name == kConfigName || name == "trainer_state.json") return false;
-    return !has_suffix(name, {".safetensors", ".index.json", ".h5", ".msgpack", ".ot", ".gguf", ".onnx", ".tmp"});
-}
-
-std::vector<std::string> find_side_files(FileSystem& files, const std::string& folder, const NameSet& names) {
-    std::vector<std::string> side_files;
-    for (const std::string& name : names) {
-        const std::string path = inside(folder, name);
-        const bool is_folder = files.status(path).is_folder;
-        if (!is_folder && is_side_name(name)) side_files.push_back(name);
-        if (!is_folder || name != kTemplatesName) continue;
-        for (const std::string& inner : files.list(path)) {
-            if (!files.status(inside(path, inner)).is_folder) side_files.push_back(inside(name, inner));
-        }
-    }
-    return side_files;
-}
-
 }  // namespace
 
 ModelFolder ModelFolder::open(FileSystem& files, const std::string& folder, const FolderOptions& options) {
@@ -196,6 +167,10 @@ void ModelFolder::check_index(const std::map<std::string, std::string, std::less
             throw UserError(ExitCode::model, where, "does not name tensor \"{}\", which \"{}\" holds", place.name,
                             shard_files_[static_cast<size_t>(place.shard)]);
     }
+}
+
+void ModelFolder::warn_of_side_files(FileSystem& files) const {
+    windlass::warn_of_side_files(files, path_, side_files_.names, side_files_.left_out);
 }
 
 const TensorPlace* ModelFolder::find(std::string_view name) const {

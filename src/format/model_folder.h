@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "format/hf_config.h"
 #include "format/safetensors.h"
+#include "format/side_files.h"
 
 namespace windlass {
 
@@ -52,7 +53,9 @@ class ModelFolder {
 
     // Files that belong to a trained copy unchanged: tokenizer, chat template, generation_config.json, licence, ...
     // Relative to the folder; neither weights, nor their index, nor config.json, nor a trainer's state.
-    const std::vector<std::string>& side_files() const { return side_files_; }
+    const std::vector<std::string>& side_files() const { return side_files_.names; }
+    // Says once, before hours of work, what of them a copy will lack: links that lead elsewhere, pipes, huge files.
+    void warn_of_side_files(FileSystem& files) const;
 
   private:
     ModelFolder(std::string path, HfConfig config) : path_(std::move(path)), config_(std::move(config)) {}
@@ -65,7 +68,7 @@ class ModelFolder {
     std::vector<std::string> shard_files_;
     std::vector<SafetensorsReader> shards_;
     std::vector<TensorPlace> tensors_;
-    std::vector<std::string> side_files_;
+    SideFiles side_files_;
     int64_t total_bytes_ = 0;
 };
 

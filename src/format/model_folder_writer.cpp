@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "format/replaceable_folder.h"
 
 namespace windlass {
 namespace {
@@ -18,14 +19,28 @@ void write_file(FileSystem& files, const std::string& path, std::string_view tex
     file->sync();
 }
 
-void copy_file(FileSystem& files, const std::string& from, const std::string& to) {
-    const std::unique_ptr<File> source = files.open(from, {.mode = OpenMode::read});
-    const std::unique_ptr<File> copy = files.open(to, {.mode = OpenMode::create_new});
+// A source that cannot be read is a warning, for weights are worth more than what lies beside
+// them. A copy that cannot be written is an error like any other.
+void copy_side_file(FileSystem& files, const std::string& from, const std::string& to) {
     std::vector<std::byte> buffer(static_cast<size_t>(kCopyBytes));
-    const int64_t bytes = source->size();
+    std::unique_ptr<File> source, copy;
+    const auto gives = [&](const auto& call) {
+        try {
+            call();
+            return true;
+        } catch (const Error& error) {
+            log_warning("{} is not copied: {}", from, error.what());
+            return false;
+        }
+    };
+    int64_t bytes = 0;
+    if (!gives([&] { source = files.open(from, {.mode = OpenMode::read}), bytes = source->size(); })) return;
+    copy = files.open(to, {.mode = OpenMode::create_new});
     for (int64_t offset = 0; offset < bytes; offset += kCopyBytes) {
         const auto piece = std::span(buffer).first(static_cast<size_t>(std::min(kCopyBytes, bytes - offset)));
-        source->read_at(piece, offset);
+        if (!gives([&] { source->read_at(piece, offset); })) {
+            return files.remove_file(to);
+        }
         copy->write_at(piece, offset);
     }
     copy->sync();
@@ -92,6 +107,9 @@ ShardSplit split_like(const ModelFolder& base, std::span<const TensorSpec> tenso
 ModelFolderWriter::ModelFolderWriter(ModelFolderContent content, FileSystem& files, std::string target)
     : files_(files), target_(std::move(target)), content_(std::move(content)) {
     while (target_.size() > 1 && target_.ends_with('/')) target_.pop_back();
+    // "." and ".." have no name beside which another could be written.
+    if (target_ == "." || target_ == ".." || target_.ends_with("/.") || target_.ends_with("/.."))
+        target_ = files_.exists(target_) ? files_.resolve(target_) : parent_folder(target_);
     WINDLASS_CHECK(content_.tensors.size() == content_.shards.file_of.size(), "{} tensors, a split of {}",
                    content_.tensors.size(), content_.shards.file_of.size());
 }
@@ -100,7 +118,8 @@ ModelFolderWriter::ModelFolderWriter(ModelFolderContent content, FileSystem& fil
 ModelFolderWriter::ModelFolderWriter(FileSystem& files, const std::string& target, ModelFolderContent content,
                                      bool overwrite)
     : ModelFolderWriter(std::move(content), files, target) {
-    check_target(overwrite);
+    overwrite_ = overwrite;
+    check_target();
     const std::string parent = parent_folder(target_);
     files_.make_folders(parent);
     temporary_ = target_ + ".tmp-writing";
@@ -128,14 +147,16 @@ ModelFolderWriter::~ModelFolderWriter() {
     }
 }
 
-void ModelFolderWriter::check_target(bool overwrite) {
-    if (content_.base != nullptr && content_.base->path() == target_)
-        throw UserError(ExitCode::usage, target_, "is the folder that the model is read from, which is never written");
+void ModelFolderWriter::check_target() {
     if (!files_.exists(target_)) return;
     if (!files_.status(target_).is_folder)
         throw UserError(ExitCode::storage, target_, "is a file, expected a folder to write or nothing");
-    if (!overwrite && !files_.list(target_).empty())
+    check_not_among(files_, target_, content_.never_replaced);
+    if (content_.base != nullptr) check_not_among(files_, target_, {content_.base->path()});
+    if (!overwrite_ && !files_.list(target_).empty())
         throw UserError(ExitCode::storage, target_, "exists and is not empty").hint("another folder, or overwriting");
+    check_replaceable(files_, target_,
+                      content_.base == nullptr ? std::vector<std::string>() : content_.base->side_files());
 }
 
 int64_t ModelFolderWriter::bytes_needed() const {
@@ -173,15 +194,16 @@ void ModelFolderWriter::copy_side_files() {
         const std::string to = fmt::format("{}/{}", temporary_, name);
         if (name.find('/') != std::string::npos && folders.insert(parent_folder(to)).second)
             files_.make_folders(parent_folder(to));
-        copy_file(files_, fmt::format("{}/{}", content_.base->path(), name), to);
+        copy_side_file(files_, fmt::format("{}/{}", content_.base->path(), name), to);
     }
     for (const std::string& folder : folders) files_.sync_folder(folder);
 }
 
 // A folder that is not empty cannot be renamed over: the old one steps aside first, and a crash between the two
-// renames leaves it whole under that name.
+// renames leaves it whole under that name. Looked at again, for much may have been put there since.
 void ModelFolderWriter::publish() {
     files_.sync_folder(temporary_);
+    check_target();
     const std::string aside = target_ + ".tmp-replaced";
     const bool replaces = files_.exists(target_);
     if (replaces) {

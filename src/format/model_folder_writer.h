@@ -35,13 +35,15 @@ struct ModelFolderContent {
     std::string config_text;
     std::vector<TensorSpec> tensors;
     ShardSplit shards;
-    const ModelFolder* base = nullptr;  // its side files are copied byte for byte; outlives the writer
+    const ModelFolder* base = nullptr;             // its side files are copied byte for byte; outlives the writer
+    std::vector<std::string> never_replaced = {};  // folders, beside the base's; they need not exist
 };
 
 class ModelFolderWriter {
   public:
     // Checks the target and the free space, then writes the headers. An existing target that is not an empty folder
-    // is UserError(storage) unless `overwrite`; too little space is UserError(storage) with both numbers.
+    // is UserError(storage), unless `overwrite` and it may be replaced (replaceable_folder.h); too little space is
+    // UserError(storage) with both numbers.
     ModelFolderWriter(FileSystem& files, const std::string& target, ModelFolderContent content, bool overwrite = false);
     ModelFolderWriter(const ModelFolderWriter&) = delete;
     ModelFolderWriter& operator=(const ModelFolderWriter&) = delete;
@@ -55,13 +57,14 @@ class ModelFolderWriter {
   private:
     ModelFolderWriter(ModelFolderContent content, FileSystem& files, std::string target);
     int64_t bytes_needed() const;
-    void check_target(bool overwrite);
+    void check_target();
     void copy_side_files();
     void publish();
 
     FileSystem& files_;
     std::string target_;
     std::string temporary_;
+    bool overwrite_ = false;
     ModelFolderContent content_;
     std::vector<std::unique_ptr<SafetensorsWriter>> shards_;
     std::map<std::string, int, std::less<>> shard_of_;  // by tensor name

@@ -94,7 +94,8 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
     // The weights are those of a model without the keys that were ignored.
     ModelFolderContent content{
         .config_text = config_without(base.config().to_text(), model.ignored_config_keys, base.config().where()),
-        .base = &base};
+        .base = &base,
+        .never_replaced = options.never_replaced};
     bool changes_dtype = false;
     for (const Source& source : sources) {
         content.tensors.push_back({source.tensor->name, source.dtype, source.tensor->shape});

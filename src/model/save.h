@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "model/spec.h"
@@ -21,7 +22,8 @@ inline constexpr int64_t kSaveBufferBytes = int64_t{16} << 20;
 struct SaveOptions {
     std::optional<DType> dtype;              // f32, bf16 or f16 for every parameter; nothing: as in the base
     std::optional<int64_t> shard_bytes_max;  // nothing: split as the base, or by the usual size when the dtype changes
-    bool overwrite = false;                  // replace a target that is there
+    bool overwrite = false;                  // replace a target that is a model folder and nothing else
+    std::vector<std::string> never_replaced = {};  // folders that the target may not be, beside the base
 };
 
 // Puts the masters of elements [first, first + out.size()) of a parameter (an index into ModelSpec::params) into out.

@@ -77,7 +77,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer& norma
                             token.content.size(), kContentBytesMax);
         special_[token.id] = token.special;
         if (token.normalized)
-            normalized_.add(normalizer.apply(token.content), static_cast<int32_t>(i));
+            normalized_.add(normalizer.apply(token.content, kContentBytesMax), static_cast<int32_t>(i));
         else
             raw_.add(token.content, static_cast<int32_t>(i));
     }

@@ -60,12 +60,18 @@ Tokens run(const ByteFallbackDecode&, Tokens tokens) {
     return out;
 }
 
+// What one step may make of a token. Many steps may double it many times: all of them have this for a bound.
+size_t longest(std::string_view token) {
+    constexpr size_t kTokenBytesMax = size_t{1} << 20;
+    return std::max(token.size(), kTokenBytesMax);
+}
+
 Tokens run(const FuseDecode&, Tokens tokens) {
     return {join(tokens, "")};
 }
 
 Tokens run(const ReplaceDecode& step, Tokens tokens) {
-    for (auto& token : tokens) token = step.pattern.replace_all(token, step.replacement);
+    for (auto& token : tokens) token = step.pattern.replace_all(token, step.replacement, longest(token));
     return tokens;
 }
 
@@ -82,7 +88,7 @@ Tokens run(const StripDecode& step, Tokens tokens) {
 Tokens run(const MetaspaceDecode& step, Tokens tokens) {
     const Pattern mark = Pattern::literal(step.mark);
     for (size_t i = 0; i < tokens.size(); ++i)
-        tokens[i] = mark.replace_all(tokens[i], i == 0 && step.drop_first ? "" : " ");
+        tokens[i] = mark.replace_all(tokens[i], i == 0 && step.drop_first ? "" : " ", longest(tokens[i]));
     return tokens;
 }
 

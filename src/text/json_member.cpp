@@ -26,8 +26,9 @@ std::string string_member(const SortedJson& json, const char* key, const std::st
 
 int64_t int_member(const SortedJson& json, const char* key, std::string_view where) {
     const SortedJson& value = member(json, key);
-    if (!value.is_number_integer()) throw UserError(ExitCode::model, where, "\"{}\" is not an integer", key);
-    return value.get<int64_t>();
+    const std::optional<int64_t> integer = integer_of(value);
+    if (!integer) throw UserError(ExitCode::model, where, "\"{}\" is not an integer", key);
+    return *integer;
 }
 
 void check_members(const SortedJson& json, std::string_view part, std::initializer_list<std::string_view> known,

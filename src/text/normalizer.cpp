@@ -70,16 +70,19 @@ std::string to_nfc(std::string_view text) {
     return out;
 }
 
-std::string Normalizer::apply(std::string_view text) const {
+std::string Normalizer::apply(std::string_view text, size_t room) const {
+    const size_t bytes_max = kGrowthMax * text.size() + room;
     std::string out(text);
     for (const auto& step : steps_) {
         if (std::holds_alternative<NfcStep>(step)) {
             out = to_nfc(out);
         } else if (const auto* prepend = std::get_if<PrependStep>(&step)) {
-            if (!out.empty()) out.insert(0, prepend->text);
+            if (out.empty()) continue;
+            check_growth(out.size() + prepend->text.size(), bytes_max);
+            out.insert(0, prepend->text);
         } else {
             const auto& replace = std::get<ReplaceStep>(step);
-            out = replace.pattern.replace_all(out, replace.replacement);
+            out = replace.pattern.replace_all(out, replace.replacement, bytes_max);
         }
     }
     return out;

@@ -24,8 +24,12 @@ class Normalizer {
   public:
     Normalizer() = default;
     explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}
-    // Valid UTF-8 in, valid UTF-8 out.
-    std::string apply(std::string_view text) const;
+    // Valid UTF-8 in, valid UTF-8 out. A tokenizer is hostile input: what grows, at any step, beyond kGrowthMax times
+    // the text and `room` bytes is UserError(data).
+    std::string apply(std::string_view text, size_t room = kRoom) const;
+
+    static constexpr size_t kGrowthMax = 16;
+    static constexpr size_t kRoom = size_t{1} << 20;
 
   private:
     std::vector<NormalizerStep> steps_;

@@ -1,8 +1,8 @@
 // pattern.h: a literal or a regular expression that finds the pieces of a text.
 //
 // Expressions are written for Oniguruma, which Hugging Face tokenizers use; the few spellings that mean something
-// else in PCRE2 are rewritten, and those that we cannot render exactly are refused by name. Matching is bounded:
-// a match that needs more than a fixed number of steps per byte throws instead of hanging.
+// else in PCRE2 are rewritten, and those that we cannot render exactly are refused by name. Matching is bounded: a text
+// whose matches together need more than a fixed number of steps per byte throws instead of hanging.
 // Immutable and thread-safe once built; move-only.
 #pragma once
 
@@ -20,6 +20,9 @@ struct Span {
     bool operator==(const Span&) const = default;
 };
 
+// UserError(data) for a text that a tokenizer's replacements make longer than this.
+void check_growth(size_t bytes, size_t bytes_max);
+
 class Pattern {
   public:
     static Pattern literal(std::string text);
@@ -29,8 +32,8 @@ class Pattern {
     // Matches from left to right that do not overlap, in valid UTF-8. Throws UserError(data) past the step limit.
     std::vector<Span> find_all(std::string_view text) const;
 
-    // The text with every match replaced.
-    std::string replace_all(std::string_view text, std::string_view replacement) const;
+    // The text with every match replaced. Throws UserError(data), before it allocates, where that has more bytes.
+    std::string replace_all(std::string_view text, std::string_view replacement, size_t bytes_max) const;
 
   private:
     struct FreeCode {

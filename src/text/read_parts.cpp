@@ -147,10 +147,11 @@ std::vector<int32_t> template_ids(const SortedJson& piece, const SortedJson& spe
     if (!ids.is_array() || ids.size() > 64)
         throw UserError(ExitCode::model, where, "the template names \"{}\" without its ids", name);
     std::vector<int32_t> out;
-    for (const auto& id : ids) {
-        if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= kVocabSizeMax)
+    for (const auto& entry : ids) {
+        const int64_t id = integer_of(entry).value_or(-1);
+        if (id < 0 || id >= kVocabSizeMax)
             throw UserError(ExitCode::model, where, "the template's \"{}\" has an impossible id", name);
-        out.push_back(id.get<int32_t>());
+        out.push_back(static_cast<int32_t>(id));
     }
     return out;
 }

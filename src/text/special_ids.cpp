@@ -17,10 +17,9 @@ std::optional<std::string> content_of(const SortedJson& json) {
 std::vector<int32_t> ids_of(const SortedJson& json, const Vocab& vocab) {
     std::vector<int32_t> ids;
     const auto take = [&](const SortedJson& value) {
-        if (!value.is_number_integer()) return;
-        const auto id = value.get<int64_t>();
-        if (id >= 0 && id < vocab.end_id() && vocab.has(static_cast<int32_t>(id)))
-            ids.push_back(static_cast<int32_t>(id));
+        const std::optional<int64_t> id = integer_of(value);
+        if (id && *id >= 0 && *id < vocab.end_id() && vocab.has(static_cast<int32_t>(*id)))
+            ids.push_back(static_cast<int32_t>(*id));
     };
     if (json.is_array())
         for (const auto& value : json) take(value);

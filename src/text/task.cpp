@@ -47,9 +47,10 @@ class TaskReader {
     int64_t count(const char* key, int64_t fallback, int64_t most) const {
         const auto found = json_.find(key);
         if (found == json_.end()) return fallback;
-        if (!found->is_number_integer() || found->get<int64_t>() < 1 || found->get<int64_t>() > most)
+        const int64_t value = integer_of(*found).value_or(0);
+        if (value < 1 || value > most)
             throw UserError(ExitCode::usage, place(key), "a whole number from 1 to {} is wanted", most);
-        return found->get<int64_t>();
+        return value;
     }
     const Json& object(const char* key) const {
         const Json& value = json_.at(key);

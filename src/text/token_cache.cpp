@@ -206,7 +206,7 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
     const std::string path = fmt::format("{}/{:016x}{:016x}.tokens", folder, key[1], key[0]);
     if (files.exists(path)) {
         try {
-            return open(files, path, key);
+            return open(files, path, key, tokenizer.vocab_size());
         } catch (const UserError& error) {
             log_warning("{}; making it anew", error.what());
         }
@@ -224,12 +224,13 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
         throw UserError(ExitCode::data, paths.empty() ? "data" : paths.front(), "there is nothing to learn: {}",
                         total.summary());
     writer.finish(key, total);
-    return open(files, path, key);
+    return open(files, path, key, tokenizer.vocab_size());
 }
 
-TokenCache TokenCache::open(FileSystem& files, const std::string& path, const Key& key) {
+TokenCache TokenCache::open(FileSystem& files, const std::string& path, const Key& key, int64_t id_end) {
     TokenCache cache;
     cache.path_ = path;
+    cache.id_end_ = id_end;
     cache.file_ = files.open(path, {});
     const int64_t size = cache.file_->size();
     Header header{};
@@ -241,10 +242,10 @@ TokenCache TokenCache::open(FileSystem& files, const std::string& path, const Ke
     if (header.header_checksum != checksum_of(header)) damaged(path, "the header's checksum is wrong");
     if (header.key != key) damaged(path, "it belongs to other data");
     // Checked before anything is allocated: the index must fill the file from its offset to the end.
-    const int64_t index_bytes = size - header.index_offset;
-    if (header.index_offset < kRowsOffset || index_bytes < 0 || index_bytes % 8 != 0 ||
-        index_bytes / 8 != header.samples)
+    if (header.index_offset < kRowsOffset || header.index_offset > size)
         damaged(path, "its size does not fit its header");
+    const int64_t index_bytes = size - header.index_offset;
+    if (index_bytes % 8 != 0 || index_bytes / 8 != header.samples) damaged(path, "its size does not fit its header");
     std::vector<IndexEntry> index(static_cast<size_t>(header.samples));
     cache.file_->read_at(std::as_writable_bytes(std::span(index)), header.index_offset);
     if (hash_of(std::as_bytes(std::span(index))) != header.index_checksum)
@@ -256,6 +257,7 @@ TokenCache TokenCache::open(FileSystem& files, const std::string& path, const Ke
         cache.checksums_.push_back(entry.checksum);
         cache.offsets_.push_back(offset);
         offset += row_bytes(entry.length);
+        if (offset > header.index_offset) break;  // before it overflows
     }
     if (offset != header.index_offset) damaged(path, "its rows do not end where its index begins");
     return cache;
@@ -271,6 +273,9 @@ Sample TokenCache::read(int64_t index) const {
         damaged(path_, fmt::format("sample {}'s checksum is wrong", index));
     Sample sample{std::vector<int32_t>(length), std::vector<uint8_t>(length)};
     std::memcpy(sample.ids.data(), bytes.data(), size_t{4} * length);
+    for (const int32_t id : sample.ids)
+        if (id < 0 || id >= id_end_)
+            damaged(path_, fmt::format("sample {} has the token {} of {}", index, id, id_end_));
     for (uint32_t k = 0; k < length; ++k)
         sample.trained[k] = std::to_integer<uint8_t>(bytes[size_t{4} * length + k / 8] >> (k % 8)) & 1;
     return sample;

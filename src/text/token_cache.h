@@ -41,11 +41,12 @@ class TokenCache {
     TokenCache() = default;
     static Key key_of(FileSystem& files, const std::vector<std::string>& paths, const RowsOptions& options,
                       const Tokenizer& tokenizer);
-    static TokenCache open(FileSystem& files, const std::string& path, const Key& key);
+    static TokenCache open(FileSystem& files, const std::string& path, const Key& key, int64_t id_end);
     friend class TokenCacheWriter;
 
     std::string path_;
     std::unique_ptr<File> file_;
+    int64_t id_end_ = 0;  // behind the tokenizer's last id
     RowsReport report_;
     std::vector<uint32_t> lengths_;    // tokens
     std::vector<uint32_t> checksums_;  // of each sample's bytes

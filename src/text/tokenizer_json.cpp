@@ -34,9 +34,9 @@ Vocab read_vocab(const SortedJson& json, Where where) {
                         kVocabSizeMax);
     Vocab vocab;
     for (const auto& [token, id] : json.items()) {
-        if (!id.is_number_integer())
-            throw UserError(ExitCode::model, where, "the id of \"{}\" is not an integer", token);
-        vocab.add(token, id.get<int64_t>(), where);
+        const std::optional<int64_t> integer = integer_of(id);
+        if (!integer) throw UserError(ExitCode::model, where, "the id of \"{}\" is not an integer", token);
+        vocab.add(token, *integer, where);
     }
     return vocab;
 }

@@ -58,10 +58,13 @@ BpeModel read_model(TokenizerFolder& folder) {
 // Collects added tokens, each content once; the first description of it holds.
 class AddedCollector {
   public:
-    AddedCollector(TokenizerParts& parts) : parts_(parts) {}
+    AddedCollector(TokenizerParts& parts) : parts_(parts) {
+        for (const AddedToken& token : parts.added_list) place_of_.emplace(token.content, place_of_.size());
+    }
 
     void add(AddedToken token) {
-        if (!token.content.empty() && !find(token.content)) parts_.added_list.push_back(std::move(token));
+        if (token.content.empty() || !place_of_.emplace(token.content, place_of_.size()).second) return;
+        parts_.added_list.push_back(std::move(token));
     }
 
     // A special token known by its spelling only; skipped when nothing gives it an id.
@@ -70,13 +73,13 @@ class AddedCollector {
     }
 
     AddedToken* find(const std::string& content) {
-        for (AddedToken& token : parts_.added_list)
-            if (token.content == content) return &token;
-        return nullptr;
+        const auto place = place_of_.find(content);
+        return place == place_of_.end() ? nullptr : &parts_.added_list[place->second];
     }
 
   private:
     TokenizerParts& parts_;
+    std::map<std::string, size_t> place_of_;  // in the list, by content
 };
 
 int32_t checked_id(int64_t id, const std::string& where) {
@@ -103,9 +106,9 @@ void read_added_tokens(TokenizerFolder& folder, TokenizerParts& parts) {
     read_added_decoder(folder, added);
     const std::string where = folder.path("added_tokens.json");
     for (const auto& [content, id] : folder.config("added_tokens.json").items()) {
-        if (!id.is_number_integer())
-            throw UserError(ExitCode::model, where, "the id of \"{}\" is not an integer", content);
-        added.add({.content = content, .id = checked_id(id.get<int64_t>(), where)});
+        const std::optional<int64_t> integer = integer_of(id);
+        if (!integer) throw UserError(ExitCode::model, where, "the id of \"{}\" is not an integer", content);
+        added.add({.content = content, .id = checked_id(*integer, where)});
     }
     for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
         for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {

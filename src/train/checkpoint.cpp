@@ -86,9 +86,13 @@ void write_checkpoint(FileSystem& files, const CheckpointSource& source, const s
     }
 }
 
-int64_t checkpoint_bytes(const ModelFolder& base, const ModelSpec& model, const Recipe& recipe) {
-    constexpr int64_t kSmallFiles = 64 * kMiB;  // tokenizer, manifest, what the file system adds
-    return base.total_bytes() + Store::file_bytes(store_layout(model, recipe, 1, "")) + kSmallFiles;
+int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const ModelSpec& model, const Recipe& recipe) {
+    constexpr int64_t kSmallFiles = 1 * kMiB;  // config, index, manifest, and the last block of each file
+    int64_t bytes = Store::file_bytes(store_layout(model, recipe, 1, "")) + kSmallFiles;
+    for (const auto* names : {&base.shard_files(), &base.side_files()}) {
+        for (const std::string& name : *names) bytes += files.status(fmt::format("{}/{}", base.path(), name)).bytes;
+    }
+    return bytes;
 }
 
 void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit) {

@@ -67,7 +67,7 @@ ConfigEntry read_entry(const std::string& key, const YAML::Node& value, std::str
 ConfigEntry read_word(const std::string& key, const std::string& value, std::string where) {
     if (value.starts_with('[')) {
         try {
-            return read_entry(key, YAML::Load(value), std::move(where));
+            return read_entry(key, YAML::Load(value), where);
         } catch (const YAML::Exception& error) {
             throw UserError(ExitCode::usage, where, "\"{}\" is not a list: {}", value, error.msg);
         }

@@ -21,10 +21,15 @@ struct Source {
     std::string base;   // model folder with the names, dtypes and side files
     bool is_checkpoint = false;
     std::vector<std::string> ignored_keys = {};  // of the base's config.json; a checkpoint's folder has none of them
+    std::vector<std::string> models = {};        // that the run names
 };
 
-Source of_checkpoint(const std::string& path) {
-    return {fmt::format("{}/{}", path, kStateFile), fmt::format("{}/{}", path, kModelFolder), true};
+Source of_checkpoint(FileSystem& files, const std::string& path) {
+    return {fmt::format("{}/{}", path, kStateFile),
+            fmt::format("{}/{}", path, kModelFolder),
+            true,
+            {},
+            models_of_run(files, fmt::format("{}/..", path))};
 }
 
 Source of_run(FileSystem& files, const std::string& run, const std::string& step) {
@@ -44,8 +49,8 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
         throw UserError(ExitCode::usage, run, "holds neither a checkpoint nor a working store, only a trajectory log")
             .hint(fmt::format("windlass replay {} {}/{} --to DIR", config.model, run, kTrajectoryName));
     if (start.from == StartPoint::From::working_store)
-        return {start.path, config.model, false, config.ignore_config_keys};
-    return of_checkpoint(start.path);
+        return {start.path, config.model, false, config.ignore_config_keys, {config.model}};
+    return of_checkpoint(files, start.path);
 }
 
 // What `source` names: a checkpoint's folder; else a run's, and a step of it where one is given.
@@ -71,6 +76,13 @@ void keep_as(const RunState& state, const std::string& base, ModelSpec& model) {
     set_scale_exponents(state.scale_exponents, base, model);
 }
 
+SaveOptions save_options(const Source& source, const ExportOptions& options) {
+    return {.dtype = options.dtype,
+            .shard_bytes_max = options.shard_bytes_max,
+            .overwrite = options.overwrite,
+            .never_replaced = source.models};
+}
+
 // Where updates stay beside weights, a store holds no step's weights, but a checkpoint's model folder does.
 ExportResult export_folder(FileSystem& files, const Source& source, const RunState& state,
                            const ExportOptions& options) {
@@ -81,8 +93,7 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
     ModelFolder folder = ModelFolder::open(files, source.base);
     HfConfig config = folder.config();
     const ModelSpec model = build_model(config, folder.tensors());
-    save_model(files, source.base, options.target, model,
-               {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},
+    save_model(files, source.base, options.target, model, save_options(source, options),
                [&](int param, int64_t first, std::span<float> out) {
                    load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
                });
@@ -92,19 +103,29 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
 ExportResult export_store(FileSystem& files, const Source& source, const ExportOptions& options) {
     Store store = Store::open(files, source.store, OpenMode::read);
     const ModelFolder base = ModelFolder::open(files, source.base, {.ignored_keys = source.ignored_keys});
+    base.warn_of_side_files(files);
     HfConfig config = base.config();
     ModelSpec model = build_model(config, base.tensors());
     const RunState state = parse_run_state(store.committed_run_state(), source.store);
     if (state.fold_updates != folding_name(Folding::each_step)) return export_folder(files, source, state, options);
     keep_as(state, source.base, model);
     StoreMasters masters(store, model);
-    save_model(files, source.base, options.target, model,
-               {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},
+    save_model(files, source.base, options.target, model, save_options(source, options),
                [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });
     return {source.store, store.committed_step(), ModelFolder::open(files, options.target).total_bytes()};
 }
 
 }  // namespace
+
+std::vector<std::string> models_of_run(FileSystem& files, const std::string& folder) {
+    const std::string yaml = fmt::format("{}/run.yaml", folder);
+    std::vector<std::string> models;
+    if (!files.exists(yaml)) return models;
+    for (const ConfigEntry& entry : read_config_file(files, yaml)) {
+        if (entry.key == "model") models.insert(models.end(), entry.values.begin(), entry.values.end());
+    }
+    return models;
+}
 
 std::optional<DType> export_type_from_name(std::string_view name) {
     for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
@@ -115,7 +136,7 @@ std::optional<DType> export_type_from_name(std::string_view name) {
 
 ExportResult export_model(FileSystem& files, const ExportOptions& options) {
     const Named named = parse_source(files, options.source);
-    if (named.is_checkpoint) return export_store(files, of_checkpoint(named.folder), options);
+    if (named.is_checkpoint) return export_store(files, of_checkpoint(files, named.folder), options);
     if (!named.step.empty() || !files.exists(fmt::format("{}/run.yaml", named.folder)))
         return export_store(files, of_run(files, named.folder, named.step), options);
     // Nobody may train over the store while it is read. Who does is asked, and when he ends first, we look again.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "tensor/dtype.h"
@@ -28,6 +29,10 @@ struct ExportResult {
     int64_t step = 0;
     int64_t bytes = 0;  // of the tensors
 };
+
+// The models that a run names in its run.yaml: folders that no export of it may replace. Empty where `folder` is no
+// run.
+std::vector<std::string> models_of_run(FileSystem& files, const std::string& folder);
 
 // Reads masters chunk by chunk, each against its checksum, and writes the folder whole or not at all.
 // Waits while a run that goes on writes it (export_request.h). UserError(usage) when the source is no run,

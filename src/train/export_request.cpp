@@ -41,7 +41,10 @@ ExportRequest parse_request(std::string_view text, const std::string& run_folder
             request.options.dtype = export_type_from_name(json["dtype"].get<std::string>());
             if (!request.options.dtype) throw UserError(ExitCode::usage, where, "names no type of numbers");
         }
-        if (json.contains("max_shard_bytes")) request.options.shard_bytes_max = json["max_shard_bytes"].get<int64_t>();
+        if (json.contains("max_shard_bytes")) {
+            request.options.shard_bytes_max = integer_of(json["max_shard_bytes"]);
+            if (!request.options.shard_bytes_max) throw UserError(ExitCode::usage, where, "names no size of files");
+        }
         const std::string reply = json.value("reply", std::string());
         if (!reply.empty() && (!reply.starts_with(kExportReplyPrefix) || reply.find('/') != reply.npos))
             throw UserError(ExitCode::usage, where, "wants its answer in {}", reply);

@@ -273,7 +273,7 @@ void TrainLoop::save() {
     settle();
     log_.clear_bar();
     const int64_t start = now_ns();
-    const int64_t need = checkpoint_bytes(session_.folder, session_.model, session_.recipe);
+    const int64_t need = checkpoint_bytes(files_, session_.folder, session_.model, session_.recipe);
     try {
         if (const int64_t free = files_.free_bytes(folder_.path()); free < need) {
             log_warning("checkpoint {} is not saved: it needs {}, {} has {} free; the next save tries again",

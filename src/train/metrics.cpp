@@ -36,8 +36,10 @@ KeptLines lines_to_step(FileSystem& files, const std::string& path, int64_t step
     KeptLines kept;
     for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t end) {
         const Json json = Json::parse(line, nullptr, false);
-        if (!json.is_object() || json.value("step", int64_t{0}) > step) return;
-        kept = {static_cast<int64_t>(end), json.value("step", int64_t{0})};
+        if (!json.is_object()) return;
+        const int64_t at = json.contains("step") ? integer_of(json["step"]).value_or(INT64_MAX) : 0;
+        if (at > step) return;
+        kept = {static_cast<int64_t>(end), at};
     });
     return kept;
 }
@@ -77,8 +79,10 @@ LossCurves read_curves(FileSystem& files, const std::string& path) {
     if (!files.exists(path)) return curves;
     for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t) {
         const Json json = Json::parse(line, nullptr, false);
-        if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return;
-        const auto step = json["step"].get<int64_t>();
+        const std::optional<int64_t> at =
+            json.is_object() && json.contains("step") ? integer_of(json["step"]) : std::nullopt;
+        if (!at) return;
+        const int64_t step = *at;
         const auto add = [&](const char* key, std::vector<CurvePoint>& curve) {
             if (json.contains(key) && json[key].is_number()) curve.push_back({step, json[key].get<double>()});
         };

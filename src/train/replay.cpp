@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "format/model_folder.h"
@@ -10,6 +11,7 @@
 #include "model/families.h"
 #include "model/load.h"
 #include "train/budget.h"
+#include "train/export.h"
 #include "train/trajectory_log.h"
 #include "train/trajectory_settings.h"
 
@@ -119,6 +121,7 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     TrajectoryReader log = open_log(files, options);
     const int64_t step = step_to_replay(log, options);
     ModelFolder folder = ModelFolder::open(files, options.base, {.ignored_keys = options.ignored_keys});
+    folder.warn_of_side_files(files);
     ModelSpec model = stored_model(folder);
     read_param_groups(log.header(), options.log, model);
     read_weight_storage(log.header(), options.log, model);
@@ -130,7 +133,8 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     require_trajectory_base(log.header(), describe_base(options.base, model, base), options.log);
     read_magnitude_limits(log.header(), options.log, model);
     Replay replay(log, log.first_step(), step, model, base, options.threads > 0 ? options.threads : default_threads());
-    save_model(files, options.base, options.target, model, {.overwrite = options.overwrite},
+    save_model(files, options.base, options.target, model,
+               {.overwrite = options.overwrite, .never_replaced = models_of_run(files, parent_folder(options.log))},
                [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
     return {step, ModelFolder::open(files, options.target).total_bytes()};
 }

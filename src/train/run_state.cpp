@@ -1,5 +1,6 @@
 #include "train/run_state.h"
 
+#include <climits>
 #include <cmath>
 
 #include "base/error.h"
@@ -19,12 +20,27 @@ Json numerics_json(const Numerics& n) {
             {"kernel_path", n.kernel_path},     {"state_format", state_format_name(n.state_format)}};
 }
 
+// What is no integer, or one beyond int64_t, throws std::bad_optional_access: get() would convert it to any number.
+int64_t integer(const Json& json, const char* key) {
+    return integer_of(json.at(key)).value();
+}
+std::vector<int64_t> integers(const Json& list) {
+    std::vector<int64_t> values;
+    for (const Json& each : list) values.push_back(integer_of(each).value());
+    return values;
+}
+int small(const Json& value) {
+    const int64_t integer = integer_of(value).value();
+    if (integer < INT_MIN || integer > INT_MAX) throw std::bad_optional_access();
+    return static_cast<int>(integer);
+}
+
 Numerics read_numerics(const Json& json) {
     Numerics n;
     n.compute = dtype_from_name(json.at("compute").get<std::string>()).value();
-    n.micro_rows = json.at("micro_rows").get<int64_t>();
-    n.micro_count = json.at("micro_count").get<int64_t>();
-    n.row_lengths = json.at("row_lengths").get<std::vector<int64_t>>();
+    n.micro_rows = integer(json, "micro_rows");
+    n.micro_count = integer(json, "micro_count");
+    n.row_lengths = integers(json.at("row_lengths"));
     n.kernel_path = json.at("kernel_path").get<std::string>();
     n.state_format = state_format_from_name(json.value("state_format", "s1")).value();  // older runs had no other
     return n;
@@ -44,12 +60,12 @@ Json schedule_json(const LrSchedule& s) {
 LrSchedule read_schedule(const Json& json) {
     return {.type = json.at("type").get<std::string>(),
             .peak = json.at("peak").get<double>(),
-            .total_steps = json.at("total_steps").get<int64_t>(),
-            .warmup_steps = json.at("warmup_steps").get<int64_t>(),
+            .total_steps = integer(json, "total_steps"),
+            .warmup_steps = integer(json, "warmup_steps"),
             .min_ratio = json.at("min_ratio").get<double>(),
-            .cycles = json.at("cycles").get<int64_t>(),
+            .cycles = integer(json, "cycles"),
             .power = json.at("power").get<double>(),
-            .decay_steps = json.at("decay_steps").get<int64_t>()};
+            .decay_steps = integer(json, "decay_steps")};
 }
 
 bool is_sane(const RunState& s) {
@@ -96,13 +112,14 @@ std::string run_state_text(const RunState& s) {
 RunState parse_run_state(std::string_view text, std::string_view where) {
     const Json json = parse_json(text, where, ExitCode::storage);
     try {
-        if (json.at("version").get<int>() != kVersion)
+        if (integer(json, "version") != kVersion)
             throw UserError(ExitCode::storage, where, "run state has version {}, this program reads {}",
-                            json.at("version").get<int>(), kVersion);
+                            integer(json, "version"), kVersion);
         RunState s;
-        s.step = json.at("step").get<int64_t>();
-        s.position = {json.at("epoch").get<int64_t>(), json.at("row").get<int64_t>()};
-        s.seed = json.at("seed").get<uint64_t>();
+        s.step = integer(json, "step");
+        s.position = {integer(json, "epoch"), integer(json, "row")};
+        if (!json.at("seed").is_number_unsigned()) throw std::bad_optional_access();
+        s.seed = json["seed"].get<uint64_t>();
         s.method = json.at("method").get<std::string>();
         s.data_fingerprint = json.at("data").get<std::string>();
         s.param_groups = json.value("param_groups", std::vector<std::string>());  // older runs had none
@@ -110,22 +127,23 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.update = json.value("update", UpdateSettings());
         s.weight_storage = json.value("weight_storage", kAsFile);
         s.fold_updates = json.value("fold_updates", kEachStep);
-        s.directions = json.value("directions", 1);
-        s.scale_exponents = json.value("scale_exponents", std::vector<int>());
+        s.directions = json.contains("directions") ? small(json.at("directions")) : 1;
+        for (const Json& each : json.value("scale_exponents", Json::array())) s.scale_exponents.push_back(small(each));
         s.numerics = read_numerics(json.at("numerics"));
         s.schedule = read_schedule(json.at("lr_schedule"));
-        s.tokens_total = json.at("tokens_total").get<int64_t>();
+        s.tokens_total = integer(json, "tokens_total");
         s.last_loss = json.at("last_loss").get<double>();
-        s.bad_steps = json.at("bad_steps").get<int64_t>();
-        s.applied_steps = json.value("applied_steps", int64_t{0});
-        s.clipped_steps = json.value("clipped_steps", int64_t{0});
+        s.bad_steps = integer(json, "bad_steps");
+        s.applied_steps = json.contains("applied_steps") ? integer(json, "applied_steps") : 0;
+        s.clipped_steps = json.contains("clipped_steps") ? integer(json, "clipped_steps") : 0;
         if (json.contains("metrics") && json["metrics"].is_object()) s.last_line = json["metrics"].dump();
         if (!is_sane(s)) throw UserError(ExitCode::storage, where, "the run state holds numbers that no run has");
         return s;
     } catch (const nlohmann::json::exception& error) {
         throw UserError(ExitCode::storage, where, "not a run state: {}", error.what());
     } catch (const std::bad_optional_access&) {
-        throw UserError(ExitCode::storage, where, "not a run state: an unknown dtype or state format");
+        throw UserError(ExitCode::storage, where,
+                        "not a run state: a number is no integer, or a dtype or state format unknown");
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "format/replaceable_folder.h"
 #include "format/store.h"
 #include "method/noise/magnitude_limits.h"
 #include "model/load.h"
@@ -37,6 +38,13 @@ Config resolved_config(const Session& session) {
     return config;
 }
 
+// What would stop the run behind its last step is said before its first.
+void check_final_folder(FileSystem& files, const Session& session, const std::string& final_folder) {
+    if (!files.exists(final_folder) || !files.status(final_folder).is_folder) return;
+    check_not_among(files, final_folder, {session.config.model});
+    check_replaceable(files, final_folder, session.folder.side_files());
+}
+
 void check_output_space(FileSystem& files, const Session& session, const std::string& folder) {
     const int64_t free = files.free_bytes(folder);
     const int64_t final_bytes = session.folder.total_bytes();
@@ -45,7 +53,7 @@ void check_output_space(FileSystem& files, const Session& session, const std::st
                         format_bytes(free))
             .hint("another output_dir");
     }
-    const int64_t checkpoint = checkpoint_bytes(session.folder, session.model, session.recipe);
+    const int64_t checkpoint = checkpoint_bytes(files, session.folder, session.model, session.recipe);
     if (session.config.save_steps && free < final_bytes + checkpoint)
         log_warning("{} has {} free, a checkpoint needs {}", folder, format_bytes(free), format_bytes(checkpoint));
 }
@@ -219,12 +227,14 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
         if (start.last().schedule != session.first.schedule)
             log_warning("the learning rate schedule is not the one that the run began with; the new one is followed");
     }
+    check_final_folder(files, session, folder.file("final"));
     check_output_space(files, session, folder.path());
     session.first.run_id = resumes && !branches ? adopted_run_id(files, start, folder.path()) : new_run_id();
     if (config.overwrite) clear(files, folder, config);  // only now: a run that is refused costs nobody an older one
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
+    session.folder.warn_of_side_files(files);
     const std::string plan = plan_text(session);
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     write_text_atomic(files, folder.file("run.yaml"),

@@ -126,7 +126,8 @@ MomentRule rule_of(const TrajectoryHeader& header, std::string_view where) {
                             name);
         MomentRule rule{.moments = *moments};
         if (rule.moments == NoiseMoments::none) return rule;
-        rule.window = settings.at(kWindow).get<int>();
+        const int64_t window = integer_of(settings.at(kWindow)).value_or(0);
+        rule.window = window > INT_MAX ? 0 : static_cast<int>(window);
         rule.beta1 = settings.at(kBeta1).get<double>();
         if (rule.moments == NoiseMoments::both) {
             rule.beta2 = settings.at(kBeta2).get<double>();

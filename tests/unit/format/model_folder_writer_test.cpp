@@ -1,5 +1,8 @@
 #include "format/model_folder_writer.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/file_fault.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -12,6 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 constexpr const char* kConfig = "{\n  \"model_type\" : \"llama\"}";
 
@@ -93,13 +97,104 @@ TEST(ModelFolderWriter, RefusesAFullTargetUnlessTold) {
     write_all(real_files(), folder / "out", two_shards());  // empty is fine
     EXPECT_THAT(message_of<UserError>([&] { write_all(real_files(), folder / "out", two_shards()); }),
                 HasSubstr("exists and is not empty"));
-    write_bytes(folder / "out/old.txt", "old");
+    write_bytes(folder / "out/vocab.json", "of another base");
     write_all(real_files(), folder / "out", two_shards(), true);
-    EXPECT_FALSE(real_files().exists(folder / "out/old.txt"));
+    EXPECT_FALSE(real_files().exists(folder / "out/vocab.json"));
     EXPECT_THAT(real_files().list(folder.path()), ElementsAre("out"));
     write_bytes(folder / "file", "");
     EXPECT_THAT(message_of<UserError>([&] { write_all(real_files(), folder / "file", two_shards(), true); }),
                 HasSubstr("is a file"));
+}
+
+// Documents, another run, a checkpoint: what is no model folder of ours is not removed for one.
+TEST(ModelFolderWriter, ReplacesAModelFolderAndNothingElse) {
+    const TempFolder folder;
+    const auto refusal = [&](const std::string& target, const ModelFolder* base = nullptr) {
+        return message_of<UserError>([&] { write_all(real_files(), target, two_shards(base), true); });
+    };
+    real_files().make_folders(folder / "papers/figures");
+    EXPECT_THAT(refusal(folder / "papers"), HasSubstr("papers: holds \"figures\", which is no part of a model folder"));
+    real_files().make_folders(folder / "names");
+    write_bytes(folder / "names/config.json", "{}");
+    EXPECT_THAT(refusal(folder / "names"), HasSubstr("is no model folder"));
+    EXPECT_EQ(read_bytes(folder / "names/config.json"), "{}");
+
+    write_all(real_files(), folder / "out", two_shards());
+    for (const char* name : {"thesis.txt", "README.md", ".git", "model.safetensors.bak", "results.json"}) {
+        write_bytes(folder / "out/" + name, "mine");
+        EXPECT_THAT(refusal(folder / "out"), HasSubstr(fmt::format("holds \"{}\"", name)));
+        EXPECT_EQ(read_bytes(folder / "out/" + name), "mine");
+        real_files().remove_file(folder / "out/" + name);
+    }
+    real_files().make_folders(folder / "out/additional_chat_templates");
+    write_bytes(folder / "out/additional_chat_templates/notes", "mine");
+    EXPECT_THAT(refusal(folder / "out"), HasSubstr("holds \"additional_chat_templates/notes\""));
+    real_files().remove_tree(folder / "out/additional_chat_templates");
+    ASSERT_EQ(::symlink("nowhere", (folder / "out/tokenizer.json").c_str()), 0);
+    EXPECT_THAT(refusal(folder / "out"), HasSubstr("holds \"tokenizer.json\""));
+    real_files().remove_file(folder / "out/tokenizer.json");
+    write_bytes(folder / "manifest.json", "{}");
+    EXPECT_THAT(refusal(folder / "out"), HasSubstr("belongs to a checkpoint"));
+    real_files().remove_file(folder / "manifest.json");
+    expect_whole(real_files(), folder / "out");
+
+    write_all(real_files(), folder / "base", two_shards());  // what the base has, an earlier export of it has too
+    write_bytes(folder / "base/README.md", "of the base");
+    write_bytes(folder / "out/README.md", "of the base");
+    const ModelFolder base = ModelFolder::open(real_files(), folder / "base");
+    write_all(real_files(), folder / "out", two_shards(&base), true);
+    EXPECT_THAT(real_files().list(folder.path()), UnorderedElementsAre("base", "names", "out", "papers"));
+}
+
+TEST(ModelFolderWriter, NeverReplacesABaseByAnyName) {
+    const TempFolder folder;
+    for (const char* name : {"base", "older"}) write_all(real_files(), folder / name, two_shards());
+    real_files().make_folders(folder / "sub");
+    ASSERT_EQ(::symlink("base", (folder / "link").c_str()), 0);
+    ASSERT_EQ(::symlink("../older", (folder / "sub/link").c_str()), 0);
+    const ModelFolder base = ModelFolder::open(real_files(), folder / "link");
+    for (const char* target :
+         {"base", "base/", "base/.", "link", "./sub/../base", "older", "sub/link", "sub/../older//"}) {
+        ModelFolderContent content = two_shards(&base);
+        content.never_replaced = {folder / "older", folder / "not there"};
+        EXPECT_THAT(message_of<UserError>([&] { write_all(real_files(), folder / target, std::move(content), true); }),
+                    HasSubstr("never written"))
+            << target;
+    }
+    EXPECT_THAT(real_files().list(folder.path()), UnorderedElementsAre("base", "link", "older", "sub"));
+}
+
+// What came into the target while the model was written stays too.
+TEST(ModelFolderWriter, LooksAtTheTargetAgainAtTheEnd) {
+    const TempFolder folder;
+    write_all(real_files(), folder / "out", two_shards());
+    ModelFolderWriter writer(real_files(), folder / "out", two_shards(), true);
+    writer.write("a", 0, bytes_of("AAAAAAAA"));
+    writer.write("b", 0, bytes_of("bbbbBBBB"));
+    write_bytes(folder / "out/thesis.txt", "mine");
+    EXPECT_THAT(message_of<UserError>([&] { writer.finish(); }), HasSubstr("thesis.txt"));
+    expect_whole(real_files(), folder / "out");
+}
+
+// A side file that went bad since the folder was read does not cost the weights.
+TEST(ModelFolderWriter, WritesTheModelWithoutASideFileThatCannotBeRead) {
+    const TempFolder folder;
+    write_all(real_files(), folder / "base", two_shards());
+    for (const char* name : {"a.txt", "b.txt", "c.txt"}) write_bytes(folder / "base/" + name, "text");
+    const ModelFolder base = ModelFolder::open(real_files(), folder / "base");
+    FaultFiles files(folder / "image");
+    files.fail({.call = FaultCall::read, .error_number = EIO, .times = FaultRule::kForever, .path_part = "a.txt"});
+    real_files().remove_file(folder / "base/b.txt");
+    ASSERT_EQ(::mkfifo((folder / "base/b.txt").c_str(), 0600), 0);
+    ::testing::internal::CaptureStderr();
+    write_all(files, folder / "out", two_shards(&base));
+    const std::string warnings = ::testing::internal::GetCapturedStderr();
+    EXPECT_THAT(warnings, HasSubstr("a.txt is not copied"));
+    EXPECT_THAT(warnings, HasSubstr("b.txt is not copied"));
+    EXPECT_FALSE(real_files().exists(folder / "out/a.txt"));
+    EXPECT_FALSE(real_files().exists(folder / "out/b.txt"));
+    EXPECT_EQ(read_bytes(folder / "out/c.txt"), "text");
+    expect_whole(real_files(), folder / "out");
 }
 
 TEST(ModelFolderWriter, LeavesNothingWhenGivenUp) {

@@ -100,6 +100,10 @@ TEST(Rows, TokensAreTakenAsTheyAre) {
     EXPECT_THAT(refusal(R"({"input_ids": [-1]})"), HasSubstr("input_ids[0] is -1"));
     EXPECT_THAT(refusal(R"({"input_ids": [99999999]})"), HasSubstr("99999999"));
     EXPECT_THAT(refusal(R"({"input_ids": [1.5]})"), HasSubstr("not an integer"));
+    // 2^64 - 100 is no way to write -100, nor 2^64 - 1 an id.
+    EXPECT_THAT(refusal(R"({"input_ids": [5], "labels": [18446744073709551516]})"), HasSubstr("18446744073709551516"));
+    EXPECT_THAT(refusal(R"({"input_ids": [18446744073709551615]})"),
+                HasSubstr("is 18446744073709551615, which is no id"));
 }
 
 TEST(Rows, SamplesWithoutATargetAreDropped) {

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "base/error.h"
@@ -118,6 +120,44 @@ TEST_F(TokenCacheTest, DamageToARowIsNoticedWhenItIsRead) {
     }
     EXPECT_THROW(cache.read(0), UserError);
     EXPECT_EQ(cache.read(1).ids.size(), cache.lengths()[1]);
+}
+
+// Sums that are right do not make a file ours: one that others may write is read like any other.
+TEST_F(TokenCacheTest, ForgedNumbersAreDamage) {
+    const std::string path = open().path();
+    const std::string good = fixtures::read(path);
+    const auto put = [&](std::string bytes, size_t at, auto value) {
+        std::memcpy(bytes.data() + at, &value, sizeof value);
+        const uint64_t sum = XXH3_64bits(bytes.data(), 128);
+        std::memcpy(bytes.data() + 128, &sum, sizeof sum);
+        real_files().remove_file(path);
+        real_files().open(path, {.mode = OpenMode::create})->write_at(std::as_bytes(std::span(bytes)), 0);
+    };
+    constexpr size_t kIndexOffset = 40;
+    for (const int64_t offset : {INT64_MIN, int64_t{-8}, int64_t{0}, INT64_MAX, int64_t(good.size()) + 8}) {
+        put(good, kIndexOffset, offset);
+        EXPECT_EQ(open().size(), 100);  // made anew
+        EXPECT_EQ(fixtures::read(path), good);
+    }
+    std::string forged = good;
+    int64_t index_offset = 0;
+    std::memcpy(&index_offset, good.data() + kIndexOffset, 8);
+    for (const int32_t id : {-1, INT32_MIN, tokenizer_.vocab_size(), INT32_MAX}) {
+        std::memcpy(forged.data() + 136, &id, 4);
+        uint32_t length = 0;
+        std::memcpy(&length, forged.data() + index_offset, 4);
+        const auto sum = static_cast<uint32_t>(XXH3_64bits(forged.data() + 136, size_t{4} * length + (length + 7) / 8));
+        std::memcpy(forged.data() + index_offset + 4, &sum, 4);
+        const size_t index = static_cast<size_t>(index_offset);
+        put(forged, 120, uint64_t{XXH3_64bits(forged.data() + index, forged.size() - index)});
+        const TokenCache cache = open();
+        try {
+            cache.read(0);
+            ADD_FAILURE() << id;
+        } catch (const UserError& error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr("the token cache is damaged: sample 0 has the token"));
+        }
+    }
 }
 
 TEST_F(TokenCacheTest, NothingToLearnIsAnError) {

@@ -9,6 +9,7 @@
 #include "tests/place.h"
 #include "tests/unit/text/fixtures.h"
 #include "text/normalizer.h"
+#include "text/pattern.h"
 #include "text/utf8.h"
 
 namespace windlass {
@@ -138,6 +139,86 @@ TEST(Tokenizer, GivesUpOnExplosiveExpressions) {
         EXPECT_EQ(error.code(), ExitCode::data);
         EXPECT_THAT(error.what(), HasSubstr("gives up"));
     }
+}
+
+// Each match ends within its own steps, but there is one at every byte. Or each piece is small, but there are many.
+TEST(Tokenizer, GivesUpOnManyMatchesThatAreSlow) {
+    const auto split = [](const char* regex) {
+        return Json{{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}};
+    };
+    const Json pieces = {{"type", "Sequence"}, {"pretokenizers", {split("a+"), split("a(?:(?:a|aa){17}c)?")}}};
+    std::string text;
+    while (text.size() < 1 << 17) text.append(40, 'a').append(" ");
+    for (const Json& pre_tokenizer : {split("a(?:(?:a|aa){17}c)?"), pieces}) {
+        const Tokenizer tokenizer = fixtures::load_json(with("/pre_tokenizer", pre_tokenizer));
+        for (const std::string& each : {text, std::string(1 << 17, 'a')}) {
+            try {
+                tokenizer.encode(each, false);
+                ADD_FAILURE() << "it should not be able to finish";
+            } catch (const UserError& error) {
+                EXPECT_EQ(error.code(), ExitCode::data);
+                EXPECT_THAT(error.what(), HasSubstr("gives up"));
+            }
+        }
+    }
+}
+
+// Long matches, rare ones and empty ones, across the borders at which a search begins anew.
+TEST(Pattern, FindsTheSameInLongTexts) {
+    const std::string gap(1000, 'x'), euros = gap + "\u20ac" + gap;
+    EXPECT_EQ(Pattern::regex("(?:ab)+", "here").find_all(gap + "ababab"), (std::vector<Span>{{1000, 1006}}));
+    std::string many;
+    for (int i = 0; i < 100'000; ++i) many += "ab";
+    EXPECT_EQ(Pattern::regex("(?:ab)+", "here").find_all(many), (std::vector<Span>{{0, 200'000}}));
+    EXPECT_EQ(Pattern::regex("(?:ab)+?$", "here").find_all(many), (std::vector<Span>{{0, 200'000}}));
+    EXPECT_EQ(Pattern::regex("\u20ac", "here").find_all(euros), (std::vector<Span>{{1000, 1003}}));
+    EXPECT_EQ(Pattern::regex("q*", "here").find_all("\u20acq"), (std::vector<Span>{{0, 0}, {3, 4}, {4, 4}}));
+    EXPECT_TRUE(Pattern::regex("q", "here").find_all(euros).empty());
+    EXPECT_EQ(Pattern::regex("(?<=x)\u20ac|$", "here").find_all(euros),
+              (std::vector<Span>{{1000, 1003}, {2003, 2003}}));
+    for (size_t at : {0u, 63u, 64u, 65u, 127u, 128u})
+        EXPECT_EQ(Pattern::regex("y", "here").find_all(std::string(at, 'x') + "y"), (std::vector<Span>{{at, at + 1}}));
+}
+
+// Thirty doublings of one letter would be a gigabyte; forty more than any machine has.
+TEST(Tokenizer, BoundsWhatReplacementsMakeOfAText) {
+    const auto sequence = [](const char* list, const Json& step) {
+        return Json{{"type", "Sequence"}, {list, Json(40, step)}};
+    };
+    const Json doubles = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+    const Json between = {{"type", "Replace"}, {"pattern", {{"Regex", ""}}}, {"content", "ab"}};
+    const Json before = {{"type", "Prepend"}, {"prepend", std::string(100'000, 'a')}};
+    for (const Json& step : {doubles, between, before}) {
+        const Tokenizer tokenizer = fixtures::load_json(with("/normalizer", sequence("normalizers", step)));
+        try {
+            tokenizer.encode("a", false);
+            ADD_FAILURE() << "nothing bounds it";
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), ExitCode::data);
+            EXPECT_THAT(error.what(), HasSubstr("its replacements make"));
+        }
+    }
+    const Tokenizer decoding = fixtures::load_json(with("/decoder", sequence("decoders", doubles)));
+    EXPECT_THROW(decoding.decode(decoding.encode("a", false), false), UserError);
+    Json json = with("/normalizer", sequence("normalizers", doubles));  // and of an added token, when it is read
+    json["added_tokens"].push_back({{"id", 0}, {"content", "a"}, {"normalized", true}});
+    EXPECT_THROW(fixtures::load_json(json), UserError);
+}
+
+// vocab.json beside 200,000 added tokens: a search of the list for each would be twenty thousand million steps.
+TEST(Tokenizer, ReadsManyAddedTokens) {
+    const fixtures::TempFolder folder;
+    Json added = Json::object(), vocab = fixtures::small_tokenizer_json()["model"]["vocab"];
+    constexpr int kCount = 200'000;
+    for (int i = 0; i < kCount; ++i) added[fmt::format("<{:032}>", i)] = 1000 + i;
+    folder.write("vocab.json", vocab.dump());
+    folder.write("merges.txt", "#version: 0.2\n");
+    folder.write("added_tokens.json", added.dump());
+    folder.write("tokenizer_config.json",
+                 Json{{"tokenizer_class", "GPT2Tokenizer"}, {"eos_token", fmt::format("<{:032}>", 7)}}.dump());
+    const Tokenizer tokenizer = Tokenizer::load(real_files(), folder.path());
+    EXPECT_EQ(tokenizer.encode(fmt::format("<{:032}>", kCount - 1), false), (Ids{1000 + kCount - 1}));
+    EXPECT_EQ(tokenizer.eos(), 1007);
 }
 
 TEST(Tokenizer, ReadsIllFormedTextAsReplacementCharacters) {

@@ -243,5 +243,10 @@ TEST(ConfigHelp, FitsTheTerminal) {
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
+TEST_F(ConfigTest, AListThatIsNoneIsNamedWithItsPlace) {
+    EXPECT_THAT(problem(with({"param_groups=[["})), HasSubstr("param_groups=[[: \"[[\" is not a list"));
+    EXPECT_THAT(problem(with({"--param-groups", "[["})), HasSubstr("--param-groups: \"[[\" is not a list"));
+}
+
 }  // namespace
 }  // namespace windlass

@@ -156,5 +156,25 @@ TEST(RunState, NamesEveryDifferenceThatChangesBits) {
     EXPECT_NO_THROW(require_same_run(example(), later, "x"));
 }
 
+// 3e19 and 2^63 are numbers, and no int64_t.
+TEST(RunState, RefusesNumbersThatAreNoInteger) {
+    const std::string good = run_state_text(example());
+    for (const char* key : {"step", "epoch", "row", "tokens_total", "bad_steps", "applied_steps", "clipped_steps",
+                            "micro_rows", "micro_count", "warmup_steps", "seed"}) {
+        for (const char* value : {"3e19", "1.5", "-3e300", "18446744073709551616", "\"1\"", "true"}) {
+            std::string text = good;
+            const std::string start = fmt::format("\"{}\":", key);
+            const size_t at = text.find(start) + start.size();
+            ASSERT_LT(at, text.size()) << key;
+            text.replace(at, text.find_first_of(",}", at) - at, value);
+            EXPECT_THROW(parse_run_state(text, "here"), UserError) << key << " " << value;
+        }
+    }
+    std::string text = good;
+    const size_t at = text.find("\"tokens_total\":") + 15;
+    text.replace(at, 5, "9223372036854775808");
+    EXPECT_THROW(parse_run_state(text, "here"), UserError);
+}
+
 }  // namespace
 }  // namespace windlass
