@@ -21,6 +21,8 @@ std::string_view advice(int error_number) {
         case EMFILE:
         case ENFILE:
             return "Try: raise the limit on open files (ulimit -n)";
+        case ELOOP:
+            return "Try: remove the link; nothing is written through one";
         case EFBIG:
             return "Try: raise the limit on file sizes (ulimit -f), or another file system";
         default:

@@ -115,18 +115,19 @@ class PosixFile final : public File {
     bool direct_;
 };
 
+// Nothing is written through a link: who may write into a folder of ours could plant one to any file.
 int open_flags(OpenMode mode) {
     switch (mode) {
         case OpenMode::read:
             return O_RDONLY;
         case OpenMode::create:
-            return O_RDWR | O_CREAT | O_TRUNC;
+            return O_RDWR | O_NOFOLLOW | O_CREAT | O_TRUNC;
         case OpenMode::create_new:
-            return O_RDWR | O_CREAT | O_EXCL;
+            return O_RDWR | O_NOFOLLOW | O_CREAT | O_EXCL;
         case OpenMode::update:
-            return O_RDWR;
+            return O_RDWR | O_NOFOLLOW;
         case OpenMode::append:
-            return O_WRONLY | O_CREAT | O_APPEND;
+            return O_WRONLY | O_NOFOLLOW | O_CREAT | O_APPEND;
     }
     return O_RDONLY;
 }

@@ -1,11 +1,14 @@
 #include "base/log.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
 #include <string>
 
 #include "base/error.h"
+#include "base/file_error.h"
 
 namespace windlass {
 namespace {
@@ -59,8 +62,13 @@ void set_log_file(std::string_view path) {
     if (state().file != nullptr) std::fclose(state().file);
     state().file = nullptr;
     if (path.empty()) return;
-    state().file = std::fopen(std::string(path).c_str(), "ae");
-    if (state().file == nullptr) throw MachineError("open for appending", path, errno);
+    constexpr mode_t kNewFileMode = 0666;  // cut by the umask
+    // Not through a link: who may write into the run's folder could plant one to any file.
+    const int descriptor =
+        ::open(std::string(path).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, kNewFileMode);
+    if (descriptor < 0) throw file_error("open for appending", path, errno);
+    state().file = ::fdopen(descriptor, "a");
+    if (state().file == nullptr) throw MachineError("fdopen", path, errno);
 }
 
 }  // namespace windlass

@@ -14,10 +14,12 @@ namespace {
 
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kUnfinished = ".tmp";
+constexpr std::string_view kReplaced = ".replaced";  // until the new one of that step has its name
 
 std::optional<int64_t> step_of(std::string_view name) {
     if (!name.starts_with(kPrefix)) return std::nullopt;
     name.remove_prefix(kPrefix.size());
+    if (name.ends_with(kReplaced)) name.remove_suffix(kReplaced.size());
     int64_t step = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
     if (error != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
@@ -35,6 +37,21 @@ void save_files(FileSystem& files, const CheckpointSource& source, const std::st
     write_manifest(files, folder, manifest);
 }
 
+// At every moment there is a whole checkpoint under one of the two names.
+void replace(FileSystem& files, const std::string& unfinished, const std::string& target) {
+    if (!files.exists(target)) return files.rename(unfinished, target);
+    const std::string old = fmt::format("{}{}", target, kReplaced);
+    files.remove_tree(old);
+    files.rename(target, old);
+    try {
+        files.rename(unfinished, target);
+    } catch (const Error&) {
+        files.rename(old, target);
+        throw;
+    }
+    files.remove_tree(old);
+}
+
 }  // namespace
 
 std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::string& run_folder) {
@@ -43,6 +60,9 @@ std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::stri
     for (const std::string& name : files.list(run_folder)) {
         const std::string path = fmt::format("{}/{}", run_folder, name);
         const std::optional<int64_t> step = step_of(name);
+        // Killed between two names, the older checkpoint stands.
+        const bool is_old = name.ends_with(kReplaced);
+        if (is_old && files.exists(path.substr(0, path.size() - kReplaced.size()))) continue;
         if (step && files.exists(fmt::format("{}/{}", path, kManifestName))) places.push_back({*step, path});
     }
     std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
@@ -58,8 +78,7 @@ void write_checkpoint(FileSystem& files, const CheckpointSource& source, const s
     try {
         save_files(files, source, unfinished, state);
         files.sync_folder(unfinished);
-        files.remove_tree(target);
-        files.rename(unfinished, target);
+        replace(files, unfinished, target);
         files.sync_folder(run_folder);
     } catch (const Error&) {
         files.remove_tree(unfinished);
@@ -74,8 +93,10 @@ int64_t checkpoint_bytes(const ModelFolder& base, const ModelSpec& model, const 
 
 void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit) {
     for (const std::string& name : files.list(run_folder)) {
-        if (name.starts_with(kPrefix) && name.ends_with(kUnfinished))
-            files.remove_tree(fmt::format("{}/{}", run_folder, name));
+        const std::string path = fmt::format("{}/{}", run_folder, name);
+        const bool is_old = name.ends_with(kReplaced);
+        const bool is_over = is_old && files.exists(path.substr(0, path.size() - kReplaced.size()));
+        if (name.starts_with(kPrefix) && (name.ends_with(kUnfinished) || is_over)) files.remove_tree(path);
     }
     if (!limit) return;
     const std::vector<CheckpointPlace> places = list_checkpoints(files, run_folder);

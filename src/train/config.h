@@ -114,6 +114,7 @@ struct Config {
     std::vector<std::string> report_to = {"jsonl", "tensorboard"};
     std::string resume;       // "", "auto" or a step
     std::string branch_from;  // "", "RUN" or "RUN@STEP"
+    std::vector<std::string> allow_changed_settings;
     bool overwrite = false;
 
     // Keys that somebody set: their names, not their aliases.

@@ -1,4 +1,5 @@
 #include "train/config_keys.h"
+#include "train/run_state.h"
 
 #include "base/error.h"
 #include "method/noise/moments.h"
@@ -320,6 +321,12 @@ std::vector<ConfigKey> run_keys() {
          .help =
              "zeroth_order, forward_gradient: begin output_dir behind a step of another run: RUN_DIR@STEP, or RUN_DIR "
              "for the last step of its log; that run is left alone"},
+        {.name = "allow_changed_settings",
+         .field = &Config::allow_changed_settings,
+         .group = kRhythm,
+         .help = "with resume: settings of the update that may differ from those that the run was made with, from here "
+                 "on; a warning names them",
+         .choices = {kUpdateSettings.begin(), kUpdateSettings.end()}},
         {.name = "overwrite",
          .field = &Config::overwrite,
          .group = kRhythm,

@@ -65,7 +65,7 @@ TrainResult TrainLoop::run() {
     TrainResult result{.code = ExitCode::ok, .steps = done, .total_steps = total, .loss = loss_};
     if (done < total) {
         result.code = signals_.exit_code();
-        log_info("stopped after step {} of {}; go on with --resume", done, total);
+        say_where_it_goes_on(done);
     } else {
         finish();
         result.final_folder = folder_.file("final");
@@ -75,6 +75,21 @@ TrainResult TrainLoop::run() {
     result.predicted_bytes = session_.planned.memory_bytes + session_.planned.device_bytes;
     result.peak_bytes = private_memory_peak();
     return result;
+}
+
+// What a stop at once left in memory is gone; --resume is named only where it finds something.
+void TrainLoop::say_where_it_goes_on(int64_t done) {
+    const int64_t total = session_.total_steps();
+    if (session_.planned.plan.store || trajectory_ != nullptr)
+        return log_info("stopped after step {} of {}; go on with --resume", done, total);
+    const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
+    if (saved.empty())
+        log_info("stopped after step {} of {}, with nothing saved; begin anew with --overwrite", done, total);
+    else if (saved.back().step < done)
+        log_info("stopped after step {} of {}, the last saved one is {}; go on from there with --resume", done, total,
+                 saved.back().step);
+    else
+        log_info("stopped after step {} of {}; go on with --resume", done, total);
 }
 
 // A step that a log holds is durable, even where its update is not done yet.

@@ -44,6 +44,7 @@ class TrainLoop {
     int64_t durable_step() const;
     void settle();
     void stop();
+    void say_where_it_goes_on(int64_t done);
     void doubt_machine(const StepMetrics& metrics);
     void watch(const StepBatch& batch, const StepReport& report);
     void record_bad_batch(const StepBatch& batch, const StepReport& report) const;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <functional>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -68,9 +69,22 @@ Machine probe_apart(std::string_view what, const std::function<Machine()>& probe
 void keep(FileSystem& files, const std::string& path, const Machine& machine) {
     try {
         files.make_folders(user_cache_folder());
-        write_text_atomic(files, path, machine_text(machine));
+        const std::string own = fmt::format("{}.{}", path, getpid());  // others may be measuring, too
+        write_text_atomic(files, own, machine_text(machine));
+        files.rename(own, path);
     } catch (const Error& error) {
         log_warning("the measurement is not kept: {}", error.what());
+    }
+}
+
+// Nothing where none is kept, or where it is damaged: nobody needs to mend what can be measured anew.
+std::optional<Machine> kept_machine(FileSystem& files, const std::string& path) {
+    if (!files.exists(path)) return std::nullopt;
+    try {
+        return parse_machine(read_text(files, path, kMachineTextMax), path);
+    } catch (const UserError& error) {
+        log_warning("{}; this machine is measured anew", error.what());
+        return std::nullopt;
     }
 }
 
@@ -87,7 +101,7 @@ std::string machine_cache_path(const std::string& disk_folder, int threads) {
 Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads) {
     if (!disk_folder.empty()) files.make_folders(disk_folder);
     const std::string path = machine_cache_path(disk_folder, threads);
-    if (files.exists(path)) return parse_machine(read_text(files, path, kMachineTextMax), path);
+    if (const std::optional<Machine> kept = kept_machine(files, path)) return *kept;
     log_info("measuring this machine, once; kept in {}", path);
     const Machine machine = probe_apart(disk_folder, [&] { return probe_machine(files, disk_folder, threads); });
     keep(files, path, machine);

@@ -88,6 +88,20 @@ LossCurves read_curves(FileSystem& files, const std::string& path) {
     return curves;
 }
 
+int64_t last_step_on_disk(FileSystem& files, const std::string& path) {
+    int64_t last = 0;
+    if (!files.exists(path)) return last;
+    for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t) {
+        const Json json = Json::parse(line, nullptr, false);
+        const auto count = [&](const char* key) {
+            const bool is_there = json.is_object() && json.contains(key) && json[key].is_number_integer();
+            return is_there ? json[key].get<int64_t>() : 0;
+        };
+        if (count("disk_write_bytes") > 0) last = std::max(last, count("step"));
+    });
+    return last;
+}
+
 MetricsWriter::MetricsWriter(FileSystem& files, const std::string& folder, const std::vector<std::string>& report_to,
                              int64_t resumed_step, double wall_seconds) {
     const auto wants = [&](std::string_view name) { return std::count(report_to.begin(), report_to.end(), name) > 0; };

@@ -57,6 +57,9 @@ struct LossCurves {
 // Reads a metrics.jsonl; lines that are no metrics are passed over.
 LossCurves read_curves(FileSystem& files, const std::string& path);
 
+// The last step whose line says that it wrote to disk, as every step with a working store does; 0 where there is none.
+int64_t last_step_on_disk(FileSystem& files, const std::string& path);
+
 class MetricsWriter {
   public:
     // Appends to folder/metrics.jsonl behind the last line of a step <= resumed_step; lines of later steps, and a line

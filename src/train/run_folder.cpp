@@ -10,6 +10,7 @@
 #include "format/store.h"
 #include "train/checkpoint.h"
 #include "train/export_request.h"
+#include "train/run_identity.h"
 #include "train/session.h"
 #include "train/trajectory_log.h"
 
@@ -85,12 +86,14 @@ std::optional<StartPoint> newest_state(FileSystem& files, const Config& config, 
 
 // Behind the base, with what was decided when the run began.
 RunState first_state(RunState any) {
-    return {.seed = any.seed,
+    return {.run_id = std::move(any.run_id),
+            .seed = any.seed,
             .method = std::move(any.method),
             .data_fingerprint = std::move(any.data_fingerprint),
             .param_groups = std::move(any.param_groups),
             .weight_storage = std::move(any.weight_storage),
             .fold_updates = std::move(any.fold_updates),
+            .update = std::move(any.update),
             .directions = any.directions,
             .scale_exponents = std::move(any.scale_exponents),
             .numerics = std::move(any.numerics),
@@ -165,8 +168,9 @@ std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_f
     return idle;
 }
 
-StartPoint find_start(FileSystem& files, const Config& config) {
-    if (config.resume.empty()) return {};
+namespace {
+
+StartPoint find_any_start(FileSystem& files, const Config& config) {
     if (config.resume != "auto") return from_step(files, config);
     const std::optional<StartPoint> found = newest_state(files, config, std::numeric_limits<int64_t>::max());
     const std::optional<RunState> logged = logged_state(files, config.output_dir);
@@ -175,6 +179,24 @@ StartPoint find_start(FileSystem& files, const Config& config) {
     if (found || logged) return start;
     throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", config.output_dir)
         .hint("start the run without resume");
+}
+
+}  // namespace
+
+StartPoint find_start(FileSystem& files, const Config& config) {
+    if (config.resume.empty()) return {};
+    StartPoint start = find_any_start(files, config);
+    const std::string own_id = run_id_of(files, config.output_dir);
+    if (start.from == StartPoint::From::working_store)
+        require_own(own_id, start.state, start.path, "the ssd_dir of this run, or another output_dir");
+    if (start.from == StartPoint::From::checkpoint)
+        require_own(own_id, start.state, start.path, "to move it out of the run's folder");
+    const RunState& logged = start.logged ? *start.logged : start.state;
+    if (start.logged || start.from == StartPoint::From::model)
+        require_own(own_id, logged, fmt::format("{}/{}", config.output_dir, kTrajectoryName),
+                    "to move it and trajectory.json out of the run's folder");
+    if (config.resume == "auto") require_newest_store(files, start, config.output_dir);
+    return start;
 }
 
 }  // namespace windlass

@@ -58,7 +58,8 @@ std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_f
 
 // Follows config.resume: the newest of the working store's last commit, the newest valid checkpoint, and what the
 // trajectory log makes of them or of the base; or a step: its checkpoint, or what the log makes of the newest state at
-// or before it. UserError(usage) when there is nothing to resume.
+// or before it. UserError(usage) when there is nothing to resume, UserError(storage) for a state of another run, and
+// for a working store that is older than the run (run_identity.h).
 StartPoint find_start(FileSystem& files, const Config& config);
 
 }  // namespace windlass

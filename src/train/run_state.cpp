@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "op/batch.h"
 
 namespace windlass {
@@ -83,6 +84,8 @@ std::string run_state_text(const RunState& s) {
                  {"applied_steps", s.applied_steps},
                  {"clipped_steps", s.clipped_steps},
                  {"metrics", s.last_line.empty() ? Json() : parse_json(s.last_line, "metrics", ExitCode::internal)}};
+    if (!s.run_id.empty()) json["run_id"] = s.run_id;
+    if (!s.update.empty()) json["update"] = s.update;
     if (s.weight_storage != kAsFile) json["weight_storage"] = s.weight_storage;
     if (s.fold_updates != kEachStep) json["fold_updates"] = s.fold_updates;
     if (s.directions != 1) json["directions"] = s.directions;
@@ -103,6 +106,8 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.method = json.at("method").get<std::string>();
         s.data_fingerprint = json.at("data").get<std::string>();
         s.param_groups = json.value("param_groups", std::vector<std::string>());  // older runs had none
+        s.run_id = json.value("run_id", std::string());
+        s.update = json.value("update", UpdateSettings());
         s.weight_storage = json.value("weight_storage", kAsFile);
         s.fold_updates = json.value("fold_updates", kEachStep);
         s.directions = json.value("directions", 1);
@@ -147,6 +152,28 @@ void require_same_run(const RunState& recorded, const RunState& current, std::st
     if (differences.empty()) return;
     throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(differences, "; "))
         .hint("the run's own settings (run.yaml), or a new output_dir");
+}
+
+void require_same_update(const RunState& recorded, const RunState& current, std::span<const std::string> allowed,
+                         std::string_view where) {
+    if (recorded.update.empty() && !current.update.empty())
+        log_warning("{} was written before {} were recorded; those of now are taken for the run's", where,
+                    fmt::join(kUpdateSettings, ", "));
+    if (recorded.update.empty() || current.update.empty()) return;
+    std::vector<std::string> refused, names, changed;
+    for (const auto& [name, is] : current.update) {
+        const auto was = recorded.update.find(name);
+        if (was == recorded.update.end() || was->second == is) continue;
+        const bool is_allowed = std::ranges::find(allowed, name) != allowed.end();
+        (is_allowed ? changed : refused).push_back(fmt::format("{} was {}, is {}", name, was->second, is));
+        names.push_back(name);
+    }
+    if (!changed.empty()) log_warning("from here on the run is another one: {}", fmt::join(changed, "; "));
+    if (refused.empty()) return;
+    throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(refused, "; "))
+        .hint(fmt::format("the run's own settings (run.yaml), a new output_dir, or allow_changed_settings: [{}], to go "
+                          "on with the new ones",
+                          fmt::join(names, ", ")));
 }
 
 }  // namespace windlass

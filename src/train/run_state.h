@@ -1,7 +1,10 @@
 // run_state.h: what a run must remember beside weights and moments, as JSON in checkpoints and store commits.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +15,13 @@
 
 namespace windlass {
 
+// What AdamW's steps depend on beside rows and rates, by the names of its keys.
+using UpdateSettings = std::map<std::string, double>;
+inline constexpr std::array<std::string_view, 5> kUpdateSettings = {"adam_beta1", "adam_beta2", "adam_epsilon",
+                                                                    "weight_decay", "max_grad_norm"};
+
 struct RunState {
+    std::string run_id;     // run_identity.h; empty: of a run that was begun before there were any
     int64_t step = 0;       // optimizer steps done
     DataPosition position;  // the row that the next step starts with
     uint64_t seed = 0;
@@ -21,6 +30,7 @@ struct RunState {
     std::vector<std::string> param_groups;  // param_group_text.h
     std::string weight_storage = "as_file";
     std::string fold_updates = "each_step";
+    UpdateSettings update;             // of methods that keep no log; empty: not recorded, in older runs
     int directions = 1;                // of a step of a forward-only method
     std::vector<int> scale_exponents;  // by parameter, where weights are kept in 8 bits; else empty
     Numerics numerics;
@@ -39,5 +49,10 @@ RunState parse_run_state(std::string_view text, std::string_view where);
 // Refuses to continue `recorded` as `current`: UserError(usage) names every difference that would change the bits
 // (numerics, seed, method, parameter groups, weight storage, rows).
 void require_same_run(const RunState& recorded, const RunState& current, std::string_view where);
+
+// The same for what AdamW's steps depend on: UserError(usage) names what differs and is not among `allowed`; a warning
+// names what is, and what a run does not say that was begun before this was recorded.
+void require_same_update(const RunState& recorded, const RunState& current, std::span<const std::string> allowed,
+                         std::string_view where);
 
 }  // namespace windlass

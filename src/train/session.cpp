@@ -60,6 +60,14 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .folding = *folding_from_name(config.fold_updates)};
 }
 
+UpdateSettings update_settings(const Config& config) {
+    return {{"adam_beta1", config.adam_beta1},
+            {"adam_beta2", config.adam_beta2},
+            {"adam_epsilon", config.adam_epsilon},
+            {"weight_decay", config.weight_decay},
+            {"max_grad_norm", config.max_grad_norm}};
+}
+
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
 void fit_length(Config& config, const ModelSpec& model, std::vector<std::string>& notes) {
     if (config.max_length <= model.context_length) return;
@@ -260,6 +268,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
         session.data = RunData::open(files, session.config, *session.tokenizer);
         session.first.data_fingerprint = session.data->fingerprint();
     }
+    if (!session.recipe.probes()) session.first.update = update_settings(config);
     session.rounds_most = most_rounds(files, config, session.recipe);
     session.first.seed = static_cast<uint64_t>(config.seed);
     session.first.method = config.method;

@@ -13,6 +13,7 @@
 #include "train/replay.h"
 #include "train/rewind.h"
 #include "train/run_folder.h"
+#include "train/run_identity.h"
 #include "train/run_text.h"
 #include "train/session.h"
 #include "train/store_masters.h"
@@ -31,6 +32,7 @@ Config resolved_config(const Session& session) {
     config.state_format = state_format_name(session.numerics().state_format);
     config.resume.clear();
     config.branch_from.clear();
+    config.allow_changed_settings.clear();
     config.overwrite = false;
     return config;
 }
@@ -192,10 +194,18 @@ void look_at_base(Session& session, const RunState* recorded) {
         .hint("the model folder that this run started from");
 }
 
+// The store first: killed in between, none is left that the folder does not know.
+void clear(FileSystem& files, RunFolder& folder, const Config& config) {
+    if (const std::string store = working_store_path(config); !store.empty()) files.remove_tree(store);
+    folder.clear();
+}
+
 }  // namespace
 
 TrainResult train(FileSystem& files, const Config& given, const TraceRequest& trace) {
     RunFolder folder(files, given);
+    const StoreLock store_lock(files, working_store_path(given));
+    require_own_store(files, given);
     const bool branches = !given.branch_from.empty();
     StartPoint start = branches ? find_branch(files, given) : find_start(files, given);
     Config config = given;
@@ -204,17 +214,21 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
     if (resumes) {
         require_same_run(start.last(), session.first, start.path.empty() ? folder.path() : start.path);
+        require_same_update(start.last(), session.first, config.allow_changed_settings,
+                            start.path.empty() ? folder.path() : start.path);
         if (start.last().schedule != session.first.schedule)
             log_warning("the learning rate schedule is not the one that the run began with; the new one is followed");
     }
     check_output_space(files, session, folder.path());
-    if (config.overwrite) folder.clear();  // only now: a run that is refused costs nobody an older one
+    session.first.run_id = resumes && !branches ? adopted_run_id(files, start, folder.path()) : new_run_id();
+    if (config.overwrite) clear(files, folder, config);  // only now: a run that is refused costs nobody an older one
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
     const std::string plan = plan_text(session);
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
-    write_text_atomic(files, folder.file("run.yaml"), config_to_yaml(resolved_config(session)));
+    write_text_atomic(files, folder.file("run.yaml"),
+                      with_run_id(session.first.run_id, config_to_yaml(resolved_config(session))));
     if (session.recipe.probes()) look_at_base(session, resumes ? &start.last() : nullptr);
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))
@@ -223,6 +237,8 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     state.schedule = session.first.schedule;  // of a resumed run: the one that it now follows
+    state.update = session.first.update;
+    state.run_id = session.first.run_id;
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
     TrainLoop loop(files, session, folder, engine, std::move(state));
     if (trajectory) loop.set_trajectory(&*trajectory);

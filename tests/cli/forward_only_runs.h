@@ -92,6 +92,7 @@ struct Outcome {
 inline Outcome outcome_of(const Sandbox& sandbox) {
     Json state = read_json(sandbox.out() + "/trajectory.json");
     state.erase("metrics");  // it holds times
+    state.erase("run_id");
     // Names of folders differ, and with them the header and every sum; numbers do not.
     TrajectoryReader log = TrajectoryReader::open(real_files(), log_of(sandbox));
     std::string numbers;

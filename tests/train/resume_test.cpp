@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
@@ -89,6 +90,33 @@ TEST_F(ResumeTest, RefusesToBeAnotherRun) {
                 testing::HasSubstr("gradient_accumulation_steps was 2, is 1"));
     EXPECT_THAT(problem({{"dtype", "bf16"}}), testing::HasSubstr("dtype was f32, is bf16"));
     EXPECT_THAT(problem({{"max_length", "32"}}), testing::HasSubstr("training rows was"));
+}
+
+// What each step of AdamW depends on beside numerics.
+TEST_F(ResumeTest, OtherUpdateSettingsAreRefusedByNameOrAllowedByName) {
+    set_log_level(LogLevel::warning);
+    run("run", {{"max_steps", "4"}, {"save_steps", "4"}, {"weight_decay", "0.01"}});
+    const Settings own = {{"resume", "auto"}, {"weight_decay", "0.01"}};
+    for (const auto& [key, value, words] : {std::tuple{"adam_beta1", "0.8", "adam_beta1 was 0.9, is 0.8"},
+                                            std::tuple{"adam_beta2", "0.95", "adam_beta2 was 0.999, is 0.95"},
+                                            std::tuple{"adam_epsilon", "1e-6", "adam_epsilon was 1e-08, is 1e-06"},
+                                            std::tuple{"weight_decay", "0", "weight_decay was 0.01, is 0"},
+                                            std::tuple{"max_grad_norm", "0.5", "max_grad_norm was 1, is 0.5"}}) {
+        Settings changes = own;
+        changes[key] = value;
+        try {
+            run("run", changes);
+            ADD_FAILURE() << key << " is not refused";
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), ExitCode::usage);
+            EXPECT_THAT(error.what(), testing::HasSubstr(words));
+            EXPECT_THAT(error.what(), testing::HasSubstr(std::string("allow_changed_settings: [") + key + "]"));
+        }
+    }
+    run("run",
+        {{"max_steps", "6"}, {"save_steps", "2"}, {"resume", "auto"}, {"allow_changed_settings", "weight_decay"}});
+    EXPECT_THAT(bytes("run/log.txt"), testing::HasSubstr("weight_decay was 0.01, is 0"));
+    run("run", {{"max_steps", "8"}, {"resume", "auto"}});  // the new value is the run's now
 }
 
 TEST_F(ResumeTest, PassesOverADamagedCheckpoint) {

@@ -1,0 +1,183 @@
+// A run goes on from its own state and from no other's; what lies in its folder or on its drive may be anybody's.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "format/store.h"
+#include "tests/train/train_fixture.h"
+#include "train/checkpoint.h"
+#include "train/machine_cache.h"
+#include "train/run_identity.h"
+#include "train/session.h"
+
+namespace windlass {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class IdentityTest : public TrainTest {
+  protected:
+    // What it threw, or nothing.
+    std::string problem(const std::string& name, Settings changes, ExitCode code = ExitCode::storage) {
+        try {
+            run(name, changes);
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), code) << error.what();
+            return error.what();
+        }
+        return "";
+    }
+    // The working store of a run of this name; a run that is done with save_steps null keeps it.
+    std::string store_of(const std::string& name) const { return working_store_path(config(name, disk_)); }
+    std::string id_of(const std::string& name) const { return run_id_of(real_files(), at(name)); }
+    Settings with(Settings more) const {
+        more.insert(disk_.begin(), disk_.end());
+        return more;
+    }
+    void drop_id(const std::string& name) const {
+        const std::string yaml = bytes(name + "/run.yaml");
+        write(name + "/run.yaml", yaml.substr(yaml.find('\n') + 1));
+    }
+    std::string log_of(const std::string& name) const { return bytes(name + "/log.txt"); }
+    const Settings disk_ = {{"policy", "three_tier"}, {"ssd_dir", at("ssd")}};
+    const Settings again_ = {{"resume", "auto"}};
+};
+
+TEST_F(IdentityTest, StandsInTheFolderTheStoreAndTheCheckpoints) {
+    run("run", with({{"max_steps", "4"}, {"save_steps", "2"}, {"save_total_limit", "2"}}));
+    const std::string id = id_of("run");
+    ASSERT_EQ(id.size(), 32u);
+    EXPECT_EQ(verify_checkpoint(files_, at("run/checkpoint-2")).run_id, id);
+    run("run", with({{"max_steps", "6"}, {"resume", "auto"}}));
+    EXPECT_EQ(id_of("run"), id);
+    const Store store = Store::open(files_, store_of("run"), OpenMode::read);
+    EXPECT_EQ(parse_run_state(store.committed_run_state(), "store").run_id, id);
+    run("run", with({{"max_steps", "2"}, {"overwrite", "true"}}));
+    EXPECT_NE(id_of("run"), id);
+}
+
+TEST_F(IdentityTest, AnotherRunsStoreIsRefused) {
+    run("a", with({{"max_steps", "4"}}));
+    run("b", with({{"max_steps", "2"}}));
+    fs::copy_file(store_of("b"), store_of("a"), fs::copy_options::overwrite_existing);
+    const std::string refusal = problem("a", with({{"resume", "auto"}}));
+    EXPECT_THAT(refusal, HasSubstr(store_of("a") + ": belongs to another run"));
+    EXPECT_THAT(refusal, HasSubstr(id_of("b")));
+    EXPECT_THAT(refusal, HasSubstr("Try: "));
+}
+
+TEST_F(IdentityTest, ARunThatBeginsDoesNotReplaceAnothersStore) {
+    run("a", with({{"max_steps", "4"}}));
+    const std::string store = bytes("ssd/" + fs::path(store_of("a")).filename().string());
+    fs::remove_all(at("a"));
+    EXPECT_THAT(problem("a", with({})), HasSubstr("belongs to another run"));
+    EXPECT_TRUE(bytes("ssd/" + fs::path(store_of("a")).filename().string()) == store);
+}
+
+TEST_F(IdentityTest, AnotherRunsCheckpointIsRefused) {
+    run("a", {{"max_steps", "2"}, {"save_steps", "2"}});
+    run("b", {{"max_steps", "4"}, {"save_steps", "4"}});
+    fs::copy(at("b/checkpoint-4"), at("a/checkpoint-4"), fs::copy_options::recursive);
+    EXPECT_THAT(problem("a", again_), HasSubstr("checkpoint-4: belongs to another run"));
+}
+
+TEST_F(IdentityTest, AnotherRunsLogIsRefused) {
+    const Settings zo = {{"method", "zeroth_order"}, {"max_steps", "3"}};
+    run("a", zo);
+    run("b", zo);
+    for (const char* name : {"trajectory.wlt", "trajectory.json"})
+        fs::copy_file(at(std::string("b/") + name), at(std::string("a/") + name), fs::copy_options::overwrite_existing);
+    Settings on = zo;
+    on["resume"] = "auto";
+    EXPECT_THAT(problem("a", on), HasSubstr("trajectory.wlt: belongs to another run"));
+}
+
+TEST_F(IdentityTest, AFolderWithoutOneIsAdoptedOnceWithAWarning) {
+    set_log_level(LogLevel::warning);
+    run("run", {{"max_steps", "2"}, {"save_steps", "2"}});
+    const std::string id = id_of("run");
+    drop_id("run");
+    ASSERT_EQ(id_of("run"), "");
+    run("run", {{"max_steps", "4"}, {"save_steps", "2"}, {"resume", "auto"}});
+    EXPECT_EQ(id_of("run"), id);
+    const std::string log = log_of("run");
+    EXPECT_THAT(log, HasSubstr("names no run"));
+    run("run", {{"max_steps", "6"}, {"save_steps", "2"}, {"resume", "auto"}});
+    EXPECT_THAT(log_of("run").substr(log.size()), testing::Not(HasSubstr("names no run")));
+}
+
+TEST_F(IdentityTest, AStoreThatAnotherProcessHoldsIsRefused) {
+    const std::string path = store_of("run");
+    const StoreLock held(files_, path);
+    EXPECT_THAT(problem("run", with({})), HasSubstr(path + ": another process trains"));
+}
+
+TEST_F(IdentityTest, TheLockGoesWithTheRun) {
+    run("run", with({{"max_steps", "2"}}));
+    EXPECT_FALSE(fs::exists(store_of("run") + ".lock"));
+}
+
+TEST_F(IdentityTest, AStoreThatIsOlderThanTheRunIsRefused) {
+    run("run", with({{"max_steps", "2"}}));
+    fs::copy_file(store_of("run"), at("old.wls"));
+    run("run", with({{"max_steps", "6"}, {"resume", "auto"}}));
+    fs::copy_file(at("old.wls"), store_of("run"), fs::copy_options::overwrite_existing);
+    const std::string refusal = problem("run", with({{"resume", "auto"}}));
+    EXPECT_THAT(refusal, HasSubstr("is of step 2, but"));
+    EXPECT_THAT(refusal, HasSubstr("steps up to 6"));
+    fs::rename(at("run/metrics.jsonl"), at("moved.jsonl"));
+    EXPECT_EQ(problem("run", with({{"resume", "auto"}})), "");
+}
+
+// Steps in memory between checkpoints are lost with the process: their lines are ahead of what is left, rightly.
+TEST_F(IdentityTest, StepsInMemoryMayBeAheadOfACheckpoint) {
+    run("run", {{"max_steps", "8"}, {"save_steps", "4"}});
+    fs::remove_all(at("run/checkpoint-8"));
+    EXPECT_EQ(problem("run", again_), "");
+}
+
+// ---- what may lie in a folder ----
+
+class Planted : public IdentityTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Planted, LinksAreNotWrittenThrough) {
+    write("victim", "years of work");
+    run("run", {{"max_steps", "1"}, {"save_steps", "1"}});
+    set_log_file("");
+    fs::remove(at(std::string("run/") + GetParam()));
+    fs::create_symlink(at("victim"), at(std::string("run/") + GetParam()));
+    EXPECT_THAT(problem("run", {{"max_steps", "2"}, {"resume", "auto"}}), HasSubstr("remove the link"));
+    EXPECT_EQ(bytes("victim"), "years of work");
+}
+
+INSTANTIATE_TEST_SUITE_P(Names, Planted, testing::Values("run.yaml.tmp", "log.txt", "metrics.jsonl"));
+
+TEST_F(IdentityTest, ADamagedMachineCacheIsMeasuredAnew) {
+    const std::string path = machine_cache_path("", 1);
+    fs::create_directories(fs::path(path).parent_path());
+    std::ofstream(path) << "windlass machine 1\nnonsense\n";
+    EXPECT_GT(known_machine(files_, "", 1).memory_bytes, 0);
+    EXPECT_THAT(bytes("cache/windlass/" + fs::path(path).filename().string()), HasSubstr("memory"));
+}
+
+// The older checkpoint of a step stands until the new one has its name.
+TEST_F(IdentityTest, ACheckpointThatCannotBeReplacedStays) {
+    const Settings saves = {{"max_steps", "4"}, {"save_steps", "2"}};
+    run("run", saves);
+    fs::rename(at("run/checkpoint-4"), at("run/checkpoint-4.replaced"));
+    const auto places = list_checkpoints(files_, at("run"));
+    ASSERT_EQ(places.size(), 2u);
+    EXPECT_EQ(verify_checkpoint(files_, places.back().path).step, 4);
+    Settings more = saves;
+    more["max_steps"] = "6";
+    more["resume"] = "auto";
+    run("run", more);
+    EXPECT_TRUE(fs::exists(at("run/checkpoint-6")));
+}
+
+}  // namespace
+}  // namespace windlass
