@@ -64,6 +64,12 @@ std::string rounds_words(const Session& session) {
     return fmt::format("at most {} rounds of {}, ", session.rounds_most, format_seconds(session.planned.step.seconds));
 }
 
+// Nothing multiplies faster than it can: more than all of the peak says that the peak was measured on a busy machine.
+std::string share_of_peak(double share) {
+    if (share <= 1) return fmt::format("MFU {:.0f} %", share * 100);
+    return "MFU not known: kernels were measured faster than the peak, which is stale";
+}
+
 std::string step_text(const Session& session) {
     const Planned& planned = session.planned;
     const Simulation step = session.step_at_most();
@@ -72,10 +78,10 @@ std::string step_text(const Session& session) {
                     format_seconds(step.busy_seconds[slot(LaneKind::compute)]), lanes_text(step));
     const double peak = session.machine.gemm_flops(session.numerics().compute);
     text += fmt::format(" | {:.0f} tok/s", tokens_per_second(session));
-    if (peak > 0) text += fmt::format(", MFU {:.0f} %", step.demand.model_flops / step.seconds / peak * 100);
+    if (peak > 0) text += ", " + share_of_peak(step.demand.model_flops / step.seconds / peak);
     if (planned.redo_seconds > 0 && session.request.clip_frequency > 0)
-        text += fmt::format("\nClipping  a step that is clipped does updates again: {} more",
-                            format_seconds(planned.redo_seconds));
+        text += fmt::format("\nClipping  a step that is clipped does updates again: {} more; {} on the average",
+                            format_seconds(planned.redo_seconds), format_seconds(planned.mean_seconds));
     text += fmt::format("\nBound by  {}, busy {:.0f} % of the step", lane_name(planned.binding.lane),
                         planned.binding.busy * 100);
     if (!planned.binding.improvement.empty())
