@@ -43,11 +43,12 @@ class SampleMaker {
     }
 
     // Applies the length limit and hands out what remains.
-    void deliver(Sample&& sample, std::string_view where) {
+    void deliver(Sample&& sample, RowFormat format, std::string_view where) {
         const auto length = static_cast<int64_t>(sample.ids.size());
         const int64_t limit = options_.max_length;
         if (limit == 0 || length <= limit) return hand_out(std::move(sample));
-        switch (options_.truncation) {
+        const bool is_text = format == RowFormat::text;
+        switch (is_text ? options_.text_truncation.value_or(options_.truncation) : options_.truncation) {
             case Truncation::drop:
                 ++report_.dropped_long;
                 return;
@@ -191,7 +192,7 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
             if (maker.report().malformed++ == 0) log_warning("skipped a malformed row: {}", error.what());
             continue;
         }
-        maker.deliver(std::move(sample), where);
+        maker.deliver(std::move(sample), *format, where);
     }
     return maker.report();
 }
@@ -228,6 +229,8 @@ std::string describe(const RowsOptions& options) {
         fmt::format("max_length={} truncation={} train_on_prompt={} add_eos={} skip_malformed={}", options.max_length,
                     name_of(options.truncation), options.train_on_prompt, options.add_eos, options.skip_malformed);
     // Lengths keep two lists of strings from looking alike.
+    if (options.text_truncation.value_or(options.truncation) != options.truncation)
+        out += fmt::format(" text_truncation={}", name_of(*options.text_truncation));
     for (const auto* text : {&options.document_separator, &names.text, &names.prompt, &names.completion,
                              &names.instruction, &names.input, &names.output})
         out += fmt::format(" {}:{}", text->size(), *text);

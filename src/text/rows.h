@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ enum class Truncation {
 struct RowsOptions {
     int64_t max_length = 0;  // tokens, 0: no limit; else at least 2
     Truncation truncation = Truncation::drop;
+    std::optional<Truncation> text_truncation;  // of rows that are text and nothing else; absent: as of the others
     bool train_on_prompt = false;
     bool add_eos = true;             // not for pre-tokenised rows, which are taken as they are
     bool skip_malformed = false;     // count malformed rows instead of stopping at the first

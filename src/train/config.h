@@ -36,7 +36,7 @@ struct Config {
     std::string task;        // whose rows these are: a name or a file (text/task.h); empty: rows as they are
     std::optional<int64_t> train_samples, eval_samples;
     int64_t max_length = 1024;
-    std::string truncation = "drop";
+    std::string truncation = "auto";
     bool packing = false;
     bool train_on_prompt = false;
     bool add_eos = true;

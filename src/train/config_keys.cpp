@@ -56,8 +56,9 @@ std::vector<ConfigKey> row_keys() {
         {.name = "truncation",
          .field = &Config::truncation,
          .group = kData,
-         .help = "what happens to longer rows: left out, cut at the left or right, cut in several, refused",
-         .choices = {"drop", "left", "right", "split", "error"}},
+         .help = "what happens to longer rows: left out, cut at the left or right, cut in several, refused; "
+                 "auto: text is cut in several, rows with a prompt are left out (eval: cut at the right)",
+         .choices = {"auto", "drop", "left", "right", "split", "error"}},
         {.name = "packing",
          .field = &Config::packing,
          .group = kData,

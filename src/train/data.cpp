@@ -146,8 +146,10 @@ double RowOrder::passes(const DataPosition& position) {
 }
 
 RowsOptions rows_options(const Config& config) {
+    const bool is_auto = config.truncation == "auto";
     return {.max_length = config.max_length,
-            .truncation = truncation_of(config.truncation),
+            .truncation = is_auto ? Truncation::drop : truncation_of(config.truncation),
+            .text_truncation = is_auto ? std::optional(Truncation::split) : std::nullopt,
             .train_on_prompt = config.train_on_prompt,
             .add_eos = config.add_eos,
             .skip_malformed = config.skip_malformed,

@@ -79,8 +79,9 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     FileSystem& files = real_files();
     const std::string folder = token_cache_folder(config.cache_dir);
     files.make_folders(folder);
-    const TokenCache rows =
-        TokenCache::open_or_build(files, folder, {config.eval_data}, rows_options(config), opened.tokenizer);
+    RowsOptions options = rows_options(config);
+    if (config.truncation == "auto") options.truncation = Truncation::right;  // every row counts
+    const TokenCache rows = TokenCache::open_or_build(files, folder, {config.eval_data}, options, opened.tokenizer);
     log_info("{}", rows.report().summary());
     const std::vector<uint32_t> lengths(rows.lengths().begin(), rows.lengths().end());
     Inference inference(files, opened, inference_options(config), eval_shape(config, lengths));
@@ -145,7 +146,6 @@ ExitCode run_eval(const EvalArgs& args) {
         return report_task(opened, config, args);
     }
     if (args.shots > 0) throw UserError(ExitCode::usage, "shots", "only a task has demonstrations").hint("--task");
-    if (!config.was_given("truncation")) config.truncation = "right";  // every row counts
     return args.choices.empty() ? report_loss(opened, config, args.json)
                                 : report_accuracy(opened, config, args.choices, args.json);
 }

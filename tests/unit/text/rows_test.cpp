@@ -128,6 +128,25 @@ TEST(Rows, TruncationDoesWhatItSays) {
     EXPECT_THROW(read_rows(row, {.max_length = 1}), UserError);
 }
 
+TEST(Rows, TextAloneMayBeCutInAnotherWayThanRowsWithAPrompt) {
+    const RowsOptions options{.max_length = 5, .text_truncation = Truncation::split};
+    const auto text = read_rows(R"({"text": "abcdefg"})", options);
+    EXPECT_EQ(text.report.trained_tokens, 8);
+    EXPECT_EQ(text.samples.size(), 2u);
+    const auto prompt = read_rows(R"({"prompt": "ab", "completion": "cdefg"})", options);
+    EXPECT_EQ(prompt.samples.size(), 0u);
+    EXPECT_EQ(prompt.report.dropped_long, 1);
+}
+
+// What the line says is the key of a cache, and by it a run that goes on finds its rows again.
+TEST(Rows, TheLineOfOptionsNamesTheTruncationOfTextWhereItDiffers) {
+    const std::string plain = describe({.max_length = 5, .truncation = Truncation::split});
+    EXPECT_EQ(describe({.max_length = 5, .truncation = Truncation::split, .text_truncation = Truncation::split}),
+              plain);
+    EXPECT_NE(describe({.max_length = 5, .truncation = Truncation::split, .text_truncation = Truncation::right}),
+              plain);
+}
+
 TEST(Rows, SplitTrainsEveryTokenOnce) {
     const std::string row = R"({"text": "abcdefghijklmnop"})";
     const auto whole = read_rows(row);
