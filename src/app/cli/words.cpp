@@ -8,13 +8,17 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "text/data_files.h"
 
 namespace windlass {
 
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
     const ReadConfig read = make_config(read_config_sources(real_files(), words), use);
     for (const std::string& note : read.notes) log_info("note: {}", note);
-    return read.config;
+    Config config = read.config;
+    config.train_data = find_data_files(real_files(), config.train_data);
+    config.eval_data = find_data_files(real_files(), config.eval_data);
+    return config;
 }
 
 std::vector<std::string> name_model(std::vector<std::string> words) {
