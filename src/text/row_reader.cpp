@@ -1,6 +1,7 @@
 #include "text/row_reader.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "base/json.h"
@@ -28,6 +29,17 @@ std::vector<std::string> cells_of(std::string_view line) {
     return cells;
 }
 
+// "owner/name": a data set of the Hugging Face Hub, so it seems.
+bool is_hub_name(std::string_view path) {
+    const size_t slash = path.find('/');
+    const auto is_plain = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+    };
+    return slash != std::string_view::npos && slash > 0 && slash + 1 < path.size() &&
+           path.find('/', slash + 1) == std::string_view::npos && is_plain(path[0]) &&
+           std::all_of(path.begin() + static_cast<std::ptrdiff_t>(slash) + 1, path.end(), is_plain);
+}
+
 bool is_blank(std::string_view line) {
     return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -42,6 +54,11 @@ void RowReader::fail(int64_t line, fmt::format_string<Args...> format, Args&&...
 
 std::unique_ptr<File> open_data_file(FileSystem& files, const std::string& path) {
     if (!files.exists(path)) {
+        if (is_hub_name(path))
+            throw UserError(ExitCode::data, path, "there is no such file, and data sets are not fetched")
+                .hint(fmt::format("a path from the folder in which windlass was started; if it is a data set of the "
+                                  "Hub: hf download {} --repo-type dataset --local-dir {}",
+                                  path, path.substr(path.find('/') + 1)));
         throw UserError(ExitCode::data, path, "there is no such file")
             .hint("a path from the folder in which windlass was started, or a whole path");
     }

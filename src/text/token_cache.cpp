@@ -222,7 +222,9 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
     }
     if (total.samples == 0)
         throw UserError(ExitCode::data, paths.empty() ? "data" : paths.front(), "there is nothing to learn: {}",
-                        total.summary());
+                        total.summary())
+            .hint(total.dropped_long > 0 ? "a greater max_length, or truncation: split, left or right"
+                                         : "a file of rows with tokens to learn");
     writer.finish(key, total);
     return open(files, path, key, tokenizer.vocab_size());
 }

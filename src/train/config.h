@@ -32,7 +32,7 @@ struct Config {
     std::vector<std::string> ignore_config_keys;  // of the model's config.json
     std::string output_dir;
     std::vector<std::string> train_data;
-    std::string eval_data;
+    std::vector<std::string> eval_data;
     double val_split = 0.0;  // below 1: share of the rows; from 1 on: number of rows
     std::string task;        // whose rows these are: a name or a file (text/task.h); empty: rows as they are
     std::optional<int64_t> train_samples, eval_samples;

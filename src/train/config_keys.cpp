@@ -33,12 +33,14 @@ std::vector<ConfigKey> data_keys() {
         {.name = "train_data",
          .field = &Config::train_data,
          .group = kData,
-         .help = "rows to train on: .jsonl, .json, .tsv or .txt files; the format is found by their keys",
+         .help =
+             "rows to train on: .jsonl, .json, .tsv or .txt files, folders of them, patterns such as 'rows/*.jsonl'; "
+             "the format is found by their keys",
          .aliases = {"dataset", "train_file", "datasets"}},
         {.name = "eval_data",
          .field = &Config::eval_data,
          .group = kData,
-         .help = "rows to evaluate on",
+         .help = "rows to evaluate on: files, folders, patterns",
          .aliases = {"eval_dataset", "validation_file", "test_datasets"}},
         {.name = "val_split",
          .field = &Config::val_split,

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "text/data_files.h"
 #include "train/config.h"
 #include "train/config_keys.h"
 #include "train/param_group_text.h"
@@ -99,6 +100,15 @@ void add_flag(std::vector<ConfigEntry>& flags, ConfigEntry entry) {
     flags.push_back(std::move(entry));
 }
 
+bool takes_files(const std::string& name) {
+    const std::string_view key = find_config_key(name)->name;
+    return key == "train_data" || key == "eval_data";
+}
+
+bool is_rows_file(const std::string& word) {
+    return !word.starts_with('-') && word.find('=') == std::string::npos && has_rows_ending(word);
+}
+
 // Reads the flag at words[i] and returns how many words it took.
 size_t read_flag(std::span<const std::string> words, size_t i, std::vector<ConfigEntry>& flags) {
     const std::string_view word = std::string_view(words[i]).substr(2);
@@ -125,7 +135,11 @@ size_t read_flag(std::span<const std::string> words, size_t i, std::vector<Confi
     }
     if (!has_next) throw UserError(ExitCode::usage, where, "a value is missing");
     add_flag(flags, read_word(name, words[i + 1], where));
-    return 2;
+    size_t taken = 2;
+    // A shell's glob behind a key of files comes as words of their own; settings never end as files of rows do.
+    for (; takes_files(name) && i + taken < words.size() && is_rows_file(words[i + taken]); ++taken)
+        add_flag(flags, read_word(name, words[i + taken], where));
+    return taken;
 }
 
 void read_environment(std::vector<ConfigEntry>& entries) {

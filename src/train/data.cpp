@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/rng.h"
+#include "train/chat_template.h"
 #include "train/task_answers.h"
 #include "train/user_folder.h"
 
@@ -182,6 +183,7 @@ RunData RunData::open_cached(FileSystem& files, const Config& config, const Toke
     const std::string folder = token_cache_folder(config.cache_dir);
     files.make_folders(folder);
     const RowsOptions options = rows_options(config);
+    warn_of_unused_template(files, config.model, config.train_data, options.fields);
     TokenCache train = TokenCache::open_or_build(files, folder, config.train_data, options, tokenizer);
     RowChoice choice = choose_rows(train.size(), config);
     const std::vector<uint32_t> lengths(train.lengths().begin(), train.lengths().end());
@@ -190,7 +192,7 @@ RunData RunData::open_cached(FileSystem& files, const Config& config, const Toke
     data.train_ = std::move(train);
     data.eval_rows_ = std::move(choice.held_out);
     if (config.eval_data.empty()) return data;
-    data.eval_ = TokenCache::open_or_build(files, folder, {config.eval_data}, options, tokenizer);
+    data.eval_ = TokenCache::open_or_build(files, folder, config.eval_data, options, tokenizer);
     data.eval_rows_ = choose_eval_rows(data.eval_->size(), config);
     return data;
 }
@@ -211,9 +213,8 @@ RunData RunData::open_task(FileSystem& files, const Config& config, const Tokeni
     if (compares_candidates(data.objective_)) data.rows_per_example_ = train.candidates_max();
     data.task_ = std::move(train);
     if (!config.eval_data.empty()) {
-        const std::vector<std::string> paths = {config.eval_data};
-        const std::vector<uint32_t> rows = choose_eval_rows(count_task_rows(files, paths), config);
-        data.eval_task_ = read_task_set(files, task, paths, rows, options, tokenizer);
+        const std::vector<uint32_t> rows = choose_eval_rows(count_task_rows(files, config.eval_data), config);
+        data.eval_task_ = read_task_set(files, task, config.eval_data, rows, options, tokenizer);
     } else if (!choice.held_out.empty()) {
         data.eval_task_ = read_task_set(files, task, config.train_data, choice.held_out, options, tokenizer);
     }

@@ -6,8 +6,10 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "text/data_files.h"
 #include "text/row_reader.h"
 #include "text/token_cache.h"
+#include "train/chat_template.h"
 #include "train/data.h"
 
 namespace windlass {
@@ -43,13 +45,12 @@ int64_t right_choice(const std::vector<std::string>& choices, const std::string&
     throw UserError(ExitCode::data, where, "the completion \"{}\" is none of the choices", completion);
 }
 
-std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<std::string>& choices,
-                                        const Tokenizer& tokenizer) {
-    RowReader reader(real_files(), config.eval_data, "");
+void read_choice_file(const std::string& path, const Config& config, const std::vector<std::string>& choices,
+                      const Tokenizer& tokenizer, std::vector<ChoiceRow>& rows) {
+    RowReader reader(real_files(), path, "");
     const FieldNames fields = rows_options(config).fields;
-    std::vector<ChoiceRow> rows;
     while (const std::optional<RawRow> raw = reader.next()) {
-        const std::string where = fmt::format("{}:{}", config.eval_data, raw->line);
+        const std::string where = fmt::format("{}:{}", path, raw->line);
         const Row row = read_row(raw->text, fields, std::nullopt, where);
         if (row.format != RowFormat::completion && row.format != RowFormat::alpaca)
             throw UserError(ExitCode::data, where, "choices need rows of prompt and completion");
@@ -59,7 +60,13 @@ std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<
             added.candidates.push_back(completion_sample(tokenizer, row.prompt, choice, config.max_length));
         if (std::ssize(rows) > kRowsMax) throw UserError(ExitCode::data, where, "more than {} rows", kRowsMax);
     }
-    if (rows.empty()) throw UserError(ExitCode::data, config.eval_data, "holds no rows");
+}
+
+std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<std::string>& choices,
+                                        const Tokenizer& tokenizer) {
+    std::vector<ChoiceRow> rows;
+    for (const std::string& path : config.eval_data) read_choice_file(path, config, choices, tokenizer, rows);
+    if (rows.empty()) throw UserError(ExitCode::data, config.eval_data.front(), "holds no rows");
     return rows;
 }
 
@@ -81,7 +88,8 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     files.make_folders(folder);
     RowsOptions options = rows_options(config);
     if (config.truncation == "auto") options.truncation = Truncation::right;  // every row counts
-    const TokenCache rows = TokenCache::open_or_build(files, folder, {config.eval_data}, options, opened.tokenizer);
+    warn_of_unused_template(files, config.model, config.eval_data, options.fields);
+    const TokenCache rows = TokenCache::open_or_build(files, folder, config.eval_data, options, opened.tokenizer);
     log_info("{}", rows.report().summary());
     const std::vector<uint32_t> lengths(rows.lengths().begin(), rows.lengths().end());
     Inference inference(files, opened, inference_options(config), eval_shape(config, lengths));
@@ -135,7 +143,12 @@ ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::str
 
 ExitCode run_eval(const EvalArgs& args) {
     std::vector<std::string> words = name_model(args.words);
-    if (!args.data.empty()) words.push_back("--eval-data=" + args.data);
+    for (const std::string& path : args.data) words.push_back("--eval-data=" + path);
+    // A shell's glob behind --data comes as words of their own.
+    while (!args.data.empty() && words.size() > 1 && !words[1].starts_with('-') && has_rows_ending(words[1])) {
+        words.push_back("--eval-data=" + words[1]);
+        words.erase(words.begin() + 1);
+    }
     Config config = config_from_words(words, ConfigUse::evaluate);
     OpenModel opened = open_model(real_files(), config.model, config.ignore_config_keys);
     if (!config.was_given("max_length") || config.max_length > opened.model.context_length)

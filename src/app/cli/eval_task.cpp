@@ -67,7 +67,7 @@ void print_answers(const TaskSet& set, const AnswerResult& result, bool json) {
 
 ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args) {
     const TaskSpec task = find_task(real_files(), config.task);
-    const std::vector<std::string> paths = {config.eval_data};
+    const std::vector<std::string>& paths = config.eval_data;
     const TaskOptions options{.max_length = config.max_length,
                               .add_eos = config.add_eos,
                               .skip_malformed = config.skip_malformed,

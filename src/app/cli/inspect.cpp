@@ -5,6 +5,7 @@
 #include "format/model_folder.h"
 #include "model/families.h"
 #include "text/tokenizer.h"
+#include "train/chat_template.h"
 #include "train/run_text.h"
 
 namespace windlass {
@@ -17,6 +18,7 @@ struct Inspection {
     std::string problem;  // why there is no model
     std::optional<Tokenizer> tokenizer;
     std::string tokenizer_problem;
+    std::string chat_template;  // the file that holds it
 };
 
 Inspection inspect(const std::string& path, const std::vector<std::string>& ignored_keys) {
@@ -30,6 +32,7 @@ Inspection inspect(const std::string& path, const std::vector<std::string>& igno
     }
     try {
         found.tokenizer = Tokenizer::load(real_files(), path);
+        found.chat_template = chat_template_file(real_files(), path);
     } catch (const Error& error) {
         found.tokenizer_problem = error.what();
     }
@@ -70,6 +73,9 @@ std::string text_of(const Inspection& found, const InspectArgs& args) {
                                         ? fmt::format("{} ids, {} of them end a text", found.tokenizer->vocab_size(),
                                                       found.tokenizer->eos_ids().size())
                                         : "not usable: " + found.tokenizer_problem);
+    lines.emplace_back("template", found.chat_template.empty()
+                                       ? "none"
+                                       : "a chat template in " + found.chat_template + ", which is not used");
     if (found.model) {
         for (const std::string& note : found.model->notes) lines.emplace_back("note", note);
         lines.emplace_back("training", fmt::format("AdamW state {}, see windlass plan",
@@ -109,6 +115,7 @@ std::string json_of(const Inspection& found, const InspectArgs& args) {
         json["tokenizer"] = {{"ids", found.tokenizer->vocab_size()}, {"eos_ids", found.tokenizer->eos_ids()}};
     else
         json["tokenizer_problem"] = found.tokenizer_problem;
+    json["chat_template"] = !found.chat_template.empty();
     for (const TensorPlace& t : found.folder.tensors()) {
         if (!args.tensors) break;
         const auto dims = t.shape.dims();

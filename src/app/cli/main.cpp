@@ -137,7 +137,8 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     train->add_flag("--dry-run", args.train.dry_run, "Check the configuration, print it, leave");
     CLI::App* eval = add_verb(app, args, "eval", kEval, args.eval.json);
     takes_config(eval);
-    eval->add_option("--data", args.eval.data, "Rows to evaluate on");
+    eval->add_option("--data", args.eval.data, "Rows to evaluate on: files, folders, patterns")
+        ->allow_extra_args(false);
     eval->add_option("--choices", args.eval.choices, "Candidate completions, separated by |");
     eval->add_option("--shots", args.eval.shots, "Rows of train_data shown in front of each prompt of a task [0]")
         ->check(CLI::Range(int64_t{0}, int64_t{1024}));

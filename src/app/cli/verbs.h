@@ -33,7 +33,7 @@ ExitCode run_train(const TrainArgs& args);
 
 struct EvalArgs {
     std::vector<std::string> words;  // MODEL first, configuration behind it
-    std::string data;
+    std::vector<std::string> data;
     std::string choices;  // candidates separated by '|'
     int64_t shots = 0;    // demonstrations in front of a task's prompts
     bool json = false;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "text/data_files.h"
 #include "train/model_place.h"
 
 namespace windlass {
@@ -20,6 +21,8 @@ Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
     for (const std::string& note : read.notes) log_info("note: {}", note);
     Config config = read.config;
     config.model = model_folder(config.model);
+    config.train_data = find_data_files(real_files(), config.train_data);
+    config.eval_data = find_data_files(real_files(), config.eval_data);
     return config;
 }
 

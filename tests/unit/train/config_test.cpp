@@ -211,7 +211,7 @@ TEST_F(ConfigTest, RunYamlReadsBackAsTheSameConfig) {
     const std::string yaml = config_to_yaml(first.config);
     const ReadConfig second = read({write(yaml)});
     EXPECT_EQ(config_to_yaml(second.config), yaml);
-    EXPECT_EQ(second.config.eval_data, "\"q\\z: #");
+    EXPECT_EQ(second.config.eval_data, std::vector<std::string>{"\"q\\z: #"});
     EXPECT_EQ(second.config.learning_rate, 3.0000000000000004e-05);
 }
 

@@ -1,0 +1,150 @@
+// Several files, folders and patterns as data; rows in a prompt that the model's chats do not have.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "tests/cli/sandbox.h"
+
+namespace windlass::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kData = static_cast<int>(ExitCode::data);
+
+class DataFiles : public testing::Test {
+  protected:
+    DataFiles() {
+        std::filesystem::create_directory(sandbox_ / "rows");
+        a_ = sandbox_.rows("rows/a.jsonl", {R"({"text": "the first row"})", R"({"text": "the second"})"});
+        b_ = sandbox_.rows("rows/b.jsonl", {R"({"text": "one more row"})"});
+        write_bytes(sandbox_ / "rows/notes.md", "no rows");
+    }
+    // Rows that eval scores, and how it scores them.
+    Json eval(const std::vector<std::string>& data) {
+        std::vector<std::string> words = {"eval", sandbox_.model(), "--json"};
+        words.insert(words.end(), data.begin(), data.end());
+        return json_of(sandbox_.windlass(words));
+    }
+    Finished dry(const std::vector<std::string>& words) {
+        std::vector<std::string> all = {"train", "--dry-run", "model=" + sandbox_.model(),
+                                        "output_dir=" + sandbox_.out()};
+        all.insert(all.end(), words.begin(), words.end());
+        return run(sandbox_.windlass(all));
+    }
+    Sandbox sandbox_;
+    std::string a_, b_;
+};
+
+TEST_F(DataFiles, AreEvaluatedTogetherHoweverTheyAreNamed) {
+    const Json one = eval({"--data", a_}), both = eval({"--data", a_, "--data", b_});
+    EXPECT_EQ(one.at("rows"), 2);
+    EXPECT_EQ(both.at("rows"), 3);
+    EXPECT_NE(one.at("loss"), both.at("loss"));
+    const std::vector<std::vector<std::string>> ways = {{"--data", a_, b_},
+                                                        {"--data", sandbox_ / "rows"},
+                                                        {"--data", sandbox_ / "rows/*.jsonl"},
+                                                        {"--eval-data", a_, b_}};
+    for (const auto& way : ways) {
+        const Json json = eval(way);
+        EXPECT_EQ(json.at("loss"), both.at("loss")) << way[1];
+        EXPECT_EQ(json.at("rows"), 3) << way[1];
+    }
+}
+
+TEST_F(DataFiles, OfARunAreWrittenOutInOrder) {
+    const std::vector<std::vector<std::string>> ways = {{"--train-data", a_, b_},
+                                                        {"--train-data", a_, "--train-data", b_},
+                                                        {"--train-data", sandbox_ / "rows/"},
+                                                        {"train_data=" + (sandbox_ / "rows/[ab].jsonl")}};
+    for (const auto& way : ways) {
+        const Finished finished = dry(way);
+        EXPECT_EQ(finished.code, 0) << describe(finished);
+        // Quoted or not, in this order.
+        const size_t first = finished.out.find("/rows/a.jsonl"), second = finished.out.find("/rows/b.jsonl");
+        EXPECT_NE(first, std::string::npos) << finished.out;
+        EXPECT_NE(second, std::string::npos) << finished.out;
+        EXPECT_LT(first, second);
+        EXPECT_THAT(finished.out, Not(HasSubstr("notes.md")));
+    }
+}
+
+// What ends otherwise behind a data file is still a configuration file.
+TEST_F(DataFiles, LeaveAConfigurationFileBehindThemAlone) {
+    write_bytes(sandbox_ / "run.yaml", "seed: 77\n");
+    const Finished finished = dry({"--train-data", a_, sandbox_ / "run.yaml"});
+    EXPECT_THAT(finished.out, HasSubstr("seed: 77")) << describe(finished);
+}
+
+TEST_F(DataFiles, AreRefusedWhereThereAreNone) {
+    std::filesystem::create_directory(sandbox_ / "empty");
+    write_bytes(sandbox_ / "empty/part.parquet", "PAR1");
+    const std::vector<std::pair<std::string, std::string>> tried = {
+        {sandbox_ / "empty", "holds no file of a kind that is read"},
+        {sandbox_ / "rows/*.tsv", "matches"},
+        {sandbox_ / "absent/*.jsonl", "matches"},
+        {sandbox_ / "*/a.jsonl", "last part of a path"}};
+    for (const auto& [name, message] : tried) {
+        const Finished finished = dry({"--train-data", name});
+        EXPECT_EQ(finished.code, kData) << describe(finished);
+        EXPECT_THAT(finished.err, testing::AllOf(HasSubstr(name), HasSubstr(message), HasSubstr("Try: ")));
+    }
+}
+
+TEST_F(DataFiles, OfTheHubAreNamedWithTheCommandThatFetchesThem) {
+    Settings settings = sandbox_.training();
+    settings["train_data"] = "tatsu-lab/alpaca";
+    const Finished finished = run(sandbox_.train(settings));
+    EXPECT_EQ(finished.code, kData) << describe(finished);
+    EXPECT_THAT(finished.err, HasSubstr("hf download tatsu-lab/alpaca --repo-type dataset --local-dir alpaca"));
+}
+
+TEST_F(DataFiles, ThatHoldNothingAreRefusedWithAWayOut) {
+    Settings settings = sandbox_.training();
+    settings["train_data"] = a_;
+    settings["max_length"] = "4";
+    settings["truncation"] = "drop";
+    const Finished finished = run(sandbox_.train(settings));
+    EXPECT_EQ(finished.code, kData) << describe(finished);
+    EXPECT_THAT(finished.err, HasSubstr("Try: a greater max_length"));
+}
+
+class ChatTemplate : public DataFiles {
+  protected:
+    std::string warning_of(const std::string& file, const std::string& text, const std::string& rows) {
+        Settings settings = sandbox_.training();
+        if (!file.empty()) write_bytes(settings["model"] + "/" + file, text);
+        settings["train_data"] = rows;
+        return must_succeed(sandbox_.train(settings)).err;
+    }
+    std::string alpaca() {
+        return sandbox_.rows("alpaca.jsonl", {R"({"instruction": "Say a", "output": "a"})",
+                                              R"({"instruction": "Say b", "output": "b"})"});
+    }
+};
+
+constexpr const char* kWarning = "the model's chat template (chat_template.jinja) is not used";
+
+TEST_F(ChatTemplate, IsMissedOnceWhereRowsAreAlpaca) {
+    const std::string said = warning_of("chat_template.jinja", "{{ messages }}", alpaca());
+    const size_t first = said.find(kWarning);
+    EXPECT_NE(first, std::string::npos) << said;
+    EXPECT_EQ(said.find(kWarning, first + 1), std::string::npos) << said;
+    const std::string model = sandbox_.model();
+    const Finished eval = must_succeed(sandbox_.windlass({"eval", model, "--data", alpaca()}));
+    EXPECT_THAT(eval.err, HasSubstr(kWarning));
+    EXPECT_THAT(must_succeed(sandbox_.windlass({"inspect", model})).out, HasSubstr("chat_template.jinja"));
+    EXPECT_EQ(json_of(sandbox_.windlass({"inspect", model, "--json"})).at("chat_template"), true);
+}
+
+TEST_F(ChatTemplate, IsNotMissedByOtherRows) {
+    EXPECT_THAT(warning_of("chat_template.jinja", "{{ messages }}", a_), Not(HasSubstr("chat template")));
+}
+
+TEST_F(ChatTemplate, IsNotMissedWhereThereIsNone) {
+    EXPECT_THAT(warning_of("", "", alpaca()), Not(HasSubstr("chat template")));
+}
+
+}  // namespace
+}  // namespace windlass::cli
