@@ -23,8 +23,8 @@ function(windlass_precompile target)
 endfunction()
 
 # With WINDLASS_SANITIZED_FLOORS each floor is made twice: as released, and as windlass_<name>_sanitized, instrumented,
-# for the tests that run a second time (windlass_test). Without debugging information, which takes a third of the time:
-# reports name functions; the preset `asan` also names lines.
+# for the tests that run a second time (windlass_test). Without debugging information: reports name functions; the preset
+# `asan` also names lines.
 function(windlass_floor name number)
   cmake_parse_arguments(ARG "" "" "SEES;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
