@@ -149,7 +149,7 @@ PriceList::Work PriceList::copy_work(const Task& task) const {
 }
 
 bool PriceList::is_summed(const Task& task) const {
-    if (task.payload < 0) return false;
+    if (task.verb != Verb::move || task.payload < 0) return false;
     const DiskPlace place = schedule_.moves[static_cast<size_t>(task.payload)].place;
     return place == DiskPlace::weight || place == DiskPlace::state;
 }

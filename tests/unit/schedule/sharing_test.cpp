@@ -135,6 +135,9 @@ TEST(Sharing, ChecksumsOfWeightsAndStateTakeAThread) {
     machine.checksum_bytes_per_s = 3;
     EXPECT_DOUBLE_EQ(price(0).seconds, 12 + machine.task_seconds);
     EXPECT_DOUBLE_EQ(cores(price(0)), 1.0 / 4);
+    // A mark on the lane is no move: its payload says nothing about one.
+    const Schedule marks{.tasks = {{.verb = Verb::mark, .lane = LaneKind::disk_write, .payload = 7}}};
+    EXPECT_DOUBLE_EQ(PriceList(marks, machine).of(marks.tasks[0]).seconds, machine.task_seconds);
 }
 
 // Two of two cores compute, one of them is wanted for updates as well.
