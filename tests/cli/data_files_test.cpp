@@ -116,6 +116,7 @@ class ChatTemplate : public DataFiles {
         Settings settings = sandbox_.training();
         if (!file.empty()) write_bytes(settings["model"] + "/" + file, text);
         settings["train_data"] = rows;
+        settings["truncation"] = "left";  // the classic prompt alone is longer than a row
         return must_succeed(sandbox_.train(settings)).err;
     }
     std::string alpaca() {

@@ -90,10 +90,27 @@ std::vector<Provoked> folders() {
         {"ExportTargetNotEmpty",
          [](Sandbox& sandbox) {
              finished_run(sandbox);
-             return sandbox.windlass({"export", sandbox.out(), "--to", sandbox.model()});
+             write_bytes(sandbox / "thesis.txt", "years");
+             return sandbox.windlass({"export", sandbox.out(), "--to", sandbox.path()});
          },
          kStorage,
-         {"llama", "exists and is not empty", "Try: another folder"}},
+         {"exists and is not empty", "Try: another folder"}},
+        {"ExportOverADocument",
+         [](Sandbox& sandbox) {
+             finished_run(sandbox);
+             fs::create_directories(sandbox / "papers");
+             write_bytes(sandbox / "papers/thesis.txt", "years");
+             return sandbox.windlass({"export", sandbox.out(), "--to", sandbox / "papers", "--overwrite"});
+         },
+         kStorage,
+         {"papers", "thesis.txt", "Try: "}},
+        {"ExportOverTheBase",
+         [](Sandbox& sandbox) {
+             finished_run(sandbox);
+             return sandbox.windlass({"export", sandbox.out(), "--to", sandbox.model() + "/.", "--overwrite"});
+         },
+         kUsage,
+         {"llama", "never written", "Try: another folder"}},
     };
 }
 
