@@ -145,7 +145,8 @@ void climb_until(int wanted) {
 }
 
 TEST(Monotone, MoreOfAnythingIsNeverSlower) {
-    climb_until(is_sanitized() ? 2 : 20);
+    if (is_sanitized()) GTEST_SKIP() << "hundreds of searches; others look at the same memory";
+    climb_until(20);
 }
 
 TEST(SlowMonotone, MoreOfAnythingIsNeverSlower) {
