@@ -188,18 +188,19 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
 void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                             double seconds) {
     mean_seconds_ = mean_seconds_ == 0 ? seconds : mean_seconds_ + kPaceWeight * (seconds - mean_seconds_);
-    StepMetrics& metrics =
-        log_.add(measure(batch, schedule, report, seconds), bottleneck(report.busy_seconds, seconds));
+    StepMetrics measured = measure(batch, schedule, report, seconds);
+    doubt_machine(measured);
+    StepMetrics& metrics = log_.add(std::move(measured), bottleneck(report.busy_seconds, seconds));
     if (evaluates_now()) evaluate(metrics);
-    doubt_machine(metrics);
     log_.write_until(durable_step());
 }
 
 // Nothing multiplies faster than the machine can: a step that seems to shows that the machine was busy when its rates
-// were measured, and that the plan's times are too long.
-void TrainLoop::doubt_machine(const StepMetrics& metrics) {
-    constexpr double kNoise = 1.1;
-    if (doubted_ || metrics.mfu < kNoise) return;
+// were measured, and that the plan's times are too long. From then on no share of that peak is told.
+void TrainLoop::doubt_machine(StepMetrics& metrics) {
+    const bool beats_the_peak = metrics.mfu > 1;
+    if (doubted_ || beats_the_peak) metrics.mfu = 0;
+    if (doubted_ || !beats_the_peak) return;
     doubted_ = true;
     log_.clear_bar();
     log_info(

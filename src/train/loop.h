@@ -45,7 +45,7 @@ class TrainLoop {
     void settle();
     void stop();
     void say_where_it_goes_on(int64_t done);
-    void doubt_machine(const StepMetrics& metrics);
+    void doubt_machine(StepMetrics& metrics);
     void watch(const StepBatch& batch, const StepReport& report);
     void record_bad_batch(const StepBatch& batch, const StepReport& report) const;
     void evaluate(StepMetrics& metrics);
