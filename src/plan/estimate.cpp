@@ -39,28 +39,12 @@ struct Line {
         const Line& line = *this;
         return {.seconds = line(a.seconds, b.seconds),
                 .busy_seconds = line(a.busy_seconds, b.busy_seconds),
+                .alone_seconds = line(a.alone_seconds, b.alone_seconds),
                 .demand = line(a.demand, b.demand),
                 .arena_bytes = line(a.arena_bytes, b.arena_bytes),
                 .activation_file_bytes = line(a.activation_file_bytes, b.activation_file_bytes)};
     }
 };
-
-// Bytes of a tier that are in use at one time, at most: what a placement without gaps would take.
-int64_t alive_bytes(const ScheduleSet& set, TierId tier) {
-    int64_t most = 0;
-    for (const Schedule& schedule : set.schedules) {
-        std::vector<int64_t> change(schedule.tasks.size() + 2, 0);
-        for (const BufferSpec& buffer : schedule.buffers) {
-            if (!(buffer.tier == tier)) continue;
-            const int64_t bytes = round_up(buffer.bytes, kParamAlignment);
-            change[static_cast<size_t>(buffer.first)] += bytes;
-            change[static_cast<size_t>(buffer.last) + 1] -= bytes;
-        }
-        int64_t alive = 0;
-        for (const int64_t each : change) most = std::max(most, alive += each);
-    }
-    return set.persistent_bytes[slot(tier)] + most;
-}
 
 // Depths of the two short models. Buffers for what is read, copied or updated ahead take turns, and where the turns
 // stand at the end of a sweep decides how they share addresses: the deeper of the two ends as the whole model does.
@@ -87,37 +71,114 @@ int64_t Estimate::memory_bytes() const {
     return std::accumulate(arena_bytes.begin(), arena_bytes.end(), int64_t{0});
 }
 
+Estimator::Estimator(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+                     std::vector<ScheduleRequest> requests)
+    : model_(model), recipe_(recipe), numerics_(numerics), machine_(machine), requests_(std::move(requests)) {}
+
+const ModelSpec& Estimator::short_model(int layers) {
+    const auto found = short_models_.find(layers);
+    return found != short_models_.end() ? found->second
+                                        : short_models_.emplace(layers, shortened(model_, layers)).first->second;
+}
+
+Estimator::Peaks Estimator::peaks_of(const Schedule& schedule) {
+    Peaks peaks;
+    for (size_t tier = 0; tier < kTierKinds; ++tier) {
+        std::vector<int64_t> change(schedule.tasks.size() + 2, 0);
+        for (const BufferSpec& buffer : schedule.buffers) {
+            if (slot(buffer.tier) != tier) continue;
+            const int64_t bytes = round_up(buffer.bytes, kParamAlignment);
+            change[static_cast<size_t>(buffer.first)] += bytes;
+            change[static_cast<size_t>(buffer.last) + 1] -= bytes;
+        }
+        int64_t alive = 0;
+        for (const int64_t each : change) peaks.alive_bytes[tier] = std::max(peaks.alive_bytes[tier], alive += each);
+        peaks.gap_bytes[tier] = schedule.transient_bytes[tier] - peaks.alive_bytes[tier];
+    }
+    return peaks;
+}
+
+namespace {
+
+// All of a plan that evaluation, or updates alone, depend on. Lanes do not matter: buffers live by the order of tasks.
+std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks) {
+    const bool updates = request.kind == ScheduleRequest::Kind::redo || request.kind == ScheduleRequest::Kind::flush;
+    std::string key = fmt::format("{} {} {} {} ", schedule_name(request), request.rows, request.micro_count, blocks);
+    key += updates ? fmt::format("{} {}", plan.update_ahead, plan.group_chunks) : fmt::format("{}", plan.read_ahead);
+    for (int block = 0; block < blocks; ++block) {
+        const BlockPlan& each = plan.of(block);
+        key += fmt::format(" {}{}", static_cast<int>(each.weights), static_cast<int>(each.state));
+        if (updates) key += fmt::format("{}{}", static_cast<int>(each.gradients), static_cast<int>(each.update));
+    }
+    return key;
+}
+
+}  // namespace
+
+Estimator::Peaks Estimator::peaks_beside(const ModelSpec& model, const Plan& plan, const ScheduleRequest& request) {
+    const auto measure = [&] {
+        ScheduleSet set = lower_one(model, recipe_, numerics_, plan, requests_, request);
+        place_buffers(set);
+        return peaks_of(set.schedules[0]);
+    };
+    const bool is_simple = request.kind == ScheduleRequest::Kind::eval ||
+                           (!recipe_.probes() && request.kind != ScheduleRequest::Kind::train &&
+                            request.kind != ScheduleRequest::Kind::decode);
+    if (!is_simple) return measure();
+    const std::string key = key_of(plan, request, static_cast<int>(model.blocks.size()));
+    const auto found = known_.find(key);
+    return found != known_.end() ? found->second : known_.emplace(key, measure()).first->second;
+}
+
+Estimator::Lowered Estimator::evaluate(const ModelSpec& model, const Plan& plan) {
+    ScheduleSet set = lower_one(model, recipe_, numerics_, plan, requests_, requests_[0]);
+    check(set);
+    const Simulation step = simulate(set.schedules[0], machine_);
+    Lowered lowered{.estimate = {.seconds = step.seconds,
+                                 .busy_seconds = step.busy_seconds,
+                                 .alone_seconds = step.alone_seconds,
+                                 .demand = step.demand,
+                                 .arena_bytes = set.persistent_bytes,
+                                 .activation_file_bytes = set.activation_file_bytes()},
+                    .peaks = {peaks_of(set.schedules[0])}};
+    for (size_t index = 1; index < requests_.size(); ++index)
+        lowered.peaks.push_back(peaks_beside(model, plan, requests_[index]));
+    for (const ScheduleRequest& request : update_requests(recipe_, plan, requests_))
+        lowered.peaks.push_back(peaks_beside(model, plan, request));
+    return lowered;
+}
+
+Estimate Estimator::operator()(const std::function<Plan(int blocks)>& plan_for, int period) {
+    const int layers = layer_count(model_), repeats = layer_period(model_);
+    const Plan whole = plan_for(layers + 2);
+    const Depths depths = depths_for(layers, whole, std::lcm(period, std::max(1, repeats)));
+    Line line;
+    Lowered few, more;
+    if (layers <= depths.more || repeats == 0) {  // of layers that differ a few say nothing
+        few = more = evaluate(model_, whole);
+    } else {
+        line.steps = static_cast<double>(layers - depths.few) / (depths.more - depths.few);
+        few = evaluate(short_model(depths.few), plan_for(depths.few + 2));
+        more = evaluate(short_model(depths.more), plan_for(depths.more + 2));
+    }
+    Estimate result = line(few.estimate, more.estimate);
+    for (size_t tier = 0; tier < kTierKinds; ++tier) {
+        int64_t most = 0;
+        for (size_t index = 0; index < few.peaks.size(); ++index) {
+            const Peaks &a = few.peaks[index], &b = more.peaks[index];
+            most = std::max(most, line(a.alive_bytes[tier], b.alive_bytes[tier]) + b.gap_bytes[tier]);
+        }
+        result.arena_bytes[tier] += most;
+    }
+    // A few layers may wait for one lane, all of them for another.
+    for (const double seconds : result.alone_seconds) result.seconds = std::max(result.seconds, seconds);
+    return result;
+}
+
 Estimate estimate(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const std::function<Plan(int blocks)>& plan_for, const std::vector<ScheduleRequest>& requests,
                   int period) {
-    // With the bytes that are alive as arena, and the gaps between them.
-    std::array<int64_t, kTierKinds> gaps{};
-    const auto evaluate = [&](const ModelSpec& each) {
-        ScheduleSet set = lower(each, recipe, numerics, plan_for(static_cast<int>(each.blocks.size())), requests);
-        check(set);
-        const Simulation step = simulate(set.schedules[0], machine);
-        Estimate result{.seconds = step.seconds,
-                        .busy_seconds = step.busy_seconds,
-                        .demand = step.demand,
-                        .activation_file_bytes = set.activation_file_bytes()};
-        for (size_t tier = 0; tier < kTierKinds; ++tier) {
-            result.arena_bytes[tier] = alive_bytes(set, static_cast<TierKind>(tier));
-            gaps[tier] = set.arena_bytes[tier] - result.arena_bytes[tier];
-        }
-        return result;
-    };
-    const int layers = layer_count(model), repeats = layer_period(model);
-    const Depths depths = depths_for(layers, plan_for(layers + 2), std::lcm(period, std::max(1, repeats)));
-    Estimate result;
-    if (layers <= depths.more || repeats == 0) {  // of layers that differ a few say nothing
-        result = evaluate(model);
-    } else {
-        const Line line{static_cast<double>(layers - depths.few) / (depths.more - depths.few)};
-        const Estimate few = evaluate(shortened(model, depths.few));
-        result = line(few, evaluate(shortened(model, depths.more)));
-    }
-    for (size_t tier = 0; tier < kTierKinds; ++tier) result.arena_bytes[tier] += gaps[tier];
-    return result;
+    return Estimator(model, recipe, numerics, machine, requests)(plan_for, period);
 }
 
 }  // namespace windlass

@@ -3,11 +3,13 @@
 // Layers are alike, so a step of a model with a few of them more takes so many times more. Two short models are
 // lowered, checked and simulated; what differs between them is what a layer adds. Bytes that are moved and bytes that
 // are alive come out exactly; seconds within 1 % or so; the gaps between buffers, up to a few hundredths of the arena,
-// are those of the deeper short model.
+// are those of the deeper short model. A step takes no less than all of any lane's work.
 #pragma once
 
 #include <array>
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "method/recipe.h"
@@ -21,6 +23,7 @@ namespace windlass {
 struct Estimate {
     double seconds = 0;
     std::array<double, kLaneKinds> busy_seconds{};
+    std::array<double, kLaneKinds> alone_seconds{};
     Demand demand;
     std::array<int64_t, kTierKinds> arena_bytes{};  // the peak of each tier, over all schedules
     int64_t activation_file_bytes = 0;
@@ -28,9 +31,43 @@ struct Estimate {
     int64_t memory_bytes() const;  // of all tiers
 };
 
-// `plan_for` makes the plan of a model with so many blocks (layers, embedding and head); `period`: it treats every so
-// many layers alike. A model that is not deeper than the larger of the two short ones is lowered as it is, and the
-// estimate is exact.
+// Estimates of many plans of one model. What they have in common is found once: short models, and the peaks of
+// schedules that depend on a part of the plan only. Outlived by what it is made with.
+class Estimator {
+  public:
+    Estimator(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+              std::vector<ScheduleRequest> requests);
+
+    // `plan_for` makes the plan of a model with so many blocks (layers, embedding and head); `period`: it treats every
+    // so many layers alike. A model that is not deeper than the larger of the two short ones is lowered as it is, and
+    // the estimate is exact.
+    Estimate operator()(const std::function<Plan(int blocks)>& plan_for, int period = 1);
+
+  private:
+    // Of the buffers of one schedule, by tier: bytes that are alive at one time, and the gaps between them.
+    struct Peaks {
+        std::array<int64_t, kTierKinds> alive_bytes{}, gap_bytes{};
+    };
+    // A model lowered as it is: the bytes of persistent buffers as arena, and each schedule's peaks.
+    struct Lowered {
+        Estimate estimate;
+        std::vector<Peaks> peaks;
+    };
+    Lowered evaluate(const ModelSpec& model, const Plan& plan);
+    Peaks peaks_beside(const ModelSpec& model, const Plan& plan, const ScheduleRequest& request);
+    static Peaks peaks_of(const Schedule& schedule);
+    const ModelSpec& short_model(int layers);
+
+    const ModelSpec& model_;
+    const Recipe& recipe_;
+    const Numerics& numerics_;
+    const Machine& machine_;
+    std::vector<ScheduleRequest> requests_;
+    std::map<int, ModelSpec> short_models_;  // by layers
+    std::map<std::string, Peaks> known_;     // by all that they depend on
+};
+
+// Of one plan.
 Estimate estimate(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const std::function<Plan(int blocks)>& plan_for, const std::vector<ScheduleRequest>& requests,
                   int period = 1);

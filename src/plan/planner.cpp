@@ -199,6 +199,24 @@ Planned evaluate_plan(const ModelSpec& model, const Recipe& recipe, const Numeri
 
 namespace {
 
+// What a search looks at of these: shorter rows take less of everything. The schedule that takes longest stands first:
+// it is the one that is timed.
+std::vector<ScheduleRequest> largest_of_each_kind(std::vector<ScheduleRequest> requests) {
+    using Kind = ScheduleRequest::Kind;
+    std::stable_sort(requests.begin(), requests.end(), [](const ScheduleRequest& a, const ScheduleRequest& b) {
+        const bool a_trains = a.kind == Kind::train, b_trains = b.kind == Kind::train;
+        return a_trains != b_trains ? a_trains : a.rows * a.row_length > b.rows * b.row_length;
+    });
+    std::vector<ScheduleRequest> largest;
+    for (const ScheduleRequest& request : requests) {
+        const bool is_known = std::any_of(largest.begin(), largest.end(), [&](const ScheduleRequest& each) {
+            return each.kind == request.kind && request.kind != Kind::decode;
+        });
+        if (!is_known) largest.push_back(request);
+    }
+    return largest;
+}
+
 // One search, over one policy's space.
 class PolicySearch {
   public:
@@ -212,14 +230,9 @@ class PolicySearch {
           ranks_(ranks),
           policy_(policy),
           space_(std::move(space)),
-          evaluate_([this](const Choice& choice) { return quick(choice); }) {
-        // The schedule that takes longest stands first: it is the one that is timed.
-        std::stable_sort(schedules_.begin(), schedules_.end(), [](const ScheduleRequest& a, const ScheduleRequest& b) {
-            const auto trains = [](const ScheduleRequest& each) { return each.kind == ScheduleRequest::Kind::train; };
-            if (trains(a) != trains(b)) return trains(a);
-            return a.rows * a.row_length > b.rows * b.row_length;
-        });
-    }
+          estimate_(model, recipe, numerics, machine, largest_of_each_kind(request.schedules)),
+          evaluate_([this](const Choice& choice) { return quick(choice); },
+                    [this](const Choice& choice) { return space_.canonical(choice); }) {}
 
     // The fastest of the first that fit when all of them is lowered: estimates of time and peak may be a little off.
     std::optional<Planned> run() {
@@ -263,9 +276,9 @@ class PolicySearch {
                               .activation_file_bytes = planned.schedules.activation_file_bytes(),
                               .disk_write_bytes = planned.step.demand.disk_write_bytes});
     }
-    Evaluation quick(const Choice& choice) const {
+    Evaluation quick(const Choice& choice) {
         const auto plan_for = [&](int blocks) { return plan_of(space_, choice, ranks_, programs_of(model_, blocks)); };
-        const Estimate found = estimate(model_, recipe_, numerics_, machine_, plan_for, schedules_, period_of(choice));
+        const Estimate found = estimate_(plan_for, period_of(choice));
         const Plan whole = plan(choice);
         Evaluation evaluation = evaluation_of(model_, recipe_, request_, whole,
                                               {.seconds = found.seconds,
@@ -285,8 +298,8 @@ class PolicySearch {
     const SavedRanks& ranks_;
     const Policy& policy_;
     Space space_;
+    Estimator estimate_;
     Evaluator evaluate_;
-    std::vector<ScheduleRequest> schedules_ = request_.schedules;
 };
 
 }  // namespace

@@ -174,8 +174,9 @@ Evaluation against(Evaluation evaluation, const Limits& limits) {
 }
 
 const Evaluation& Evaluator::operator()(const Choice& choice) {
-    const auto found = seen_.find(choice);
-    return found != seen_.end() ? found->second : seen_.emplace(choice, evaluate_(choice)).first->second;
+    const Choice plain = canonical_(choice);
+    const auto found = seen_.find(plain);
+    return found != seen_.end() ? found->second : seen_.emplace(plain, evaluate_(plain)).first->second;
 }
 
 namespace {

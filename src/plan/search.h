@@ -37,15 +37,19 @@ struct Limits {
 // The same with the bytes that it is over these limits.
 Evaluation against(Evaluation evaluation, const Limits& limits);
 
-// Evaluates what it has not seen before; against no limits.
+// Evaluates what it has not seen before; against no limits. `canonical` makes choices that are the same plan equal.
 class Evaluator {
   public:
-    explicit Evaluator(std::function<Evaluation(const Choice&)> evaluate) : evaluate_(std::move(evaluate)) {}
+    explicit Evaluator(
+        std::function<Evaluation(const Choice&)> evaluate,
+        std::function<Choice(const Choice&)> canonical = [](const Choice& choice) { return choice; })
+        : evaluate_(std::move(evaluate)), canonical_(std::move(canonical)) {}
     const Evaluation& operator()(const Choice& choice);
     const std::map<Choice, Evaluation>& seen() const { return seen_; }
 
   private:
     std::function<Evaluation(const Choice&)> evaluate_;
+    std::function<Choice(const Choice&)> canonical_;
     std::map<Choice, Evaluation> seen_;
 };
 

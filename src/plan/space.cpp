@@ -59,6 +59,14 @@ Choice Space::richest() const {
     return choice;
 }
 
+Choice Space::canonical(Choice choice) const {
+    if (at(choice, Knob::update) != static_cast<int>(UpdateTime::in_backward)) at(choice, Knob::held) = 0;
+    int left = std::max({of(Knob::keep).back(), of(Knob::park).back(), of(Knob::spill).back()});  // as a block may have
+    for (const Knob knob : {Knob::keep, Knob::park, Knob::spill})
+        left -= at(choice, knob) = std::min(at(choice, knob), left);
+    return choice;
+}
+
 int64_t Space::size() const {
     int64_t product = 1;
     for (const std::vector<int>& knob : values) product *= std::ssize(knob);

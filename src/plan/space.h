@@ -58,6 +58,9 @@ struct Space {
     Choice leanest() const;
     Choice middle() const;
     Choice richest() const;
+    // The same plan, as the first of the choices that stand for it: of values that a block does not have none is kept,
+    // and no update is held where none is guessed.
+    Choice canonical(Choice choice) const;
     int64_t size() const;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory_resource>
 #include <set>
 #include <utility>
 
@@ -25,6 +26,10 @@ void wait_for(Waits& waits, const Waits& others) {
 // Who last wrote and read each byte of a buffer, in ranges.
 class ByteHistory {
   public:
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    explicit ByteHistory(const allocator_type& memory) : parts_({{0, {}}}, memory) {}
+    ByteHistory(ByteHistory&& other, const allocator_type& memory) : parts_(std::move(other.parts_), memory) {}
+
     // What a use of these bytes waits for; then it is itself the last user.
     void use(int64_t begin, int64_t end, bool write, size_t lane, int sequence, Waits& after) {
         split(begin);
@@ -48,16 +53,19 @@ class ByteHistory {
         auto part = std::prev(parts_.upper_bound(position));
         if (part->first != position) parts_.emplace_hint(std::next(part), position, part->second);
     }
-    std::map<int64_t, Users> parts_ = {{0, {}}};  // by where the range begins
+    std::pmr::map<int64_t, Users> parts_;  // by where the range begins
 };
 
 class Checker {
   public:
     Checker(ScheduleSet& set, Schedule& schedule) : set_(set), schedule_(schedule) {}
 
-    void run() {
+    void place_buffers() {
         find_lifetimes();
         for (size_t tier = 0; tier < kTierKinds; ++tier) place(static_cast<TierKind>(tier));
+    }
+    void run() {
+        place_buffers();
         derive_waits();
     }
 
@@ -112,7 +120,7 @@ class Checker {
     // A task waits for whoever wrote what it uses, in memory or on disk, for the readers of what it writes, and for all
     // users of a buffer whose addresses it takes over. Waits on the task's own lane hold by the lane's order.
     void derive_waits() {
-        std::vector<ByteHistory> history(set_.persistent.size() + schedule_.buffers.size());
+        std::pmr::vector<ByteHistory> history(set_.persistent.size() + schedule_.buffers.size(), &memory_);
         std::vector<Waits> users(schedule_.buffers.size(), Waits{});
         std::vector<std::vector<size_t>> born(schedule_.tasks.size());
         for (size_t index = 0; index < schedule_.buffers.size(); ++index)
@@ -152,7 +160,7 @@ class Checker {
     void take_over(size_t buffer, const std::vector<Waits>& users, Waits& after) {
         const BufferSpec& spec = schedule_.buffers[buffer];
         const int64_t begin = spec.offset, end = begin + spec.bytes;
-        std::map<int64_t, Tenant>& tenants = tenants_[slot(spec.tier)];
+        std::pmr::map<int64_t, Tenant>& tenants = tenants_[slot(spec.tier)];
         auto part = tenants.upper_bound(begin);
         if (part != tenants.begin() && std::prev(part)->second.end > begin) --part;
         while (part != tenants.end() && part->first < end) {
@@ -218,9 +226,13 @@ class Checker {
         }
     }
 
-    std::map<std::pair<int, int64_t>, int> reads_;        // of weights on disk, by parameter and element
-    std::map<std::pair<BufferId, int64_t>, int> copies_;  // up, by where they are from
-    std::set<int> arrived_;                               // parameters
+    // Of the many small things below: given back all at once.
+    std::pmr::monotonic_buffer_resource chunk_{size_t{1} << 18};
+    std::pmr::unsynchronized_pool_resource memory_{&chunk_};
+
+    std::pmr::map<std::pair<int, int64_t>, int> reads_{&memory_};        // of weights on disk, by parameter and element
+    std::pmr::map<std::pair<BufferId, int64_t>, int> copies_{&memory_};  // up, by where they are from
+    std::set<int> arrived_;                                              // parameters
 
     struct Tenant {
         int64_t end = 0;  // of a part of the arena
@@ -229,8 +241,10 @@ class Checker {
 
     ScheduleSet& set_;
     Schedule& schedule_;
-    std::array<std::map<int64_t, Tenant>, kTierKinds> tenants_;  // by where the part begins: the last buffer there
-    std::map<std::pair<DiskPlace, int64_t>, Waits> on_disk_;     // by parameter or place: who touched it on disk
+    // By tier, and where a part of its arena begins: the last buffer there.
+    std::array<std::pmr::map<int64_t, Tenant>, kTierKinds> tenants_{std::pmr::map<int64_t, Tenant>(&memory_),
+                                                                    std::pmr::map<int64_t, Tenant>(&memory_)};
+    std::pmr::map<std::pair<DiskPlace, int64_t>, Waits> on_disk_{&memory_};  // by parameter or place: who touched it
 };
 
 using Ranges = std::vector<std::pair<int64_t, int64_t>>;  // [begin, end)
@@ -299,24 +313,37 @@ void require_way_back(const ScheduleSet& set) {
     }
 }
 
-}  // namespace
-
-void check(ScheduleSet& set) {
+void place_persistent(ScheduleSet& set) {
     set.persistent_bytes = {};
     for (BufferSpec& buffer : set.persistent) {
         int64_t& end = set.persistent_bytes[slot(buffer.tier)];
         buffer.offset = end;
         end += round_up(buffer.bytes, kParamAlignment);
     }
-    std::array<int64_t, kTierKinds> transient{};
-    for (Schedule& schedule : set.schedules) {
-        Checker(set, schedule).run();
-        for (size_t tier = 0; tier < kTierKinds; ++tier)
-            transient[tier] = std::max(transient[tier], schedule.transient_bytes[tier]);
+}
+
+void sum_arenas(ScheduleSet& set) {
+    set.arena_bytes = set.persistent_bytes;
+    for (size_t tier = 0; tier < kTierKinds; ++tier) {
+        int64_t most = 0;
+        for (const Schedule& schedule : set.schedules) most = std::max(most, schedule.transient_bytes[tier]);
+        set.arena_bytes[tier] += most;
     }
-    for (size_t tier = 0; tier < kTierKinds; ++tier)
-        set.arena_bytes[tier] = set.persistent_bytes[tier] + transient[tier];
+}
+
+}  // namespace
+
+void check(ScheduleSet& set) {
+    place_persistent(set);
+    for (Schedule& schedule : set.schedules) Checker(set, schedule).run();
+    sum_arenas(set);
     require_way_back(set);
+}
+
+void place_buffers(ScheduleSet& set) {
+    place_persistent(set);
+    for (Schedule& schedule : set.schedules) Checker(set, schedule).place_buffers();
+    sum_arenas(set);
 }
 
 std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, TierId tier) {

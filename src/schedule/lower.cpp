@@ -167,7 +167,7 @@ std::string schedule_name(const ScheduleRequest& request) {
 
 namespace {
 
-Schedule lower_one(const LowerInput& input, const ScheduleRequest& request) {
+Schedule lower_request(const LowerInput& input, const ScheduleRequest& request) {
     switch (request.kind) {
         case ScheduleRequest::Kind::train:
             WINDLASS_CHECK(input.recipe.probes() || input.recipe.runs(SweepKind::reverse), "{} learns nothing",
@@ -187,27 +187,47 @@ Schedule lower_one(const LowerInput& input, const ScheduleRequest& request) {
 
 }  // namespace
 
-ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
-                  const std::vector<ScheduleRequest>& requests) {
+std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& plan,
+                                             const std::vector<ScheduleRequest>& requests) {
+    const bool updates = recipe.on_gradient == GradientRule::accumulate || recipe.probes();
+    const bool trains = std::any_of(requests.begin(), requests.end(), [](const ScheduleRequest& each) {
+        return each.kind == ScheduleRequest::Kind::train;
+    });
+    std::vector<ScheduleRequest> more;
+    if (updates && trains && plan.any(UpdateTime::in_backward)) more.push_back({.kind = ScheduleRequest::Kind::redo});
+    if (updates && trains && plan.any(UpdateTime::next_forward))
+        more.push_back({.kind = ScheduleRequest::Kind::flush, .rows = 0, .row_length = 0, .micro_count = 0});
+    return more;
+}
+
+namespace {
+
+// These schedules, beside the persistent buffers of `requests`.
+ScheduleSet lower_beside(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+                         const std::vector<ScheduleRequest>& requests, const std::vector<ScheduleRequest>& wanted) {
     require_consistent(model, recipe, plan);
     PersistentWriter persistent(model, recipe, numerics, plan);
     persistent.write(requests);
     const LowerInput input{model, recipe, numerics, plan, persistent.ids, static_cast<int>(persistent.buffers.size())};
     ScheduleSet set;
-    bool updates = false;
-    for (const ScheduleRequest& request : requests) {
-        const bool trains = request.kind == ScheduleRequest::Kind::train;
-        updates = updates || (trains && (recipe.on_gradient == GradientRule::accumulate || recipe.probes()));
-        set.schedules.push_back(lower_one(input, request));
-    }
-    if (updates && plan.any(UpdateTime::in_backward))
-        set.schedules.push_back(lower_one(input, {.kind = ScheduleRequest::Kind::redo}));
-    if (updates && plan.any(UpdateTime::next_forward))
-        set.schedules.push_back(
-            lower_one(input, {.kind = ScheduleRequest::Kind::flush, .rows = 0, .row_length = 0, .micro_count = 0}));
+    for (const ScheduleRequest& request : wanted) set.schedules.push_back(lower_request(input, request));
     set.persistent = std::move(persistent.buffers);
     set.ids = std::move(persistent.ids);
     return set;
+}
+
+}  // namespace
+
+ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+                  const std::vector<ScheduleRequest>& requests) {
+    std::vector<ScheduleRequest> wanted = requests;
+    for (const ScheduleRequest& request : update_requests(recipe, plan, requests)) wanted.push_back(request);
+    return lower_beside(model, recipe, numerics, plan, requests, wanted);
+}
+
+ScheduleSet lower_one(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+                      const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted) {
+    return lower_beside(model, recipe, numerics, plan, requests, {wanted});
 }
 
 }  // namespace windlass

@@ -22,6 +22,15 @@ struct ScheduleRequest {
 ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests);
 
+// One of these schedules alone, beside the persistent buffers of all of them: for whoever looks at many plans that have
+// some schedules in common. `wanted`: one of the requests, or redo or flush where the plan needs that.
+ScheduleSet lower_one(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+                      const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted);
+
+// The updates alone that a plan needs schedules for, beside those of the requests: redo, flush, both or none.
+std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& plan,
+                                             const std::vector<ScheduleRequest>& requests);
+
 // Columns of the keys that a block's attention caches, 0 for a block without one.
 int64_t cache_columns(const Block& block);
 
