@@ -1,7 +1,6 @@
 #include "model/liveness.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -11,46 +10,99 @@ namespace windlass {
 
 namespace {
 
-// Pieces that have their place, in eras of time: a piece meets only its contemporaries, of which there are few even
-// where a step has a hundred thousand pieces.
-class Timeline {
+// Addresses that are taken. Ranges that touch are one: what is packed without gaps is few ranges, however many pieces.
+class Taken {
   public:
-    explicit Timeline(const std::vector<LivePiece>& pieces) : pieces_(pieces) {
-        for (const LivePiece& piece : pieces) end_ = std::max(end_, piece.last + 1);
-        eras_.resize(static_cast<size_t>(4 * std::sqrt(static_cast<double>(pieces.size()))) + 1);
-    }
-    void add(size_t index) {
-        for (size_t era = era_of(pieces_[index].first); era <= era_of(pieces_[index].last); ++era)
-            eras_[era].push_back(pieces_[index]);
-    }
-    struct Taken {
-        int64_t begin = 0, end = 0;
-    };
-    // Where the pieces are that are alive together with this one, by rising begin.
-    const std::vector<Taken>& taken(const LivePiece& piece) {
-        taken_.clear();
-        const size_t first_era = era_of(piece.first), last_era = era_of(piece.last);
-        for (size_t era = first_era; era <= last_era; ++era) {
-            for (const LivePiece& other : eras_[era]) {
-                if (other.last < piece.first || piece.last < other.first) continue;
-                // Met in an earlier era already?
-                if (era == first_era || era == era_of(other.first))
-                    taken_.push_back({other.offset, other.offset + other.bytes});
-            }
+    void add(int64_t begin, int64_t end) {
+        auto first = std::ranges::lower_bound(ranges_, begin, {}, &Range::end);
+        auto last = first;
+        for (; last != ranges_.end() && last->begin <= end; ++last) {
+            begin = std::min(begin, last->begin);
+            end = std::max(end, last->end);
         }
-        std::sort(taken_.begin(), taken_.end(), [](const Taken& a, const Taken& b) { return a.begin < b.begin; });
-        return taken_;
+        if (first == last) {
+            ranges_.insert(first, {begin, end});
+        } else {
+            *first = {begin, end};
+            ranges_.erase(first + 1, last);
+        }
+    }
+    // The lowest place for so many bytes that is not below `offset`.
+    int64_t lowest(int64_t offset, int64_t bytes) const {
+        auto range = std::ranges::upper_bound(ranges_, offset, {}, &Range::end);
+        for (; range != ranges_.end() && range->begin < offset + bytes; ++range) offset = range->end;
+        return offset;
     }
 
   private:
-    size_t era_of(int64_t position) const {
-        return static_cast<size_t>(position * static_cast<int64_t>(eras_.size()) / end_);
+    struct Range {
+        int64_t begin = 0, end = 0;
+    };
+    std::vector<Range> ranges_;  // by rising begin, apart
+};
+
+// A tree over time: each node is a stretch of it, halved by its children. A piece is written to the few nodes that its
+// life is made of, and to those above them. Thousands of micro-batches' values may be alive at one time, so a list of
+// every piece's contemporaries would be quadratic.
+class Timeline {
+  public:
+    explicit Timeline(const std::vector<LivePiece>& pieces) {
+        for (const LivePiece& piece : pieces) {
+            moments_.push_back(piece.first);
+            moments_.push_back(piece.last + 1);
+        }
+        std::ranges::sort(moments_);
+        moments_.erase(std::unique(moments_.begin(), moments_.end()), moments_.end());
+        size_t leaves = 1;
+        while (leaves < moments_.size()) leaves *= 2;
+        nodes_.resize(2 * leaves);
     }
 
-    const std::vector<LivePiece>& pieces_;
-    int64_t end_ = 1;
-    std::vector<std::vector<LivePiece>> eras_;  // copies, so that they are gone through in one row
-    std::vector<Taken> taken_;
+    // The lowest place that is free all the time that the piece is alive.
+    int64_t lowest(const LivePiece& piece) {
+        met_.clear();
+        visit(piece, 1, {0, nodes_.size() / 2},
+              [&](const Node& node, bool inside) { met_.push_back(inside ? &node.some_time : &node.all_time); });
+        int64_t offset = 0, before = -1;
+        while (offset != before) {
+            before = offset;
+            for (const Taken* taken : met_) offset = taken->lowest(offset, piece.bytes);
+        }
+        return offset;
+    }
+
+    void add(const LivePiece& piece, int64_t end) {
+        visit(piece, 1, {0, nodes_.size() / 2}, [&](Node& node, bool inside) {
+            node.some_time.add(piece.offset, end);
+            if (inside) node.all_time.add(piece.offset, end);
+        });
+    }
+
+  private:
+    struct Node {
+        Taken all_time;   // by pieces that are alive through all of the node's time, and not through its parent's
+        Taken some_time;  // by all that are alive at some of it, but those through its parent's time
+    };
+    struct Span {
+        size_t begin = 0, end = 0;  // of moments
+    };
+
+    // Nodes that the piece's life is made of (inside), and those above them, the root first.
+    template <typename Visitor>
+    void visit(const LivePiece& piece, size_t node, Span span, const Visitor& visitor) {
+        const auto moment = [&](size_t index) { return index < moments_.size() ? moments_[index] : moments_.back(); };
+        if (moment(span.end) <= piece.first || piece.last < moment(span.begin)) return;
+        const bool inside = piece.first <= moment(span.begin) && moment(span.end) <= piece.last + 1;
+        visitor(nodes_[node], inside);
+        if (inside) return;
+        const size_t middle = (span.begin + span.end) / 2;
+        visit(piece, 2 * node, {span.begin, middle}, visitor);
+        visit(piece, 2 * node + 1, {middle, span.end}, visitor);
+    }
+
+    std::vector<int64_t> moments_;  // at which a piece's life begins or has ended
+    std::vector<Node> nodes_;       // the children of node n are 2n and 2n + 1
+    std::vector<const Taken*> met_;
 };
 
 }  // namespace
@@ -63,14 +115,10 @@ int64_t place_pieces(std::vector<LivePiece>& pieces, int64_t alignment) {
     int64_t total = 0;
     for (const size_t index : order) {
         LivePiece& piece = pieces[index];
-        int64_t offset = 0;
-        for (const auto& [begin, end] : placed.taken(piece)) {
-            if (offset + piece.bytes <= begin) break;  // fits in the gap below
-            offset = std::max(offset, round_up(end, alignment));
-        }
-        piece.offset = offset;
-        placed.add(index);
-        total = std::max(total, round_up(offset + piece.bytes, alignment));
+        piece.offset = placed.lowest(piece);
+        const int64_t end = round_up(piece.offset + piece.bytes, alignment);
+        placed.add(piece, end);
+        total = std::max(total, end);
     }
     return total;
 }
