@@ -24,6 +24,7 @@ struct Machine {
     bool unified_memory = true;       // no device beside the host: compute, updates and copies share cores and memory
     int64_t memory_bytes = 0;         // of the host, installed
     int64_t device_memory_bytes = 0;  // 0 where memory is unified
+    bool device_has_display = false;  // a desktop takes some of the device's memory
     int64_t disk_bytes = 0;           // of all drives together
 
     double gemm_bf16_flops = 0;  // per second, large products; on the device, if there is one beside the host

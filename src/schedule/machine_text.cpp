@@ -36,6 +36,7 @@ constexpr Key kKeys[] = {
     {"unified_memory", &Machine::unified_memory},
     {"memory_bytes", &Machine::memory_bytes, kCapacityMax, kBytes},
     {"device_memory_bytes", &Machine::device_memory_bytes, kCapacityMax, kBytes},
+    {"device_has_display", &Machine::device_has_display},
     {"disk_bytes", &Machine::disk_bytes, kCapacityMax, kBytes},
     {"gemm_bf16_flops", &Machine::gemm_bf16_flops, kFlopsMax, kFlops},
     {"gemm_f32_flops", &Machine::gemm_f32_flops, kFlopsMax, kFlops},

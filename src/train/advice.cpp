@@ -2,11 +2,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "model/families.h"
-#include "model/param_groups.h"
-#include "model/sublayers.h"
 #include "plan/refusal.h"
 #include "train/run_text.h"
+#include "train/variation.h"
 
 namespace windlass {
 namespace {
@@ -34,29 +32,16 @@ double steps_for_one_of_adam(std::string_view method, const MethodOptions& optio
     return std::max(1.0, published_passes(estimator) / passes / kAdamSteps);
 }
 
+// With any policy, and as many writes as it likes.
 std::optional<Planned> plan_method(const Session& session, std::string_view method, StateFormat format) {
-    MethodOptions options = session.method_options;
-    options.state_format = format;
-    Numerics numerics = session.numerics();
-    numerics.state_format = format;
-    const Recipe recipe = make_recipe(method, options);
-    HfConfig config = session.folder.config();
-    ModelSpec model = build_model(config, session.folder.tensors());
-    apply_param_groups(session.model.groups, "param_groups", model);
-    set_kept_types(session.config, recipe, model);
-    if (recipe.probes()) model = in_sublayers(model);
-    PlanRequest request = session.request;
-    request.policy = request.update_time = "auto";
-    request.budgets.step_disk_writes = 0;
-    try {
-        Planned planned = make_plan(model, recipe, numerics, session.machine, request);
-        planned.schedules = {};
-        if (method == session.config.method) planned.step = in_rounds(planned.step, session.rounds_most);
-        return planned;
-    } catch (const UserError& error) {
-        if (error.code() != ExitCode::no_fit) throw;
-        return std::nullopt;
-    }
+    Variation variation = variation_of(session);
+    variation.method = method;
+    variation.state_format = format;
+    variation.policy = variation.update_time = "auto";
+    variation.step_disk_writes = 0;
+    std::optional<Planned> planned = plan_variation(session, variation);
+    if (planned && method == session.config.method) planned->step = in_rounds(planned->step, session.rounds_most);
+    return planned;
 }
 
 // With the format of the state that the session has, or, where any may be taken, the first that fits.

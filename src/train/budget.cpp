@@ -49,6 +49,11 @@ int64_t limited(const ByteLimit& limit, std::string_view where, int64_t total) {
     return parse_bytes(limit.text.empty() ? "100%" : limit.text, where, total);
 }
 
+int64_t device_limit(const Config& config, int64_t total, double share) {
+    if (config.device_memory.text.empty()) return static_cast<int64_t>(share * static_cast<double>(total));
+    return limited(config.device_memory, "device_memory", total);
+}
+
 int64_t process_memory(int threads) {
     return private_memory() + kProcessAllowance + kThreadAllowance * threads;
 }
@@ -77,8 +82,9 @@ int64_t private_memory_peak() {
 Budgets resolve_budgets(FileSystem& files, const Config& config, int threads) {
     Budgets budgets;
     budgets.process = process_memory(threads);
-    budgets.ram = limited(config.ram, "ram", available_memory() + private_memory());
-    budgets.device = limited(config.device_memory, "device_memory", available_memory() + private_memory());
+    const int64_t available = available_memory() + private_memory();
+    budgets.ram = limited(config.ram, "ram", available);
+    budgets.device = device_limit(config, available, kDeviceShareBesideDisplay);  // cpu:emulate: beside the host's
     if (config.ssd_dir.empty()) return budgets;
     files.make_folders(config.ssd_dir);
     budgets.disk = limited(config.ssd_space, "ssd_space", files.free_bytes(config.ssd_dir));
@@ -90,9 +96,13 @@ Budgets machine_budgets(const Machine& machine, const Config& config, int thread
     budgets.process = process_memory(threads);
     budgets.ram = limited(config.ram, "ram", machine.memory_bytes);
     if (machine.device_memory_bytes > 0)
-        budgets.device = limited(config.device_memory, "device_memory", machine.device_memory_bytes);
+        budgets.device = device_limit(config, machine.device_memory_bytes, device_memory_share(machine));
     if (machine.disk_bytes > 0) budgets.disk = limited(config.ssd_space, "ssd_space", machine.disk_bytes);
     return budgets;
+}
+
+double device_memory_share(const Machine& machine) {
+    return machine.device_has_display ? kDeviceShareBesideDisplay : kDeviceShare;
 }
 
 void enforce_memory(int64_t ram, int threads) {

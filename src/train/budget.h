@@ -24,6 +24,11 @@ Budgets resolve_budgets(FileSystem& files, const Config& config, int threads);
 // The same on another machine, of which nothing is touched: shares are of its installed memory and of its drives.
 Budgets machine_budgets(const Machine& machine, const Config& config, int threads);
 
+// Of a device's own memory, what a plan takes where the user does not say: what a desktop and its programs take grows
+// while a run is under way; without one only the driver's own is lacking.
+inline constexpr double kDeviceShareBesideDisplay = 0.5, kDeviceShare = 0.9;
+double device_memory_share(const Machine& machine);
+
 // Makes allocations that would bring the process above `ram` bytes of private memory fail, by RLIMIT_DATA. Reserved
 // but untouched memory (thread stacks) counts there, so the limit leaves room for `threads` of them. Does nothing in
 // builds with sanitizers, which do not start under such a limit.

@@ -94,7 +94,7 @@ struct Config {
     std::string update_time = "auto";
     std::optional<int64_t> writeback_steps;
     std::string device = "cpu";
-    ByteLimit device_memory{"50%"};
+    ByteLimit device_memory;         // empty: device_memory_share() of it
     ByteLimit link_rate, disk_rate;  // bytes a second
     ByteLimit ram{"80%"};
     std::string ssd_dir;

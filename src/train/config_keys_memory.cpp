@@ -72,7 +72,7 @@ std::vector<ConfigKey> tier_keys() {
          .field = &Config::device_memory,
          .group = kMemory,
          .help = "memory of the device that may be used, where it has its own; a share is of what the machine's device "
-                 "has, or for cpu:emulate of what is available"},
+                 "has, or for cpu:emulate of what is available. null: 90 % of a device without a display, else 50 %"},
         {.name = "link_rate",
          .field = &Config::link_rate,
          .group = kMemory,

@@ -148,6 +148,15 @@ std::vector<OpSize> micro_sizes(const Session& session, const std::optional<RunS
     return sizes;
 }
 
+void note_device_share(Session& session) {
+    const Machine& machine = session.machine;
+    if (machine.device_memory_bytes == 0 || !session.config.device_memory.text.empty()) return;
+    session.notes.push_back(
+        fmt::format("device_memory is {:.0f} % of the device's {}{}", 100 * device_memory_share(machine),
+                    format_bytes(machine.device_memory_bytes),
+                    machine.device_has_display ? ", since a display takes some of it" : ", which draws no display"));
+}
+
 // The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.
 Budgets resolve_machine(FileSystem& files, Session& session, const std::optional<RunState>& recorded) {
     const Config& config = session.config;
@@ -167,6 +176,7 @@ Budgets resolve_machine(FileSystem& files, Session& session, const std::optional
     session.threads = threads(session.machine.threads);
     session.notes.push_back(
         fmt::format("planned for {}, as {} describes it; nothing was measured", session.machine.name, config.machine));
+    note_device_share(session);
     session.request.device = {.kind = DeviceKind::fake, .own_memory = !session.machine.unified_memory};
     return machine_budgets(session.machine, config, session.threads);
 }

@@ -3,6 +3,7 @@
 #include "plan/refusal.h"
 #include "schedule/trace.h"
 #include "train/advice.h"
+#include "train/cheaper.h"
 #include "train/run_text.h"
 #include "train/session.h"
 
@@ -36,7 +37,14 @@ ExitCode run_plan(const PlanArgs& args) {
     const Session session = plan_session(config);
     if (!args.trace.empty()) write_trace(args.trace, session);
     const std::vector<MethodAdvice> methods = compare_methods(session);
-    print_result(args.json ? plan_json(session, advice_json(methods)) : plan_text(session, advice_text(methods)));
+    const std::vector<Cheaper> cheaper = find_cheaper(session, methods);
+    if (!args.json) {
+        print_result(plan_text(session, cheaper_text(cheaper) + advice_text(methods)));
+        return ExitCode::ok;
+    }
+    Json advice = advice_json(methods);
+    advice["cheaper"] = cheaper_json(cheaper);
+    print_result(plan_json(session, advice));
     return ExitCode::ok;
 }
 

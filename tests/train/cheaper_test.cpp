@@ -1,0 +1,140 @@
+// What a plan says would be cheaper: each line is a setting that can be typed, and is what planning with it says.
+#include "train/cheaper.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "tests/train/train_fixture.h"
+
+namespace windlass {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::Not;
+using testing::Pair;
+
+// 12 million parameters, of which there is config.json alone, on a desktop. Their state goes to disk by
+// will, not by need: what a process takes is measured anew each time, and may not decide anything here.
+class CheaperTest : public TrainTest {
+  protected:
+    void SetUp() override {
+        files_.make_folders(at("wide"));
+        write("wide/config.json",
+              R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 4096,
+                  "hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 3, "num_attention_heads": 8,
+                  "num_key_value_heads": 8, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
+                  "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": false,
+                  "torch_dtype": "bfloat16"})");
+    }
+    Session prepare(const Settings& changes) {
+        Settings settings = {{"model", at("wide")},       {"machine", "rtx4090-desktop"},
+                             {"max_length", "512"},       {"per_device_train_batch_size", "2"},
+                             {"device_memory", "100MiB"}, {"ram", "8GiB"},
+                             {"policy", "three_tier"}};
+        for (const auto& [key, value] : changes) settings[key] = value;
+        std::vector<std::string> words;
+        for (const auto& [key, value] : settings) words.push_back(fmt::format("{}={}", key, value));
+        const Config config = make_config(read_config_sources(files_, words), ConfigUse::plan).config;
+        return prepare_session(files_, config, std::nullopt, ConfigUse::plan);
+    }
+    static double tokens_per_second(const Session& session) {
+        return static_cast<double>(session.rows_per_step() * session.numerics().row_lengths.back()) /
+               session.step_at_most().seconds;
+    }
+};
+
+using Setting = std::pair<std::string, std::string>;
+
+const Cheaper* find(const std::vector<Cheaper>& found, const std::string& key) {
+    const auto it = std::ranges::find_if(
+        found, [&](const Cheaper& each) { return each.settings.size() == 1 && each.settings[0].first == key; });
+    return it == found.end() ? nullptr : &*it;
+}
+
+TEST_F(CheaperTest, EachLineIsWhatPlanningWithItSays) {
+    const Session session = prepare({});
+    ASSERT_GT(session.planned.disk_bytes, 0);
+    const std::vector<Cheaper> found = find_cheaper(session, {});
+    for (const char* key : {"state_format", "gradient_accumulation_steps", "policy"})
+        EXPECT_NE(find(found, key), nullptr) << key;
+    // Steps that wait for the disk take as long with more rows.
+    EXPECT_GT(find(found, "gradient_accumulation_steps")->gain, 4);
+    for (const Cheaper& each : found) {
+        const Session followed = prepare({each.settings.begin(), each.settings.end()});
+        EXPECT_NEAR(tokens_per_second(followed) / each.tokens_per_second(), 1, 1e-6) << cheaper_text({each});
+        EXPECT_NEAR(each.gain, each.tokens_per_second() / tokens_per_second(session), 1e-9);
+        EXPECT_GE(each.gain, 1.1);
+    }
+    EXPECT_GE(found.front().settings.size(), 2u) << "all together comes first";
+    EXPECT_THAT(cheaper_text(found), HasSubstr("8-bit moments, 32 rows a step for 2"));
+}
+
+TEST_F(CheaperTest, WhatTheUserDecidedIsGivenBack) {
+    const Session session = prepare({{"policy", "auto"},
+                                     {"device_memory", "8GiB"},
+                                     {"gradient_checkpointing", "true"},
+                                     {"per_device_train_batch_size", "16"}});
+    const std::vector<Cheaper> all = find_cheaper(session, {});
+    const Cheaper* const found = find(all, "gradient_checkpointing");
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->settings[0].second, "auto");
+    EXPECT_EQ(found->changes, "");
+}
+
+TEST_F(CheaperTest, MoreOfTheDevice) {
+    const Session session = prepare({{"policy", "auto"}});
+    const std::vector<Cheaper> all = find_cheaper(session, {});
+    const Cheaper* const found = find(all, "device_memory");
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->settings[0].second, "90%");
+    EXPECT_GT(found->planned.device_bytes, session.request.budgets.device);
+}
+
+// A rate of large products says too little of kernels that nobody measured.
+TEST_F(CheaperTest, NoMicroBatchesOfSizesThatWereNotMeasured) {
+    Session session = prepare({{"policy", "auto"},
+                               {"device_memory", "8GiB"},
+                               {"per_device_train_batch_size", "1"},
+                               {"gradient_accumulation_steps", "4"},
+                               {"max_length", "16"}});
+    const auto has_rows = [&](const std::vector<Cheaper>& found) {
+        return std::ranges::any_of(found, [](const Cheaper& each) {
+            return std::ranges::count(each.settings, "per_device_train_batch_size", &Setting::first) > 0;
+        });
+    };
+    EXPECT_TRUE(has_rows(find_cheaper(session, {})));
+    session.machine.kernels["linear forward bf16 8x8 32"] = 1e12;
+    EXPECT_FALSE(has_rows(find_cheaper(session, {})));
+}
+
+TEST_F(CheaperTest, AnotherMethodWhereItLearnsSooner) {
+    Session session = prepare({});
+    const double seconds = session.planned.step.seconds;
+    MethodAdvice own{.method = "adamw", .planned = Planned{}}, fast{.method = "zeroth_order", .planned = Planned{}};
+    fast.steps_factor = 32;
+    fast.planned->step.seconds = seconds / 64;
+    EXPECT_NEAR(find(find_cheaper(session, {own, fast}), "method")->gain, 2, 1e-9);
+    fast.planned->step.seconds = seconds / 33;
+    EXPECT_EQ(find(find_cheaper(session, {own, fast}), "method"), nullptr);
+}
+
+TEST_F(CheaperTest, TheShareOfADevicesMemoryIsSaid) {
+    const Session desktop = prepare({{"device_memory", "null"}});
+    EXPECT_EQ(desktop.request.budgets.device, desktop.machine.device_memory_bytes / 2);
+    EXPECT_THAT(desktop.notes, Contains(HasSubstr("device_memory is 50 % of the device's 24.00 GiB, since a display")));
+    const Session server = prepare({{"device_memory", "null"}, {"machine", "rtx4090-server-12gen4"}});
+    EXPECT_NEAR(static_cast<double>(server.request.budgets.device),
+                0.9 * static_cast<double>(server.machine.device_memory_bytes), 1);
+    EXPECT_THAT(server.notes, Contains(HasSubstr("device_memory is 90 % of the device's 24.00 GiB, which draws no")));
+    EXPECT_THAT(prepare({}).notes, Each(Not(HasSubstr("device_memory"))));
+}
+
+TEST(Cheaper, NothingToSay) {
+    EXPECT_THAT(cheaper_text({}), HasSubstr("no other setting"));
+    EXPECT_EQ(cheaper_json({}), Json::array());
+}
+
+}  // namespace
+}  // namespace windlass
