@@ -14,7 +14,7 @@ namespace {
 // Beyond these, more of the same is as fast: matrices are cut into panels, heads are shared among threads.
 constexpr int64_t kSideMax = 4096, kHeadsMax = 16, kRowMax = 2048;
 constexpr int64_t kAttentionTokens = 1024;
-constexpr int64_t kTokensMin = 32, kTokensMax = 512;
+constexpr int64_t kTokensMin = 32, kTokensMax = 1024;
 constexpr int kTangentsMax = 4;
 
 // Still so that each key head has as many heads as every other; whole where that does not come out.

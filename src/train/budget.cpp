@@ -1,5 +1,6 @@
 #include "train/budget.h"
 
+#include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -54,7 +55,10 @@ int64_t device_limit(const Config& config, int64_t total, double share) {
     return limited(config.device_memory, "device_memory", total);
 }
 
+// Free pages of the heap go back first: else a machine or a token cache that had to be made counts for the whole run,
+// and the same words, planned again, give another plan.
 int64_t process_memory(int threads) {
+    malloc_trim(0);
     return private_memory() + kProcessAllowance + kThreadAllowance * threads;
 }
 

@@ -30,7 +30,7 @@ TEST(KernelRate, EachKeyStandsOnceAndSmallEnoughToMeasure) {
         for (const Shape& weight : each.spec.weights) EXPECT_LE(weight.numel(), 4096 * 4096) << each.key;
         EXPECT_LE(each.size.tokens(), 2048) << each.key;
     }
-    EXPECT_TRUE(keys.contains("linear backward bf16 4096x4096 512"));
+    EXPECT_TRUE(keys.contains("linear backward bf16 4096x4096 1024"));
     EXPECT_TRUE(keys.contains("attention backward bf16 16/1x128 1x2048"));
 }
 
