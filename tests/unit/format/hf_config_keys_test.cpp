@@ -85,5 +85,29 @@ TEST(HfConfigKeys, AreTakenNotToBeThereWhereTheUserSaysSo) {
     EXPECT_THAT(config.unread(), ElementsAre("twist"));
 }
 
+// Keys of a section are named with it, in the complaint as in the way out.
+TEST(HfConfigKeys, OfASectionAreIgnoredByTheNameThatTheComplaintGives) {
+    const std::string member = R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "mscale": 1.5}, "a.b": 1)";
+    HfConfig config = with("llama", member);
+    (void)read_rope(config, 10000.0);
+    EXPECT_THAT(message_of<UserError>([&] { config.finish(); }),
+                testing::AllOf(HasSubstr("config.json: rope_scaling: \"mscale\" is 1.5"),
+                               HasSubstr("Try: ignore_config_keys: [rope_scaling.mscale]")));
+    HfConfig again = with("llama", member);
+    const std::vector<std::string> keys = {"rope_scaling.mscale", "rope_scaling.absent", "absent.mscale", "a.b"};
+    again.ignore(keys);
+    EXPECT_THAT(again.ignored(), ElementsAre("rope_scaling.mscale", "a.b"));
+    EXPECT_EQ(read_rope(again, 10000.0).factor, 2.0);
+    again.finish();
+    // Deeper, and what is in a text or a list is no member.
+    HfConfig deep =
+        with("llama", R"("rope_parameters": {"full": {"rope_theta": 5.0, "mscale": 2}}, "x": "y", "z": [1])");
+    const std::vector<std::string> deep_keys = {"rope_parameters.full.mscale", "x.y", "z.0"};
+    deep.ignore(deep_keys);
+    EXPECT_THAT(deep.ignored(), ElementsAre("rope_parameters.full.mscale"));
+    EXPECT_EQ(read_rope(deep, 10000.0).theta, 5.0);
+    deep.finish();
+}
+
 }  // namespace
 }  // namespace windlass
