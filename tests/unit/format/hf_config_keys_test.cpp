@@ -61,6 +61,22 @@ TEST(HfConfigKeys, StopWhereTransformersReadsThem) {
     with("llama", R"("layer_norm_elementwise_affine": false)").finish();
 }
 
+// Each key of the lists, by itself: one that transformers reads and nobody here implements stops the load by its name.
+TEST(HfConfigKeys, OfTheListsStopOrAreKnownToChangeNothing) {
+    for (const std::string_view type : kTypes) {
+        int stopping = 0;
+        for (const auto& keys : {keys_read_by_all(), keys_read_by(type)})
+            for (const std::string_view key : keys) {
+                if (meaning_of(key) != KeyMeaning::unknown || key == "model_type") continue;
+                EXPECT_THAT(complaint(type, fmt::format("\"{}\": 12345", key)),
+                            HasSubstr(fmt::format("\"{}\" is 12345: it may change", key)))
+                    << type;
+                ++stopping;
+            }
+        EXPECT_GT(stopping, 20) << type;
+    }
+}
+
 TEST(HfConfigKeys, StopWhereOthersReadThem) {
     EXPECT_THAT(complaint("qwen2", R"("dual_chunk_attention_config": {"chunk_size": 262144})"),
                 HasSubstr("dual_chunk_attention_config"));
