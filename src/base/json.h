@@ -31,4 +31,19 @@ std::optional<int64_t> integer_of(const AnyJson& value) {
     return value.template get<int64_t>();
 }
 
+// Removes the member that this key names: its own, or where it has none of that name, one of an object in it, with dots
+// between the names. Whether there was one.
+template <typename AnyJson>
+bool erase_member(AnyJson& json, std::string_view key) {
+    for (AnyJson* object = &json;;) {
+        if (object->erase(std::string(key)) > 0) return true;
+        const size_t dot = key.find('.');
+        if (dot == std::string_view::npos) return false;
+        const auto inner = object->find(std::string(key.substr(0, dot)));
+        if (inner == object->end() || !inner->is_object()) return false;
+        object = &*inner;
+        key.remove_prefix(dot + 1);
+    }
+}
+
 }  // namespace windlass

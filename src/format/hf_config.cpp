@@ -10,6 +10,7 @@ namespace windlass {
 struct HfConfig::Node {
     const SortedJson* object = nullptr;
     std::string where;
+    std::string name;  // of a section, as ignore() takes it: "rope_scaling"; of the whole ""
     std::set<std::string, std::less<>> read;
     std::map<std::string, std::unique_ptr<Node>, std::less<>> sections;
 };
@@ -116,10 +117,9 @@ UserError unread_error(std::string_view where, std::string_view key, std::string
                                  : "it may change the model's mathematics and is not implemented");
 }
 
-// The way out, for keys of the top level: of a section nobody can say that the rest of it means the same without one.
-UserError with_way_out(UserError error, std::string_view key) {
-    return error.hint(
-        fmt::format("ignore_config_keys: [{}], where you know that the model is the same without it", key));
+UserError with_way_out(UserError error, std::string_view section, std::string_view key) {
+    return error.hint(fmt::format("ignore_config_keys: [{}{}{}], where you know that the model is the same without it",
+                                  section, section.empty() ? "" : ".", key));
 }
 
 }  // namespace
@@ -209,7 +209,10 @@ HfConfig HfConfig::section(std::string_view key) const {
     if (!found.value->is_object())
         throw config_error(node_->where, name, "is {}, expected an object", shown(*found.value));
     std::unique_ptr<Node>& node = node_->sections[name];
-    if (!node) node = std::make_unique<Node>(Node{.object = found.value, .where = node_->where + ": " + name});
+    if (!node)
+        node = std::make_unique<Node>(Node{.object = found.value,
+                                           .where = node_->where + ": " + name,
+                                           .name = node_->name.empty() ? name : node_->name + "." + name});
     return HfConfig(document_, node.get());
 }
 
@@ -223,7 +226,7 @@ std::vector<std::string> HfConfig::section_keys() const {
 
 void HfConfig::ignore(std::span<const std::string> keys) {
     for (const std::string& key : keys) {
-        if (document_->json.erase(key) > 0) document_->ignored.push_back(key);
+        if (erase_member(document_->json, key)) document_->ignored.push_back(key);
     }
 }
 
@@ -244,8 +247,8 @@ void HfConfig::finish(std::span<const std::string_view> neutral) const {
             document_->unread.push_back(key);
             continue;
         }
-        UserError error = unread_error(node_->where, key, shown(value), meaning == KeyMeaning::unknown && has_code);
-        throw is_root ? with_way_out(std::move(error), key) : std::move(error);
+        throw with_way_out(unread_error(node_->where, key, shown(value), meaning == KeyMeaning::unknown && has_code),
+                           node_->name, key);
     }
     for (const auto& [key, node] : node_->sections) HfConfig(document_, node.get()).finish(neutral);
 }

@@ -59,7 +59,8 @@ class HfConfig {
     HfConfig section(std::string_view key) const;
     std::vector<std::string> section_keys() const;  // the keys of this object that hold objects
 
-    // From here on the document holds none of these keys of its top level; copies are views of it. to_text() stays.
+    // From here on the document holds none of these keys; "rope_scaling.mscale" is one of a section. Copies are views
+    // of it. to_text() stays. Before the first section is opened.
     void ignore(std::span<const std::string> keys);
     const std::vector<std::string>& ignored() const;  // that it held
 

@@ -61,7 +61,7 @@ std::string config_with_dtype(const std::string& text, DType dtype, const std::s
 std::string config_without(const std::string& text, std::span<const std::string> keys, const std::string& where) {
     if (keys.empty()) return text;
     Json json = parse_json(text, where, ExitCode::model);
-    for (const std::string& key : keys) json.erase(key);
+    for (const std::string& key : keys) erase_member(json, key);
     return json.dump(2) + "\n";
 }
 

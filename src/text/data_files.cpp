@@ -3,17 +3,16 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "text/data_kind.h"
 
 namespace windlass {
 namespace {
 
-constexpr std::array<std::string_view, 5> kEndings = {".jsonl", ".ndjson", ".json", ".tsv", ".txt"};
-constexpr const char* kKinds = ".jsonl, .json, .tsv or .txt";
 constexpr size_t kNamedMost = 8;
+constexpr int kFoldersMost = 64;  // inside of one, that are looked into for a hint
 
 // The files of this folder that match and that rows can be read from.
 std::vector<std::string> matching(FileSystem& files, const std::string& folder, const std::string& pattern) {
@@ -32,13 +31,46 @@ void say_found(const std::string& name, const std::vector<std::string>& found) {
     log_info("{}: {} files: {}{}", name, found.size(), list, found.size() > kNamedMost ? ", ..." : "");
 }
 
+// What to do with a folder without rows: where tables lie in it, or in a folder of it, how to make rows of them; where
+// rows lie in a folder of it, that folder.
+struct Advice {
+    std::string found, hint;
+};
+std::optional<Advice> advice_for(FileSystem& files, const std::string& folder) {
+    for (const std::string& name : files.list(folder)) {
+        const size_t dot = std::min(name.rfind('.'), name.size());
+        const std::string all = fmt::format("{}*{}", folder, name.substr(dot));
+        if (const auto command = table_export(all))
+            return Advice{fmt::format("only {} files, which are not read", name.substr(dot)),
+                          fmt::format("make rows of them: {}", *command)};
+    }
+    return std::nullopt;
+}
+
+std::optional<Advice> advice_one_deeper(FileSystem& files, const std::string& folder) {
+    int folders = 0;
+    for (const std::string& name : files.list(folder)) {
+        const std::string inner = folder + name + "/";
+        if (name.starts_with('.') || !files.exists(inner) || ++folders > kFoldersMost) continue;
+        if (!matching(files, inner, "*").empty())
+            return Advice{fmt::format("no rows but in the folder {}", name), folder + name};
+        if (std::optional<Advice> advice = advice_for(files, inner)) {
+            advice->found += fmt::format(", in the folder {}", name);
+            return advice;
+        }
+    }
+    return std::nullopt;
+}
+
 std::vector<std::string> of_folder(FileSystem& files, const std::string& name) {
     const std::string folder = name.ends_with('/') ? name : name + "/";
     const std::vector<std::string> found = matching(files, folder, "*");
-    if (found.empty())
-        throw UserError(ExitCode::data, name, "the folder holds no file of a kind that is read: {}", kKinds)
-            .hint("the files themselves, or the folder in which they lie");
-    return found;
+    if (!found.empty()) return found;
+    std::optional<Advice> advice = advice_for(files, folder);
+    if (!advice) advice = advice_one_deeper(files, folder);
+    if (advice) throw UserError(ExitCode::data, name, "the folder holds {}", advice->found).hint(advice->hint);
+    throw UserError(ExitCode::data, name, "the folder holds no file of a kind that is read: {}", kDataKinds)
+        .hint("the files themselves, or the folder in which they lie");
 }
 
 std::vector<std::string> of_pattern(FileSystem& files, const std::string& name) {
@@ -50,19 +82,18 @@ std::vector<std::string> of_pattern(FileSystem& files, const std::string& name) 
     const bool is_there = folder.empty() || files.exists(folder);
     const std::vector<std::string> found =
         is_there ? matching(files, folder, name.substr(folder.size())) : std::vector<std::string>();
-    if (found.empty())
-        throw UserError(ExitCode::data, name, "no file of a kind that is read ({}) matches", kKinds)
-            .hint("a pattern from the folder in which windlass was started, such as 'rows/*.jsonl'");
-    return found;
+    if (!found.empty()) return found;
+    if (const auto command = table_export(name))
+        throw UserError(ExitCode::data, name, "the kind of file \"{}\" is not read", data_ending(name))
+            .hint(fmt::format("make rows of them: {}", *command));
+    throw UserError(ExitCode::data, name, "no file of a kind that is read ({}) matches", kDataKinds)
+        .hint("a pattern from the folder in which windlass was started, such as 'rows/*.jsonl'");
 }
 
 }  // namespace
 
 bool has_rows_ending(std::string_view path) {
-    const size_t name = path.rfind('/') + 1;  // 0 without a slash
-    const size_t dot = path.rfind('.');
-    return dot != std::string_view::npos && dot >= name &&
-           std::find(kEndings.begin(), kEndings.end(), path.substr(dot)) != kEndings.end();
+    return find_data_kind(path).has_value();
 }
 
 std::vector<std::string> find_data_files(FileSystem& files, const std::vector<std::string>& names) {

@@ -5,11 +5,11 @@
 #include <set>
 
 #include "base/json.h"
+#include "text/data_kind.h"
 
 namespace windlass {
 namespace {
 
-constexpr int64_t kBufferBytes = int64_t{1} << 20;
 constexpr size_t kColumnsMax = 1024;  // of a table
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
@@ -67,30 +67,34 @@ std::unique_ptr<File> open_data_file(FileSystem& files, const std::string& path)
 
 RowReader::RowReader(FileSystem& files, std::string path, std::string document_separator)
     : path_(std::move(path)), separator_(std::move(document_separator)) {
-    const size_t dot = path_.find_last_of("./");
-    const std::string ending = dot == std::string::npos || path_[dot] == '/' ? "" : path_.substr(dot);
-    if (ending != ".jsonl" && ending != ".ndjson" && ending != ".json" && ending != ".tsv" && ending != ".txt")
-        throw UserError(ExitCode::data, path_, "the kind of file \"{}\" is not read", ending)
-            .hint("convert it to .jsonl (one JSON object a line), .json (an array of objects), .tsv or .txt");
-    file_ = open_data_file(files, path_);
-    size_ = file_->size();
+    std::unique_ptr<File> file = open_data_file(files, path_);
+    const DataKind kind = data_kind(path_);
+    source_ = make_byte_source(std::move(file), kind.compression);
     peek();
+    refuse_what_is_no_text(path_, kind.compression, buffer_);
     if (std::string_view(buffer_).starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
-    if (ending == ".txt")
-        layout_ = Layout::documents;
-    else if (ending == ".tsv")
-        layout_ = Layout::table;
-    else if (ending == ".json" && skip_space() == '[')
-        layout_ = Layout::array;
+    switch (kind.layout) {
+        case RowLayout::lines:
+            break;
+        case RowLayout::json:
+            if (skip_space() == '[') layout_ = Layout::array;
+            break;
+        case RowLayout::tabs:
+            layout_ = Layout::tabs;
+            break;
+        case RowLayout::csv:
+            layout_ = Layout::csv;
+            csv_ = std::make_unique<CsvRows>(path_, kRowBytesMax, kColumnsMax);
+            break;
+        case RowLayout::documents:
+            layout_ = Layout::documents;
+            break;
+    }
 }
 
 int RowReader::peek() {
     if (at_ == buffer_.size()) {
-        const int64_t bytes = std::min(kBufferBytes, size_ - offset_);
-        if (bytes <= 0) return -1;
-        buffer_.resize(static_cast<size_t>(bytes));
-        file_->read_at(std::as_writable_bytes(std::span(buffer_)), offset_);
-        offset_ += bytes;
+        if (!source_->read(buffer_, line_)) return -1;
         at_ = 0;
     }
     return static_cast<unsigned char>(buffer_[at_]);
@@ -116,8 +120,9 @@ std::optional<RawRow> RowReader::next() {
             return next_line();
         case Layout::array:
             return next_element();
-        case Layout::table:
-            return next_cells();
+        case Layout::tabs:
+        case Layout::csv:
+            return next_object();
         case Layout::documents:
             return next_document();
     }
@@ -147,23 +152,55 @@ std::optional<RawRow> RowReader::next_line() {
     return row;
 }
 
-std::optional<RawRow> RowReader::next_cells() {
-    std::optional<RawRow> row = next_line();
-    if (row && names_.empty()) {
-        names_ = cells_of(row->text);
-        if (names_.size() > kColumnsMax) fail(row->line, "the table has more than {} columns", kColumnsMax);
-        if (std::set<std::string>(names_.begin(), names_.end()).size() != names_.size())
-            fail(row->line, "two columns have the same name");
-        row = next_line();
+std::optional<CellRow> RowReader::next_cells() {
+    if (layout_ == Layout::csv) return next_csv_cells();
+    const std::optional<RawRow> row = next_line();
+    if (!row) return std::nullopt;
+    return CellRow{row->line, cells_of(row->text)};
+}
+
+std::optional<CellRow> RowReader::next_csv_cells() {
+    while (!csv_->has_row() && !finished_) {
+        if (peek() < 0) {
+            finished_ = true;
+            csv_->finish();
+            continue;
+        }
+        const size_t end = std::min(buffer_.find_first_of("\r\n", at_), buffer_.size() - 1) + 1;
+        const std::string_view piece = std::string_view(buffer_).substr(at_, end - at_);
+        csv_->add(piece, line_);
+        at_ = end;
+        // "\r\n" ends one line.
+        line_ += piece.back() == '\r' || (piece.back() == '\n' && !(piece.size() == 1 && after_return_));
+        after_return_ = piece.back() == '\r';
     }
-    if (!row) return row;
-    const std::vector<std::string> cells = cells_of(row->text);
-    if (cells.size() != names_.size())
-        fail(row->line, "the row has {} cells, the first line names {}", cells.size(), names_.size());
+    if (!csv_->has_row()) return std::nullopt;
+    return csv_->take();
+}
+
+void RowReader::take_names(CellRow&& row) {
+    names_ = std::move(row.cells);
+    if (names_.size() > kColumnsMax) fail(row.line, "the table has more than {} columns", kColumnsMax);
+    if (std::set<std::string>(names_.begin(), names_.end()).size() != names_.size())
+        fail(row.line, "two columns have the same name");
+    if (layout_ == Layout::csv && names_.size() == 1 && names_[0].find_first_of(";\t") != std::string::npos)
+        throw UserError(ExitCode::data, fmt::format("{}:{}", path_, row.line),
+                        "the first line names one column: cells of .csv lie between commas")
+            .hint("save it with commas; where tabs part the cells, name it .tsv");
+}
+
+std::optional<RawRow> RowReader::next_object() {
+    std::optional<CellRow> row = next_cells();
+    if (row && names_.empty()) {
+        take_names(*std::move(row));
+        row = next_cells();
+    }
+    if (!row) return std::nullopt;
+    if (row->cells.size() != names_.size())
+        fail(row->line, "the row has {} cells, the first line names {}", row->cells.size(), names_.size());
     SortedJson object = SortedJson::object();
-    for (size_t i = 0; i < cells.size(); ++i) object[names_[i]] = cells[i];
-    row->text = object.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
-    return row;
+    for (size_t i = 0; i < names_.size(); ++i) object[names_[i]] = std::move(row->cells[i]);
+    return RawRow{row->line, object.dump(-1, ' ', false, SortedJson::error_handler_t::replace)};
 }
 
 // The array is cut by brackets and strings alone; whoever parses the elements checks the rest.
@@ -236,7 +273,7 @@ std::optional<RawRow> RowReader::next_document() {
     }
     if (separator_.empty() ? row.text.empty() : !ends_document()) return std::nullopt;
     // The text of a whole file keeps its last line end.
-    if (separator_.empty() && size_ > 0 && buffer_.ends_with('\n')) row.text += '\n';
+    if (separator_.empty() && buffer_.ends_with('\n')) row.text += '\n';
     return row;
 }
 

@@ -1,8 +1,9 @@
 // row_reader.h: cuts a data file into raw rows, front to back, in bounded memory.
 //
 // .jsonl: one row a line, blank lines skipped. .json: the elements of one array; a file that does not start with '['
-// is read as lines. .tsv: a line of names, then a row a line, its cells between tabs; each comes as a JSON object of
-// texts. .txt: one document, or documents that end at lines holding only a separator.
+// is read as lines. .tsv and .csv: a row of names, then rows of as many cells; each comes as a JSON object of texts.
+// .txt: one document, or documents that end at lines holding only a separator. Any of them may be compressed
+// (text/data_kind.h); lines are counted in the text.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "text/byte_source.h"
+#include "text/csv_rows.h"
 
 namespace windlass {
 
@@ -30,20 +33,26 @@ std::unique_ptr<File> open_data_file(FileSystem& files, const std::string& path)
 
 class RowReader {
   public:
-    // Throws UserError(data) when the name says none of these kinds.
+    // Throws UserError(data) when there is no such file, when the name says none of these kinds, or the file is
+    // another.
     RowReader(FileSystem& files, std::string path, std::string document_separator);
     // The next row, nothing at the end. Throws UserError(data) that names file and line when a row is longer than
     // allowed or the array around it is broken.
     std::optional<RawRow> next();
     // Whether rows are text as they stand, not JSON.
     bool is_text() const { return layout_ == Layout::documents; }
+    // How much text came of how many compressed bytes until now; empty where the file is not compressed.
+    std::string expansion() const { return source_->expansion(); }
 
   private:
-    enum class Layout { lines, array, table, documents };
+    enum class Layout { lines, array, tabs, csv, documents };
 
     std::optional<RawRow> next_line();
     std::optional<RawRow> next_element();
-    std::optional<RawRow> next_cells();
+    std::optional<RawRow> next_object();
+    std::optional<CellRow> next_cells();
+    std::optional<CellRow> next_csv_cells();
+    void take_names(CellRow&& row);
     std::optional<RawRow> next_document();
     // The line that starts here without its end, false at the end of the file.
     bool read_line(std::string& line, int64_t bytes_max);
@@ -57,14 +66,14 @@ class RowReader {
 
     std::string path_;
     std::string separator_;
-    std::unique_ptr<File> file_;
+    std::unique_ptr<ByteSource> source_;
     Layout layout_ = Layout::lines;
-    int64_t size_ = 0;
-    int64_t offset_ = 0;  // of the byte after the buffer
     std::string buffer_;
     size_t at_ = 0;                   // in the buffer
     int64_t line_ = 1;                // of the next byte
     std::vector<std::string> names_;  // of a table's columns
+    std::unique_ptr<CsvRows> csv_;
+    bool after_return_ = false;  // of CSV: the last line ended by '\r'
     bool started_ = false;
     bool finished_ = false;
 };

@@ -194,6 +194,7 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
         }
         maker.deliver(std::move(sample), *format, where);
     }
+    if (const std::string expansion = reader.expansion(); !expansion.empty()) log_info("{}: {}", path, expansion);
     return maker.report();
 }
 

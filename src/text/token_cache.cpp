@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "text/data_kind.h"
 #include "text/row_reader.h"
 
 namespace windlass {
@@ -190,8 +191,7 @@ TokenCache::Key TokenCache::key_of(FileSystem& files, const std::vector<std::str
                                          tokenizer.content_hash(), describe(options));
     XXH3_128bits_update(state.get(), text.data(), text.size());
     for (const auto& path : paths) {
-        const size_t dot = path.find_last_of("./");  // the ending decides how a file is cut into rows
-        const std::string ending = dot == std::string::npos ? "" : path.substr(dot);
+        const std::string_view ending = data_ending(path);  // it decides how a file is cut into rows
         XXH3_128bits_update(state.get(), ending.data(), ending.size());
         hash_file(files, path, state.get());
     }

@@ -24,8 +24,9 @@ std::vector<ConfigKey> data_keys() {
         {.name = "ignore_config_keys",
          .field = &Config::ignore_config_keys,
          .group = kData,
-         .help = "keys of the model's config.json that are taken not to be there: for keys that are refused because "
-                 "they may change the mathematics, where you know that they do not"},
+         .help =
+             "keys of the model's config.json that are taken not to be there, such as rope_scaling.mscale: for keys "
+             "that are refused because they may change the mathematics, where you know that they do not"},
         {.name = "output_dir",
          .field = &Config::output_dir,
          .group = kData,
@@ -33,9 +34,10 @@ std::vector<ConfigKey> data_keys() {
         {.name = "train_data",
          .field = &Config::train_data,
          .group = kData,
-         .help =
-             "rows to train on: .jsonl, .json, .tsv or .txt files, folders of them, patterns such as 'rows/*.jsonl'; "
-             "the format is found by their keys",
+         .help = "rows to train on: .jsonl, .json, .csv, .tsv or .txt files, compressed or not, folders of them, "
+                 "patterns such "
+                 "as 'rows/*.jsonl'; "
+                 "the format is found by their keys",
          .aliases = {"dataset", "train_file", "datasets"}},
         {.name = "eval_data",
          .field = &Config::eval_data,

@@ -35,6 +35,8 @@ constexpr Advice kAdvice[] = {
     {"load_best_model_at_end", "save_steps, and windlass export RUN:STEP for the best one"},
     {"flash_attention", "nothing here: attention never holds its scores whole"},
     {"wandb_project", "report_to: [jsonl, tensorboard]"},
+    {"logging_dir", "report_to: [jsonl, tensorboard], which writes event files into output_dir"},
+    {"run_name", "output_dir: its name is the run's"},
     {"adapter", "method: adamw; low-rank adapters are not implemented"},
     {"finetuning_type", "freeze and param_groups: they say which parameters are trained"},
     {"freeze_trainable_layers", "param_groups: [\"*.layers.31.*\", \"* train=false\"], which trains one layer"},

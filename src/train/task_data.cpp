@@ -17,7 +17,7 @@ void for_chosen(FileSystem& files, std::span<const std::string> paths, std::span
     auto next = chosen.begin();
     for (const std::string& path : paths) {
         RowReader reader(files, path, "");
-        if (reader.is_text()) throw UserError(ExitCode::data, path, "a task reads .jsonl, .json or .tsv files");
+        if (reader.is_text()) throw UserError(ExitCode::data, path, "a task reads .jsonl, .json, .csv or .tsv files");
         for (std::optional<RawRow> raw; next != chosen.end() && (raw = reader.next()); ++index) {
             if (*next != static_cast<uint32_t>(index)) continue;
             ++next;

@@ -4,10 +4,12 @@
 #include <filesystem>
 
 #include "tests/cli/sandbox.h"
+#include "tests/unit/text/compressed.h"
 
 namespace windlass::cli {
 namespace {
 
+using fixtures::compressed;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -70,6 +72,26 @@ TEST_F(DataFiles, OfARunAreWrittenOutInOrder) {
     }
 }
 
+// Compressed or in a table, rows are the same rows; and a folder, a pattern or a shell's glob finds such files.
+TEST_F(DataFiles, AreTheSameInEveryKind) {
+    const Json plain = eval({"--data", a_});
+    const std::string lines = read_bytes(a_), table = "n,text\n1,the first row\n2,\"the second\"\n";
+    std::filesystem::create_directory(sandbox_ / "packed");
+    write_bytes(sandbox_ / "packed/a.jsonl.gz", compressed(lines, Compression::gzip));
+    write_bytes(sandbox_ / "packed/b.csv.zst", compressed(table, Compression::zstd));
+    write_bytes(sandbox_ / "packed/c.csv", table);
+    write_bytes(sandbox_ / "packed/d.ndjson.xz", compressed(lines, Compression::xz));
+    const std::vector<std::string> names = {"a.jsonl.gz", "b.csv.zst", "c.csv", "d.ndjson.xz"};
+    for (const std::string& name : names) {
+        const Json json = eval({"--data", sandbox_ / "packed/" + name});
+        EXPECT_EQ(json.at("loss"), plain.at("loss")) << name;
+        EXPECT_EQ(json.at("rows"), 2) << name;
+    }
+    EXPECT_EQ(eval({"--data", sandbox_ / "packed"}).at("rows"), 8);
+    EXPECT_EQ(eval({"--data", sandbox_ / "packed/*.zst"}).at("rows"), 2);
+    EXPECT_EQ(eval({"--data", sandbox_ / "packed/a.jsonl.gz", sandbox_ / "packed/c.csv"}).at("rows"), 4);
+}
+
 // What ends otherwise behind a data file is still a configuration file.
 TEST_F(DataFiles, LeaveAConfigurationFileBehindThemAlone) {
     write_bytes(sandbox_ / "run.yaml", "seed: 77\n");
@@ -80,8 +102,18 @@ TEST_F(DataFiles, LeaveAConfigurationFileBehindThemAlone) {
 TEST_F(DataFiles, AreRefusedWhereThereAreNone) {
     std::filesystem::create_directory(sandbox_ / "empty");
     write_bytes(sandbox_ / "empty/part.parquet", "PAR1");
+    for (const char* folder : {"nothing", "above/data", "aside/rows"})
+        std::filesystem::create_directories(sandbox_ / folder);
+    write_bytes(sandbox_ / "nothing/notes.md", "no rows");
+    write_bytes(sandbox_ / "above/data/train-00000-of-00001.parquet", "PAR1");
+    write_bytes(sandbox_ / "aside/rows/a.csv.gz", "");
     const std::vector<std::pair<std::string, std::string>> tried = {
-        {sandbox_ / "empty", "holds no file of a kind that is read"},
+        {sandbox_ / "empty",
+         "the folder holds only .parquet files, which are not read. Try: make rows of them: python"},
+        {sandbox_ / "empty/*.parquet", "data_files='" + (sandbox_ / "empty/*.parquet'")},
+        {sandbox_ / "above", "holds only .parquet files, which are not read, in the folder data. Try: make rows"},
+        {sandbox_ / "aside", "holds no rows but in the folder rows. Try: " + (sandbox_ / "aside/rows")},
+        {sandbox_ / "nothing", "holds no file of a kind that is read"},
         {sandbox_ / "rows/*.tsv", "matches"},
         {sandbox_ / "absent/*.jsonl", "matches"},
         {sandbox_ / "*/a.jsonl", "last part of a path"}};

@@ -63,7 +63,23 @@ std::vector<Provoked> rows() {
          with_rows("bad.jsonl", {R"({"input_ids": [1, 2], "labels": [-100, -100]})"}),
          kData,
          {"bad.jsonl", "nothing to learn"}},
-        {"UnknownKind", with_rows("rows.csv", {"text", "a row"}), kData, {"rows.csv", "\".csv\" is not read", "Try: "}},
+    };
+}
+
+std::vector<Provoked> kinds() {
+    return {
+        {"UnknownKind",
+         with_rows("rows.xlsx", {"text", "a row"}),
+         kData,
+         {"rows.xlsx", "\".xlsx\" is not read", "Try: "}},
+        {"RaggedTable",
+         with_rows("rows.csv", {"text,n", "\"a", "row\",1", "alone"}),
+         kData,
+         {"rows.csv:4", "the row has 1 cells, the first line names 2"}},
+        {"PlainTextNamedAsGzip",
+         with_rows("rows.jsonl.gz", {kGood}),
+         kData,
+         {"rows.jsonl.gz", "no gzip file", "Try: "}},
     };
 }
 
@@ -105,6 +121,7 @@ TEST_P(DataErrors, NameFileAndLine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, DataErrors, testing::ValuesIn(rows()), name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, DataErrors, testing::ValuesIn(kinds()), name_of);
 INSTANTIATE_TEST_SUITE_P(Files, DataErrors, testing::ValuesIn(data_files()), name_of);
 
 TEST(DataErrors, MalformedRowsAreSkippedAndCountedWhenAsked) {

@@ -23,7 +23,7 @@ Command command_of(Sandbox& sandbox, std::vector<std::string> words) {
 Command training_command(Sandbox& sandbox, const Settings& changes, const std::string& model = "llama_tiny") {
     Settings settings = sandbox.training(model);
     for (auto [key, value] : changes) {
-        if (const size_t at = value.find('@'); at != value.npos) value.replace(at, 1, sandbox.path() + "/");
+        for (size_t at = 0; (at = value.find('@', at)) != value.npos;) value.replace(at, 1, sandbox.path() + "/");
         settings[key] = value;
     }
     return sandbox.train(settings);

@@ -1,8 +1,11 @@
 // The first hour: files of rows as people have them.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "tests/cli/first_hour.h"
+#include "tests/unit/text/compressed.h"
 
 namespace windlass::cli {
 namespace {
@@ -41,7 +44,7 @@ std::vector<Tried> rows() {
         {"Parquet",
          training_on("rows.parquet", {"PAR1"}),
          kData,
-         {"rows.parquet", "Try: convert it to .jsonl"},
+         {"\".parquet\" is not read", "Try: convert it to .jsonl: python -c", "rows.parquet'", "to_json('rows.jsonl')"},
          then_training_on("rows.jsonl", {kPair, kPair})},
         {"Pairs", training_on("pairs.jsonl", {kPair, kPair}), 0, {"final"}},
         {"Alpaca",
@@ -53,6 +56,136 @@ std::vector<Tried> rows() {
     };
 }
 
+// Files of these bytes, and training on what `train_data` says, with "@" for the sandbox.
+std::function<Command(Sandbox&)> training_beside(std::map<std::string, std::string> files,
+                                                 const std::string& train_data, const Settings& changes = {}) {
+    return [=](Sandbox& sandbox) {
+        for (const auto& [name, bytes] : files) {
+            std::filesystem::create_directories(std::filesystem::path(sandbox / name).parent_path());
+            write_bytes(sandbox / name, bytes);
+        }
+        Settings settings = changes;
+        settings["train_data"] = train_data;
+        return training(settings)(sandbox);
+    };
+}
+
+std::function<Command(Sandbox&, const Finished&)> then_training_beside(std::map<std::string, std::string> files,
+                                                                       const std::string& train_data) {
+    return [=](Sandbox& sandbox, const Finished&) { return training_beside(files, train_data)(sandbox); };
+}
+
+constexpr const char* kPairs =
+    "{\"prompt\": \"a b\", \"completion\": \" c\"}\n{\"prompt\": \"d\", \"completion\": \" e\"}\n";
+constexpr const char* kTable = "prompt,completion\r\na b, c\r\n\"d, \"\"d\"\"\",\" e\ne\"\r\n";
+
+// Every kind of file that is read.
+std::vector<Tried> kinds() {
+    const auto packed = [](const char* text, Compression compression) {
+        return fixtures::compressed(text, compression);
+    };
+    const std::string gz = packed(kPairs, Compression::gzip);
+    return {
+        {"Gzip",
+         training_beside({{"a.jsonl.gz", gz}}, "@a.jsonl.gz"),
+         0,
+         {"of text from", "of gzip", "2 rows", "final"}},
+        {"Zstd",
+         training_beside({{"a.json.zst", packed("[{\"text\": \"a b c\"}]", Compression::zstd)}}, "@a.json.zst"),
+         0,
+         {"of zstd", "final"}},
+        {"Xz",
+         training_beside({{"a.txt.xz", packed("some words\n", Compression::xz)}}, "@a.txt.xz"),
+         0,
+         {"of xz", "final"}},
+        {"Csv", training_beside({{"a.csv", kTable}}, "@a.csv"), 0, {"2 rows: 2 samples", "final"}},
+        {"CompressedCsv",
+         training_beside({{"a.csv.gz", packed(kTable, Compression::gzip)}}, "@a.csv.gz"),
+         0,
+         {"2 rows: 2 samples", "final"}},
+        {"PlainText", training_beside({{"a.txt", "some words\n"}}, "@a.txt"), 0, {"final"}},
+        {"TwoFiles",
+         training_beside({{"a.jsonl", kPairs}, {"b.csv", kTable}}, "[@a.jsonl, @b.csv]"),
+         0,
+         {"4 samples", "final"}},
+        {"Folder",
+         training_beside({{"d/a.jsonl.gz", gz}, {"d/b.csv", kTable}, {"d/README.md", "x"}}, "@d"),
+         0,
+         {"2 files", "final"}},
+        {"Pattern",
+         training_beside({{"d/a.jsonl.gz", gz}, {"d/b.csv", kTable}}, "@d/*.jsonl*"),
+         0,
+         {"1 files", "final"}},
+    };
+}
+
+// Where people's rows lie.
+std::vector<Tried> places() {
+    return {
+        {"FolderOfParquet",
+         training_beside({{"d/part-0.parquet", "PAR1"}}, "@d"),
+         kData,
+         {"the folder holds only .parquet files", "Try: make rows of them: python -c", "/d/*.parquet'"},
+         then_training_beside({{"d/rows.jsonl", kPairs}}, "@d")},
+        {"FolderOfADataSetFromTheHub",
+         training_beside({{"alpaca/README.md", "x"}, {"alpaca/data/train-00000-of-00001.parquet", "PAR1"}}, "@alpaca"),
+         kData,
+         {"in the folder data", "Try: make rows of them: python -c", "/alpaca/data/*.parquet'"},
+         then_training_beside({{"alpaca/rows.jsonl", kPairs}}, "@alpaca")},
+        {"FolderSavedByDatasets",
+         training_beside({{"d/data-00000-of-00001.arrow", "x"}, {"d/state.json.old", "{}"}}, "@d"),
+         kData,
+         {"only .arrow files", "d('arrow', data_files='"},
+         then_training_beside({{"d/rows.jsonl", kPairs}}, "@d")},
+        {"RowsOneFolderDeeper",
+         training_beside({{"d/train/a.jsonl", kPairs}}, "@d"),
+         kData,
+         {"no rows but in the folder train", "/d/train"},
+         then_training_beside({}, "@d/train")},
+        {"DataSetOfTheHub",
+         training({{"train_data", "tatsu-lab/alpaca"}}),
+         kData,
+         {"tatsu-lab/alpaca: there is no such file, and data sets are not fetched",
+          "hf download tatsu-lab/alpaca --repo-type dataset --local-dir alpaca"}},
+        {"DataSetOfTheHubForATask",
+         words({"eval", "MODEL", "--task", "sst2", "--data", "stanfordnlp/sst2"}),
+         kData,
+         {"hf download stanfordnlp/sst2 --repo-type dataset --local-dir sst2"}},
+    };
+}
+
+// Names and contents that do not agree, and other kinds.
+std::vector<Tried> other_contents() {
+    const std::string gz = fixtures::compressed(kPairs, Compression::gzip);
+    return {
+        {"GzipUnderAPlainName",
+         training_beside({{"a.jsonl", gz}}, "@a.jsonl"),
+         kData,
+         {"a.jsonl: the file is gzip data", "Try: rename it to end in .jsonl.gz"},
+         then_training_beside({{"a.jsonl.gz", gz}}, "@a.jsonl.gz")},
+        {"GzipCutOff",
+         training_beside({{"a.jsonl.gz", gz.substr(0, gz.size() - 3)}}, "@a.jsonl.gz"),
+         kData,
+         {"a.jsonl.gz:3: the gzip data are damaged behind", "the file ends before they do", "Try: copy or fetch"},
+         then_training_beside({{"a.jsonl.gz", gz}}, "@a.jsonl.gz")},
+        {"TarOfFiles",
+         training_beside({{"a.tar.gz", gz}}, "@a.tar.gz"),
+         kData,
+         {"\".tar.gz\" is not read", "Try: unpack it"},
+         then_training_beside({{"a/a.jsonl", kPairs}}, "@a")},
+        {"SpreadsheetWithSemicolons",
+         training_beside({{"a.csv", "prompt;completion\na;b\n"}}, "@a.csv"),
+         kData,
+         {"a.csv:1", "between commas", "Try: save it with commas"},
+         then_training_beside({{"a.csv", kTable}}, "@a.csv")},
+        {"Spreadsheet",
+         training_beside({{"a.xlsx", "PK\x03\x04"}}, "@a.xlsx"),
+         kData,
+         {"\".xlsx\" is not read", "Try: convert it to .jsonl", ".csv"},
+         then_training_beside({{"a.csv", kTable}}, "@a.csv")},
+    };
+}
+
 class FirstHourData : public testing::TestWithParam<Tried> {};
 
 TEST_P(FirstHourData, EndsInTheResultOrInHelp) {
@@ -60,6 +193,9 @@ TEST_P(FirstHourData, EndsInTheResultOrInHelp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, FirstHourData, testing::ValuesIn(rows()), name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, FirstHourData, testing::ValuesIn(kinds()), name_of);
+INSTANTIATE_TEST_SUITE_P(Places, FirstHourData, testing::ValuesIn(places()), name_of);
+INSTANTIATE_TEST_SUITE_P(Contents, FirstHourData, testing::ValuesIn(other_contents()), name_of);
 
 }  // namespace
 }  // namespace windlass::cli

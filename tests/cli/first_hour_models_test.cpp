@@ -118,6 +118,11 @@ std::vector<Tried> config_keys() {
              settings["ignore_config_keys"] = "[dual_chunk_attention_config]";
              return sandbox.train(settings);
          }},
+        {"KeyOfASection",
+         training_after(with_key("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"mscale", 1.5}})),
+         kModel,
+         {"config.json: rope_scaling", "\"mscale\" is 1.5", "Try: ignore_config_keys: [rope_scaling.mscale]"},
+         then_training({{"ignore_config_keys", "[rope_scaling.mscale]"}})},
         {"CodeOfItsOwn",
          training_after([](const std::string& folder) {
              with_key("auto_map", {{"AutoModelForCausalLM", "modeling.X"}})(folder);
@@ -280,6 +285,17 @@ TEST(IgnoredKeys, StandInTheRunAndNotInTheModelThatItWrites) {
     must_succeed(sandbox.windlass({"inspect", sandbox.model(), "--ignore-config-keys", "[attention_chunk_size]"}));
     must_succeed(sandbox.windlass(
         {"eval", sandbox.model(), "--data", sandbox / "rows.jsonl", "--ignore-config-keys", "attention_chunk_size"}));
+}
+
+TEST(IgnoredKeys, OfASectionAreNotInTheModelThatIsWritten) {
+    Sandbox sandbox;
+    with_key("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"mscale", 1.5}})(sandbox.model());
+    Settings settings = sandbox.training();
+    settings["ignore_config_keys"] = "[rope_scaling.mscale]";
+    must_succeed(sandbox.train(settings));
+    const Json rope = read_json(sandbox.out() + "/final/config.json").at("rope_scaling");
+    EXPECT_EQ(rope, Json({{"rope_type", "linear"}, {"factor", 2.0}}));
+    must_succeed(sandbox.windlass({"generate", sandbox.out() + "/final", "--prompt", "a", "--max-new-tokens", "1"}));
 }
 
 TEST(UnreadKeys, AreWarnedOfOnce) {

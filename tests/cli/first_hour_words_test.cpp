@@ -17,6 +17,13 @@ std::function<Command(Sandbox&)> training_from(std::string lines) {
     };
 }
 
+// Prints what would be run; DryRunPrintsTheConfigurationAndWritesNothing says what it leaves alone.
+Command dry_run(Sandbox& sandbox) {
+    Settings settings = sandbox.training();
+    settings["seed"] = "7";
+    return sandbox.train(settings, {"--dry-run"});
+}
+
 std::vector<Tried> verbs() {
     return {
         {"Nothing", words({}), 0, {"Examples:", "windlass help VERB"}},
@@ -31,13 +38,6 @@ std::vector<Tried> verbs() {
         {"VersionAsAFlag", words({"--version"}), 0, {"windlass ", "kernels "}},
         {"VersionInShort", words({"-V"}), 0, {"windlass "}},
         {"Version", words({"version", "--json"}), 0, {"\"version\""}},
-        {"MisspeltVerb", words({"trian", "run.yaml"}), kUsage, {"Try: windlass train"}, then({"train", "--help"})},
-        {"MisspeltInspect", words({"inpsect", "MODEL"}), kUsage, {"Try: windlass inspect"}, then({"inspect", "MODEL"})},
-        {"VerbOfAnotherTool",
-         words({"finetune"}),
-         kUsage,
-         {"there is no such verb", "Try: plan, train, eval", "windlass --help"},
-         then({"--help"})},
         {"GenerateWithoutAPrompt",
          words({"generate", "MODEL"}),
          kUsage,
@@ -57,6 +57,39 @@ std::vector<Tried> verbs() {
          words({"eval", "MODEL", "--data", "@x.jsonl", "--task", "mmlu"}),
          kUsage,
          {"mmlu", "Try: aqua"}},
+    };
+}
+
+// Words that are no verbs here.
+std::vector<Tried> other_verbs() {
+    return {
+        {"MisspeltVerb", words({"trian", "run.yaml"}), kUsage, {"Try: windlass train"}, then({"train", "--help"})},
+        {"MisspeltInspect", words({"inpsect", "MODEL"}), kUsage, {"Try: windlass inspect"}, then({"inspect", "MODEL"})},
+        {"VerbOfNoTool",
+         words({"quantise"}),
+         kUsage,
+         {"there is no such verb", "Try: plan, train, eval", "windlass --help"},
+         then({"--help"})},
+        {"VerbOfAnotherTool",
+         words({"finetune"}),
+         kUsage,
+         {"there is no such verb", "Try: windlass train"},
+         then({"train", "--help"})},
+        {"Serve",
+         after_a_run(words({"serve", "@out"})),
+         kUsage,
+         {"there is no such verb", "Try: windlass generate RUN --prompt TEXT, or a server that reads RUN/final"},
+         then({"generate", "@out", "--prompt", "a", "--max-new-tokens", "2"})},
+        {"Chat",
+         after_a_run(words({"chat", "--model", "@out/final"})),
+         kUsage,
+         {"Try: windlass generate RUN --prompt TEXT"},
+         then({"generate", "@out", "--prompt", "a", "--max-new-tokens", "2"})},
+        {"Merge",
+         after_a_run(words({"merge", "@out"})),
+         kUsage,
+         {"Try: windlass export RUN --to FOLDER"},
+         then({"export", "@out", "--to", "@merged"})},
     };
 }
 
@@ -81,11 +114,6 @@ std::vector<Tried> settings() {
          kUsage,
          {"Did you mean \"adamw\"?"},
          then_training({{"method", "adamw"}})},
-        {"WeightsAndBiases",
-         training({{"report_to", "tensorbord"}}),
-         kUsage,
-         {"Did you mean \"tensorboard\"?"},
-         then_training({{"report_to", "tensorboard"}})},
         {"LearningRateOfWords",
          training({{"learning_rate", "2e-5x"}, {"max_step", "2"}}),
          kUsage,
@@ -116,8 +144,40 @@ std::vector<Tried> settings() {
          kUsage,
          {"ssd_dir is not set. Try: ssd_dir: FOLDER"},
          then_training({{"policy", "three_tier"}, {"ssd_dir", "@ssd"}})},
-        {"DryRun", training({{"seed", "7"}}), 0, {"final"}},
+        {"DryRun", dry_run, 0, {"seed: 7", "max_steps: 2"}},
         {"PlanWithoutData", words({"plan", "--model", "MODEL", "--max-length", "64"}), 0, {"FITS"}},
+    };
+}
+
+// Where a run reports to, and what it computes on.
+std::vector<Tried> surroundings() {
+    return {
+        {"MisspeltReport",
+         training({{"report_to", "tensorbord"}}),
+         kUsage,
+         {"Did you mean \"tensorboard\"?"},
+         then_training({{"report_to", "tensorboard"}})},
+        {"TensorBoard", training({{"report_to", "tensorboard"}}), 0, {"final"}},
+        {"WeightsAndBiases",
+         training({{"report_to", "wandb"}}),
+         kUsage,
+         {"report_to: \"wandb\" is not one of: jsonl, tensorboard, none"},
+         then_training({{"report_to", "[jsonl, tensorboard]"}})},
+        {"FolderOfEvents",
+         training({{"logging_dir", "@events"}}),
+         kUsage,
+         {"\"logging_dir\". Try: report_to: [jsonl, tensorboard]"},
+         then_training({{"report_to", "[jsonl, tensorboard]"}})},
+        {"GraphicsCard",
+         training({{"device", "cuda"}}),
+         kUsage,
+         {"device: \"cuda\" is not one of: cpu, cpu:emulate"},
+         then_training({{"device", "cpu"}})},
+        {"GraphicsCardToPlan",
+         words({"plan", "--model", "MODEL", "--device", "cuda:0"}),
+         kUsage,
+         {"\"cuda:0\" is not one of"},
+         then({"plan", "--model", "MODEL", "--machine", "rtx4090-desktop"})},
     };
 }
 
@@ -200,7 +260,9 @@ TEST_P(FirstHourWords, EndInTheResultOrInHelp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, FirstHourWords, testing::ValuesIn(verbs()), name_of);
+INSTANTIATE_TEST_SUITE_P(OtherVerbs, FirstHourWords, testing::ValuesIn(other_verbs()), name_of);
 INSTANTIATE_TEST_SUITE_P(Settings, FirstHourWords, testing::ValuesIn(settings()), name_of);
+INSTANTIATE_TEST_SUITE_P(Surroundings, FirstHourWords, testing::ValuesIn(surroundings()), name_of);
 INSTANTIATE_TEST_SUITE_P(OtherTools, FirstHourWords, testing::ValuesIn(other_tools()), name_of);
 INSTANTIATE_TEST_SUITE_P(SecondRuns, FirstHourWords, testing::ValuesIn(second_runs()), name_of);
 

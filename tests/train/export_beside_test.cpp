@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"
 #include "train/export.h"
 
@@ -33,26 +34,13 @@ class RestingFile : public File {
     std::thread::id opener_ = std::this_thread::get_id();  // the exporter reads in a thread of its own
 };
 
-class RestingFiles : public FileSystem {
+class RestingFiles : public PassingFiles {
   public:
     explicit RestingFiles(std::function<void()> rest) : rest_(std::move(rest)) {}
     std::unique_ptr<File> open(const std::string& path, const OpenOptions& options) override {
         auto file = real_files().open(path, options);
         if (options.mode != OpenMode::read || !path.ends_with(".wls")) return file;
         return std::make_unique<RestingFile>(std::move(file), rest_);
-    }
-    bool exists(const std::string& path) override { return real_files().exists(path); }
-    FileStatus status(const std::string& path) override { return real_files().status(path); }
-    std::string resolve(const std::string& path) override { return real_files().resolve(path); }
-    std::vector<std::string> list(const std::string& folder) override { return real_files().list(folder); }
-    void make_folders(const std::string& path) override { real_files().make_folders(path); }
-    void rename(const std::string& from, const std::string& to) override { real_files().rename(from, to); }
-    void remove_file(const std::string& path) override { real_files().remove_file(path); }
-    void remove_tree(const std::string& path) override { real_files().remove_tree(path); }
-    void sync_folder(const std::string& path) override { real_files().sync_folder(path); }
-    int64_t free_bytes(const std::string& path) override { return real_files().free_bytes(path); }
-    std::unique_ptr<FileQueue> make_queue(QueueKind kind, int depth) override {
-        return real_files().make_queue(kind, depth);
     }
 
   private:

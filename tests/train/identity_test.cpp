@@ -1,5 +1,6 @@
 // A run goes on from its own state and from no other's; what lies in its folder or on its drive may be anybody's.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "format/store.h"
+#include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"
 #include "train/checkpoint.h"
 #include "train/machine_cache.h"
@@ -162,6 +164,28 @@ TEST_F(IdentityTest, ADamagedMachineCacheIsMeasuredAnew) {
     std::ofstream(path) << "windlass machine 1\nnonsense\n";
     EXPECT_GT(known_machine(files_, "", 1).memory_bytes, 0);
     EXPECT_THAT(bytes("cache/windlass/" + fs::path(path).filename().string()), HasSubstr("memory"));
+}
+
+// What fails of it ends there, be it no error of ours: above it stands a copy of the whole program.
+TEST_F(IdentityTest, TheProcessThatMeasuresNeverGoesOnAsASecondRun) {
+    class BrokenFiles : public PassingFiles {
+        std::unique_ptr<File> open(const std::string&, const OpenOptions&) override {
+            throw std::runtime_error("no error of ours");
+        }
+    } broken;
+    const pid_t here = ::getpid();
+    std::string said;
+    try {
+        known_machine(broken, at("ssd"), 1);
+    } catch (const std::exception& error) {
+        said = error.what();
+    }
+    if (::getpid() != here) {
+        write("escaped", "");
+        ::_exit(0);
+    }
+    EXPECT_FALSE(fs::exists(at("escaped")));
+    EXPECT_THAT(said, HasSubstr("this machine could not be measured"));
 }
 
 // The older checkpoint of a step stands until the new one has its name.

@@ -212,18 +212,44 @@ ExitCode dispatch(const CLI::App& app, Arguments& args) {
     return run_version(args.version);
 }
 
-// Throws for a first word that is no verb, naming the nearest, or those that there are.
+// What people type who know other trainers.
+struct OtherVerb {
+    std::string_view verb, instead;
+};
+constexpr const char* kServe =
+    "windlass generate RUN --prompt TEXT, or a server that reads RUN/final, such as vllm serve";
+constexpr const char* kAnswer = "windlass generate RUN --prompt TEXT";
+constexpr OtherVerb kOtherVerbs[] = {{"serve", kServe},
+                                     {"server", kServe},
+                                     {"api", kServe},
+                                     {"webchat", kServe},
+                                     {"webui", kServe},
+                                     {"chat", kAnswer},
+                                     {"infer", kAnswer},
+                                     {"inference", kAnswer},
+                                     {"predict", kAnswer},
+                                     {"sft", "windlass train"},
+                                     {"finetune", "windlass train"},
+                                     {"fine-tune", "windlass train"},
+                                     {"evaluate", "windlass eval"},
+                                     {"merge", "windlass export RUN --to FOLDER"},
+                                     {"convert", "windlass export RUN --to FOLDER"},
+                                     {"resume", "windlass train RUN/run.yaml --resume"}};
+
+// Throws for a first word that is no verb, naming what it is called here, the nearest, or those that there are.
 void check_verb(const CLI::App& app, const std::string& word) {
     if (word.starts_with('-')) return;
     std::vector<std::string> verbs;
     for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
         verbs.push_back(verb->get_name());
     if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return;
+    const UserError error(ExitCode::usage, word, "there is no such verb");
+    for (const OtherVerb& other : kOtherVerbs)
+        if (other.verb == word) throw UserError(error).hint(other.instead);
     const std::vector<std::string_view> names(verbs.begin(), verbs.end());
     const std::string_view near = nearest_name(word, names);
-    throw UserError(ExitCode::usage, word, "there is no such verb")
-        .hint(near.empty() ? fmt::format("{}, or windlass --help", fmt::join(verbs, ", "))
-                           : fmt::format("windlass {}, or windlass --help", near));
+    throw UserError(error).hint(near.empty() ? fmt::format("{}, or windlass --help", fmt::join(verbs, ", "))
+                                             : fmt::format("windlass {}, or windlass --help", near));
 }
 
 // The words as the parser takes them: "help VERB" is "VERB --help", "--version" is the verb.

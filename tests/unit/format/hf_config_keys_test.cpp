@@ -61,6 +61,22 @@ TEST(HfConfigKeys, StopWhereTransformersReadsThem) {
     with("llama", R"("layer_norm_elementwise_affine": false)").finish();
 }
 
+// Each key of the lists, by itself: one that transformers reads and nobody here implements stops the load by its name.
+TEST(HfConfigKeys, OfTheListsStopOrAreKnownToChangeNothing) {
+    for (const std::string_view type : kTypes) {
+        int stopping = 0;
+        for (const auto& keys : {keys_read_by_all(), keys_read_by(type)})
+            for (const std::string_view key : keys) {
+                if (meaning_of(key) != KeyMeaning::unknown || key == "model_type") continue;
+                EXPECT_THAT(complaint(type, fmt::format("\"{}\": 12345", key)),
+                            HasSubstr(fmt::format("\"{}\" is 12345: it may change", key)))
+                    << type;
+                ++stopping;
+            }
+        EXPECT_GT(stopping, 20) << type;
+    }
+}
+
 TEST(HfConfigKeys, StopWhereOthersReadThem) {
     EXPECT_THAT(complaint("qwen2", R"("dual_chunk_attention_config": {"chunk_size": 262144})"),
                 HasSubstr("dual_chunk_attention_config"));
@@ -83,6 +99,30 @@ TEST(HfConfigKeys, AreTakenNotToBeThereWhereTheUserSaysSo) {
     EXPECT_EQ(config.integer("hidden_size", 1, 9), 8);
     config.finish();
     EXPECT_THAT(config.unread(), ElementsAre("twist"));
+}
+
+// Keys of a section are named with it, in the complaint as in the way out.
+TEST(HfConfigKeys, OfASectionAreIgnoredByTheNameThatTheComplaintGives) {
+    const std::string member = R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "mscale": 1.5}, "a.b": 1)";
+    HfConfig config = with("llama", member);
+    (void)read_rope(config, 10000.0);
+    EXPECT_THAT(message_of<UserError>([&] { config.finish(); }),
+                testing::AllOf(HasSubstr("config.json: rope_scaling: \"mscale\" is 1.5"),
+                               HasSubstr("Try: ignore_config_keys: [rope_scaling.mscale]")));
+    HfConfig again = with("llama", member);
+    const std::vector<std::string> keys = {"rope_scaling.mscale", "rope_scaling.absent", "absent.mscale", "a.b"};
+    again.ignore(keys);
+    EXPECT_THAT(again.ignored(), ElementsAre("rope_scaling.mscale", "a.b"));
+    EXPECT_EQ(read_rope(again, 10000.0).factor, 2.0);
+    again.finish();
+    // Deeper, and what is in a text or a list is no member.
+    HfConfig deep =
+        with("llama", R"("rope_parameters": {"full": {"rope_theta": 5.0, "mscale": 2}}, "x": "y", "z": [1])");
+    const std::vector<std::string> deep_keys = {"rope_parameters.full.mscale", "x.y", "z.0"};
+    deep.ignore(deep_keys);
+    EXPECT_THAT(deep.ignored(), ElementsAre("rope_parameters.full.mscale"));
+    EXPECT_EQ(read_rope(deep, 10000.0).theta, 5.0);
+    deep.finish();
 }
 
 }  // namespace

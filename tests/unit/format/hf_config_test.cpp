@@ -88,8 +88,10 @@ TEST(HfConfig, TracksKeysThroughCopiesAndSections) {
     const HfConfig config = config_of(R"({"text_config":{"hidden_size":8,"gate":1}})");
     const HfConfig copy = config;
     EXPECT_EQ(copy.section("text_config").integer("hidden_size", 1, 9), 8);
-    EXPECT_EQ(complaint([&] { config.finish(); }),
-              "config.json: text_config: \"gate\" is 1: it may change the model's mathematics and is not implemented");
+    EXPECT_EQ(
+        complaint([&] { config.finish(); }),
+        "config.json: text_config: \"gate\" is 1: it may change the model's mathematics and is not implemented. Try: "
+        "ignore_config_keys: [text_config.gate], where you know that the model is the same without it");
     EXPECT_EQ(config.section("text_config").integer("gate", 0, 1), 1);
     config.finish();
 }

@@ -185,7 +185,16 @@ TEST(Rows, MalformedRowsNameTheirLine) {
     EXPECT_THAT(refusal("[1]"), HasSubstr("array and not an object"));
     EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}"),
                 HasSubstr("the rows before it are text"));
-    EXPECT_THAT(refusal("a,b", {}, "rows.csv"), HasSubstr("\".csv\" is not read"));
+    EXPECT_THAT(refusal("PK", {}, "rows.xlsx"), HasSubstr("\".xlsx\" is not read"));
+}
+
+TEST(Rows, TablesHoldTheFormatsOfObjects) {
+    EXPECT_EQ(read_rows("prompt,completion\nab ,hello\n", {}, "rows.csv").samples[0].trained, (Mask{0, 0, 0, 0, 1, 1}));
+    EXPECT_EQ(read_rows("instruction,input,output\nAdd.,,hello\n", {}, "rows.csv").samples[0].trained_count(), 2);
+    EXPECT_EQ(read_rows("id,text\n1,\"a\nb\"\n", {}, "rows.csv").samples[0].ids, (Ids{kBos, 'a', 10, 'b', kEos}));
+    EXPECT_THAT(refusal("a,b\n1,2\n", {}, "rows.csv"),
+                HasSubstr("rows.csv:2: the row's keys make no known format: a, b"));
+    EXPECT_THAT(refusal("text,messages\n1,2\n", {}, "rows.csv"), HasSubstr("is a chat"));
 }
 
 TEST(Rows, FieldsCanHaveOtherNames) {

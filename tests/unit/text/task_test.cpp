@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "tests/unit/text/fixtures.h"
+#include "tests/unit/text/raw_rows.h"
 #include "text/row_reader.h"
 
 namespace windlass {
 namespace {
 
+using fixtures::refusal_of;
+using fixtures::rows_in;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -186,33 +188,16 @@ TEST(Task, NamesTheMemberThatIsWrong) {
     EXPECT_THROW(find_task(real_files(), "sst3"), UserError);
 }
 
-std::vector<std::string> rows_in(const std::string& name, std::string_view text) {
-    fixtures::TempFolder folder;
-    RowReader reader(real_files(), folder.write(name, text), "");
-    std::vector<std::string> rows;
-    while (const auto row = reader.next()) rows.push_back(fmt::format("{}: {}", row->line, row->text));
-    return rows;
-}
-
-std::string table_problem(std::string_view text) {
-    try {
-        rows_in("rows.tsv", text);
-    } catch (const UserError& error) {
-        EXPECT_EQ(error.code(), ExitCode::data);
-        return error.what();
-    }
-    return "no problem";
-}
-
 TEST(RowReader, ReadsTablesByTheNamesOfTheirFirstLine) {
     EXPECT_THAT(rows_in("rows.tsv", "label\tsentence\r\n1\ta \"b\"\r\n\n0\t\n"),
                 ElementsAre(R"(2: {"label":"1","sentence":"a \"b\""})", R"(4: {"label":"0","sentence":""})"));
     EXPECT_THAT(rows_in("rows.tsv", "label\tsentence\n"), ElementsAre());
-    EXPECT_THAT(table_problem("a\tb\n1\t2\t3\n"), HasSubstr("rows.tsv:2: the row has 3 cells, the first line names 2"));
-    EXPECT_THAT(table_problem("a\ta\n1\t2\n"), HasSubstr("rows.tsv:1: two columns have the same name"));
+    EXPECT_THAT(refusal_of("rows.tsv", "a\tb\n1\t2\t3\n"),
+                HasSubstr("rows.tsv:2: the row has 3 cells, the first line names 2"));
+    EXPECT_THAT(refusal_of("rows.tsv", "a\ta\n1\t2\n"), HasSubstr("rows.tsv:1: two columns have the same name"));
     std::string wide;
     for (int column = 0; column <= 1024; ++column) wide += fmt::format("{}\t", column);
-    EXPECT_THAT(table_problem(wide + "\n"), HasSubstr("more than 1024 columns"));
+    EXPECT_THAT(refusal_of("rows.tsv", wide + "\n"), HasSubstr("more than 1024 columns"));
 }
 
 // Every row of what is published of them.

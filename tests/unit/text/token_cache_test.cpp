@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file_fault.h"
+#include "tests/unit/text/compressed.h"
 #include "tests/unit/text/fixtures.h"
 
 namespace windlass {
@@ -88,6 +89,20 @@ TEST_F(TokenCacheTest, BelongsToDataOptionsAndTokenizer) {
     EXPECT_EQ(open().path(), path);
     folder_.write("rows.jsonl", "{\"text\": \"other\"}\n");
     EXPECT_NE(open().path(), path);
+}
+
+// The same bytes, cut into rows in another way, are other rows.
+TEST_F(TokenCacheTest, BelongsToTheWholeEndingOfAName) {
+    const std::string lines = "text\n{\"text\": \"a\"}\n{\"text\": \"b\"}\n";
+    const auto path_of = [&](const std::string& name, const std::string& text) {
+        const std::string data = folder_.write(name, text);
+        return TokenCache::open_or_build(real_files(), folder_.path() + "/cache", {data}, {}, tokenizer_).path();
+    };
+    const std::string packed = fixtures::compressed(lines, Compression::gzip);
+    const std::string as_text = path_of("rows.txt.gz", packed), as_table = path_of("rows.tsv.gz", packed);
+    EXPECT_NE(as_text, as_table);
+    EXPECT_EQ(path_of("other.tsv.gz", packed), as_table);
+    EXPECT_NE(path_of("rows.tsv", lines), as_table);
 }
 
 TEST_F(TokenCacheTest, AnyDamageToHeaderOrIndexRebuildsIt) {

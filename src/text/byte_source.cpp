@@ -1,0 +1,101 @@
+#include "text/byte_source.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "text/decompress.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kBlockBytes = int64_t{1} << 20;
+constexpr int64_t kFirstBytes = 8;  // more than any compression's mark has
+
+class PlainSource : public ByteSource {
+  public:
+    explicit PlainSource(std::unique_ptr<File> file) : file_(std::move(file)), size_(file_->size()) {}
+
+    bool read(std::string& into, int64_t) override {
+        const int64_t bytes = std::min(kBlockBytes, size_ - offset_);
+        if (bytes <= 0) return false;
+        into.resize(static_cast<size_t>(bytes));
+        file_->read_at(std::as_writable_bytes(std::span(into)), offset_);
+        offset_ += bytes;
+        return true;
+    }
+    std::string expansion() const override { return ""; }
+
+  private:
+    std::unique_ptr<File> file_;
+    int64_t size_;
+    int64_t offset_ = 0;
+};
+
+class CompressedSource : public ByteSource {
+  public:
+    CompressedSource(std::unique_ptr<File> file, Compression compression)
+        : blocks_(std::move(file)), compression_(compression) {
+        decompressor_ = compression == Compression::gzip ? make_gzip_decompressor(blocks_)
+                                                         : make_archive_decompressor(blocks_, compression);
+    }
+
+    bool read(std::string& into, int64_t line) override {
+        try {
+            const std::string_view text = decompressor_->next();
+            if (text.empty()) return false;
+            into.assign(text);
+        } catch (const Damage& damage) {
+            throw UserError(ExitCode::data, fmt::format("{}:{}", blocks_.path(), line),
+                            "the {} data are damaged behind {} of text: {}", name_of(compression_),
+                            format_bytes(text_bytes_), damage.what)
+                .hint("copy or fetch the file again");
+        }
+        text_bytes_ += static_cast<int64_t>(into.size());
+        if (text_bytes_ > kExpandedFreeBytes && text_bytes_ / kExpansionMax > blocks_.bytes())
+            throw UserError(ExitCode::data, fmt::format("{}:{}", blocks_.path(), line),
+                            "{} of {} data became {} of text, more than {} times as much",
+                            format_bytes(blocks_.bytes()), name_of(compression_), format_bytes(text_bytes_),
+                            kExpansionMax)
+                .hint("look at what it holds; a file that is as it should be can be decompressed first");
+        return true;
+    }
+    std::string expansion() const override {
+        return fmt::format("{} of text from {} of {}", format_bytes(text_bytes_), format_bytes(blocks_.bytes()),
+                           name_of(compression_));
+    }
+
+  private:
+    FileBlocks blocks_;
+    Compression compression_;
+    std::unique_ptr<Decompressor> decompressor_;
+    int64_t text_bytes_ = 0;
+};
+
+std::string first_bytes_of(File& file) {
+    std::string bytes(static_cast<size_t>(std::min(kFirstBytes, file.size())), '\0');
+    file.read_at(std::as_writable_bytes(std::span(bytes)), 0);
+    return bytes;
+}
+
+}  // namespace
+
+std::span<const std::byte> FileBlocks::next() {
+    block_.resize(static_cast<size_t>(std::min(kBlockBytes, size_ - offset_)));
+    if (!block_.empty()) file_->read_at(block_, offset_);
+    offset_ += std::ssize(block_);
+    return block_;
+}
+
+std::unique_ptr<ByteSource> make_byte_source(std::unique_ptr<File> file, Compression compression) {
+    if (compression == Compression::none) return std::make_unique<PlainSource>(std::move(file));
+    if (const Compression found = compression_of(first_bytes_of(*file)); found != compression) {
+        UserError error(ExitCode::data, file->path(), "is no {} file, as its name says, but {}", name_of(compression),
+                        found == Compression::none ? "begins otherwise" : name_of(found));
+        throw error.hint("the name that its content should have");
+    }
+    return std::make_unique<CompressedSource>(std::move(file), compression);
+}
+
+}  // namespace windlass

@@ -1,0 +1,50 @@
+// decompress.h: decompression block by block, behind one interface for the libraries that do it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "text/data_kind.h"
+
+namespace windlass {
+
+// Blocks of a file, front to back.
+class FileBlocks {
+  public:
+    explicit FileBlocks(std::unique_ptr<File> file) : file_(std::move(file)), size_(file_->size()) {}
+    // The next one, empty at the end; valid until the next call.
+    std::span<const std::byte> next();
+    const std::string& path() const { return file_->path(); }
+    int64_t bytes() const { return offset_; }  // handed out so far
+
+  private:
+    std::unique_ptr<File> file_;
+    int64_t size_;
+    int64_t offset_ = 0;
+    std::vector<std::byte> block_;
+};
+
+// What is thrown of data that are damaged; who knows the place in the text makes a UserError of it.
+struct Damage {
+    std::string what;
+};
+
+class Decompressor {
+  public:
+    virtual ~Decompressor() = default;
+    // The next bytes, valid until the next call; empty at the end.
+    virtual std::string_view next() = 0;
+};
+
+// Through zlib: libarchive passes over gzip's checksums and over what follows its data. Members that stand one behind
+// the other are one text, as for gzip.
+std::unique_ptr<Decompressor> make_gzip_decompressor(FileBlocks& blocks);
+// Through libarchive: zstd and xz.
+std::unique_ptr<Decompressor> make_archive_decompressor(FileBlocks& blocks, Compression compression);
+
+}  // namespace windlass
