@@ -1,6 +1,7 @@
 #include "train/advice.h"
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "model/families.h"
 #include "model/param_groups.h"
