@@ -10,11 +10,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json_fwd.h"
 
 namespace windlass {
-
-using Json = nlohmann::ordered_json;
-using SortedJson = nlohmann::json;  // for documents with very large objects: Json looks a key up in linear time
 
 // Parses a whole document, in time that grows with its length alone. Duplicate keys, a depth above 64 and malformed
 // text throw UserError(code) that names `where` and the byte. The text is bounded by the caller (read_text takes a

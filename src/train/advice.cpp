@@ -1,6 +1,7 @@
 #include "train/advice.h"
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "plan/refusal.h"
 #include "train/run_text.h"

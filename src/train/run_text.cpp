@@ -1,6 +1,7 @@
 #include "train/run_text.h"
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "method/noise/arrival.h"
 

@@ -1,5 +1,6 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
+#include "base/json.h"
 #include "plan/refusal.h"
 #include "schedule/trace.h"
 #include "train/advice.h"

@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "base/json.h"
 #include "model/families/decoder.h"
 #include "op/ops.h"
 #include "tests/unit/model/model_fixtures.h"

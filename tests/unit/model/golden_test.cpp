@@ -5,6 +5,7 @@
 // correct runs differ as much from each other as each does from the exact result.
 #include <cmath>
 
+#include "base/json.h"
 #include "format/safetensors.h"
 #include "tests/unit/model/model_fixtures.h"
 #include "tests/unit/model/model_runner.h"

@@ -3,6 +3,7 @@
 #include <bit>
 #include <limits>
 
+#include "base/json.h"
 #include "model/save.h"
 #include "tests/unit/model/model_fixtures.h"
 

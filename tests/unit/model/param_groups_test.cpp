@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/json.h"
 #include "tests/unit/model/model_fixtures.h"
 
 namespace windlass {

@@ -1,4 +1,5 @@
 // Twenty AdamW steps with clipping and weight decay against torch.optim.AdamW (docs/dev/goldens.md).
+#include "base/json.h"
 #include "tests/unit/run/engine_fixture.h"
 
 namespace windlass {
@@ -13,7 +14,7 @@ Distance update_distance(const Golden& golden, const std::string& name, const st
                          const std::vector<float>& ours) {
     const std::vector<float> final_weights = golden.floats("final/" + name);
     std::vector<bool> noise(ours.size(), false);
-    for (const Json& entry : golden.json.at("noise_only")) {
+    for (const Json& entry : golden.json->at("noise_only")) {
         if (entry.at("parameter") != name) continue;
         for (size_t i = entry.at("begin"); i < entry.at("end").get<size_t>(); ++i) noise[i] = true;
     }
@@ -30,7 +31,7 @@ class AdamwGolden : public testing::TestWithParam<const char*> {};
 
 TEST_P(AdamwGolden, TwentyStepsMatchTorch) {
     const Golden golden(GetParam());
-    const Json& training = golden.json.at("training");
+    const Json& training = golden.json->at("training");
     const Json& adamw = training.at("adamw");
     EngineOptions options;
     options.method = {.beta1 = adamw.at("betas")[0],

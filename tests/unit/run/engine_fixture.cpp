@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "device/cpu/isa.h"
 #include "format/safetensors.h"
 #include "method/noise/magnitude_limits.h"
@@ -30,7 +31,8 @@ std::vector<T> read_tensor(const SafetensorsReader& reader, const std::string& n
 Golden::Golden(const std::string& name) {
     const std::string root = fmt::format("{}/tests/golden/{}", source_dir(), name);
     folder = root + "/model";
-    json = Json::parse(read_text(real_files(), root + "/golden.json", 1 << 20));
+    const std::string facts = root + "/golden.json";
+    json = std::make_shared<Json>(parse_json(read_text(real_files(), facts, 1 << 20), facts, ExitCode::internal));
     tensors = std::make_shared<SafetensorsReader>(SafetensorsReader::open(real_files(), root + "/golden.safetensors"));
 }
 

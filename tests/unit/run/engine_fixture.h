@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "model/families.h"
 #include "plan/planner.h"
 #include "run/engine.h"
@@ -21,7 +21,7 @@ struct Golden {
     std::vector<int32_t> ids(const std::string& tensor) const;  // I64 in the file
 
     std::string folder;  // of the model
-    Json json;
+    std::shared_ptr<const Json> json;
     std::shared_ptr<class SafetensorsReader> tensors;
 };
 

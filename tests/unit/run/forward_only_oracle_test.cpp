@@ -2,6 +2,7 @@
 // gradient.
 #include <cmath>
 
+#include "base/json.h"
 #include "method/noise/arrival.h"
 #include "tests/unit/model/model_runner.h"
 #include "tests/unit/run/forward_only_fixture.h"
@@ -71,7 +72,7 @@ TEST(Gpt2Reference, HasTheLossOfTheGoldenModel) {
     const auto engine = make_engine(real_files(), oracle.golden.folder, forward_only_options("forward_gradient"));
     const auto nowhere = direction_of(engine->setup().model, {}, 1, 0);
     // The golden loss is kept with all its digits; weights are the same f32 numbers.
-    EXPECT_NEAR(oracle.loss_at(*engine, nowhere, 0), oracle.golden.json.at("loss").get<double>(), 1e-12);
+    EXPECT_NEAR(oracle.loss_at(*engine, nowhere, 0), oracle.golden.json->at("loss").get<double>(), 1e-12);
 }
 
 // Of low rank: factors of the step and of the one before, and kept ones.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/unit/run/engine_fixture.h"
 
 namespace windlass {

@@ -1,4 +1,5 @@
 // Engines that only evaluate: no moments anywhere, and loading stays inside the arena.
+#include "base/json.h"
 #include "tests/unit/run/engine_fixture.h"
 
 namespace windlass {
@@ -25,7 +26,7 @@ TEST_P(Inference, LoadsAndScoresWithoutTrainingState) {
     const StepReport report =
         engine.evaluate(engine.setup().schedules.schedules[0], {.micro = {batch.rows(0, 2)}}, /*token_losses=*/true);
     const double loss = report.loss_sum / static_cast<double>(batch.target_count());
-    EXPECT_NEAR(loss, golden.json.at("loss").get<double>(), 1e-5);
+    EXPECT_NEAR(loss, golden.json->at("loss").get<double>(), 1e-5);
     EXPECT_EQ(report.token_losses.size(), 48u);
 }
 

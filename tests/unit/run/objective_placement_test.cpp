@@ -1,4 +1,6 @@
 // Steps that are judged by an objective: the same bits wherever weights lie, and the objective is what it says.
+#include <numeric>
+
 #include "base/rng.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
