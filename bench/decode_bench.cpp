@@ -1,60 +1,115 @@
-// Decoding over what memory allows: decode_bench [f32|bf16] [threads] [filter]
+// Products of one row over what memory allows: decode_bench [f32|bf16] [threads] [filter]
 //
 // A token's products read each weight once, so the best they can do is to read them: the same bytes by the same
 // threads, which do nothing but add them up. Shapes are those of SmolLM2 135M, Llama 1.1B and GPT-2 124M (stored [in,
-// out]), one row and eight; a product's matrices are many, so that none is left in a cache from the call before.
-// Readings and products take turns; printed is the median of the rounds' ratios, and the median rate of each.
+// out]), matrix by matrix, all of a layer, and all of a token; matrices of a turn lie side by side and are not used
+// again before a gibibyte of others. Products and readings take turns. Printed are the best of each, their ratio, and
+// the middle half of the ratios of neighbouring turns. Where a product is faster, it is the better reading.
 #include <fmt/format.h>
 
 #include <array>
 #include <cstdlib>
 
 #include "base/file.h"
-#include "base/math.h"
 #include "base/rng.h"
+#include "machine_line.h"
 #include "measure.h"
 #include "op/gemm.h"
 #include "op/gemv.h"
+#include "plain_read.h"
 
 namespace windlass {
 namespace {
 
-struct LayerShape {
-    const char* name;
+struct Product {
     int64_t in, out;
-    bool in_out;  // the weight is stored [in, out]
+    bool in_out = false;  // the weight is stored [in, out]
+
+    int64_t numbers() const { return in * out; }
 };
 
-constexpr LayerShape kShapes[] = {
-    {"smollm2 q, o", 576, 576, false},     {"smollm2 k, v", 576, 192, false},   {"smollm2 gate, up", 576, 1536, false},
-    {"smollm2 down", 1536, 576, false},    {"smollm2 head", 576, 49152, false}, {"llama q, o", 2048, 2048, false},
-    {"llama gate, up", 2048, 5632, false}, {"llama down", 5632, 2048, false},   {"llama head", 2048, 32000, false},
-    {"gpt2 qkv", 768, 2304, true},         {"gpt2 proj", 768, 768, true},       {"gpt2 up", 768, 3072, true},
-    {"gpt2 down", 3072, 768, true},
+struct Turn {
+    std::string name;
+    std::vector<Product> products;
 };
 
 constexpr int64_t kBytes = int64_t{1} << 30;        // of weights: no cache holds them
-constexpr int64_t kSliceBytes = int64_t{16} << 20;  // in a turn
+constexpr int64_t kSliceBytes = int64_t{16} << 20;  // in a turn, unless a token takes more
 constexpr int kRounds = 60;
-constexpr int64_t kValues = int64_t{8} << 20;
+constexpr int64_t kValues = int64_t{1} << 20;
 constexpr double kNever = 1e9;
-constexpr int64_t kReadPiece = int64_t{256} << 10;
 
-// Adds up a piece as 64-bit words, in eight running sums: vector additions that wait for nothing but memory.
-uint64_t read_piece(const std::byte* from, int64_t bytes) {
-    typedef uint64_t Words __attribute__((vector_size(64), aligned(8), may_alias));
-    Words sums[4] = {};
-    const auto* const words = reinterpret_cast<const Words*>(from);
-    const int64_t count = bytes / static_cast<int64_t>(sizeof(Words));
-    for (int64_t i = 0; i + 4 <= count; i += 4) {
-        __builtin_prefetch(words + i + 32);
-        __builtin_prefetch(words + i + 33);
-        __builtin_prefetch(words + i + 34);
-        __builtin_prefetch(words + i + 35);
-        for (int64_t u = 0; u < 4; ++u) sums[u] += words[i + u];
+struct Model {
+    const char* name;
+    int64_t layers;
+    std::vector<std::pair<const char*, Product>> products;
+    Product head;
+};
+
+std::vector<Model> models() {
+    return {{"smollm2",
+             30,
+             {{"q", {576, 576}},
+              {"k", {576, 192}},
+              {"v", {576, 192}},
+              {"o", {576, 576}},
+              {"gate", {576, 1536}},
+              {"up", {576, 1536}},
+              {"down", {1536, 576}}},
+             {576, 49152}},
+            {"llama",
+             22,
+             {{"q", {2048, 2048}},
+              {"k", {2048, 256}},
+              {"v", {2048, 256}},
+              {"o", {2048, 2048}},
+              {"gate", {2048, 5632}},
+              {"up", {2048, 5632}},
+              {"down", {5632, 2048}}},
+             {2048, 32000}},
+            {"gpt2",
+             12,
+             {{"qkv", {768, 2304, true}},
+              {"proj", {768, 768, true}},
+              {"up", {768, 3072, true}},
+              {"down", {3072, 768, true}}},
+             {768, 50257}}};
+}
+
+int64_t bytes_of(const std::vector<Product>& products, DType dtype) {
+    int64_t bytes = 0;
+    for (const Product& product : products) bytes += product.numbers() * dtype_bytes(dtype);
+    return bytes;
+}
+
+// The products so many times that they fill a slice.
+Turn filled(std::string name, const std::vector<Product>& products, DType dtype) {
+    Turn turn{.name = std::move(name)};
+    for (int64_t bytes = 0; bytes == 0 || bytes + bytes_of(products, dtype) <= kSliceBytes;
+         bytes += bytes_of(products, dtype))
+        turn.products.insert(turn.products.end(), products.begin(), products.end());
+    return turn;
+}
+
+std::vector<Turn> turns(DType dtype) {
+    std::vector<Turn> all;
+    for (const Model& model : models()) {
+        std::vector<Product> layer, token;
+        for (const auto& [name, product] : model.products) {
+            layer.push_back(product);
+            const auto same = [&, in = product.in, out = product.out](const Turn& turn) {
+                return turn.products[0].in == in && turn.products[0].out == out;
+            };
+            if (std::none_of(all.begin(), all.end(), same))
+                all.push_back(filled(fmt::format("{} {}", model.name, name), {product}, dtype));
+        }
+        all.push_back(filled(fmt::format("{} head", model.name), {model.head}, dtype));
+        all.push_back(filled(fmt::format("{} layer", model.name), layer, dtype));
+        for (int64_t i = 0; i < model.layers; ++i) token.insert(token.end(), layer.begin(), layer.end());
+        token.push_back(model.head);
+        if (bytes_of(token, dtype) <= kBytes) all.push_back({fmt::format("{} token", model.name), token});
     }
-    const Words sum = sums[0] + sums[1] + sums[2] + sums[3];
-    return sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
+    return all;
 }
 
 class Bench {
@@ -66,21 +121,21 @@ class Bench {
         fill(values_, random);
     }
 
-    void run(const LayerShape& shape) {
-        const int64_t matrix = shape.in * shape.out * dtype_bytes(dtype_);
-        const int64_t count = std::max<int64_t>(1, kSliceBytes / matrix), bytes = matrix * count;
-        fmt::print("{:18}", shape.name);
-        for (const int64_t rows : {1, 4}) {
-            double reading = kNever, product = kNever;
-            for (int round = 0; round < kRounds; ++round) {
-                reading = std::min(reading, seconds_of([&] { read(slice(bytes), bytes); }));
-                product = std::min(product, seconds_of([&] { multiply(shape, rows, slice(bytes), count); }));
-            }
-            const auto rate = [&](double seconds) { return static_cast<double>(bytes) / seconds * 1e-9; };
-            fmt::print("   {} x: {:5.1f} GB/s over {:5.1f} = {:4.2f}", rows, rate(product), rate(reading),
-                       reading / product);
+    void run(const Turn& turn) {
+        const int64_t bytes = bytes_of(turn.products, dtype_);
+        double reading = kNever, products = kNever;
+        std::vector<double> ratios;
+        for (int round = 0; round < kRounds; ++round) {
+            const double read = seconds_of([&] { plain_read(slice(bytes), bytes, team_); });
+            const double multiplied = seconds_of([&] { multiply(turn.products, slice(bytes)); });
+            reading = std::min({reading, read, multiplied});
+            products = std::min(products, multiplied);
+            ratios.push_back(std::min(1.0, read / multiplied));
         }
-        fmt::print("\n");
+        std::sort(ratios.begin(), ratios.end());
+        const auto rate = [&](double seconds) { return static_cast<double>(bytes) / seconds * 1e-9; };
+        fmt::print("{:14} {:5.1f} GB/s over {:5.1f} = {:4.2f}   {:4.2f} to {:4.2f}\n", turn.name, rate(products),
+                   rate(reading), reading / products, ratios[kRounds / 4], ratios[kRounds * 3 / 4]);
     }
 
   private:
@@ -102,22 +157,15 @@ class Bench {
         next_ += bytes;
         return weights_.data() + next_ - bytes;
     }
-    void read(const std::byte* from, int64_t bytes) {
-        team_.parallel_for(div_up(bytes, kReadPiece), [&](int64_t index, int) {
-            const int64_t begin = index * kReadPiece;
-            const uint64_t sum = read_piece(from + begin, std::min(kReadPiece, bytes - begin));
-            asm volatile("" : : "r"(sum));
-        });
-    }
-    void multiply(const LayerShape& shape, int64_t rows, const std::byte* weights, int64_t count) {
-        const Tensor x(dtype_, {rows, shape.in}, values_.data());
-        const Tensor y(dtype_, {rows, shape.out}, values_.data() + kValues / 2);
-        const Shape stored = shape.in_out ? Shape{shape.in, shape.out} : Shape{shape.out, shape.in};
-        const int64_t w_bytes = shape.in * shape.out * dtype_bytes(dtype_);
-        for (int64_t index = 0; index < count; ++index) {
-            const Tensor w(dtype_, stored, const_cast<std::byte*>(weights) + index * w_bytes);
-            gemv({.a = x, .b = w, .c = y, .transpose_b = !shape.in_out}, reinterpret_cast<float*>(space_.data()),
+    void multiply(const std::vector<Product>& products, const std::byte* weights) {
+        for (const Product& product : products) {
+            const Tensor x(dtype_, {1, product.in}, values_.data());
+            const Tensor y(dtype_, {1, product.out}, values_.data() + kValues / 2);
+            const Shape stored = product.in_out ? Shape{product.in, product.out} : Shape{product.out, product.in};
+            const Tensor w(dtype_, stored, const_cast<std::byte*>(weights));
+            gemv({.a = x, .b = w, .c = y, .transpose_b = !product.in_out}, reinterpret_cast<float*>(space_.data()),
                  team_);
+            weights += w.bytes();
         }
     }
 
@@ -133,9 +181,11 @@ class Bench {
 int main(int argc, char** argv) {
     using namespace windlass;
     const DType dtype = argc > 1 && std::string_view(argv[1]) == "f32" ? DType::f32 : DType::bf16;
-    Bench bench(dtype, argc > 2 ? std::atoi(argv[2]) : 2);
+    const int threads = argc > 2 ? std::atoi(argv[2]) : 2;
     const std::string_view filter = argc > 3 ? argv[3] : "";
-    for (const auto& shape : kShapes) {
-        if (std::string_view(shape.name).find(filter) != std::string_view::npos) bench.run(shape);
+    fmt::print("{}, {}, {} threads\n", machine_line(), dtype_name(dtype), threads);
+    Bench bench(dtype, threads);
+    for (const Turn& turn : turns(dtype)) {
+        if (turn.name.find(filter) != std::string::npos) bench.run(turn);
     }
 }

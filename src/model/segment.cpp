@@ -1,5 +1,6 @@
 #include "model/segment.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/clock.h"
@@ -58,7 +59,9 @@ std::string_view direction_name(Direction direction) {
 
 void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& stream) {
     thread_local BoundCall bound;
-    const int64_t tokens = segment.size.tokens();
+    OpSize size = segment.size;
+    if (binding.row_length > 0) size.row_length = std::min(size.row_length, binding.row_length);
+    const int64_t tokens = size.tokens();
     for (const SegmentCall& call : segment.calls) {
         bind(call.in, binding, tokens, bound.in);
         bind(call.out, binding, tokens, bound.out);
@@ -75,7 +78,7 @@ void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& 
         }
         std::byte* work = binding.base[static_cast<size_t>(Region::work)];
         const OpCall arguments{.spec = &call.node->spec,
-                               .size = &segment.size,
+                               .size = &size,
                                .batch = binding.batch,
                                .step = binding.step,
                                .in = bound.in,

@@ -1,9 +1,8 @@
-// gemv.h: the product of one row, or of a few, with a matrix: what decoding a token is made of.
+// gemv.h: the product of one row with a matrix: what decoding a token is made of.
 //
-// Such a product is a read of the matrix: each number of it meets a few others. It is cut by outputs, by shape alone,
-// and sums run in f32 in an order that depends on the shape and the instruction set: bits depend neither on the number
-// of threads nor on the rows that share a call. They are not those of gemm (gemm.h), so training and evaluation keep
-// to that one. Included by sources compiled per instruction set: types and declarations only.
+// Such a product is a read of the matrix: each of its numbers meets one other. It is cut by shape alone, and sums run
+// in f32 in an order that depends on the shape and the instruction set: bits do not depend on the number of threads.
+// They are not those of gemm (gemm.h). Included by sources compiled per instruction set: types and declarations only.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +12,10 @@ namespace windlass {
 class Team;
 struct GemmArgs;
 
-// Rows for which this is what a product of decoding calls.
-inline constexpr int64_t kGemvRowsMax = 4;
-
-// C = A B + bias as gemm has it: A [M, K] as it is, M at most kGemvRowsMax, nothing accumulated; A, B and C of
-// whatever types gemm takes, the bias f32. `space` has room for gemv_space_bytes(M, K).
+// C = A B + bias as gemm has it: A [1, K] as it is, nothing accumulated, A and B of one type, the bias f32. `space` has
+// room for gemv_space_bytes(K, N, transpose_b).
 void gemv(const GemmArgs& args, float* space, Team& team);
-int64_t gemv_space_bytes(int64_t m, int64_t k);
+int64_t gemv_space_bytes(int64_t k, int64_t n, bool transpose_b);
 
 // A matrix of f32 or bf16 (its bits): rows of `size` numbers, `stride` apart.
 template <typename Number>
@@ -28,21 +24,17 @@ struct GemvMatrix {
     int64_t count, size, stride;
 };
 
-// Rows of f32, `stride` apart: A, and the outputs that a panel of B gives.
-struct GemvRows {
-    float* data;
-    int64_t count, stride;
-};
-
 template <typename Number>
 struct GemvLoops {
-    // A row of x in f32, in the order that `dots` wants it.
-    void (*arrange)(const Number* from, float* to, int64_t size);
-    // y[m][n] = sum over i of x[m][i] matrix[n][i]
-    void (*dots)(const GemvMatrix<Number>& matrix, const GemvRows& x, const GemvRows& y);
-    // y[m][n] = sum over i of x[m][i] matrix[i][n]
-    void (*combine)(const GemvMatrix<Number>& matrix, const GemvRows& x, const GemvRows& y);
+    // y[n] = sum over i of x[i] matrix[n][i]
+    void (*dots)(const GemvMatrix<Number>& matrix, const Number* x, float* y);
+    // y[n] = sum over i of x[i] matrix[i][n], with y in the loops' own order of columns.
+    void (*combine)(const GemvMatrix<Number>& matrix, const Number* x, float* y);
+    // y[n] = sum over `count` rows of parts, `stride` apart, whose columns are in that order; those of y are in the
+    // matrix's. The first one is a multiple of kGemvColumnStep of the matrix's.
+    void (*add_parts)(const float* parts, int64_t stride, int64_t count, float* y, int64_t size);
 };
+inline constexpr int64_t kGemvColumnStep = 64;
 
 struct GemvKernels {
     GemvLoops<uint16_t> narrow;
@@ -57,6 +49,7 @@ extern const GemvKernels kGemvKernels;
 }
 namespace avx512 {
 extern const GemvKernels kGemvKernels;
-}
+extern const GemvKernels kGemvBf16Kernels;  // for processors that multiply bf16
+}  // namespace avx512
 
 }  // namespace windlass

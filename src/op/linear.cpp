@@ -63,7 +63,8 @@ int64_t factor_scratch_bytes(const OpSpec& spec, const OpSize& size) {
 
 int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
     int64_t bytes = read_matrix_bytes(spec.weights[0], size);
-    if (direction == Direction::forward && is_gemv(size)) bytes += gemv_space_bytes(size.tokens(), spec.in[0].cols);
+    if (direction == Direction::forward && is_gemv(size))
+        bytes += gemv_space_bytes(spec.in[0].cols, spec.out[0].cols, !spec.get<LinearAttrs>().in_out);
     if (direction == Direction::tangent && factor_rank(size, spec.weights[0]) > 0)
         return bytes + factor_scratch_bytes(spec, size);
     if (spec.weights.size() == 1) return bytes;

@@ -15,7 +15,8 @@ void linear_tangent_cpu(const OpCall& call, Stream& stream);
 Tensor read_matrix(const Weight& weight, const OpSize& size, Scratch& scratch, Team& team);
 int64_t read_matrix_bytes(const Shape& shape, const OpSize& size);
 
-// Whether forward takes the kernel of a few rows (gemv.h): in decoding alone, so that it never shows in training.
+// Whether forward takes the kernel of one row (gemv.h): where there is one token, as in decoding. A batch that trains
+// or is evaluated has more.
 bool is_gemv(const OpSize& size);
 
 void write_zeros(const Tensor& value, Team& team);

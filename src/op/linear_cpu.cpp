@@ -94,7 +94,7 @@ void tangents_of_factors(const OpCall& call, Scratch scratch, Team& team) {
 }  // namespace
 
 bool is_gemv(const OpSize& size) {
-    return size.decoding && size.tokens() <= kGemvRowsMax;
+    return size.tokens() == 1;
 }
 
 int64_t read_matrix_bytes(const Shape& shape, const OpSize& size) {
@@ -144,8 +144,9 @@ void linear_forward_cpu(const OpCall& call, Stream& stream) {
         const Shape& bias = call.weights[1].base.shape;
         product.bias = Tensor(DType::f32, bias, const_cast<float*>(read_vector(call.weights[1], *call.size, scratch)));
     }
-    if (is_gemv(*call.size)) return gemv(product, scratch.floats(call.in[0].numel()), team);
-    gemm(product, team);
+    if (!is_gemv(*call.size)) return gemm(product, team);
+    const int64_t space = gemv_space_bytes(call.in[0].cols(), call.out[0].cols(), product.transpose_b);
+    gemv(product, scratch.floats(space / static_cast<int64_t>(sizeof(float))), team);
 }
 
 void linear_backward_cpu(const OpCall& call, Stream& stream) {

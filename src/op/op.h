@@ -83,7 +83,6 @@ struct OpSize {
     int64_t rank = 0;            // for tangent: directions of matrices come as factors of at most this rank; 0: in full
     int threads = 1;             // scratch per worker; never changes bits
     int64_t cached = 0;
-    bool decoding = false;  // behind a cache: sums of products may run in another order than in training (gemv.h)
 
     int64_t tokens() const { return rows * row_length; }
 };

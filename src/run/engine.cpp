@@ -10,6 +10,7 @@
 #include "format/checksum.h"
 #include "method/noise/arrival.h"
 #include "model/load.h"
+#include "op/loops_cpu.h"
 #include "run/chunk_io.h"
 #include "run/execute.h"
 #include "run/recent_steps.h"
@@ -339,17 +340,13 @@ StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
     StepReport report = impl_->execute(schedule, input, true, /*home=*/!impl_->keeps_window());
     const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, schedule.outputs[0].buffer);
     const Lease lease = impl_->arenas.lease(buffer, false);
-    const int64_t vocab = impl_->setup.model.vocab;
-    const OpSize& size = schedule.size;
-    report.logits.resize(at(size.rows * vocab));
-    for (int64_t row = 0; row < size.rows; ++row) {
-        const int64_t token = (row + 1) * size.row_length - 1;
-        for (int64_t v = 0; v < vocab; ++v) {
-            const int64_t index = token * vocab + v;
-            report.logits[at(row * vocab + v)] = size.compute == DType::f32
-                                                     ? reinterpret_cast<const float*>(lease.data())[index]
-                                                     : to_float(reinterpret_cast<const bf16*>(lease.data())[index]);
-        }
+    const int64_t vocab = impl_->setup.model.vocab, rows = schedule.size.rows;
+    report.logits.resize(at(rows * vocab));
+    for (int64_t row = 0; row < rows; ++row) {
+        const Tensor logits(schedule.size.compute, {1, vocab}, lease.data() + row * div_exact(buffer.bytes, rows));
+        float* const to = report.logits.data() + row * vocab;
+        const float* const from = read_row(logits, 0, vocab, to);
+        if (from != to) std::copy_n(from, vocab, to);
     }
     return report;
 }

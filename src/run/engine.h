@@ -112,7 +112,8 @@ class Engine {
 
     // Forward only. token_losses: fill StepReport::token_losses.
     StepReport evaluate(const Schedule& schedule, const StepInput& input, bool token_losses = false);
-    // Decode: each row's new tokens behind Batch::cached earlier ones.
+    // Decode: each row's new tokens behind Batch::cached earlier ones: as many as the schedule is for, or fewer, but
+    // more than one.
     StepReport decode(const Schedule& schedule, const StepInput& input);
 
     // Writes hi, lo and state of the last committed step as a snapshot store: of the step `step`, or where updates are

@@ -10,6 +10,7 @@
 #include "run/kept.h"
 #include "run/norm.h"
 #include "run/step_outputs.h"
+#include "run/task_memory.h"
 #include "schedule/lower.h"
 
 namespace windlass {
@@ -20,32 +21,6 @@ constexpr int kGivenUp = std::numeric_limits<int>::max();  // a lane that stoppe
 size_t at(int index) {
     return static_cast<size_t>(index);
 }
-
-// The buffers of one task, leased while it runs.
-class TaskMemory {
-  public:
-    TaskMemory(const Task& task, const ScheduleSet& set, const Schedule& schedule, const Arenas& arenas)
-        : uses_(task.uses) {
-        for (const BufferUse& use : uses_)
-            leases_.push_back(
-                arenas.lease(set.buffer(schedule, use.buffer), use.write, use.begin, use.end - use.begin));
-    }
-    std::byte* address(const BufferSlice& slice) const {
-        if (slice.buffer == kNoBuffer) return nullptr;
-        for (size_t i = 0; i < uses_.size(); ++i) {
-            const BufferUse& use = uses_[i];
-            const bool holds = use.begin <= slice.offset && (slice.offset < use.end || use.begin == use.end);
-            if (use.buffer == slice.buffer && holds) return leases_[i].data() + (slice.offset - use.begin);
-        }
-        WINDLASS_CHECK(false, "a task touches byte {} of buffer {}, which it did not declare", slice.offset,
-                       slice.buffer);
-        return nullptr;
-    }
-
-  private:
-    const std::vector<BufferUse>& uses_;
-    std::vector<Lease> leases_;
-};
 
 // Whether a step may still be dropped where its state has no other version: until something changes it. From then on it
 // is finished. Which of the two comes first is decided once for all lanes.
@@ -205,6 +180,7 @@ class Execution {
     void perform_run(const RunTask& task, const TaskMemory& memory) {
         const ModelSpec& model = context_.setup.model;
         const Block& block = at(task.block) < model.blocks.size() ? model.blocks[at(task.block)] : model.logits;
+        const Segment& segment = schedule_.segments[at(task.segment)];
         std::vector<Weight> weights;
         std::vector<GradientSink> sinks;
         for (size_t index = 0; index < block.params.size(); ++index) {
@@ -229,7 +205,8 @@ class Execution {
         for (size_t region = 0; region < task.regions.size(); ++region)
             binding.base[region] = memory.address(task.regions[region]);
         bind_cache(task, memory, block, binding);
-        run_segment(schedule_.segments[at(task.segment)], binding, context_.stream);
+        if (schedule_.gives_logits) bind_row_length(task, segment, binding);
+        run_segment(segment, binding, context_.stream);
     }
 
     // k of them, one behind the other: rows follow rows, and vectors are rows. Of factors the left ones come first.
@@ -252,6 +229,19 @@ class Execution {
         const Shape shape{set_.ids.cache_rows, columns};
         binding.cache_keys = Tensor(schedule_.size.compute, shape, memory.address(task.cache_keys));
         binding.cache_values = Tensor(schedule_.size.compute, shape, memory.address(task.cache_values));
+    }
+
+    // What is decoded may have fewer tokens than the schedule was made for: its rows then lie closer together.
+    void bind_row_length(const RunTask& task, const Segment& segment, SegmentBinding& binding) const {
+        const int64_t length = binding.batch->row_length, most = schedule_.size.row_length;
+        WINDLASS_CHECK(binding.batch->rows == schedule_.size.rows && (length == most || (length > 1 && length < most)),
+                       "{} rows of {} tokens in a schedule for {} of {}", binding.batch->rows, length,
+                       schedule_.size.rows, most);
+        binding.row_length = length;
+        if (task.last_token_of < 0) return;
+        const ValueSpec& value = segment.program->values[at(segment.program->inputs[0])].spec;
+        const int64_t token_bytes = value.cols * dtype_bytes(dtype_of(value.type, segment.size.compute));
+        binding.base[static_cast<size_t>(Region::input)] += ((task.last_token_of + 1) * length - 1) * token_bytes;
     }
 
     void perform_move(const MoveTask& task, const TaskMemory& memory) {

@@ -50,8 +50,7 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
                       .row_length = request.row_length,
                       .compute = input.numerics.compute,
                       .split_weights = input.needs_low(),
-                      .threads = input.plan.threads,
-                      .decoding = request.kind == ScheduleRequest::Kind::decode};
+                      .threads = input.plan.threads};
     schedule_.micro_count = request.micro_count;
     schedule_.host_threads = input.plan.host_threads;
 }
@@ -70,6 +69,7 @@ int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
     const auto [entry, is_new] = segment_index_.try_emplace(key, 0);
     if (!is_new) return entry->second;
     SweepOptions options{.size = schedule_.size, .save = key.save, .choices = key.saved};
+    if (key.one_token) options.size.rows = options.size.row_length = 1;
     options.want_grad_input = key.passes_gradient_on && !block.program->inputs.empty();
     options.size.k = std::max(1, key.tangents);
     options.size.rank = key.rank;

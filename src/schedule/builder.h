@@ -78,6 +78,7 @@ class ScheduleBuilder {
         const Program* program = nullptr;
         bool reverse = false;
         bool save = false;               // everything, unless `saved` says what
+        bool one_token = false;          // of one row, whatever the schedule's size
         bool passes_gradient_on = true;  // reverse: some block before this one wants it
         int tangents = 0;                // forward with so many
         int64_t rank = 0;                // of the factors that matrices' directions come as; 0: in full

@@ -34,6 +34,8 @@ class ForwardLowering {
 
   private:
     void pass(int block, const BlockWeights& weights, int micro) {
+        const bool is_last = block == last_block_;
+        if (is_last && builder_.schedule().gives_logits) return pass_last_tokens(weights, micro);
         const int id = builder_.forward_segment(builder_.block(block));
         const Segment& segment = builder_.segment_at(id);
         RunTask task{.segment = id, .block = block, .micro = micro};
@@ -43,7 +45,6 @@ class ForwardLowering {
             task.regions[at(Region::input)] = stream;
             uses.push_back({stream.buffer, false});
         }
-        const bool is_last = block == last_block_;
         const BufferId out = builder_.buffer(fmt::format("{}.{}.out", builder_.block(block).name, micro),
                                              is_last ? Owner::staging : Owner::boundaries,
                                              segment.region_bytes(Region::output), TierKind::device);
@@ -53,6 +54,25 @@ class ForwardLowering {
         if (is_last) builder_.schedule().outputs[static_cast<size_t>(micro)] = stream;
         add_cache(block, task, uses);
         builder_.run(std::move(task), weights, std::move(uses));
+    }
+
+    // Nobody asks for the logits of other tokens.
+    void pass_last_tokens(const BlockWeights& weights, int micro) {
+        const Block& block = builder_.block(last_block_);
+        const int id = builder_.segment(block, {.one_token = true});
+        const int64_t rows = builder_.schedule().size.rows,
+                      bytes = builder_.segment_at(id).region_bytes(Region::output);
+        const BufferSlice stream = stream_[static_cast<size_t>(micro)];
+        const BufferId out = builder_.buffer(fmt::format("{}.{}.out", block.name, micro), Owner::staging, rows * bytes,
+                                             TierKind::device);
+        for (int row = 0; row < rows; ++row) {
+            RunTask task{.segment = id, .block = last_block_, .micro = micro, .last_token_of = row};
+            task.regions[at(Region::input)] = stream;
+            task.regions[at(Region::output)] = {out, row * bytes};
+            builder_.run(std::move(task), weights,
+                         {{stream.buffer, false}, {out, true, row * bytes, (row + 1) * bytes}});
+        }
+        builder_.schedule().outputs[static_cast<size_t>(micro)] = {out, 0};
     }
 
     void add_cache(int block, RunTask& task, std::vector<BufferUse>& uses) {

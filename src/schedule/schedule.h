@@ -96,7 +96,8 @@ struct RunTask {
     int segment = -1;  // index into Schedule::segments
     int block = 0;     // ModelSpec::blocks.size() means ModelSpec::logits
     int micro = 0;
-    int stream = 0;  // of a forward-only step: which of its passes, counted over all sweeps
+    int stream = 0;          // of a forward-only step: which of its passes, counted over all sweeps
+    int last_token_of = -1;  // decoding: of the region `input` it reads the last token of this row, and nothing else
     std::array<BufferSlice, kRegions> regions{};
     std::vector<BufferSlice> hi, lo;       // by the program's weights; lo empty in bf16
     std::vector<BufferSlice> gradients;    // by the program's weights; kNoBuffer: not trained
@@ -213,7 +214,8 @@ struct Schedule {
     std::vector<ReduceTask> reduces;
     std::vector<ArriveTask> arrivals;
     std::vector<Task> tasks;
-    // Where execute finds results: the loss of each token [T, 1], f32; or logits [T, V]. By micro-batch; where weights
+    // Where execute finds results: the loss of each token [T, 1], f32; or the logits of each row's last token,
+    // [1, V], one behind the other in equal parts of their buffer. By micro-batch; where weights
     // are probed by what Recipe::conclude wants to know, and for each of those by micro-batch.
     bool gives_logits = false;
     std::vector<BufferSlice> outputs;

@@ -5,12 +5,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "schedule/lower.h"
 
 namespace windlass {
 namespace {
 
-constexpr int64_t kChunks[] = {64, 16, 4, 1};
+constexpr int64_t kChunk = 256;  // long enough that reading weights is a small part of a pass
 
 size_t at(int64_t index) {
     return static_cast<size_t>(index);
@@ -30,6 +29,17 @@ std::vector<int32_t> ranked(std::span<const float> logits, int64_t vocab, int64_
     return ids;
 }
 
+// The shortest that holds so many tokens.
+const Schedule& schedule_for(const ScheduleSet& set, int64_t tokens) {
+    const Schedule* found = nullptr;
+    for (const Schedule& each : set.schedules) {
+        const bool holds = each.gives_logits && each.size.row_length >= tokens;
+        if (holds && (found == nullptr || each.size.row_length < found->size.row_length)) found = &each;
+    }
+    WINDLASS_CHECK(found != nullptr, "there is no schedule that decodes {} tokens", tokens);
+    return *found;
+}
+
 class Decoder {
   public:
     explicit Decoder(Engine& engine) : engine_(engine) {}
@@ -45,11 +55,8 @@ class Decoder {
                           .doc_start = doc_start.data(),
                           .targets = targets.data(),
                           .cached = cached_};
-        const std::string name =
-            schedule_name({.kind = ScheduleRequest::Kind::decode, .row_length = std::ssize(tokens)});
-        const Schedule* schedule = engine_.setup().schedules.find(name);
-        WINDLASS_CHECK(schedule != nullptr, "there is no schedule {}", name);
-        StepReport report = engine_.decode(*schedule, {.micro = {batch}});
+        const Schedule& schedule = schedule_for(engine_.setup().schedules, std::ssize(tokens));
+        StepReport report = engine_.decode(schedule, {.micro = {batch}});
         cached_ += std::ssize(tokens);
         return std::move(report.logits);
     }
@@ -85,20 +92,16 @@ int32_t sample_token(std::span<const float> logits, int64_t vocab, const Samplin
 }
 
 std::vector<int64_t> prefill_chunks(int64_t tokens) {
-    std::vector<int64_t> chunks;
-    for (const int64_t chunk : kChunks) {
-        for (; tokens >= chunk; tokens -= chunk) chunks.push_back(chunk);
-    }
+    std::vector<int64_t> chunks(at(tokens / kChunk), kChunk);
+    if (tokens % kChunk > 0) chunks.push_back(tokens % kChunk);
     return chunks;
 }
 
 std::vector<ScheduleRequest> decode_requests(int64_t prompt_tokens, int64_t capacity) {
-    std::vector<int64_t> lengths = prefill_chunks(prompt_tokens);
-    lengths.push_back(1);
-    lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
     std::vector<ScheduleRequest> requests;
-    for (const int64_t length : lengths)
+    for (const int64_t length : {std::min(prompt_tokens, kChunk), int64_t{1}})
         requests.push_back({.kind = ScheduleRequest::Kind::decode, .row_length = length, .cache_capacity = capacity});
+    if (requests[0].row_length == 1) requests.pop_back();
     return requests;
 }
 

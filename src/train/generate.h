@@ -21,10 +21,11 @@ struct SamplingOptions {
 // One token from logits. Ties go to the lower id; ids from `vocab` on are padding of the table and never chosen.
 int32_t sample_token(std::span<const float> logits, int64_t vocab, const SamplingOptions& options, Random& random);
 
-// How many tokens each prefill pass takes: greedily 64, 16, 4 and 1, so that four schedules serve any prompt.
+// How many tokens each pass over a prompt takes: 256 as often as there are so many, then the rest. Products of other
+// numbers of tokens may round otherwise: this follows from the prompt alone, so that the text does, too.
 std::vector<int64_t> prefill_chunks(int64_t tokens);
 
-// The decode schedules that a prompt of this many tokens needs, with a cache for `capacity` tokens.
+// The decode schedules that prompts of up to this many tokens need, with a cache for `capacity` tokens.
 std::vector<ScheduleRequest> decode_requests(int64_t prompt_tokens, int64_t capacity);
 
 struct GenerateOptions {
@@ -43,7 +44,7 @@ struct GenerateResult {
 };
 
 // on_token is called with each new token as it comes; false ends the generation. The engine was made with
-// decode_requests(prompt.size(), capacity), capacity >= prompt.size() + max_new_tokens.
+// decode_requests of at least prompt.size() and capacity, capacity >= prompt.size() + max_new_tokens.
 GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const GenerateOptions& options,
                         const std::function<bool(int32_t)>& on_token);
 

@@ -44,7 +44,8 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const InferenceOption
                                                           .plan = planned_.plan,
                                                           .schedules = planned_.schedules,
                                                           .store_path = store_path_,
-                                                          .seed = options.seed});
+                                                          .seed = options.seed,
+                                                          .profile = options.profile});
     engine_->load(opened.folder, "{}");
 }
 

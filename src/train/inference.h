@@ -20,6 +20,7 @@ struct InferenceOptions {
     std::string ssd_dir;     // weights that memory does not hold are read from a store in this folder
     int threads = 0;         // 0: one per core
     uint64_t seed = 0;
+    OpProfile* profile = nullptr;  // filled where given
 };
 
 // What the schedules shall be, once the model is known.

@@ -81,8 +81,7 @@ int64_t answer_capacity(const TaskSet& set, int64_t context_length) {
 }
 
 std::vector<ScheduleRequest> answer_requests(int64_t capacity) {
-    constexpr int64_t kAllChunks = 64 + 16 + 4 + 1;  // a prompt that is fed in chunks of every size
-    return decode_requests(kAllChunks, capacity);
+    return decode_requests(capacity, capacity);
 }
 
 }  // namespace windlass

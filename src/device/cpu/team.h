@@ -29,13 +29,17 @@ class Team {
     void work(int worker);
     void drain(int worker);
 
+    // What the caller says, what everybody draws from and what workers say lie apart: whoever waits for one of them
+    // would otherwise take the others away from those who write them.
+    static constexpr size_t kLine = 64;
+
     std::vector<std::thread> threads_;
+    alignas(kLine) std::atomic<uint32_t> round_{0};  // bumped to start a loop
     const std::function<void(int64_t, int)>* body_ = nullptr;
     int64_t count_ = 0;
-    std::atomic<int64_t> next_{0};
-    std::atomic<uint32_t> round_{0};  // bumped to start a loop
-    std::atomic<int> busy_{0};        // workers still in the loop
     std::atomic<bool> stop_{false};
+    alignas(kLine) std::atomic<int64_t> next_{0};
+    alignas(kLine) std::atomic<int> busy_{0};  // workers still in the loop
 };
 
 // Rounding to nearest, denormals on, exceptions masked: the floating-point mode every worker computes in.

@@ -44,24 +44,29 @@ TEST(Sampling, TopKAndTopPCutTheTail) {
     EXPECT_EQ(draw(logits, {.temperature = 1, .top_p = 0}, 10).size(), 1u);
 }
 
-TEST(Prefill, TakesTheLargestChunksFirst) {
+TEST(Prefill, TakesWholeChunksAndTheRest) {
     EXPECT_THAT(prefill_chunks(1), ElementsAre(1));
-    EXPECT_THAT(prefill_chunks(64), ElementsAre(64));
-    EXPECT_THAT(prefill_chunks(150), ElementsAre(64, 64, 16, 4, 1, 1));
-    for (int64_t tokens = 1; tokens < 300; ++tokens) {
+    EXPECT_THAT(prefill_chunks(150), ElementsAre(150));
+    EXPECT_THAT(prefill_chunks(256), ElementsAre(256));
+    EXPECT_THAT(prefill_chunks(600), ElementsAre(256, 256, 88));
+    for (int64_t tokens = 1; tokens < 600; ++tokens) {
         const auto chunks = prefill_chunks(tokens);
         EXPECT_EQ(std::accumulate(chunks.begin(), chunks.end(), int64_t{0}), tokens);
     }
 }
 
-TEST(Prefill, AsksForEachScheduleOnce) {
-    std::vector<int64_t> lengths;
-    for (const ScheduleRequest& request : decode_requests(150, 200)) {
-        EXPECT_EQ(request.cache_capacity, 200);
-        lengths.push_back(request.row_length);
-    }
-    EXPECT_THAT(lengths, ElementsAre(64, 16, 4, 1));
-    EXPECT_EQ(decode_requests(64, 70).size(), 2u);
+TEST(Prefill, AsksForTwoSchedulesAtMost) {
+    const auto lengths = [](int64_t prompt_tokens) {
+        std::vector<int64_t> lengths;
+        for (const ScheduleRequest& request : decode_requests(prompt_tokens, 1000)) {
+            EXPECT_EQ(request.cache_capacity, 1000);
+            lengths.push_back(request.row_length);
+        }
+        return lengths;
+    };
+    EXPECT_THAT(lengths(1), ElementsAre(1));
+    EXPECT_THAT(lengths(150), ElementsAre(150, 1));
+    EXPECT_THAT(lengths(600), ElementsAre(256, 1));
 }
 
 }  // namespace
