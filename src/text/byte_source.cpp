@@ -33,12 +33,25 @@ class PlainSource : public ByteSource {
     int64_t offset_ = 0;
 };
 
+std::unique_ptr<Decompressor> make_decompressor(FileBlocks& blocks, Compression compression) {
+    switch (compression) {
+        case Compression::gzip:
+            return make_gzip_decompressor(blocks);
+        case Compression::xz:
+            return make_xz_decompressor(blocks);
+        case Compression::zstd:
+            return make_zstd_decompressor(blocks);
+        case Compression::none:
+            break;
+    }
+    return nullptr;
+}
+
 class CompressedSource : public ByteSource {
   public:
     CompressedSource(std::unique_ptr<File> file, Compression compression)
         : blocks_(std::move(file)), compression_(compression) {
-        decompressor_ = compression == Compression::gzip ? make_gzip_decompressor(blocks_)
-                                                         : make_archive_decompressor(blocks_, compression);
+        decompressor_ = make_decompressor(blocks_, compression);
     }
 
     bool read(std::string& into, int64_t line) override {
