@@ -61,9 +61,9 @@ class CompressedSource : public ByteSource {
             into.assign(text);
         } catch (const Damage& damage) {
             throw UserError(ExitCode::data, fmt::format("{}:{}", blocks_.path(), line),
-                            "the {} data are damaged behind {} of text: {}", name_of(compression_),
+                            "the {} data cannot be decompressed behind {} of text: {}", name_of(compression_),
                             format_bytes(text_bytes_), damage.what)
-                .hint("copy or fetch the file again");
+                .hint(damage.hint);
         }
         text_bytes_ += static_cast<int64_t>(into.size());
         if (text_bytes_ > kExpandedFreeBytes && text_bytes_ / kExpansionMax > blocks_.bytes())

@@ -32,7 +32,10 @@ class FileBlocks {
 // What is thrown of data that are damaged; who knows the place in the text makes a UserError of it.
 struct Damage {
     std::string what;
+    std::string hint = "copy or fetch the file again";
 };
+// The hint where the data are sound, but ask for more memory than they get.
+inline constexpr const char* kDecompressFirst = "decompress the file with its own program, and name the text";
 
 class Decompressor {
   public:

@@ -11,18 +11,19 @@ constexpr size_t kTextBytes = size_t{256} << 10;
 // A file's dictionary takes memory: 64 MiB after the strongest of xz's own settings, but a file may ask for 4 GiB.
 constexpr uint64_t kMemoryMax = uint64_t{256} << 20;
 
-std::string fault_of(lzma_ret result) {
+Damage damage_of(lzma_ret result) {
     switch (result) {
         case LZMA_MEMLIMIT_ERROR:
-            return fmt::format("they ask for more than {} of memory", format_bytes(static_cast<int64_t>(kMemoryMax)));
+            return {fmt::format("they ask for more than {} of memory", format_bytes(static_cast<int64_t>(kMemoryMax))),
+                    kDecompressFirst};
         case LZMA_BUF_ERROR:
-            return "the file ends before they do";
+            return {"the file ends before they do"};
         case LZMA_DATA_ERROR:
-            return "they are not what their checksum says";
+            return {"they are damaged, as their checksum says"};
         case LZMA_FORMAT_ERROR:
-            return "something else follows them";
+            return {"something else follows them"};
         default:
-            return fmt::format("liblzma answers {}", static_cast<int>(result));
+            return {fmt::format("liblzma answers {}", static_cast<int>(result))};
     }
 }
 
@@ -37,7 +38,7 @@ class XzDecompressor : public Decompressor {
 
     // What came before a fault is handed out first.
     std::string_view next() override {
-        if (!fault_.empty()) throw Damage{fault_};
+        if (fault_ != LZMA_OK) throw damage_of(fault_);
         stream_.next_out = reinterpret_cast<uint8_t*>(text_.data());
         stream_.avail_out = text_.size();
         while (!is_finished_ && stream_.avail_out == text_.size()) {
@@ -45,8 +46,8 @@ class XzDecompressor : public Decompressor {
             const lzma_ret result = lzma_code(&stream_, stream_.avail_in == 0 ? LZMA_FINISH : LZMA_RUN);
             is_finished_ = result == LZMA_STREAM_END;
             if (result == LZMA_OK || is_finished_) continue;
-            fault_ = fault_of(result);
-            if (stream_.avail_out == text_.size()) throw Damage{fault_};
+            fault_ = result;
+            if (stream_.avail_out == text_.size()) throw damage_of(fault_);
         }
         return std::string_view(text_).substr(0, text_.size() - stream_.avail_out);
     }
@@ -62,7 +63,7 @@ class XzDecompressor : public Decompressor {
     lzma_stream stream_ = LZMA_STREAM_INIT;
     std::string text_;
     bool is_finished_ = false;
-    std::string fault_;
+    lzma_ret fault_ = LZMA_OK;
 };
 
 }  // namespace

@@ -59,8 +59,10 @@ class ZstdDecompressor : public Decompressor {
     void check(int result) const {
         if (failure_) std::rethrow_exception(failure_);
         if (result == ARCHIVE_OK || result == ARCHIVE_EOF) return;
-        const char* const what = archive_error_string(archive_.get());
-        throw Damage{what != nullptr ? what : "they cannot be decompressed"};
+        const char* const text = archive_error_string(archive_.get());
+        const std::string what = text != nullptr ? text : "they are damaged";
+        if (what.find("too much memory") != std::string::npos) throw Damage{what, kDecompressFirst};
+        throw Damage{what};
     }
 
     // No exception may pass through C.
