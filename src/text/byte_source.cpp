@@ -33,12 +33,25 @@ class PlainSource : public ByteSource {
     int64_t offset_ = 0;
 };
 
+std::unique_ptr<Decompressor> make_decompressor(FileBlocks& blocks, Compression compression) {
+    switch (compression) {
+        case Compression::gzip:
+            return make_gzip_decompressor(blocks);
+        case Compression::xz:
+            return make_xz_decompressor(blocks);
+        case Compression::zstd:
+            return make_zstd_decompressor(blocks);
+        case Compression::none:
+            break;
+    }
+    return nullptr;
+}
+
 class CompressedSource : public ByteSource {
   public:
     CompressedSource(std::unique_ptr<File> file, Compression compression)
         : blocks_(std::move(file)), compression_(compression) {
-        decompressor_ = compression == Compression::gzip ? make_gzip_decompressor(blocks_)
-                                                         : make_archive_decompressor(blocks_, compression);
+        decompressor_ = make_decompressor(blocks_, compression);
     }
 
     bool read(std::string& into, int64_t line) override {
@@ -48,9 +61,9 @@ class CompressedSource : public ByteSource {
             into.assign(text);
         } catch (const Damage& damage) {
             throw UserError(ExitCode::data, fmt::format("{}:{}", blocks_.path(), line),
-                            "the {} data are damaged behind {} of text: {}", name_of(compression_),
+                            "the {} data cannot be decompressed behind {} of text: {}", name_of(compression_),
                             format_bytes(text_bytes_), damage.what)
-                .hint("copy or fetch the file again");
+                .hint(damage.hint);
         }
         text_bytes_ += static_cast<int64_t>(into.size());
         if (text_bytes_ > kExpandedFreeBytes && text_bytes_ / kExpansionMax > blocks_.bytes())

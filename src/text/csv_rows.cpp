@@ -2,11 +2,17 @@
 
 #include <csv.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "base/error.h"
 
 namespace windlass {
+namespace {
+
+constexpr size_t kGrowthBytes = size_t{64} << 10;
+
+}  // namespace
 
 // libcsv's, and what our side of it threw: no exception may pass through C.
 struct CsvRows::Parser {
@@ -37,7 +43,6 @@ CsvRows::CsvRows(std::string path, int64_t row_bytes_max, size_t cells_max)
       row_bytes_max_(row_bytes_max),
       cells_max_(cells_max),
       parser_(std::make_unique<Parser>()) {
-    constexpr size_t kGrowthBytes = size_t{64} << 10;
     csv_init(&parser_->parser, CSV_STRICT | CSV_STRICT_FINI);
     csv_set_blk_size(&parser_->parser, kGrowthBytes);
     csv_set_space_func(&parser_->parser, [](unsigned char) { return 0; });  // white space is a part of its cell
@@ -60,6 +65,7 @@ void CsvRows::add(std::string_view piece, int64_t line) {
                         "a quote stands inside of a cell that is not quoted, or something follows a quoted cell")
             .hint("put the whole cell into quotes, and write each quote in it twice: \"a \"\"b\"\" c\"");
     check(taken == piece.size());
+    csv_set_blk_size(&parser, std::max(kGrowthBytes, csv_get_buffer_size(&parser)));  // a long cell is copied seldom
     if (row_bytes_ + static_cast<int64_t>(parser.entry_pos) > row_bytes_max_)
         throw UserError(ExitCode::data, fmt::format("{}:{}", path_, row_.line), "the row is longer than {} bytes",
                         row_bytes_max_)

@@ -32,7 +32,10 @@ class FileBlocks {
 // What is thrown of data that are damaged; who knows the place in the text makes a UserError of it.
 struct Damage {
     std::string what;
+    std::string hint = "copy or fetch the file again";
 };
+// The hint where the data are sound, but ask for more memory than they get.
+inline constexpr const char* kDecompressFirst = "decompress the file with its own program, and name the text";
 
 class Decompressor {
   public:
@@ -44,7 +47,9 @@ class Decompressor {
 // Through zlib: libarchive passes over gzip's checksums and over what follows its data. Members that stand one behind
 // the other are one text, as for gzip.
 std::unique_ptr<Decompressor> make_gzip_decompressor(FileBlocks& blocks);
-// Through libarchive: zstd and xz.
-std::unique_ptr<Decompressor> make_archive_decompressor(FileBlocks& blocks, Compression compression);
+// Through liblzma: libarchive lets a file ask for any memory.
+std::unique_ptr<Decompressor> make_xz_decompressor(FileBlocks& blocks);
+// Through libarchive, which takes 128 MiB at most for a file's window.
+std::unique_ptr<Decompressor> make_zstd_decompressor(FileBlocks& blocks);
 
 }  // namespace windlass

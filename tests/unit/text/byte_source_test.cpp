@@ -61,13 +61,15 @@ TEST_P(Compressed, WhatIsCutOffIsNoShorterText) {
         const std::string said = refusal_of(name("rows.jsonl"), whole.substr(0, bytes));
         EXPECT_THAT(said, AllOf(HasSubstr(name("rows.jsonl")), HasSubstr("Try: "))) << bytes << " bytes";
         if (bytes < 8) continue;  // it does not even begin as its name says
-        EXPECT_THAT(said, HasSubstr("data are damaged behind")) << bytes << " bytes";
+        EXPECT_THAT(said, HasSubstr("data cannot be decompressed behind")) << bytes << " bytes";
     }
 }
 
 TEST_P(Compressed, WhatFollowsIsRefused) {
     for (const char* more : {"x", "\n", "{\"text\": \"three\"}\n"})
-        EXPECT_THAT(refusal_of(name("rows.jsonl"), packed(kRows) + more), HasSubstr("data are damaged behind")) << more;
+        EXPECT_THAT(refusal_of(name("rows.jsonl"), packed(kRows) + more),
+                    HasSubstr("data cannot be decompressed behind"))
+            << more;
 }
 
 // Bytes that no checksum covers (gzip's time and system) may change; a row never does.
@@ -213,6 +215,32 @@ TEST(Expansion, OfAThousandTimesIsRefused) {
     // An eighth of it is not too much.
     EXPECT_EQ(refusal_of("rows.jsonl.zst", compressed(std::string_view(text).substr(0, 32 << 20), Compression::zstd)),
               "read");
+}
+
+uint32_t crc32_of(std::string_view bytes) {
+    uint32_t sum = ~0u;
+    for (const char byte : bytes) {
+        sum ^= static_cast<uint8_t>(byte);
+        for (int bit = 0; bit < 8; ++bit) sum = sum >> 1 ^ (sum & 1 ? 0xEDB88320u : 0);
+    }
+    return ~sum;
+}
+
+// Its first block's header says how much memory its dictionary takes: a byte, under a checksum of the header.
+TEST(Xz, AsksForBoundedMemory) {
+    constexpr size_t kHeaderAt = 12, kDictionaryOf4GiB = 40, kDictionaryOf64MiB = 28;
+    const auto with_dictionary = [&](size_t size) {
+        std::string bytes = compressed(kRows, Compression::xz);
+        const size_t header_bytes = (static_cast<uint8_t>(bytes[kHeaderAt]) + 1u) * 4 - 4;
+        const size_t filter = bytes.find("\x21\x01", kHeaderAt);
+        bytes[filter + 2] = static_cast<char>(size);
+        const uint32_t sum = crc32_of(std::string_view(bytes).substr(kHeaderAt, header_bytes));
+        std::memcpy(bytes.data() + kHeaderAt + header_bytes, &sum, sizeof sum);
+        return bytes;
+    };
+    EXPECT_EQ(refusal_of("rows.jsonl.xz", with_dictionary(kDictionaryOf64MiB)), "read");
+    EXPECT_THAT(refusal_of("rows.jsonl.xz", with_dictionary(kDictionaryOf4GiB)),
+                AllOf(HasSubstr("they ask for more than 256.00 MiB of memory"), HasSubstr("Try: decompress the file")));
 }
 
 TEST(DataKind, ComesFromTheEndOfTheName) {

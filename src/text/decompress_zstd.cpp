@@ -14,16 +14,14 @@ struct FreeArchive {
 };
 
 // One stream through libarchive's filters; its "raw" format takes what comes out as it is.
-class ArchiveDecompressor : public Decompressor {
+class ZstdDecompressor : public Decompressor {
   public:
-    ArchiveDecompressor(FileBlocks& blocks, Compression compression)
-        : blocks_(blocks), compression_(compression), archive_(archive_read_new()) {
+    explicit ZstdDecompressor(FileBlocks& blocks) : blocks_(blocks), archive_(archive_read_new()) {
         if (!archive_) throw MachineError("archive_read_new", blocks.path(), ENOMEM);
-        const int filter = compression == Compression::xz ? archive_read_support_filter_xz(archive_.get())
-                                                          : archive_read_support_filter_zstd(archive_.get());
+        const int filter = archive_read_support_filter_zstd(archive_.get());
         // ARCHIVE_WARN: it would start a program of that name.
         if (filter != ARCHIVE_OK)
-            throw UserError(ExitCode::data, blocks.path(), "this libarchive does not read {}", name_of(compression))
+            throw UserError(ExitCode::data, blocks.path(), "this libarchive does not read zstd")
                 .hint("decompress the file first");
         archive_read_support_format_raw(archive_.get());
         archive_read_support_format_empty(archive_.get());
@@ -61,13 +59,15 @@ class ArchiveDecompressor : public Decompressor {
     void check(int result) const {
         if (failure_) std::rethrow_exception(failure_);
         if (result == ARCHIVE_OK || result == ARCHIVE_EOF) return;
-        const char* const what = archive_error_string(archive_.get());
-        throw Damage{what != nullptr ? what : "they cannot be decompressed"};
+        const char* const text = archive_error_string(archive_.get());
+        const std::string what = text != nullptr ? text : "they are damaged";
+        if (what.find("too much memory") != std::string::npos) throw Damage{what, kDecompressFirst};
+        throw Damage{what};
     }
 
     // No exception may pass through C.
     static la_ssize_t read_block(archive*, void* self, const void** bytes) {
-        auto& me = *static_cast<ArchiveDecompressor*>(self);
+        auto& me = *static_cast<ZstdDecompressor*>(self);
         try {
             const std::span<const std::byte> block = me.blocks_.next();
             *bytes = block.data();
@@ -79,7 +79,6 @@ class ArchiveDecompressor : public Decompressor {
     }
 
     FileBlocks& blocks_;
-    Compression compression_;
     std::unique_ptr<archive, FreeArchive> archive_;
     bool is_open_ = false, is_finished_ = false;
     std::exception_ptr failure_;
@@ -87,8 +86,8 @@ class ArchiveDecompressor : public Decompressor {
 
 }  // namespace
 
-std::unique_ptr<Decompressor> make_archive_decompressor(FileBlocks& blocks, Compression compression) {
-    return std::make_unique<ArchiveDecompressor>(blocks, compression);
+std::unique_ptr<Decompressor> make_zstd_decompressor(FileBlocks& blocks) {
+    return std::make_unique<ZstdDecompressor>(blocks);
 }
 
 }  // namespace windlass
