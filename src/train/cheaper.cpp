@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/json.h"
 #include "base/units.h"
 #include "device/cpu/team.h"
 #include "schedule/kernel_rate.h"

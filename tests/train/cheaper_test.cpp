@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
