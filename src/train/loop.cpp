@@ -73,6 +73,7 @@ TrainResult TrainLoop::run() {
     result.eval_loss = eval_loss_;
     result.eval_score = eval_score_;
     result.predicted_bytes = session_.planned.memory_bytes + session_.planned.device_bytes;
+    result.predicted_device_bytes = session_.planned.device_bytes;
     result.peak_bytes = private_memory_peak();
     return result;
 }

@@ -16,11 +16,12 @@ struct TrainResult {
     ExitCode code = ExitCode::ok;  // ok, or interrupted / terminated after a signal
     int64_t steps = 0;             // done, those before a resume included
     int64_t total_steps = 0;
-    double loss = 0;                   // of the last step
-    double eval_loss = 0;              // NaN without evaluation
-    std::optional<double> eval_score;  // of a task: what the last evaluation measured (train/task_evaluate.h)
-    std::string final_folder;          // empty when the run was stopped
-    int64_t predicted_bytes = 0;       // memory
+    double loss = 0;                     // of the last step
+    double eval_loss = 0;                // NaN without evaluation
+    std::optional<double> eval_score;    // of a task: what the last evaluation measured (train/task_evaluate.h)
+    std::string final_folder;            // empty when the run was stopped
+    int64_t predicted_bytes = 0;         // memory
+    int64_t predicted_device_bytes = 0;  // of those, in a device's own
     int64_t peak_bytes = 0;
 };
 

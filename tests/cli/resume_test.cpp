@@ -87,13 +87,16 @@ void expect_same(const Outcome& outcome, const Outcome& expected) {
     for (size_t i = 0; i < expected.metrics.size(); ++i) EXPECT_EQ(outcome.metrics[i], expected.metrics[i]);
 }
 
-Outcome uninterrupted(const Setup& setup, int64_t steps, const Settings& changes = {}) {
+// What everything in memory comes to without a stop: the outcome of every placement, so made once for all of them.
+const Outcome& uninterrupted(const Setup& setup, int64_t steps, const Settings& changes = {}) {
+    static std::map<std::tuple<std::string, std::string, int64_t, Settings>, Outcome> known;
+    Outcome& outcome = known[{setup.model, setup.method, steps, changes}];
+    if (!outcome.metrics.empty()) return outcome;
     Sandbox sandbox;
-    Settings settings = settings_of(sandbox, setup, steps);
+    Settings settings = settings_of(sandbox, {.model = setup.model, .method = setup.method}, steps);
     for (const auto& [key, value] : changes) settings[key] = value;
-    const Finished finished = run(sandbox.train(settings));
-    EXPECT_EQ(finished.code, 0) << describe(finished);
-    return outcome_of(sandbox, steps);
+    must_succeed(sandbox.train(settings));
+    return outcome = outcome_of(sandbox, steps);
 }
 
 bool reaches_step(Process& process, const Sandbox& sandbox, size_t step) {
@@ -105,7 +108,7 @@ class Resume : public testing::TestWithParam<Setup> {};
 
 TEST_P(Resume, AfterFewerSteps) {
     const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
-    const Outcome expected = uninterrupted(GetParam(), 12, constant);
+    const Outcome& expected = uninterrupted(GetParam(), 12, constant);
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, GetParam(), 6);
     settings["lr_scheduler_type"] = "constant_with_warmup";
@@ -118,7 +121,7 @@ TEST_P(Resume, AfterFewerSteps) {
 // The settings are those that the run wrote down itself, and the placement is another.
 TEST_P(Resume, FromItsOwnSettingsUnderAnotherPlacement) {
     const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
-    const Outcome expected = uninterrupted(GetParam(), 12, constant);
+    const Outcome& expected = uninterrupted(GetParam(), 12, constant);
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, GetParam(), 6);
     settings["lr_scheduler_type"] = "constant_with_warmup";
@@ -135,7 +138,7 @@ TEST_P(Resume, FromItsOwnSettingsUnderAnotherPlacement) {
 
 TEST_P(Resume, AfterInterrupt) {
     constexpr int64_t kSteps = 40;
-    const Outcome expected = uninterrupted(GetParam(), kSteps);
+    const Outcome& expected = uninterrupted(GetParam(), kSteps);
     Sandbox sandbox;
     const Settings settings = settings_of(sandbox, GetParam(), kSteps);
     Process process(sandbox.train(settings));

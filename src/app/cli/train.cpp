@@ -16,9 +16,13 @@ ExitCode run_train(const TrainArgs& args) {
     }
     const TrainResult result = train(real_files(), config, {args.trace, args.trace_steps});
     if (args.json) {
-        Json json = {{"schema_version", kSchemaVersion},  {"steps", result.steps},
-                     {"total_steps", result.total_steps}, {"loss", result.loss},
-                     {"final", result.final_folder},      {"predicted_bytes", result.predicted_bytes},
+        Json json = {{"schema_version", kSchemaVersion},
+                     {"steps", result.steps},
+                     {"total_steps", result.total_steps},
+                     {"loss", result.loss},
+                     {"final", result.final_folder},
+                     {"predicted_bytes", result.predicted_bytes},
+                     {"predicted_device_bytes", result.predicted_device_bytes},
                      {"peak_bytes", result.peak_bytes}};
         if (!std::isnan(result.eval_loss)) json["eval_loss"] = result.eval_loss;
         if (result.eval_score) json["eval_score"] = *result.eval_score;
