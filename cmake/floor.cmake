@@ -115,7 +115,8 @@ endfunction()
 #
 # makes one GoogleTest program of tests/<folder>/*.cpp and one ctest entry, <name>. Test suites whose names begin with
 # Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run. MINUTES is
-# about how long it takes: the longest begin first, so that none is left running alone.
+# about how long it takes: the longest begin first, so that none is left running alone. An entry that hangs is ended after
+# a quarter of an hour, a slow one after an hour: several times what they take where others compute, too.
 #
 # With WINDLASS_SANITIZED_FLOORS there is a second program and entry, <name>_sanitized, unless the label is plain: the
 # same objects of the tests, linked with the instrumented floors. So tests are compiled once.
@@ -153,9 +154,13 @@ function(windlass_test name folder)
 endfunction()
 
 function(windlass_test_entry entry filter labels minutes program)
+  set(limit 900)  # seconds
+  if("slow" IN_LIST labels)
+    set(limit 3600)
+  endif()
   add_test(NAME ${entry} COMMAND ${program} --gtest_filter=${filter} --gtest_brief=1
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${entry} PROPERTIES ENVIRONMENT "OMP_WAIT_POLICY=PASSIVE" LABELS "${labels}" TIMEOUT 900)
+  set_tests_properties(${entry} PROPERTIES ENVIRONMENT "OMP_WAIT_POLICY=PASSIVE" LABELS "${labels}" TIMEOUT ${limit})
   if(minutes)
     set_tests_properties(${entry} PROPERTIES COST ${minutes})
   endif()

@@ -1,6 +1,6 @@
 // json.h: reading JSON that somebody else wrote. nlohmann-json behind limits on size and depth.
 //
-// Include it in .cpp files only: it is a heavy header.
+// Include it in .cpp files only, and base/json_fwd.h in headers: it is a heavy header.
 #pragma once
 
 #include <cstdint>
