@@ -1,6 +1,7 @@
 #include "plan/planner.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/math.h"
 #include "base/units.h"
@@ -21,15 +22,18 @@ const Schedule& leading_schedule(const ScheduleSet& set) {
 
 namespace {
 
-// Two versions of weights, low halves and state, each chunk on whole blocks; the commit records are small beside it.
+// Of one version in the store: weights, low halves and state, each chunk on whole blocks.
+int64_t version_bytes(const Recipe& recipe, const ParamSpec& param) {
+    const int64_t numel = param.numel(), rest = numel % kChunkElements;
+    return numel / kChunkElements * kept_bytes(recipe, param, kChunkElements) +
+           (rest > 0 ? kept_bytes(recipe, param, rest) : 0);
+}
+
+// Two versions; the commit records are small beside them.
 int64_t working_store_bytes(const ModelSpec& model, const Recipe& recipe) {
     constexpr int64_t kRecords = 8 * kMiB;
     int64_t bytes = kRecords;
-    for (const ParamSpec& param : model.params) {
-        const int64_t numel = param.numel(), rest = numel % kChunkElements;
-        const auto chunk = [&](int64_t count) { return kept_bytes(recipe, param, count); };
-        bytes += 2 * (numel / kChunkElements * chunk(kChunkElements) + (rest > 0 ? chunk(rest) : 0));
-    }
+    for (const ParamSpec& param : model.params) bytes += 2 * version_bytes(recipe, param);
     return bytes;
 }
 
@@ -232,22 +236,49 @@ class PolicySearch {
           space_(std::move(space)),
           estimate_(model, recipe, numerics, machine, largest_of_each_kind(request.schedules)),
           evaluate_([this](const Choice& choice) { return quick(choice); },
+                    [this](const Choice& choice) { return least(plan(choice)); },
                     [this](const Choice& choice) { return space_.canonical(choice); }) {}
 
+    bool has_no_disk() const {
+        return space_.base.store && working_store_bytes(model_, recipe_) > request_.budgets.disk;
+    }
+    // Whether even the leanest choice wants more memory than there is.
+    bool is_hopeless() const {
+        const Evaluation leanest = against(least(plan(space_.leanest())), limits_of(request_.budgets));
+        return leanest.memory_over > 0 || leanest.device_over > 0;
+    }
+    // No choice takes less: each step writes all that is trained to the store, and brings its gradients down where they
+    // are not at home on the device.
+    double least_seconds() const {
+        if (recipe_.probes() || recipe_.on_gradient != GradientRule::accumulate) return 0;
+        double written = 0, down = 0;
+        for (const ParamSpec& param : model_.params) {
+            if (!param.trainable) continue;
+            written += static_cast<double>(version_bytes(recipe_, param));
+            down += 4 * static_cast<double>(param.numel());
+        }
+        const auto seconds = [](bool moves, double bytes, double rate) { return moves && rate > 0 ? bytes / rate : 0; };
+        return std::max(
+            seconds(space_.base.store, written, machine_.disk_write_bytes_per_s),
+            seconds(space_.base.own_memory() && space_.near != Home::device, down, machine_.link_down_bytes_per_s));
+    }
+    // For what a refusal says of a policy that was not searched.
+    void look_around() {
+        if (has_no_disk())
+            evaluate_(space_.leanest());
+        else
+            look_for_nearest(space_, evaluate_, limits_of(request_.budgets));
+    }
     // The fastest of the first that fit when all of them is lowered: estimates of time and peak may be a little off.
     std::optional<Planned> run() {
-        const bool no_disk = space_.base.store && working_store_bytes(model_, recipe_) > request_.budgets.disk;
-        if (no_disk) {
-            evaluate_(space_.leanest());  // only for what the refusal says
-            return std::nullopt;
-        }
         const Limits limits = limits_of(request_.budgets);
         std::optional<Planned> best;
         int tries = 0, fitting = 0;
         for (const Choice& choice : search(space_, evaluate_, limits)) {
             const double estimated = evaluate_(choice).seconds;
-            if (tries++ == kTriesMax || fitting == kFittingMax) break;
+            if (fitting == kFittingMax) break;
             if (best && estimated > best->mean_seconds * kErrorMax) break;
+            ++tries;
             Planned planned = evaluate_plan(model_, recipe_, numerics_, machine_, request_, plan(choice));
             if (!against(exact(planned), limits).fits()) continue;
             ++fitting;
@@ -268,6 +299,10 @@ class PolicySearch {
     static constexpr int kSlackMax = 2;
 
     Plan plan(const Choice& choice) const { return plan_of(space_, choice, ranks_, programs_of(model_)); }
+    Evaluation least(const Plan& plan) const {
+        return evaluation_of(model_, recipe_, request_, plan,
+                             {.arena_bytes = persistent_bytes(model_, recipe_, numerics_, plan, request_.schedules)});
+    }
     Evaluation exact(const Planned& planned) const {
         return evaluation_of(model_, recipe_, request_, planned.plan,
                              {.seconds = planned.step.seconds,
@@ -310,7 +345,7 @@ Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& 
     const SpaceInput input = space_input(model, ranks);
     std::optional<Planned> best;
     int evaluations = 0;
-    std::vector<Refused> refused;
+    std::vector<std::unique_ptr<PolicySearch>> searches;
     bool known = request.policy == "auto";
     for (const Policy* policy : all_policies()) {
         known = known || policy->name == request.policy;
@@ -318,14 +353,23 @@ Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& 
         std::optional<Space> space = policy->space(request, input);
         if (!space) continue;
         if (recipe.probes()) space = forward_only(std::move(*space), recipe, request.writeback_steps);
-        PolicySearch search(model, recipe, numerics, machine, request, ranks, *policy, std::move(*space));
+        PolicySearch& search = *searches.emplace_back(std::make_unique<PolicySearch>(
+            model, recipe, numerics, machine, request, ranks, *policy, std::move(*space)));
+        if (search.has_no_disk() || search.is_hopeless()) continue;
+        if (best && best->mean_seconds <= search.least_seconds()) continue;
         std::optional<Planned> found = search.run();
         if (found && (!best || found->mean_seconds < best->mean_seconds)) best = std::move(found);
         evaluations += search.evaluations();
-        search.report(refused);
     }
     if (!known) refuse_policy(request.policy);
-    if (!best) refuse(refused, request);
+    if (!best) {
+        std::vector<Refused> refused;
+        for (const std::unique_ptr<PolicySearch>& search : searches) {
+            if (search->evaluations() == 0) search->look_around();
+            search->report(refused);
+        }
+        refuse(refused, request);
+    }
     best->evaluations = evaluations;
     best->binding = find_binding(*best, machine);
     return std::move(*best);

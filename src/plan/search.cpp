@@ -29,8 +29,9 @@ bool better(const Evaluation& a, const Evaluation& b) {
 
 class Descent {
   public:
-    Descent(const Space& space, Evaluator& evaluate, const Limits& limits, const Choice& start)
-        : space_(space), evaluate_(evaluate), limits_(limits), best_(start) {}
+    // What takes more than `most` whatever becomes of it is not evaluated.
+    Descent(const Space& space, Evaluator& evaluate, const Limits& limits, const Limits& most, const Choice& start)
+        : space_(space), evaluate_(evaluate), limits_(limits), most_(most), best_(start) {}
 
     Choice run() {
         do {
@@ -44,11 +45,13 @@ class Descent {
     // Never back to what was the best before: a ring of choices that are each better than the next has an end, too.
     void consider(const Choice& choice) {
         const Evaluation best = against(evaluate_(best_), limits_);
-        if (!better(against(evaluate_(choice), limits_), best) || left_.contains(choice)) return;
+        if (left_.contains(choice) || is_far_over(choice)) return;
+        if (!better(against(evaluate_(choice), limits_), best)) return;
         left_.insert(best_);
         best_ = choice;
         moved_ = true;
     }
+    bool is_far_over(const Choice& choice) const { return !against(evaluate_.at_least(choice), most_).fits(); }
     void turn(int knob) {
         const Choice from = best_;
         for (const int value : space_.values[static_cast<size_t>(knob)]) {
@@ -59,7 +62,7 @@ class Descent {
     }
     const Space& space_;
     Evaluator& evaluate_;
-    const Limits& limits_;
+    const Limits limits_, most_;
     Choice best_;
     std::set<Choice> left_;
     bool moved_ = false;
@@ -70,17 +73,31 @@ struct Range {
     bool is_wide() const { return static_cast<double>(most) > kFactorMin * static_cast<double>(least); }
 };
 
-// Sizes between the least that a choice wants and the most, each so many times the one before, up to the first that is
-// as large as the limit; the last is as much as anybody wants.
-std::vector<int64_t> ladder(const Range& range, int count, int64_t limit) {
-    std::vector<int64_t> rungs;
-    double rung = static_cast<double>(std::max<int64_t>(1, range.least));
-    const double factor = std::pow(static_cast<double>(range.most) / rung, 1.0 / count);
-    for (int index = 1; range.is_wide() && index < count && (rungs.empty() || rungs.back() < limit); ++index)
-        rungs.push_back(static_cast<int64_t>(rung *= factor));
-    if (rungs.empty() || rungs.back() < limit) rungs.push_back(Limits::kNone);
-    return rungs;
-}
+// Sizes between the least that a choice wants and the most, each so many times the one before; the last is as much as
+// anybody wants.
+class Ladder {
+  public:
+    Ladder(const Range& range, int count, int64_t limit) {
+        double rung = static_cast<double>(std::max<int64_t>(1, range.least));
+        const double factor = std::pow(static_cast<double>(range.most) / rung, 1.0 / count);
+        for (int index = 1; range.is_wide() && index < count; ++index)
+            rungs_.push_back(static_cast<int64_t>(rung *= factor));
+        rungs_.push_back(Limits::kNone);
+        used_ = static_cast<size_t>(
+                    std::find_if(rungs_.begin(), rungs_.end() - 1, [&](int64_t each) { return each >= limit; }) -
+                    rungs_.begin()) +
+                1;
+    }
+    // Up to the first that is as large as the limit.
+    size_t used() const { return used_; }
+    int64_t rung(size_t index) const { return rungs_[index]; }
+    // What a search up to this rung may look at: two more, used or not. It is for those who have more that it does.
+    int64_t above(size_t index) const { return rungs_[std::min(index + 2, rungs_.size() - 1)]; }
+
+  private:
+    std::vector<int64_t> rungs_;
+    size_t used_ = 0;
+};
 
 class Ladders {
   public:
@@ -98,19 +115,20 @@ class Ladders {
         const bool is_pair = memory.is_wide() && device.is_wide();
         const int count = is_pair ? kRungs : kRungsAlone;
         if (is_pair) shakes_ = 1;
-        memory_ = ladder(memory, count, limits.memory);
-        device_ = ladder(device, count, limits.device);
+        memory_.emplace(memory, count, limits.memory);
+        device_.emplace(device, count, limits.device);
     }
 
     void climb() {
         std::vector<Choice> below;  // of the row before
-        for (const int64_t memory : memory_) {
+        for (size_t i = 0; i < memory_->used(); ++i) {
             std::vector<Choice> row;
-            for (const int64_t device : device_) {
+            for (size_t j = 0; j < device_->used(); ++j) {
                 std::vector<Choice> known;
                 if (!row.empty()) known.push_back(row.back());
-                if (!below.empty()) known.push_back(below[row.size()]);
-                row.push_back(best_of({.memory = memory, .device = device}, known));
+                if (!below.empty()) known.push_back(below[j]);
+                row.push_back(best_of({.memory = memory_->rung(i), .device = device_->rung(j)},
+                                      {.memory = memory_->above(i), .device = device_->above(j)}, known));
             }
             below = std::move(row);
         }
@@ -118,7 +136,7 @@ class Ladders {
 
     // For what only just fits, under limits that no rung has.
     void descend_under(const Limits& limits) {
-        for (const Choice& start : starts_) Descent(space_, evaluate_, limits, start).run();
+        for (const Choice& start : starts_) Descent(space_, evaluate_, limits, {}, start).run();
     }
 
   private:
@@ -134,10 +152,10 @@ class Ladders {
     // From where memory is least, from the middle and from where it is most, for every time of the update, and from
     // what is known of less memory. Room that one knob gives is what others want: so some knobs at random, and down
     // again.
-    Choice best_of(const Limits& limits, const std::vector<Choice>& known) {
+    Choice best_of(const Limits& limits, const Limits& most, const std::vector<Choice>& known) {
         std::optional<Choice> best;
         const auto descend = [&](const Choice& start) {
-            const Choice end = Descent(space_, evaluate_, limits, start).run();
+            const Choice end = Descent(space_, evaluate_, limits, most, start).run();
             if (!best || better(against(evaluate_(end), limits), against(evaluate_(*best), limits))) best = end;
         };
         for (const Choice& start : known.empty() ? starts_ : known) descend(start);
@@ -154,11 +172,11 @@ class Ladders {
         return *best;
     }
 
-    const Space& space_;
+    Space space_;
     Evaluator& evaluate_;
     std::vector<size_t> open_;  // knobs that have more than one value
     std::vector<Choice> starts_;
-    std::vector<int64_t> memory_, device_;
+    std::optional<Ladder> memory_, device_;
     int shakes_ = kShakes;
 };
 
@@ -177,6 +195,12 @@ const Evaluation& Evaluator::operator()(const Choice& choice) {
     const Choice plain = canonical_(choice);
     const auto found = seen_.find(plain);
     return found != seen_.end() ? found->second : seen_.emplace(plain, evaluate_(plain)).first->second;
+}
+
+Evaluation Evaluator::at_least(const Choice& choice) const {
+    const Choice plain = canonical_(choice);
+    const auto found = seen_.find(plain);
+    return found != seen_.end() ? found->second : least_(plain);
 }
 
 namespace {
@@ -203,12 +227,28 @@ std::vector<Choice> fitting(Evaluator& evaluate, const Limits& limits) {
 
 }  // namespace
 
+namespace {
+
+std::vector<Ladders> ladders_of(const Space& space, Evaluator& evaluate, const Limits& limits) {
+    std::vector<Ladders> ladders;
+    if (const Space lean = space.recomputing(); lean.size() < space.size())
+        ladders.emplace_back(lean, evaluate, limits);
+    ladders.emplace_back(space, evaluate, limits);
+    return ladders;
+}
+
+}  // namespace
+
+void look_for_nearest(const Space& space, Evaluator& evaluate, const Limits& limits) {
+    for (Ladders& each : ladders_of(space, evaluate, limits)) each.descend_under(limits);
+}
+
 std::vector<Choice> search(const Space& space, Evaluator& evaluate, const Limits& limits) {
-    Ladders ladders(space, evaluate, limits);
-    ladders.climb();
+    std::vector<Ladders> ladders = ladders_of(space, evaluate, limits);
+    for (Ladders& each : ladders) each.climb();
     std::vector<Choice> found = fitting(evaluate, limits);
     if (!found.empty()) return found;
-    ladders.descend_under(limits);
+    for (Ladders& each : ladders) each.descend_under(limits);
     return fitting(evaluate, limits);
 }
 

@@ -37,26 +37,36 @@ struct Limits {
 // The same with the bytes that it is over these limits.
 Evaluation against(Evaluation evaluation, const Limits& limits);
 
-// Evaluates what it has not seen before; against no limits. `canonical` makes choices that are the same plan equal.
+// Evaluates what it has not seen before; against no limits.
 class Evaluator {
   public:
-    explicit Evaluator(
-        std::function<Evaluation(const Choice&)> evaluate,
-        std::function<Choice(const Choice&)> canonical = [](const Choice& choice) { return choice; })
-        : evaluate_(std::move(evaluate)), canonical_(std::move(canonical)) {}
+    using Evaluate = std::function<Evaluation(const Choice&)>;
+    explicit Evaluator(Evaluate evaluate) : evaluate_(std::move(evaluate)) {}
+    // `least`: cheap, and no more bytes than the choice takes. `canonical` makes choices that are the same plan equal.
+    Evaluator(Evaluate evaluate, Evaluate least, std::function<Choice(const Choice&)> canonical)
+        : evaluate_(std::move(evaluate)), least_(std::move(least)), canonical_(std::move(canonical)) {}
+
     const Evaluation& operator()(const Choice& choice);
+    // What is known without evaluating it.
+    Evaluation at_least(const Choice& choice) const;
     const std::map<Choice, Evaluation>& seen() const { return seen_; }
 
   private:
-    std::function<Evaluation(const Choice&)> evaluate_;
-    std::function<Choice(const Choice&)> canonical_;
+    Evaluate evaluate_;
+    Evaluate least_ = [](const Choice&) { return Evaluation{}; };
+    std::function<Choice(const Choice&)> canonical_ = [](const Choice& choice) { return choice; };
     std::map<Choice, Evaluation> seen_;
 };
 
 // Descends knob by knob from several starts and from what smaller rungs found, then from what it found with some knobs
 // turned at random (by a fixed seed: the same question has the same answer). What fits the limits, the best first;
 // among the equally fast what wears the drives less, then what has more slack. Empty where nothing was found that fits.
-// The evaluator is to be fresh: all that it has seen counts.
+// What may be left to the search may be fixed, too: a space in which values are kept or computed again holds one in
+// which all are computed again, and is never searched with less success. The evaluator is to be fresh: all that it has
+// seen counts.
 std::vector<Choice> search(const Space& space, Evaluator& evaluate, const Limits& limits);
+
+// Evaluates what comes nearest to limits that nothing fits.
+void look_for_nearest(const Space& space, Evaluator& evaluate, const Limits& limits);
 
 }  // namespace windlass

@@ -67,6 +67,15 @@ Choice Space::canonical(Choice choice) const {
     return choice;
 }
 
+Space Space::recomputing() const {
+    Space space = *this;
+    for (const Knob knob : {Knob::keep, Knob::park, Knob::spill}) {
+        if (of(knob).front() != 0) return *this;
+        space.of(knob) = {0};
+    }
+    return space;
+}
+
 int64_t Space::size() const {
     int64_t product = 1;
     for (const std::vector<int>& knob : values) product *= std::ssize(knob);

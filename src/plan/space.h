@@ -62,6 +62,8 @@ struct Space {
     // and no update is held where none is guessed.
     Choice canonical(Choice choice) const;
     int64_t size() const;
+    // What is left of it where all saved values are computed again; all of it where that is not among its choices.
+    Space recomputing() const;
 };
 
 // What is left to turn where there is no reverse sweep: nothing waits for one, and updates are the next forward's.

@@ -227,8 +227,7 @@ class Checker {
     }
 
     // Of the many small things below: given back all at once.
-    std::pmr::monotonic_buffer_resource chunk_{size_t{1} << 18};
-    std::pmr::unsynchronized_pool_resource memory_{&chunk_};
+    std::pmr::monotonic_buffer_resource memory_{size_t{1} << 14};
 
     std::pmr::map<std::pair<int, int64_t>, int> reads_{&memory_};        // of weights on disk, by parameter and element
     std::pmr::map<std::pair<BufferId, int64_t>, int> copies_{&memory_};  // up, by where they are from

@@ -230,4 +230,14 @@ ScheduleSet lower_one(const ModelSpec& model, const Recipe& recipe, const Numeri
     return lower_beside(model, recipe, numerics, plan, requests, {wanted});
 }
 
+std::array<int64_t, kTierKinds> persistent_bytes(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics,
+                                                 const Plan& plan, const std::vector<ScheduleRequest>& requests) {
+    PersistentWriter persistent(model, recipe, numerics, plan);
+    persistent.write(requests);
+    std::array<int64_t, kTierKinds> bytes{};
+    for (const BufferSpec& buffer : persistent.buffers)
+        bytes[slot(buffer.tier)] += round_up(buffer.bytes, kParamAlignment);
+    return bytes;
+}
+
 }  // namespace windlass

@@ -27,6 +27,10 @@ ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& 
 ScheduleSet lower_one(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                       const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted);
 
+// Bytes by tier that outlive each schedule of such a set: what a plan takes at least.
+std::array<int64_t, kTierKinds> persistent_bytes(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics,
+                                                 const Plan& plan, const std::vector<ScheduleRequest>& requests);
+
 // The updates alone that a plan needs schedules for, beside those of the requests: redo, flush, both or none.
 std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& plan,
                                              const std::vector<ScheduleRequest>& requests);

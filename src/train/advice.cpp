@@ -45,6 +45,18 @@ std::optional<Planned> plan_method(const Session& session, std::string_view meth
     return planned;
 }
 
+// The session's own plan answers for its method, unless a part of it was fixed that others are free to choose.
+std::optional<Planned> plan_of_session(const Session& session, std::string_view method) {
+    const PlanRequest& request = session.request;
+    const bool is_free =
+        request.policy == "auto" && request.update_time == "auto" && request.budgets.step_disk_writes == 0;
+    if (method != session.config.method || !is_free) return std::nullopt;
+    Planned planned = session.planned;
+    planned.schedules = {};
+    planned.step = in_rounds(planned.step, session.rounds_most);
+    return planned;
+}
+
 // With the format of the state that the session has, or, where any may be taken, the first that fits.
 std::optional<Planned> plan_formats(const Session& session, std::string_view method) {
     if (session.config.state_format != "auto" || is_forward_only(method))
@@ -56,7 +68,7 @@ std::optional<Planned> plan_formats(const Session& session, std::string_view met
 }
 
 double learning_seconds(const MethodAdvice& advice) {
-    return advice.planned->step.seconds * advice.steps_factor;
+    return advice.planned->mean_seconds * advice.steps_factor;
 }
 
 }  // namespace
@@ -64,8 +76,9 @@ double learning_seconds(const MethodAdvice& advice) {
 std::vector<MethodAdvice> compare_methods(const Session& session) {
     std::vector<MethodAdvice> methods;
     for (const std::string_view method : kCompared) {
+        std::optional<Planned> own = plan_of_session(session, method);
         methods.push_back({.method = std::string(method),
-                           .planned = plan_formats(session, method),
+                           .planned = own ? std::move(own) : plan_formats(session, method),
                            .steps_factor = steps_for_one_of_adam(method, session.method_options)});
     }
     return methods;
@@ -95,7 +108,7 @@ std::string others_that_fit(FileSystem& files, const Config& config) {
                                                      : std::string();
             found.push_back(fmt::format("method={}, which fits with {} of memory{}: {} a step, {} steps", method,
                                         format_bytes(planned.memory_bytes), disk,
-                                        format_seconds(session.step_at_most().seconds),
+                                        format_seconds(session.seconds_at_most()),
                                         is_forward_only(method) ? "many times the" : "far fewer"));
         } catch (const UserError&) {
             // Too large as well, or not for what the configuration wants beside: the refusal stands without it.
@@ -115,7 +128,7 @@ std::string advice_text(const std::vector<MethodAdvice>& methods) {
         }
         const Planned& planned = *each.planned;
         const auto bytes = [](int64_t count) { return count > 0 ? format_bytes(count) : std::string("-"); };
-        rows.push_back({"  " + each.method, planned.plan.policy, format_seconds(planned.step.seconds),
+        rows.push_back({"  " + each.method, planned.plan.policy, format_seconds(planned.mean_seconds),
                         bytes(planned.device_bytes), bytes(planned.memory_bytes), bytes(planned.disk_bytes),
                         bytes(planned.step.demand.disk_write_bytes), steps});
     }
@@ -134,7 +147,7 @@ Json advice_json(const std::vector<MethodAdvice>& methods) {
         Json row = {{"method", each.method}, {"fits", each.planned.has_value()}, {"steps_factor", each.steps_factor}};
         if (each.planned) {
             row["policy"] = each.planned->plan.policy;
-            row["step_seconds"] = each.planned->step.seconds;
+            row["step_seconds"] = each.planned->mean_seconds;
             row["device_bytes"] = each.planned->device_bytes;
             row["memory_bytes"] = each.planned->memory_bytes;
             row["disk_bytes"] = each.planned->disk_bytes;

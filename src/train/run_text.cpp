@@ -56,7 +56,7 @@ std::string lanes_text(const Simulation& step) {
 }
 
 double tokens_per_second(const Session& session) {
-    return static_cast<double>(step_tokens(session)) / session.step_at_most().seconds;
+    return static_cast<double>(step_tokens(session)) / session.seconds_at_most();
 }
 
 // "at most 50 rounds of 1.2 s, "
@@ -74,15 +74,19 @@ std::string share_of_peak(double share) {
 std::string step_text(const Session& session) {
     const Planned& planned = session.planned;
     const Simulation step = session.step_at_most();
+    const double seconds = session.seconds_at_most();
     std::string text =
-        fmt::format("Per step  {}{} predicted: compute {}{}", rounds_words(session), format_seconds(step.seconds),
+        fmt::format("Per step  {}{} predicted: compute {}{}", rounds_words(session), format_seconds(seconds),
                     format_seconds(step.busy_seconds[slot(LaneKind::compute)]), lanes_text(step));
     const double peak = session.machine.gemm_flops(session.numerics().compute);
     text += fmt::format(" | {:.0f} tok/s", tokens_per_second(session));
-    if (peak > 0) text += ", " + share_of_peak(step.demand.model_flops / step.seconds / peak);
+    if (peak > 0) text += ", " + share_of_peak(step.demand.model_flops / seconds / peak);
     if (planned.redo_seconds > 0 && session.request.clip_frequency > 0)
-        text += fmt::format("\nClipping  a step that is clipped does updates again: {} more; {} on the average",
-                            format_seconds(planned.redo_seconds), format_seconds(planned.mean_seconds));
+        text += fmt::format(
+            "\nClipping  a step that is clipped does updates again: {} with it, {} without; taken to be {:.0f} % of "
+            "steps",
+            format_seconds(step.seconds + planned.redo_seconds), format_seconds(step.seconds),
+            100 * session.request.clip_frequency);
     text += fmt::format("\nBound by  {}, busy {:.0f} % of the step", lane_name(planned.binding.lane),
                         planned.binding.busy * 100);
     if (!planned.binding.improvement.empty())
@@ -93,7 +97,7 @@ std::string step_text(const Session& session) {
 std::string run_line(const Session& session) {
     const int64_t steps = session.total_steps();
     if (steps == 0) return "Run       length not known without train_data or max_steps\n";
-    const double seconds = session.step_at_most().seconds * static_cast<double>(steps);
+    const double seconds = session.seconds_at_most() * static_cast<double>(steps);
     std::string text = fmt::format("Run       {} steps, at most {}", steps, format_seconds(seconds));
     const int64_t writes = session.planned.step.demand.disk_write_bytes * steps;
     if (writes > 0) text += fmt::format("; writes {} to disk", format_bytes(writes));
@@ -204,7 +208,9 @@ std::string plan_text(const Session& session, const std::string& advice) {
 Json step_json(const Session& session) {
     const Simulation step = session.step_at_most();
     const auto busy = [&](LaneKind lane) { return step.busy_seconds[slot(lane)]; };
-    return {{"seconds", step.seconds},
+    return {{"seconds", session.seconds_at_most()},
+            {"unclipped_seconds", step.seconds},
+            {"clipped_seconds", step.seconds + session.planned.redo_seconds},
             {"rounds", session.rounds_most},
             {"compute_seconds", busy(LaneKind::compute)},
             {"host_seconds", busy(LaneKind::host)},

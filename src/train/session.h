@@ -45,6 +45,8 @@ struct Session {
     int64_t total_steps() const { return first.schedule.total_steps; }  // 0: not known (no data, no max_steps)
     // A step as planned, of as many rounds as it may take.
     Simulation step_at_most() const { return in_rounds(planned.step, rounds_most); }
+    // Such a step on the average, with what clipped ones do again: the figure that plans are compared by.
+    double seconds_at_most() const { return step_at_most().seconds + planned.mean_seconds - planned.step.seconds; }
     bool has_eval() const { return data && data->eval_count() > 0; }
 };
 

@@ -49,7 +49,7 @@ void plan_shapes(Session& session, const std::optional<RunState>& recorded) {
         request.budgets.step_disk_writes = step_disk_writes(session);
         try {
             Planned planned = make_plan(session.model, session.recipe, choice, session.machine, request);
-            if (found && planned.step.seconds >= session.planned.step.seconds) continue;
+            if (found && planned.mean_seconds >= session.planned.mean_seconds) continue;
             session.planned = std::move(planned);
             session.request = std::move(request);
             numerics = choice;
@@ -97,8 +97,8 @@ struct PlannedDirections {
 constexpr double kNearlyFree = 1.5;
 
 bool is_nearly_free(const Session& session, const PlannedDirections& before) {
-    const double rate = session.method_options.directions / session.planned.step.seconds;
-    return rate >= kNearlyFree * before.options.directions / before.planned.step.seconds;
+    const double rate = session.method_options.directions / session.planned.mean_seconds;
+    return rate >= kNearlyFree * before.options.directions / before.planned.mean_seconds;
 }
 
 // With twice as many directions. False, and nothing is changed: they do not fit, or cost too much.
@@ -166,7 +166,7 @@ void plan_session(Session& session, const std::optional<RunState>& recorded) {
     if (is_open && options.directions > 1)
         session.notes.push_back(
             fmt::format("directions is {}: most of a step, {}, is moving weights, once for all of them",
-                        options.directions, format_seconds(session.planned.step.seconds)));
+                        options.directions, format_seconds(session.planned.mean_seconds)));
 }
 
 }  // namespace windlass

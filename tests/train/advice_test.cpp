@@ -25,7 +25,7 @@ class AdviceTest : public TrainTest {
 
 MethodAdvice fits(const std::string& method, double seconds) {
     MethodAdvice advice{.method = method, .planned = Planned{}, .steps_factor = method == "adamw" ? 1.0 : 32.0};
-    advice.planned->step.seconds = seconds;
+    advice.planned->mean_seconds = seconds;
     return advice;
 }
 

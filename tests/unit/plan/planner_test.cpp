@@ -50,8 +50,10 @@ std::string refusal(const Budgets& budgets, const std::string& policy = "auto") 
     return "";
 }
 
-// The least memory that a policy needs: what it says itself when it gets none.
+// The least memory that a policy needs: what it says itself when it gets none. Found once.
 int64_t least_memory(const std::string& policy) {
+    static std::map<std::string, int64_t> known;
+    if (known.contains(policy)) return known[policy];
     int64_t low = 1, high = kPlenty;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
@@ -61,7 +63,7 @@ int64_t least_memory(const std::string& policy) {
             low = middle + 1;
         }
     }
-    return high;
+    return known[policy] = high;
 }
 
 TEST(Planner, KeepsEverythingInMemoryWhereItFits) {
