@@ -76,7 +76,7 @@ void SegmentWriter::add(SegmentCall call) {
     segment_.calls.push_back(std::move(call));
 }
 
-// Calls that run as one touch all that they touch at once.
+// Calls that run as one touch all that they touch at once: each has its places from the first one on.
 void SegmentWriter::join_calls() {
     for (size_t begin = 0, end = 0; begin < segment_.calls.size(); begin = end) {
         for (end = begin + 1; end < segment_.calls.size(); ++end) {
@@ -86,7 +86,6 @@ void SegmentWriter::join_calls() {
         const auto first = static_cast<int64_t>(begin), last = static_cast<int64_t>(end) - 1;
         for (LivePiece& piece : pieces_) {
             if (piece.first > first && piece.first <= last) piece.first = first;
-            if (piece.last >= first && piece.last < last) piece.last = last;
         }
     }
 }
