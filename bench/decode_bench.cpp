@@ -2,9 +2,10 @@
 //
 // A token's products read each weight once, so the best they can do is to read them: the same bytes by the same
 // threads, which do nothing but add them up. Shapes are those of SmolLM2 135M, Llama 1.1B and GPT-2 124M (stored [in,
-// out]), matrix by matrix, all of a layer, and all of a token; matrices of a turn lie side by side and are not used
-// again before a gibibyte of others. Products and readings take turns. Printed are the best of each, their ratio, and
-// the middle half of the ratios of neighbouring turns. Where a product is faster, it is the better reading.
+// out]), matrix by matrix, all of a layer, and all of a token, where those of one input are multiplied in one go, as
+// models do; matrices of a turn lie side by side and are not used again before a gibibyte of others. Products and
+// readings take turns. Printed are the best of each, their ratio, and the middle half of the ratios of neighbouring
+// turns. Where a product is faster, it is the better reading.
 #include <fmt/format.h>
 
 #include <array>
@@ -28,9 +29,11 @@ struct Product {
     int64_t numbers() const { return in * out; }
 };
 
+using Joined = std::vector<Product>;  // of one input
+
 struct Turn {
     std::string name;
-    std::vector<Product> products;
+    std::vector<Joined> calls;
 };
 
 constexpr int64_t kBytes = int64_t{1} << 30;        // of weights: no cache holds them
@@ -42,72 +45,71 @@ constexpr double kNever = 1e9;
 struct Model {
     const char* name;
     int64_t layers;
-    std::vector<std::pair<const char*, Product>> products;
+    std::vector<Joined> calls;
+    std::vector<const char*> names;  // of the products
     Product head;
 };
 
 std::vector<Model> models() {
     return {{"smollm2",
              30,
-             {{"q", {576, 576}},
-              {"k", {576, 192}},
-              {"v", {576, 192}},
-              {"o", {576, 576}},
-              {"gate", {576, 1536}},
-              {"up", {576, 1536}},
-              {"down", {1536, 576}}},
+             {{{576, 576}, {576, 192}, {576, 192}}, {{576, 576}}, {{576, 1536}, {576, 1536}}, {{1536, 576}}},
+             {"q", "k", "v", "o", "gate", "up", "down"},
              {576, 49152}},
             {"llama",
              22,
-             {{"q", {2048, 2048}},
-              {"k", {2048, 256}},
-              {"v", {2048, 256}},
-              {"o", {2048, 2048}},
-              {"gate", {2048, 5632}},
-              {"up", {2048, 5632}},
-              {"down", {5632, 2048}}},
+             {{{2048, 2048}, {2048, 256}, {2048, 256}}, {{2048, 2048}}, {{2048, 5632}, {2048, 5632}}, {{5632, 2048}}},
+             {"q", "k", "v", "o", "gate", "up", "down"},
              {2048, 32000}},
             {"gpt2",
              12,
-             {{"qkv", {768, 2304, true}},
-              {"proj", {768, 768, true}},
-              {"up", {768, 3072, true}},
-              {"down", {3072, 768, true}}},
+             {{{768, 2304, true}}, {{768, 768, true}}, {{768, 3072, true}}, {{3072, 768, true}}},
+             {"qkv", "proj", "up", "down"},
              {768, 50257}}};
 }
 
-int64_t bytes_of(const std::vector<Product>& products, DType dtype) {
+int64_t bytes_of(const std::vector<Joined>& calls, DType dtype) {
     int64_t bytes = 0;
-    for (const Product& product : products) bytes += product.numbers() * dtype_bytes(dtype);
+    for (const Joined& call : calls) {
+        for (const Product& product : call) bytes += product.numbers() * dtype_bytes(dtype);
+    }
     return bytes;
 }
 
-// The products so many times that they fill a slice.
-Turn filled(std::string name, const std::vector<Product>& products, DType dtype) {
+// The calls so many times that they fill a slice.
+Turn filled(std::string name, const std::vector<Joined>& calls, DType dtype) {
     Turn turn{.name = std::move(name)};
-    for (int64_t bytes = 0; bytes == 0 || bytes + bytes_of(products, dtype) <= kSliceBytes;
-         bytes += bytes_of(products, dtype))
-        turn.products.insert(turn.products.end(), products.begin(), products.end());
+    const int64_t each = bytes_of(calls, dtype);
+    for (int64_t bytes = 0; bytes == 0 || bytes + each <= kSliceBytes; bytes += each)
+        turn.calls.insert(turn.calls.end(), calls.begin(), calls.end());
     return turn;
+}
+
+bool is_of(const Turn& turn, const Product& product) {
+    const Product& other = turn.calls[0][0];
+    return turn.calls[0].size() == 1 && other.in == product.in && other.out == product.out;
 }
 
 std::vector<Turn> turns(DType dtype) {
     std::vector<Turn> all;
     for (const Model& model : models()) {
-        std::vector<Product> layer, token;
-        for (const auto& [name, product] : model.products) {
-            layer.push_back(product);
-            const auto same = [&, in = product.in, out = product.out](const Turn& turn) {
-                return turn.products[0].in == in && turn.products[0].out == out;
-            };
-            if (std::none_of(all.begin(), all.end(), same))
-                all.push_back(filled(fmt::format("{} {}", model.name, name), {product}, dtype));
+        size_t number = 0;
+        for (const Joined& call : model.calls) {
+            for (const Product& product : call) {
+                const std::string name = fmt::format("{} {}", model.name, model.names[number++]);
+                const auto same = [&](const Turn& turn) { return is_of(turn, product); };
+                if (std::none_of(all.begin(), all.end(), same)) all.push_back(filled(name, {{product}}, dtype));
+            }
         }
-        all.push_back(filled(fmt::format("{} head", model.name), {model.head}, dtype));
-        all.push_back(filled(fmt::format("{} layer", model.name), layer, dtype));
-        for (int64_t i = 0; i < model.layers; ++i) token.insert(token.end(), layer.begin(), layer.end());
-        token.push_back(model.head);
-        if (bytes_of(token, dtype) <= kBytes) all.push_back({fmt::format("{} token", model.name), token});
+        all.push_back(filled(fmt::format("{} head", model.name), {{model.head}}, dtype));
+        all.push_back(filled(fmt::format("{} q, k, v", model.name), {model.calls[0]}, dtype));
+        if (model.calls[0].size() == 1) all.pop_back();
+        all.push_back(filled(fmt::format("{} layer", model.name), model.calls, dtype));
+        Turn token{.name = fmt::format("{} token", model.name)};
+        for (int64_t i = 0; i < model.layers; ++i)
+            token.calls.insert(token.calls.end(), model.calls.begin(), model.calls.end());
+        token.calls.push_back({model.head});
+        if (bytes_of(token.calls, dtype) <= kBytes) all.push_back(token);
     }
     return all;
 }
@@ -122,12 +124,12 @@ class Bench {
     }
 
     void run(const Turn& turn) {
-        const int64_t bytes = bytes_of(turn.products, dtype_);
+        const int64_t bytes = bytes_of(turn.calls, dtype_);
         double reading = kNever, products = kNever;
         std::vector<double> ratios;
         for (int round = 0; round < kRounds; ++round) {
             const double read = seconds_of([&] { plain_read(slice(bytes), bytes, team_); });
-            const double multiplied = seconds_of([&] { multiply(turn.products, slice(bytes)); });
+            const double multiplied = seconds_of([&] { multiply(turn.calls, slice(bytes)); });
             reading = std::min({reading, read, multiplied});
             products = std::min(products, multiplied);
             ratios.push_back(std::min(1.0, read / multiplied));
@@ -157,15 +159,24 @@ class Bench {
         next_ += bytes;
         return weights_.data() + next_ - bytes;
     }
-    void multiply(const std::vector<Product>& products, const std::byte* weights) {
-        for (const Product& product : products) {
-            const Tensor x(dtype_, {1, product.in}, values_.data());
-            const Tensor y(dtype_, {1, product.out}, values_.data() + kValues / 2);
-            const Shape stored = product.in_out ? Shape{product.in, product.out} : Shape{product.out, product.in};
-            const Tensor w(dtype_, stored, const_cast<std::byte*>(weights));
-            gemv({.a = x, .b = w, .c = y, .transpose_b = !product.in_out}, reinterpret_cast<float*>(space_.data()),
-                 team_);
-            weights += w.bytes();
+    void multiply(const std::vector<Joined>& calls, const std::byte* weights) {
+        std::vector<GemmArgs> products;
+        for (const Joined& call : calls) {
+            products.clear();
+            std::byte* y = values_.data() + kValues / 2;
+            for (const Product& product : call) {
+                const Shape stored = product.in_out ? Shape{product.in, product.out} : Shape{product.out, product.in};
+                products.push_back({.a = Tensor(dtype_, {1, product.in}, values_.data()),
+                                    .b = Tensor(dtype_, stored, const_cast<std::byte*>(weights)),
+                                    .c = Tensor(dtype_, {1, product.out}, y),
+                                    .transpose_b = !product.in_out});
+                weights += products.back().b.bytes();
+                y += products.back().c.bytes();
+            }
+            if (products.size() > 1)
+                gemv_together(products, team_);
+            else
+                gemv(products[0], reinterpret_cast<float*>(space_.data()), team_);
         }
     }
 

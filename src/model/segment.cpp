@@ -43,6 +43,41 @@ void bind(const std::vector<Slot>& slots, const SegmentBinding& binding, int64_t
     }
 }
 
+OpCall bind_call(const SegmentCall& call, const OpSize& size, const SegmentBinding& binding, BoundCall& bound) {
+    const int64_t tokens = size.tokens();
+    bind(call.in, binding, tokens, bound.in);
+    bind(call.out, binding, tokens, bound.out);
+    bind(call.saved, binding, tokens, bound.saved);
+    bind(call.grad_out, binding, tokens, bound.grad_out);
+    bind(call.grad_in, binding, tokens, bound.grad_in);
+    bind(call.tangent_in, binding, tokens, bound.tangent_in);
+    bind(call.tangent_out, binding, tokens, bound.tangent_out);
+    bound.weights.clear();
+    bound.sinks.clear();
+    for (const int weight : call.node->weights) {
+        bound.weights.push_back(binding.weights[static_cast<size_t>(weight)]);
+        bound.sinks.push_back(binding.sinks.empty() ? GradientSink{} : binding.sinks[static_cast<size_t>(weight)]);
+    }
+    std::byte* const work = binding.base[static_cast<size_t>(Region::work)];
+    return {.spec = &call.node->spec,
+            .size = &size,
+            .batch = binding.batch,
+            .step = binding.step,
+            .in = bound.in,
+            .out = bound.out,
+            .saved = bound.saved,
+            .weights = bound.weights,
+            .grad_out = bound.grad_out,
+            .grad_in = bound.grad_in,
+            .add_to_grad_in = call.add_to_grad_in,
+            .sinks = bound.sinks,
+            .tangent_in = bound.tangent_in,
+            .tangent_out = bound.tangent_out,
+            .cache_keys = binding.cache_keys,
+            .cache_values = binding.cache_values,
+            .scratch = {work + call.scratch_offset, static_cast<size_t>(call.scratch_bytes)}};
+}
+
 }  // namespace
 
 std::string_view direction_name(Direction direction) {
@@ -58,45 +93,26 @@ std::string_view direction_name(Direction direction) {
 }
 
 void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& stream) {
-    thread_local BoundCall bound;
+    thread_local std::vector<BoundCall> bound;
+    thread_local std::vector<OpCall> arguments;
     OpSize size = segment.size;
     if (binding.row_length > 0) size.row_length = std::min(size.row_length, binding.row_length);
-    const int64_t tokens = size.tokens();
-    for (const SegmentCall& call : segment.calls) {
-        bind(call.in, binding, tokens, bound.in);
-        bind(call.out, binding, tokens, bound.out);
-        bind(call.saved, binding, tokens, bound.saved);
-        bind(call.grad_out, binding, tokens, bound.grad_out);
-        bind(call.grad_in, binding, tokens, bound.grad_in);
-        bind(call.tangent_in, binding, tokens, bound.tangent_in);
-        bind(call.tangent_out, binding, tokens, bound.tangent_out);
-        bound.weights.clear();
-        bound.sinks.clear();
-        for (const int weight : call.node->weights) {
-            bound.weights.push_back(binding.weights[static_cast<size_t>(weight)]);
-            bound.sinks.push_back(binding.sinks.empty() ? GradientSink{} : binding.sinks[static_cast<size_t>(weight)]);
-        }
-        std::byte* work = binding.base[static_cast<size_t>(Region::work)];
-        const OpCall arguments{.spec = &call.node->spec,
-                               .size = &size,
-                               .batch = binding.batch,
-                               .step = binding.step,
-                               .in = bound.in,
-                               .out = bound.out,
-                               .saved = bound.saved,
-                               .weights = bound.weights,
-                               .grad_out = bound.grad_out,
-                               .grad_in = bound.grad_in,
-                               .add_to_grad_in = call.add_to_grad_in,
-                               .sinks = bound.sinks,
-                               .tangent_in = bound.tangent_in,
-                               .tangent_out = bound.tangent_out,
-                               .cache_keys = binding.cache_keys,
-                               .cache_values = binding.cache_values,
-                               .scratch = {work + call.scratch_offset, static_cast<size_t>(call.scratch_bytes)}};
+    for (size_t index = 0; index < segment.calls.size();) {
+        const SegmentCall& call = segment.calls[index];
+        const auto count = static_cast<size_t>(call.together);
+        if (bound.size() < count) bound.resize(count);
+        arguments.clear();
+        for (size_t i = 0; i < count; ++i)
+            arguments.push_back(bind_call(segment.calls[index + i], size, binding, bound[i]));
         const int64_t start = binding.profile != nullptr ? now_ns() : 0;
-        cell(call, stream.device())(arguments, stream);
+        const auto together = call.node->op->on(stream.device()).together;
+        if (count > 1 && together != nullptr) {
+            together(arguments, stream);
+        } else {
+            for (const OpCall& each : arguments) cell(call, stream.device())(each, stream);
+        }
         if (binding.profile != nullptr) binding.profile->add(call.node->op->name, call.direction, now_ns() - start);
+        index += count;
     }
 }
 

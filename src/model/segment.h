@@ -50,6 +50,7 @@ struct SegmentCall {
     std::vector<uint8_t> add_to_grad_in;
     int64_t scratch_offset = 0;  // in the work region
     int64_t scratch_bytes = 0;
+    int64_t together = 1;  // calls from this one on that run as one (OpCells::together)
     Cost cost;
 };
 

@@ -11,6 +11,14 @@ std::array<std::vector<Slot>*, 7> slots_of(SegmentCall& call) {
     return {&call.in, &call.out, &call.saved, &call.grad_out, &call.grad_in, &call.tangent_in, &call.tangent_out};
 }
 
+bool run_together(const SegmentCall& a, const SegmentCall& b, const OpSize& size) {
+    const OpRecord& op = *a.node->op;
+    const auto same = [](const Slot& x, const Slot& y) { return x.region == y.region && x.offset == y.offset; };
+    return op.joins != nullptr && b.node->op == &op && a.direction == Direction::forward &&
+           b.direction == Direction::forward && op.joins(a.node->spec, size) && op.joins(b.node->spec, size) &&
+           std::equal(a.in.begin(), a.in.end(), b.in.begin(), b.in.end(), same);
+}
+
 }  // namespace
 
 int64_t slot_bytes(const ValueSpec& spec, const OpSize& size, int k) {
@@ -68,7 +76,22 @@ void SegmentWriter::add(SegmentCall call) {
     segment_.calls.push_back(std::move(call));
 }
 
+// Calls that run as one touch all that they touch at once: each has its places from the first one on.
+void SegmentWriter::join_calls() {
+    for (size_t begin = 0, end = 0; begin < segment_.calls.size(); begin = end) {
+        for (end = begin + 1; end < segment_.calls.size(); ++end) {
+            if (!run_together(segment_.calls[begin], segment_.calls[end], segment_.size)) break;
+        }
+        segment_.calls[begin].together = static_cast<int64_t>(end - begin);
+        const auto first = static_cast<int64_t>(begin), last = static_cast<int64_t>(end) - 1;
+        for (LivePiece& piece : pieces_) {
+            if (piece.first > first && piece.first <= last) piece.first = first;
+        }
+    }
+}
+
 Segment SegmentWriter::finish() {
+    join_calls();
     for (LivePiece& piece : pieces_) {
         if (piece.last < 0) piece = {};  // a value that this direction never touches
     }

@@ -39,6 +39,7 @@ class SegmentWriter {
   private:
     int64_t new_piece(int64_t bytes);
     void touch_piece(int64_t piece);
+    void join_calls();
 
     const Program& program_;
     Segment segment_;

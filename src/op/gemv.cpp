@@ -11,13 +11,10 @@ namespace {
 
 constexpr IsaKernel<const GemvKernels> kKernels{&baseline::kGemvKernels, &avx2::kGemvKernels, &avx512::kGemvKernels};
 
-const GemvKernels& kernels() {
-    return cpu_isa() == Isa::avx512_bf16 ? avx512::kGemvBf16Kernels : *kKernels.pick();
-}
-
-constexpr int64_t kPanelsWanted = 8;           // enough that threads end together, at the price of handing them out
-constexpr int64_t kPanelBytesMax = 128 << 10;  // of the matrix
-constexpr int64_t kPanelMax = 512;             // outputs of a panel
+// A panel is a run of outputs: short enough that threads end together, and long enough that they seldom begin anew.
+constexpr int64_t kPanelsMost = 8, kPanelsLeast = 2;  // of a matrix, unless panels would become too long
+constexpr int64_t kPanelBytesMin = 96 << 10, kPanelBytesMax = 512 << 10;
+constexpr int64_t kPanelMax = 512;  // outputs
 constexpr int64_t kPanelStep = 4;
 
 constexpr int64_t kPartsWanted = 8;  // of a matrix that is read across its outputs
@@ -25,11 +22,13 @@ constexpr int64_t kPartStep = 8;     // rows
 constexpr int64_t kColumnsAtOnce = 1024;
 static_assert(kColumnsAtOnce % kGemvColumnStep == 0);
 
-// Outputs of a panel, by the shape of B and its type alone.
-int64_t panel_outputs(const GemmArgs& args, int64_t k, int64_t n) {
-    const int64_t bytes = k * dtype_bytes(args.b.dtype);
+// Outputs of a panel, by the shape and the type of matrices alone that have n of them together.
+int64_t panel_outputs(const GemmArgs& args, int64_t n) {
+    const int64_t bytes = args.a.shape[1] * dtype_bytes(args.b.dtype);  // of one output
+    int64_t panels = kPanelsMost;
+    while (panels > kPanelsLeast && n * bytes < panels * kPanelBytesMin) panels /= 2;
     const int64_t most = std::clamp(round_down(kPanelBytesMax / bytes, kPanelStep), kPanelStep, kPanelMax);
-    return std::clamp(round_up(div_up(n, kPanelsWanted), kPanelStep), kPanelStep, most);
+    return std::clamp(round_up(div_up(n, panels), kPanelStep), kPanelStep, most);
 }
 
 // Pieces of a matrix in such an order that workers who draw in turn each get neighbours: what is asked for early beyond
@@ -70,9 +69,9 @@ void check(const GemmArgs& args) {
 template <typename Number>
 const GemvLoops<Number>& loops_of() {
     if constexpr (std::is_same_v<Number, float>)
-        return kernels().wide;
+        return kKernels.pick()->wide;
     else
-        return kernels().narrow;
+        return kKernels.pick()->narrow;
 }
 
 template <typename Number>
@@ -91,19 +90,33 @@ void write_outputs(const GemmArgs& args, int64_t begin, int64_t count, float* bu
     if (!in_place) convert_loops().narrow(y, c.as<uint16_t>(), count);
 }
 
-// B lies by outputs: each is a sum of its own.
+// B lies by outputs: each is a sum of its own, wherever it is computed.
 template <typename Number>
-void multiply_rows(const GemmArgs& args, Team& team) {
-    const int64_t n = args.c.shape[1], panel = panel_outputs(args, args.a.shape[1], n);
-    const Shares shares(div_up(n, panel), team);
+void multiply_panel(const GemmArgs& args, int64_t begin, int64_t count) {
+    std::array<float, kPanelMax> sums;
+    write_outputs(args, begin, count, sums.data(), [&](float* y) {
+        loops_of<Number>().dots(matrix_of<Number>(args.b.slice_rows(begin, count)), args.a.as<Number>(), y);
+    });
+}
+
+// Outputs are counted through all products.
+void multiply_rows(std::span<const GemmArgs> products, Team& team) {
+    int64_t outputs = 0;
+    for (const GemmArgs& each : products) outputs += each.c.shape[1];
+    const int64_t panel = panel_outputs(products[0], outputs);
+    const Shares shares(div_up(outputs, panel), team);
     team.parallel_for(shares.draws(), [&](int64_t draw, int) {
         const int64_t index = shares.piece(draw);
         if (index < 0) return;
-        const int64_t begin = index * panel, count = std::min(panel, n - begin);
-        std::array<float, kPanelMax> sums;
-        write_outputs(args, begin, count, sums.data(), [&](float* y) {
-            loops_of<Number>().dots(matrix_of<Number>(args.b.slice_rows(begin, count)), args.a.as<Number>(), y);
-        });
+        int64_t first = 0;  // of the product's outputs
+        for (const GemmArgs& each : products) {
+            const int64_t begin = std::max(index * panel, first),
+                          end = std::min((index + 1) * panel, first + each.c.shape[1]);
+            if (begin < end)
+                each.b.dtype == DType::f32 ? multiply_panel<float>(each, begin - first, end - begin)
+                                           : multiply_panel<uint16_t>(each, begin - first, end - begin);
+            first += each.c.shape[1];
+        }
     });
 }
 
@@ -128,11 +141,6 @@ void multiply_columns(const GemmArgs& args, float* space, Team& team) {
     });
 }
 
-template <typename Number>
-void multiply(const GemmArgs& args, float* space, Team& team) {
-    args.transpose_b ? multiply_rows<Number>(args, team) : multiply_columns<Number>(args, space, team);
-}
-
 }  // namespace
 
 int64_t gemv_space_bytes(int64_t k, int64_t n, bool transpose_b) {
@@ -141,7 +149,19 @@ int64_t gemv_space_bytes(int64_t k, int64_t n, bool transpose_b) {
 
 void gemv(const GemmArgs& args, float* space, Team& team) {
     check(args);
-    args.b.dtype == DType::f32 ? multiply<float>(args, space, team) : multiply<uint16_t>(args, space, team);
+    if (args.transpose_b) return multiply_rows({&args, 1}, team);
+    args.b.dtype == DType::f32 ? multiply_columns<float>(args, space, team)
+                               : multiply_columns<uint16_t>(args, space, team);
+}
+
+void gemv_together(std::span<const GemmArgs> products, Team& team) {
+    for (const GemmArgs& each : products) {
+        check(each);
+        WINDLASS_CHECK(
+            each.transpose_b && each.a.shape[1] == products[0].a.shape[1] && each.b.dtype == products[0].b.dtype,
+            "products together of {} and {}", products[0].b.shape.to_string(), each.b.shape.to_string());
+    }
+    multiply_rows(products, team);
 }
 
 }  // namespace windlass

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace windlass {
 
@@ -15,6 +16,8 @@ struct GemmArgs;
 // C = A B + bias as gemm has it: A [1, K] as it is, nothing accumulated, A and B of one type, the bias f32. `space` has
 // room for gemv_space_bytes(K, N, transpose_b).
 void gemv(const GemmArgs& args, float* space, Team& team);
+// Several products of one row with matrices that lie by outputs (transpose_b), each to its bits: less to hand out.
+void gemv_together(std::span<const GemmArgs> products, Team& team);
 int64_t gemv_space_bytes(int64_t k, int64_t n, bool transpose_b);
 
 // A matrix of f32 or bf16 (its bits): rows of `size` numbers, `stride` apart.
@@ -49,7 +52,6 @@ extern const GemvKernels kGemvKernels;
 }
 namespace avx512 {
 extern const GemvKernels kGemvKernels;
-extern const GemvKernels kGemvBf16Kernels;  // for processors that multiply bf16
 }  // namespace avx512
 
 }  // namespace windlass

@@ -1,9 +1,5 @@
 #include "op/gemv.h"
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
 // Products contract into sums: bits may follow the instruction set, never the team's size.
 #pragma GCC optimize("fp-contract=fast")
 
@@ -11,21 +7,21 @@ namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
-// One register. Outputs that share a pass over x, and rows that share one over y: narrow registers have more to do for
-// a byte of the matrix.
+// One register.
 #if defined(__AVX512F__)
-constexpr int kVectorBytes = 64, kOutputsAtOnce = 1, kRowsAtOnce = 8;
+constexpr int kVectorBytes = 64;
 #elif defined(__AVX2__)
-constexpr int kVectorBytes = 32, kOutputsAtOnce = 2, kRowsAtOnce = 4;
+constexpr int kVectorBytes = 32;
 #else
-constexpr int kVectorBytes = 16, kOutputsAtOnce = 2, kRowsAtOnce = 4;
+constexpr int kVectorBytes = 16;
 #endif
 constexpr int64_t kLanes = kVectorBytes / 4;
 typedef float Floats __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
 typedef uint32_t Pairs __attribute__((vector_size(kVectorBytes), aligned(2), may_alias));
 typedef int32_t Lanes __attribute__((vector_size(kVectorBytes)));
 
-constexpr int64_t kAheadBytes = 3072;  // of a row that is asked for early: caches fill while products run (measured)
+constexpr int kRowsAtOnce = 2;         // that share a pass over y
+constexpr int64_t kAheadBytes = 2560;  // of a row that is asked for early: caches fill while products run (measured)
 constexpr int64_t kLineBytes = 64;
 constexpr int kSecondLevel = 2;  // as __builtin_prefetch counts
 
@@ -92,46 +88,34 @@ struct Two {
     return lanes[0];
 }
 
-// kOutputs rows of the matrix with x: each number of x is read once for all of them.
-template <int kOutputs, typename Number>
-[[gnu::always_inline]] inline void dot_rows(const Number* w, int64_t stride, int64_t size, const Number* x, float* y) {
+template <typename Number>
+[[gnu::always_inline]] inline float dot(const Number* w, const Number* x, int64_t size) {
     constexpr int64_t kNumber = sizeof(Number), kSums = 4, kStep = kSums * kLanes;
-    Floats sums[kOutputs][kSums] = {};
+    Floats sums[kSums] = {};
     int64_t i = 0;
     for (; i + kStep <= size; i += kStep) {
+        ask_for(w + i + kAheadBytes / kNumber, kStep * kNumber);
+        const Two a = load_two(w + i), b = load_two(w + i + 2 * kLanes);
         const Two p = load_two(x + i), q = load_two(x + i + 2 * kLanes);
-        for (int row = 0; row < kOutputs; ++row) {
-            const Number* const at = w + row * stride + i;
-            ask_for(at + kOutputs * kAheadBytes / kNumber, kStep * kNumber);
-            const Two a = load_two(at), b = load_two(at + 2 * kLanes);
-            sums[row][0] += a.first * p.first;
-            sums[row][1] += a.second * p.second;
-            sums[row][2] += b.first * q.first;
-            sums[row][3] += b.second * q.second;
-        }
+        sums[0] += a.first * p.first;
+        sums[1] += a.second * p.second;
+        sums[2] += b.first * q.first;
+        sums[3] += b.second * q.second;
     }
     if (i + 2 * kLanes <= size) {
-        const Two p = load_two(x + i);
-        for (int row = 0; row < kOutputs; ++row) {
-            const Two a = load_two(w + row * stride + i);
-            sums[row][0] += a.first * p.first;
-            sums[row][1] += a.second * p.second;
-        }
+        const Two a = load_two(w + i), p = load_two(x + i);
+        sums[0] += a.first * p.first;
+        sums[1] += a.second * p.second;
         i += 2 * kLanes;
     }
-    for (int row = 0; row < kOutputs; ++row) {
-        float sum = sum_of(sums[row]);
-        for (int64_t k = i; k < size; ++k) sum += load_one(w + row * stride + k) * load_one(x + k);
-        y[row] = sum;
-    }
+    float sum = sum_of(sums);
+    for (; i < size; ++i) sum += load_one(w + i) * load_one(x + i);
+    return sum;
 }
 
 template <typename Number>
 void dots(const GemvMatrix<Number>& matrix, const Number* x, float* y) {
-    int64_t n = 0;
-    for (; n + kOutputsAtOnce <= matrix.count; n += kOutputsAtOnce)
-        dot_rows<kOutputsAtOnce>(matrix.data + n * matrix.stride, matrix.stride, matrix.size, x, y + n);
-    for (; n < matrix.count; ++n) dot_rows<1>(matrix.data + n * matrix.stride, matrix.stride, matrix.size, x, y + n);
+    for (int64_t n = 0; n < matrix.count; ++n) y[n] = dot(matrix.data + n * matrix.stride, x, matrix.size);
 }
 
 // y += kRows rows of the matrix, each times its number of x, in ascending order. The rows behind them are asked for.
@@ -191,49 +175,6 @@ extern const GemvKernels kGemvKernels = {
     .narrow = {dots<uint16_t>, combine<uint16_t>, add_parts<uint16_t>},
     .wide = {dots<float>, combine<float>, add_parts<float>},
 };
-
-#if defined(__AVX512F__)
-#pragma GCC push_options
-#pragma GCC target("avx512bf16")
-namespace {
-
-__m512bh load_bf16(const uint16_t* from) {
-    return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
-}
-
-// Pairs of products at a time. The processor takes subnormal numbers for zero, as in all its products of bf16.
-void bf16_dots(const GemvMatrix<uint16_t>& matrix, const uint16_t* x, float* y) {
-    constexpr int64_t kTwo = 2 * kLanes, kSums = 4, kAhead = kAheadBytes / 2;
-    for (int64_t n = 0; n < matrix.count; ++n) {
-        const uint16_t* const w = matrix.data + n * matrix.stride;
-        __m512 sums[kSums] = {};
-        int64_t i = 0;
-        for (; i + kSums * kTwo <= matrix.size; i += kSums * kTwo) {
-            for (int64_t u = 0; u < kSums; ++u) {
-                ask_for(w + i + u * kTwo + kAhead, kLineBytes);
-                sums[u] = _mm512_dpbf16_ps(sums[u], load_bf16(w + i + u * kTwo), load_bf16(x + i + u * kTwo));
-            }
-        }
-        for (; i + kTwo <= matrix.size; i += kTwo) {
-            ask_for(w + i + kAhead, kLineBytes);
-            sums[0] = _mm512_dpbf16_ps(sums[0], load_bf16(w + i), load_bf16(x + i));
-        }
-        const __mmask32 rest = (uint32_t{1} << (matrix.size - i)) - 1;
-        if (rest != 0)
-            sums[1] = _mm512_dpbf16_ps(sums[1], reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(rest, w + i)),
-                                       reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(rest, x + i)));
-        y[n] = sum_of(reinterpret_cast<const Floats*>(sums));
-    }
-}
-
-}  // namespace
-#pragma GCC pop_options
-
-extern const GemvKernels kGemvBf16Kernels = {
-    .narrow = {bf16_dots, combine<uint16_t>, add_parts<uint16_t>},
-    .wide = {dots<float>, combine<float>, add_parts<float>},
-};
-#endif
 
 }  // namespace WINDLASS_ISA
 }  // namespace windlass

@@ -73,6 +73,11 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction directio
     return bytes + VectorGradient::bytes(size.tokens(), width) + WorkerRows::bytes(size, width);
 }
 
+// Each alone is read in microseconds: handing it out to threads would take a part of that.
+bool joins(const OpSpec& spec, const OpSize& size) {
+    return is_gemv(size) && !spec.get<LinearAttrs>().in_out;
+}
+
 std::string describe(const OpSpec& spec) {
     return fmt::format("{}{}", spec.get<LinearAttrs>().in_out ? "in_out" : "out_in",
                        spec.weights.size() == 2 ? " bias" : "");
@@ -107,8 +112,9 @@ constinit const OpRecord kLinear{
     .scratch_bytes = scratch_bytes,
     .describe = describe,
     .reads = {.in = true, .out = false, .in_for_weights = true},
+    .joins = joins,
     .cases = cases,
-    .cells = {OpCells{linear_forward_cpu, linear_backward_cpu, linear_tangent_cpu}},
+    .cells = {OpCells{linear_forward_cpu, linear_backward_cpu, linear_tangent_cpu, linear_together_cpu}},
 };
 
 }  // namespace windlass

@@ -7,6 +7,7 @@
 namespace windlass {
 
 void linear_forward_cpu(const OpCall& call, Stream& stream);
+void linear_together_cpu(std::span<const OpCall> calls, Stream& stream);
 void linear_backward_cpu(const OpCall& call, Stream& stream);
 void linear_tangent_cpu(const OpCall& call, Stream& stream);
 

@@ -91,6 +91,19 @@ void tangents_of_factors(const OpCall& call, Scratch scratch, Team& team) {
     });
 }
 
+// `scratch` is the call's own, and holds what the product reads until that is done.
+GemmArgs forward_product(const OpCall& call, Scratch& scratch, Team& team) {
+    GemmArgs product{.a = call.in[0],
+                     .b = read_matrix(call.weights[0], *call.size, scratch, team),
+                     .c = call.out[0],
+                     .transpose_b = !in_out(call)};
+    if (call.weights.size() == 2) {
+        const Shape& bias = call.weights[1].base.shape;
+        product.bias = Tensor(DType::f32, bias, const_cast<float*>(read_vector(call.weights[1], *call.size, scratch)));
+    }
+    return product;
+}
+
 }  // namespace
 
 bool is_gemv(const OpSize& size) {
@@ -136,17 +149,20 @@ Tensor direction_of(const Weight& weight, int j) {
 void linear_forward_cpu(const OpCall& call, Stream& stream) {
     Team& team = cpu_team(stream);
     Scratch scratch(call.scratch);
-    GemmArgs product{.a = call.in[0],
-                     .b = read_matrix(call.weights[0], *call.size, scratch, team),
-                     .c = call.out[0],
-                     .transpose_b = !in_out(call)};
-    if (call.weights.size() == 2) {
-        const Shape& bias = call.weights[1].base.shape;
-        product.bias = Tensor(DType::f32, bias, const_cast<float*>(read_vector(call.weights[1], *call.size, scratch)));
-    }
+    const GemmArgs product = forward_product(call, scratch, team);
     if (!is_gemv(*call.size)) return gemm(product, team);
     const int64_t space = gemv_space_bytes(call.in[0].cols(), call.out[0].cols(), product.transpose_b);
     gemv(product, scratch.floats(space / static_cast<int64_t>(sizeof(float))), team);
+}
+
+void linear_together_cpu(std::span<const OpCall> calls, Stream& stream) {
+    Team& team = cpu_team(stream);
+    std::vector<GemmArgs> products;
+    for (const OpCall& call : calls) {
+        Scratch scratch(call.scratch);
+        products.push_back(forward_product(call, scratch, team));
+    }
+    gemv_together(products, team);
 }
 
 void linear_backward_cpu(const OpCall& call, Stream& stream) {

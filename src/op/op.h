@@ -119,6 +119,8 @@ struct OpCells {
     Kernel forward = nullptr;
     Kernel backward = nullptr;
     Kernel tangent = nullptr;
+    // Forward of several calls that read one input and nothing of each other; null: one after the other.
+    void (*together)(std::span<const OpCall> calls, Stream& stream) = nullptr;
 };
 
 // What backward reads of forward, so that only that is kept.
@@ -146,6 +148,8 @@ struct OpRecord {
     int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, Direction direction) = nullptr;  // null: none
     std::string (*describe)(const OpSpec& spec) = nullptr;  // attributes, for printing and comparing; null: none
     BackwardReads reads;
+    // Forward calls of one input, as neighbours, are worth running together; null: never.
+    bool (*joins)(const OpSpec& spec, const OpSize& size) = nullptr;
     // backward is the identity onto every input (add): the sweep passes the gradient on instead of calling it.
     bool passes_gradient = false;
     // backward also computes `out` (a loss fused with its own gradient): a training sweep runs no forward for it.

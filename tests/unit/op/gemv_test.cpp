@@ -136,6 +136,28 @@ TEST(Gemv, BitsDoNotDependOnTheTeam) {
     });
 }
 
+// q, k and v: each is what it would be alone, though pieces are cut of all of them.
+TEST(Gemv, ProductsTogetherHaveTheBitsOfEach) {
+    Team team(2);
+    on_every_isa([&] {
+        for (const DType type : {DType::f32, DType::bf16}) {
+            std::vector<Product> together, alone;
+            std::vector<GemmArgs> all;
+            for (const int64_t n : {300, 7, 130}) {
+                const GemvCase c{n, 577, 0, type, type, true, n == 7};
+                together.emplace_back(c);
+                alone.emplace_back(c);
+            }
+            for (const Product& product : together) all.push_back(product.args);
+            gemv_together(all, team);
+            for (size_t i = 0; i < alone.size(); ++i) {
+                alone[i].compute(team);
+                EXPECT_EQ(together[i].c.bytes(), alone[i].c.bytes()) << "product " << i;
+            }
+        }
+    });
+}
+
 // Its bits are not those of gemm.
 TEST(Gemv, IsForOneTokenAlone) {
     EXPECT_TRUE(is_gemv({.rows = 1, .row_length = 1}));

@@ -1,10 +1,11 @@
 // Decoding through an engine: the logits of a row's last token are those of evaluation, however its tokens come.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "device/cpu/isa.h"
+#include "model/sweep.h"
+#include "op/ops.h"
 #include "tests/unit/run/engine_fixture.h"
 
 namespace windlass {
@@ -145,6 +146,26 @@ TEST_P(Decode, TheHeadSeesTheLastTokenOfEachRowAlone) {
     }
 }
 
+// A hand-over to threads takes a good part of the time that a small matrix is read in.
+TEST(DecodedLayer, MultipliesQueriesKeysAndValuesAtOnce) {
+    const Golden golden("qwen2");
+    ModelFolder folder = ModelFolder::open(real_files(), golden.folder);
+    HfConfig config = folder.config();
+    const ModelSpec model = build_model(config, folder.tensors());
+    const auto runs = [&](int64_t tokens) {
+        std::vector<int64_t> together;
+        const Segment layer =
+            sweep_forward(model.blocks[1].program,
+                          {.size = {.rows = 1, .row_length = tokens, .compute = DType::bf16}, .save = false});
+        for (const SegmentCall& call : layer.calls) {
+            if (call.node->op == &kLinear) together.push_back(call.together);
+        }
+        return together;
+    };
+    EXPECT_THAT(runs(1), testing::ElementsAre(3, 1, 1, 1, 2, 1, 1)) << "q k v, o, gate up, down";
+    EXPECT_THAT(runs(2), testing::Each(1));
+}
+
 TEST_P(Decode, RefusesMoreTokensThanTheScheduleIsFor) {
     EXPECT_DEATH(decode(7, 0, 8), "rows of 8 tokens in a schedule for . of 7");
 }
@@ -152,8 +173,9 @@ TEST_P(Decode, RefusesMoreTokensThanTheScheduleIsFor) {
 INSTANTIATE_TEST_SUITE_P(
     Models, Decode,
     testing::Values(DecodeCase{"llama", DType::f32, Home::device, 1}, DecodeCase{"llama", DType::bf16, Home::device, 2},
-                    DecodeCase{"qwen3", DType::f32, Home::disk, 2}, DecodeCase{"gpt2", DType::f32, Home::device, 2},
-                    DecodeCase{"gpt2", DType::bf16, Home::device, 1}, DecodeCase{"opt", DType::f32, Home::device, 1}));
+                    DecodeCase{"qwen3", DType::f32, Home::disk, 2}, DecodeCase{"qwen2", DType::bf16, Home::device, 1},
+                    DecodeCase{"gpt2", DType::f32, Home::device, 2}, DecodeCase{"gpt2", DType::bf16, Home::device, 1},
+                    DecodeCase{"opt", DType::f32, Home::device, 1}));
 
 }  // namespace
 }  // namespace windlass
