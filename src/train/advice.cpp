@@ -51,8 +51,7 @@ std::optional<Planned> plan_of_session(const Session& session, std::string_view 
     const bool is_free =
         request.policy == "auto" && request.update_time == "auto" && request.budgets.step_disk_writes == 0;
     if (method != session.config.method || !is_free) return std::nullopt;
-    Planned planned = session.planned;
-    planned.schedules = {};
+    Planned planned = without_schedules(session.planned);
     planned.step = in_rounds(planned.step, session.rounds_most);
     return planned;
 }

@@ -19,6 +19,7 @@ namespace {
 constexpr double kGainMin = 1.1;    // worth a line
 constexpr double kNearlyAll = 0.8;  // of what the best of a kind gains: then a smaller change will do
 constexpr int64_t kTimesRows = 16;  // rows of a step that are tried, over those it has
+constexpr int64_t kMicroBatchesMost = 64;
 constexpr std::string_view kAuto = "auto";
 
 // Changes of different kinds can all be made to one variation.
@@ -62,10 +63,12 @@ Kind other_micro_batches(const Session& session) {
     return kind;
 }
 
-// Weights cross a link once a step, however many rows it has.
+// Weights cross a link once a step, however many rows it has. Of a step that has many micro-batches there is little to
+// gain, and planning takes as long as there are micro-batches.
 Kind more_rows(const Session& session) {
     Kind kind;
     for (int64_t times = 4; times <= kTimesRows; times *= 4) {
+        if (times * session.numerics().micro_count > kMicroBatchesMost) break;
         kind.emplace_back([times](Variation& variation) { variation.micro_count *= times; });
         if (session.config.per_device_train_batch_size && knows_kernels(session, times * session.numerics().micro_rows))
             kind.emplace_back([times](Variation& variation) { variation.micro_rows *= times; });
@@ -130,9 +133,10 @@ std::optional<Cheaper> plan_cheaper(const Session& session, const Variation& var
                   .planned = std::move(*planned),
                   .tokens = variation.micro_rows * variation.micro_count * session.numerics().row_lengths.back(),
                   .changes = changes_of(session, variation)};
-    found.step_seconds = in_rounds(found.planned.step, session.rounds_most).seconds;
+    const Simulation& step = found.planned.step;
+    found.step_seconds = in_rounds(step, session.rounds_most).seconds + found.planned.mean_seconds - step.seconds;
     const int64_t tokens = session.rows_per_step() * session.numerics().row_lengths.back();
-    found.gain = found.tokens_per_second() * session.step_at_most().seconds / static_cast<double>(tokens);
+    found.gain = found.tokens_per_second() * session.seconds_at_most() / static_cast<double>(tokens);
     return found;
 }
 
@@ -175,10 +179,10 @@ std::vector<Cheaper> other_methods(const Session& session, const std::vector<Met
         const double factor = each.steps_factor / own->steps_factor;
         Cheaper other{.settings = {{"method", each.method}},
                       .planned = *each.planned,
-                      .step_seconds = each.planned->step.seconds,
+                      .step_seconds = each.planned->mean_seconds,
                       .tokens = session.rows_per_step() * session.numerics().row_lengths.back(),
                       .changes = fmt::format("{:.2g} times the steps", factor)};
-        other.gain = session.step_at_most().seconds / (other.step_seconds * factor);
+        other.gain = session.seconds_at_most() / (other.step_seconds * factor);
         if (other.gain >= kGainMin) found.push_back(std::move(other));
     }
     return found;

@@ -42,7 +42,7 @@ class CheaperTest : public TrainTest {
     }
     static double tokens_per_second(const Session& session) {
         return static_cast<double>(session.rows_per_step() * session.numerics().row_lengths.back()) /
-               session.step_at_most().seconds;
+               session.seconds_at_most();
     }
 };
 
@@ -112,12 +112,12 @@ TEST_F(CheaperTest, NoMicroBatchesOfSizesThatWereNotMeasured) {
 
 TEST_F(CheaperTest, AnotherMethodWhereItLearnsSooner) {
     Session session = prepare({});
-    const double seconds = session.planned.step.seconds;
+    const double seconds = session.planned.mean_seconds;
     MethodAdvice own{.method = "adamw", .planned = Planned{}}, fast{.method = "zeroth_order", .planned = Planned{}};
     fast.steps_factor = 32;
-    fast.planned->step.seconds = seconds / 64;
+    fast.planned->mean_seconds = seconds / 64;
     EXPECT_NEAR(find(find_cheaper(session, {own, fast}), "method")->gain, 2, 1e-9);
-    fast.planned->step.seconds = seconds / 33;
+    fast.planned->mean_seconds = seconds / 33;
     EXPECT_EQ(find(find_cheaper(session, {own, fast}), "method"), nullptr);
 }
 
