@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "base/clock.h"
 #include "device/cpu/isa.h"
 #include "run/probe_parts.h"
@@ -12,18 +16,29 @@ namespace {
 constexpr int kRounds = 5;
 constexpr double kSecondsEach = 0.4;  // what is slow is measured less often
 
+std::vector<double> seconds_of_rounds(const std::function<void()>& work) {
+    const int64_t begin = now_ns();
+    work();
+    std::vector<double> rounds;
+    do {
+        const int64_t start = now_ns();
+        work();
+        rounds.push_back(seconds_since(start));
+    } while (std::ssize(rounds) < kRounds && seconds_since(begin) < kSecondsEach);
+    return rounds;
+}
+
 }  // namespace
 
 double best_seconds(const std::function<void()>& work) {
-    const int64_t begin = now_ns();
-    work();
-    double best = 1e30;
-    for (int round = 0; round == 0 || (round < kRounds && seconds_since(begin) < kSecondsEach); ++round) {
-        const int64_t start = now_ns();
-        work();
-        best = std::min(best, seconds_since(start));
-    }
-    return best;
+    return std::ranges::min(seconds_of_rounds(work));
+}
+
+double usual_seconds(const std::function<void()>& work) {
+    std::vector<double> rounds = seconds_of_rounds(work);
+    const auto middle = rounds.begin() + std::ssize(rounds) / 2;
+    std::ranges::nth_element(rounds, middle);
+    return *middle;
 }
 
 double rounded(double rate) {

@@ -12,6 +12,8 @@ namespace windlass {
 
 // The best of some rounds, after one that warms up: the time without other people's work.
 double best_seconds(const std::function<void()>& work);
+// The median of them: what steps take on the average goes by this.
+double usual_seconds(const std::function<void()>& work);
 // To the four digits that a measurement is good for.
 double rounded(double rate);
 

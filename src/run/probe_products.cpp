@@ -116,7 +116,7 @@ double kernel_rate(const KernelCase& each, Stream& stream) {
         bytes += calls.back()->bytes();
         flops += calls.back()->flops();
     } while (bytes < kBytes && std::ssize(calls) < kCallsMax);
-    const double seconds = best_seconds([&] {
+    const double seconds = usual_seconds([&] {
         for (const std::unique_ptr<KernelCall>& call : calls) (*call)(stream);
     });
     return rounded(flops / seconds);
