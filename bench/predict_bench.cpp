@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/units.h"
+#include "machine_line.h"
 #include "measure.h"
 
 namespace windlass {
@@ -172,6 +173,7 @@ class Bench {
 };
 
 void print_head() {
+    fmt::print("{}\n", machine_line());
     fmt::print("{:<33}{:>9}{:>9}{:>16}{:>7}{:>7}{:>6}{:>12}{:>12}{:>8}\n", "run", "plan s", "mean s", "least to most",
                "ratio", "drift", "tries", "plan", "peak", "");
 }
