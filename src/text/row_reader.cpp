@@ -46,6 +46,15 @@ bool is_blank(std::string_view line) {
 
 }  // namespace
 
+const std::string& RawRow::text_or_refusal(std::string_view where) const {
+    if (!fault.empty())
+        throw UserError(ExitCode::data, where, "{}", fault)
+            .hint(
+                "a cell for each column (in .csv, quotes around one that holds a comma), or leave out such rows: "
+                "skip_malformed=true");
+    return text;
+}
+
 template <typename... Args>
 void RowReader::fail(int64_t line, fmt::format_string<Args...> format, Args&&... args) const {
     throw UserError(ExitCode::data, fmt::format("{}:{}", path_, line), "{}",
@@ -197,10 +206,12 @@ std::optional<RawRow> RowReader::next_object() {
     }
     if (!row) return std::nullopt;
     if (row->cells.size() != names_.size())
-        fail(row->line, "the row has {} cells, the first line names {}", row->cells.size(), names_.size());
+        return RawRow{
+            .line = row->line,
+            .fault = fmt::format("the row has {} cells, the first line names {}", row->cells.size(), names_.size())};
     SortedJson object = SortedJson::object();
     for (size_t i = 0; i < names_.size(); ++i) object[names_[i]] = std::move(row->cells[i]);
-    return RawRow{row->line, object.dump(-1, ' ', false, SortedJson::error_handler_t::replace)};
+    return RawRow{.line = row->line, .text = object.dump(-1, ' ', false, SortedJson::error_handler_t::replace)};
 }
 
 // The array is cut by brackets and strings alone; whoever parses the elements checks the rest.
@@ -222,7 +233,7 @@ std::optional<RawRow> RowReader::next_element() {
         return std::nullopt;
     }
     started_ = true;
-    RawRow row{line_, {}};
+    RawRow row{.line = line_};
     read_element(row.text);
     return row;
 }
@@ -247,7 +258,7 @@ void RowReader::read_element(std::string& text) {
 
 // Blank lines beside a separator belong to neither document.
 std::optional<RawRow> RowReader::next_document() {
-    RawRow row{line_, {}};
+    RawRow row{.line = line_};
     const auto ends_document = [&] {
         while (!row.text.empty() && (row.text.back() == '\n' || row.text.back() == '\r')) row.text.pop_back();
         return !row.text.empty();

@@ -1,7 +1,8 @@
 // row_reader.h: cuts a data file into raw rows, front to back, in bounded memory.
 //
 // .jsonl: one row a line, blank lines skipped. .json: the elements of one array; a file that does not start with '['
-// is read as lines. .tsv and .csv: a row of names, then rows of as many cells; each comes as a JSON object of texts.
+// is read as lines. .tsv and .csv: a row of names, then rows of as many cells; each comes as a JSON object of texts,
+// and one of more or fewer cells with its fault instead.
 // .txt: one document, or documents that end at lines holding only a separator. Any of them may be compressed
 // (text/data_kind.h); lines are counted in the text.
 #pragma once
@@ -26,6 +27,10 @@ inline constexpr int64_t kRowBytesMax = int64_t{64} << 20;
 struct RawRow {
     int64_t line = 0;  // on which it starts, counted from 1
     std::string text;
+    std::string fault;  // of a table's row: why it is none, and has no text
+
+    // The text; UserError(data) where there is a fault. The rows behind it can be read all the same.
+    const std::string& text_or_refusal(std::string_view where) const;
 };
 
 // UserError(data) when it does not exist.

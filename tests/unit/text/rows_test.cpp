@@ -176,7 +176,8 @@ TEST(Rows, ChatsAreRefusedPolitely) {
 TEST(Rows, MalformedRowsNameTheirLine) {
     const std::string rows =
         "{\"text\": \"a\"}\n\n{\"text\": 5}\n{\"text\": \"b\"}\n{broken\n{\"prompt\": \"a\", \"completion\": \"b\"}\n";
-    EXPECT_THAT(refusal(rows), HasSubstr("rows.jsonl:3: \"text\" is number and not a string"));
+    EXPECT_THAT(refusal(rows), HasSubstr("rows.jsonl:3: \"text\" is number and not a string. Try: mend the row, or "
+                                         "leave out such rows: skip_malformed=true"));
     const auto out = read_rows(rows, {.skip_malformed = true});
     EXPECT_EQ(out.samples.size(), 2u);
     EXPECT_EQ(out.report.malformed, 3);
@@ -195,6 +196,21 @@ TEST(Rows, TablesHoldTheFormatsOfObjects) {
     EXPECT_THAT(refusal("a,b\n1,2\n", {}, "rows.csv"),
                 HasSubstr("rows.csv:2: the row's keys make no known format: a, b"));
     EXPECT_THAT(refusal("text,messages\n1,2\n", {}, "rows.csv"), HasSubstr("is a chat"));
+}
+
+// A line of another width is one malformed row; those behind it are read.
+TEST(Rows, RowsOfTheWrongWidthAreMalformedRows) {
+    const std::pair<const char*, std::string> tables[] = {{"rows.csv", "n,text\n1,a\nalone\n2,b,c\n\"3\",\"d\"\n,,,\n"},
+                                                          {"rows.tsv", "n\ttext\n1\ta\nalone\n2\tb\tc\n3\td\n\tx\t\n"}};
+    for (const auto& [name, table] : tables) {
+        EXPECT_THAT(refusal(table, {}, name), AllOf(HasSubstr(":3: the row has 1 cells, the first line names 2"),
+                                                    HasSubstr("Try: "), HasSubstr("skip_malformed=true")));
+        const auto out = read_rows(table, {.skip_malformed = true}, name);
+        EXPECT_EQ(out.report.rows, 5) << name;
+        EXPECT_EQ(out.report.malformed, 3) << name;
+        ASSERT_EQ(out.samples.size(), 2u) << name;
+        EXPECT_EQ(out.samples[1].ids, (Ids{kBos, 'd', kEos})) << name;
+    }
 }
 
 TEST(Rows, FieldsCanHaveOtherNames) {
