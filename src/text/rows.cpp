@@ -198,6 +198,11 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
         }
         maker.deliver(std::move(sample), *format, where);
     }
+    if (reader.replaced_line())
+        log_warning(
+            "{}:{}: bytes that are no UTF-8 became U+FFFD. Try: iconv -f LATIN1 -t UTF-8 FILE > NEW, with the "
+            "encoding that the file is in",
+            path, *reader.replaced_line());
     if (const std::string expansion = reader.expansion(); !expansion.empty()) log_info("{}: {}", path, expansion);
     return maker.report();
 }

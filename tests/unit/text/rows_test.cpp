@@ -183,7 +183,11 @@ TEST(Rows, MalformedRowsNameTheirLine) {
     EXPECT_EQ(out.report.malformed, 3);
     EXPECT_EQ(out.report.rows, 5);
     EXPECT_THAT(refusal("{\"question\": \"a\"}"), HasSubstr("the row's keys make no known format: question"));
-    EXPECT_THAT(refusal("[1]"), HasSubstr("array and not an object"));
+    EXPECT_THAT(refusal("[1]"), HasSubstr("array and not an object. Try: one object a line"));
+    EXPECT_THAT(refusal("{\n  \"text\": \"a\"\n}\n"),
+                HasSubstr("rows.jsonl:1: the line holds \"{\" alone: rows are one JSON object a line"));
+    EXPECT_THAT(refusal("{\n  \"data\": [\n", {}, "rows.json"), HasSubstr("Try: jq -c . FILE > NEW.jsonl"));
+    EXPECT_THAT(refusal(std::string_view("{\"text\": \"a\"}\0{\"text\": \"b\"}", 29)), HasSubstr("byte 14 is NUL"));
     EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}"),
                 HasSubstr("the rows before it are text"));
     EXPECT_THAT(refusal("PK", {}, "rows.xlsx"), HasSubstr("\".xlsx\" is not read"));
@@ -256,6 +260,23 @@ TEST(RowReader, ReadsTextAsDocuments) {
     ASSERT_EQ(padded.samples.size(), 1u);
     EXPECT_EQ(padded.samples[0].ids, (Ids{kBos, 'a', 10, 10, 'b', kEos}));
     EXPECT_EQ(read_rows("", {}, "book.txt").report.rows, 0);
+}
+
+// Bytes in another encoding are said once, by their line; what is made of them is the tokenizer's business.
+TEST(RowReader, FindsTheLineOfBytesThatAreNoText) {
+    const auto line_in = [](const char* name, std::string_view text) {
+        const fixtures::TempFolder folder;
+        RowReader reader(real_files(), folder.write(name, text), "--");
+        while (reader.next()) continue;
+        return reader.replaced_line();
+    };
+    EXPECT_EQ(line_in("book.txt", "caf\xC3\xA9\nna\xC3\xAFve\n"), std::nullopt);
+    EXPECT_EQ(line_in("book.txt", "one\n--\ntwo\ncaf\xE9\nna\xEFve\n"), 4);
+    EXPECT_EQ(line_in("rows.csv", "text,n\na,1\n\"b\nc\",2\ncaf\xE9,3\n\xE9,4\n"), 5);
+    EXPECT_EQ(line_in("rows.tsv", "n\ttext\n1\tcaf\xE9\n"), 2);
+    testing::internal::CaptureStderr();
+    read_rows("one\ncaf\xE9\n", {}, "book.txt");
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("book.txt:2: bytes that are no UTF-8 became U+FFFD"));
 }
 
 TEST(RowReader, CrossesItsBufferAnywhere) {
