@@ -122,7 +122,7 @@ std::string changes_of(const Session& session, const Variation& variation) {
         changes.emplace_back(state_format_words(variation.state_format));
     const int64_t rows = variation.micro_rows * variation.micro_count;
     if (rows != session.rows_per_step())
-        changes.push_back(fmt::format("{} rows a step for {}", rows, session.rows_per_step()));
+        changes.push_back(fmt::format("{} rows a step, not {}", rows, session.rows_per_step()));
     return fmt::format("{}", fmt::join(changes, ", "));
 }
 

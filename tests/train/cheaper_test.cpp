@@ -69,7 +69,7 @@ TEST_F(CheaperTest, EachLineIsWhatPlanningWithItSays) {
         EXPECT_GE(each.gain, 1.1);
     }
     EXPECT_GE(found.front().settings.size(), 2u) << "all together comes first";
-    EXPECT_THAT(cheaper_text(found), HasSubstr("8-bit moments, 32 rows a step for 2"));
+    EXPECT_THAT(cheaper_text(found), HasSubstr("8-bit moments, 32 rows a step, not 2"));
 }
 
 TEST_F(CheaperTest, WhatTheUserDecidedIsGivenBack) {
