@@ -1,6 +1,7 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "plan/refusal.h"
 #include "schedule/trace.h"
 #include "train/advice.h"
@@ -37,6 +38,7 @@ ExitCode run_plan(const PlanArgs& args) {
     const Config config = config_from_words(args.words, ConfigUse::plan);
     const Session session = plan_session(config);
     if (!args.trace.empty()) write_trace(args.trace, session);
+    log_info("planned; planning other settings and methods to compare with");
     const std::vector<MethodAdvice> methods = compare_methods(session);
     const std::vector<Cheaper> cheaper = find_cheaper(session, methods);
     if (!args.json) {
