@@ -155,7 +155,7 @@ void note_device_share(Session& session) {
     session.notes.push_back(
         fmt::format("device_memory is {:.0f} % of the device's {}{}", 100 * device_memory_share(machine),
                     format_bytes(machine.device_memory_bytes),
-                    machine.device_has_display ? ", since a display takes some of it" : ", which draws no display"));
+                    machine.device_has_display ? ", since a display takes some of it" : ", which has no display"));
 }
 
 // The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.

@@ -151,7 +151,8 @@ TEST_F(CheaperTest, TheShareOfADevicesMemoryIsSaid) {
     const Session server = prepare({{"device_memory", "null"}, {"machine", "rtx4090-server-12gen4"}});
     EXPECT_NEAR(static_cast<double>(server.request.budgets.device),
                 0.9 * static_cast<double>(server.machine.device_memory_bytes), 1);
-    EXPECT_THAT(server.notes, Contains(HasSubstr("device_memory is 90 % of the device's 24.00 GiB, which draws no")));
+    EXPECT_THAT(server.notes,
+                Contains(HasSubstr("device_memory is 90 % of the device's 24.00 GiB, which has no display")));
     EXPECT_THAT(prepare({}).notes, Each(Not(HasSubstr("device_memory"))));
 }
 
