@@ -192,7 +192,7 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows) {
     return text;
 }
 
-std::string plan_text(const Session& session, const std::string& advice) {
+std::string plan_text(const Session& session) {
     std::string text =
         fmt::format("Model     {}, {} parameters, {} blocks, {}\n", session.model.family,
                     format_count(session.model.param_count()), session.model.blocks.size(), session.config.model);
@@ -201,7 +201,7 @@ std::string plan_text(const Session& session, const std::string& advice) {
     text += plan_line(session) + placement_table(session);
     text += step_text(session) + run_line(session);
     for (const std::string& note : session.notes) text += fmt::format("Note      {}\n", note);
-    return text + advice + "FITS\n";
+    return text;
 }
 
 Json step_json(const Session& session) {

@@ -8,8 +8,9 @@
 
 namespace windlass {
 
-// Model, machine, method, placement table, prediction, `advice`; ends with FITS. One trailing line end.
-std::string plan_text(const Session& session, const std::string& advice = "");
+// Model, machine, method, placement table, prediction, notes: lines, behind which kFits stands.
+std::string plan_text(const Session& session);
+inline constexpr const char* kFits = "FITS\n";
 // The same as one JSON object with schema_version; `advice` is its "advice".
 std::string plan_json(const Session& session, const Json& advice);
 
