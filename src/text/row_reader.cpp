@@ -226,9 +226,7 @@ std::optional<RawRow> RowReader::next_object() {
         return RawRow{
             .line = row->line,
             .fault = fmt::format("the row has {} cells, the first line names {}", row->cells.size(), names_.size()),
-            .hint =
-                "a cell for each column (in .csv, quotes around one that holds a comma), or leave out such rows: "
-                "skip_malformed=true"};
+            .hint = "a cell for each column (in .csv, quotes around one that holds a comma)"};
     SortedJson object = SortedJson::object();
     for (size_t i = 0; i < names_.size(); ++i) {
         look_for_other_bytes(row->cells[i], row->line);

@@ -208,8 +208,9 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
 }
 
 void offer_to_skip(UserError& error) {
-    if (std::string_view(error.what()).find(". Try: ") == std::string_view::npos)
-        error.hint("mend the row, or leave out such rows: skip_malformed=true");
+    const bool names_a_way = std::string_view(error.what()).find(". Try: ") != std::string_view::npos;
+    if (!names_a_way) error.hint("mend the row");
+    error.or_hint("leave out such rows: skip_malformed=true");
 }
 
 void RowsReport::add(const RowsReport& other) {

@@ -65,7 +65,7 @@ struct RowsReport {
 RowsReport for_each_sample(FileSystem& files, const std::string& path, const RowsOptions& options,
                            const Tokenizer& tokenizer, const std::function<void(Sample&&)>& visit);
 
-// Adds skip_malformed to the error of a malformed row, where that names no other way out.
+// Adds skip_malformed to what the error of a malformed row says of ways out.
 void offer_to_skip(UserError& error);
 
 // The options as one line: equal lines make equal samples.

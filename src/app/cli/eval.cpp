@@ -43,7 +43,7 @@ int64_t right_choice(const std::vector<std::string>& choices, const std::string&
         if (trimmed(choices[i]) == trimmed(completion)) return static_cast<int64_t>(i);
     }
     throw UserError(ExitCode::data, where, "the completion \"{}\" is none of the choices", completion)
-        .hint("--choices with all completions of the file, or leave out other rows: skip_malformed=true");
+        .hint("--choices with all completions of the file");
 }
 
 ChoiceRow choice_row(const RawRow& raw, const std::string& where, const Config& config,
@@ -71,7 +71,8 @@ int64_t read_choice_file(const std::string& path, const Config& config, const st
         try {
             rows.push_back(choice_row(*raw, where, config, choices, tokenizer));
         } catch (UserError& error) {
-            if (!config.skip_malformed || error.code() != ExitCode::data) {
+            if (error.code() != ExitCode::data) throw;
+            if (!config.skip_malformed) {
                 offer_to_skip(error);
                 throw;
             }
