@@ -93,6 +93,10 @@ class Builder {
 
 template <typename AnyJson>
 AnyJson parse_as(std::string_view text, std::string_view where, ExitCode code) {
+    // The parser takes it for the end of the text, and what stands behind it would be lost without a word.
+    if (const size_t at = text.find('\0'); at != std::string_view::npos)
+        throw UserError(code, where, "not valid JSON: byte {} is NUL", at + 1)
+            .hint("look at what the file holds: text has no such bytes, a file that was not written to its end may");
     try {
         Builder<AnyJson> builder(where, code);
         AnyJson::sax_parse(text, &builder);

@@ -9,12 +9,14 @@ namespace {
 // One line for all keys that transformers does not read either, one for those that the user wants ignored.
 std::vector<std::string> config_notes(const HfConfig& config) {
     std::vector<std::string> notes;
-    if (!config.unread().empty())
-        notes.push_back(fmt::format("{}: \"{}\" has no effect: transformers does not read it for {}", config.where(),
-                                    fmt::join(config.unread(), "\", \""), config.model_type()));
-    if (!config.ignored().empty())
-        notes.push_back(fmt::format("{}: \"{}\" is ignored, as ignore_config_keys says", config.where(),
-                                    fmt::join(config.ignored(), "\", \"")));
+    const auto note = [&](const auto& keys, std::string_view of_one, std::string_view of_many, std::string_view type) {
+        if (!keys.empty())
+            notes.push_back(fmt::format("{}: \"{}\" {}{}", config.where(), fmt::join(keys, "\", \""),
+                                        keys.size() == 1 ? of_one : of_many, type));
+    };
+    note(config.unread(), "has no effect: transformers does not read it for ",
+         "have no effect: transformers does not read them for ", config.model_type());
+    note(config.ignored(), "is ignored, as ignore_config_keys says", "are ignored, as ignore_config_keys says", "");
     return notes;
 }
 

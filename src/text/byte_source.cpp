@@ -11,7 +11,7 @@ namespace windlass {
 namespace {
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
-constexpr int64_t kFirstBytes = 8;  // more than any compression's mark has
+constexpr size_t kFirstBytes = 8;  // more than any compression's mark has
 
 class PlainSource : public ByteSource {
   public:
@@ -86,8 +86,19 @@ class CompressedSource : public ByteSource {
     int64_t text_bytes_ = 0;
 };
 
+[[noreturn]] void refuse_other_content(const std::string& path, Compression named, Compression found, bool is_short) {
+    if (is_short)
+        throw UserError(ExitCode::data, path, "the file ends before its {} data begin", name_of(named))
+            .hint("copy or fetch the file again");
+    const std::string plain = path.substr(0, path.rfind('.'));
+    throw UserError(ExitCode::data, path, "is no {} file, as its name says, but {}", name_of(named),
+                    found == Compression::none ? "begins otherwise" : name_of(found))
+        .hint(found == Compression::none ? fmt::format("if it holds plain text, rename it to {}", plain)
+                                         : fmt::format("rename it to {}{}", plain, ending_of(found)));
+}
+
 std::string first_bytes_of(File& file) {
-    std::string bytes(static_cast<size_t>(std::min(kFirstBytes, file.size())), '\0');
+    std::string bytes(std::min(kFirstBytes, static_cast<size_t>(file.size())), '\0');
     file.read_at(std::as_writable_bytes(std::span(bytes)), 0);
     return bytes;
 }
@@ -103,11 +114,9 @@ std::span<const std::byte> FileBlocks::next() {
 
 std::unique_ptr<ByteSource> make_byte_source(std::unique_ptr<File> file, Compression compression) {
     if (compression == Compression::none) return std::make_unique<PlainSource>(std::move(file));
-    if (const Compression found = compression_of(first_bytes_of(*file)); found != compression) {
-        UserError error(ExitCode::data, file->path(), "is no {} file, as its name says, but {}", name_of(compression),
-                        found == Compression::none ? "begins otherwise" : name_of(found));
-        throw error.hint("the name that its content should have");
-    }
+    const std::string first = first_bytes_of(*file);
+    if (const Compression found = compression_of(first); found != compression)
+        refuse_other_content(file->path(), compression, found, first.size() < kFirstBytes);
     return std::make_unique<CompressedSource>(std::move(file), compression);
 }
 

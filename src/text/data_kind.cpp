@@ -43,13 +43,19 @@ std::string_view last_ending(std::string_view path) {
     return dot == std::string_view::npos || dot < name ? "" : path.substr(dot);
 }
 
+bool is_ending(std::string_view given, std::string_view ending) {
+    return std::ranges::equal(given, ending,
+                              [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
+}
+
 const CompressionEnding* compression_ending(std::string_view ending) {
-    const auto at = std::ranges::find(kCompressions, ending, &CompressionEnding::ending);
+    const auto at =
+        std::ranges::find_if(kCompressions, [&](const auto& each) { return is_ending(ending, each.ending); });
     return at == kCompressions.end() ? nullptr : at;
 }
 
-bool among(std::string_view ending, auto&& endings) {
-    return std::ranges::find(endings, ending) != endings.end();
+bool among(std::string_view given, auto&& endings) {
+    return std::ranges::any_of(endings, [&](std::string_view each) { return is_ending(given, each); });
 }
 
 // Whether a shell takes these characters as they are between single quotes inside of double ones.
@@ -65,6 +71,19 @@ std::string export_command(std::string_view type, std::string_view path) {
         "python -c \"from datasets import load_dataset as d; "
         "d('{}', data_files='{}', split='train').to_json('rows.jsonl')\"",
         type, is_plain(path) ? path : "FILES");
+}
+
+// By its mark, or as every second one of the first bytes is NUL: letters of the languages that most rows are in.
+bool is_utf16(std::string_view first_bytes) {
+    constexpr size_t kLooked = 16;
+    if (first_bytes.starts_with("\xFF\xFE") || first_bytes.starts_with("\xFE\xFF")) return true;
+    if (first_bytes.size() < kLooked) return false;
+    const auto nul_from = [&](size_t from) {
+        for (size_t i = 0; i < kLooked; ++i)
+            if ((first_bytes[i] == '\0') != (i % 2 == from)) return false;
+        return true;
+    };
+    return nul_from(0) || nul_from(1);
 }
 
 }  // namespace
@@ -83,6 +102,11 @@ std::string_view name_of(Compression compression) {
     return "";
 }
 
+std::string_view ending_of(Compression compression) {
+    const auto at = std::ranges::find(kCompressions, compression, &CompressionEnding::compression);
+    return at == kCompressions.end() ? "" : at->ending;
+}
+
 std::string_view data_ending(std::string_view path) {
     const std::string_view last = last_ending(path);
     if (compression_ending(last) == nullptr) return last;
@@ -97,7 +121,8 @@ std::optional<DataKind> find_data_kind(std::string_view path) {
         kind.compression = found->compression;
         ending = last_ending(path.substr(0, path.size() - ending.size()));
     }
-    const auto layout = std::ranges::find(kLayouts, ending, &LayoutEnding::ending);
+    const auto layout =
+        std::ranges::find_if(kLayouts, [&](const auto& each) { return is_ending(ending, each.ending); });
     if (layout == kLayouts.end()) return std::nullopt;
     kind.layout = layout->layout;
     return kind;
@@ -120,7 +145,7 @@ DataKind data_kind(const std::string& path) {
 std::optional<std::string> table_export(std::string_view path) {
     const std::string_view ending = last_ending(path);
     if (!among(ending, kTables)) return std::nullopt;
-    return export_command(ending == ".parquet" ? "parquet" : "arrow", path);
+    return export_command(is_ending(ending, ".parquet") ? "parquet" : "arrow", path);
 }
 
 Compression compression_of(std::string_view first_bytes) {
@@ -136,19 +161,17 @@ void refuse_what_is_no_text(const std::string& path, Compression compression, st
     const auto refuse = [&](std::string_view found, std::string_view hint) {
         throw UserError(ExitCode::data, path, "{} is {}", what, found).hint(hint);
     };
-    if (const Compression inner = compression_of(first_bytes); inner != Compression::none) {
-        const auto at = std::ranges::find(kCompressions, inner, &CompressionEnding::compression);
+    if (const Compression inner = compression_of(first_bytes); inner != Compression::none)
         refuse(fmt::format("{} data, which its name does not say", name_of(inner)),
-               compression == Compression::none ? fmt::format("rename it to end in {}{}", last_ending(path), at->ending)
-                                                : "decompress it once");
-    }
+               compression == Compression::none
+                   ? fmt::format("rename it to end in {}{}", last_ending(path), ending_of(inner))
+                   : "decompress it once");
     const bool is_tar = first_bytes.size() > kTarMarkAt && first_bytes.substr(kTarMarkAt).starts_with("ustar");
     if (is_tar || first_bytes.starts_with("PK\x03\x04"))
         refuse(is_tar ? "a tar archive" : "a zip archive", "unpack it, and name the files that it holds");
     if (first_bytes.starts_with("PAR1"))
         refuse("parquet, which is not read", fmt::format("convert it: {}", export_command("parquet", path)));
-    if (first_bytes.starts_with("\xFF\xFE") || first_bytes.starts_with("\xFE\xFF"))
-        refuse("in UTF-16, and only UTF-8 is read", "iconv -f UTF-16 -t UTF-8 FILE > NEW");
+    if (is_utf16(first_bytes)) refuse("in UTF-16, and only UTF-8 is read", "iconv -f UTF-16 -t UTF-8 FILE > NEW");
 }
 
 }  // namespace windlass

@@ -13,6 +13,9 @@ enum class Compression { none, gzip, zstd, xz };
 
 std::string_view name_of(Compression compression);
 
+// ".gz"; of one that is none "".
+std::string_view ending_of(Compression compression);
+
 struct DataKind {
     RowLayout layout = RowLayout::lines;
     Compression compression = Compression::none;
@@ -24,7 +27,7 @@ inline constexpr const char* kDataKinds =
 // "rows.jsonl.gz" -> ".jsonl.gz", "rows.jsonl" -> ".jsonl": the end of the name, by which the file is read; "" without.
 std::string_view data_ending(std::string_view path);
 
-// Nothing for a name that ends otherwise.
+// Nothing for a name that ends otherwise. Capital letters are as good as small ones.
 std::optional<DataKind> find_data_kind(std::string_view path);
 // The same, where UserError(data) says what to do with a file that ends otherwise.
 DataKind data_kind(const std::string& path);

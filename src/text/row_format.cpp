@@ -122,7 +122,12 @@ std::string alpaca_prompt(std::string_view instruction, std::string_view input) 
 Row read_row(std::string_view text, const FieldNames& names, std::optional<RowFormat> expected,
              std::string_view where) {
     const SortedJson json = parse_sorted_json(text, where, ExitCode::data);
-    if (!json.is_object()) throw UserError(ExitCode::data, where, "the row is {} and not an object", json.type_name());
+    if (!json.is_object()) {
+        UserError error(ExitCode::data, where, "the row is {} and not an object", json.type_name());
+        if (json.is_array())
+            error.hint("one object a line; an array of objects is read from a file that ends in .json");
+        throw error;
+    }
     Row row;
     row.format = format_of(json, names, where);
     if (expected && *expected != row.format)

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "text/data_kind.h"
+#include "text/utf8.h"
 
 namespace windlass {
 namespace {
@@ -40,11 +41,27 @@ bool is_hub_name(std::string_view path) {
            std::all_of(path.begin() + static_cast<std::ptrdiff_t>(slash) + 1, path.end(), is_plain);
 }
 
+// The first line of JSON that is laid out for people.
+void refuse_opening_line(RawRow& row) {
+    const size_t begin = row.text.find_first_not_of(" \t"), end = row.text.find_last_not_of(" \t\r");
+    if (begin != end || (row.text[begin] != '{' && row.text[begin] != '[')) return;
+    row.fault = fmt::format(
+        "the line holds \"{}\" alone: rows are one JSON object a line, or the objects of one array "
+        "in a .json file",
+        row.text[begin]);
+    row.hint = "jq -c . FILE > NEW.jsonl, which writes each object in one line";
+}
+
 bool is_blank(std::string_view line) {
     return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
 }  // namespace
+
+const std::string& RawRow::text_or_refusal(std::string_view where) const {
+    if (!fault.empty()) throw UserError(ExitCode::data, where, "{}", fault).hint(hint);
+    return text;
+}
 
 template <typename... Args>
 void RowReader::fail(int64_t line, fmt::format_string<Args...> format, Args&&... args) const {
@@ -116,15 +133,21 @@ int RowReader::skip_space() {
 
 std::optional<RawRow> RowReader::next() {
     switch (layout_) {
-        case Layout::lines:
-            return next_line();
+        case Layout::lines: {
+            std::optional<RawRow> row = next_line();
+            if (row) refuse_opening_line(*row);
+            return row;
+        }
         case Layout::array:
             return next_element();
         case Layout::tabs:
         case Layout::csv:
             return next_object();
-        case Layout::documents:
-            return next_document();
+        case Layout::documents: {
+            std::optional<RawRow> row = next_document();
+            if (row) look_for_other_bytes(row->text, row->line);
+            return row;
+        }
     }
     return std::nullopt;
 }
@@ -181,8 +204,11 @@ std::optional<CellRow> RowReader::next_csv_cells() {
 void RowReader::take_names(CellRow&& row) {
     names_ = std::move(row.cells);
     if (names_.size() > kColumnsMax) fail(row.line, "the table has more than {} columns", kColumnsMax);
-    if (std::set<std::string>(names_.begin(), names_.end()).size() != names_.size())
-        fail(row.line, "two columns have the same name");
+    std::set<std::string_view> seen;
+    for (const std::string& name : names_) {
+        // Spreadsheets leave empty columns behind the last one.
+        if (!name.empty() && !seen.insert(name).second) fail(row.line, "two columns have the same name, \"{}\"", name);
+    }
     if (layout_ == Layout::csv && names_.size() == 1 && names_[0].find_first_of(";\t") != std::string::npos)
         throw UserError(ExitCode::data, fmt::format("{}:{}", path_, row.line),
                         "the first line names one column: cells of .csv lie between commas")
@@ -197,10 +223,26 @@ std::optional<RawRow> RowReader::next_object() {
     }
     if (!row) return std::nullopt;
     if (row->cells.size() != names_.size())
-        fail(row->line, "the row has {} cells, the first line names {}", row->cells.size(), names_.size());
+        return RawRow{
+            .line = row->line,
+            .fault = fmt::format("the row has {} cells, the first line names {}", row->cells.size(), names_.size()),
+            .hint = "a cell for each column (in .csv, quotes around one that holds a comma)"};
     SortedJson object = SortedJson::object();
-    for (size_t i = 0; i < names_.size(); ++i) object[names_[i]] = std::move(row->cells[i]);
-    return RawRow{row->line, object.dump(-1, ' ', false, SortedJson::error_handler_t::replace)};
+    for (size_t i = 0; i < names_.size(); ++i) {
+        look_for_other_bytes(row->cells[i], row->line);
+        if (!names_[i].empty()) object[names_[i]] = std::move(row->cells[i]);
+    }
+    return RawRow{.line = row->line, .text = object.dump(-1, ' ', false, SortedJson::error_handler_t::replace)};
+}
+
+void RowReader::look_for_other_bytes(std::string_view text, int64_t line) {
+    if (replaced_line_ || is_valid_utf8(text)) return;
+    for (size_t begin = 0, end = 0; end != std::string_view::npos; begin = end + 1, ++line) {
+        end = text.find('\n', begin);
+        if (is_valid_utf8(text.substr(begin, end - begin))) continue;
+        replaced_line_ = line;
+        return;
+    }
 }
 
 // The array is cut by brackets and strings alone; whoever parses the elements checks the rest.
@@ -222,7 +264,7 @@ std::optional<RawRow> RowReader::next_element() {
         return std::nullopt;
     }
     started_ = true;
-    RawRow row{line_, {}};
+    RawRow row{.line = line_};
     read_element(row.text);
     return row;
 }
@@ -247,7 +289,7 @@ void RowReader::read_element(std::string& text) {
 
 // Blank lines beside a separator belong to neither document.
 std::optional<RawRow> RowReader::next_document() {
-    RawRow row{line_, {}};
+    RawRow row{.line = line_};
     const auto ends_document = [&] {
         while (!row.text.empty() && (row.text.back() == '\n' || row.text.back() == '\r')) row.text.pop_back();
         return !row.text.empty();

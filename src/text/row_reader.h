@@ -1,7 +1,8 @@
 // row_reader.h: cuts a data file into raw rows, front to back, in bounded memory.
 //
 // .jsonl: one row a line, blank lines skipped. .json: the elements of one array; a file that does not start with '['
-// is read as lines. .tsv and .csv: a row of names, then rows of as many cells; each comes as a JSON object of texts.
+// is read as lines. .tsv and .csv: a row of names, then rows of as many cells; each comes as a JSON object of texts,
+// and one of more or fewer cells with its fault instead.
 // .txt: one document, or documents that end at lines holding only a separator. Any of them may be compressed
 // (text/data_kind.h); lines are counted in the text.
 #pragma once
@@ -26,6 +27,11 @@ inline constexpr int64_t kRowBytesMax = int64_t{64} << 20;
 struct RawRow {
     int64_t line = 0;  // on which it starts, counted from 1
     std::string text;
+    std::string fault;  // why it is no row, by its shape alone
+    std::string hint;   // with a fault: the way out
+
+    // The text; UserError(data) where there is a fault. The rows behind it can be read all the same.
+    const std::string& text_or_refusal(std::string_view where) const;
 };
 
 // UserError(data) when it does not exist.
@@ -41,6 +47,8 @@ class RowReader {
     std::optional<RawRow> next();
     // Whether rows are text as they stand, not JSON.
     bool is_text() const { return layout_ == Layout::documents; }
+    // The first line of text, or of a table, that had bytes which are no UTF-8, until now.
+    std::optional<int64_t> replaced_line() const { return replaced_line_; }
     // How much text came of how many compressed bytes until now; empty where the file is not compressed.
     std::string expansion() const { return source_->expansion(); }
 
@@ -53,6 +61,7 @@ class RowReader {
     std::optional<CellRow> next_cells();
     std::optional<CellRow> next_csv_cells();
     void take_names(CellRow&& row);
+    void look_for_other_bytes(std::string_view text, int64_t line);
     std::optional<RawRow> next_document();
     // The line that starts here without its end, false at the end of the file.
     bool read_line(std::string& line, int64_t bytes_max);
@@ -74,6 +83,7 @@ class RowReader {
     std::vector<std::string> names_;  // of a table's columns
     std::unique_ptr<CsvRows> csv_;
     bool after_return_ = false;  // of CSV: the last line ended by '\r'
+    std::optional<int64_t> replaced_line_;
     bool started_ = false;
     bool finished_ = false;
 };

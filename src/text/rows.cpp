@@ -183,19 +183,34 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
         const std::string where = fmt::format("{}:{}", path, raw->line);
         Sample sample;
         try {
-            Row row{.text = std::move(raw->text)};
-            if (!reader.is_text()) row = read_row(row.text, options.fields, format, where);
+            Row row = reader.is_text() ? Row{.text = std::move(raw->text)}
+                                       : read_row(raw->text_or_refusal(where), options.fields, format, where);
             format = row.format;
             sample = maker.make(std::move(row), where);
-        } catch (const UserError& error) {
-            if (!options.skip_malformed || error.code() != ExitCode::data) throw;
+        } catch (UserError& error) {
+            if (error.code() != ExitCode::data) throw;
+            if (!options.skip_malformed) {
+                offer_to_skip(error);
+                throw;
+            }
             if (maker.report().malformed++ == 0) log_warning("skipped a malformed row: {}", error.what());
             continue;
         }
         maker.deliver(std::move(sample), *format, where);
     }
+    if (reader.replaced_line())
+        log_warning(
+            "{}:{}: bytes that are no UTF-8 became U+FFFD. Try: iconv -f LATIN1 -t UTF-8 FILE > NEW, with the "
+            "encoding that the file is in",
+            path, *reader.replaced_line());
     if (const std::string expansion = reader.expansion(); !expansion.empty()) log_info("{}: {}", path, expansion);
     return maker.report();
+}
+
+void offer_to_skip(UserError& error) {
+    const bool names_a_way = std::string_view(error.what()).find(". Try: ") != std::string_view::npos;
+    if (!names_a_way) error.hint("mend the row");
+    error.or_hint("leave out such rows: skip_malformed=true");
 }
 
 void RowsReport::add(const RowsReport& other) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "text/row_format.h"
 #include "text/tokenizer.h"
@@ -63,6 +64,9 @@ struct RowsReport {
 // for options that contradict.
 RowsReport for_each_sample(FileSystem& files, const std::string& path, const RowsOptions& options,
                            const Tokenizer& tokenizer, const std::function<void(Sample&&)>& visit);
+
+// Adds skip_malformed to what the error of a malformed row says of ways out.
+void offer_to_skip(UserError& error);
 
 // The options as one line: equal lines make equal samples.
 std::string describe(const RowsOptions& options);

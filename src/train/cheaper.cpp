@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <sstream>
 
 #include "base/json.h"
 #include "base/units.h"
@@ -122,7 +123,7 @@ std::string changes_of(const Session& session, const Variation& variation) {
         changes.emplace_back(state_format_words(variation.state_format));
     const int64_t rows = variation.micro_rows * variation.micro_count;
     if (rows != session.rows_per_step())
-        changes.push_back(fmt::format("{} rows a step for {}", rows, session.rows_per_step()));
+        changes.push_back(fmt::format("{} rows a step, not {}", rows, session.rows_per_step()));
     return fmt::format("{}", fmt::join(changes, ", "));
 }
 
@@ -220,17 +221,24 @@ std::vector<Cheaper> find_cheaper(const Session& session, const std::vector<Meth
 
 std::string cheaper_text(const std::vector<Cheaper>& found) {
     if (found.empty()) return "Cheaper   no other setting that was tried learns a tenth faster\n";
-    std::vector<std::vector<std::string>> rows = {
-        {"Cheaper", "gain", "a step", "tok/s", "device", "memory", "disk", "for"}};
-    for (const Cheaper& each : found) {
-        std::string words = " ";
-        for (const auto& [key, value] : each.settings) words += fmt::format(" {}={}", key, value);
-        const auto bytes = [](int64_t count) { return count > 0 ? format_bytes(count) : std::string("-"); };
-        rows.push_back({words, fmt::format("{:.3g} x", each.gain), format_seconds(each.step_seconds),
+    const auto bytes = [](int64_t count) { return count > 0 ? format_bytes(count) : std::string("-"); };
+    std::vector<std::vector<std::string>> rows = {{"Cheaper", "gain", "a step", "tok/s", "device", "memory", "disk"}};
+    for (const Cheaper& each : found)
+        rows.push_back({"", fmt::format("{:.3g} x", each.gain), format_seconds(each.step_seconds),
                         fmt::format("{:.0f}", each.tokens_per_second()), bytes(each.planned.device_bytes),
-                        bytes(each.planned.memory_bytes), bytes(each.planned.disk_bytes), each.changes});
+                        bytes(each.planned.memory_bytes), bytes(each.planned.disk_bytes)});
+    // Settings have a line of their own: to be copied, and because beside the figures they would pass most terminals.
+    std::istringstream figures(aligned_table(rows));
+    std::string text, line;
+    std::getline(figures, line);
+    text = line + "\n";
+    for (const Cheaper& each : found) {
+        std::getline(figures, line);
+        text += " ";
+        for (const auto& [key, value] : each.settings) text += fmt::format(" {}={}", key, value);
+        text += (each.changes.empty() ? "" : fmt::format("  ({})", each.changes)) + "\n" + line + "\n";
     }
-    return aligned_table(rows, true);
+    return text;
 }
 
 Json cheaper_json(const std::vector<Cheaper>& found) {

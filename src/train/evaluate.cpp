@@ -124,7 +124,7 @@ Sample completion_sample(const Tokenizer& tokenizer, const std::string& prompt, 
     const int64_t room = max_length - std::ssize(sample.ids) - std::ssize(answer);
     if (room < 1)
         throw UserError(ExitCode::data, where, "\"{}\" does not fit {} tokens", completion, max_length)
-            .hint("a greater max_length, or skip_malformed: true to leave such rows out");
+            .hint("a greater max_length");
     if (std::ssize(question) > room) question.erase(question.begin(), question.end() - room);  // the end says most
     sample.ids.insert(sample.ids.end(), question.begin(), question.end());
     sample.trained.assign(sample.ids.size(), 0);

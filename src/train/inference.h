@@ -37,6 +37,8 @@ struct OpenModel {
     ModelSpec model;
     Tokenizer tokenizer;
 };
+// UserError(model) where it has ids for which the model has no row.
+Tokenizer open_tokenizer(FileSystem& files, const std::string& path, const ModelSpec& model);
 // Keys of config.json that nobody reads, or that are ignored, are warned of.
 OpenModel open_model(FileSystem& files, const std::string& path, const std::vector<std::string>& ignored_keys = {});
 

@@ -49,7 +49,8 @@ int64_t step_to_replay(const TrajectoryReader& log, const ReplayOptions& options
     const int64_t step = options.step.value_or(log.last_step());
     if (step >= log.first_step() - 1 && step <= log.last_step()) return step;
     throw UserError(ExitCode::usage, "--step", "{} is not in {}, which holds steps {} to {}", step, options.log,
-                    log.first_step(), log.last_step());
+                    log.first_step(), log.last_step())
+        .hint(fmt::format("--step {}", log.last_step()));
 }
 
 }  // namespace

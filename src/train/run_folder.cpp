@@ -79,8 +79,7 @@ std::optional<StartPoint> newest_state(FileSystem& files, const Config& config, 
     std::vector<std::string> steps;
     for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir))
         steps.push_back(std::to_string(place.step));
-    throw UserError(ExitCode::usage, "resume", "{} has no checkpoint of step {}{}", config.output_dir, config.resume,
-                    log_words)
+    throw UserError(ExitCode::usage, config.output_dir, "has no checkpoint of step {}{}", config.resume, log_words)
         .hint(steps.empty() ? "resume: auto" : fmt::format("one of: {}", fmt::join(steps, ", ")));
 }
 

@@ -172,7 +172,7 @@ std::string machine_line(const Session& session) {
 
 }  // namespace
 
-std::string aligned_table(const std::vector<std::vector<std::string>>& rows, bool ends_in_words) {
+std::string aligned_table(const std::vector<std::vector<std::string>>& rows) {
     std::vector<size_t> widths;
     for (const auto& row : rows) {
         widths.resize(std::max(widths.size(), row.size()), 0);
@@ -182,10 +182,9 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows, boo
     for (const auto& row : rows) {
         std::string line;
         for (size_t i = 0; i < row.size(); ++i) {
-            const bool is_words = i == 0 || (ends_in_words && i + 1 == widths.size());
             line += fmt::format(
                 "{}{}", i == 0 ? "" : "  ",
-                is_words ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]));
+                i == 0 ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]));
         }
         line.erase(line.find_last_not_of(' ') + 1);
         text += line + "\n";
@@ -193,7 +192,7 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows, boo
     return text;
 }
 
-std::string plan_text(const Session& session, const std::string& advice) {
+std::string plan_text(const Session& session) {
     std::string text =
         fmt::format("Model     {}, {} parameters, {} blocks, {}\n", session.model.family,
                     format_count(session.model.param_count()), session.model.blocks.size(), session.config.model);
@@ -202,7 +201,7 @@ std::string plan_text(const Session& session, const std::string& advice) {
     text += plan_line(session) + placement_table(session);
     text += step_text(session) + run_line(session);
     for (const std::string& note : session.notes) text += fmt::format("Note      {}\n", note);
-    return text + advice + "FITS\n";
+    return text;
 }
 
 Json step_json(const Session& session) {

@@ -8,13 +8,13 @@
 
 namespace windlass {
 
-// Model, machine, method, placement table, prediction, `advice`; ends with FITS. One trailing line end.
-std::string plan_text(const Session& session, const std::string& advice = "");
+// Model, machine, method, placement table, prediction, notes: lines, behind which kFits stands.
+std::string plan_text(const Session& session);
+inline constexpr const char* kFits = "FITS\n";
 // The same as one JSON object with schema_version; `advice` is its "advice".
 std::string plan_json(const Session& session, const Json& advice);
 
-// Aligns columns: the first to the left, the others to the right; two spaces between. `ends_in_words`: the last to the
-// left, too.
-std::string aligned_table(const std::vector<std::vector<std::string>>& rows, bool ends_in_words = false);
+// Aligns columns: the first to the left, the others to the right; two spaces between.
+std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace windlass

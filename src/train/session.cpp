@@ -16,6 +16,7 @@
 #include "model/sublayers.h"
 #include "schedule/machine_profiles.h"
 #include "train/budget.h"
+#include "train/inference.h"
 #include "train/machine_cache.h"
 #include "train/param_group_text.h"
 #include "train/session_plan.h"
@@ -154,7 +155,7 @@ void note_device_share(Session& session) {
     session.notes.push_back(
         fmt::format("device_memory is {:.0f} % of the device's {}{}", 100 * device_memory_share(machine),
                     format_bytes(machine.device_memory_bytes),
-                    machine.device_has_display ? ", since a display takes some of it" : ", which draws no display"));
+                    machine.device_has_display ? ", since a display takes some of it" : ", which has no display"));
 }
 
 // The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.
@@ -228,10 +229,7 @@ void note_absent(FileSystem& files, Session& session) {
 }
 
 void open_data(FileSystem& files, Session& session) {
-    session.tokenizer = Tokenizer::load(files, session.config.model);
-    if (session.tokenizer->vocab_size() > session.model.vocab)
-        throw UserError(ExitCode::model, session.config.model, "the tokenizer has {} ids, the model {}",
-                        session.tokenizer->vocab_size(), session.model.vocab);
+    session.tokenizer = open_tokenizer(files, session.config.model, session.model);
     session.data = RunData::open(files, session.config, *session.tokenizer);
     session.first.data_fingerprint = session.data->fingerprint();
 }

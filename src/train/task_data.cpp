@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "format/checksum.h"
 #include "text/row_reader.h"
+#include "text/rows.h"
 
 namespace windlass {
 namespace {
@@ -17,7 +18,9 @@ void for_chosen(FileSystem& files, std::span<const std::string> paths, std::span
     auto next = chosen.begin();
     for (const std::string& path : paths) {
         RowReader reader(files, path, "");
-        if (reader.is_text()) throw UserError(ExitCode::data, path, "a task reads .jsonl, .json, .csv or .tsv files");
+        if (reader.is_text())
+            throw UserError(ExitCode::data, path, "plain text has no rows, and a task reads rows")
+                .hint("a .jsonl, .json, .csv or .tsv file");
         for (std::optional<RawRow> raw; next != chosen.end() && (raw = reader.next()); ++index) {
             if (*next != static_cast<uint32_t>(index)) continue;
             ++next;
@@ -34,15 +37,19 @@ class SetMaker {
     void add(const RawRow& raw, const std::string& where) {
         ++set_.report.rows;
         try {
-            const TaskRow row = read_task_row(set_.task, raw.text, where);
+            const TaskRow row = read_task_row(set_.task, raw.text_or_refusal(where), where);
             ChoiceRow made{.right = row.right};
             for (const std::string& candidate : row.candidates)
                 made.candidates.push_back(sample_of(row.prompt, candidate, where));
             count(made.candidates[static_cast<size_t>(made.right)]);
             set_.rows.push_back(std::move(made));
             if (!set_.task.has_candidates()) set_.answers.push_back(row.answers);
-        } catch (const UserError& error) {
-            if (!options_.skip_malformed || error.code() != ExitCode::data) throw;
+        } catch (UserError& error) {
+            if (error.code() != ExitCode::data) throw;
+            if (!options_.skip_malformed) {
+                offer_to_skip(error);
+                throw;
+            }
             if (set_.report.malformed++ == 0) log_warning("skipped a malformed row: {}", error.what());
         }
     }
@@ -138,7 +145,7 @@ std::string read_demonstrations(FileSystem& files, const TaskSpec& task, std::sp
                                 std::span<const uint32_t> chosen) {
     std::string text;
     for_chosen(files, paths, chosen, [&](const RawRow& raw, const std::string& where) {
-        const TaskRow row = read_task_row(task, raw.text, where);
+        const TaskRow row = read_task_row(task, raw.text_or_refusal(where), where);
         text += row.prompt + row.candidates[static_cast<size_t>(row.right)];
         text = std::string(stripped(text)) + task.separator;
     });

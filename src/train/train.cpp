@@ -235,7 +235,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
     session.folder.warn_of_side_files(files);
-    const std::string plan = plan_text(session);
+    const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     write_text_atomic(files, folder.file("run.yaml"),
                       with_run_id(session.first.run_id, config_to_yaml(resolved_config(session))));

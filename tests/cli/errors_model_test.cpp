@@ -1,4 +1,5 @@
 // Model folders and tokenizers that must be refused, through the real program.
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/cli/provoked.h"
@@ -218,6 +219,21 @@ std::vector<Provoked> unsupported_models() {
     };
 }
 
+void add_id_900(Json& json) {
+    Json& vocab = json["model"]["vocab"];
+    for (const Json& added : json["added_tokens"]) vocab[added["content"].get<std::string>()] = added["id"];
+    vocab["zz"] = 900;
+}
+
+std::function<Command(Sandbox&)> with_id_900(std::vector<std::string> words) {
+    return [words](Sandbox& sandbox) mutable {
+        edit_json(sandbox.model() + "/tokenizer.json", add_id_900);
+        std::ranges::replace(words, "MODEL", sandbox.model());
+        std::ranges::replace(words, "ROWS", sandbox.rows("zz.jsonl", {R"({"text": "zz zz"})"}));
+        return sandbox.windlass(words);
+    };
+}
+
 std::vector<Provoked> broken_tokenizers() {
     const auto with_tokenizer = [](std::function<void(Json&)> edit) {
         return with_model([edit](const std::string& folder) { edit_json(folder + "/tokenizer.json", edit); });
@@ -238,11 +254,15 @@ std::vector<Provoked> broken_tokenizers() {
          kModel,
          {"tokenizer.json", "Unigram"}},
         {"IdBeyondModel",
-         with_tokenizer([](Json& json) {
-             Json& vocab = json["model"]["vocab"];
-             for (const Json& added : json["added_tokens"]) vocab[added["content"].get<std::string>()] = added["id"];
-             vocab["zz"] = 900;
-         }),
+         with_tokenizer(add_id_900),
+         kModel,
+         {"the tokenizer has 901 ids, the model 260", "Try: the tokenizer files"}},
+        {"IdBeyondModelThatIsEvaluated",
+         with_id_900({"eval", "MODEL", "--data", "ROWS"}),
+         kModel,
+         {"the tokenizer has 901 ids, the model 260"}},
+        {"IdBeyondModelThatGenerates",
+         with_id_900({"generate", "MODEL", "--prompt", "zz"}),
          kModel,
          {"the tokenizer has 901 ids, the model 260"}},
         {"IdThatLoadersRenumber",

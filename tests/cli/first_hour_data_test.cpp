@@ -79,6 +79,13 @@ constexpr const char* kPairs =
     "{\"prompt\": \"a b\", \"completion\": \" c\"}\n{\"prompt\": \"d\", \"completion\": \" e\"}\n";
 constexpr const char* kTable = "prompt,completion\r\na b, c\r\n\"d, \"\"d\"\"\",\" e\ne\"\r\n";
 
+std::function<Command(Sandbox&)> choices_over(const std::string& name, const std::string& text) {
+    return [=](Sandbox& sandbox) {
+        write_bytes(sandbox / name, text);
+        return sandbox.windlass({"eval", sandbox.model(), "--data", sandbox / name, "--choices", " b| c"});
+    };
+}
+
 // Every kind of file that is read.
 std::vector<Tried> kinds() {
     const auto packed = [](const char* text, Compression compression) {
@@ -169,6 +176,43 @@ std::vector<Tried> other_contents() {
          {"a.jsonl.gz:3: the gzip data cannot be decompressed behind", "the file ends before they do",
           "Try: copy or fetch"},
          then_training_beside({{"a.jsonl.gz", gz}}, "@a.jsonl.gz")},
+        {"TextUnderAGzipName",
+         training_beside({{"a.jsonl.gz", kPairs}}, "@a.jsonl.gz"),
+         kData,
+         {"a.jsonl.gz: is no gzip file, as its name says", "Try: if it holds plain text, rename it to ", "/a.jsonl"},
+         then_training_beside({{"a.jsonl", kPairs}}, "@a.jsonl")},
+        {"DownloadThatHardlyBegan",
+         training_beside({{"a.jsonl.zst", ""}}, "@a.jsonl.zst"),
+         kData,
+         {"a.jsonl.zst: the file ends before its zstd data begin", "Try: copy or fetch"},
+         then_training_beside({{"a.jsonl.zst", fixtures::compressed(kPairs, Compression::zstd)}}, "@a.jsonl.zst")},
+        {"JsonLaidOutForPeople",
+         training_beside({{"a.jsonl", "{\n  \"text\": \"a b\"\n}\n"}}, "@a.jsonl"),
+         kData,
+         {"a.jsonl:1: the line holds \"{\" alone: rows are one JSON object a line", "Try: jq -c . FILE > NEW.jsonl"},
+         then_training_beside({{"a.jsonl", "{\"text\":\"a b\"}\n"}}, "@a.jsonl")},
+        {"TableWithRaggedRows",
+         training_beside({{"a.csv", "text,n\na b,1\nc\n"}}, "@a.csv"),
+         kData,
+         {"a.csv:3: the row has 1 cells, the first line names 2", "or leave out such rows: skip_malformed=true"},
+         then_training({{"train_data", "@a.csv"}, {"skip_malformed", "true"}})},
+        {"TextInAnotherEncoding",
+         training_beside({{"a.txt", "one caf\xE9\n"}}, "@a.txt"),
+         0,
+         {"a.txt:1: bytes that are no UTF-8 became U+FFFD. Try: iconv", "final"}},
+        {"EndingInCapitals", training_beside({{"A.JSONL", kPairs}}, "@A.JSONL"), 0, {"final"}},
+        {"ChoicesOverPlainText",
+         choices_over("a.txt", "some words\n"),
+         kData,
+         {"a.txt: plain text has no rows, and choices need rows of prompt and completion. Try: a .jsonl"},
+         [](Sandbox& sandbox, const Finished&) { return choices_over("a.csv", "prompt,completion\na, b\n")(sandbox); }},
+    };
+}
+
+// Files of other kinds.
+std::vector<Tried> other_kinds() {
+    const std::string gz = fixtures::compressed(kPairs, Compression::gzip);
+    return {
         {"TarOfFiles",
          training_beside({{"a.tar.gz", gz}}, "@a.tar.gz"),
          kData,
@@ -197,6 +241,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, FirstHourData, testing::ValuesIn(rows()), name_of
 INSTANTIATE_TEST_SUITE_P(Kinds, FirstHourData, testing::ValuesIn(kinds()), name_of);
 INSTANTIATE_TEST_SUITE_P(Places, FirstHourData, testing::ValuesIn(places()), name_of);
 INSTANTIATE_TEST_SUITE_P(Contents, FirstHourData, testing::ValuesIn(other_contents()), name_of);
+INSTANTIATE_TEST_SUITE_P(OtherKinds, FirstHourData, testing::ValuesIn(other_kinds()), name_of);
 
 }  // namespace
 }  // namespace windlass::cli

@@ -109,6 +109,13 @@ std::vector<Tried> config_keys() {
          training_after(with_key("transformers.js_config", {{"dtype", "q4"}})),
          0,
          {"\"transformers.js_config\" has no effect: transformers does not read it for llama"}},
+        {"TwoNeutralKeys",
+         training_after([](const std::string& folder) {
+             with_key("_num_labels", 1)(folder);
+             with_key("is_llama_config", true)(folder);
+         }),
+         0,
+         {"\"_num_labels\", \"is_llama_config\" have no effect: transformers does not read them for llama"}},
         {"AttentionThatServersChange",
          training_after(with_key("dual_chunk_attention_config", {{"chunk_size", 262144}}), {}, "qwen2"),
          kModel,

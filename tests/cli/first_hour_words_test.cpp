@@ -60,6 +60,28 @@ std::vector<Tried> verbs() {
     };
 }
 
+// Steps that a run does not have.
+std::vector<Tried> steps() {
+    const auto after_a_log = [](std::function<Command(Sandbox&)> attempt) {
+        return [attempt](Sandbox& sandbox) {
+            must_succeed(training({{"method", "zeroth_order"}})(sandbox));
+            return attempt(sandbox);
+        };
+    };
+    return {
+        {"ExportOfAStepThatWasNotSaved",
+         after_a_run(words({"export", "@out:7", "--to", "@x"})),
+         kUsage,
+         {"/out: has no checkpoint of step 7. Try: one of: 2"},
+         then({"export", "@out:2", "--to", "@x"})},
+        {"ReplayBeyondTheLog",
+         after_a_log(words({"replay", "MODEL", "@out/trajectory.wlt", "--step", "500", "--to", "@x"})),
+         kUsage,
+         {"--step: 500 is not in ", "which holds steps 1 to 2. Try: --step 2"},
+         then({"replay", "MODEL", "@out/trajectory.wlt", "--step", "2", "--to", "@x"})},
+    };
+}
+
 // Words that are no verbs here.
 std::vector<Tried> other_verbs() {
     return {
@@ -259,6 +281,7 @@ TEST_P(FirstHourWords, EndInTheResultOrInHelp) {
     expect_it_helps(GetParam());
 }
 
+INSTANTIATE_TEST_SUITE_P(Steps, FirstHourWords, testing::ValuesIn(steps()), name_of);
 INSTANTIATE_TEST_SUITE_P(Verbs, FirstHourWords, testing::ValuesIn(verbs()), name_of);
 INSTANTIATE_TEST_SUITE_P(OtherVerbs, FirstHourWords, testing::ValuesIn(other_verbs()), name_of);
 INSTANTIATE_TEST_SUITE_P(Settings, FirstHourWords, testing::ValuesIn(settings()), name_of);

@@ -87,6 +87,18 @@ TEST(EvalTask, SaysWhatIsWrong) {
         {{"--task", task, "--data", data, "--shots", "2"}, ExitCode::usage, "train_data, which is not set"},
         {{"--data", data, "--shots", "2"}, ExitCode::usage, "only a task has demonstrations. Try: --task"},
         {{"--task", task, "--data", data, "--truncation", "drop"}, ExitCode::usage, "truncation drop"},
+        {{"--task", task, "--data", sandbox.rows("book.txt", {"words"})},
+         ExitCode::data,
+         "book.txt: plain text has no rows, and a task reads rows. Try: a .jsonl"},
+        {{"--task", task, "--data", sandbox.rows("ragged.tsv", {"q\tlabel", "x"})},
+         ExitCode::data,
+         "ragged.tsv:2: the row has 1 cells, the first line names 2. Try: "},
+        {{"--data", sandbox.rows("book.txt", {"words"}), "--choices", " a| b"},
+         ExitCode::data,
+         "book.txt: plain text has no rows, and choices need rows of prompt and completion. Try: a .jsonl"},
+        {{"--data", sandbox.rows("text.jsonl", {R"({"text": "a b"})"}), "--choices", " a| b"},
+         ExitCode::data,
+         "text.jsonl:1: the row is text; choices need rows of prompt and completion"},
         {{"--task", task, "--data", sandbox.rows("empty.jsonl", {})}, ExitCode::data, "empty.jsonl: holds no rows"},
         {{"--task", task, "--data", sandbox.rows("bad.jsonl", {kQuestions[0], R"({"q": "x", "label": 7})"})},
          ExitCode::data,
@@ -99,6 +111,30 @@ TEST(EvalTask, SaysWhatIsWrong) {
         EXPECT_THAT(finished.err, HasSubstr(each.says));
         EXPECT_EQ(finished.out, "");
     }
+}
+
+// Rows that hold a candidate: as many as are asked for, without those that are malformed where that is asked for.
+TEST(EvalChoices, CountsRowsThatItLeavesOut) {
+    Sandbox sandbox;
+    const std::string data =
+        sandbox.rows("rows.csv", {"prompt,completion", "x, a", "alone", "y, b", "z, c", "\"one, two\", a"});
+    std::vector<std::string> words = {"eval", sandbox.model(), "--data", data, "--choices", " a| b", "--json"};
+    EXPECT_THAT(run(sandbox.windlass(words)).err,
+                testing::AllOf(HasSubstr("rows.csv:3: the row has 1 cells"), HasSubstr("skip_malformed=true")));
+    words.push_back("--skip-malformed");
+    const Finished finished = must_succeed(sandbox.windlass(words));
+    EXPECT_THAT(finished.err, HasSubstr("3 rows; 2 malformed rows skipped"));
+    EXPECT_EQ(json_of(sandbox.windlass(words)).at("rows"), 3);
+    words.insert(words.end(), {"--eval-samples", "2"});
+    EXPECT_EQ(json_of(sandbox.windlass(words)).at("rows"), 2);
+}
+
+TEST(EvalTask, SkipsRowsOfTheWrongWidth) {
+    Sandbox sandbox;
+    const std::string data = sandbox.rows("rows.tsv", {"q\tlabel", "a\t1", "b", "c\t0\t0", "d\t0"});
+    const std::vector<std::string> words = {
+        "eval", sandbox.model(), "--task", write_task(sandbox, kCandidates), "--data", data, "--skip-malformed"};
+    EXPECT_THAT(must_succeed(sandbox.windlass(words)).err, HasSubstr("2 malformed rows skipped"));
 }
 
 TEST(TrainTask, RefusesObjectivesThatAMethodCannotFollow) {

@@ -106,6 +106,21 @@ TEST(Plan, SaysWhatFitsAndWritesNothing) {
     EXPECT_FALSE(fs::exists(sandbox.out()));
 }
 
+// What is compared with it takes much longer than the plan itself: a stdout that is full shows the order.
+TEST(Plan, IsPrintedBeforeOthersAreMade) {
+    Sandbox sandbox;
+    Command command = sandbox.windlass({"plan", "--model", sandbox.model(), "--max-length", "64"});
+    const Finished whole = must_succeed(command);
+    EXPECT_THAT(whole.err, HasSubstr("planning other settings and methods"));
+    EXPECT_THAT(whole.out, testing::EndsWith("\nFITS\n"));
+    EXPECT_LT(whole.out.find("Per step"), whole.out.find("\nCheaper "));
+    EXPECT_LT(whole.out.find("\nCheaper "), whole.out.find("\nMethods "));
+    command.words.insert(command.words.begin(), {"/bin/sh", "-c", "exec \"$@\" > /dev/full", "sh"});
+    const Finished finished = run(command);
+    EXPECT_EQ(finished.code, static_cast<int>(ExitCode::storage)) << describe(finished);
+    EXPECT_THAT(finished.err, testing::Not(HasSubstr("planning other settings and methods")));
+}
+
 TEST(Plan, NeedsAModelOnly) {
     Sandbox sandbox;
     const Json json = json_of(sandbox.windlass({"plan", "--model", sandbox.model(), "--max-length", "64", "--json"}));

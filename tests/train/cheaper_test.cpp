@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "tests/train/train_fixture.h"
@@ -10,11 +12,13 @@
 namespace windlass {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 using testing::Pair;
+using testing::StartsWith;
 
 // 12 million parameters, of which there is config.json alone, on a desktop. Their state goes to disk by
 // will, not by need: what a process takes is measured anew each time, and may not decide anything here.
@@ -48,6 +52,14 @@ class CheaperTest : public TrainTest {
 
 using Setting = std::pair<std::string, std::string>;
 
+// "  key=value key=value  (words)"
+Settings settings_in(const std::string& line) {
+    std::istringstream words(line.substr(0, line.find("  (")));
+    Settings settings;
+    for (std::string word; words >> word;) settings[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+    return settings;
+}
+
 const Cheaper* find(const std::vector<Cheaper>& found, const std::string& key) {
     const auto it = std::ranges::find_if(
         found, [&](const Cheaper& each) { return each.settings.size() == 1 && each.settings[0].first == key; });
@@ -62,14 +74,25 @@ TEST_F(CheaperTest, EachLineIsWhatPlanningWithItSays) {
         EXPECT_NE(find(found, key), nullptr) << key;
     // Steps that wait for the disk take as long with more rows.
     EXPECT_GT(find(found, "gradient_accumulation_steps")->gain, 4);
+    // A line of settings, which is typed behind "windlass plan", and one of figures; both within a terminal's width.
+    std::istringstream text(cheaper_text(found));
+    std::string line;
+    std::getline(text, line);
+    EXPECT_THAT(line, AllOf(StartsWith("Cheaper  "), HasSubstr(" gain  "), HasSubstr(" a step  ")));
     for (const Cheaper& each : found) {
-        const Session followed = prepare({each.settings.begin(), each.settings.end()});
-        EXPECT_NEAR(tokens_per_second(followed) / each.tokens_per_second(), 1, 1e-6) << cheaper_text({each});
+        std::getline(text, line);
+        EXPECT_LE(line.size(), 100u) << line;
+        const Session followed = prepare(settings_in(line));
+        EXPECT_NEAR(tokens_per_second(followed) / each.tokens_per_second(), 1, 1e-6) << line;
         EXPECT_NEAR(each.gain, each.tokens_per_second() / tokens_per_second(session), 1e-9);
         EXPECT_GE(each.gain, 1.1);
+        std::getline(text, line);
+        EXPECT_LE(line.size(), 80u) << line;
+        EXPECT_THAT(line, HasSubstr(fmt::format(" {:.3g} x  ", each.gain)));
     }
+    EXPECT_FALSE(std::getline(text, line)) << line;
+    EXPECT_THAT(cheaper_text(found), HasSubstr("  (8-bit moments, 32 rows a step, not 2)\n"));
     EXPECT_GE(found.front().settings.size(), 2u) << "all together comes first";
-    EXPECT_THAT(cheaper_text(found), HasSubstr("8-bit moments, 32 rows a step for 2"));
 }
 
 TEST_F(CheaperTest, WhatTheUserDecidedIsGivenBack) {
@@ -128,7 +151,8 @@ TEST_F(CheaperTest, TheShareOfADevicesMemoryIsSaid) {
     const Session server = prepare({{"device_memory", "null"}, {"machine", "rtx4090-server-12gen4"}});
     EXPECT_NEAR(static_cast<double>(server.request.budgets.device),
                 0.9 * static_cast<double>(server.machine.device_memory_bytes), 1);
-    EXPECT_THAT(server.notes, Contains(HasSubstr("device_memory is 90 % of the device's 24.00 GiB, which draws no")));
+    EXPECT_THAT(server.notes,
+                Contains(HasSubstr("device_memory is 90 % of the device's 24.00 GiB, which has no display")));
     EXPECT_THAT(prepare({}).notes, Each(Not(HasSubstr("device_memory"))));
 }
 

@@ -5,6 +5,7 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "device/cpu/isa.h"
 #include "run/probe.h"
@@ -159,6 +160,8 @@ ExitCode run_doctor(const DoctorArgs& args) {
     if (!args.machine.empty()) return show_machine(args, find_machine(files, args.machine));
     if (!args.ssd_dir.empty()) files.make_folders(args.ssd_dir);
     const int threads = args.threads > 0 ? args.threads : default_threads();
+    log_info("measuring processor and memory{}, which takes some seconds",
+             args.ssd_dir.empty() ? "" : fmt::format(", and the drive of {}", args.ssd_dir));
     const Machine machine = probe_machine(files, args.ssd_dir, threads);
     files.make_folders(user_cache_folder());
     write_text_atomic(files, machine_cache_path(args.ssd_dir, threads), machine_text(machine));

@@ -42,32 +42,60 @@ int64_t right_choice(const std::vector<std::string>& choices, const std::string&
     for (size_t i = 0; i < choices.size(); ++i) {
         if (trimmed(choices[i]) == trimmed(completion)) return static_cast<int64_t>(i);
     }
-    throw UserError(ExitCode::data, where, "the completion \"{}\" is none of the choices", completion);
+    throw UserError(ExitCode::data, where, "the completion \"{}\" is none of the choices", completion)
+        .hint("--choices with all completions of the file");
 }
 
-void read_choice_file(const std::string& path, const Config& config, const std::vector<std::string>& choices,
-                      const Tokenizer& tokenizer, std::vector<ChoiceRow>& rows) {
+ChoiceRow choice_row(const RawRow& raw, const std::string& where, const Config& config,
+                     const std::vector<std::string>& choices, const Tokenizer& tokenizer) {
+    const Row row = read_row(raw.text_or_refusal(where), rows_options(config).fields, std::nullopt, where);
+    if (row.format != RowFormat::completion && row.format != RowFormat::alpaca)
+        throw UserError(ExitCode::data, where, "the row is {}; choices need rows of prompt and completion",
+                        name_of(row.format));
+    ChoiceRow made{.right = right_choice(choices, row.text, where)};
+    for (const std::string& choice : choices)
+        made.candidates.push_back(completion_sample(tokenizer, row.prompt, choice, config.max_length, where));
+    return made;
+}
+
+// Returns how many rows were skipped.
+int64_t read_choice_file(const std::string& path, const Config& config, const std::vector<std::string>& choices,
+                         const Tokenizer& tokenizer, std::vector<ChoiceRow>& rows) {
     RowReader reader(real_files(), path, "");
-    const FieldNames fields = rows_options(config).fields;
+    if (reader.is_text())
+        throw UserError(ExitCode::data, path, "plain text has no rows, and choices need rows of prompt and completion")
+            .hint("a .jsonl, .json, .csv or .tsv file of them, or without --choices: the loss of the text");
+    int64_t skipped = 0;
     while (const std::optional<RawRow> raw = reader.next()) {
         const std::string where = fmt::format("{}:{}", path, raw->line);
-        const Row row = read_row(raw->text, fields, std::nullopt, where);
-        if (row.format != RowFormat::completion && row.format != RowFormat::alpaca)
-            throw UserError(ExitCode::data, where, "choices need rows of prompt and completion");
-        ChoiceRow& added = rows.emplace_back();
-        added.right = right_choice(choices, row.text, where);
-        for (const std::string& choice : choices)
-            added.candidates.push_back(completion_sample(tokenizer, row.prompt, choice, config.max_length));
+        try {
+            rows.push_back(choice_row(*raw, where, config, choices, tokenizer));
+        } catch (UserError& error) {
+            if (error.code() != ExitCode::data) throw;
+            if (!config.skip_malformed) {
+                offer_to_skip(error);
+                throw;
+            }
+            if (skipped++ == 0) log_warning("skipped a malformed row: {}", error.what());
+        }
         if (std::ssize(rows) > kRowsMax) throw UserError(ExitCode::data, where, "more than {} rows", kRowsMax);
     }
+    return skipped;
 }
 
 std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<std::string>& choices,
                                         const Tokenizer& tokenizer) {
     std::vector<ChoiceRow> rows;
-    for (const std::string& path : config.eval_data) read_choice_file(path, config, choices, tokenizer, rows);
+    int64_t skipped = 0;
+    for (const std::string& path : config.eval_data)
+        skipped += read_choice_file(path, config, choices, tokenizer, rows);
+    if (rows.empty() && skipped > 0)
+        throw UserError(ExitCode::data, config.eval_data.front(), "all {} rows are malformed", skipped);
     if (rows.empty()) throw UserError(ExitCode::data, config.eval_data.front(), "holds no rows");
-    return rows;
+    if (skipped > 0) log_info("{} rows; {} malformed rows skipped", rows.size(), skipped);
+    std::vector<ChoiceRow> chosen;
+    for (const uint32_t index : choose_eval_rows(std::ssize(rows), config)) chosen.push_back(std::move(rows[index]));
+    return chosen;
 }
 
 }  // namespace

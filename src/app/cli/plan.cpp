@@ -1,6 +1,7 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "plan/refusal.h"
 #include "schedule/trace.h"
 #include "train/advice.h"
@@ -37,10 +38,13 @@ ExitCode run_plan(const PlanArgs& args) {
     const Config config = config_from_words(args.words, ConfigUse::plan);
     const Session session = plan_session(config);
     if (!args.trace.empty()) write_trace(args.trace, session);
+    // Many plans are compared with this one, so it is shown before.
+    if (!args.json) print_result(plan_text(session));
+    log_info("planning other settings and methods, to compare with");
     const std::vector<MethodAdvice> methods = compare_methods(session);
     const std::vector<Cheaper> cheaper = find_cheaper(session, methods);
     if (!args.json) {
-        print_result(plan_text(session, cheaper_text(cheaper) + advice_text(methods)));
+        print_result(cheaper_text(cheaper) + advice_text(methods) + kFits);
         return ExitCode::ok;
     }
     Json advice = advice_json(methods);

@@ -37,6 +37,8 @@ TEST(Json, RefusesWhatIsMalformed) {
     EXPECT_THAT(refusal("{} {}"), HasSubstr("not valid JSON at byte 4"));
     EXPECT_THAT(refusal(""), HasSubstr("not valid JSON at byte 1"));
     EXPECT_THAT(refusal("[1e999]"), HasSubstr("file: not valid JSON: "));
+    EXPECT_THAT(refusal(std::string_view("{}\0{}", 5)), HasSubstr("file: not valid JSON: byte 3 is NUL. Try: "));
+    EXPECT_THAT(refusal(std::string_view("\0", 1)), HasSubstr("byte 1 is NUL"));
 }
 
 TEST(Json, RefusesAKeyThatIsThereTwice) {

@@ -1,6 +1,11 @@
 // This machine, measured: every rate is there, and none contradicts another.
 #include "run/probe.h"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/clock.h"
 #include "model/families.h"
 #include "run/probe_parts.h"
 #include "schedule/machine_text.h"
@@ -14,6 +19,60 @@ TEST(Probe, RoundsToFourDigits) {
     EXPECT_EQ(rounded(1.23456e-6), 1.235e-6);
     EXPECT_EQ(rounded(0.99999), 1);
     EXPECT_EQ(rounded(0), 0);
+}
+
+// Work whose calls take so many times as long, one after the other, and how long each took, seen from inside.
+struct UnequalWork {
+    std::vector<int> lengths;
+    std::vector<double> seconds = {};
+
+    void operator()() {
+        constexpr auto kUnit = std::chrono::milliseconds(3);
+        const int64_t start = now_ns();
+        std::this_thread::sleep_for(lengths.at(seconds.size()) * kUnit);
+        seconds.push_back(seconds_since(start));
+    }
+    // Of the rounds: the first call warms up.
+    std::vector<double> sorted() const {
+        std::vector<double> rounds(seconds.begin() + 1, seconds.end());
+        std::ranges::sort(rounds);
+        return rounds;
+    }
+};
+
+// A round takes no less than what its call saw of it, and all of them no more than the whole. So the least of the
+// rounds times their number is within the whole, and so is the median times those that are no shorter.
+TEST(Probe, TakesTheBestRoundOrTheMedian) {
+    const auto measure = [](auto how, const std::vector<int>& lengths, UnequalWork& work) {
+        work = {lengths};
+        const int64_t start = now_ns();
+        const double seconds = how([&] { work(); });
+        return std::pair(seconds, seconds_since(start));
+    };
+    UnequalWork work;
+    const std::vector<int> one_short = {1, 9, 9, 1, 9, 9}, two_long = {1, 1, 9, 1, 9, 1},
+                           two_short = {9, 1, 9, 9, 1, 9};
+    const auto [best, best_whole] = measure(best_seconds, one_short, work);
+    EXPECT_GE(best, work.sorted().front());
+    EXPECT_LE(best * static_cast<double>(work.sorted().size()), best_whole);
+    const auto [low, low_whole] = measure(usual_seconds, two_long, work);
+    const size_t rounds = work.sorted().size();
+    EXPECT_LE(low * static_cast<double>(rounds - rounds / 2), low_whole);
+    const auto [high, high_whole] = measure(usual_seconds, two_short, work);
+    EXPECT_GE(high, work.sorted()[work.sorted().size() / 2]);
+    EXPECT_LE(high, high_whole);
+}
+
+TEST(Probe, CallsQuickWorkSixTimesAndSlowWorkTwice) {
+    int calls = 0;
+    usual_seconds([&] { ++calls; });
+    EXPECT_EQ(calls, 6);  // one warms up
+    calls = 0;
+    best_seconds([&] {
+        ++calls;
+        std::this_thread::sleep_for(std::chrono::milliseconds(210));
+    });
+    EXPECT_EQ(calls, 2);
 }
 
 TEST(Probe, FillsEveryRate) {

@@ -18,6 +18,7 @@ using fixtures::compressed;
 using fixtures::refusal_of;
 using fixtures::rows_in;
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -123,17 +124,26 @@ TEST_P(Compressed, ALineIsBoundedHoweverSmallItsFileIs) {
 }
 
 TEST_P(Compressed, TheNameMustSayWhatItIs) {
-    EXPECT_THAT(refusal_of(name("rows.jsonl"), kRows), HasSubstr("as its name says, but begins otherwise"));
+    EXPECT_THAT(refusal_of(name("rows.jsonl"), kRows),
+                AllOf(HasSubstr("as its name says, but begins otherwise. Try: "), EndsWith("/rows.jsonl")));
     EXPECT_THAT(refusal_of("rows.jsonl", packed(kRows)),
                 HasSubstr(fmt::format("rename it to end in .jsonl{}", GetParam().ending)));
     for (const Way& other : kWays) {
         const bool is_same = other.compression == GetParam().compression;
         const std::string said = refusal_of(name("rows.jsonl"), compressed(kRows, other.compression));
         EXPECT_THAT(said, HasSubstr(is_same ? "read" : fmt::format("but {}", name_of(other.compression))));
+        EXPECT_THAT(said, EndsWith(is_same ? "read" : fmt::format("/rows.jsonl{}", other.ending)));
         EXPECT_THAT(refusal_of(name("rows.jsonl"), packed(compressed(kRows, other.compression))),
                     testing::AnyOf(HasSubstr("compressed more than once"), HasSubstr("decompress it once")))
             << other.ending;
     }
+}
+
+TEST_P(Compressed, AFileThatHardlyBeginsWasCutOff) {
+    for (const size_t bytes : {0, 1, 2, 3, 4})
+        EXPECT_THAT(refusal_of(name("rows.jsonl"), packed(kRows).substr(0, bytes)),
+                    AllOf(testing::AnyOf(HasSubstr("the file ends before"), HasSubstr("Truncated")),
+                          HasSubstr("Try: copy or fetch the file again")));
 }
 
 TEST_P(Compressed, AnArchiveOfFilesIsNoText) {
@@ -247,6 +257,8 @@ TEST(DataKind, ComesFromTheEndOfTheName) {
     EXPECT_EQ(find_data_kind("a.b/rows.csv.zst")->layout, RowLayout::csv);
     EXPECT_EQ(find_data_kind("a.b/rows.csv.zst")->compression, Compression::zstd);
     EXPECT_EQ(find_data_kind("rows.json")->layout, RowLayout::json);
+    EXPECT_EQ(find_data_kind("A.B/ROWS.CSV.GZ")->layout, RowLayout::csv);
+    EXPECT_EQ(find_data_kind("A.B/ROWS.CSV.GZ")->compression, Compression::gzip);
     for (const char* path : {"rows", "a.jsonl/rows", "rows.gz", "rows.jsonl.gz.gz", "a.jsonl/.gz", "rows.csv.bz2", ""})
         EXPECT_FALSE(find_data_kind(path)) << path;
     EXPECT_EQ(data_ending("a/rows.jsonl"), ".jsonl");
@@ -263,6 +275,10 @@ TEST(DataKind, OtherFilesAreRefusedWithAWayOut) {
     EXPECT_THAT(refusal_of("rows.jsonl", "PK\x03\x04"), HasSubstr("is a zip archive"));
     EXPECT_THAT(refusal_of("rows.jsonl", "PAR1"), AllOf(HasSubstr("is parquet"), HasSubstr("load_dataset")));
     EXPECT_THAT(refusal_of("rows.txt", "\xFF\xFEh"), AllOf(HasSubstr("UTF-16"), HasSubstr("Try: iconv")));
+    EXPECT_THAT(refusal_of("rows.txt", std::string_view("w\0o\0r\0d\0s\0 \0i\0n\0", 16)), HasSubstr("UTF-16"));
+    EXPECT_THAT(refusal_of("rows.txt", std::string_view("\0w\0o\0r\0d\0s\0 \0i\0n", 16)), HasSubstr("UTF-16"));
+    EXPECT_EQ(refusal_of("rows.txt", std::string_view("w\0o\0rds\0 \0i\0n\0 \0", 16)), "read");
+    EXPECT_THAT(refusal_of("ROWS.PARQUET", "PAR1"), HasSubstr("d('parquet'"));
     // What a shell would run is in no command that is there to be pasted.
     EXPECT_EQ(table_export("a'$(reboot).parquet"), table_export("`reboot`.parquet"));
     EXPECT_THAT(*table_export("\"; reboot.parquet"), Not(HasSubstr("reboot")));

@@ -22,6 +22,7 @@ TEST(Csv, RowsAreObjectsByTheNamesOfTheFirst) {
                 ElementsAre(R"(2: {"completion":"b, \"c\"","prompt":" a "})", R"(4: {"completion":"","prompt":""})"));
     EXPECT_THAT(rows_in("rows.csv", "text\none"), ElementsAre(R"(2: {"text":"one"})"));
     EXPECT_THAT(rows_in("rows.csv", "\xEF\xBB\xBFtext\n\"\xC3\xA9\"\n"), ElementsAre("2: {\"text\":\"\xC3\xA9\"}"));
+    EXPECT_THAT(rows_in("rows.csv", ",text,,\n0,one,,\n"), ElementsAre(R"(2: {"text":"one"})"));
     EXPECT_THAT(rows_in("rows.csv", "text\n"), ElementsAre());
     EXPECT_THAT(rows_in("rows.csv", ""), ElementsAre());
     EXPECT_THAT(rows_in("rows.csv", "\n\n"), ElementsAre());
@@ -43,7 +44,7 @@ TEST(Csv, WhatIsNoTableIsRefusedByItsLine) {
     EXPECT_THAT(refusal_of("rows.csv", "a,b\n1,2\n\"\n\",2,3\n"),
                 HasSubstr("rows.csv:3: the row has 3 cells, the first line names 2"));
     EXPECT_THAT(refusal_of("rows.csv", "a,b\n1\n"), HasSubstr("rows.csv:2: the row has 1 cells"));
-    EXPECT_THAT(refusal_of("rows.csv", "a,a\n1,2\n"), HasSubstr("rows.csv:1: two columns have the same name"));
+    EXPECT_THAT(refusal_of("rows.csv", "a,a\n1,2\n"), HasSubstr("rows.csv:1: two columns have the same name, \"a\""));
     EXPECT_THAT(
         refusal_of("rows.csv", "a,b\n1,2\n5\" wide,2\n"),
         AllOf(HasSubstr("rows.csv:3: a quote stands inside"), HasSubstr("Try: put the whole cell into quotes")));

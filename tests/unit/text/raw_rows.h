@@ -16,7 +16,8 @@ inline std::vector<std::string> rows_in(const std::string& name, std::string_vie
     const TempFolder folder;
     RowReader reader(real_files(), folder.write(name, text), "");
     std::vector<std::string> rows;
-    while (const auto row = reader.next()) rows.push_back(fmt::format("{}: {}", row->line, row->text));
+    while (const auto row = reader.next())
+        rows.push_back(fmt::format("{}: {}", row->line, row->text_or_refusal(fmt::format("{}:{}", name, row->line))));
     return rows;
 }
 

@@ -176,13 +176,18 @@ TEST(Rows, ChatsAreRefusedPolitely) {
 TEST(Rows, MalformedRowsNameTheirLine) {
     const std::string rows =
         "{\"text\": \"a\"}\n\n{\"text\": 5}\n{\"text\": \"b\"}\n{broken\n{\"prompt\": \"a\", \"completion\": \"b\"}\n";
-    EXPECT_THAT(refusal(rows), HasSubstr("rows.jsonl:3: \"text\" is number and not a string"));
+    EXPECT_THAT(refusal(rows), HasSubstr("rows.jsonl:3: \"text\" is number and not a string. Try: mend the row, or "
+                                         "leave out such rows: skip_malformed=true"));
     const auto out = read_rows(rows, {.skip_malformed = true});
     EXPECT_EQ(out.samples.size(), 2u);
     EXPECT_EQ(out.report.malformed, 3);
     EXPECT_EQ(out.report.rows, 5);
     EXPECT_THAT(refusal("{\"question\": \"a\"}"), HasSubstr("the row's keys make no known format: question"));
-    EXPECT_THAT(refusal("[1]"), HasSubstr("array and not an object"));
+    EXPECT_THAT(refusal("[1]"), HasSubstr("array and not an object. Try: one object a line"));
+    EXPECT_THAT(refusal("{\n  \"text\": \"a\"\n}\n"),
+                HasSubstr("rows.jsonl:1: the line holds \"{\" alone: rows are one JSON object a line"));
+    EXPECT_THAT(refusal("{\n  \"data\": [\n", {}, "rows.json"), HasSubstr("Try: jq -c . FILE > NEW.jsonl"));
+    EXPECT_THAT(refusal(std::string_view("{\"text\": \"a\"}\0{\"text\": \"b\"}", 29)), HasSubstr("byte 14 is NUL"));
     EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}"),
                 HasSubstr("the rows before it are text"));
     EXPECT_THAT(refusal("PK", {}, "rows.xlsx"), HasSubstr("\".xlsx\" is not read"));
@@ -195,6 +200,21 @@ TEST(Rows, TablesHoldTheFormatsOfObjects) {
     EXPECT_THAT(refusal("a,b\n1,2\n", {}, "rows.csv"),
                 HasSubstr("rows.csv:2: the row's keys make no known format: a, b"));
     EXPECT_THAT(refusal("text,messages\n1,2\n", {}, "rows.csv"), HasSubstr("is a chat"));
+}
+
+// A line of another width is one malformed row; those behind it are read.
+TEST(Rows, RowsOfTheWrongWidthAreMalformedRows) {
+    const std::pair<const char*, std::string> tables[] = {{"rows.csv", "n,text\n1,a\nalone\n2,b,c\n\"3\",\"d\"\n,,,\n"},
+                                                          {"rows.tsv", "n\ttext\n1\ta\nalone\n2\tb\tc\n3\td\n\tx\t\n"}};
+    for (const auto& [name, table] : tables) {
+        EXPECT_THAT(refusal(table, {}, name), AllOf(HasSubstr(":3: the row has 1 cells, the first line names 2"),
+                                                    HasSubstr("Try: "), HasSubstr("skip_malformed=true")));
+        const auto out = read_rows(table, {.skip_malformed = true}, name);
+        EXPECT_EQ(out.report.rows, 5) << name;
+        EXPECT_EQ(out.report.malformed, 3) << name;
+        ASSERT_EQ(out.samples.size(), 2u) << name;
+        EXPECT_EQ(out.samples[1].ids, (Ids{kBos, 'd', kEos})) << name;
+    }
 }
 
 TEST(Rows, FieldsCanHaveOtherNames) {
@@ -240,6 +260,23 @@ TEST(RowReader, ReadsTextAsDocuments) {
     ASSERT_EQ(padded.samples.size(), 1u);
     EXPECT_EQ(padded.samples[0].ids, (Ids{kBos, 'a', 10, 10, 'b', kEos}));
     EXPECT_EQ(read_rows("", {}, "book.txt").report.rows, 0);
+}
+
+// Bytes in another encoding are said once, by their line; what is made of them is the tokenizer's business.
+TEST(RowReader, FindsTheLineOfBytesThatAreNoText) {
+    const auto line_in = [](const char* name, std::string_view text) {
+        const fixtures::TempFolder folder;
+        RowReader reader(real_files(), folder.write(name, text), "--");
+        while (reader.next()) continue;
+        return reader.replaced_line();
+    };
+    EXPECT_EQ(line_in("book.txt", "caf\xC3\xA9\nna\xC3\xAFve\n"), std::nullopt);
+    EXPECT_EQ(line_in("book.txt", "one\n--\ntwo\ncaf\xE9\nna\xEFve\n"), 4);
+    EXPECT_EQ(line_in("rows.csv", "text,n\na,1\n\"b\nc\",2\ncaf\xE9,3\n\xE9,4\n"), 5);
+    EXPECT_EQ(line_in("rows.tsv", "n\ttext\n1\tcaf\xE9\n"), 2);
+    testing::internal::CaptureStderr();
+    read_rows("one\ncaf\xE9\n", {}, "book.txt");
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("book.txt:2: bytes that are no UTF-8 became U+FFFD"));
 }
 
 TEST(RowReader, CrossesItsBufferAnywhere) {
