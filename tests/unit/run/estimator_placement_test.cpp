@@ -9,7 +9,9 @@
 namespace windlass {
 namespace {
 
+// Sanitizers look at a sample: each model takes half of the types, and fewer plans.
 const size_t kStride = is_sanitized() ? 12 : 3;
+const size_t kWayStride = is_sanitized() ? 2 : 1;
 
 struct Variant {
     const char* name;
@@ -85,7 +87,8 @@ TEST_P(VariantPlacement, NeverChangesABit) {
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size(), 2);
     const std::pair<DType, DType> types[] = {
         {DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::f16, DType::f32}, {DType::f32, DType::bf16}};
-    for (size_t way = 0; way < std::size(types); ++way) {
+    const bool is_first = std::string_view(name) == "gpt2";
+    for (size_t way = is_first ? 0 : kWayStride - 1; way < std::size(types); way += kWayStride) {
         const TempFolder folder;
         Golden golden(name);
         golden.folder = write_model(golden, types[way].first, folder);
@@ -98,8 +101,7 @@ TEST_P(VariantPlacement, NeverChangesABit) {
         options.micro_rows = 2 / options.micro_count;
         const Outcome reference = run_steps(golden, batches, options);
         EXPECT_NE(reference.losses[0], reference.losses[2]) << "nothing was learnt";
-        for (size_t index = way + (std::string_view(name) == "gpt2" ? 0 : 4); index < plans.size();
-             index += 2 * std::size(types) * kStride) {
+        for (size_t index = way + (is_first ? 0 : 4); index < plans.size(); index += 2 * std::size(types) * kStride) {
             options.plan = plans[index];
             options.plan.threads = 1 + static_cast<int>(index / 2 % 2);
             options.plan.one_probe = index % 2 == 1;
@@ -138,6 +140,7 @@ TEST(CleanSweep, ReportsTheLossThatEvaluationFinds) {
 
 // On one batch again and again: what is found leads down.
 TEST(EstimatorSteps, LowerTheLoss) {
+    if (is_sanitized()) GTEST_SKIP() << "hundreds of steps; VariantPlacement takes a few of each";
     constexpr int64_t kSteps = 60;
     const Golden golden("gpt2");
     const TestBatch batch = batches_of(golden)[0];

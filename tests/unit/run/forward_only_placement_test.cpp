@@ -14,6 +14,7 @@ const size_t kStride = is_sanitized() ? 8 : 2;
 
 constexpr const char* kMethods[] = {"zeroth_order", "forward_gradient"};
 constexpr size_t kWays = 12;  // accumulation, directions and their kind, moments
+const size_t kWayStride = is_sanitized() ? 3 : 1;
 constexpr NoiseKind kKinds[] = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
 
 EngineOptions options_of(const char* method, DType compute, size_t way) {
@@ -40,7 +41,8 @@ TEST_P(ForwardOnlyPlacement, NeverChangesABit) {
     golden.folder = write_model(golden, type, folder);
     const std::array<TestBatch, 2> batches = batches_of(golden);
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size());
-    for (size_t way = 0; way < kWays; ++way) {
+    const size_t first = (std::string_view(name) == "gpt2" ? 0 : 1) + static_cast<size_t>(type);
+    for (size_t way = first % kWayStride; way < kWays; way += kWayStride) {
         EngineOptions options = options_of(method, compute, way);
         const Outcome reference = run_steps(golden, batches, options);
         EXPECT_NE(reference.losses[0], reference.losses[2]) << "nothing was learnt";
@@ -73,11 +75,12 @@ INSTANTIATE_TEST_SUITE_P(Models, ForwardOnlyPlacement,
 
 // ---- many steps, as a run takes them ----
 
-constexpr int64_t kManySteps = 200;
+const int64_t kManySteps = is_sanitized() ? 60 : 200;
 constexpr int64_t kEvaluateEvery = 10;
 
 double cosine_rate(int64_t step) {
-    return 1e-3 * 0.5 * (1 + std::cos(std::numbers::pi * static_cast<double>(step - 1) / kManySteps));
+    return 1e-3 * 0.5 *
+           (1 + std::cos(std::numbers::pi * static_cast<double>(step - 1) / static_cast<double>(kManySteps)));
 }
 
 struct ManySteps {
