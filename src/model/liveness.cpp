@@ -41,6 +41,33 @@ class Taken {
     std::vector<Range> ranges_;  // by rising begin, apart
 };
 
+// What is placed, in one row by rising offset, and looked through from the lowest on.
+class Row {
+  public:
+    explicit Row(const std::vector<LivePiece>& pieces) { row_.reserve(pieces.size()); }
+
+    int64_t lowest(const LivePiece& piece) const {
+        int64_t offset = 0;
+        for (const Placed& other : row_) {
+            if (other.begin >= offset + piece.bytes) break;
+            if (other.first <= piece.last && piece.first <= other.last) offset = std::max(offset, other.end);
+        }
+        return offset;
+    }
+
+    void add(const LivePiece& piece, int64_t end) {
+        const auto place = std::ranges::upper_bound(row_, piece.offset, {}, &Placed::begin);
+        row_.insert(place, {piece.offset, end, piece.first, piece.last});
+    }
+
+  private:
+    struct Placed {
+        int64_t begin = 0, end = 0;  // addresses
+        int64_t first = 0, last = 0;
+    };
+    std::vector<Placed> row_;
+};
+
 // A tree over time: each node is a stretch of it, halved by its children. A piece is written to the few nodes that its
 // life is made of, and to those above them. Thousands of micro-batches' values may be alive at one time, so a list of
 // every piece's contemporaries would be quadratic.
@@ -105,13 +132,15 @@ class Timeline {
     std::vector<const Taken*> met_;
 };
 
-}  // namespace
+// Up to here a row is quicker than a tree, which wants memory for each of its nodes.
+constexpr size_t kRowMost = 1024;
 
-int64_t place_pieces(std::vector<LivePiece>& pieces, int64_t alignment) {
+template <typename Placement>
+int64_t place_by_size(std::vector<LivePiece>& pieces, int64_t alignment) {
     std::vector<size_t> order(pieces.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return pieces[a].bytes > pieces[b].bytes; });
-    Timeline placed(pieces);
+    Placement placed(pieces);
     int64_t total = 0;
     for (const size_t index : order) {
         LivePiece& piece = pieces[index];
@@ -121,6 +150,13 @@ int64_t place_pieces(std::vector<LivePiece>& pieces, int64_t alignment) {
         total = std::max(total, end);
     }
     return total;
+}
+
+}  // namespace
+
+int64_t place_pieces(std::vector<LivePiece>& pieces, int64_t alignment) {
+    return pieces.size() <= kRowMost ? place_by_size<Row>(pieces, alignment)
+                                     : place_by_size<Timeline>(pieces, alignment);
 }
 
 int64_t peak_of_pieces(const std::vector<LivePiece>& pieces, int64_t alignment) {

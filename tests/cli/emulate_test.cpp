@@ -68,7 +68,7 @@ Trained trained_in_memory(const Emulated& setup) {
 
 class EmulatedDevice : public testing::TestWithParam<Emulated> {};
 
-// With as little of the device's memory as the refusal says, halfway, and with all that it can use.
+// With all of the device's memory that it can use, with as little as the refusal says, and halfway.
 TEST_P(EmulatedDevice, TrainsTheModelOfEverythingInMemory) {
     const Trained expected = trained_in_memory(GetParam());
     const auto is_clipped = [](const Json& line) { return line.at("clipped").get<bool>(); };
@@ -76,16 +76,21 @@ TEST_P(EmulatedDevice, TrainsTheModelOfEverythingInMemory) {
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, GetParam());
     const int64_t least = least_device_memory(sandbox, settings);
-    const int64_t most = plan_of(sandbox, settings).at("device_bytes");
-    ASSERT_GE(most, least / 100 * 99);
-    for (const int64_t device_memory : {least, (least + most) / 2, std::max(least, most)}) {
-        settings["device_memory"] = std::to_string(device_memory);
+    // Trains, and says what the plan takes of the device.
+    const auto device_bytes = [&] {
         const Json said = json_of(sandbox.train(settings, {"--overwrite", "--json"}));
-        EXPECT_GT(said.at("predicted_device_bytes").get<int64_t>(), 0);
-        EXPECT_LE(said.at("predicted_device_bytes").get<int64_t>(), device_memory);
         const Trained got = trained(sandbox);
-        EXPECT_TRUE(got.model == expected.model) << "final weights differ with " << device_memory;
+        EXPECT_TRUE(got.model == expected.model) << "final weights differ with " << settings["device_memory"];
         EXPECT_EQ(got.metrics, expected.metrics);
+        return said.value("predicted_device_bytes", int64_t{0});
+    };
+    const int64_t most = device_bytes();
+    ASSERT_GE(most, least / 100 * 99);
+    for (const int64_t device_memory : {least, (least + most) / 2}) {
+        settings["device_memory"] = std::to_string(device_memory);
+        const int64_t planned = device_bytes();
+        EXPECT_GT(planned, 0);
+        EXPECT_LE(planned, device_memory);
     }
 }
 
@@ -103,11 +108,12 @@ INSTANTIATE_TEST_SUITE_P(Policies, EmulatedDevice,
 
 // ---- memory as predicted ----
 
-// A model whose arenas are larger than what the process itself takes: 10 million parameters.
+// A model whose arenas are larger than what the process itself takes: 13 million parameters, in few layers, because
+// planning takes as long as there are layers.
 std::string larger_model(const Sandbox& sandbox) {
     const std::string folder = sandbox / "larger";
-    must_succeed({.words = {binary_dir() + "/make_model", "--shape", "llama-tiny", "--hidden", "256", "--layers", "10",
-                            "--ffn", "1024", "--seed", "1", "--out", folder}});
+    must_succeed({.words = {binary_dir() + "/make_model", "--shape", "llama-tiny", "--hidden", "512", "--layers", "3",
+                            "--ffn", "2048", "--seed", "1", "--out", folder}});
     return folder;
 }
 

@@ -2,6 +2,8 @@
 // enforced budget, with a model so large that what the process itself takes is little beside it.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "base/units.h"
 #include "tests/cli/sandbox.h"
 #include "tests/place.h"
@@ -11,10 +13,12 @@ namespace {
 
 // 305 million parameters in bf16: 580 MiB. The plan allows the process 40 MiB and 4 more for each thread, of which runs
 // use about a half.
-std::string large_model(const Sandbox& sandbox) {
-    const std::string folder = sandbox / "large";
-    must_succeed({.words = {binary_dir() + "/make_model", "--shape", "llama-tiny", "--hidden", "1024", "--layers", "26",
-                            "--ffn", "2816", "--dtype", "bf16", "--seed", "1", "--out", folder}});
+const std::string& large_model() {
+    static const TempFolder place;
+    static const std::string folder = place / "large";
+    if (!std::filesystem::exists(folder))
+        must_succeed({.words = {binary_dir() + "/make_model", "--shape", "llama-tiny", "--hidden", "1024", "--layers",
+                                "26", "--ffn", "2816", "--dtype", "bf16", "--seed", "1", "--out", folder}});
     return folder;
 }
 
@@ -23,7 +27,7 @@ class ForwardOnlyPeak : public testing::TestWithParam<const char*> {};
 TEST_P(ForwardOnlyPeak, IsThatOfThePlan) {
     Sandbox sandbox;
     Settings settings = sandbox.training();
-    settings["model"] = large_model(sandbox);
+    settings["model"] = large_model();
     settings["method"] = "zeroth_order";
     settings["policy"] = GetParam();
     settings["update_time"] = "auto";

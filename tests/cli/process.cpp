@@ -58,6 +58,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
         const rlimit limit{static_cast<rlim_t>(*command.file_bytes_max), static_cast<rlim_t>(*command.file_bytes_max)};
         ::setrlimit(RLIMIT_FSIZE, &limit);
     }
+    // Whoever runs the tests in the background has had these ignored, and what is ignored stays so.
+    for (const int number : {SIGINT, SIGQUIT, SIGHUP}) ::signal(number, SIG_DFL);
     ::dup2(in, STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/run/placement_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -223,8 +224,11 @@ std::vector<Trial> drawn_table(int draws) {
 }
 
 TEST_F(BudgetTable, NeverChangesABit) {
-    expect_same_bits(drawn_table(2));
-    EXPECT_GE(plan_count_, 15);
+    std::vector<Trial> table = drawn_table(2);
+    // Most of it is planning. Sanitizers look at a seventh, in which every place, format and accumulation occurs.
+    if (is_sanitized()) std::erase_if(table, [](const Trial& trial) { return trial.index % 7 != 0; });
+    expect_same_bits(table);
+    EXPECT_GE(plan_count_, std::ssize(table) / 4);
 }
 
 class SlowBudgetTable : public BudgetTable {};

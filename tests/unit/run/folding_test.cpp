@@ -1,5 +1,6 @@
 // Updates that stay beside weights (Folding): what goes home and when, and what evaluations, snapshots and runs that go
 // on find meanwhile.
+#include "tests/sanitizer.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -153,9 +154,11 @@ TEST_P(FoldedRun, GoesOnFromASnapshotAndTheSteps) {
 std::vector<Plan> some_plans() {
     std::vector<Plan> plans = {forward_only_memory_plan()};
     const std::vector<Plan> all = forward_only_plans(DeviceKind::cpu, tiny_model("gpt2").blocks.size(), 1);
+    int found = 0;
     for (const Plan& plan : all) {
         const bool goes_home = plan.store || (plan.own_memory() && plan.common.weights == Home::host);
-        if (goes_home && plan.read_ahead == 1) plans.push_back(plan);
+        if (!goes_home || plan.read_ahead != 1) continue;
+        if (!is_sanitized() || found++ % 2 == 0) plans.push_back(plan);  // every other one shows how they are executed
     }
     return plans;
 }

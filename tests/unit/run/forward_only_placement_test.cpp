@@ -10,10 +10,11 @@ namespace windlass {
 namespace {
 
 // Sanitizers look at how plans are executed, which a sample of them shows.
-const size_t kStride = is_sanitized() ? 8 : 2;
+const size_t kPlansOfAWay = is_sanitized() ? 1 : 2;
 
 constexpr const char* kMethods[] = {"zeroth_order", "forward_gradient"};
 constexpr size_t kWays = 12;  // accumulation, directions and their kind, moments
+const size_t kWayStride = is_sanitized() ? 3 : 1;
 constexpr NoiseKind kKinds[] = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
 
 EngineOptions options_of(const char* method, DType compute, size_t way) {
@@ -32,7 +33,7 @@ EngineOptions options_of(const char* method, DType compute, size_t way) {
 
 class ForwardOnlyPlacement : public testing::TestWithParam<std::tuple<const char*, const char*, DType, DType>> {};
 
-// Half of the plans under one way each; over models and types all of them meet.
+// Some plans under each way; over models and types all of them meet.
 TEST_P(ForwardOnlyPlacement, NeverChangesABit) {
     const auto& [method, name, type, compute] = GetParam();
     const TempFolder folder;
@@ -40,12 +41,15 @@ TEST_P(ForwardOnlyPlacement, NeverChangesABit) {
     golden.folder = write_model(golden, type, folder);
     const std::array<TestBatch, 2> batches = batches_of(golden);
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size());
-    for (size_t way = 0; way < kWays; ++way) {
+    const size_t variant = (method == kMethods[0] ? 0 : 2) + (std::string_view(name) == "gpt2" ? 0 : 1);
+    const size_t number = (variant * 3 + static_cast<size_t>(type)) * 2 + (compute == DType::f32 ? 0 : 1);
+    size_t trial = number * kWays / kWayStride * kPlansOfAWay;
+    for (size_t way = number % kWayStride; way < kWays; way += kWayStride) {
         EngineOptions options = options_of(method, compute, way);
         const Outcome reference = run_steps(golden, batches, options);
         EXPECT_NE(reference.losses[0], reference.losses[2]) << "nothing was learnt";
-        for (size_t index = way + (compute == DType::f32 ? 0 : kWays); index < plans.size();
-             index += 2 * kWays * kStride) {
+        for (size_t taken = 0; taken < kPlansOfAWay; ++taken) {
+            const size_t index = plan_of_trial(trial++, plans.size());
             options.plan = plans[index];
             options.plan.threads = 1 + static_cast<int>(index / kWays % 3);
             options.plan.writeback_steps = 1 + static_cast<int>(index / 4 % 3);
@@ -73,11 +77,12 @@ INSTANTIATE_TEST_SUITE_P(Models, ForwardOnlyPlacement,
 
 // ---- many steps, as a run takes them ----
 
-constexpr int64_t kManySteps = 200;
+const int64_t kManySteps = is_sanitized() ? 60 : 200;
 constexpr int64_t kEvaluateEvery = 10;
 
 double cosine_rate(int64_t step) {
-    return 1e-3 * 0.5 * (1 + std::cos(std::numbers::pi * static_cast<double>(step - 1) / kManySteps));
+    return 1e-3 * 0.5 *
+           (1 + std::cos(std::numbers::pi * static_cast<double>(step - 1) / static_cast<double>(kManySteps)));
 }
 
 struct ManySteps {
@@ -116,7 +121,8 @@ TEST_P(ForwardOnlyRun, IsTheSameWhereverItIsPlacedAndHoweverOftenItIsEvaluated) 
     const ManySteps reference = run_many(golden, options, kEvaluateEvery);
     EXPECT_LT(reference.evaluated.back(), reference.evaluated.front()) << "nothing was learnt";
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size(), 2);
-    for (size_t index = 2; index < plans.size(); index += 9 * kStride) {
+    for (const size_t index : {2, 20, 38}) {
+        if (is_sanitized() && index != 20) continue;
         options.plan = plans[index];
         options.plan.writeback_steps = index % 3 == 0 ? 1 : static_cast<int>(index);
         const int64_t every = index % 2 == 0 ? kEvaluateEvery : 0;

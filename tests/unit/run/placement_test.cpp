@@ -101,7 +101,7 @@ Plan mixed_values(const Plan& plan, const ModelSpec& model) {
 
 // Each model and type takes a part of the plans, neighbours in this list different ones, so that all are taken.
 // Sanitizers look at how plans are executed, which fewer show.
-const size_t kStride = is_sanitized() ? 6 : 2;
+const size_t kStride = is_sanitized() ? 11 : 2;
 
 // Clips some of the steps, not all.
 double norm_limit(std::string_view model) {

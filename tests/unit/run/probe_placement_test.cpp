@@ -3,6 +3,7 @@
 #include "device/cpu/isa.h"
 #include "method/noise/noise.h"
 #include "model/sublayers.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/run/engine_fixture.h"
 
 namespace windlass {
@@ -38,6 +39,9 @@ struct Way {
     Plan plan;
     int writeback_steps = 1;
 };
+
+// Sanitizers look at every other number of layers that go up ahead.
+const int kAheadStride = is_sanitized() ? 2 : 1;
 
 std::unique_ptr<Engine> probing_engine(const Variant& variant, const Way& way, int64_t row_length) {
     ModelFolder folder = ModelFolder::open(real_files(), golden().folder);
@@ -103,7 +107,7 @@ TEST(ProbePlacement, NeverChangesABit) {
             for (const bool one_probe : {false, true}) {
                 EXPECT_TRUE(train(variant, {sublayers, probing_plan(false, 1, one_probe)}) == want)
                     << sublayers << one_probe;
-                for (int ahead = 0; ahead < 4; ++ahead)
+                for (int ahead = sublayers ? kAheadStride - 1 : 0; ahead < 4; ahead += kAheadStride)
                     EXPECT_TRUE(train(variant, {sublayers, probing_plan(true, ahead, one_probe), 1 + ahead % 3}) ==
                                 want)
                         << sublayers << one_probe << ahead;
