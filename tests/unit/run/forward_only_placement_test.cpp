@@ -10,10 +10,10 @@ namespace windlass {
 namespace {
 
 // Sanitizers look at how plans are executed, which a sample of them shows.
-const size_t kStride = is_sanitized() ? 8 : 2;
+const size_t kPlacementStride = is_sanitized() ? 8 : 2;
 
-constexpr const char* kMethods[] = {"zeroth_order", "forward_gradient"};
-constexpr size_t kWays = 12;  // accumulation, directions and their kind, moments
+constexpr const char* kForwardOnlyMethods[] = {"zeroth_order", "forward_gradient"};
+constexpr size_t kPlacedWays = 12;  // accumulation, directions and their kind, moments
 constexpr NoiseKind kKinds[] = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
 
 EngineOptions options_of(const char* method, DType compute, size_t way) {
@@ -40,17 +40,17 @@ TEST_P(ForwardOnlyPlacement, NeverChangesABit) {
     golden.folder = write_model(golden, type, folder);
     const std::array<TestBatch, 2> batches = batches_of(golden);
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size());
-    for (size_t way = 0; way < kWays; ++way) {
+    for (size_t way = 0; way < kPlacedWays; ++way) {
         EngineOptions options = options_of(method, compute, way);
         const Outcome reference = run_steps(golden, batches, options);
         EXPECT_NE(reference.losses[0], reference.losses[2]) << "nothing was learnt";
-        for (size_t index = way + (compute == DType::f32 ? 0 : kWays); index < plans.size();
-             index += 2 * kWays * kStride) {
+        for (size_t index = way + (compute == DType::f32 ? 0 : kPlacedWays); index < plans.size();
+             index += 2 * kPlacedWays * kPlacementStride) {
             options.plan = plans[index];
-            options.plan.threads = 1 + static_cast<int>(index / kWays % 3);
+            options.plan.threads = 1 + static_cast<int>(index / kPlacedWays % 3);
             options.plan.writeback_steps = 1 + static_cast<int>(index / 4 % 3);
             // Lanes overtake each other in ways that a quiet machine never shows.
-            options.emulation = {.jitter_seed = index, .jitter_ns = index / kWays % 2 == 0 ? 100'000 : 0};
+            options.emulation = {.jitter_seed = index, .jitter_ns = index / kPlacedWays % 2 == 0 ? 100'000 : 0};
             const Outcome outcome = run_steps(golden, batches, options);
             EXPECT_TRUE(outcome == reference)
                 << describe(options.plan) << (options.plan.blocks.empty() ? "" : ", mixed") << ", written back each "
@@ -62,7 +62,7 @@ TEST_P(ForwardOnlyPlacement, NeverChangesABit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ForwardOnlyPlacement,
-                         testing::Combine(testing::ValuesIn(kMethods), testing::Values("gpt2", "llama"),
+                         testing::Combine(testing::ValuesIn(kForwardOnlyMethods), testing::Values("gpt2", "llama"),
                                           testing::Values(DType::f32, DType::bf16, DType::f16),
                                           testing::Values(DType::f32, DType::bf16)),
                          [](const auto& info) {
@@ -116,7 +116,7 @@ TEST_P(ForwardOnlyRun, IsTheSameWhereverItIsPlacedAndHoweverOftenItIsEvaluated) 
     const ManySteps reference = run_many(golden, options, kEvaluateEvery);
     EXPECT_LT(reference.evaluated.back(), reference.evaluated.front()) << "nothing was learnt";
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size(), 2);
-    for (size_t index = 2; index < plans.size(); index += 9 * kStride) {
+    for (size_t index = 2; index < plans.size(); index += 9 * kPlacementStride) {
         options.plan = plans[index];
         options.plan.writeback_steps = index % 3 == 0 ? 1 : static_cast<int>(index);
         const int64_t every = index % 2 == 0 ? kEvaluateEvery : 0;
@@ -128,7 +128,7 @@ TEST_P(ForwardOnlyRun, IsTheSameWhereverItIsPlacedAndHoweverOftenItIsEvaluated) 
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ForwardOnlyRun,
-                         testing::Combine(testing::ValuesIn(kMethods), testing::Values("gpt2", "llama")),
+                         testing::Combine(testing::ValuesIn(kForwardOnlyMethods), testing::Values("gpt2", "llama")),
                          [](const auto& info) {
                              return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));
                          });
