@@ -37,7 +37,19 @@ function(windlass_floor name number)
     list(TRANSFORM ARG_SEES APPEND _sanitized)
     windlass_floor_library(windlass_${name}_sanitized EXCLUDE_FROM_ALL "${sources}" ${ARG_SEES} ${ARG_LINK})
     windlass_sanitize(windlass_${name}_sanitized)
+    windlass_unite(windlass_${name}_sanitized "${sources}")
   endif()
+endfunction()
+
+# Compiles several files as one, so that headers and templates are read and made once for all of them; so names in
+# unnamed namespaces differ within a floor, and within a folder of tests. Only copies are compiled so: what users get is
+# compiled file by file, which proves that each includes what it needs. Files of a list (ops, families, policies,
+# recipes) define the same few names each, and stay apart.
+set(WINDLASS_UNITED 8)
+function(windlass_unite target sources)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${WINDLASS_UNITED})
+  list(FILTER sources INCLUDE REGEX "/src/op/|/families/|/policies/|/recipe\\.cpp$")
+  set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # A static library of `sources`; what follows is what it links.
@@ -111,17 +123,19 @@ function(windlass_test_main_library target scope)
   target_link_libraries(${target} PUBLIC GTest::gmock GTest::gtest fmt::fmt)
 endfunction()
 
-#   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...] [MINUTES <n>])
+#   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...] [MINUTES <n>]
+#                 [APART])
 #
 # makes one GoogleTest program of tests/<folder>/*.cpp and one ctest entry, <name>. Test suites whose names begin with
 # Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run. MINUTES is
 # about how long it takes: the longest begin first, so that none is left running alone. An entry that hangs is ended after
 # a quarter of an hour, a slow one after an hour: several times what they take where others compute, too.
+# APART: the files use the same short names, and are compiled one by one.
 #
 # With WINDLASS_SANITIZED_FLOORS there is a second program and entry, <name>_sanitized, unless the label is plain: the
 # same objects of the tests, linked with the instrumented floors. So tests are compiled once.
 function(windlass_test name folder)
-  cmake_parse_arguments(ARG "" "MINUTES" "SEES;LINK;LABELS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "APART" "MINUTES" "SEES;LINK;LABELS;NEEDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
   if(NOT sources)
     return()
@@ -129,6 +143,9 @@ function(windlass_test name folder)
   list(TRANSFORM ARG_SEES PREPEND windlass_)
   add_executable(${name} ${sources})
   target_precompile_headers(${name} REUSE_FROM test_main)
+  if(WINDLASS_SANITIZED_FLOORS AND NOT ARG_APART)
+    windlass_unite(${name} "${sources}")
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_SEES} ${ARG_LINK} test_main)
   if(NOT (WINDLASS_SANITIZE AND "plain" IN_LIST ARG_LABELS))  # what will not run need not be built
     add_dependencies(tests ${name})

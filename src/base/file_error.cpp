@@ -52,4 +52,8 @@ std::string parent_folder(std::string_view path) {
     return folder.empty() ? "." : folder;
 }
 
+std::string path_in(std::string_view folder, std::string_view name) {
+    return fmt::format("{}/{}", folder, name);
+}
+
 }  // namespace windlass

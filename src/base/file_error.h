@@ -20,5 +20,7 @@ MachineError no_space_error(std::string_view call, std::string_view path, int64_
 
 // The folder that holds this path: "." for a bare name.
 std::string parent_folder(std::string_view path);
+// What is named so in a folder.
+std::string path_in(std::string_view folder, std::string_view name);
 
 }  // namespace windlass

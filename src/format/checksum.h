@@ -7,8 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 namespace windlass {
+
+// The bytes of a text, to be summed.
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span(text));
+}
 
 // XXH3, 64 bits, seed 0.
 uint64_t xxh3_64(std::span<const std::byte> bytes);

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "base/file_error.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "format/checksum.h"
@@ -12,14 +13,10 @@ namespace windlass {
 namespace {
 
 constexpr std::string_view kFormat = "windlass-checkpoint";
-constexpr int kMajor = 1, kMinor = 0;
+constexpr int kManifestMajor = 1, kManifestMinor = 0;
 constexpr int64_t kManifestBytesMax = int64_t{64} << 20;
 constexpr int64_t kHashBytes = int64_t{4} << 20;
 constexpr std::string_view kChecksumKey = ",\n  \"checksum\": \"";  // where the checked part of the text ends
-
-std::string inside(const std::string& folder, std::string_view name) {
-    return fmt::format("{}/{}", folder, name);
-}
 
 std::string hash_of(std::string_view text) {
     return fmt::format("{:016x}", xxh3_64(std::as_bytes(std::span(text))));
@@ -80,8 +77,9 @@ void check_version(const SortedJson& json, const std::string& path) {
     const std::string version = text_field(json, "version", path);
     int major = -1;
     std::from_chars(version.data(), version.data() + version.size(), major);
-    if (major != kMajor)
-        throw UserError(ExitCode::storage, path, "has format version {}, this program reads {}.x", version, kMajor)
+    if (major != kManifestMajor)
+        throw UserError(ExitCode::storage, path, "has format version {}, this program reads {}.x", version,
+                        kManifestMajor)
             .hint("the version of windlass that wrote it");
 }
 
@@ -108,14 +106,16 @@ void check_text(std::string_view text, const std::string& path) {
 
 ManifestFile describe_file(FileSystem& files, const std::string& folder, const std::string& name) {
     WINDLASS_CHECK(stays_inside(name), "\"{}\" is no name inside a checkpoint folder", name);
-    const std::unique_ptr<File> file = files.open(inside(folder, name), {.mode = OpenMode::read});
+    const std::unique_ptr<File> file = files.open(path_in(folder, name), {.mode = OpenMode::read});
     const int64_t bytes = file->size();
     return {.name = name, .bytes = bytes, .xxh3 = hash_file(*file, bytes)};
 }
 
 void write_manifest(FileSystem& files, const std::string& folder, const Manifest& manifest) {
-    const std::string path = inside(folder, kManifestName);
-    Json json = {{"format", kFormat}, {"version", fmt::format("{}.{}", kMajor, kMinor)}, {"step", manifest.step}};
+    const std::string path = path_in(folder, kManifestName);
+    Json json = {{"format", kFormat},
+                 {"version", fmt::format("{}.{}", kManifestMajor, kManifestMinor)},
+                 {"step", manifest.step}};
     Json& list = json["files"] = Json::array();
     for (const ManifestFile& file : manifest.files)
         list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh3", fmt::format("{:016x}", file.xxh3)}});
@@ -127,7 +127,7 @@ void write_manifest(FileSystem& files, const std::string& folder, const Manifest
 }
 
 Manifest read_manifest(FileSystem& files, const std::string& folder) {
-    const std::string path = inside(folder, kManifestName);
+    const std::string path = path_in(folder, kManifestName);
     if (!files.exists(path)) throw damaged(path, "is missing: the checkpoint was never completed");
     const std::string text = read_text(files, path, kManifestBytesMax);
     const SortedJson json = parse_sorted_json(text, path, ExitCode::storage);
@@ -144,7 +144,7 @@ Manifest read_manifest(FileSystem& files, const std::string& folder) {
 
 void verify_manifest(FileSystem& files, const std::string& folder, const Manifest& manifest) {
     for (const ManifestFile& want : manifest.files) {
-        const std::string path = inside(folder, want.name);
+        const std::string path = path_in(folder, want.name);
         if (!files.exists(path)) throw damaged(path, "is missing, though the manifest names it");
         const std::unique_ptr<File> file = files.open(path, {.mode = OpenMode::read});
         const int64_t bytes = file->size();

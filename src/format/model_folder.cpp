@@ -1,5 +1,6 @@
 #include "format/model_folder.h"
 
+#include "base/file_error.h"
 #include "base/json.h"
 
 namespace windlass {
@@ -7,8 +8,6 @@ namespace {
 
 constexpr int64_t kIndexBytesMax = int64_t{32} << 20;
 constexpr const char* kConfigName = "config.json";
-constexpr const char* kSingleName = "model.safetensors";
-constexpr const char* kIndexName = "model.safetensors.index.json";
 
 using NameSet = std::set<std::string, std::less<>>;
 using WeightMap = std::map<std::string, std::string, std::less<>>;  // tensor -> file
@@ -16,10 +15,6 @@ using WeightMap = std::map<std::string, std::string, std::less<>>;  // tensor ->
 std::string without_slash(std::string folder) {
     while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
     return folder;
-}
-
-std::string inside(const std::string& folder, std::string_view name) {
-    return fmt::format("{}/{}", folder, name);
 }
 
 NameSet list_folder(FileSystem& files, const std::string& folder) {
@@ -34,7 +29,7 @@ NameSet list_folder(FileSystem& files, const std::string& folder) {
 
 HfConfig read_config(FileSystem& files, const std::string& folder, const NameSet& names) {
     if (names.contains(kConfigName)) {
-        const std::string path = inside(folder, kConfigName);
+        const std::string path = path_in(folder, kConfigName);
         return HfConfig::parse(read_text(files, path, HfConfig::kBytesMax), path);
     }
     UserError error(ExitCode::model, folder, "has no {}", kConfigName);
@@ -53,7 +48,7 @@ void check_shard_name(const std::string& file, const std::string& tensor, const 
 }
 
 WeightMap read_index(FileSystem& files, const std::string& folder) {
-    const std::string path = inside(folder, kIndexName);
+    const std::string path = path_in(folder, kIndexName);
     const SortedJson index = parse_sorted_json(read_text(files, path, kIndexBytesMax), path, ExitCode::model);
     const auto weights = index.is_object() ? index.find("weight_map") : index.end();
     if (!index.is_object() || weights == index.end() || !weights->is_object() || weights->empty())
@@ -88,7 +83,7 @@ std::vector<std::string> weight_files(const std::string& folder, const NameSet& 
     NameSet chosen;
     for (const auto& [tensor, file] : index) {
         if (!names.contains(file))
-            throw UserError(ExitCode::model, inside(folder, kIndexName), "names \"{}\", which is not in the folder",
+            throw UserError(ExitCode::model, path_in(folder, kIndexName), "names \"{}\", which is not in the folder",
                             file)
                 .hint("the download is incomplete; fetch that file again");
         chosen.insert(file);
@@ -128,7 +123,7 @@ ModelFolder ModelFolder::open(FileSystem& files, const std::string& folder, cons
 
 void ModelFolder::add_shard(FileSystem& files, const std::string& name) {
     const int shard = static_cast<int>(shards_.size());
-    shards_.push_back(SafetensorsReader::open(files, inside(path_, name)));
+    shards_.push_back(SafetensorsReader::open(files, path_in(path_, name)));
     shard_files_.push_back(name);
     for (const TensorEntry& entry : shards_.back().entries()) {
         tensors_.push_back({.name = entry.name,
@@ -152,7 +147,7 @@ void ModelFolder::sort_tensors() {
 }
 
 void ModelFolder::check_index(const std::map<std::string, std::string, std::less<>>& index) const {
-    const std::string where = inside(path_, kIndexName);
+    const std::string where = path_in(path_, kIndexName);
     for (const auto& [name, file] : index) {
         const TensorPlace* const place = find(name);
         if (place == nullptr)
@@ -180,7 +175,7 @@ const TensorPlace* ModelFolder::find(std::string_view name) const {
 
 DType ModelFolder::weight_dtype(const TensorPlace& place) const {
     if (!place.dtype)
-        throw UserError(ExitCode::model, inside(path_, shard_files_[static_cast<size_t>(place.shard)]),
+        throw UserError(ExitCode::model, path_in(path_, shard_files_[static_cast<size_t>(place.shard)]),
                         "tensor \"{}\" has dtype {}, which is not implemented", place.name, place.dtype_name)
             .hint("a copy of the model in bf16, f16 or f32");
     return *place.dtype;

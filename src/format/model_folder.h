@@ -19,6 +19,10 @@
 
 namespace windlass {
 
+// Names of the weights: of one file, and of what says which of several holds a tensor.
+inline constexpr const char* kSingleName = "model.safetensors";
+inline constexpr const char* kIndexName = "model.safetensors.index.json";
+
 struct TensorPlace {
     std::string name;
     std::optional<DType> dtype;  // nothing for types that we list but do not compute with

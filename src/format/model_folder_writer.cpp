@@ -9,8 +9,6 @@
 namespace windlass {
 namespace {
 
-constexpr const char* kSingleName = "model.safetensors";
-constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr int64_t kCopyBytes = int64_t{1} << 20;
 
 void write_file(FileSystem& files, const std::string& path, std::string_view text) {

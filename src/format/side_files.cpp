@@ -3,15 +3,12 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/log.h"
 #include "base/units.h"
 
 namespace windlass {
 namespace {
-
-std::string inside(const std::string& folder, std::string_view name) {
-    return fmt::format("{}/{}", folder, name);
-}
 
 bool has_suffix(std::string_view name, std::initializer_list<std::string_view> suffixes) {
     return std::ranges::any_of(suffixes, [&](std::string_view suffix) { return name.ends_with(suffix); });
@@ -50,7 +47,7 @@ class Finder {
 
   private:
     std::string refusal(const std::string& name) const {
-        const std::string path = inside(folder_, name);
+        const std::string path = path_in(folder_, name);
         const FileStatus status = files_.status(path);
         if (!status.is_regular) return "no regular file";
         if (!is_ours(files_.resolve(path), name)) return "a link out of the model folder";
@@ -61,7 +58,7 @@ class Finder {
 
     // A hidden file, such as a repository's settings, is nobody's to publish.
     bool is_ours(const std::string& target, const std::string& name) const {
-        if (target == inside(root_, name)) return true;
+        if (target == path_in(root_, name)) return true;
         if (!blobs_.empty() && target.starts_with(blobs_ + "/")) return true;
         return target.starts_with(root_ + "/") && target.find("/.", root_.size()) == std::string::npos;
     }
@@ -91,12 +88,12 @@ SideFiles find_side_files(FileSystem& files, const std::string& folder,
                           const std::set<std::string, std::less<>>& names) {
     Finder finder(files, folder);
     for (const std::string& name : names) {
-        const std::string path = inside(folder, name);
+        const std::string path = path_in(folder, name);
         if (!is_folder(files, path)) {
             if (is_side_name(name)) finder.look_at(name);
         } else if (name == kTemplatesName) {
             for (const std::string& inner : files.list(path)) {
-                if (!is_folder(files, inside(path, inner))) finder.look_at(inside(name, inner));
+                if (!is_folder(files, path_in(path, inner))) finder.look_at(path_in(name, inner));
             }
         }
     }
@@ -107,7 +104,7 @@ void warn_of_side_files(FileSystem& files, const std::string& folder, const std:
                         std::vector<std::string> left_out) {
     for (const std::string& name : names) {
         try {
-            files.open(inside(folder, name), {.mode = OpenMode::read});
+            files.open(path_in(folder, name), {.mode = OpenMode::read});
         } catch (const Error& error) {
             left_out.push_back(fmt::format("{} ({})", name, error.what()));
         }

@@ -13,13 +13,13 @@
 namespace windlass {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'W', 'N', 'D', 'L', 'S', 'T', 'O', 'R'};
-constexpr uint32_t kMajor = 1;
+constexpr std::array<char, 8> kStoreMagic = {'W', 'N', 'D', 'L', 'S', 'T', 'O', 'R'};
+constexpr uint32_t kStoreMajor = 1;
 constexpr uint32_t kMinor = 0;
 
 struct Header {
-    std::array<char, 8> magic = kMagic;
-    uint32_t major = kMajor;
+    std::array<char, 8> magic = kStoreMagic;
+    uint32_t major = kStoreMajor;
     uint32_t minor = kMinor;
     int64_t layout_bytes = 0;
     uint64_t layout_sum = 0;
@@ -33,41 +33,40 @@ uint64_t checksum_of(const Header& header) {
     return xxh3_64(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, checksum)));
 }
 
-std::span<const std::byte> bytes_of(std::string_view text) {
-    return std::as_bytes(std::span(text));
-}
-
-UserError damaged(std::string_view path, std::string_view what) {
-    return UserError(ExitCode::storage, path, "{}: the file is damaged or not a Windlass store", what);
+UserError damaged_store(std::string_view path, std::string_view what) {
+    return UserError(ExitCode::storage, path, "{}: the file is damaged_store or not a Windlass store", what);
 }
 
 Header read_header(File& file) {
     const HugeBuffer buffer(StoreMap::kHeaderBytes, false);
-    if (file.size() < StoreMap::kHeaderBytes) throw damaged(file.path(), "the store's header is cut off");
+    if (file.size() < StoreMap::kHeaderBytes) throw damaged_store(file.path(), "the store's header is cut off");
     file.read_at(buffer.span(), 0);
     Header header;
     std::memcpy(&header, buffer.data(), sizeof(header));
-    if (header.magic != kMagic) throw damaged(file.path(), "no store header");
-    if (header.major != kMajor) {
+    if (header.magic != kStoreMagic) throw damaged_store(file.path(), "no store header");
+    if (header.major != kStoreMajor) {
         throw UserError(ExitCode::storage, file.path(), "store version {}.{}, this program reads {}.x", header.major,
-                        header.minor, kMajor);
+                        header.minor, kStoreMajor);
     }
-    if (header.checksum != checksum_of(header)) throw damaged(file.path(), "wrong checksum of the store's header");
+    if (header.checksum != checksum_of(header))
+        throw damaged_store(file.path(), "wrong checksum of the store's header");
     const bool bounded = header.layout_bytes >= 0 && header.layout_bytes <= StoreMap::kLayoutBytesMax &&
                          header.layout_bytes % StoreMap::kAlignment == 0;
     if (!bounded || header.file_bytes != file.size() ||
         header.layout_bytes > header.file_bytes - StoreMap::kHeaderBytes)
-        throw damaged(file.path(), "wrong sizes in the store's header");
+        throw damaged_store(file.path(), "wrong sizes in the store's header");
     return header;
 }
 
 StoreMap read_map(File& file, const Header& header) {
     const HugeBuffer buffer(header.layout_bytes, false);
     file.read_at(buffer.span(), StoreMap::kHeaderBytes);
-    if (xxh3_64(buffer.span()) != header.layout_sum) throw damaged(file.path(), "wrong checksum of the store's layout");
+    if (xxh3_64(buffer.span()) != header.layout_sum)
+        throw damaged_store(file.path(), "wrong checksum of the store's layout");
     const std::string_view text(reinterpret_cast<const char*>(buffer.data()), static_cast<size_t>(buffer.size()));
     StoreMap map = StoreMap::from_text(text, file.path());
-    if (map.file_bytes() != header.file_bytes) throw damaged(file.path(), "the store's layout and length disagree");
+    if (map.file_bytes() != header.file_bytes)
+        throw damaged_store(file.path(), "the store's layout and length disagree");
     return map;
 }
 
@@ -118,7 +117,7 @@ Store Store::open(FileSystem& files, const std::string& path, OpenMode mode) {
     std::array<std::optional<CommitRecord>, 2> records = {store.read_slot(0), store.read_slot(1)};
     if (!records[0] && !records[1]) {
         throw UserError(ExitCode::storage, path,
-                        "the store holds no whole commit: its first one was cut off, or it is damaged")
+                        "the store holds no whole commit: its first one was cut off, or it is damaged_store")
             .hint("an earlier checkpoint, or starting the run anew");
     }
     const uint64_t first = records[0] ? records[0]->sequence : 0, second = records[1] ? records[1]->sequence : 0;

@@ -15,11 +15,11 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files of ours are little-endian, and so are the machines");
 static_assert(sizeof(ChunkSums) == 16);
 
-constexpr std::array<char, 8> kMagic = {'W', 'N', 'D', 'L', 'C', 'O', 'M', 'M'};
+constexpr std::array<char, 8> kCommitMagic = {'W', 'N', 'D', 'L', 'C', 'O', 'M', 'M'};
 
-struct RecordHead {
+struct CommitHead {
     uint64_t checksum = 0;  // of all bytes of the record behind it
-    std::array<char, 8> magic = kMagic;
+    std::array<char, 8> magic = kCommitMagic;
     uint64_t sequence = 0;
     int64_t step = 0;
     int64_t run_state_bytes = 0;
@@ -27,10 +27,10 @@ struct RecordHead {
     int64_t chunk_count = 0;
     int64_t record_bytes = 0;
 };
-static_assert(sizeof(RecordHead) == 64);
+static_assert(sizeof(CommitHead) == 64);
 
-RecordHead head_of(std::span<const std::byte> bytes) {
-    RecordHead head;
+CommitHead commit_head_of(std::span<const std::byte> bytes) {
+    CommitHead head;
     std::memcpy(&head, bytes.data(), sizeof(head));
     return head;
 }
@@ -43,12 +43,12 @@ uint64_t checksum_of(std::span<const std::byte> record) {
 
 int64_t commit_record_bytes(int64_t chunk_count, int64_t run_state_bytes) {
     const auto per_chunk = static_cast<int64_t>(sizeof(ChunkSums)) + 1;
-    return round_up(static_cast<int64_t>(sizeof(RecordHead)) + chunk_count * per_chunk + run_state_bytes,
+    return round_up(static_cast<int64_t>(sizeof(CommitHead)) + chunk_count * per_chunk + run_state_bytes,
                     StoreMap::kAlignment);
 }
 
 int64_t encode_commit(const CommitRecord& record, uint64_t binding, std::span<std::byte> into) {
-    RecordHead head{.sequence = record.sequence,
+    CommitHead head{.sequence = record.sequence,
                     .step = record.step,
                     .run_state_bytes = std::ssize(record.run_state),
                     .binding = binding,
@@ -74,8 +74,8 @@ int64_t encode_commit(const CommitRecord& record, uint64_t binding, std::span<st
 
 std::optional<int64_t> peek_commit(std::span<const std::byte> front, uint64_t binding, int64_t chunk_count,
                                    int64_t slot_bytes) {
-    const RecordHead head = head_of(front);
-    const bool ours = head.magic == kMagic && head.binding == binding && head.chunk_count == chunk_count;
+    const CommitHead head = commit_head_of(front);
+    const bool ours = head.magic == kCommitMagic && head.binding == binding && head.chunk_count == chunk_count;
     if (!ours || head.run_state_bytes < 0 || head.run_state_bytes > slot_bytes) return std::nullopt;
     if (head.record_bytes != commit_record_bytes(chunk_count, head.run_state_bytes)) return std::nullopt;
     if (head.record_bytes > slot_bytes) return std::nullopt;
@@ -85,7 +85,7 @@ std::optional<int64_t> peek_commit(std::span<const std::byte> front, uint64_t bi
 std::optional<CommitRecord> decode_commit(std::span<const std::byte> bytes, uint64_t binding, int64_t chunk_count,
                                           int versions) {
     if (peek_commit(bytes, binding, chunk_count, std::ssize(bytes)) != std::ssize(bytes)) return std::nullopt;
-    const RecordHead head = head_of(bytes);
+    const CommitHead head = commit_head_of(bytes);
     if (head.checksum != checksum_of(bytes) || head.sequence == 0) return std::nullopt;
     CommitRecord record{.sequence = head.sequence, .step = head.step};
     const std::byte* at = bytes.data() + sizeof(head);

@@ -16,8 +16,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files of ours are little-endian, and so are the machines");
 
-constexpr std::array<char, 8> kMagic = {'W', 'N', 'D', 'L', 'T', 'R', 'A', 'J'};
-constexpr uint32_t kMajor = 1, kMinor = 0;
+constexpr std::array<char, 8> kTrajectoryMagic = {'W', 'N', 'D', 'L', 'T', 'R', 'A', 'J'};
+constexpr uint32_t kTrajectoryMajor = 1, kTrajectoryMinor = 0;
 constexpr int64_t kTextBytesMax = int64_t{1} << 20;
 constexpr int64_t kCountMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kRankMax = 65536;
@@ -28,19 +28,15 @@ constexpr std::array<std::string_view, 2> kKeptNames = {"right", "both"};
 constexpr std::array<std::string_view, 2> kRoundingNames = {"nearest", "stochastic"};
 
 struct Prelude {
-    std::array<char, 8> magic = kMagic;
-    uint32_t major = kMajor;
-    uint32_t minor = kMinor;
+    std::array<char, 8> magic = kTrajectoryMagic;
+    uint32_t major = kTrajectoryMajor;
+    uint32_t minor = kTrajectoryMinor;
     int64_t text_bytes = 0;
     uint64_t header_sum = 0;  // of all before it, and of the text
     int64_t synced = 0;
     uint64_t mark_sum = 0;  // of header_sum and synced
 };
 static_assert(sizeof(Prelude) == 48 && offsetof(Prelude, synced) == kTrajectoryMarkOffset);
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-    return std::as_bytes(std::span(text));
-}
 
 uint64_t header_sum_of(const Prelude& prelude, std::string_view text) {
     Xxh3Stream sum;
@@ -58,20 +54,20 @@ std::string hex(uint64_t value) {
     return fmt::format("{:016x}", value);
 }
 
-UserError damaged(std::string_view where, std::string_view what) {
-    return UserError(ExitCode::storage, where, "{}: the file is damaged or not a trajectory log", what);
+UserError damaged_log(std::string_view where, std::string_view what) {
+    return UserError(ExitCode::storage, where, "{}: the file is damaged_log or not a trajectory log", what);
 }
 
 // The values of a JSON object, each held to its bounds.
 class Fields {
   public:
     Fields(const Json& object, std::string_view where) : object_(object), where_(where) {
-        if (!object.is_object()) throw damaged(where, "the header is no JSON object");
+        if (!object.is_object()) throw damaged_log(where, "the header is no JSON object");
     }
     bool has(const char* key) const { return object_.contains(key); }
     const Json& at(const char* key) const {
         const auto found = object_.find(key);
-        if (found == object_.end()) throw damaged(where_, fmt::format("the header lacks \"{}\"", key));
+        if (found == object_.end()) throw damaged_log(where_, fmt::format("the header lacks \"{}\"", key));
         return *found;
     }
     Fields inner(const char* key) const { return {at(key), where_}; }
@@ -244,20 +240,20 @@ TrajectoryFront read_trajectory_front(File& file) {
     Prelude prelude;
     const auto prelude_bytes = static_cast<int64_t>(sizeof(prelude));
     const int64_t file_bytes = file.size();
-    if (file_bytes < prelude_bytes) throw damaged(file.path(), "the log's header is cut off");
+    if (file_bytes < prelude_bytes) throw damaged_log(file.path(), "the log's header is cut off");
     file.read_at(std::as_writable_bytes(std::span(&prelude, 1)), 0);
-    if (prelude.magic != kMagic) throw damaged(file.path(), "no header of a trajectory log");
-    if (prelude.major != kMajor)
+    if (prelude.magic != kTrajectoryMagic) throw damaged_log(file.path(), "no header of a trajectory log");
+    if (prelude.major != kTrajectoryMajor)
         throw UserError(ExitCode::storage, file.path(), "trajectory log version {}.{}, this program reads {}.x",
-                        prelude.major, prelude.minor, kMajor)
+                        prelude.major, prelude.minor, kTrajectoryMajor)
             .hint("the version of windlass that wrote it");
     const bool bounded = prelude.text_bytes >= 0 && prelude.text_bytes <= kTextBytesMax;
     if (!bounded || prelude.text_bytes > file_bytes - prelude_bytes)
-        throw damaged(file.path(), "wrong size in the log's header");
+        throw damaged_log(file.path(), "wrong size in the log's header");
     std::string text(static_cast<size_t>(prelude.text_bytes), '\0');
     file.read_at(std::as_writable_bytes(std::span(text)), prelude_bytes);
     if (prelude.header_sum != header_sum_of(prelude, text))
-        throw damaged(file.path(), "wrong checksum of the log's header");
+        throw damaged_log(file.path(), "wrong checksum of the log's header");
     TrajectoryFront front{.header = parse_header(text, file.path()),
                           .header_sum = prelude.header_sum,
                           .bytes = prelude_bytes + prelude.text_bytes};

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "model/segment_writer.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 Region region_of(SaveChoice choice) {
     switch (choice) {

@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
+#include "base/index.h"
+
 namespace windlass {
-namespace {
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
-
-}  // namespace
 
 int layer_count(const ModelSpec& model) {
     return static_cast<int>(model.blocks.size()) - 2;

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/index.h"
+
 namespace windlass {
 namespace {
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 bool has_product(const Program& program, const Node& node) {
     return std::any_of(node.weights.begin(), node.weights.end(),

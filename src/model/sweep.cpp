@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "model/segment_writer.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 bool contains(const std::vector<int>& list, int value) {
     return std::find(list.begin(), list.end(), value) != list.end();

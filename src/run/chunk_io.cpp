@@ -4,15 +4,12 @@
 #include <bit>
 #include <cstring>
 
+#include "base/index.h"
 #include "format/checksum.h"
 #include "model/load.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
 
 // A direct transfer covers whole blocks; the store reserves them behind every extent.
 std::span<std::byte> blocks(std::byte* data, int64_t bytes) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/file_error.h"
+#include "base/index.h"
 #include "base/math.h"
 #include "format/checksum.h"
 #include "method/noise/arrival.h"
@@ -16,13 +17,6 @@
 #include "run/recent_steps.h"
 
 namespace windlass {
-namespace {
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
-
-}  // namespace
 
 struct Engine::Impl {
     Impl(FileSystem& files_in, EngineSetup setup_in)

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/index.h"
 #include "device/cpu/cpu_stream.h"
 #include "run/kept.h"
 #include "run/norm.h"
@@ -17,10 +18,6 @@ namespace windlass {
 namespace {
 
 constexpr int kGivenUp = std::numeric_limits<int>::max();  // a lane that stopped early: nobody waits for it any more
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 // Whether a step may still be dropped where its state has no other version: until something changes it. From then on it
 // is finished. Which of the two comes first is decided once for all lanes.

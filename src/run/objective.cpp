@@ -6,13 +6,10 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
 
 std::vector<int64_t> targets_by_row(std::span<const Batch> micro) {
     std::vector<int64_t> counts;

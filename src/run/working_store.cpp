@@ -1,5 +1,6 @@
 #include "run/working_store.h"
 
+#include "base/index.h"
 #include "base/log.h"
 #include "tensor/nf4_levels.h"
 
@@ -8,10 +9,6 @@ namespace {
 
 // Data position, schedule, the tail of the loss history: a few kilobytes; the store keeps room in two records.
 constexpr int64_t kRunStateBytesMax = int64_t{1} << 20;
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
 
 // Elements that a parameter's weights are kept in groups of.
 int group_of(const ParamSpec& param) {

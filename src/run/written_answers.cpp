@@ -5,13 +5,10 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
 
 // The first answer token of a row, counted from the row's start. The token before it is the first that has a target.
 int64_t answer_begin(std::span<const int32_t> targets, int64_t count) {

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/index.h"
+
 namespace windlass {
 namespace {
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 // Uses of neighbouring bytes become one.
 void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {

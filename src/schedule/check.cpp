@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/index.h"
 #include "base/math.h"
 #include "model/liveness.h"
 #include "schedule/layout.h"
@@ -14,10 +15,6 @@ namespace windlass {
 namespace {
 
 using Waits = std::array<int, kLaneKinds>;
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 void wait_for(Waits& waits, const Waits& others) {
     for (size_t lane = 0; lane < waits.size(); ++lane) waits[lane] = std::max(waits[lane], others[lane]);

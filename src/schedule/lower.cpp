@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "base/index.h"
 #include "op/ops.h"
 #include "schedule/builder.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 // The persistent buffers of a run, and where each parameter lies in them.
 class PersistentWriter {

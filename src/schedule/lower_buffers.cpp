@@ -2,17 +2,9 @@
 
 #include <algorithm>
 
+#include "base/index.h"
+
 namespace windlass {
-namespace {
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
-size_t at(Region region) {
-    return static_cast<size_t>(region);
-}
-
-}  // namespace
 
 ActivationBuffers::ActivationBuffers(ScheduleBuilder& builder)
     : builder_(builder), in_(builder.in()), blocks_(static_cast<int>(in_.model.blocks.size())) {

@@ -1,11 +1,9 @@
 #include "schedule/builder.h"
 
+#include "base/index.h"
+
 namespace windlass {
 namespace {
-
-size_t at(Region region) {
-    return static_cast<size_t>(region);
-}
 
 // Sends every micro-batch through blocks 0 .. count-1 and then `last`, fetching weights `read_ahead` blocks early.
 class ForwardLowering {

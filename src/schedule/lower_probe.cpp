@@ -1,16 +1,10 @@
 #include <algorithm>
 
+#include "base/index.h"
 #include "schedule/builder.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
-size_t at(Region region) {
-    return static_cast<size_t>(region);
-}
 
 // A step of a method that never goes backward: each block arrives, its pending update is applied and goes home at once,
 // beside what follows; and while the block is here, every sweep of the recipe makes its probes of it and sends all

@@ -1,15 +1,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/index.h"
 #include "schedule/lower_buffers.h"
 #include "schedule/lower_updates.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 // The first block, in the order of forward, that trains anything: what is before it keeps nothing and goes forward
 // only.

@@ -13,6 +13,9 @@
 
 namespace windlass {
 
+// Of text that is made at a time.
+inline constexpr size_t kTextBytes = size_t{256} << 10;
+
 // Blocks of a file, front to back.
 class FileBlocks {
   public:

@@ -6,7 +6,6 @@
 namespace windlass {
 namespace {
 
-constexpr size_t kTextBytes = size_t{256} << 10;
 constexpr int kWindowBits = 15 + 16;  // the largest window; gzip's header and trailer, which zlib checks
 
 class GzipDecompressor : public Decompressor {

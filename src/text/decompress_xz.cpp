@@ -7,7 +7,6 @@
 namespace windlass {
 namespace {
 
-constexpr size_t kTextBytes = size_t{256} << 10;
 // A file's dictionary takes memory: 64 MiB after the strongest of xz's own settings, but a file may ask for 4 GiB.
 constexpr uint64_t kMemoryMax = uint64_t{256} << 20;
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/math.h"
 
 namespace windlass {
@@ -12,11 +13,7 @@ namespace {
 constexpr int64_t kRowLengthStep = 16;  // tokens: row lengths are multiples of this where max_length allows
 constexpr size_t kBucketsMax = 4;
 constexpr int64_t kCandidatesMax = 128;  // row lengths that are considered
-constexpr double kGainMin = 0.01;        // of a step's tokens: what another schedule must save
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
+constexpr double kSavingMin = 0.01;      // of a step's tokens: what another schedule must save
 
 struct Candidate {
     int64_t length = 0;
@@ -134,7 +131,7 @@ std::vector<int64_t> choose_row_lengths(std::span<const uint32_t> lengths, int64
     }
     size_t buckets = 0;
     for (size_t b = 1; b < kBucketsMax && b < count; ++b) {
-        if (cost[b][count - 1] < cost[buckets][count - 1] * (1.0 - kGainMin)) buckets = b;
+        if (cost[b][count - 1] < cost[buckets][count - 1] * (1.0 - kSavingMin)) buckets = b;
     }
     std::vector<int64_t> chosen;
     for (size_t b = buckets, i = count - 1;; i = before[b][i], --b) {

@@ -8,7 +8,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kConfigBytesMax = int64_t{16} << 20;
+constexpr int64_t kTokenizerConfigBytesMax = int64_t{16} << 20;
 
 bool is_alpaca(FileSystem& files, const std::string& path, const FieldNames& fields) {
     try {
@@ -27,7 +27,7 @@ std::string chat_template_file(FileSystem& files, const std::string& folder) {
         if (files.exists(folder + "/" + name)) return name;
     const std::string name = "tokenizer_config.json", path = folder + "/" + name;
     if (!files.exists(path)) return "";
-    const SortedJson json = parse_sorted_json(read_text(files, path, kConfigBytesMax), path, ExitCode::model);
+    const SortedJson json = parse_sorted_json(read_text(files, path, kTokenizerConfigBytesMax), path, ExitCode::model);
     const bool has = json.is_object() && json.contains("chat_template") && !json["chat_template"].is_null();
     return has ? name : "";
 }

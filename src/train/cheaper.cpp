@@ -17,9 +17,9 @@
 namespace windlass {
 namespace {
 
-constexpr double kGainMin = 1.1;    // worth a line
-constexpr double kNearlyAll = 0.8;  // of what the best of a kind gains: then a smaller change will do
-constexpr int64_t kTimesRows = 16;  // rows of a step that are tried, over those it has
+constexpr double kWorthALine = 1.1;  // worth a line
+constexpr double kNearlyAll = 0.8;   // of what the best of a kind gains: then a smaller change will do
+constexpr int64_t kTimesRows = 16;   // rows of a step that are tried, over those it has
 constexpr int64_t kMicroBatchesMost = 64;
 constexpr std::string_view kAuto = "auto";
 
@@ -164,7 +164,7 @@ std::vector<std::optional<Cheaper>> plan_all(const Session& session, const std::
 size_t best_of(std::span<const std::optional<Cheaper>> kind) {
     double most = 0;
     for (const auto& each : kind) most = std::max(most, each ? each->gain : 0);
-    const double enough = std::max(kGainMin, kNearlyAll * most);
+    const double enough = std::max(kWorthALine, kNearlyAll * most);
     const auto found = std::ranges::find_if(kind, [&](const auto& each) { return each && each->gain >= enough; });
     return static_cast<size_t>(found - kind.begin());
 }
@@ -184,7 +184,7 @@ std::vector<Cheaper> other_methods(const Session& session, const std::vector<Met
                       .tokens = session.rows_per_step() * session.numerics().row_lengths.back(),
                       .changes = fmt::format("{:.2g} times the steps", factor)};
         other.gain = session.seconds_at_most() / (other.step_seconds * factor);
-        if (other.gain >= kGainMin) found.push_back(std::move(other));
+        if (other.gain >= kWorthALine) found.push_back(std::move(other));
     }
     return found;
 }

@@ -8,11 +8,6 @@
 namespace windlass {
 namespace {
 
-constexpr double kCountMax = 1e12;  // of rows, steps, tokens: beyond any run, within any integer
-constexpr std::string_view kData = "Model and data";
-constexpr std::string_view kMethod = "Method";
-constexpr std::string_view kRhythm = "Rhythm and output";
-
 std::vector<ConfigKey> data_keys() {
     return {
         {.name = "model",

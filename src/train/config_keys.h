@@ -18,6 +18,14 @@ using ConfigField =
     std::variant<std::string Config::*, std::vector<std::string> Config::*, ByteLimit Config::*, int64_t Config::*,
                  double Config::*, bool Config::*, std::optional<int64_t> Config::*, std::optional<double> Config::*>;
 
+// Groups of keys, as help and the guide head them.
+inline constexpr std::string_view kData = "Model and data";
+inline constexpr std::string_view kMethod = "Method";
+inline constexpr std::string_view kMemory = "Numbers, memory and disk";
+inline constexpr std::string_view kRhythm = "Rhythm and output";
+
+inline constexpr double kCountMax = 1e12;  // of rows, steps, tokens: beyond any run, within any integer
+
 struct ConfigKey {
     std::string_view name;
     ConfigField field;

@@ -2,11 +2,7 @@
 #include "train/config_keys.h"
 
 namespace windlass {
-namespace {
-
-constexpr std::string_view kMethod = "Method";
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<ConfigKey> group_keys() {
     return {

@@ -2,11 +2,7 @@
 #include "train/config_keys.h"
 
 namespace windlass {
-namespace {
-
-constexpr std::string_view kMemory = "Numbers, memory and disk";
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<ConfigKey> memory_keys() {
     return {

@@ -2,13 +2,7 @@
 #include "train/config_keys.h"
 
 namespace windlass {
-namespace {
-
-constexpr double kCountMax = 1e12;
-constexpr std::string_view kData = "Model and data";
-constexpr std::string_view kMethod = "Method";
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<ConfigKey> task_keys() {
     return {

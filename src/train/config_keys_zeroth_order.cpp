@@ -5,11 +5,7 @@
 #include "train/config_keys.h"
 
 namespace windlass {
-namespace {
-
-constexpr std::string_view kMethod = "Method";
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<ConfigKey> probe_keys() {
     return {

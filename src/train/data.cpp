@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/math.h"
 #include "base/rng.h"
 #include "train/chat_template.h"
@@ -17,10 +18,6 @@ namespace {
 
 // What rows are drawn for, apart from val_split, which is draw 0.
 constexpr uint32_t kDrawTraining = 1;
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
 
 void shuffle(std::vector<uint32_t>& indices, Random random) {
     for (size_t i = indices.size(); i > 1; --i) std::swap(indices[i - 1], indices[random.below(i)]);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/file_error.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "train/run_folder.h"
@@ -16,10 +17,6 @@ namespace {
 
 constexpr int64_t kTextMax = int64_t{1} << 16;
 constexpr auto kPause = std::chrono::milliseconds(50);
-
-std::string path_in(const std::string& folder, std::string_view name) {
-    return fmt::format("{}/{}", folder, name);
-}
 
 std::string request_text(const ExportOptions& options, const std::string& reply) {
     Json json = {{"to", std::filesystem::absolute(options.target).lexically_normal().string()},

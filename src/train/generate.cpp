@@ -5,15 +5,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/index.h"
 
 namespace windlass {
 namespace {
 
 constexpr int64_t kChunk = 256;  // long enough that reading weights is a small part of a pass
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
 
 // Candidates by falling logit, ids rising among equals, cut to the k best.
 std::vector<int32_t> ranked(std::span<const float> logits, int64_t vocab, int64_t top_k) {

@@ -22,10 +22,6 @@ namespace {
 
 constexpr double kPaceWeight = 0.1;  // of a new step in the mean that the remaining time is told from
 
-double wall_seconds() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 bool is_due(const std::optional<int64_t>& every, int64_t step) {
     return every && step % *every == 0;
 }

@@ -34,7 +34,7 @@ bool is_id_part(std::string_view part) {
 }
 
 // "ORGANISATION/NAME", or a NAME alone, as the oldest models have it.
-bool is_id(std::string_view name) {
+bool is_model_id(std::string_view name) {
     const size_t slash = name.find('/');
     if (slash == name.npos) return is_id_part(name);
     return is_id_part(name.substr(0, slash)) && is_id_part(name.substr(slash + 1));
@@ -135,7 +135,7 @@ ModelPlace find_model(FileSystem& files, const std::string& name) {
     std::string path = name;
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
     if (files.exists(path)) return files.status(path).is_folder ? in_folder(files, path) : ModelPlace{path, ""};
-    if (!is_id(path)) return {path, ""};
+    if (!is_model_id(path)) return {path, ""};
     const std::string cache = hub_cache_folder(), repo = inside(cache, repo_folder(path));
     if (!cache.empty() && files.exists(inside(repo, "snapshots"))) return in_repo(files, repo, path);
     const std::string local = path.substr(path.find('/') + 1);  // the whole where there is no '/'

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/log.h"
 #include "format/trajectory.h"
 #include "train/checkpoint.h"
@@ -16,10 +17,6 @@ namespace {
 
 constexpr int64_t kMetricsBytesMax = int64_t{1} << 32;
 constexpr const char* kMetricsName = "metrics.jsonl";
-
-std::string path_in(const std::string& folder, std::string_view name) {
-    return fmt::format("{}/{}", folder, name);
-}
 
 std::map<int64_t, double> losses_in(FileSystem& files, const std::string& folder) {
     std::map<int64_t, double> losses;

@@ -21,7 +21,7 @@ constexpr std::string_view kLine = "# run ";
 constexpr size_t kDigits = 32;
 constexpr int64_t kYamlBytesMax = int64_t{1} << 20;
 
-bool is_id(std::string_view text) {
+bool is_run_id(std::string_view text) {
     return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
@@ -57,7 +57,7 @@ std::string run_id_of(FileSystem& files, const std::string& run_folder) {
         const std::string_view line = std::string_view(text).substr(begin, text.find('\n', begin) - begin);
         if (line.starts_with(kLine)) {
             const std::string_view id = line.substr(kLine.size(), kDigits);
-            if (is_id(id)) return std::string(id);
+            if (is_run_id(id)) return std::string(id);
         }
         begin += line.size() + 1;
     }

@@ -3,17 +3,12 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 
 namespace windlass {
-namespace {
-
-double wall_seconds() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 StepLog::StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunState& state)
     : session_(session),

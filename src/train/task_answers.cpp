@@ -3,14 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "text/answer_score.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
 
 std::ptrdiff_t prompt_tokens(const Sample& sample) {
     return std::find(sample.trained.begin(), sample.trained.end(), uint8_t{1}) - sample.trained.begin();

@@ -4,16 +4,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/index.h"
 #include "train/task_answers.h"
 
 namespace windlass {
-namespace {
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
-
-}  // namespace
 
 TaskEvaluation evaluate_task(Engine& engine, const TaskSet& set) {
     if (set.task.has_candidates()) {

@@ -1,5 +1,6 @@
 #include "train/trajectory_log.h"
 
+#include "base/file_error.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "format/checksum.h"
@@ -14,10 +15,6 @@ namespace {
 
 constexpr int64_t kNoiseRevision = 1;  // of the bits in method/noise/README.md
 constexpr int64_t kStateBytesMax = int64_t{1} << 20;
-
-std::string path_in(const std::string& folder, std::string_view name) {
-    return fmt::format("{}/{}", folder, name);
-}
 
 // The kinds that logs know, by their number there.
 constexpr std::array kLoggedKinds = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};

@@ -13,8 +13,6 @@ using fixtures::compressed;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr int kData = static_cast<int>(ExitCode::data);
-
 class DataFiles : public testing::Test {
   protected:
     DataFiles() {

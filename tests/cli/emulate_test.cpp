@@ -21,7 +21,7 @@ void PrintTo(const Emulated& run, std::ostream* out) {
     *out << run.model << ", " << run.policy << ", update " << run.update_time << ", " << run.state_format;
 }
 
-std::string name_of(const testing::TestParamInfo<Emulated>& info) {
+std::string name_of_emulated(const testing::TestParamInfo<Emulated>& info) {
     return fmt::format("{}_{}_{}_{}", info.param.model, info.param.policy, info.param.update_time,
                        info.param.state_format);
 }
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, EmulatedDevice,
                                          Emulated{"llama_tiny", "three_tier", "in_backward"},
                                          Emulated{"llama3", "three_tier", "next_forward", "s2"},
                                          Emulated{"llama3", "three_tier", "in_backward", "s3"}),
-                         name_of);
+                         name_of_emulated);
 
 // ---- memory as predicted ----
 
@@ -172,9 +172,6 @@ INSTANTIATE_TEST_SUITE_P(Policies, PredictedPeak,
 
 // ---- refusals ----
 
-constexpr int kUsage = static_cast<int>(ExitCode::usage);
-constexpr int kNoFit = static_cast<int>(ExitCode::no_fit);
-
 // A run on the emulated device with these settings beside.
 std::function<Command(Sandbox&)> emulated(const Settings& changes, bool on_disk = false) {
     return [changes, on_disk](Sandbox& sandbox) {
@@ -221,7 +218,7 @@ TEST_P(DeviceErrors, AreNamedBeforeAnyWeightIsRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, DeviceErrors, testing::ValuesIn(refusals()),
-                         [](const auto& info) { return cli::name_of(info); });
+                         [](const auto& info) { return cli::name_of_provoked(info); });
 
 }  // namespace
 }  // namespace windlass::cli

@@ -6,8 +6,6 @@
 namespace windlass::cli {
 namespace {
 
-constexpr int kUsage = static_cast<int>(ExitCode::usage);
-
 std::function<Command(Sandbox&)> with_words(std::vector<std::string> words) {
     return [words](Sandbox& sandbox) { return sandbox.windlass(words); };
 }
@@ -113,12 +111,10 @@ TEST_P(ConfigErrors, AreNamedBeforeAnyWeightIsRead) {
     expect_refused(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(CommandLine, ConfigErrors, testing::ValuesIn(command_lines()), name_of);
-INSTANTIATE_TEST_SUITE_P(Configuration, ConfigErrors, testing::ValuesIn(configurations()), name_of);
+INSTANTIATE_TEST_SUITE_P(CommandLine, ConfigErrors, testing::ValuesIn(command_lines()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(Configuration, ConfigErrors, testing::ValuesIn(configurations()), name_of_provoked);
 
 // ---- what does not fit ----
-
-constexpr int kNoFit = static_cast<int>(ExitCode::no_fit);
 
 // Weights that no load survives: a refusal that does not speak of them never read them.
 void spoil_weights(const std::string& folder) {
@@ -151,7 +147,7 @@ TEST_P(Budget, IsRefusedBeforeAnyWeightIsRead) {
     expect_refused(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(TooSmall, Budget, testing::ValuesIn(budgets()), name_of);
+INSTANTIATE_TEST_SUITE_P(TooSmall, Budget, testing::ValuesIn(budgets()), name_of_provoked);
 
 TEST(Budget, SpoiledWeightsAreNoticedWhereTheyAreRead) {
     Sandbox sandbox;

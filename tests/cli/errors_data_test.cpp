@@ -6,8 +6,6 @@
 namespace windlass::cli {
 namespace {
 
-constexpr int kData = static_cast<int>(ExitCode::data);
-constexpr int kStorage = static_cast<int>(ExitCode::storage);
 constexpr const char* kGood = R"({"text": "a good row"})";
 
 std::vector<Provoked> rows() {
@@ -120,9 +118,9 @@ TEST_P(DataErrors, NameFileAndLine) {
     expect_refused(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, DataErrors, testing::ValuesIn(rows()), name_of);
-INSTANTIATE_TEST_SUITE_P(Kinds, DataErrors, testing::ValuesIn(kinds()), name_of);
-INSTANTIATE_TEST_SUITE_P(Files, DataErrors, testing::ValuesIn(data_files()), name_of);
+INSTANTIATE_TEST_SUITE_P(Rows, DataErrors, testing::ValuesIn(rows()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(Kinds, DataErrors, testing::ValuesIn(kinds()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(Files, DataErrors, testing::ValuesIn(data_files()), name_of_provoked);
 
 TEST(DataErrors, MalformedRowsAreSkippedAndCountedWhenAsked) {
     Sandbox sandbox;

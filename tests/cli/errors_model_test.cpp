@@ -9,7 +9,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kModel = static_cast<int>(ExitCode::model);
 constexpr const char* kNorm = "model.layers.0.input_layernorm.weight";
 constexpr const char* kQuery = "model.layers.0.self_attn.q_proj.weight";
 
@@ -285,11 +284,11 @@ TEST_P(ModelErrors, AreRefusedByName) {
     expect_refused(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Safetensors, ModelErrors, testing::ValuesIn(broken_safetensors()), name_of);
-INSTANTIATE_TEST_SUITE_P(Tensors, ModelErrors, testing::ValuesIn(wrong_tensors()), name_of);
-INSTANTIATE_TEST_SUITE_P(Folder, ModelErrors, testing::ValuesIn(broken_folders()), name_of);
-INSTANTIATE_TEST_SUITE_P(Unsupported, ModelErrors, testing::ValuesIn(unsupported_models()), name_of);
-INSTANTIATE_TEST_SUITE_P(Tokenizer, ModelErrors, testing::ValuesIn(broken_tokenizers()), name_of);
+INSTANTIATE_TEST_SUITE_P(Safetensors, ModelErrors, testing::ValuesIn(broken_safetensors()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(Tensors, ModelErrors, testing::ValuesIn(wrong_tensors()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(Folder, ModelErrors, testing::ValuesIn(broken_folders()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(Unsupported, ModelErrors, testing::ValuesIn(unsupported_models()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(Tokenizer, ModelErrors, testing::ValuesIn(broken_tokenizers()), name_of_provoked);
 
 }  // namespace
 }  // namespace windlass::cli

@@ -12,8 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kUsage = static_cast<int>(ExitCode::usage);
-constexpr int kStorage = static_cast<int>(ExitCode::storage);
 constexpr uid_t kNobody = 65534;
 
 // As somebody whom permissions hold back: another user where the tests run as root.
@@ -207,9 +205,9 @@ TEST_P(StorageErrors, NameThePlace) {
     expect_refused(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Folder, StorageErrors, testing::ValuesIn(folders()), name_of);
-INSTANTIATE_TEST_SUITE_P(Permission, StorageErrors, testing::ValuesIn(permissions()), name_of);
-INSTANTIATE_TEST_SUITE_P(Resume, StorageErrors, testing::ValuesIn(resumes()), name_of);
+INSTANTIATE_TEST_SUITE_P(Folder, StorageErrors, testing::ValuesIn(folders()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(Permission, StorageErrors, testing::ValuesIn(permissions()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(Resume, StorageErrors, testing::ValuesIn(resumes()), name_of_provoked);
 
 // A disk of a given size, mounted at a folder; needs root.
 class SmallDisk {

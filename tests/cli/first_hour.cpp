@@ -41,7 +41,7 @@ void PrintTo(const Tried& tried, std::ostream* out) {
     *out << tried.name;
 }
 
-std::string name_of(const testing::TestParamInfo<Tried>& info) {
+std::string name_of_tried(const testing::TestParamInfo<Tried>& info) {
     return info.param.name;
 }
 

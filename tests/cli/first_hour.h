@@ -24,7 +24,7 @@ struct Tried {
 };
 
 void PrintTo(const Tried& tried, std::ostream* out);
-std::string name_of(const testing::TestParamInfo<Tried>& info);
+std::string name_of_tried(const testing::TestParamInfo<Tried>& info);
 
 void expect_it_helps(const Tried& tried);
 

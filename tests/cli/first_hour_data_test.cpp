@@ -10,8 +10,6 @@
 namespace windlass::cli {
 namespace {
 
-constexpr int kData = static_cast<int>(ExitCode::data);
-
 // Training on a file of this name that holds these lines.
 std::function<Command(Sandbox&)> training_on(const std::string& name, const std::vector<std::string>& lines,
                                              Settings changes = {}) {
@@ -29,7 +27,7 @@ std::function<Command(Sandbox&, const Finished&)> then_training_on(const std::st
 
 constexpr const char* kPair = R"({"prompt": "a b", "completion": " c"})";
 
-std::vector<Tried> rows() {
+std::vector<Tried> tried_rows() {
     return {
         {"Chat",
          training_on("chat.jsonl", {R"({"messages": [{"role": "user", "content": "a"}]})"}),
@@ -87,7 +85,7 @@ std::function<Command(Sandbox&)> choices_over(const std::string& name, const std
 }
 
 // Every kind of file that is read.
-std::vector<Tried> kinds() {
+std::vector<Tried> tried_kinds() {
     const auto packed = [](const char* text, Compression compression) {
         return fixtures::compressed(text, compression);
     };
@@ -237,11 +235,11 @@ TEST_P(FirstHourData, EndsInTheResultOrInHelp) {
     expect_it_helps(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FirstHourData, testing::ValuesIn(rows()), name_of);
-INSTANTIATE_TEST_SUITE_P(Kinds, FirstHourData, testing::ValuesIn(kinds()), name_of);
-INSTANTIATE_TEST_SUITE_P(Places, FirstHourData, testing::ValuesIn(places()), name_of);
-INSTANTIATE_TEST_SUITE_P(Contents, FirstHourData, testing::ValuesIn(other_contents()), name_of);
-INSTANTIATE_TEST_SUITE_P(OtherKinds, FirstHourData, testing::ValuesIn(other_kinds()), name_of);
+INSTANTIATE_TEST_SUITE_P(Rows, FirstHourData, testing::ValuesIn(tried_rows()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Kinds, FirstHourData, testing::ValuesIn(tried_kinds()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Places, FirstHourData, testing::ValuesIn(places()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Contents, FirstHourData, testing::ValuesIn(other_contents()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(OtherKinds, FirstHourData, testing::ValuesIn(other_kinds()), name_of_tried);
 
 }  // namespace
 }  // namespace windlass::cli

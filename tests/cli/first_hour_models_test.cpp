@@ -12,8 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kModel = static_cast<int>(ExitCode::model), kNoFit = static_cast<int>(ExitCode::no_fit);
-
 std::function<void(const std::string&)> with_key(const std::string& key, const Json& value) {
     return [key, value](const std::string& folder) {
         edit_json(folder + "/config.json", [&](Json& config) { config[key] = value; });
@@ -149,7 +147,7 @@ std::vector<Tried> config_keys() {
     };
 }
 
-std::vector<Tried> folders() {
+std::vector<Tried> tried_folders() {
     const auto in_model = [](std::function<void(const std::string&)> edit, std::vector<std::string> with) {
         return [edit, with](Sandbox& sandbox) {
             edit(sandbox.model());
@@ -270,11 +268,11 @@ TEST_P(FirstHour, EndsInTheResultOrInHelp) {
     expect_it_helps(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Ids, FirstHour, testing::ValuesIn(ids()), name_of);
-INSTANTIATE_TEST_SUITE_P(ConfigKeys, FirstHour, testing::ValuesIn(config_keys()), name_of);
-INSTANTIATE_TEST_SUITE_P(Folders, FirstHour, testing::ValuesIn(folders()), name_of);
-INSTANTIATE_TEST_SUITE_P(Memory, FirstHour, testing::ValuesIn(memory()), name_of);
-INSTANTIATE_TEST_SUITE_P(Runs, FirstHour, testing::ValuesIn(runs()), name_of);
+INSTANTIATE_TEST_SUITE_P(Ids, FirstHour, testing::ValuesIn(ids()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(ConfigKeys, FirstHour, testing::ValuesIn(config_keys()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Folders, FirstHour, testing::ValuesIn(tried_folders()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Memory, FirstHour, testing::ValuesIn(memory()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Runs, FirstHour, testing::ValuesIn(runs()), name_of_tried);
 
 TEST(IgnoredKeys, StandInTheRunAndNotInTheModelThatItWrites) {
     Sandbox sandbox;

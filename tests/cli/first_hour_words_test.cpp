@@ -7,8 +7,6 @@
 namespace windlass::cli {
 namespace {
 
-constexpr int kUsage = static_cast<int>(ExitCode::usage);
-
 // Training from a file of these lines, with the sandbox's settings as flags.
 std::function<Command(Sandbox&)> training_from(std::string lines) {
     return [lines](Sandbox& sandbox) {
@@ -281,13 +279,13 @@ TEST_P(FirstHourWords, EndInTheResultOrInHelp) {
     expect_it_helps(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Steps, FirstHourWords, testing::ValuesIn(steps()), name_of);
-INSTANTIATE_TEST_SUITE_P(Verbs, FirstHourWords, testing::ValuesIn(verbs()), name_of);
-INSTANTIATE_TEST_SUITE_P(OtherVerbs, FirstHourWords, testing::ValuesIn(other_verbs()), name_of);
-INSTANTIATE_TEST_SUITE_P(Settings, FirstHourWords, testing::ValuesIn(settings()), name_of);
-INSTANTIATE_TEST_SUITE_P(Surroundings, FirstHourWords, testing::ValuesIn(surroundings()), name_of);
-INSTANTIATE_TEST_SUITE_P(OtherTools, FirstHourWords, testing::ValuesIn(other_tools()), name_of);
-INSTANTIATE_TEST_SUITE_P(SecondRuns, FirstHourWords, testing::ValuesIn(second_runs()), name_of);
+INSTANTIATE_TEST_SUITE_P(Steps, FirstHourWords, testing::ValuesIn(steps()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Verbs, FirstHourWords, testing::ValuesIn(verbs()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(OtherVerbs, FirstHourWords, testing::ValuesIn(other_verbs()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Settings, FirstHourWords, testing::ValuesIn(settings()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Surroundings, FirstHourWords, testing::ValuesIn(surroundings()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(OtherTools, FirstHourWords, testing::ValuesIn(other_tools()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(SecondRuns, FirstHourWords, testing::ValuesIn(second_runs()), name_of_tried);
 
 }  // namespace
 }  // namespace windlass::cli

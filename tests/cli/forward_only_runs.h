@@ -11,7 +11,7 @@
 
 namespace windlass::cli {
 
-struct Setup {
+struct ForwardOnlySetup {
     std::string model;  // llama_tiny: stored as bf16; gpt2: as f32
     std::string method;
     bool on_disk = false;
@@ -20,13 +20,13 @@ struct Setup {
     std::string folds;    // when updates are folded into weights; empty: at each step
 };
 
-inline void PrintTo(const Setup& setup, std::ostream* out) {
+inline void PrintTo(const ForwardOnlySetup& setup, std::ostream* out) {
     *out << setup.model << ", " << setup.method << (setup.on_disk ? " on disk" : " in memory")
          << (setup.kept.empty() ? "" : ", low rank") << (setup.storage.empty() ? "" : ", ") << setup.storage
          << (setup.folds.empty() ? "" : ", folded ") << setup.folds;
 }
 
-inline std::string name_of(const testing::TestParamInfo<Setup>& info) {
+inline std::string name_of_forward_only(const testing::TestParamInfo<ForwardOnlySetup>& info) {
     return fmt::format("{}_{}_{}{}{}{}{}", info.param.model, info.param.method,
                        info.param.on_disk ? "on_disk" : "in_memory", info.param.kept.empty() ? "" : "_low_rank",
                        info.param.storage.empty() ? "" : "_" + info.param.storage,
@@ -34,7 +34,7 @@ inline std::string name_of(const testing::TestParamInfo<Setup>& info) {
 }
 
 // Two directions, decay, and a learning rate that moves weights far enough to be seen in bf16.
-inline Settings settings_of(Sandbox& sandbox, const Setup& setup, int64_t steps) {
+inline Settings settings_of(Sandbox& sandbox, const ForwardOnlySetup& setup, int64_t steps) {
     Settings settings = setup.on_disk ? sandbox.training_on_disk(setup.model) : sandbox.training(setup.model);
     settings["method"] = setup.method;
     settings["directions"] = "2";
@@ -74,7 +74,7 @@ inline Weights weights_in(const std::string& folder) {
 }
 
 // The weights of this step of the sandbox's run, made again.
-inline Weights replayed(const Sandbox& sandbox, const Setup& setup, int64_t step) {
+inline Weights replayed(const Sandbox& sandbox, const ForwardOnlySetup& setup, int64_t step) {
     const std::string target = sandbox / fmt::format("replayed-{}", step);
     const Json result = json_of(sandbox.windlass({"replay", sandbox / setup.model, log_of(sandbox), "--to", target,
                                                   "--step", std::to_string(step), "--json", "--threads", "2"}));
@@ -82,14 +82,14 @@ inline Weights replayed(const Sandbox& sandbox, const Setup& setup, int64_t step
     return weights_in(target);
 }
 
-struct Outcome {
+struct ForwardOnlyOutcome {
     Weights weights;
     std::string log;
     Json run_state;
     std::vector<Json> metrics;
 };
 
-inline Outcome outcome_of(const Sandbox& sandbox) {
+inline ForwardOnlyOutcome outcome_of(const Sandbox& sandbox) {
     Json state = read_json(sandbox.out() + "/trajectory.json");
     state.erase("metrics");  // it holds times
     state.erase("run_id");
@@ -102,7 +102,7 @@ inline Outcome outcome_of(const Sandbox& sandbox) {
     return {weights_in(sandbox.out() + "/final"), numbers, state, metrics_of(sandbox.out())};
 }
 
-inline void expect_same(const Outcome& outcome, const Outcome& expected) {
+inline void expect_same(const ForwardOnlyOutcome& outcome, const ForwardOnlyOutcome& expected) {
     EXPECT_TRUE(outcome.weights == expected.weights) << "final weights differ";
     EXPECT_EQ(outcome.log, expected.log);
     EXPECT_EQ(outcome.run_state, expected.run_state);
@@ -110,7 +110,7 @@ inline void expect_same(const Outcome& outcome, const Outcome& expected) {
     for (size_t i = 0; i < expected.metrics.size(); ++i) EXPECT_EQ(outcome.metrics[i], expected.metrics[i]);
 }
 
-inline Outcome uninterrupted(const Setup& setup, int64_t steps, const Settings& changes = {}) {
+inline ForwardOnlyOutcome uninterrupted(const ForwardOnlySetup& setup, int64_t steps, const Settings& changes = {}) {
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, setup, steps);
     for (const auto& [key, value] : changes) settings[key] = value;

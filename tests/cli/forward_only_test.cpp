@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class ForwardOnly : public testing::TestWithParam<Setup> {};
+class ForwardOnly : public testing::TestWithParam<ForwardOnlySetup> {};
 
 TEST_P(ForwardOnly, ReplaysTheWeightsOfEveryCheckpointAndOfTheEnd) {
     constexpr int64_t kSteps = 7;
@@ -38,7 +38,7 @@ TEST_P(ForwardOnly, ReplaysTheWeightsOfEveryCheckpointAndOfTheEnd) {
 TEST_P(ForwardOnly, KilledRunsGoOnWhereTheLogEnds) {
     constexpr int64_t kSteps = 40;
     for (const char* save_steps : {"null", "7"}) {
-        const Outcome expected = uninterrupted(GetParam(), kSteps, {{"save_steps", save_steps}});
+        const ForwardOnlyOutcome expected = uninterrupted(GetParam(), kSteps, {{"save_steps", save_steps}});
         Sandbox sandbox;
         Settings settings = settings_of(sandbox, GetParam(), kSteps);
         settings["save_steps"] = save_steps;
@@ -56,7 +56,7 @@ TEST_P(ForwardOnly, KilledRunsGoOnWhereTheLogEnds) {
 
 TEST_P(ForwardOnly, GoesOnFromTheLogWhenTheStoreIsGone) {
     const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
-    const Outcome expected = uninterrupted(GetParam(), 12, constant);
+    const ForwardOnlyOutcome expected = uninterrupted(GetParam(), 12, constant);
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, GetParam(), 6);
     settings["lr_scheduler_type"] = "constant_with_warmup";
@@ -72,7 +72,7 @@ TEST_P(ForwardOnly, GoesOnFromTheLogWhenTheStoreIsGone) {
 // An older checkpoint by name: the log forgets what came after it.
 TEST_P(ForwardOnly, ResumingAnOlderCheckpointCutsTheLog) {
     const Settings saves = {{"save_steps", "4"}};
-    const Outcome expected = uninterrupted(GetParam(), 10, saves);
+    const ForwardOnlyOutcome expected = uninterrupted(GetParam(), 10, saves);
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, GetParam(), 10);
     settings["save_steps"] = "4";
@@ -82,26 +82,28 @@ TEST_P(ForwardOnly, ResumingAnOlderCheckpointCutsTheLog) {
     expect_same(outcome_of(sandbox), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Setups, ForwardOnly,
-                         testing::Values(Setup{"llama_tiny", "zeroth_order"}, Setup{"llama_tiny", "zeroth_order", true},
-                                         Setup{"gpt2", "zeroth_order"}, Setup{"gpt2", "forward_gradient"},
-                                         Setup{"gpt2", "forward_gradient", true, "both"},
-                                         Setup{"llama_tiny", "zeroth_order", true, "right"},
-                                         Setup{"gpt2", "forward_gradient", false, "both", "f8"},
-                                         Setup{"llama_tiny", "zeroth_order", true, "", "nf4"},
-                                         Setup{"gpt2", "forward_gradient", false, "both", "nf4"},
-                                         Setup{"llama_tiny", "zeroth_order", true, "right", "", "each_window"},
-                                         Setup{"gpt2", "forward_gradient", false, "right", "f8", "each_window"},
-                                         Setup{"llama_tiny", "zeroth_order", false, "both", "", "never"},
-                                         Setup{"gpt2", "forward_gradient", true, "both", "f8", "never"},
-                                         Setup{"llama_tiny", "zeroth_order", true, "both", "nf4", "never"}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Setups, ForwardOnly,
+    testing::Values(ForwardOnlySetup{"llama_tiny", "zeroth_order"},
+                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true}, ForwardOnlySetup{"gpt2", "zeroth_order"},
+                    ForwardOnlySetup{"gpt2", "forward_gradient"},
+                    ForwardOnlySetup{"gpt2", "forward_gradient", true, "both"},
+                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "right"},
+                    ForwardOnlySetup{"gpt2", "forward_gradient", false, "both", "f8"},
+                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "", "nf4"},
+                    ForwardOnlySetup{"gpt2", "forward_gradient", false, "both", "nf4"},
+                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "right", "", "each_window"},
+                    ForwardOnlySetup{"gpt2", "forward_gradient", false, "right", "f8", "each_window"},
+                    ForwardOnlySetup{"llama_tiny", "zeroth_order", false, "both", "", "never"},
+                    ForwardOnlySetup{"gpt2", "forward_gradient", true, "both", "f8", "never"},
+                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "both", "nf4", "never"}),
+    name_of_forward_only);
 
 // A store that is several steps behind: the log leads from there to its end.
 TEST(ForwardOnlyStore, IsTakenToTheEndOfTheLogWhereItIsOld) {
-    const auto setup = cli::Setup{"gpt2", "forward_gradient", true};
+    const auto setup = cli::ForwardOnlySetup{"gpt2", "forward_gradient", true};
     const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
-    const Outcome expected = uninterrupted(setup, 12, constant);
+    const ForwardOnlyOutcome expected = uninterrupted(setup, 12, constant);
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, setup, 4);
     settings["lr_scheduler_type"] = "constant_with_warmup";
@@ -120,7 +122,7 @@ TEST(ForwardOnlyStore, IsTakenToTheEndOfTheLogWhereItIsOld) {
 
 // A learning rate that ends in numbers that are not finite: steps that were not applied are in the log as such.
 TEST(ForwardOnlyLog, HoldsStepsThatWereNotApplied) {
-    const auto setup = cli::Setup{"llama_tiny", "zeroth_order"};
+    const auto setup = cli::ForwardOnlySetup{"llama_tiny", "zeroth_order"};
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, setup, 8);
     settings["learning_rate"] = "1000";
@@ -138,9 +140,9 @@ TEST(ForwardOnlyLog, HoldsStepsThatWereNotApplied) {
 
 // Killed between a step's record and its state, or in the middle of the record: that step was in flight.
 TEST(ForwardOnlyLog, ForgetsTheStepInFlight) {
-    const auto setup = cli::Setup{"gpt2", "zeroth_order"};
+    const auto setup = cli::ForwardOnlySetup{"gpt2", "zeroth_order"};
     const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
-    const Outcome expected = uninterrupted(setup, 8, constant);
+    const ForwardOnlyOutcome expected = uninterrupted(setup, 8, constant);
     for (const bool is_torn : {false, true}) {
         Sandbox sandbox;
         Settings settings = settings_of(sandbox, setup, 4);
@@ -161,7 +163,7 @@ TEST(ForwardOnlyLog, ForgetsTheStepInFlight) {
 
 // ---- refusals ----
 
-const Setup kSetup{"gpt2", "zeroth_order"};
+const ForwardOnlySetup kSetup{"gpt2", "zeroth_order"};
 
 class ForwardOnlyErrors : public testing::Test {
   protected:
@@ -237,7 +239,7 @@ TEST_F(ForwardOnlyErrors, ALogThatIsGoneBeginsAnewAtACheckpoint) {
 TEST_F(ForwardOnlyErrors, ALogThatHoldsWhatWasLearnedCannotBeDoneWithout) {
     for (const char* folds : {"each_window", "never"}) {
         Sandbox sandbox;
-        const cli::Setup setup{"gpt2", "zeroth_order", false, "both", "", folds};
+        const cli::ForwardOnlySetup setup{"gpt2", "zeroth_order", false, "both", "", folds};
         Settings first = settings_of(sandbox, setup, 7);
         first["save_steps"] = "7";
         must_succeed(sandbox.train(first));

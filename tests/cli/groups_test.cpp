@@ -52,8 +52,8 @@ TEST_F(GroupRuns, FrozenTensorsAreWrittenAsTheyWereRead) {
 }
 
 TEST_F(GroupRuns, ALogIsReplayedWithTheGroupsOfItsRun) {
-    for (const cli::Setup& setup :
-         {cli::Setup{"llama", "zeroth_order"}, cli::Setup{"llama", "forward_gradient", true}}) {
+    for (const cli::ForwardOnlySetup& setup :
+         {cli::ForwardOnlySetup{"llama", "zeroth_order"}, cli::ForwardOnlySetup{"llama", "forward_gradient", true}}) {
         Settings settings = settings_of(sandbox_, setup, 5);
         settings["learning_rate"] = "1e-2";
         must_succeed(sandbox_.train(settings, with({"--overwrite"}, kGroups)));
@@ -67,11 +67,11 @@ TEST_F(GroupRuns, ALogIsReplayedWithTheGroupsOfItsRun) {
 
 // A run that stops and goes on, from its log where nothing else is left.
 TEST_F(GroupRuns, GoOnAsIfTheyHadNotStopped) {
-    const cli::Setup setup{"llama", "zeroth_order"};
+    const cli::ForwardOnlySetup setup{"llama", "zeroth_order"};
     Settings settings = settings_of(sandbox_, setup, 6);
     settings["lr_scheduler_type"] = "constant_with_warmup";
     must_succeed(sandbox_.train(settings, kGroups));
-    const Outcome straight = outcome_of(sandbox_);
+    const ForwardOnlyOutcome straight = outcome_of(sandbox_);
     must_succeed(sandbox_.train(settings, with({"--resume=3"}, kGroups)));
     expect_same(outcome_of(sandbox_), straight);
 }

@@ -16,9 +16,9 @@ struct LongRun {
     std::string model;  // gpt2: tied head, llama: a head of its own, both f32; llama_tiny: bf16
     std::string method;
     uint32_t seed = 0;           // of the moments at which it is killed
-    std::string storage, folds;  // of weights, and of updates along directions of low rank (Setup)
+    std::string storage, folds;  // of weights, and of updates along directions of low rank (ForwardOnlySetup)
 
-    Setup setup(bool on_disk = false) const {
+    ForwardOnlySetup setup(bool on_disk = false) const {
         return {model, method, on_disk, folds.empty() ? "" : folds == "never" ? "both" : "right", storage, folds};
     }
 };
@@ -60,7 +60,7 @@ class SlowLongRun : public testing::TestWithParam<LongRun> {};
 TEST_P(SlowLongRun, IsTheSameWhereverWeightsLiveAndWheneverItIsKilled) {
     Sandbox memory;
     must_succeed(memory.train(settings_of(memory, GetParam(), "in_memory")));
-    const Outcome expected = outcome_of(memory);
+    const ForwardOnlyOutcome expected = outcome_of(memory);
     const std::vector<double> evaluations = evaluations_of(memory);
     ASSERT_EQ(evaluations.size(), kSteps / 10);
     EXPECT_NE(evaluations.front(), evaluations.back());

@@ -26,7 +26,7 @@ void PrintTo(const Provoked& error, std::ostream* out) {
     *out << error.name;
 }
 
-std::string name_of(const testing::TestParamInfo<Provoked>& info) {
+std::string name_of_provoked(const testing::TestParamInfo<Provoked>& info) {
     return info.param.name;
 }
 

@@ -22,7 +22,7 @@ struct Provoked {
 };
 
 void PrintTo(const Provoked& error, std::ostream* out);
-std::string name_of(const testing::TestParamInfo<Provoked>& info);
+std::string name_of_provoked(const testing::TestParamInfo<Provoked>& info);
 
 void expect_refused(const Provoked& error);
 

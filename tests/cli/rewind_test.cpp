@@ -22,12 +22,12 @@ Settings with(Settings settings, const Settings& changes) {
     return settings;
 }
 
-class Rewind : public testing::TestWithParam<Setup> {
+class Rewind : public testing::TestWithParam<ForwardOnlySetup> {
   protected:
     Settings settings(int64_t steps, const Settings& changes = {}) {
         return with(with(settings_of(sandbox_, GetParam(), steps), optimizer()), changes);
     }
-    Outcome expected(int64_t steps, const Settings& changes = {}) {
+    ForwardOnlyOutcome expected(int64_t steps, const Settings& changes = {}) {
         return uninterrupted(GetParam(), steps, with(optimizer(), changes));
     }
     // What stays beside weights has no moments.
@@ -40,7 +40,7 @@ class Rewind : public testing::TestWithParam<Setup> {
 
 TEST_P(Rewind, UndoesToAStepThatNobodySaved) {
     const Settings saves = {{"save_steps", "4"}};
-    const Outcome straight = expected(10, saves);
+    const ForwardOnlyOutcome straight = expected(10, saves);
     must_succeed(sandbox_.train(settings(10, saves)));
     const std::string said = must_succeed(sandbox_.train(settings(7, saves), {"--resume=6"})).err;
     EXPECT_THAT(said, HasSubstr("cut off behind step 6; it held steps up to 10"));
@@ -54,7 +54,7 @@ TEST_P(Rewind, UndoesToAStepThatNobodySaved) {
 }
 
 TEST_P(Rewind, UndoesToAStepBeforeEveryCheckpoint) {
-    const Outcome straight = expected(7);
+    const ForwardOnlyOutcome straight = expected(7);
     must_succeed(sandbox_.train(settings(7)));
     fs::remove_all(sandbox_ / "ssd");
     for (const char* step : {"--resume=5", "--resume=0"}) {
@@ -66,7 +66,7 @@ TEST_P(Rewind, UndoesToAStepBeforeEveryCheckpoint) {
 
 TEST_P(Rewind, PassesOverADamagedCheckpoint) {
     const Settings saves = {{"save_steps", "3"}};
-    const Outcome straight = expected(7, saves);
+    const ForwardOnlyOutcome straight = expected(7, saves);
     must_succeed(sandbox_.train(settings(7, saves)));
     flip_byte(sandbox_.out() + "/checkpoint-6/state.wls", -1);
     const std::string said = must_succeed(sandbox_.train(settings(7, saves), {"--resume=6"})).err;
@@ -80,7 +80,7 @@ TEST_P(Rewind, PassesOverADamagedCheckpoint) {
 TEST_P(Rewind, KilledRunsKnowTheirWindowAgain) {
     constexpr int64_t kSteps = 30;
     const Settings changes = folds_by_window() ? Settings{} : Settings{{"writeback_steps", "7"}};
-    const Outcome straight = expected(kSteps, changes);
+    const ForwardOnlyOutcome straight = expected(kSteps, changes);
     const size_t first = kill_after(sandbox_, settings(kSteps, changes), {}, 10);
     kill_after(sandbox_, settings(kSteps, changes), {"--resume"}, first + 4);
     must_succeed(sandbox_.train(settings(kSteps, changes), {"--resume"}));
@@ -91,7 +91,7 @@ TEST_P(Rewind, KilledRunsKnowTheirWindowAgain) {
 TEST_P(Rewind, BranchesFromAnyStep) {
     const Settings saves = {{"save_steps", "4"}};
     must_succeed(sandbox_.train(settings(8, saves)));
-    const Outcome run = outcome_of(sandbox_);
+    const ForwardOnlyOutcome run = outcome_of(sandbox_);
     const auto branch = [&](const char* name, const char* from, const Settings& changes) {
         Settings branched = settings(8, changes);
         branched["output_dir"] = sandbox_ / name;
@@ -115,15 +115,16 @@ TEST_P(Rewind, BranchesFromAnyStep) {
     EXPECT_TRUE(weights_in(sandbox_ / "replayed") == other);
 }
 
-INSTANTIATE_TEST_SUITE_P(Setups, Rewind,
-                         testing::Values(Setup{"llama_tiny", "zeroth_order"}, Setup{"gpt2", "forward_gradient", true},
-                                         Setup{"llama_tiny", "zeroth_order", true, "right", "", "each_window"},
-                                         Setup{"gpt2", "zeroth_order", false, "both", "", "never"}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Setups, Rewind,
+    testing::Values(ForwardOnlySetup{"llama_tiny", "zeroth_order"}, ForwardOnlySetup{"gpt2", "forward_gradient", true},
+                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "right", "", "each_window"},
+                    ForwardOnlySetup{"gpt2", "zeroth_order", false, "both", "", "never"}),
+    name_of_forward_only);
 
 class RewindErrors : public testing::Test {
   protected:
-    Settings settings() { return settings_of(sandbox_, {"gpt2", "zeroth_order"}, 4); }
+    Settings settings() { return settings_of(sandbox_, ForwardOnlySetup{"gpt2", "zeroth_order"}, 4); }
     void expect_refused(const Settings& settings, const std::vector<std::string>& more, const char* part) {
         const Finished finished = run(sandbox_.train(settings, more));
         EXPECT_EQ(finished.code, 2) << describe(finished);

@@ -16,6 +16,11 @@
 
 namespace windlass::cli {
 
+// Exit codes of what a user may do wrong.
+inline constexpr int kUsage = static_cast<int>(ExitCode::usage), kModel = static_cast<int>(ExitCode::model),
+                     kData = static_cast<int>(ExitCode::data), kNoFit = static_cast<int>(ExitCode::no_fit),
+                     kStorage = static_cast<int>(ExitCode::storage);
+
 // Configuration as key -> value; becomes words key=value.
 using Settings = std::map<std::string, std::string>;
 std::vector<std::string> words_of(const Settings& settings);

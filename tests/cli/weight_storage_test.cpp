@@ -37,7 +37,7 @@ class Runs {
         ADD_FAILURE() << plan.dump();
         return 0;
     }
-    const Setup setup_;
+    const ForwardOnlySetup setup_;
     Sandbox sandbox_;
 };
 
@@ -76,7 +76,7 @@ TEST_F(In8Bits, WhatIsSavedIsWhatWasKept) {
 // In memory without a stop, and on disk, behind the log where the kill fell between the two.
 TEST_P(WeightStorage, AKilledRunOnDiskHasTheBitsOfOneInMemory) {
     constexpr int64_t kSteps = 12;
-    const Outcome expected = uninterrupted(setup_, kSteps);
+    const ForwardOnlyOutcome expected = uninterrupted(setup_, kSteps);
     const Settings on_disk = {{"policy", "three_tier"},
                               {"ssd_dir", sandbox_ / "ssd"},
                               {"writeback_steps", "3"},
@@ -89,7 +89,7 @@ TEST_P(WeightStorage, AKilledRunOnDiskHasTheBitsOfOneInMemory) {
 
 TEST_P(WeightStorage, IsUndoneAndBranchedAndGoesOn) {
     must_succeed(sandbox_.train(settings(8, {{"save_steps", "4"}})));
-    const Outcome straight = outcome_of(sandbox_);
+    const ForwardOnlyOutcome straight = outcome_of(sandbox_);
     const auto branch = [&](const char* name, const char* from) {
         must_succeed(
             sandbox_.train(settings(8, {{"output_dir", sandbox_ / name}, {"branch_from", sandbox_.out() + from}})));

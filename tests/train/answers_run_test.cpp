@@ -16,8 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kWeights = "/final/model.safetensors";
-
 // Which letter does a word end with? It is to be written twice.
 constexpr const char* kWords = R"({"name": "words", "about": "the last letters", "prompt": "{word}=",
     "completion": "{both};", "answers": "both", "metric": "f1", "stop": ";", "max_new_tokens": 5})";

@@ -12,8 +12,6 @@ namespace {
 
 using ResumeTest = TrainTest;
 
-constexpr const char* kWeights = "/final/model.safetensors";
-
 // 21 rows, 4 to a step: the run crosses the border of epochs within steps.
 TEST_F(ResumeTest, FromACheckpointAcrossEpochs) {
     run("whole");

@@ -13,8 +13,6 @@ namespace {
 
 using StateFormatTest = TrainTest;
 
-constexpr const char* kWeights = "/final/model.safetensors";
-
 TEST_F(StateFormatTest, PlacementAndStopsNeverChangeABit) {
     std::vector<std::string> weights;
     for (const char* format : {"s1", "s2", "s3"}) {

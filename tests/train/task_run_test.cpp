@@ -16,8 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kWeights = "/final/model.safetensors";
-
 // Which of two letters does a word end with? The second candidate is longer.
 constexpr const char* kChoice = R"({"name": "last", "about": "the last letter", "prompt": "{word}=",
     "candidates": {"p": "p", "q": "qq"}, "label": "{last}"})";

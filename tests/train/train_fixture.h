@@ -13,6 +13,9 @@
 
 namespace windlass {
 
+// Of what a run leaves, in its folder.
+inline constexpr const char* kWeights = "/final/model.safetensors";
+
 using Settings = std::map<std::string, std::string>;
 
 class TrainTest : public testing::Test {

@@ -13,7 +13,7 @@ namespace windlass {
 namespace {
 
 // Whole tiles of every kind of noise, small enough for a worker's stack.
-constexpr int64_t kPieceElements = 4096;
+constexpr int64_t kWalkElements = 4096;
 constexpr double kThere = 1, kAcross = -2, kBack = 1;
 
 constexpr IsaKernel<NoiseExactProbe> kProbe = {baseline::noise_exact_probe, avx2::noise_exact_probe,
@@ -21,8 +21,8 @@ constexpr IsaKernel<NoiseExactProbe> kProbe = {baseline::noise_exact_probe, avx2
 
 // A piece of the weights, walked along the direction away from memory.
 struct Piece {
-    alignas(64) std::array<std::byte, kPieceElements * 4> stored;
-    std::array<float, kPieceElements> numbers;
+    alignas(64) std::array<std::byte, kWalkElements * 4> stored;
+    std::array<float, kWalkElements> numbers;
 };
 
 void write_point(const ExactPoints& points, Piece& piece, int64_t offset, int64_t count, std::byte* to) {
@@ -47,13 +47,13 @@ void write_exact_points(const NoiseRun& run, const NoiseTerm& term, double eps, 
     WINDLASS_CHECK(run.kind == NoiseKind::gaussian || run.kind == NoiseKind::rademacher,
                    "MeZO's walk is along whole directions");
     const WeightType type = weight_type(points.stored);
-    const int64_t base = round_down(run.element, kPieceElements), end = run.element + run.count;
+    const int64_t base = round_down(run.element, kWalkElements), end = run.element + run.count;
     const auto distance = static_cast<float>(eps);
-    cpu_team(stream).parallel_for(div_up(end - base, kPieceElements), [&, kernel = kProbe.pick()](int64_t index, int) {
+    cpu_team(stream).parallel_for(div_up(end - base, kWalkElements), [&, kernel = kProbe.pick()](int64_t index, int) {
         Piece piece;
         NoiseRun part = run;
-        part.element = std::max(run.element, base + index * kPieceElements);
-        part.count = std::min(end, base + (index + 1) * kPieceElements) - part.element;
+        part.element = std::max(run.element, base + index * kWalkElements);
+        part.count = std::min(end, base + (index + 1) * kWalkElements) - part.element;
         const int64_t offset = part.element - run.element, width = dtype_bytes(points.stored);
         std::memcpy(piece.stored.data(), points.weights + offset * width, static_cast<size_t>(part.count * width));
         kernel(part, term, static_cast<float>(kThere), distance, type, piece.stored.data());

@@ -8,8 +8,8 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<NoiseDirection> kDirection = {baseline::noise_direction, avx2::noise_direction,
-                                                  avx512::noise_direction};
+constexpr IsaKernel<NoiseDirection> kFactorDirection = {baseline::noise_direction, avx2::noise_direction,
+                                                        avx512::noise_direction};
 
 // Of a part: so wide that a row is worth a call, so high that drawing v for it costs little, so small that it stays in
 // the second-level cache while it is gone over.
@@ -58,7 +58,8 @@ NoiseTerm noise_term(const Noise& noise, const NoiseRun& run, int64_t step, int 
 void draw_scales(const NoiseRun& matrix, const NoiseTerm& term, float* out) {
     NoiseRun run{.seed = matrix.seed, .kind = NoiseKind::gaussian, .element = matrix.element - matrix.first};
     run.count = matrix.rank;
-    kDirection.pick()(run, {.step = term.step, .direction = term.direction, .coefficient = 1}, WeightType::f32, out);
+    kFactorDirection.pick()(run, {.step = term.step, .direction = term.direction, .coefficient = 1}, WeightType::f32,
+                            out);
 }
 
 // c (t_k u_k), each product rounded: what the kernels multiply v_k with.
@@ -138,8 +139,8 @@ void DrawnFactors::draw_rows(NoiseKind factor, uint32_t step, uint32_t direction
     NoiseRun run{.seed = run_.seed, .kind = factor, .count = is_left ? part_.rows : part_.cols};
     for (int64_t k = 0; k < run_.rank; ++k) {
         run.element = run_.element - run_.first + k * whole + begin;
-        kDirection.pick()(run, {.step = step, .direction = direction, .coefficient = 1}, WeightType::f32,
-                          out + k * run.count);
+        kFactorDirection.pick()(run, {.step = step, .direction = direction, .coefficient = 1}, WeightType::f32,
+                                out + k * run.count);
     }
 }
 

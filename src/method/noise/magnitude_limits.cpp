@@ -11,15 +11,15 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kPieceElements = int64_t{1} << 20;
+constexpr int64_t kReadElements = int64_t{1} << 20;
 constexpr int kLowerBits = 16;
 constexpr uint32_t kMagnitudeBits = 0x7fffffffu, kLower = (uint32_t{1} << kLowerBits) - 1;
 
 MagnitudeHistogram histogram_of(const ParamSpec& param, int index, const ReadMasters& masters) {
     MagnitudeHistogram histogram;
     std::vector<float> numbers;
-    for (int64_t first = 0; first < param.numel(); first += kPieceElements) {
-        numbers.resize(static_cast<size_t>(std::min(kPieceElements, param.numel() - first)));
+    for (int64_t first = 0; first < param.numel(); first += kReadElements) {
+        numbers.resize(static_cast<size_t>(std::min(kReadElements, param.numel() - first)));
         masters(index, first, numbers);
         histogram.add(numbers);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
 #include "base/math.h"
 #include "base/rng.h"
 #include "device/cpu/cpu_stream.h"
@@ -28,10 +29,6 @@ constexpr IsaKernel<NoiseExactUpdate> kExactUpdate = {baseline::noise_exact_upda
 
 constexpr IsaKernel<Nf4Copy> kNf4Copy = {baseline::nf4_copy, avx2::nf4_copy, avx512::nf4_copy};
 
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
-
 std::span<const NoiseTerm> terms_of(const NoiseStep& step) {
     return {step.terms, at(step.term_count)};
 }
@@ -41,10 +38,10 @@ int64_t bytes_of(WeightType type) {
     return type == WeightType::f32 ? 4 : type == WeightType::f8 ? 1 : 2;
 }
 
-void* at(void* array, int64_t element, WeightType type) {
+void* address_in(void* array, int64_t element, WeightType type) {
     return array == nullptr ? nullptr : static_cast<std::byte*>(array) + element * bytes_of(type);
 }
-const void* at(const void* array, int64_t element, WeightType type) {
+const void* address_in(const void* array, int64_t element, WeightType type) {
     return static_cast<const std::byte*>(array) + element * bytes_of(type);
 }
 
@@ -106,12 +103,12 @@ NoisePass pass_at(const NoisePass& pass, int64_t offset) {
     if (pass.type == WeightType::nf4) {
         part.skip += offset;
     } else {
-        part.weights = at(pass.weights, offset, pass.type);
-        part.updated = at(pass.updated, offset, pass.type);
+        part.weights = address_in(pass.weights, offset, pass.type);
+        part.updated = address_in(pass.updated, offset, pass.type);
     }
-    part.plus = at(pass.plus, offset, pass.probe_type);
-    part.minus = at(pass.minus, offset, pass.probe_type);
-    part.plain = at(pass.plain, offset, pass.probe_type);
+    part.plus = address_in(pass.plus, offset, pass.probe_type);
+    part.minus = address_in(pass.minus, offset, pass.probe_type);
+    part.plain = address_in(pass.plain, offset, pass.probe_type);
     return part;
 }
 
@@ -272,7 +269,7 @@ NoiseRun factor_run(const NoiseRun& run, NoiseKind factor) {
 void write_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out, Stream& stream) {
     for_pieces_along(run, term, stream,
                      [&, kernel = kDirection.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
-                         kernel(piece, along, type, at(out, offset, type));
+                         kernel(piece, along, type, address_in(out, offset, type));
                      });
 }
 
@@ -291,7 +288,7 @@ void exact_probe(const NoiseRun& run, const NoiseTerm& term, double scale, doubl
     for_pieces_along(run, term, stream,
                      [&, kernel = kExactProbe.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
                          kernel(piece, along, static_cast<float>(scale), static_cast<float>(eps), type,
-                                at(weights, offset, type));
+                                address_in(weights, offset, type));
                      });
 }
 
@@ -307,7 +304,7 @@ void exact_update(const NoiseRun& run, const NoiseTerm& term, const ExactRates& 
     };
     for_pieces_along(run, term, stream,
                      [&, kernel = kExactUpdate.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
-                         kernel(piece, along, update, type, at(weights, offset, type));
+                         kernel(piece, along, update, type, address_in(weights, offset, type));
                      });
 }
 

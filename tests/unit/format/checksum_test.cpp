@@ -7,10 +7,6 @@
 namespace windlass {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) {
-    return std::as_bytes(std::span(text));
-}
-
 TEST(Checksum, Crc32cMatchesItsCheckValue) {
     EXPECT_EQ(crc32c(bytes_of("123456789")), 0xE3069283u);
     EXPECT_EQ(crc32c({}), 0u);

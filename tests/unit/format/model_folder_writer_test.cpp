@@ -17,16 +17,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-constexpr const char* kConfig = "{\n  \"model_type\" : \"llama\"}";
+constexpr const char* kWrittenConfig = "{\n  \"model_type\" : \"llama\"}";
 
 ModelFolderContent two_shards(const ModelFolder* base = nullptr) {
     std::vector<TensorSpec> tensors = {{"a", DType::f32, {2}}, {"b", DType::bf16, {2, 2}}};
     ShardSplit shards = split_by_size(tensors, 8);
-    return {.config_text = kConfig, .tensors = std::move(tensors), .shards = std::move(shards), .base = base};
-}
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-    return std::as_bytes(std::span(text));
+    return {.config_text = kWrittenConfig, .tensors = std::move(tensors), .shards = std::move(shards), .base = base};
 }
 
 void write_all(FileSystem& files, const std::string& target, ModelFolderContent content, bool overwrite = false) {
@@ -37,7 +33,7 @@ void write_all(FileSystem& files, const std::string& target, ModelFolderContent 
     writer.finish();
 }
 
-std::string contents(const ModelFolder& model, std::string_view name) {
+std::string written_contents(const ModelFolder& model, std::string_view name) {
     const TensorPlace& place = *model.find(name);
     std::string bytes(static_cast<size_t>(place.bytes), ' ');
     model.read(place, 0, std::as_writable_bytes(std::span(bytes)));
@@ -46,9 +42,9 @@ std::string contents(const ModelFolder& model, std::string_view name) {
 
 void expect_whole(FileSystem& files, const std::string& folder) {
     const ModelFolder model = ModelFolder::open(files, folder);
-    EXPECT_EQ(model.config().to_text(), kConfig);
-    EXPECT_EQ(contents(model, "a"), "aaaaaaaa");
-    EXPECT_EQ(contents(model, "b"), "bbbbBBBB");
+    EXPECT_EQ(model.config().to_text(), kWrittenConfig);
+    EXPECT_EQ(written_contents(model, "a"), "aaaaaaaa");
+    EXPECT_EQ(written_contents(model, "b"), "bbbbBBBB");
 }
 
 TEST(ModelFolderWriter, WritesShardsIndexAndConfig) {

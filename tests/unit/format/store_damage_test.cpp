@@ -11,11 +11,12 @@
 #include "base/rng.h"
 #include "format/checksum.h"
 #include "format/store.h"
+#include "tests/unit/format/damage.h"
 
 namespace windlass {
 namespace {
 
-const std::string kPath = "/image/store";
+const std::string kDamagedStore = "/image/store";
 
 StoreLayout two_params(int versions) {
     return {.params = {{"a.weight", 300}, {"b", 40}},
@@ -26,14 +27,14 @@ StoreLayout two_params(int versions) {
             .run_state_bytes_max = 100};
 }
 
-void write_file(FileSystem& files, std::string_view bytes) {
-    files.open(kPath, {.mode = OpenMode::create})->write_at(std::as_bytes(std::span(bytes)), 0);
+void write_store(FileSystem& files, std::string_view bytes) {
+    files.open(kDamagedStore, {.mode = OpenMode::create})->write_at(std::as_bytes(std::span(bytes)), 0);
 }
 
 // The bytes of a store whose chunks hold numbers and whose steps 0 .. last_step are committed.
 std::string make_store(const StoreLayout& layout, int64_t last_step) {
     FaultFiles files("/image");
-    Store store = Store::create(files, kPath, layout);
+    Store store = Store::create(files, kDamagedStore, layout);
     for (int64_t step = 0; step <= last_step; ++step) {
         std::vector<ChunkUpdate> updates;
         for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {
@@ -52,7 +53,7 @@ std::string make_store(const StoreLayout& layout, int64_t last_step) {
         }
         store.commit(step, "state", updates);
     }
-    return read_text(files, kPath, store.map().file_bytes());
+    return read_text(files, kDamagedStore, store.map().file_bytes());
 }
 
 enum class Verdict { refused, suspect, damaged_chunk, unnoticed };
@@ -60,9 +61,9 @@ enum class Verdict { refused, suspect, damaged_chunk, unnoticed };
 Verdict judge(std::string_view bytes, int64_t step) {
     set_log_level(LogLevel::error);  // not a line for each of many damaged stores
     FaultFiles files("/image");
-    write_file(files, bytes);
+    write_store(files, bytes);
     try {
-        Store store = Store::open(files, kPath);
+        Store store = Store::open(files, kDamagedStore);
         if (store.must_verify()) return Verdict::suspect;
         if (!store.verify_all().empty()) return Verdict::damaged_chunk;
         EXPECT_EQ(store.committed_step(), step);
@@ -104,8 +105,8 @@ TEST(StoreDamage, DamageToEitherRecordMakesTheStoreSuspect) {
 TEST(StoreDamage, EveryByteOfAChunkIsGuardedAndNamed) {
     const std::string bytes = make_store(two_params(2), 2);
     FaultFiles files("/image");
-    write_file(files, bytes);
-    Store store = Store::open(files, kPath);
+    write_store(files, bytes);
+    Store store = Store::open(files, kDamagedStore);
     Random random(5, RandomStream::test);
     for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {
         const int version = store.current_version(chunk);
@@ -119,8 +120,8 @@ TEST(StoreDamage, EveryByteOfAChunkIsGuardedAndNamed) {
     }
     std::string flipped = bytes;
     flipped[static_cast<size_t>(store.state_extent(1, store.current_version(1)).offset)] ^= 1;
-    write_file(files, flipped);
-    const auto found = Store::open(files, kPath).verify_all();
+    write_store(files, flipped);
+    const auto found = Store::open(files, kDamagedStore).verify_all();
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].text(), "a.weight elements [256, 300): state (lo, m)");
 }
@@ -158,8 +159,8 @@ Verdict expected_of(Region region) {
 TEST(StoreDamage, EveryByteOfTheFileIsGuardedOrUnused) {
     const std::string bytes = make_store(two_params(2), 3);
     FaultFiles files("/image");
-    write_file(files, bytes);
-    const Store store = Store::open(files, kPath);
+    write_store(files, bytes);
+    const Store store = Store::open(files, kDamagedStore);
     std::map<Region, int> seen;
     const auto expect_verdict = [&](int64_t at) {
         const Region region = region_of(store, at);
@@ -188,15 +189,6 @@ TEST(StoreDamage, AStoreThatWasCutIsRefused) {
 
 // ---- forged: the checksums are right, what they guard is not ----
 
-template <typename T>
-void put(std::string& bytes, size_t at, T value) {
-    std::memcpy(bytes.data() + at, &value, sizeof(value));
-}
-
-uint64_t sum_of(std::string_view bytes) {
-    return xxh3_64(std::as_bytes(std::span(bytes)));
-}
-
 std::string forge(std::string layout, int64_t file_bytes) {
     layout.resize(round_up<size_t>(layout.size(), 4096), ' ');
     std::string bytes(4096, '\0');
@@ -209,11 +201,11 @@ std::string forge(std::string layout, int64_t file_bytes) {
     return bytes + layout;
 }
 
-std::string refusal_of(std::string_view bytes) {
+std::string refusal_of_store(std::string_view bytes) {
     FaultFiles files("/image");
-    write_file(files, bytes);
+    write_store(files, bytes);
     try {
-        Store::open(files, kPath);
+        Store::open(files, kDamagedStore);
     } catch (const UserError& error) {
         return error.what();
     }
@@ -226,7 +218,7 @@ TEST(StoreDamage, AnotherMajorVersionIsRefusedByItsNumberAndALaterMinorIsRead) {
         put(bytes, 8, major);
         put(bytes, 12, minor);
         put(bytes, 4088, sum_of(std::string_view(bytes).substr(0, 4088)));
-        return refusal_of(bytes);
+        return refusal_of_store(bytes);
     };
     EXPECT_THAT(with_version(2, 3), testing::HasSubstr("store version 2.3, this program reads 1.x"));
     EXPECT_THAT(with_version(0, 9), testing::HasSubstr("store version 0.9"));
@@ -281,7 +273,7 @@ TEST(StoreDamage, ForgedSizesAreRefusedBeforeAnythingIsAllocated) {
     for (const std::string& text : layouts) {
         std::string bytes = forge(text, 4096 * 64);
         bytes.resize(4096 * 64);
-        EXPECT_THAT(refusal_of(bytes), testing::StartsWith(kPath + ": ")) << text.substr(0, 200);
+        EXPECT_THAT(refusal_of_store(bytes), testing::StartsWith(kDamagedStore + ": ")) << text.substr(0, 200);
     }
 }
 
@@ -290,12 +282,12 @@ TEST(StoreDamage, ForgedLengthsAreRefused) {
     const int64_t right = Store::file_bytes(two_params(2));
     std::string bytes = forge(text, right + 4096);
     bytes.resize(static_cast<size_t>(right) + 4096);
-    EXPECT_THAT(refusal_of(bytes), testing::HasSubstr("layout and length disagree"));
+    EXPECT_THAT(refusal_of_store(bytes), testing::HasSubstr("layout and length disagree"));
     bytes = forge(text, right);
     put<int64_t>(bytes, 16, int64_t{1} << 62);
     put(bytes, 4088, sum_of(std::string_view(bytes).substr(0, 4088)));
     bytes.resize(static_cast<size_t>(right));
-    EXPECT_THAT(refusal_of(bytes), testing::HasSubstr("wrong sizes"));
+    EXPECT_THAT(refusal_of_store(bytes), testing::HasSubstr("wrong sizes"));
 }
 
 TEST(StoreDamage, ARecordOfAnotherStoreIsNotTaken) {

@@ -15,7 +15,7 @@
 namespace windlass {
 namespace {
 
-const std::string kPath = "/image/store";
+const std::string kStorePath = "/image/store";
 
 StoreLayout small_layout(int versions = 2) {
     return {.params = {{"embed", 700}, {"norm", 3}, {"up.weight", 512}, {"bias", 257}},
@@ -73,7 +73,7 @@ void run_step(FileSystem& files, Store& store, int64_t step) {
     }
     while (queue->in_flight() > 0) {
         for (const FileResult& result : queue->reap()) {
-            if (result.error_number != 0) throw MachineError("write", kPath, result.error_number);
+            if (result.error_number != 0) throw MachineError("write", kStorePath, result.error_number);
         }
     }
     store.commit(step, run_state_of(step), updates);
@@ -93,7 +93,7 @@ void expect_step(Store& store, int64_t step) {
 
 std::unique_ptr<FaultFiles> store_after(int64_t last_step, const StoreLayout& layout = small_layout()) {
     auto files = std::make_unique<FaultFiles>("/image");
-    Store store = Store::create(*files, kPath, layout);
+    Store store = Store::create(*files, kStorePath, layout);
     for (int64_t step = 0; step <= last_step; ++step) run_step(*files, store, step);
     return files;
 }
@@ -231,7 +231,7 @@ TEST(Store, HoldsParametersOfDifferentWidths) {
     layout.params[0].weight_bytes = 34;
     layout.params[0].weight_group = 64;
     const auto files = store_after(3, layout);
-    Store store = Store::open(*files, kPath);
+    Store store = Store::open(*files, kStorePath);
     expect_step(store, 3);
 }
 
@@ -245,7 +245,7 @@ TEST(StoreMap, A405BModelFitsItsArithmetic) {
 
 TEST(Store, RoundTripsItsLayoutAndState) {
     const auto files = store_after(0);
-    Store store = Store::open(*files, kPath);
+    Store store = Store::open(*files, kStorePath);
     const StoreLayout expected = small_layout();
     ASSERT_EQ(store.layout().params.size(), expected.params.size());
     for (size_t i = 0; i < expected.params.size(); ++i) {
@@ -260,7 +260,7 @@ TEST(Store, RoundTripsItsLayoutAndState) {
 
 TEST(Store, AlternatesVersionsOfTheChunksThatAStepWrites) {
     FaultFiles files("/image");
-    Store store = Store::create(files, kPath, small_layout());
+    Store store = Store::create(files, kStorePath, small_layout());
     EXPECT_EQ(store.committed_step(), -1);
     std::vector<int> version(static_cast<size_t>(store.chunk_count()), 1);
     for (int64_t step = 0; step < 6; ++step) {
@@ -271,14 +271,14 @@ TEST(Store, AlternatesVersionsOfTheChunksThatAStepWrites) {
             EXPECT_EQ(store.current_version(chunk), expected);
             EXPECT_EQ(store.next_version(chunk), 1 - expected);
         }
-        Store again = Store::open(files, kPath);
+        Store again = Store::open(files, kStorePath);
         expect_step(again, step);
     }
 }
 
 TEST(Store, ASnapshotHasOneVersionAndOpensReadOnly) {
     const auto files = store_after(0, small_layout(1));
-    Store store = Store::open(*files, kPath, OpenMode::read);
+    Store store = Store::open(*files, kStorePath, OpenMode::read);
     expect_step(store, 0);
     EXPECT_EQ(store.current_version(5), 0);
 }
@@ -296,7 +296,7 @@ TEST(Store, AStoreWithoutStateNeedsNoSections) {
     StoreLayout layout = small_layout();
     layout.sections.clear();
     const auto files = store_after(3, layout);
-    Store store = Store::open(*files, kPath);
+    Store store = Store::open(*files, kStorePath);
     expect_step(store, 3);
 }
 
@@ -304,30 +304,30 @@ TEST(Store, CreatingRefusesAnExistingFileAndAFullDisk) {
     FaultFiles files("/image");
     files.set_capacity(50'000);
     try {
-        Store::create(files, kPath, small_layout());
+        Store::create(files, kStorePath, small_layout());
         FAIL() << "it fitted";
     } catch (const MachineError& error) {
         EXPECT_EQ(error.error_number(), ENOSPC);
         EXPECT_THAT(error.what(), testing::HasSubstr("are needed, 48.83 KiB are free"));
     }
-    EXPECT_FALSE(files.exists(kPath));
+    EXPECT_FALSE(files.exists(kStorePath));
     files.set_capacity(FaultFiles::kCapacityDefault);
-    Store::create(files, kPath, small_layout());
-    EXPECT_THROW(Store::create(files, kPath, small_layout()), MachineError);
+    Store::create(files, kStorePath, small_layout());
+    EXPECT_THROW(Store::create(files, kStorePath, small_layout()), MachineError);
 }
 
 TEST(Store, ARunStateBeyondItsRoomIsRefused) {
     const auto files = store_after(0);
-    Store store = Store::open(*files, kPath);
+    Store store = Store::open(*files, kStorePath);
     EXPECT_THAT(user_error_of([&] { store.commit(1, std::string(10001, 'x'), {}); }),
                 testing::HasSubstr("has 10001 bytes"));
     store.commit(1, std::string(10000, 'x'), {});
-    EXPECT_EQ(Store::open(*files, kPath).committed_run_state().size(), 10000u);
+    EXPECT_EQ(Store::open(*files, kStorePath).committed_run_state().size(), 10000u);
 }
 
 TEST(Store, AfterAFailedCommitItMustBeOpenedAnew) {
     const auto files = store_after(0);
-    Store store = Store::open(*files, kPath);
+    Store store = Store::open(*files, kStorePath);
     files->fail({.call = FaultCall::sync, .nth = 2});
     EXPECT_THROW(run_step(*files, store, 1), MachineError);
     EXPECT_THAT(user_error_of([&] { store.commit(1, "", {}); }), testing::HasSubstr("opened anew"));
@@ -342,7 +342,7 @@ TEST(Store, APowerCutAtAnyCallLeavesTheOldOrTheNewStep) {
         const auto before = store_after(step - 1)->crash(1);
         for (int64_t calls = 0, done = 0; done == 0; ++calls) {
             const auto files = before->crash(1);
-            Store running = Store::open(*files, kPath);
+            Store running = Store::open(*files, kStorePath);
             files->cut_power_after(calls);
             try {
                 run_step(*files, running, step);
@@ -351,7 +351,7 @@ TEST(Store, APowerCutAtAnyCallLeavesTheOldOrTheNewStep) {
             }
             for (uint64_t seed = 0; seed < 24; ++seed) {
                 const auto left = files->crash(seed + (seed > 1 ? static_cast<uint64_t>(calls) * 1000 : 0));
-                Store store = Store::open(*left, kPath);
+                Store store = Store::open(*left, kStorePath);
                 ASSERT_TRUE(store.committed_step() == step || (store.committed_step() == step - 1 && done == 0));
                 ++(store.committed_step() == step ? new_states : old_states);
                 expect_step(store, store.committed_step());
@@ -373,7 +373,7 @@ TEST(Store, APowerCutBeforeTheFirstCommitLeavesNoStore) {
         FaultFiles files("/image");
         files.cut_power_after(calls);
         try {
-            Store store = Store::create(files, kPath, small_layout());
+            Store store = Store::create(files, kStorePath, small_layout());
             run_step(files, store, 0);
             done = 1;
         } catch (const MachineError&) {
@@ -381,7 +381,7 @@ TEST(Store, APowerCutBeforeTheFirstCommitLeavesNoStore) {
         for (uint64_t seed = 0; seed < 12; ++seed) {
             const auto left = files.crash(seed);
             try {
-                Store store = Store::open(*left, kPath);
+                Store store = Store::open(*left, kStorePath);
                 expect_step(store, 0);
             } catch (const Error&) {
                 EXPECT_EQ(done, 0) << "a committed store is gone";

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "format/checksum.h"
+#include "tests/unit/format/damage.h"
 #include "tests/unit/format/safetensors_bytes.h"
 #include "tests/unit/format/trajectory_samples.h"
 
@@ -17,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const std::string kPath = "/image/run.trajectory";
+const std::string kDamagedLog = "/image/run.trajectory";
 constexpr int64_t kSteps = 12;
 constexpr int64_t kRecordBytes = 40;  // of two directions
 
@@ -30,10 +31,10 @@ class TrajectoryDamage : public testing::Test {
 
 std::string whole_log(const TrajectoryHeader& header = sample_header(2)) {
     FaultFiles files("/image");
-    TrajectoryWriter writer = TrajectoryWriter::create(files, kPath, header);
+    TrajectoryWriter writer = TrajectoryWriter::create(files, kDamagedLog, header);
     append_samples(writer, kSteps);
     writer.sync();
-    return log_bytes(files, kPath);
+    return log_bytes(files, kDamagedLog);
 }
 
 int64_t records_offset(std::string_view bytes) {
@@ -41,22 +42,13 @@ int64_t records_offset(std::string_view bytes) {
 }
 
 void write_log(FileSystem& files, std::string_view bytes) {
-    files.open(kPath, {.mode = OpenMode::create})->write_at(std::as_bytes(std::span(bytes)), 0);
+    files.open(kDamagedLog, {.mode = OpenMode::create})->write_at(std::as_bytes(std::span(bytes)), 0);
 }
 
-std::string refusal_of(std::string_view bytes) {
+std::string refusal_of_log(std::string_view bytes) {
     FaultFiles files("/image");
     write_log(files, bytes);
-    return message_of<UserError>([&] { TrajectoryReader::open(files, kPath); });
-}
-
-template <typename T>
-void put(std::string& bytes, size_t at, T value) {
-    std::memcpy(bytes.data() + at, &value, sizeof(value));
-}
-
-uint64_t sum_of(std::string_view bytes) {
-    return xxh3_64(std::as_bytes(std::span(bytes)));
+    return message_of<UserError>([&] { TrajectoryReader::open(files, kDamagedLog); });
 }
 
 // Makes header and mark agree with their bytes again; `text_bytes` follow the first 48.
@@ -97,8 +89,9 @@ TEST_F(TrajectoryDamage, EveryFlippedByteOfASyncedRecordIsFoundAndNamedByItsStep
         std::string bytes = whole;
         bytes[static_cast<size_t>(at)] ^= static_cast<char>(1u << random.below(8));
         const int64_t index = (at - records_offset(whole)) / kRecordBytes;
-        EXPECT_THAT(refusal_of(bytes), HasSubstr(fmt::format("the record of step {} (byte {}) is damaged. Try:",
-                                                             index + 1, records_offset(whole) + index * kRecordBytes)));
+        EXPECT_THAT(refusal_of_log(bytes),
+                    HasSubstr(fmt::format("the record of step {} (byte {}) is damaged. Try:", index + 1,
+                                          records_offset(whole) + index * kRecordBytes)));
     }
 }
 
@@ -107,14 +100,14 @@ TEST_F(TrajectoryDamage, EveryFlippedBitOfTheFrontIsFound) {
     for (int64_t bit = 0; bit < records_offset(whole) * 8; ++bit) {
         std::string bytes = whole;
         bytes[static_cast<size_t>(bit / 8)] ^= static_cast<char>(1 << bit % 8);
-        EXPECT_THAT(refusal_of(bytes), StartsWith(kPath + ": ")) << "bit " << bit;
+        EXPECT_THAT(refusal_of_log(bytes), StartsWith(kDamagedLog + ": ")) << "bit " << bit;
     }
 }
 
 TEST_F(TrajectoryDamage, ALogThatIsShorterThanItsMarkIsRefused) {
     const std::string whole = whole_log();
     for (int64_t size = 0; size < std::ssize(whole); ++size) {
-        const std::string refusal = refusal_of(std::string_view(whole).substr(0, static_cast<size_t>(size)));
+        const std::string refusal = refusal_of_log(std::string_view(whole).substr(0, static_cast<size_t>(size)));
         const int64_t left = (size - records_offset(whole)) / kRecordBytes;
         if (size < records_offset(whole)) {
             EXPECT_THAT(refusal, HasSubstr("header")) << size;
@@ -138,17 +131,17 @@ TEST_F(TrajectoryDamage, ATornTailIsNotReadAndToldOfAndCutOff) {
         FaultFiles files("/image");
         write_log(files, bytes);
         const int64_t left = (size - begin) / kRecordBytes, end = begin + left * kRecordBytes;
-        const TrajectoryReader reader = TrajectoryReader::open(files, kPath);
+        const TrajectoryReader reader = TrajectoryReader::open(files, kDamagedLog);
         EXPECT_EQ(reader.last_step(), left);
         const std::string tail =
             fmt::format("the {} bytes from byte {} on are not a whole record of step {} and are not known to be synced",
                         size - end, end, left + 1);
         EXPECT_EQ(reader.tail(), size == end ? "" : tail);
-        TrajectoryWriter writer = TrajectoryWriter::open(files, kPath);
-        EXPECT_EQ(files.status(kPath).bytes, end);
+        TrajectoryWriter writer = TrajectoryWriter::open(files, kDamagedLog);
+        EXPECT_EQ(files.status(kDamagedLog).bytes, end);
         append_samples(writer, kSteps);
         writer.sync();
-        EXPECT_TRUE(log_bytes(files, kPath) == whole);
+        EXPECT_TRUE(log_bytes(files, kDamagedLog) == whole);
     }
 }
 
@@ -161,8 +154,8 @@ TEST_F(TrajectoryDamage, NothingBehindAGapCounts) {
     std::fill_n(bytes.begin() + static_cast<int64_t>(begin) + 7 * kRecordBytes, kRecordBytes, '\0');
     FaultFiles files("/image");
     write_log(files, bytes);
-    EXPECT_EQ(TrajectoryReader::open(files, kPath).last_step(), 7);
-    EXPECT_EQ(TrajectoryWriter::open(files, kPath).next_step(), 8);
+    EXPECT_EQ(TrajectoryReader::open(files, kDamagedLog).last_step(), 7);
+    EXPECT_EQ(TrajectoryWriter::open(files, kDamagedLog).next_step(), 8);
 }
 
 TEST_F(TrajectoryDamage, RecordsAreTakenOnlyInTheirPlace) {
@@ -176,13 +169,13 @@ TEST_F(TrajectoryDamage, RecordsAreTakenOnlyInTheirPlace) {
     };
     std::string swapped = whole, foreign = whole, repeated = whole;
     swapped.replace(begin + 3 * kRecordBytes, 2 * kRecordBytes, record(whole, 4) + record(whole, 3));
-    EXPECT_THAT(refusal_of(swapped), HasSubstr("step 4 (byte"));
+    EXPECT_THAT(refusal_of_log(swapped), HasSubstr("step 4 (byte"));
     foreign.replace(begin + 3 * kRecordBytes, kRecordBytes, record(other, 3));
-    EXPECT_THAT(refusal_of(foreign), HasSubstr("step 4 (byte"));
+    EXPECT_THAT(refusal_of_log(foreign), HasSubstr("step 4 (byte"));
     foreign = whole.substr(0, begin) + other.substr(static_cast<size_t>(records_offset(other)));
-    EXPECT_THAT(refusal_of(foreign), HasSubstr("step 1 (byte"));
+    EXPECT_THAT(refusal_of_log(foreign), HasSubstr("step 1 (byte"));
     repeated.replace(begin + 3 * kRecordBytes, kRecordBytes, record(whole, 2));
-    EXPECT_THAT(refusal_of(repeated), HasSubstr("step 4 (byte"));
+    EXPECT_THAT(refusal_of_log(repeated), HasSubstr("step 4 (byte"));
 }
 
 TEST_F(TrajectoryDamage, WhatLiesBeforeDamageIsReadAndForked) {
@@ -190,34 +183,34 @@ TEST_F(TrajectoryDamage, WhatLiesBeforeDamageIsReadAndForked) {
     bytes[static_cast<size_t>(records_offset(bytes)) + 8 * kRecordBytes + 5] ^= 4;
     FaultFiles files("/image");
     write_log(files, bytes);
-    EXPECT_THAT(message_of<UserError>([&] { TrajectoryWriter::open(files, kPath); }),
+    EXPECT_THAT(message_of<UserError>([&] { TrajectoryWriter::open(files, kDamagedLog); }),
                 HasSubstr("is damaged. Try: a fork of this log up to step 8, which is whole"));
-    TrajectoryReader reader = TrajectoryReader::open(files, kPath, OnDamage::stop);
+    TrajectoryReader reader = TrajectoryReader::open(files, kDamagedLog, OnDamage::stop);
     EXPECT_EQ(reader.last_step(), 8);
     EXPECT_THAT(reader.tail(), StartsWith("the record of step 9 (byte "));
     EXPECT_EQ(reader.read(8), sample_record(8, 2));
-    EXPECT_THROW(TrajectoryWriter::fork(files, kPath, 9, "/image/fork"), UserError);
-    TrajectoryWriter branch = TrajectoryWriter::fork(files, kPath, 8, "/image/fork");
+    EXPECT_THROW(TrajectoryWriter::fork(files, kDamagedLog, 9, "/image/fork"), UserError);
+    TrajectoryWriter branch = TrajectoryWriter::fork(files, kDamagedLog, 8, "/image/fork");
     append_samples(branch, kSteps);
     EXPECT_EQ(TrajectoryReader::open(files, "/image/fork").read(kSteps), sample_record(kSteps, 2));
-    EXPECT_TRUE(log_bytes(files, kPath) == bytes);
+    EXPECT_TRUE(log_bytes(files, kDamagedLog) == bytes);
 }
 
 TEST_F(TrajectoryDamage, ADamagedMarkIsNamedAndCostsNoRecord) {
     std::string bytes = whole_log();
     bytes[33] ^= 1;
-    EXPECT_THAT(refusal_of(bytes),
+    EXPECT_THAT(refusal_of_log(bytes),
                 HasSubstr("the mark of what was synced (byte 32) is damaged. Try: a fork of this log "
                           "up to step 12"));
     FaultFiles files("/image");
     write_log(files, bytes);
-    EXPECT_EQ(TrajectoryWriter::fork(files, kPath, kSteps, "/image/fork").next_step(), kSteps + 1);
+    EXPECT_EQ(TrajectoryWriter::fork(files, kDamagedLog, kSteps, "/image/fork").next_step(), kSteps + 1);
 }
 
 TEST_F(TrajectoryDamage, ARecordThatChangesAfterOpeningIsNotHandedOut) {
     FaultFiles files("/image");
     write_log(files, whole_log());
-    TrajectoryReader reader = TrajectoryReader::open(files, kPath);
+    TrajectoryReader reader = TrajectoryReader::open(files, kDamagedLog);
     std::string bytes = whole_log();
     bytes[bytes.size() - 1] ^= 1;
     write_log(files, bytes);
@@ -233,7 +226,7 @@ TEST_F(TrajectoryDamage, ForgedRecordsAreRefused) {
         std::string bytes = whole;
         put(bytes, begin + at, value);
         put(bytes, begin, sum_of(bytes.substr(24, 8) + bytes.substr(begin + 8, kRecordBytes - 8)));
-        return refusal_of(bytes);
+        return refusal_of_log(bytes);
     };
     const std::string expected = fmt::format("the record of step 1 (byte {}) is damaged", begin);
     EXPECT_THAT(refusal_with(24, uint32_t{2}), HasSubstr(expected));
@@ -253,11 +246,11 @@ TEST_F(TrajectoryDamage, AnotherMajorVersionIsRefusedByItsNumberAndALaterMinorIs
         seal(bytes, text.size(), 0);
         return bytes;
     };
-    EXPECT_THAT(refusal_of(with_version(2, 3)), HasSubstr("trajectory log version 2.3, this program reads 1.x"));
-    EXPECT_THAT(refusal_of(with_version(0, 9)), HasSubstr("trajectory log version 0.9"));
+    EXPECT_THAT(refusal_of_log(with_version(2, 3)), HasSubstr("trajectory log version 2.3, this program reads 1.x"));
+    EXPECT_THAT(refusal_of_log(with_version(0, 9)), HasSubstr("trajectory log version 0.9"));
     FaultFiles files("/image");
     write_log(files, with_version(1, 7));
-    EXPECT_EQ(TrajectoryReader::open(files, kPath).header(), sample_header(2));
+    EXPECT_EQ(TrajectoryReader::open(files, kDamagedLog).header(), sample_header(2));
 }
 
 TEST_F(TrajectoryDamage, EveryValueOfTheHeaderIsBounded) {
@@ -296,26 +289,26 @@ TEST_F(TrajectoryDamage, EveryValueOfTheHeaderIsBounded) {
         {"}", "", "not valid JSON"},
     };
     for (const auto& [from, to, message] : cases)
-        EXPECT_THAT(refusal_of(forge(text_with(from, to))), HasSubstr(message)) << to;
+        EXPECT_THAT(refusal_of_log(forge(text_with(from, to))), HasSubstr(message)) << to;
     for (const std::string& text :
          {std::string(), std::string("7"), std::string(5000, '['), std::string("\"\\ud800\"")})
-        EXPECT_THAT(refusal_of(forge(text)), StartsWith(kPath + ": ")) << text.substr(0, 20);
+        EXPECT_THAT(refusal_of_log(forge(text)), StartsWith(kDamagedLog + ": ")) << text.substr(0, 20);
 }
 
 TEST_F(TrajectoryDamage, ForgedSizesAreRefusedBeforeAnythingIsAllocated) {
     for (const int64_t size : {int64_t{1} << 62, int64_t{-1}, (int64_t{1} << 20) + 1, int64_t{100'000}}) {
         std::string bytes = whole_log();
         put(bytes, 16, size);
-        EXPECT_THAT(refusal_of(bytes), HasSubstr("wrong size in the log's header"));
+        EXPECT_THAT(refusal_of_log(bytes), HasSubstr("wrong size in the log's header"));
     }
     for (const int64_t synced : {std::numeric_limits<int64_t>::max(), int64_t{-1}, int64_t{1} << 32}) {
         std::string bytes = whole_log();
         seal(bytes, static_cast<size_t>(records_offset(bytes)) - 48, synced);
-        EXPECT_THAT(refusal_of(bytes), HasSubstr("the mark of what was synced"));
+        EXPECT_THAT(refusal_of_log(bytes), HasSubstr("the mark of what was synced"));
     }
     std::string bytes = whole_log();
     seal(bytes, static_cast<size_t>(records_offset(bytes)) - 48, 13);
-    EXPECT_THAT(refusal_of(bytes), HasSubstr("step 13"));
+    EXPECT_THAT(refusal_of_log(bytes), HasSubstr("step 13"));
 }
 
 TEST_F(TrajectoryDamage, AHeaderThatNoReaderWouldTakeIsNotWritten) {
@@ -323,7 +316,7 @@ TEST_F(TrajectoryDamage, AHeaderThatNoReaderWouldTakeIsNotWritten) {
     const auto refusal_with = [&](auto change) {
         TrajectoryHeader header = sample_header();
         change(header);
-        return message_of<UserError>([&] { TrajectoryWriter::create(files, kPath, header); });
+        return message_of<UserError>([&] { TrajectoryWriter::create(files, kDamagedLog, header); });
     };
     EXPECT_THAT(refusal_with([](TrajectoryHeader& x) { x.directions = 65537; }), HasSubstr("\"directions\": 65537"));
     EXPECT_THAT(refusal_with([](TrajectoryHeader& x) { x.eps = std::numeric_limits<double>::quiet_NaN(); }),

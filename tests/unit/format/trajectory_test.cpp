@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kPath = "/image/run.trajectory";
+const std::string kLogPath = "/image/run.trajectory";
 const std::string kBranch = "/image/branch.trajectory";
 
 void expect_samples(FileSystem& files, const std::string& path, int64_t last_step, int history = 0) {
@@ -53,8 +53,8 @@ TEST(Trajectory, KeepsEveryKindOfHeader) {
     branch.origin = {.file = "other.trajectory", .step = 4'000'000'007, .history_sum = 0xfedcba9876543210};
     for (const TrajectoryHeader& header : {plain, branch}) {
         FaultFiles files("/image");
-        TrajectoryWriter::create(files, kPath, header);
-        TrajectoryReader reader = TrajectoryReader::open(files, kPath);
+        TrajectoryWriter::create(files, kLogPath, header);
+        TrajectoryReader reader = TrajectoryReader::open(files, kLogPath);
         EXPECT_EQ(reader.header(), header);
         EXPECT_EQ(reader.count(), 0);
         EXPECT_EQ(reader.last_step(), 3'999'999'999);
@@ -64,11 +64,11 @@ TEST(Trajectory, KeepsEveryKindOfHeader) {
 // The bits of what was not finite are kept too: they are what a divergence is looked for in.
 TEST(Trajectory, KeepsTheBitsOfAStepThatWasNotApplied) {
     FaultFiles files("/image");
-    TrajectoryWriter writer = TrajectoryWriter::create(files, kPath, sample_header(2));
+    TrajectoryWriter writer = TrajectoryWriter::create(files, kLogPath, sample_header(2));
     const float odd_nan = std::bit_cast<float>(0x7fc01234u), subnormal = std::bit_cast<float>(0x80000001u);
     writer.append(
         {.step = 1, .learning_rate = 5e-324, .decay = -0.0, .applied = false, .scalars = {odd_nan, subnormal}});
-    const TrajectoryRecord record = TrajectoryReader::open(files, kPath).read(1);
+    const TrajectoryRecord record = TrajectoryReader::open(files, kLogPath).read(1);
     EXPECT_FALSE(record.applied);
     EXPECT_EQ(record.learning_rate, 5e-324);
     EXPECT_TRUE(std::signbit(record.decay));
@@ -96,7 +96,7 @@ TEST(Trajectory, TwentyThousandStepsStayBelowAMegabyteAndADirectionCostsFourByte
 
 TEST(Trajectory, AnAppendIsOneWriteAndNothingElse) {
     FaultFiles files("/image");
-    TrajectoryWriter writer = TrajectoryWriter::create(files, kPath, sample_header(100));
+    TrajectoryWriter writer = TrajectoryWriter::create(files, kLogPath, sample_header(100));
     for (int64_t step = 1; step <= 5; ++step) {
         const int64_t calls = files.calls(FaultCall::any), writes = files.calls(FaultCall::write);
         writer.append(sample_record(step, 100));
@@ -111,8 +111,8 @@ TEST(Trajectory, AnAppendIsOneWriteAndNothingElse) {
 
 TEST(Trajectory, FindsAnyStepWithoutReadingTheOthers) {
     FaultFiles files("/image");
-    make_log(files, kPath, 50'000, 7);  // more than is read at once
-    TrajectoryReader reader = TrajectoryReader::open(files, kPath);
+    make_log(files, kLogPath, 50'000, 7);  // more than is read at once
+    TrajectoryReader reader = TrajectoryReader::open(files, kLogPath);
     ASSERT_EQ(reader.count(), 50'000);
     for (const int64_t step : {1, 2, 49'999, 50'000, 17'476, 17'477}) {
         const int64_t reads = files.calls(FaultCall::read);
@@ -124,8 +124,8 @@ TEST(Trajectory, FindsAnyStepWithoutReadingTheOthers) {
 
 TEST(Trajectory, SaysWhichStepsItHolds) {
     FaultFiles files("/image");
-    make_log(files, kPath, 5);
-    TrajectoryReader reader = TrajectoryReader::open(files, kPath);
+    make_log(files, kLogPath, 5);
+    TrajectoryReader reader = TrajectoryReader::open(files, kLogPath);
     EXPECT_THAT(message_of<UserError>([&] { reader.read(6); }),
                 HasSubstr("run.trajectory: the log holds steps 1 to 5, step 6 was asked for"));
     EXPECT_THAT(message_of<UserError>([&] { reader.read(0, 3); }), HasSubstr("step 0 was asked for"));
@@ -136,8 +136,8 @@ TEST(Trajectory, SaysWhichStepsItHolds) {
 
 TEST(Trajectory, GoesOnAsIfItHadNeverBeenClosed) {
     FaultFiles files("/image");
-    make_log(files, kPath, 20, 2);
-    const std::string whole = log_bytes(files, kPath);
+    make_log(files, kLogPath, 20, 2);
+    const std::string whole = log_bytes(files, kLogPath);
     make_log(files, "/image/parts", 8, 2);
     for (const int64_t last : {8, 9, 15, 20}) {
         TrajectoryWriter writer = TrajectoryWriter::open(files, "/image/parts");
@@ -149,25 +149,25 @@ TEST(Trajectory, GoesOnAsIfItHadNeverBeenClosed) {
 
 TEST(Trajectory, DoesNotMakeALogOverAnother) {
     FaultFiles files("/image");
-    make_log(files, kPath, 3);
+    make_log(files, kLogPath, 3);
     make_log(files, kBranch, 4);
-    const auto create = [&] { TrajectoryWriter::create(files, kPath, sample_header()); };
+    const auto create = [&] { TrajectoryWriter::create(files, kLogPath, sample_header()); };
     EXPECT_THAT(message_of<UserError>(create), HasSubstr("run.trajectory: exists already"));
-    const auto fork = [&] { TrajectoryWriter::fork(files, kBranch, 2, kPath); };
+    const auto fork = [&] { TrajectoryWriter::fork(files, kBranch, 2, kLogPath); };
     EXPECT_THAT(message_of<UserError>(fork), HasSubstr("run.trajectory: exists already"));
-    expect_samples(files, kPath, 3);
+    expect_samples(files, kLogPath, 3);
 }
 
 // ---- history ----
 
 TEST(Trajectory, HistorySumsTellHistoriesApart) {
     FaultFiles files("/image");
-    const TrajectoryWriter writer = make_log(files, kPath, 10);
+    const TrajectoryWriter writer = make_log(files, kLogPath, 10);
     TrajectoryWriter other = TrajectoryWriter::create(files, kBranch, sample_header());
     append_samples(other, 5);
     other.append(sample_record(6, 1, 1));
     append_samples(other, 10);
-    TrajectoryReader a = TrajectoryReader::open(files, kPath), b = TrajectoryReader::open(files, kBranch);
+    TrajectoryReader a = TrajectoryReader::open(files, kLogPath), b = TrajectoryReader::open(files, kBranch);
     for (int64_t step = 0; step <= 10; ++step) EXPECT_EQ(a.history_sum(step) == b.history_sum(step), step < 6) << step;
     EXPECT_EQ(writer.history_sum(), a.history_sum(10));
     EXPECT_EQ(other.history_sum(), b.history_sum(10));
@@ -177,63 +177,63 @@ TEST(Trajectory, UndoLeavesTheBytesOfALogThatNeverWentFurther) {
     for (const bool is_synced : {true, false}) {
         FaultFiles files("/image");
         make_log(files, "/image/short", 6, 2);
-        TrajectoryWriter writer = make_log(files, kPath, 4, 2);
+        TrajectoryWriter writer = make_log(files, kLogPath, 4, 2);
         append_samples(writer, 12);
         if (is_synced) writer.sync();
         writer.truncate_after(6);
         EXPECT_EQ(writer.next_step(), 7);
-        EXPECT_TRUE(log_bytes(files, kPath) == log_bytes(files, "/image/short"));
+        EXPECT_TRUE(log_bytes(files, kLogPath) == log_bytes(files, "/image/short"));
         append_samples(writer, 9);
         writer.sync();
-        expect_samples(files, kPath, 9);
+        expect_samples(files, kLogPath, 9);
         writer.truncate_after(0);
         append_samples(writer, 3, 1);
-        expect_samples(files, kPath, 3, 1);
+        expect_samples(files, kLogPath, 3, 1);
     }
 }
 
 TEST(Trajectory, UndoesOnlyStepsThatItHolds) {
     FaultFiles files("/image");
-    TrajectoryWriter writer = make_log(files, kPath, 5);
+    TrajectoryWriter writer = make_log(files, kLogPath, 5);
     for (const int64_t step : {int64_t{6}, int64_t{-1}, std::numeric_limits<int64_t>::min()})
         EXPECT_THAT(message_of<UserError>([&] { writer.truncate_after(step); }),
                     HasSubstr(fmt::format("the log holds steps up to 5, it cannot be cut after step {}", step)));
     writer.truncate_after(5);
-    expect_samples(files, kPath, 5);
+    expect_samples(files, kLogPath, 5);
 }
 
 TEST(Trajectory, ABranchSharesTheStepsUpToItsOriginAndNamesIt) {
     FaultFiles files("/image");
-    make_log(files, kPath, 60'000);  // more than is copied at once
-    const std::string original = log_bytes(files, kPath);
-    TrajectoryWriter branch = TrajectoryWriter::fork(files, kPath, 50'000, kBranch);
-    TrajectoryReader source = TrajectoryReader::open(files, kPath);
+    make_log(files, kLogPath, 60'000);  // more than is copied at once
+    const std::string original = log_bytes(files, kLogPath);
+    TrajectoryWriter branch = TrajectoryWriter::fork(files, kLogPath, 50'000, kBranch);
+    TrajectoryReader source = TrajectoryReader::open(files, kLogPath);
     TrajectoryHeader expected = sample_header();
-    expected.origin = {.file = kPath, .step = 50'000, .history_sum = source.history_sum(50'000)};
+    expected.origin = {.file = kLogPath, .step = 50'000, .history_sum = source.history_sum(50'000)};
     EXPECT_EQ(branch.header(), expected);
     expect_samples(files, kBranch, 50'000);
     append_samples(branch, 50'002, 1);
     TrajectoryReader reader = TrajectoryReader::open(files, kBranch);
     EXPECT_EQ(reader.read(50'000), sample_record(50'000));
     EXPECT_EQ(reader.read(50'001), sample_record(50'001, 1, 1));
-    EXPECT_TRUE(log_bytes(files, kPath) == original);
+    EXPECT_TRUE(log_bytes(files, kLogPath) == original);
     EXPECT_EQ(files.list("/image"), (std::vector<std::string>{"branch.trajectory", "run.trajectory"}));
 }
 
 TEST(Trajectory, ABranchMayHaveNoStepsAndNoMoreThanThereAre) {
     FaultFiles files("/image");
-    make_log(files, kPath, 5);
-    EXPECT_THAT(message_of<UserError>([&] { TrajectoryWriter::fork(files, kPath, 6, kBranch); }),
+    make_log(files, kLogPath, 5);
+    EXPECT_THAT(message_of<UserError>([&] { TrajectoryWriter::fork(files, kLogPath, 6, kBranch); }),
                 HasSubstr("step 6 was asked for"));
     EXPECT_FALSE(files.exists(kBranch));
-    EXPECT_EQ(TrajectoryWriter::fork(files, kPath, 0, kBranch).next_step(), 1);
+    EXPECT_EQ(TrajectoryWriter::fork(files, kLogPath, 0, kBranch).next_step(), 1);
     EXPECT_EQ(TrajectoryReader::open(files, kBranch).header().origin->step, 0u);
 }
 
 TEST(Trajectory, ABranchOfABranchNamesTheBranch) {
     FaultFiles files("/image");
-    make_log(files, kPath, 5);
-    TrajectoryWriter::fork(files, kPath, 4, kBranch);
+    make_log(files, kLogPath, 5);
+    TrajectoryWriter::fork(files, kLogPath, 4, kBranch);
     EXPECT_EQ(TrajectoryWriter::fork(files, kBranch, 2, "/image/third").header().origin->file, kBranch);
     expect_samples(files, "/image/third", 2);
 }
@@ -243,28 +243,28 @@ TEST(Trajectory, ABranchOfABranchNamesTheBranch) {
 TEST(Trajectory, AFailedAppendLeavesTheLogAsItWas) {
     for (const int64_t bytes_first : {0, 1, 20, 35}) {
         FaultFiles files("/image");
-        TrajectoryWriter writer = make_log(files, kPath, 4);
+        TrajectoryWriter writer = make_log(files, kLogPath, 4);
         files.fail({.call = FaultCall::write, .error_number = ENOSPC, .bytes_first = bytes_first});
         EXPECT_THROW(writer.append(sample_record(5)), MachineError);
-        EXPECT_EQ(TrajectoryReader::open(files, kPath).last_step(), 4);
+        EXPECT_EQ(TrajectoryReader::open(files, kLogPath).last_step(), 4);
         EXPECT_EQ(writer.next_step(), 5);
         append_samples(writer, 8);
         writer.sync();
-        expect_samples(files, kPath, 8);
+        expect_samples(files, kLogPath, 8);
     }
 }
 
 TEST(Trajectory, AfterAFailedSyncItIsToBeOpenedAnew) {
     FaultFiles files("/image");
-    TrajectoryWriter writer = make_log(files, kPath, 4);
+    TrajectoryWriter writer = make_log(files, kLogPath, 4);
     append_samples(writer, 6);
     files.fail({.call = FaultCall::sync});
     EXPECT_THROW(writer.sync(), MachineError);
     EXPECT_THAT(message_of<UserError>([&] { writer.append(sample_record(7)); }), HasSubstr("is to be opened anew"));
     EXPECT_THAT(message_of<UserError>([&] { writer.truncate_after(3); }), HasSubstr("is to be opened anew"));
-    TrajectoryWriter again = TrajectoryWriter::open(files, kPath);
+    TrajectoryWriter again = TrajectoryWriter::open(files, kLogPath);
     append_samples(again, 9);
-    expect_samples(files, kPath, 9);
+    expect_samples(files, kLogPath, 9);
 }
 
 // ---- the base ----

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/rng.h"
 #include "method/recipe.h"
 
@@ -21,10 +22,6 @@ using testing::HasSubstr;
 constexpr double kEps = 1e-2, kScale = 1.0 / 7;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kDirections = 5;
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 // Sums of losses as a step has them, near 20 and as far apart as probes are.
 std::vector<double> some_losses(ZoEstimator estimator, uint64_t seed, int directions = kDirections) {

@@ -10,7 +10,7 @@ namespace windlass {
 namespace {
 
 constexpr int64_t kRows = 2, kRowLength = 12;
-constexpr uint64_t kSeed = 11;
+constexpr uint64_t kSeedOfBits = 11;
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
     return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
@@ -30,7 +30,7 @@ bool all_finite(const GradientResult& result) {
     return std::ranges::all_of(result.gradients, finite) && finite(result.losses);
 }
 
-class Choices : public testing::TestWithParam<std::string> {
+class SavedBits : public testing::TestWithParam<std::string> {
   protected:
     OpSize size(DType compute) const { return {.rows = kRows, .row_length = kRowLength, .compute = compute}; }
 
@@ -57,7 +57,7 @@ class Choices : public testing::TestWithParam<std::string> {
         for (const DType compute : {DType::f32, DType::bf16}) {
             const GradientResult kept = gradients({.compute = compute});
             ASSERT_TRUE(all_finite(kept));
-            Random random(kSeed, RandomStream::test, static_cast<uint32_t>(compute));
+            Random random(kSeedOfBits, RandomStream::test, static_cast<uint32_t>(compute));
             uint64_t serial = 0;
             for (uint64_t run = 0; run < runs && !HasFailure(); ++run) {
                 SCOPED_TRACE(fmt::format("{}, run {}", dtype_name(compute), run));
@@ -74,21 +74,21 @@ class Choices : public testing::TestWithParam<std::string> {
     }
 
     ModelSpec model_ = choice_model(GetParam());
-    ParamValues masters_ = random_masters(model_, kSeed);
-    TokenBatch batch_ = random_batch(model_, kRows, kRowLength, kSeed);
+    ParamValues masters_ = random_masters(model_, kSeedOfBits);
+    TokenBatch batch_ = random_batch(model_, kRows, kRowLength, kSeedOfBits);
 };
 
-TEST_P(Choices, ChangeNoBit) {
+TEST_P(SavedBits, ChangeNoBit) {
     try_sets(16);
 }
 
-using SlowChoices = Choices;
+using SlowChoices = SavedBits;
 TEST_P(SlowChoices, ChangeNoBit) {
     try_sets(GetParam() == "gpt2" ? 512 : 96);  // every set of a GPT-2 layer
 }
 
 // One value at a time, the same in every layer: so that each is seen to be made again from all others.
-TEST_P(Choices, OneValueAtATimeChangesNoBit) {
+TEST_P(SavedBits, OneValueAtATimeChangesNoBit) {
     const std::vector<size_t> of_blocks = counts();
     const size_t most = std::ranges::max(of_blocks);
     ASSERT_LE(most, 20u);
@@ -108,9 +108,9 @@ TEST_P(Choices, OneValueAtATimeChangesNoBit) {
 }
 
 // Which parameters are trained changes what is read, kept and made again, but no bit of what is still wanted.
-TEST_P(Choices, NorDoTheyWhereOnlySomeParametersAreTrained) {
+TEST_P(SavedBits, NorDoTheyWhereOnlySomeParametersAreTrained) {
     const GradientResult all = gradients({});
-    Random random(kSeed + 1, RandomStream::test);
+    Random random(kSeedOfBits + 1, RandomStream::test);
     for (int run = 0; run < 24; ++run) {
         RunnerOptions options;
         for (size_t i = 0; i < model_.params.size(); ++i) options.trainable.push_back(random.below(3) == 0);
@@ -128,7 +128,7 @@ TEST_P(Choices, NorDoTheyWhereOnlySomeParametersAreTrained) {
 }
 
 const auto kModels = testing::Values("gpt2", "llama", "qwen3", "opt_post_norm", "llama_biases", "norms_around");
-INSTANTIATE_TEST_SUITE_P(Models, Choices, kModels, [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Models, SavedBits, kModels, [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Models, SlowChoices, kModels, [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/index.h"
 #include "op/ops.h"
 #include "tests/unit/model/choice_models.h"
 #include "tests/unit/model/segment_values.h"
@@ -16,10 +17,6 @@ constexpr uint64_t kSeed = 3;
 
 using ProgramPtr = std::shared_ptr<const Program>;
 using Choices = std::vector<SaveChoice>;
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 SweepOptions with(const Program& program, Choices choices) {
     return {.size = kSize, .want_grad_input = !program.inputs.empty(), .choices = std::move(choices)};

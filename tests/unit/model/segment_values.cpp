@@ -38,7 +38,7 @@ class WorkMemory {
 
 }  // namespace
 
-bool is_saved(Region region) {
+bool is_saved_region(Region region) {
     return std::ranges::find(kSavedRegions, region) != std::end(kSavedRegions);
 }
 
@@ -46,7 +46,7 @@ std::map<int, Place> saved_places(const Segment& segment) {
     std::map<int, Place> places;
     const auto note = [&](const std::vector<int>& values, const std::vector<Slot>& slots) {
         for (size_t i = 0; i < values.size(); ++i) {
-            if (!is_saved(slots[i].region)) continue;
+            if (!is_saved_region(slots[i].region)) continue;
             const Place place{slots[i].region, slots[i].offset};
             const auto [noted, is_new] = places.try_emplace(values[i], place);
             EXPECT_TRUE(is_new || noted->second == place);

@@ -8,7 +8,7 @@
 namespace windlass {
 namespace {
 
-constexpr OpSize kSize{.rows = 2, .row_length = 16, .compute = DType::f32};
+constexpr OpSize kSweptSize{.rows = 2, .row_length = 16, .compute = DType::f32};
 
 using ProgramPtr = std::shared_ptr<const Program>;
 
@@ -24,7 +24,7 @@ class Sweeps : public testing::TestWithParam<std::string> {
 };
 
 SweepOptions options_of(const Program& program, bool save) {
-    return {.size = kSize, .save = save, .want_grad_input = !program.inputs.empty()};
+    return {.size = kSweptSize, .save = save, .want_grad_input = !program.inputs.empty()};
 }
 
 TEST_P(Sweeps, ForwardKeepsWhereReverseReads) {
@@ -98,12 +98,12 @@ INSTANTIATE_TEST_SUITE_P(Models, Sweeps, testing::ValuesIn(golden_names()),
 
 // ---- pruning, on a layer whose weights are known ----
 
-struct Layer {
-    explicit Layer(const std::string& model)
+struct SweptLayer {
+    explicit SweptLayer(const std::string& model)
         : spec(build_text(golden_config(model))), program(spec.blocks[1].program) {}
     // Reverse where only weights whose role contains `part` are trained.
     Segment reverse(std::string_view part, bool want_grad_input) const {
-        SweepOptions options{.size = kSize, .save = true, .want_grad_input = want_grad_input};
+        SweepOptions options{.size = kSweptSize, .save = true, .want_grad_input = want_grad_input};
         for (const ProgramWeight& weight : program->weights)
             options.trainable.push_back(!part.empty() && weight.role.find(part) != std::string::npos);
         return sweep_reverse(program, options);
@@ -113,11 +113,11 @@ struct Layer {
 };
 
 TEST(Pruning, NothingTrainedAndNothingAskedForIsNothingToDo) {
-    EXPECT_TRUE(Layer("llama").reverse("", false).calls.empty());
+    EXPECT_TRUE(SweptLayer("llama").reverse("", false).calls.empty());
 }
 
 TEST(Pruning, StopsBelowTheFirstTrainedWeight) {
-    const Layer layer("llama");
+    const SweptLayer layer("llama");
     const Segment last = layer.reverse("down_proj", false);
     ASSERT_EQ(last.calls.size(), 1u);  // the sum behind it passes its gradient on
     EXPECT_EQ(last.calls[0].node->op, &kLinear);
@@ -129,8 +129,8 @@ TEST(Pruning, StopsBelowTheFirstTrainedWeight) {
 }
 
 TEST(Pruning, ChangesNoPlaceOfWhatIsSaved) {
-    const Layer layer("gpt2");
-    const auto kept = saved_places(sweep_forward(layer.program, {.size = kSize, .save = true}));
+    const SweptLayer layer("gpt2");
+    const auto kept = saved_places(sweep_forward(layer.program, {.size = kSweptSize, .save = true}));
     for (const char* part : {"c_attn", "mlp", "ln_1"}) {
         for (const auto& [value, place] : saved_places(layer.reverse(part, true)))
             EXPECT_EQ(kept.at(value), place) << part;
@@ -138,23 +138,23 @@ TEST(Pruning, ChangesNoPlaceOfWhatIsSaved) {
 }
 
 TEST(Pruning, AFrozenLayerStillHandsItsGradientDown) {
-    const Segment frozen = Layer("llama").reverse("", true);
+    const Segment frozen = SweptLayer("llama").reverse("", true);
     EXPECT_FALSE(frozen.calls.empty());
     EXPECT_TRUE(frozen.gradient_in_place);
 }
 
 // Normalised behind the sum, the residual stream's gradient does not pass by: it goes to memory of its own.
 TEST(PostNorm, WritesItsGradientElsewhere) {
-    EXPECT_FALSE(Layer("opt_post_norm").reverse("weight", true).gradient_in_place);
-    EXPECT_TRUE(Layer("opt").reverse("weight", true).gradient_in_place);
+    EXPECT_FALSE(SweptLayer("opt_post_norm").reverse("weight", true).gradient_in_place);
+    EXPECT_TRUE(SweptLayer("opt").reverse("weight", true).gradient_in_place);
 }
 
 TEST(Head, ComputesItsLossOnTheWayBack) {
     const ModelSpec model = build_text(golden_config("llama"));
     EXPECT_TRUE(reverse_computes_output(*model.blocks.back().program));
     EXPECT_FALSE(reverse_computes_output(*model.blocks[1].program));
-    const Segment reverse = sweep_reverse(model.blocks.back().program, {.size = kSize, .save = false});
-    EXPECT_GE(reverse.region_bytes(Region::output), kSize.tokens() * int64_t{sizeof(float)});
+    const Segment reverse = sweep_reverse(model.blocks.back().program, {.size = kSweptSize, .save = false});
+    EXPECT_GE(reverse.region_bytes(Region::output), kSweptSize.tokens() * int64_t{sizeof(float)});
     EXPECT_EQ(reverse.region_bytes(Region::grad_output), 0);
 }
 

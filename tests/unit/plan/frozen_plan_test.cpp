@@ -7,7 +7,6 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kPlenty = int64_t{1} << 40;
 constexpr int kLayers = 24;
 
 ModelSpec deep_model(const std::vector<ParamGroup>& groups) {

@@ -13,8 +13,6 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kPlenty = int64_t{1} << 40;
-
 Machine some_machine() {
     return {.gemm_bf16_flops = 1e12,
             .gemm_f32_flops = 5e11,

@@ -8,9 +8,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kPlenty = int64_t{1} << 40;
-
-Machine some_machine() {
+Machine machine_with_a_card() {
     return {.gemm_bf16_flops = 1e12,
             .gemm_f32_flops = 5e11,
             .memory_bytes_per_s = 2e10,
@@ -55,14 +53,14 @@ TEST_P(Search, IsWithinThreePercentOfTheBest) {
                         .threads = 4,
                         .budgets = {.ram = kPlenty, .disk = kPlenty, .device = kPlenty},
                         .schedules = {train_request(numerics)}};
-    const SavedRanks ranks = rank_saved(model, request.schedules[0], numerics, some_machine());
+    const SavedRanks ranks = rank_saved(model, request.schedules[0], numerics, machine_with_a_card());
     const Policy* three_tier = all_policies()[2];
     const Space space = thinned(*three_tier->space(request, {.saved_most = most_saved(ranks), .block_chunks = 1}));
     std::map<Choice, Planned> planned;
     const auto plan = [&](const Choice& choice) -> const Planned& {
         const auto found = planned.find(choice);
         if (found != planned.end()) return found->second;
-        Planned made = evaluate_plan(model, recipe, numerics, some_machine(), request,
+        Planned made = evaluate_plan(model, recipe, numerics, machine_with_a_card(), request,
                                      plan_of(space, choice, ranks, programs_of(model)));
         made.schedules = {};
         made.step.tasks = {};

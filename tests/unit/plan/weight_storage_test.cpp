@@ -7,8 +7,6 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kPlenty = int64_t{1} << 40;
-
 int64_t weights_in(const Planned& planned) {
     int64_t bytes = 0;
     for (const PlacementRow& row : planned.placement) bytes += row.owner == "weights" ? row.memory_bytes : 0;

@@ -10,25 +10,26 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kRows = 8, kRowLength = 24, kNewTokens = 6, kSteps = 4;
+constexpr int64_t kAskedRows = 8, kAskedLength = 24, kNewTokens = 6, kSteps = 4;
 constexpr int64_t kVocab = 90;  // of the table's 96
 
 // Prompts of 8 to 18 tokens and random guesses behind them.
 TestBatch prompts(uint64_t seed) {
     Random random(seed, RandomStream::test);
-    std::vector<int32_t> tokens, targets(kRows * kRowLength, kIgnored);
-    for (int64_t i = 0; i < kRows * kRowLength; ++i) tokens.push_back(static_cast<int32_t>(random.below(kVocab)));
-    for (int64_t row = 0; row < kRows; ++row) {
-        const auto begin = static_cast<size_t>(row * kRowLength + 8) + random.below(11);
+    std::vector<int32_t> tokens, targets(kAskedRows * kAskedLength, kIgnored);
+    for (int64_t i = 0; i < kAskedRows * kAskedLength; ++i)
+        tokens.push_back(static_cast<int32_t>(random.below(kVocab)));
+    for (int64_t row = 0; row < kAskedRows; ++row) {
+        const auto begin = static_cast<size_t>(row * kAskedLength + 8) + random.below(11);
         for (size_t i = begin; i < begin + kNewTokens; ++i) targets[i - 1] = tokens[i];
     }
-    return TestBatch(std::move(tokens), std::move(targets), kRows);
+    return TestBatch(std::move(tokens), std::move(targets), kAskedRows);
 }
 
 // Ends at two ids, stops behind a few others; the loss is the share of odd tokens, by their place.
 ObjectiveRows rules() {
     ObjectiveRows rows{.kind = Objective::f1};
-    for (int64_t row = 0; row < kRows; ++row) rows.examples.push_back({.first_row = row});
+    for (int64_t row = 0; row < kAskedRows; ++row) rows.examples.push_back({.first_row = row});
     rows.answers = AnswerRules{.max_new_tokens = kNewTokens,
                                .id_count = kVocab,
                                .end_ids = {5, 6},
@@ -45,27 +46,27 @@ ObjectiveRows rules() {
 
 StepReport written_step(Engine& engine, const TestBatch& batch, const ObjectiveRows& rows, int64_t step) {
     StepInput input = step_input(engine, batch, step, 1e-2);
-    input.params.loss_scale = 1.0 / kRows;
+    input.params.loss_scale = 1.0 / kAskedRows;
     input.objective = &rows;
     StepReport report = engine.train_step(train_schedule(engine, batch), input);
     engine.commit(step, run_state_of(step), report);
     return report;
 }
 
-struct Judged {
+struct JudgedAnswers {
     std::vector<double> values;
     std::vector<int64_t> rounds;
     std::vector<float> found;
     std::string state;
-    bool operator==(const Judged&) const = default;
+    bool operator==(const JudgedAnswers&) const = default;
 };
 
-Judged run_judged(const Golden& golden, EngineOptions options) {
+JudgedAnswers run_judged(const Golden& golden, EngineOptions options) {
     FaultFiles image("/image");
     options.store_path = "/image/store.wls";
     const auto engine = make_engine(image, golden.folder, options);
     const ObjectiveRows rows = rules();
-    Judged judged;
+    JudgedAnswers judged;
     for (int64_t step = 1; step <= kSteps; ++step) {
         const StepReport report = written_step(*engine, prompts(static_cast<uint64_t>(step)), rows, step);
         EXPECT_TRUE(report.applied);
@@ -92,7 +93,7 @@ TEST_P(AnswersPlacement, NeverChangesABit) {
     const Golden golden(name);
     EngineOptions options = options_of(method);
     options.compute = compute;
-    const Judged reference = run_judged(golden, options);
+    const JudgedAnswers reference = run_judged(golden, options);
     EXPECT_TRUE(std::any_of(reference.found.begin(), reference.found.end(), [](float found) { return found != 0; }))
         << "no point differed from another: nothing was learnt";
     EXPECT_GT(*std::max_element(reference.rounds.begin(), reference.rounds.end()), 2);
@@ -127,20 +128,20 @@ INSTANTIATE_TEST_SUITE_P(
 std::vector<std::vector<int32_t>> decoded(Engine& engine, TestBatch batch) {
     const ObjectiveRows rules_ = rules();
     const AnswerRules& rules = *rules_.answers;
-    std::vector<std::vector<int32_t>> answers(kRows);
+    std::vector<std::vector<int32_t>> answers(kAskedRows);
     std::vector<size_t> begins;
-    for (int64_t row = 0; row < kRows; ++row) {
-        const auto first = batch.targets.begin() + row * kRowLength;
-        const auto target = std::find_if(first, first + kRowLength, [](int32_t each) { return each != kIgnored; });
+    for (int64_t row = 0; row < kAskedRows; ++row) {
+        const auto first = batch.targets.begin() + row * kAskedLength;
+        const auto target = std::find_if(first, first + kAskedLength, [](int32_t each) { return each != kIgnored; });
         begins.push_back(static_cast<size_t>(target - batch.targets.begin() + 1));
         std::fill_n(batch.tokens.begin() + static_cast<int64_t>(begins.back()), kNewTokens, 1);
     }
     for (size_t i = 0; i < kNewTokens; ++i) {
-        StepInput input{.micro = {batch.rows(0, kRows)}};
+        StepInput input{.micro = {batch.rows(0, kAskedRows)}};
         input.params.head = HeadResult::likeliest;
         input.params.id_count = kVocab;
         const StepReport report = engine.evaluate(*engine.setup().schedules.find("eval/24"), input, true);
-        for (size_t row = 0; row < kRows; ++row) {
+        for (size_t row = 0; row < kAskedRows; ++row) {
             std::vector<int32_t>& ids = answers[row];
             const auto id = static_cast<int32_t>(report.token_losses[begins[row] + i - 1]);
             const bool is_end = std::count(rules.end_ids.begin(), rules.end_ids.end(), id) > 0;
@@ -156,29 +157,29 @@ std::vector<std::vector<int32_t>> decoded(Engine& engine, TestBatch batch) {
 TEST(AnswersOfAStep, AreWhatDecodingWrites) {
     const Golden golden("llama");
     EngineOptions options = options_of({.zo_eps = 1e-12});
-    options.micro_rows = kRows;
+    options.micro_rows = kAskedRows;
     options.micro_count = 1;
     FaultFiles image("/image");
     const auto engine = make_engine(image, golden.folder, options);
     TestBatch batch = prompts(1);
     const std::vector<std::vector<int32_t>> expected = decoded(*engine, batch);
-    std::vector<std::vector<std::vector<int32_t>>> written(kRows);
+    std::vector<std::vector<std::vector<int32_t>>> written(kAskedRows);
     ObjectiveRows rows = rules();
     rows.answers->loss = [&](int64_t row, std::span<const int32_t> ids) {
         written[static_cast<size_t>(row)].emplace_back(ids.begin(), ids.end());
         return 0.5;
     };
     const StepReport guessed_wrong = written_step(*engine, batch, rows, 1);
-    EXPECT_EQ(guessed_wrong.loss_sum, 0.5 * kRows);
-    for (size_t row = 0; row < kRows; ++row)
+    EXPECT_EQ(guessed_wrong.loss_sum, 0.5 * kAskedRows);
+    for (size_t row = 0; row < kAskedRows; ++row)
         EXPECT_THAT(written[row], testing::ElementsAre(expected[row], expected[row])) << "both points, row " << row;
     EXPECT_GT(guessed_wrong.rounds, 1);
     EXPECT_LE(guessed_wrong.rounds, kNewTokens);
     EXPECT_NE(expected[0], expected[1]);
     // With the answers themselves as guesses nothing is left for a second round.
-    for (size_t row = 0; row < kRows; ++row) {
-        const auto first = batch.targets.begin() + static_cast<int64_t>(row * kRowLength);
-        const auto target = std::find_if(first, first + kRowLength, [](int32_t each) { return each != kIgnored; });
+    for (size_t row = 0; row < kAskedRows; ++row) {
+        const auto first = batch.targets.begin() + static_cast<int64_t>(row * kAskedLength);
+        const auto target = std::find_if(first, first + kAskedLength, [](int32_t each) { return each != kIgnored; });
         std::copy(expected[row].begin(), expected[row].end(),
                   batch.tokens.begin() + (target - batch.targets.begin()) + 1);
     }

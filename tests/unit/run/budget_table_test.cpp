@@ -14,8 +14,8 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kRows = 4;  // of a step
-constexpr int64_t kRowLength = 24;
+constexpr int64_t kTableRows = 4;  // of a step
+constexpr int64_t kTableLength = 24;
 constexpr double kLevels[] = {0.01, 0.1, 0.5, 1};  // of the way from the least to the most
 
 struct Place {
@@ -70,7 +70,7 @@ struct Question {
         : model(tiny_model(model_name(trial))),
           method({.weight_decay = 0.1, .max_grad_norm = norm_limit(trial), .state_format = trial.format}),
           recipe(make_recipe("adamw", method)),
-          numerics(numerics_of(compute_type(trial), kRows / trial.micro_count, kRowLength, trial.micro_count)),
+          numerics(numerics_of(compute_type(trial), kTableRows / trial.micro_count, kTableLength, trial.micro_count)),
           machine(machine_of(trial.index)) {
         numerics.state_format = trial.format;
         request = {.policy = trial.place.policy,
@@ -136,16 +136,16 @@ std::string budget_line(const Trial& trial, const Budgets& budgets) {
 }
 
 // The second batch is the first with other words.
-std::array<TestBatch, 2> batches_of(const Golden& golden) {
+std::array<TestBatch, 2> table_batches(const Golden& golden) {
     std::vector<int32_t> ids = golden.ids("ids"), targets = golden.ids("targets");
     for (const int32_t id : golden.ids("ids_b")) ids.push_back(id);
     for (const int32_t id : golden.ids("targets_b")) targets.push_back(id);
-    const TestBatch first(ids, targets, kRows);
+    const TestBatch first(ids, targets, kTableRows);
     constexpr int32_t kVocab = 96;
     for (std::vector<int32_t>* words : {&ids, &targets}) {
         for (int32_t& id : *words) id = id == kIgnored ? id : (id * 5 + 7) % kVocab;
     }
-    return {first, TestBatch(ids, targets, kRows)};
+    return {first, TestBatch(ids, targets, kTableRows)};
 }
 
 EngineOptions options_of(const Question& question, const Plan& plan) {
@@ -154,7 +154,7 @@ EngineOptions options_of(const Question& question, const Plan& plan) {
             .method = question.method,
             .micro_rows = question.numerics.micro_rows,
             .micro_count = static_cast<int>(question.numerics.micro_count),
-            .row_length = kRowLength};
+            .row_length = kTableLength};
 }
 
 class BudgetTable : public testing::Test {
@@ -187,9 +187,9 @@ class BudgetTable : public testing::Test {
         // Lanes overtake each other in ways that a quiet machine never shows.
         options.emulation = {.jitter_seed = static_cast<uint64_t>(trial.index),
                              .jitter_ns = trial.index / 4 % 3 == 0 ? 200'000 : 0};
-        if (!options.plan.store || trial.index % 5 != 0) return run_steps(golden, batches_of(golden), options);
+        if (!options.plan.store || trial.index % 5 != 0) return run_steps(golden, table_batches(golden), options);
         const TempFolder drive;  // a real one: a sync of it takes longer than a step
-        return run_steps(golden, batches_of(golden), options, real_files(), drive.path());
+        return run_steps(golden, table_batches(golden), options, real_files(), drive.path());
     }
     // Everything in memory, one thread.
     const Outcome& reference_of(const Trial& trial, const Question& question) {
@@ -199,7 +199,7 @@ class BudgetTable : public testing::Test {
         if (found != references_.end()) return found->second;
         const Golden golden(model_name(trial));
         const Plan plan{.policy = "in_memory", .order = MicroOrder::horizontal};
-        const Outcome made = run_steps(golden, batches_of(golden), options_of(question, plan));
+        const Outcome made = run_steps(golden, table_batches(golden), options_of(question, plan));
         expect_some_clipped(made);
         return references_.emplace(key, made).first->second;
     }

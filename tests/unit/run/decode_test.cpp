@@ -12,7 +12,7 @@ namespace windlass {
 namespace {
 
 constexpr int64_t kLength = 24;
-using Kind = ScheduleRequest::Kind;
+using DecodeKind = ScheduleRequest::Kind;
 
 struct DecodeCase {
     std::string model;
@@ -63,8 +63,8 @@ class Decode : public testing::TestWithParam<DecodeCase> {
         setup.numerics = {.compute = GetParam().compute, .micro_rows = rows(), .row_lengths = {kLength}};
         setup.plan = {
             .policy = "test", .threads = 2, .store = home == Home::disk, .common = {.weights = home, .state = home}};
-        std::vector<ScheduleRequest> requests = {{Kind::eval, rows(), kLength, 1}};
-        for (const int64_t length : lengths) requests.push_back({Kind::decode, rows(), length, 1, kLength});
+        std::vector<ScheduleRequest> requests = {{DecodeKind::eval, rows(), kLength, 1}};
+        for (const int64_t length : lengths) requests.push_back({DecodeKind::decode, rows(), length, 1, kLength});
         setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan, requests);
         check(setup.schedules);
         setup.store_path = folder_.path() + "/store.wls";

@@ -6,15 +6,15 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kSteps = 3;
+constexpr int64_t kDiskSteps = 3;
 
-const Golden& golden() {
+const Golden& disk_golden() {
     static const Golden read("llama3");
     return read;
 }
 const TestBatch& batch(int64_t step) {
-    static const TestBatch a(golden().ids("ids"), golden().ids("targets"), 2);
-    static const TestBatch b(golden().ids("ids_b"), golden().ids("targets_b"), 2);
+    static const TestBatch a(disk_golden().ids("ids"), disk_golden().ids("targets"), 2);
+    static const TestBatch b(disk_golden().ids("ids_b"), disk_golden().ids("targets_b"), 2);
     return step % 2 == 1 ? a : b;
 }
 
@@ -30,8 +30,8 @@ const std::vector<std::string>& states() {
     static const std::vector<std::string> all = [] {
         const TempFolder folder;
         std::vector<std::string> list;
-        const auto engine = make_engine(real_files(), golden().folder, {.micro_rows = 1, .micro_count = 2});
-        for (int64_t step = 0; step <= kSteps; ++step) {
+        const auto engine = make_engine(real_files(), disk_golden().folder, {.micro_rows = 1, .micro_count = 2});
+        for (int64_t step = 0; step <= kDiskSteps; ++step) {
             if (step > 0) train_on(*engine, batch(step), step, 1e-2);
             list.push_back(state_bytes(*engine, real_files(), folder / "state.wls"));
         }
@@ -56,8 +56,8 @@ TEST_P(Disks, TheOrderOfTheirAnswersDoesNotShow) {
     for (int read_ahead = 0; read_ahead < 3; ++read_ahead) {
         FaultFiles files("/image");
         for (int used = 0; used < 10 * read_ahead; ++used) files.make_queue(QueueKind::automatic, 1);  // other seeds
-        const auto engine = make_engine(files, golden().folder, options(read_ahead));
-        for (int64_t step = 1; step <= kSteps; ++step) train_on(*engine, batch(step), step, 1e-2);
+        const auto engine = make_engine(files, disk_golden().folder, options(read_ahead));
+        for (int64_t step = 1; step <= kDiskSteps; ++step) train_on(*engine, batch(step), step, 1e-2);
         EXPECT_TRUE(state(*engine, files) == states().back()) << read_ahead;
     }
 }
@@ -73,7 +73,7 @@ TEST_P(Disks, AFailedStepIsNoStep) {
         for (const int64_t nth : {1, 2, 7, 20}) {
             FaultFiles files("/image");
             {
-                const auto engine = make_engine(files, golden().folder, options());
+                const auto engine = make_engine(files, disk_golden().folder, options());
                 train_on(*engine, batch(1), 1, 1e-2);
                 files.fail({.call = call, .nth = nth, .error_number = error_number});
                 try {
@@ -85,10 +85,10 @@ TEST_P(Disks, AFailedStepIsNoStep) {
                 }
                 files.clear_rules();
             }
-            const auto engine = make_engine(files, golden().folder, options(), false);
+            const auto engine = make_engine(files, disk_golden().folder, options(), false);
             EXPECT_EQ(engine->reopen(), run_state_of(1));
             EXPECT_TRUE(state(*engine, files) == states()[1]);
-            for (int64_t step = 2; step <= kSteps; ++step) train_on(*engine, batch(step), step, 1e-2);
+            for (int64_t step = 2; step <= kDiskSteps; ++step) train_on(*engine, batch(step), step, 1e-2);
             EXPECT_TRUE(state(*engine, files) == states().back());
         }
     }
@@ -100,7 +100,7 @@ TEST_P(Disks, AFailedCommitIsOneStepOrTheOther) {
         for (const int64_t nth : {1, 2, 3}) {
             FaultFiles files("/image");
             {
-                const auto engine = make_engine(files, golden().folder, options());
+                const auto engine = make_engine(files, disk_golden().folder, options());
                 const StepReport report =
                     engine->train_step(train_schedule(*engine, batch(1)), step_input(*engine, batch(1), 1, 1e-2));
                 files.fail({.call = call, .nth = nth});
@@ -111,7 +111,7 @@ TEST_P(Disks, AFailedCommitIsOneStepOrTheOther) {
                 }
                 files.clear_rules();
             }
-            const auto engine = make_engine(files, golden().folder, options(), false);
+            const auto engine = make_engine(files, disk_golden().folder, options(), false);
             const std::string found = engine->reopen();
             const int64_t step = found == run_state_of(1) ? 1 : 0;
             EXPECT_EQ(found, step == 1 ? run_state_of(1) : "{}");
@@ -140,7 +140,7 @@ TEST_P(Disks, ADamagedByteIsNamedByTheNextStep) {
     for (const bool weights : {false, true}) {
         if (weights && std::get<0>(GetParam()) == Home::device) continue;  // a step reads them from memory
         FaultFiles files("/image");
-        const auto engine = make_engine(files, golden().folder, options());
+        const auto engine = make_engine(files, disk_golden().folder, options());
         train_on(*engine, batch(1), 1, 1e-2);
         damage(files, "/image/store.wls", param, weights);
         try {
@@ -157,13 +157,13 @@ TEST_P(Disks, ADamagedByteIsNamedByTheNextStep) {
 
 TEST_P(Disks, ADamagedSnapshotIsNotRestored) {
     FaultFiles files("/image");
-    const auto engine = make_engine(files, golden().folder, options());
+    const auto engine = make_engine(files, disk_golden().folder, options());
     engine->snapshot("/image/snapshot.wls", 0, "{}");
     damage(files, "/image/snapshot.wls", "model.norm.weight", true);
     const TempFolder folder;
     Store snapshot = Store::open(files, "/image/snapshot.wls", OpenMode::read);
     try {
-        make_engine(files, golden().folder, {}, false)->restore(snapshot);
+        make_engine(files, disk_golden().folder, {}, false)->restore(snapshot);
         FAIL();
     } catch (const UserError& error) {
         EXPECT_EQ(error.code(), ExitCode::storage);

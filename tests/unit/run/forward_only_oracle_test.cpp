@@ -12,7 +12,7 @@
 namespace windlass {
 namespace {
 
-constexpr uint64_t kSeed = 7;  // of the fixture's engines
+constexpr uint64_t kEngineSeed = 7;  // of the fixture's engines
 
 // The direction z of a step over each parameter; zero over those that are not trained.
 std::vector<std::vector<float>> direction_of(const ModelSpec& model, const Noise& noise, int64_t step, int index) {
@@ -23,7 +23,7 @@ std::vector<std::vector<float>> direction_of(const ModelSpec& model, const Noise
         direction.emplace_back(static_cast<size_t>(model.params[param].numel()));
         if (!model.params[param].trainable) continue;
         const NoiseRun run =
-            noise_run(noise, kSeed, model.params[param], starts[param], 0, model.params[param].numel());
+            noise_run(noise, kEngineSeed, model.params[param], starts[param], 0, model.params[param].numel());
         write_direction(run, noise_term(noise, run, step, index, 1), WeightType::f32, direction.back().data(), *stream);
     }
     return direction;
@@ -77,20 +77,20 @@ TEST(Gpt2Reference, HasTheLossOfTheGoldenModel) {
 }
 
 // Of low rank: factors of the step and of the one before, and kept ones.
-struct Kind {
+struct OracleKind {
     const char* name;
     Noise noise;
 };
-void PrintTo(const Kind& kind, std::ostream* out) {
+void PrintTo(const OracleKind& kind, std::ostream* out) {
     *out << kind.name;
 }
-constexpr Kind kKinds[] = {
+constexpr OracleKind kOracleKinds[] = {
     {"gaussian", {}},
     {"rademacher", {.kind = NoiseKind::rademacher}},
     {"low_rank", {.kind = NoiseKind::low_rank, .rank = 2, .window = 2}},
     {"low_rank_kept", {.kind = NoiseKind::low_rank, .rank = 3, .window = 0, .keeps_left = true}}};
 
-class Directions : public testing::TestWithParam<Kind> {
+class Directions : public testing::TestWithParam<OracleKind> {
   protected:
     MethodOptions four(double eps = 1e-3) const {
         const Noise& noise = GetParam().noise;
@@ -150,7 +150,7 @@ TEST_P(Directions, ZerothOrderFindsTheDifference) {
     EXPECT_GT(away[3], away[2]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Directions, testing::ValuesIn(kKinds),
+INSTANTIATE_TEST_SUITE_P(Kinds, Directions, testing::ValuesIn(kOracleKinds),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // ---- the mean over many directions ----

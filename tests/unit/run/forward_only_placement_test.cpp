@@ -10,11 +10,11 @@ namespace windlass {
 namespace {
 
 // Sanitizers look at how plans are executed, which a sample of them shows.
-const size_t kPlansOfAWay = is_sanitized() ? 1 : 2;
+const size_t kPlansOfAPlacedWay = is_sanitized() ? 1 : 2;
 
-constexpr const char* kMethods[] = {"zeroth_order", "forward_gradient"};
-constexpr size_t kWays = 12;  // accumulation, directions and their kind, moments
-const size_t kWayStride = is_sanitized() ? 3 : 1;
+constexpr const char* kForwardOnlyMethods[] = {"zeroth_order", "forward_gradient"};
+constexpr size_t kPlacedWays = 12;  // accumulation, directions and their kind, moments
+const size_t kPlacedWayStride = is_sanitized() ? 3 : 1;
 constexpr NoiseKind kKinds[] = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
 
 EngineOptions options_of(const char* method, DType compute, size_t way) {
@@ -41,20 +41,20 @@ TEST_P(ForwardOnlyPlacement, NeverChangesABit) {
     golden.folder = write_model(golden, type, folder);
     const std::array<TestBatch, 2> batches = batches_of(golden);
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size());
-    const size_t variant = (method == kMethods[0] ? 0 : 2) + (std::string_view(name) == "gpt2" ? 0 : 1);
+    const size_t variant = (method == kForwardOnlyMethods[0] ? 0 : 2) + (std::string_view(name) == "gpt2" ? 0 : 1);
     const size_t number = (variant * 3 + static_cast<size_t>(type)) * 2 + (compute == DType::f32 ? 0 : 1);
-    size_t trial = number * kWays / kWayStride * kPlansOfAWay;
-    for (size_t way = number % kWayStride; way < kWays; way += kWayStride) {
+    size_t trial = number * kPlacedWays / kPlacedWayStride * kPlansOfAPlacedWay;
+    for (size_t way = number % kPlacedWayStride; way < kPlacedWays; way += kPlacedWayStride) {
         EngineOptions options = options_of(method, compute, way);
         const Outcome reference = run_steps(golden, batches, options);
         EXPECT_NE(reference.losses[0], reference.losses[2]) << "nothing was learnt";
-        for (size_t taken = 0; taken < kPlansOfAWay; ++taken) {
+        for (size_t taken = 0; taken < kPlansOfAPlacedWay; ++taken) {
             const size_t index = plan_of_trial(trial++, plans.size());
             options.plan = plans[index];
-            options.plan.threads = 1 + static_cast<int>(index / kWays % 3);
+            options.plan.threads = 1 + static_cast<int>(index / kPlacedWays % 3);
             options.plan.writeback_steps = 1 + static_cast<int>(index / 4 % 3);
             // Lanes overtake each other in ways that a quiet machine never shows.
-            options.emulation = {.jitter_seed = index, .jitter_ns = index / kWays % 2 == 0 ? 100'000 : 0};
+            options.emulation = {.jitter_seed = index, .jitter_ns = index / kPlacedWays % 2 == 0 ? 100'000 : 0};
             const Outcome outcome = run_steps(golden, batches, options);
             EXPECT_TRUE(outcome == reference)
                 << describe(options.plan) << (options.plan.blocks.empty() ? "" : ", mixed") << ", written back each "
@@ -66,7 +66,7 @@ TEST_P(ForwardOnlyPlacement, NeverChangesABit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ForwardOnlyPlacement,
-                         testing::Combine(testing::ValuesIn(kMethods), testing::Values("gpt2", "llama"),
+                         testing::Combine(testing::ValuesIn(kForwardOnlyMethods), testing::Values("gpt2", "llama"),
                                           testing::Values(DType::f32, DType::bf16, DType::f16),
                                           testing::Values(DType::f32, DType::bf16)),
                          [](const auto& info) {
@@ -134,7 +134,7 @@ TEST_P(ForwardOnlyRun, IsTheSameWhereverItIsPlacedAndHoweverOftenItIsEvaluated) 
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ForwardOnlyRun,
-                         testing::Combine(testing::ValuesIn(kMethods), testing::Values("gpt2", "llama")),
+                         testing::Combine(testing::ValuesIn(kForwardOnlyMethods), testing::Values("gpt2", "llama")),
                          [](const auto& info) {
                              return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));
                          });

@@ -8,15 +8,15 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kExamples = 8, kCandidates = 2, kRowLength = 24, kSteps = 4, kVocab = 96;
+constexpr int64_t kExamples = 8, kCandidates = 2, kExampleLength = 24, kSteps = 4, kVocab = 96;
 
 // Examples of two candidates: the same tokens, but for what is to be predicted at the end; the second has two targets.
 TestBatch candidate_batch(uint64_t seed) {
     Random random(seed, RandomStream::test);
-    std::vector<int32_t> tokens, targets(kExamples * kCandidates * kRowLength, kIgnored);
+    std::vector<int32_t> tokens, targets(kExamples * kCandidates * kExampleLength, kIgnored);
     for (int64_t example = 0; example < kExamples; ++example) {
         std::vector<int32_t> prompt;
-        for (int64_t i = 0; i < kRowLength; ++i) prompt.push_back(static_cast<int32_t>(random.below(kVocab)));
+        for (int64_t i = 0; i < kExampleLength; ++i) prompt.push_back(static_cast<int32_t>(random.below(kVocab)));
         for (int64_t candidate = 0; candidate < kCandidates; ++candidate) {
             tokens.insert(tokens.end(), prompt.begin(), prompt.end());
             for (int64_t i = 0; i <= candidate; ++i)
@@ -119,8 +119,8 @@ TEST(ObjectiveOfAStep, IsWhatEvaluatingTheRowsGives) {
     const auto row_sums = [&] {
         const StepReport report = engine->evaluate(*schedule, input, true);
         std::vector<double> sums;
-        for (auto token = report.token_losses.begin(); token != report.token_losses.end(); token += kRowLength)
-            sums.push_back(std::accumulate(token, token + kRowLength, 0.0));
+        for (auto token = report.token_losses.begin(); token != report.token_losses.end(); token += kExampleLength)
+            sums.push_back(std::accumulate(token, token + kExampleLength, 0.0));
         return sums;
     };
     const std::vector<double> losses = row_sums();

@@ -151,15 +151,15 @@ Trained trained(const std::string& method, const MethodOptions& options, const s
     return result;
 }
 
-struct Way {
+struct GroupWay {
     const char* name;
     const char* method;
     MethodOptions options;
 };
-void PrintTo(const Way& way, std::ostream* out) {
+void PrintTo(const GroupWay& way, std::ostream* out) {
     *out << way.name;
 }
-const Way kWays[] = {
+const GroupWay kGroupWays[] = {
     {"adamw", "adamw", {}},
     {"zeroth_order", "zeroth_order", {.directions = 2}},
     {"exact", "zeroth_order", {.exact_inplace = true}},
@@ -168,7 +168,7 @@ const Way kWays[] = {
     {"forward_gradient", "forward_gradient", {.directions = 2, .noise = NoiseKind::low_rank}},
 };
 
-class OneGroup : public testing::TestWithParam<Way> {};
+class OneGroup : public testing::TestWithParam<GroupWay> {};
 
 // Halves are exact, so that half of twice a rate is the rate, to the bit.
 TEST_P(OneGroup, ScalesTheRate) {
@@ -189,13 +189,13 @@ TEST_P(OneGroup, DecaysWhatItMatchesAsTheRunWould) {
     EXPECT_FALSE(by_rule == trained(method, options, {}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, OneGroup, testing::ValuesIn(kWays),
+INSTANTIATE_TEST_SUITE_P(Ways, OneGroup, testing::ValuesIn(kGroupWays),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // ---- placement ----
 
 // Sanitizers look at how plans are executed, which a sample of them shows.
-const size_t kStride = is_sanitized() ? 12 : 3;
+const size_t kGroupStride = is_sanitized() ? 12 : 3;
 
 // What the plan keeps of each block, by what the block trains.
 Plan keeping_some(const Plan& plan, const ModelSpec& model) {
@@ -230,7 +230,7 @@ TEST_P(GroupsPlaced, AdamwNeverChangesABit) {
     ModelSpec model = tiny_model(name);
     apply_param_groups(options.groups, "groups", model);
     const std::vector<Plan> plans = plans_on(DeviceKind::cpu);
-    for (size_t index = compute == DType::f32 ? 0 : 1; index < plans.size(); index += kStride) {
+    for (size_t index = compute == DType::f32 ? 0 : 1; index < plans.size(); index += kGroupStride) {
         const bool mixes = plans[index].order == MicroOrder::vertical && index % 2 == 0;
         options.plan = mixes ? keeping_some(plans[index], model) : plans[index];
         options.plan.threads = 1 + static_cast<int>(index % 2);
@@ -250,7 +250,7 @@ TEST_P(GroupsPlaced, ForwardOnlyMethodsNeverChangeABit) {
     const std::array<TestBatch, 2> batches = batches_of(golden);
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size());
     size_t first = 0;
-    for (const Way& way : kWays) {
+    for (const GroupWay& way : kGroupWays) {
         if (std::string_view(way.method) == "adamw") continue;
         EngineOptions options = forward_only_options(way.method, way.options);
         options.method.weight_decay = 0.1;
@@ -258,7 +258,7 @@ TEST_P(GroupsPlaced, ForwardOnlyMethodsNeverChangeABit) {
         options.compute = compute;
         const Outcome reference = run_steps(golden, batches, options);
         EXPECT_NE(reference.losses[0], reference.losses[2]) << "nothing was learnt";
-        for (size_t index = first++; index < plans.size(); index += 2 * kStride) {
+        for (size_t index = first++; index < plans.size(); index += 2 * kGroupStride) {
             options.plan = plans[index];
             options.plan.threads = 1 + static_cast<int>(index % 2);
             options.plan.one_probe = index % 3 == 0;

@@ -8,7 +8,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kSteps = 4;
+constexpr int64_t kStepsOfARun = 4;
 constexpr int64_t kBadStep = 3;  // tried first with a loss that overflows
 constexpr double kLearningRate = 1e-2;
 
@@ -27,7 +27,7 @@ Outcome run_steps(const Golden& golden, const std::array<TestBatch, 2>& batches,
     options.store_path = folder + "/store.wls";
     const auto engine = make_engine(files, golden.folder, options);
     Outcome outcome;
-    for (int64_t step = 1; step <= kSteps; ++step) {
+    for (int64_t step = 1; step <= kStepsOfARun; ++step) {
         const TestBatch& batch = batches[step % 2 == 1 ? 0 : 1];
         if (step == kBadStep) try_bad_step(*engine, batch, step);
         const StepReport report = train_on(*engine, batch, step, kLearningRate);

@@ -101,7 +101,7 @@ Plan mixed_values(const Plan& plan, const ModelSpec& model) {
 
 // Each model and type takes a part of the plans, neighbours in this list different ones, so that all are taken.
 // Sanitizers look at how plans are executed, which fewer show.
-const size_t kStride = is_sanitized() ? 11 : 2;
+const size_t kTrainedStride = is_sanitized() ? 11 : 2;
 
 // Clips some of the steps, not all.
 double norm_limit(std::string_view model) {
@@ -128,8 +128,8 @@ TEST_P(Placement, NeverChangesABit) {
         if (plans[index].order == MicroOrder::vertical && !stays)
             plans.push_back(mixed_values(plans[index], tiny_model(name)));
     }
-    const auto first = static_cast<size_t>(micro_count + static_cast<int>(format)) % kStride;
-    for (size_t index = first; index < plans.size(); index += kStride) {
+    const auto first = static_cast<size_t>(micro_count + static_cast<int>(format)) % kTrainedStride;
+    for (size_t index = first; index < plans.size(); index += kTrainedStride) {
         const Plan& plan = plans[index];
         options.plan = plan;
         // Lanes overtake each other in ways that a quiet machine never shows.

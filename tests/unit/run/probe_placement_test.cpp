@@ -9,16 +9,16 @@
 namespace windlass {
 namespace {
 
-const Golden& golden() {
+const Golden& probed_golden() {
     static const Golden read("opt");
     return read;
 }
 
-struct Variant {
+struct ProbedVariant {
     const char* method;
     MethodOptions options;
 };
-const Variant kVariants[] = {
+const ProbedVariant kProbedVariants[] = {
     {"zeroth_order", {.zo_eps = 1e-2, .directions = 2}},
     {"forward_gradient", {.zo_eps = 1e-2, .directions = 2}},
     {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .estimator = ZoEstimator::fzoo, .layer_drop = 0.5}},
@@ -34,7 +34,7 @@ const Variant kVariants[] = {
       .layer_drop = 0.3}},
 };
 
-struct Way {
+struct ProbedWay {
     bool sublayers = false;
     Plan plan;
     int writeback_steps = 1;
@@ -43,8 +43,8 @@ struct Way {
 // Sanitizers look at every other number of layers that go up ahead.
 const int kAheadStride = is_sanitized() ? 2 : 1;
 
-std::unique_ptr<Engine> probing_engine(const Variant& variant, const Way& way, int64_t row_length) {
-    ModelFolder folder = ModelFolder::open(real_files(), golden().folder);
+std::unique_ptr<Engine> probing_engine(const ProbedVariant& variant, const ProbedWay& way, int64_t row_length) {
+    ModelFolder folder = ModelFolder::open(real_files(), probed_golden().folder);
     HfConfig config = folder.config();
     EngineSetup setup{
         .model = build_model(config, folder.tensors()),
@@ -72,9 +72,9 @@ struct Result {
     bool operator==(const Result&) const = default;
 };
 
-Result train(const Variant& variant, const Way& way) {
-    const TestBatch a(golden().ids("ids"), golden().ids("targets"), 2);
-    const TestBatch b(golden().ids("ids_b"), golden().ids("targets_b"), 2);
+Result train(const ProbedVariant& variant, const ProbedWay& way) {
+    const TestBatch a(probed_golden().ids("ids"), probed_golden().ids("targets"), 2);
+    const TestBatch b(probed_golden().ids("ids_b"), probed_golden().ids("targets_b"), 2);
     const auto engine = probing_engine(variant, way, a.row_length);
     Result result;
     for (int64_t step = 1; step <= 3; ++step) {
@@ -98,7 +98,7 @@ Plan probing_plan(bool own_memory, int ahead, bool one_probe) {
 }
 
 TEST(ProbePlacement, NeverChangesABit) {
-    for (const Variant& variant : kVariants) {
+    for (const ProbedVariant& variant : kProbedVariants) {
         SCOPED_TRACE(fmt::format("{}, {}", variant.method, estimator_name(variant.options.estimator)));
         const Result want = train(variant, {.plan = probing_plan(false, 0, false)});
         ASSERT_NE(want.found[0], 0.0f);

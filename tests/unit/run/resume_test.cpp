@@ -4,7 +4,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kSteps = 6;
+constexpr int64_t kResumedSteps = 6;
 
 class Resumed : public testing::TestWithParam<std::tuple<const char*, Home, Home, StateFormat>> {
   protected:
@@ -37,7 +37,7 @@ class Resumed : public testing::TestWithParam<std::tuple<const char*, Home, Home
     // What six steps in memory end in.
     std::string reference() const {
         const auto never_stopped = engine(options(memory_plan(), ""), true);
-        train(*never_stopped, 1, kSteps);
+        train(*never_stopped, 1, kResumedSteps);
         return state(*never_stopped);
     }
 
@@ -50,18 +50,18 @@ TEST_P(Resumed, AReopenedStoreGoesOnToTheBit) {
     const std::string expected = reference();
     const EngineOptions on_disk = options(disk(), "store.wls");
     std::vector<double> numbers;
-    for (int64_t step = 1; step <= kSteps; step += 2) {
+    for (int64_t step = 1; step <= kResumedSteps; step += 2) {
         const auto part = engine(on_disk, step == 1);
         if (step > 1) {
             EXPECT_EQ(part->reopen(), run_state_of(step - 1));
         }
         for (const double number : train(*part, step, step + 1)) numbers.push_back(number);
-        if (step + 1 == kSteps) {
+        if (step + 1 == kResumedSteps) {
             EXPECT_TRUE(state(*part) == expected);
         }
     }
     const auto never_stopped = engine(options(memory_plan(), ""), true);
-    EXPECT_EQ(numbers, train(*never_stopped, 1, kSteps));
+    EXPECT_EQ(numbers, train(*never_stopped, 1, kResumedSteps));
 }
 
 TEST_P(Resumed, ASnapshotGoesOnUnderAnyPolicy) {
@@ -80,14 +80,14 @@ TEST_P(Resumed, ASnapshotGoesOnUnderAnyPolicy) {
             Store store = Store::open(real_files(), snapshot, OpenMode::read);
             EXPECT_EQ(rest->restore(store), run_state_of(3));
             if (!into_disk) {
-                train(*rest, 4, kSteps);
+                train(*rest, 4, kResumedSteps);
                 EXPECT_TRUE(state(*rest) == expected);
             }
         }
         if (!into_disk) continue;
         const auto again = engine(second, false);  // what restore wrote is a store like any other
         EXPECT_EQ(again->reopen(), run_state_of(3));
-        train(*again, 4, kSteps);
+        train(*again, 4, kResumedSteps);
         EXPECT_TRUE(state(*again) == expected);
     }
 }
@@ -102,7 +102,7 @@ TEST_P(Resumed, AnUncommittedStepIsForgotten) {
     }
     const auto rest = engine(on_disk, false);
     EXPECT_EQ(rest->reopen(), run_state_of(2));
-    train(*rest, 3, kSteps);
+    train(*rest, 3, kResumedSteps);
     EXPECT_TRUE(state(*rest) == reference());
 }
 
@@ -110,7 +110,7 @@ TEST_P(Resumed, EvaluationLeavesNoTrace) {
     const auto watched = engine(options(disk(), "store.wls"), true);
     const Schedule& eval = *watched->setup().schedules.find("eval/24");
     std::vector<double> losses;
-    for (int64_t step = 1; step <= kSteps; ++step) {
+    for (int64_t step = 1; step <= kResumedSteps; ++step) {
         StepInput input = step_input(*watched, b_, step, 0);
         input.micro.resize(1);
         const StepReport report = watched->evaluate(eval, input, true);

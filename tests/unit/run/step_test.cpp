@@ -10,12 +10,13 @@
 namespace windlass {
 namespace {
 
-const Golden& golden() {
+const Golden& stepped_golden() {
     static const Golden read("llama3");
     return read;
 }
 TestBatch batch(const char* suffix) {
-    return {golden().ids(fmt::format("ids{}", suffix)), golden().ids(fmt::format("targets{}", suffix)), 2};
+    return {stepped_golden().ids(fmt::format("ids{}", suffix)), stepped_golden().ids(fmt::format("targets{}", suffix)),
+            2};
 }
 
 // Everything in the host's memory, beside a device with its own, whose lanes overtake each other.
@@ -43,13 +44,13 @@ class Steps : public testing::TestWithParam<Plan> {
 
 // A gradient that overflows: nothing is applied, the state stays as it is to the bit, and training can go on.
 TEST_P(Steps, AGradientThatIsNotFiniteChangesNothing) {
-    const auto straight = make_engine(real_files(), golden().folder, options("straight.wls"));
+    const auto straight = make_engine(real_files(), stepped_golden().folder, options("straight.wls"));
     train_on(*straight, a_, 1, 1e-2);
     const std::string after_one = state(*straight);
     train_on(*straight, b_, 2, 1e-2);
     const std::string after_two = state(*straight);
 
-    const auto engine = make_engine(real_files(), golden().folder, options("bad.wls"));
+    const auto engine = make_engine(real_files(), stepped_golden().folder, options("bad.wls"));
     train_on(*engine, a_, 1, 1e-2);
     for (int64_t bad = 0; bad < 2; ++bad) {
         StepInput input = step_input(*engine, b_, 2, 1e-2);
@@ -65,9 +66,9 @@ TEST_P(Steps, AGradientThatIsNotFiniteChangesNothing) {
     EXPECT_TRUE(state(*engine) == after_two);
 }
 
-// The golden model with weights whose products are too large for a float; loading refuses weights that are.
+// The stepped_golden model with weights whose products are too large for a float; loading refuses weights that are.
 std::string overflowing_model(const TempFolder& folder) {
-    const ModelFolder healthy = ModelFolder::open(real_files(), golden().folder);
+    const ModelFolder healthy = ModelFolder::open(real_files(), stepped_golden().folder);
     std::vector<TestTensor> tensors = read_tensors(healthy);
     for (TestTensor& tensor : tensors) {
         if (tensor.spec.name != "model.layers.1.mlp.down_proj.weight") continue;
@@ -90,7 +91,7 @@ TEST_P(Steps, ALossThatIsNotFiniteChangesNothing) {
 }
 
 // A method whose updates ask their engine to stop: at the n-th, or, with 0, before the step begins.
-struct Stopper {
+struct StepStopper {
     static inline std::atomic<Engine*> engine = nullptr;
     static inline std::atomic<int> countdown = 0;
     static inline UpdateKernel kernel = nullptr;
@@ -101,20 +102,20 @@ struct Stopper {
 };
 
 std::unique_ptr<Engine> stoppable(const EngineOptions& options, bool load) {
-    auto engine = make_engine(real_files(), golden().folder, options, false);
+    auto engine = make_engine(real_files(), stepped_golden().folder, options, false);
     EngineSetup setup = engine->setup();
-    Stopper::kernel = setup.recipe.update[0];
-    setup.recipe.update[0] = Stopper::update;
+    StepStopper::kernel = setup.recipe.update[0];
+    setup.recipe.update[0] = StepStopper::update;
     engine = std::make_unique<Engine>(real_files(), std::move(setup));
-    ModelFolder folder = ModelFolder::open(real_files(), golden().folder);
+    ModelFolder folder = ModelFolder::open(real_files(), stepped_golden().folder);
     if (load) engine->load(folder, "{}");
-    Stopper::engine = engine.get();
+    StepStopper::engine = engine.get();
     return engine;
 }
 
 // A stop leaves the state of the last committed step, or of this one: never something between.
 TEST_P(Steps, AStopAppliesTheWholeStepOrNothing) {
-    const auto straight = make_engine(real_files(), golden().folder, options("straight.wls"));
+    const auto straight = make_engine(real_files(), stepped_golden().folder, options("straight.wls"));
     const size_t params = straight->setup().model.params.size();
     const std::string before = state(*straight);
     train_on(*straight, a_, 1, 1e-2);
@@ -122,7 +123,7 @@ TEST_P(Steps, AStopAppliesTheWholeStepOrNothing) {
     for (const size_t nth : {size_t{0}, size_t{1}, params / 2, params}) {
         const EngineOptions fresh = options("stopped.wls");
         auto engine = stoppable(fresh, true);
-        Stopper::countdown = static_cast<int>(nth);
+        StepStopper::countdown = static_cast<int>(nth);
         if (nth == 0) engine->request_stop();
         bool applied = true;
         try {
@@ -153,7 +154,7 @@ TEST(StepsInMemory, AStopAtAnyTimeAppliesTheWholeStepOrNothing) {
     const auto state = [&](Engine& engine) { return state_bytes(engine, real_files(), folder / "state.wls"); };
     for (const UpdateTime update : {UpdateTime::after_backward, UpdateTime::in_backward}) {
         EngineOptions options{.plan = stream_plan(update)};
-        const auto straight = make_engine(real_files(), golden().folder, options);
+        const auto straight = make_engine(real_files(), stepped_golden().folder, options);
         const std::string before = state(*straight);
         train_on(*straight, a, 1, 1e-2);
         const std::string after = state(*straight);
@@ -161,7 +162,7 @@ TEST(StepsInMemory, AStopAtAnyTimeAppliesTheWholeStepOrNothing) {
         int applied = 0;
         for (int trial = 0; trial < kTrials; ++trial) {
             options.emulation = {.jitter_seed = static_cast<uint64_t>(trial), .jitter_ns = 100'000};
-            const auto engine = make_engine(real_files(), golden().folder, options);
+            const auto engine = make_engine(real_files(), stepped_golden().folder, options);
             std::atomic<bool> over = false;
             // Each trial asks a little later.
             std::jthread asker([&] {
@@ -188,7 +189,7 @@ TEST(Clipping, ScalesByTheExactNorm) {
     const TestBatch a = batch("");
     for (const double limit : {0.0, 1e-3, 1e6}) {
         EngineOptions options{.method = {.max_grad_norm = limit}};
-        const StepReport report = train_on(*make_engine(real_files(), golden().folder, options), a, 1, 1e-3);
+        const StepReport report = train_on(*make_engine(real_files(), stepped_golden().folder, options), a, 1, 1e-3);
         const double expected = limit > 0 ? std::min(1.0, limit / (report.grad_norm + 1e-6)) : 1.0;
         EXPECT_EQ(report.clip_scale, expected);
     }

@@ -6,7 +6,7 @@
 namespace windlass {
 namespace {
 
-constexpr const char* kStore = "/image/store.wls";
+constexpr const char* kWritebackStore = "/image/store.wls";
 
 // Of a model with a tied table: the head fetches it once more.
 class WriteBack : public testing::TestWithParam<Plan> {
@@ -15,8 +15,8 @@ class WriteBack : public testing::TestWithParam<Plan> {
         EngineOptions options = forward_only_options("zeroth_order", method);
         options.plan = GetParam();
         options.plan.writeback_steps = period;
-        options.store_path = kStore;
-        if (load) image_.remove_tree(kStore);
+        options.store_path = kWritebackStore;
+        if (load) image_.remove_tree(kWritebackStore);
         return make_engine(image_, golden_.folder, options, load);
     }
     StepReport train(Engine& engine, int64_t step) {
@@ -146,7 +146,7 @@ TEST_P(WriteBack, RecallsAStepThatWasNotApplied) {
     EXPECT_TRUE(state(*run) == before);
 }
 
-std::vector<Plan> some_plans() {
+std::vector<Plan> writeback_plans() {
     std::vector<Plan> plans;
     const std::vector<Plan> all = forward_only_plans(DeviceKind::cpu, tiny_model("gpt2").blocks.size(), 1);
     for (const Plan& plan : all) {
@@ -155,7 +155,7 @@ std::vector<Plan> some_plans() {
     }
     return plans;
 }
-INSTANTIATE_TEST_SUITE_P(Plans, WriteBack, testing::ValuesIn(some_plans()));
+INSTANTIATE_TEST_SUITE_P(Plans, WriteBack, testing::ValuesIn(writeback_plans()));
 
 }  // namespace
 }  // namespace windlass

@@ -16,9 +16,9 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr int64_t kRowLength = 12, kNewTokens = 5;
+constexpr int64_t kPromptLength = 12, kAnswerTokens = 5;
 constexpr int32_t kEnd = 0, kStop = 1;
-constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN();
 
 // A model: what it says behind the tokens of a row so far.
 using Model = std::function<float(std::span<const int32_t> tokens)>;
@@ -31,10 +31,11 @@ float mixed(std::span<const int32_t> tokens, uint32_t point) {
 }
 
 // Two micro-batches of two rows: prompts of 3, 4, 5 and 6 tokens, and guesses behind them.
-struct Rows {
-    explicit Rows(const std::vector<int32_t>& guess) : tokens(4 * kRowLength, 9), targets(tokens.size(), kIgnored) {
+struct AnswerRows {
+    explicit AnswerRows(const std::vector<int32_t>& guess)
+        : tokens(4 * kPromptLength, 9), targets(tokens.size(), kIgnored) {
         for (int64_t row = 0; row < 4; ++row) {
-            const auto begin = static_cast<size_t>(row * kRowLength + 3 + row);
+            const auto begin = static_cast<size_t>(row * kPromptLength + 3 + row);
             for (size_t i = 0; i < guess.size(); ++i) {
                 tokens[begin + i] = guess[i];
                 targets[begin + i - 1] = guess[i];
@@ -44,18 +45,18 @@ struct Rows {
     std::vector<Batch> micro() const {
         const auto part = [&](int64_t first) {
             return Batch{.rows = 2,
-                         .row_length = kRowLength,
-                         .tokens = tokens.data() + first * kRowLength,
-                         .targets = targets.data() + first * kRowLength};
+                         .row_length = kPromptLength,
+                         .tokens = tokens.data() + first * kPromptLength,
+                         .targets = targets.data() + first * kPromptLength};
         };
         return {part(0), part(2)};
     }
     std::vector<int32_t> tokens, targets;
 };
 
-ObjectiveRows rules() {
+ObjectiveRows answer_rules() {
     ObjectiveRows rows{.kind = Objective::f1, .examples = {{.first_row = 0}, {.first_row = 2}, {.first_row = 3}}};
-    rows.answers = AnswerRules{.max_new_tokens = kNewTokens,
+    rows.answers = AnswerRules{.max_new_tokens = kAnswerTokens,
                                .id_count = 50,
                                .end_ids = {kEnd},
                                .is_whole = [](std::span<const int32_t> ids) { return ids.back() == kStop; },
@@ -72,7 +73,7 @@ std::vector<float> say(const WrittenAnswers& answers, int point, const Model& mo
     for (int micro = 0; micro < 2; ++micro) {
         const Batch& batch = answers.batch(point, micro);
         for (int64_t token = 0; token < batch.count(); ++token) {
-            const int64_t row_begin = token / kRowLength * kRowLength;
+            const int64_t row_begin = token / kPromptLength * kPromptLength;
             const std::span seen(batch.tokens + row_begin, static_cast<size_t>(token - row_begin + 1));
             said.push_back(batch.targets[token] == kIgnored ? 0 : model(seen));
         }
@@ -92,7 +93,7 @@ int rounds_of(WrittenAnswers& answers, const std::vector<Model>& models) {
 // A token at a time.
 std::vector<int32_t> greedy(int64_t row, const Model& model) {
     std::vector<int32_t> tokens(static_cast<size_t>(3 + row), 9), ids;
-    while (std::ssize(ids) < kNewTokens) {
+    while (std::ssize(ids) < kAnswerTokens) {
         const auto id = static_cast<int32_t>(model(tokens));
         if (id == kEnd) break;
         ids.push_back(id);
@@ -105,14 +106,14 @@ std::vector<int32_t> greedy(int64_t row, const Model& model) {
 TEST(WrittenAnswers, AreThoseOfGreedyDecodingWhateverIsGuessed) {
     const std::vector<Model> models = {[](std::span<const int32_t> tokens) { return mixed(tokens, 1); },
                                        [](std::span<const int32_t> tokens) { return mixed(tokens, 2); }};
-    const ObjectiveRows rows = rules();
+    const ObjectiveRows rows = answer_rules();
     Random random(3, RandomStream::test);
     for (int trial = 0; trial < 20; ++trial) {
         std::vector<int32_t> guess = greedy(2, models[0]);  // right up to some token
         for (size_t i = random.below(6); i < guess.size(); ++i) guess[i] = static_cast<int32_t>(random.below(50));
-        const Rows batch(guess);
+        const AnswerRows batch(guess);
         WrittenAnswers answers(rows, batch.micro(), 2);
-        EXPECT_LE(rounds_of(answers, models), kNewTokens);
+        EXPECT_LE(rounds_of(answers, models), kAnswerTokens);
         for (int point = 0; point < 2; ++point) {
             for (size_t example = 0; example < rows.examples.size(); ++example) {
                 const std::span<const int32_t> ids = answers.ids(point, static_cast<int64_t>(example));
@@ -130,8 +131,8 @@ float counting(std::span<const int32_t> tokens) {
 
 TEST(WrittenAnswers, TakeOneRoundWhereAllWasGuessed) {
     const auto rounds = [](const std::vector<int32_t>& guess) {
-        const ObjectiveRows rows = rules();
-        const Rows batch(guess);
+        const ObjectiveRows rows = answer_rules();
+        const AnswerRows batch(guess);
         WrittenAnswers answers(rows, batch.micro(), 1);
         return rounds_of(answers, {counting});
     };
@@ -142,8 +143,8 @@ TEST(WrittenAnswers, TakeOneRoundWhereAllWasGuessed) {
 }
 
 TEST(WrittenAnswers, EndAtTheEndOfTextAndBehindTheStop) {
-    const ObjectiveRows rows = rules();
-    const Rows batch({5, 5, 5, 5, 5});
+    const ObjectiveRows rows = answer_rules();
+    const AnswerRows batch({5, 5, 5, 5, 5});
     WrittenAnswers answers(rows, batch.micro(), 3);
     const auto third = [](int32_t id) {
         return [id](std::span<const int32_t> tokens) {
@@ -159,11 +160,11 @@ TEST(WrittenAnswers, EndAtTheEndOfTextAndBehindTheStop) {
 }
 
 TEST(WrittenAnswers, ALogitThatIsNoNumberIsNoAnswer) {
-    const ObjectiveRows rows = rules();
-    const Rows batch({9, 9, 9, 9, 9});
+    const ObjectiveRows rows = answer_rules();
+    const AnswerRows batch({9, 9, 9, 9, 9});
     WrittenAnswers answers(rows, batch.micro(), 2);
     const Model wrong = [](std::span<const int32_t> tokens) {
-        return tokens.back() == 21 ? kNotANumber : counting(tokens);
+        return tokens.back() == 21 ? kNoNumber : counting(tokens);
     };
     EXPECT_EQ(rounds_of(answers, {counting, wrong}), 3);
     EXPECT_TRUE(std::isnan(answers.losses()[1]));
@@ -171,8 +172,8 @@ TEST(WrittenAnswers, ALogitThatIsNoNumberIsNoAnswer) {
 }
 
 TEST(WrittenAnswersDeath, WantRoomForAllOfThem) {
-    const ObjectiveRows rows = rules();
-    const Rows batch({5, 5, 5, 5});
+    const ObjectiveRows rows = answer_rules();
+    const AnswerRows batch({5, 5, 5, 5});
     EXPECT_DEATH(WrittenAnswers(rows, batch.micro(), 1), "4 targets in one run, and its answer 5 tokens");
 }
 

@@ -1,4 +1,5 @@
 // What check promises, held against an independent reading of the same schedules.
+#include "base/index.h"
 #include "base/math.h"
 #include "schedule/layout.h"
 #include "tests/unit/schedule/ordering.h"
@@ -24,10 +25,6 @@ class Checked : public testing::TestWithParam<std::tuple<const char*, const char
         }
     }
 };
-
-size_t at(int index) {
-    return static_cast<size_t>(index);
-}
 
 // First and last task that touch each buffer, from the tasks alone; results are read after the last task.
 std::vector<std::pair<int, int>> lifetimes(const ScheduleSet& set, const Schedule& schedule) {

@@ -1,16 +1,13 @@
 // Steps that never go backward: what arrives, what is updated, what goes home, and how often it crosses each link.
 #include <algorithm>
 
+#include "base/index.h"
 #include "schedule/layout.h"
 #include "tests/unit/schedule/ordering.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
 namespace {
-
-size_t at(int64_t index) {
-    return static_cast<size_t>(index);
-}
 
 class ProbedStep : public testing::TestWithParam<std::tuple<const char*, const char*, DType>> {
   protected:

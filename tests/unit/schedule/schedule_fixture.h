@@ -12,6 +12,8 @@
 
 namespace windlass {
 
+inline constexpr int64_t kPlenty = int64_t{1} << 40;  // bytes
+
 inline constexpr const char* kMethodNames[] = {"adamw", "zeroth_order", "forward_gradient", "lomo", "lsp"};
 
 // Shapes as published; no memory is ever allocated for them.

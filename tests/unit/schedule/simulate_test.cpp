@@ -26,19 +26,19 @@ std::array<int, kLaneKinds> waits(int compute, int read, int write) {
     after[slot(LaneKind::disk_write)] = write;
     return after;
 }
-Task compute(double flops, int64_t memory, std::array<int, kLaneKinds> after = {}) {
+Task computes(double flops, int64_t memory, std::array<int, kLaneKinds> after = {}) {
     return {.demand = {.flops = flops, .memory_bytes = memory}, .after = after};
 }
-Task read(int64_t bytes, std::array<int, kLaneKinds> after = {}) {
+Task reads(int64_t bytes, std::array<int, kLaneKinds> after = {}) {
     return {.verb = Verb::move, .lane = LaneKind::disk_read, .demand = {.disk_read_bytes = bytes}, .after = after};
 }
-Task write(int64_t bytes, std::array<int, kLaneKinds> after = {}) {
+Task writes(int64_t bytes, std::array<int, kLaneKinds> after = {}) {
     return {.verb = Verb::move, .lane = LaneKind::disk_write, .demand = {.disk_write_bytes = bytes}, .after = after};
 }
 
 // A kernel computes while it reads: the slower of the two counts.
 TEST(Simulate, OneLaneIsASum) {
-    Schedule schedule{.tasks = {compute(3, 0), compute(2, 4), compute(0, 5)}};
+    Schedule schedule{.tasks = {computes(3, 0), computes(2, 4), computes(0, 5)}};
     const Simulation result = simulate(schedule, unit_machine());
     EXPECT_EQ(result.seconds, 12);
     EXPECT_EQ(result.busy_seconds, (std::array<double, kLaneKinds>{12, 0, 0}));
@@ -52,8 +52,8 @@ TEST(Simulate, OneLaneIsASum) {
 // compute      |===3===|===3===|       the second needs the second read, long done
 // write                |==4===|        needs the first compute
 TEST(Simulate, LanesOverlapUpToTheirWaits) {
-    Schedule schedule{.tasks = {read(2), compute(3, 0, waits(0, 1, 0)), read(2), write(4, waits(1, 0, 0)),
-                                compute(3, 0, waits(0, 2, 0))}};
+    Schedule schedule{.tasks = {reads(2), computes(3, 0, waits(0, 1, 0)), reads(2), writes(4, waits(1, 0, 0)),
+                                computes(3, 0, waits(0, 2, 0))}};
     const Simulation result = simulate(schedule, unit_machine());
     EXPECT_EQ(result.tasks[0].end_s, 2);
     EXPECT_EQ(result.tasks[1].start_s, 2);
@@ -67,15 +67,15 @@ TEST(Simulate, LanesOverlapUpToTheirWaits) {
 // Without room to read ahead the same work takes turns.
 TEST(Simulate, AWaitForTheOtherLaneTakesTurns) {
     Schedule schedule{
-        .tasks = {read(2), compute(3, 0, waits(0, 1, 0)), read(2, waits(1, 0, 0)), compute(3, 0, waits(0, 2, 0))}};
+        .tasks = {reads(2), computes(3, 0, waits(0, 1, 0)), reads(2, waits(1, 0, 0)), computes(3, 0, waits(0, 2, 0))}};
     EXPECT_EQ(simulate(schedule, unit_machine()).seconds, 10);
 }
 
 // What goes home each third step: a step of 3 seconds with it, of 1 without.
 TEST(Simulate, AStepIsTheMeanOverThePeriodInWhichUpdatesGoHome) {
-    Task home = write(2, waits(1, 0, 0));
+    Task home = writes(2, waits(1, 0, 0));
     home.when_pending = true;
-    Schedule schedule{.tasks = {compute(1, 0), home}};
+    Schedule schedule{.tasks = {computes(1, 0), home}};
     EXPECT_EQ(simulate(schedule, unit_machine()).seconds, 3);
     schedule.writeback_steps = 3;
     const Simulation mean = simulate(schedule, unit_machine());
@@ -87,7 +87,7 @@ TEST(Simulate, AStepIsTheMeanOverThePeriodInWhichUpdatesGoHome) {
 }
 
 TEST(Simulate, OfSeveralRoundsTheFirstAloneWrites) {
-    Schedule schedule{.tasks = {read(2), compute(3, 0, waits(0, 1, 0)), write(4, waits(1, 0, 0))}};
+    Schedule schedule{.tasks = {reads(2), computes(3, 0, waits(0, 1, 0)), writes(4, waits(1, 0, 0))}};
     const Simulation once = simulate(schedule, unit_machine()), thrice = in_rounds(once, 3);
     EXPECT_EQ(thrice.seconds, 3 * once.seconds);
     EXPECT_EQ(thrice.busy_seconds, (std::array<double, kLaneKinds>{9, 0, 0, 0, 6, 4}));
@@ -97,13 +97,13 @@ TEST(Simulate, OfSeveralRoundsTheFirstAloneWrites) {
 }
 
 TEST(Simulate, AnUnknownRateCostsNothing) {
-    Schedule schedule{.tasks = {read(2), compute(3, 4)}};
+    Schedule schedule{.tasks = {reads(2), computes(3, 4)}};
     EXPECT_EQ(simulate(schedule, {}).seconds, 0);
 }
 
 TEST(Simulate, TakesTheRateOfTheComputeType) {
     const Machine machine{.gemm_bf16_flops = 4, .gemm_f32_flops = 2};
-    Schedule schedule{.tasks = {compute(8, 0)}};
+    Schedule schedule{.tasks = {computes(8, 0)}};
     schedule.size.compute = DType::bf16;
     EXPECT_EQ(simulate(schedule, machine).seconds, 2);
     schedule.size.compute = DType::f32;

@@ -134,7 +134,7 @@ ModelSpec two_params() {
     return model;
 }
 
-TrajectoryHeader header_of(const std::vector<ParamGroup>& groups) {
+TrajectoryHeader header_with(const std::vector<ParamGroup>& groups) {
     ModelSpec model = two_params();
     apply_param_groups(groups, "groups", model);
     return {.method = "zeroth_order", .settings = trajectory_settings(make_recipe("zeroth_order", {}), {}, model)};
@@ -143,18 +143,18 @@ TrajectoryHeader header_of(const std::vector<ParamGroup>& groups) {
 TEST(ParamGroupsInLogs, SayHowEachParameterWasTrained) {
     const std::vector<ParamGroup> groups = {{"b.*", true, 0.1, 0.3}, {.match = "a.*", .learning_rate_scale = 1.0 / 3}};
     ModelSpec model = two_params();
-    read_param_groups(header_of(groups), "log", model);
+    read_param_groups(header_with(groups), "log", model);
     EXPECT_EQ(model.groups, groups);
     EXPECT_EQ(model.params[0].learning_rate_scale, 1.0 / 3);
     EXPECT_EQ(model.params[1].weight_decay, 0.3);
     ModelSpec plain = two_params();
-    read_param_groups(header_of({}), "log", plain);
+    read_param_groups(header_with({}), "log", plain);
     EXPECT_THAT(plain.groups, IsEmpty());
-    EXPECT_EQ(header_of({}).settings.find("param_groups"), std::string::npos);
+    EXPECT_EQ(header_with({}).settings.find("param_groups"), std::string::npos);
 }
 
 TEST(ParamGroupsInLogs, DifferIfARunGoesOnWithOthers) {
-    const TrajectoryHeader none = header_of({}), frozen = header_of({{.match = "b.*", .train = false}});
+    const TrajectoryHeader none = header_with({}), frozen = header_with({{.match = "b.*", .train = false}});
     EXPECT_THAT(settings_differences(none, none), IsEmpty());
     EXPECT_THAT(settings_differences(frozen, frozen), IsEmpty());
     EXPECT_THAT(settings_differences(none, frozen), ElementsAre("param_groups was [], is [\"b.* train=false\"]"));
