@@ -48,13 +48,12 @@ struct Weight {
     Tensor left, right;
 };
 
-// What becomes of a weight's gradient. `accumulate` adds dW in f32 into `target`; `first` says that target holds
-// nothing yet, so that it is written rather than read. LSP will project and LOMO update instead of accumulating.
+// Where a weight's gradient is accumulated: dW is added to `target`, or written there where `first` says that target
+// holds nothing yet. A gradient that is not wanted has an empty target.
 struct GradientSink {
-    enum class Kind : uint8_t { none, accumulate, project, update };
-    Kind kind = Kind::none;
+    Tensor target;  // f32, the shape of the weight
     bool first = false;
-    Tensor target;  // accumulate: f32, the shape of the weight
+    bool wanted() const { return !target.empty(); }
 };
 
 // An op in its place in a program: attributes, shapes, and what the shape rule made of them.

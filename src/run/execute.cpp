@@ -193,8 +193,7 @@ class Execution {
             if (task.gradients.empty()) continue;
             GradientSink sink;
             if (std::byte* target = memory.address(task.gradients[index]); target != nullptr)
-                sink = {GradientSink::Kind::accumulate, task.first_gradient[index] != 0,
-                        Tensor(DType::f32, shape, target)};
+                sink = {Tensor(DType::f32, shape, target), task.first_gradient[index] != 0};
             sinks.push_back(sink);
         }
         SegmentBinding binding{.weights = weights,

@@ -70,8 +70,7 @@ struct Head {
                      out[] = {{DType::f32, {kTokens, 1}, loss.data()}};
         const Tensor grad_in[] = {{DType::f32, {kTokens, kColumns}, dx.data()}};
         const Weight weights[] = {{.base = {DType::f32, {kVocab, kColumns}, w.data()}}};
-        const GradientSink sinks[] = {
-            {GradientSink::Kind::accumulate, true, {DType::f32, {kVocab, kColumns}, dw.data()}}};
+        const GradientSink sinks[] = {{{DType::f32, {kVocab, kColumns}, dw.data()}, true}};
         CpuStream stream(threads);
         kCrossEntropy.on(DeviceKind::cpu)
             .backward({.spec = &spec,
