@@ -75,8 +75,7 @@ int BlockWriter::logits(int in, WantedParam table) {
 }
 
 int BlockWriter::loss(int in, WantedParam table) {
-    return program_.apply(kCrossEntropy, "loss", {in}, {weight("lm_head.weight", std::move(table))},
-                          CrossEntropyAttrs{});
+    return program_.apply(kCrossEntropy, "loss", {in}, {weight("lm_head.weight", std::move(table))});
 }
 
 // ---- ModelAssembly ----
@@ -131,9 +130,10 @@ int ModelAssembly::add_param(const WantedParam& wanted) {
 Block ModelAssembly::make_block(BlockWriter block, int output) {
     Block made{.name = std::move(block.name_)};
     Program program = block.program_.finish({output});
-    std::shared_ptr<const Program>& shared = programs_[program.to_string()];
-    if (!shared) shared = std::make_shared<const Program>(std::move(program));
-    made.program = shared;
+    std::vector<std::shared_ptr<const Program>>& alike = programs_[program.to_string()];
+    const auto shared = std::ranges::find_if(alike, [&](const auto& each) { return *each == program; });
+    made.program =
+        shared != alike.end() ? *shared : alike.emplace_back(std::make_shared<const Program>(std::move(program)));
     for (const WantedParam& wanted : block.params_) made.params.push_back(add_param(wanted));
     return made;
 }

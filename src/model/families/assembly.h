@@ -126,10 +126,11 @@ class ModelAssembly {
     const HfConfig& config_;
     std::span<const TensorPlace> tensors_;
     ModelSpec model_;
-    std::map<std::string, std::shared_ptr<const Program>> programs_;  // by their text
-    std::map<std::string, int> param_of_;                             // by name
-    std::map<std::string, std::string> tied_to_;                      // by either name of a tied table
-    std::map<std::string, std::string> alias_of_;                     // by name
+    // By their text, which several may share.
+    std::map<std::string, std::vector<std::shared_ptr<const Program>>> programs_;
+    std::map<std::string, int> param_of_;          // by name
+    std::map<std::string, std::string> tied_to_;   // by either name of a tied table
+    std::map<std::string, std::string> alias_of_;  // by name
     std::vector<std::string> ignored_;
 };
 
