@@ -28,6 +28,7 @@ struct Engine::Impl {
     Impl(FileSystem& files_in, EngineSetup setup_in)
         : files(files_in),
           setup(std::move(setup_in)),
+          elements(element_starts(setup.model)),
           arenas(setup.schedules),
           stream(make_stream(setup.plan.device.kind, setup.plan.threads)),
           movers(files, setup.emulation, setup.plan.store),
@@ -59,7 +60,7 @@ struct Engine::Impl {
         if (!param.keeps_sum()) return chunks.join(chunk, first, masters);
         const std::span<float> numbers = chunks.floats(chunk);
         read_updated({.param = &param,
-                      .element = element_starts(setup.model)[at(chunk.param)] + chunk.first,
+                      .element = elements[at(chunk.param)] + chunk.first,
                       .count = chunk.count,
                       .weights = chunks.weights(),
                       .first = chunk.first},
@@ -118,6 +119,8 @@ struct Engine::Impl {
                                .host = host.get(),
                                .store = store.get(),
                                .movers = movers,
+                               .lanes = lanes,
+                               .elements = elements,
                                .norm_partials = norm_partials,
                                .stop = stoppable ? stop : never,
                                .pending = held && !setup.recipe.probes() ? &held->params : nullptr,
@@ -202,6 +205,7 @@ struct Engine::Impl {
 
     FileSystem& files;
     EngineSetup setup;
+    const std::vector<int64_t> elements;  // by parameter
     Arenas arenas;
     std::unique_ptr<Stream> stream, host;
     Movers movers;
@@ -212,6 +216,7 @@ struct Engine::Impl {
     LowRankSums sums;
     int64_t durable_step = 0;
     std::atomic<bool> stop{false}, never{false};
+    LaneWorkers lanes;  // last: its threads use what is above
 };
 
 Engine::Engine(FileSystem& files, EngineSetup setup) : impl_(std::make_unique<Impl>(files, std::move(setup))) {}
