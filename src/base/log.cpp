@@ -33,8 +33,6 @@ const char* prefix(LogLevel level) {
             return "warning: ";
         case LogLevel::info:
             return "";
-        case LogLevel::debug:
-            return "debug: ";
     }
     return "";
 }

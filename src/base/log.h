@@ -10,7 +10,7 @@
 
 namespace windlass {
 
-enum class LogLevel { error, warning, info, debug };
+enum class LogLevel { error, warning, info };
 
 void log_line(LogLevel level, std::string_view line);
 void set_log_level(LogLevel most_verbose);
@@ -24,10 +24,6 @@ void log_info(fmt::format_string<Args...> format, Args&&... args) {
 template <typename... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) {
     log_line(LogLevel::warning, fmt::format(format, std::forward<Args>(args)...));
-}
-template <typename... Args>
-void log_debug(fmt::format_string<Args...> format, Args&&... args) {
-    log_line(LogLevel::debug, fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 namespace windlass {
 
 std::span<const Method* const> all_methods() {
-    static constexpr std::array<const Method*, 5> kAll = {&kAdamw, &kZerothOrder, &kForwardGradient, &kLomo, &kLsp};
+    static constexpr std::array<const Method*, 3> kAll = {&kAdamw, &kZerothOrder, &kForwardGradient};
     return kAll;
 }
 

@@ -8,7 +8,5 @@ namespace windlass {
 extern const Method kAdamw;
 extern const Method kZerothOrder;
 extern const Method kForwardGradient;
-extern const Method kLomo;
-extern const Method kLsp;
 
 }  // namespace windlass

@@ -12,10 +12,6 @@ int64_t state_bytes(const StateSpec& state, int64_t count) {
     return div_up(count, state.per) * state.bytes;
 }
 
-int64_t param_state_bytes(const StateSpec& state, const ParamSpec& param) {
-    return state_bytes(state, state.whole != nullptr ? state.whole(param) : param.numel());
-}
-
 int64_t probe_bytes(const RecipeSweep& sweep, const ParamSpec& param, DType compute) {
     if (sweep.rank == 0 || param.shape.rank() != 2) return param.numel() * dtype_bytes(compute);
     const int64_t rows = param.shape[0], cols = param.shape[1];

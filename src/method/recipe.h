@@ -44,17 +44,9 @@ struct StateSpec {
     std::string name;  // "m", "v", "m_scale"
     int64_t bytes = 4;
     int64_t per = 1;
-    // Where given, the state is not updated chunk by chunk with its parameter but kept whole, for as many elements as
-    // this says (LSP's projected moments).
-    int64_t (*whole)(const ParamSpec& param) = nullptr;
 };
 // Bytes that a run of elements has of this state.
 int64_t state_bytes(const StateSpec& state, int64_t count);
-// Bytes that a parameter has of it.
-int64_t param_state_bytes(const StateSpec& state, const ParamSpec& param);
-
-// What happens to a parameter's gradient as soon as backward has it.
-enum class GradientRule : uint8_t { none, accumulate, project, update };
 
 // One chunk of one parameter. All spans cover the same elements.
 struct UpdateCall {
@@ -112,8 +104,7 @@ struct MethodOptions {
     int64_t noise_window = 50;                       // steps for which a factor is kept; 0: all of a run's
     bool noise_keeps_left = false;                   // both factors are kept, not only the right one
     ZoEstimator estimator = ZoEstimator::two_sided;  // what zeroth order looks at, and makes of the losses
-    bool exact_inplace = false;  // zeroth order: the walk of MeZO's own code, with its roundings (noise/exact.h)
-    double layer_drop = 0;       // share of the layers that a step leaves alone (noise/layer_drop.h), in [0, 1)
+    double layer_drop = 0;  // share of the layers that a step leaves alone (noise/layer_drop.h), in [0, 1)
     // Zeroth order: share of each matrix that is probed and updated, its smallest weights; which those are says
     // ParamSpec::magnitude_limit.
     double sparse_share = 1;
@@ -127,7 +118,6 @@ struct Recipe {
     StoreType store = StoreType::split;
     std::vector<RecipeSweep> sweeps;
     std::vector<StateSpec> state;
-    GradientRule on_gradient = GradientRule::none;
     bool needs_grad_norm = false;                     // a reduction over all gradients stands before the updates
     int update_bytes_per_element = 0;                 // memory traffic of the update, for the simulator
     std::array<UpdateKernel, kDeviceKinds> update{};  // by DeviceKind

@@ -4,6 +4,16 @@
 
 namespace windlass {
 
+bool Node::operator==(const Node& other) const {
+    return op == other.op && in == other.in && weights == other.weights && out == other.out && saved == other.saved &&
+           same_op(*op, spec, other.spec);
+}
+
+bool Program::operator==(const Program& other) const {
+    return values == other.values && weights == other.weights && nodes == other.nodes && inputs == other.inputs &&
+           outputs == other.outputs;
+}
+
 std::string Program::to_string() const {
     std::string text;
     const auto names = [&](const std::vector<int>& ids) {

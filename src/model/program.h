@@ -16,6 +16,7 @@ namespace windlass {
 struct Value {
     std::string name;
     ValueSpec spec;
+    bool operator==(const Value&) const = default;
 };
 
 struct Node {
@@ -25,11 +26,13 @@ struct Node {
     std::vector<int> weights;  // the program's weights
     std::vector<int> out;      // values
     std::vector<int> saved;    // values: the op's private outputs
+    bool operator==(const Node& other) const;
 };
 
 struct ProgramWeight {
     std::string role;  // "self_attn.q_proj.weight": unique within the block
     Shape shape;
+    bool operator==(const ProgramWeight&) const = default;
 };
 
 struct Program {
@@ -39,8 +42,11 @@ struct Program {
     std::vector<int> inputs;   // values: the residual stream coming in; empty for the embedding block
     std::vector<int> outputs;  // values: the residual stream going out, the loss, or logits
 
-    // One line a node: "%h = rms_norm eps=1e-05 (%x; input_layernorm.weight)". Equal text: equal programs.
+    // One line a node: "%h = rms_norm eps=1e-05 (%x; input_layernorm.weight)". Attributes are rounded as they print, so
+    // programs of equal text may differ.
     std::string to_string() const;
+    // The same ops with the same attributes, in one order, on values and weights of the same names and shapes.
+    bool operator==(const Program& other) const;
 };
 
 // Writes a Program down in order; each call runs the op's shape rule, so a mistake stops where it is made.

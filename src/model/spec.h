@@ -15,8 +15,6 @@
 
 namespace windlass {
 
-enum class Axis : uint8_t { out, in, channels, vocab, positions };
-
 // How a parameter is kept while Windlass works on it: `split` fp32 masters as two 16-bit halves (trained), or numbers
 // of the files' type (forward-only methods).
 enum class StoreType : uint8_t { split, as_file };
@@ -33,7 +31,6 @@ struct ParamSpec {
     std::string name;  // as in the model's files
     Shape shape;       // as in the model's files
     DType file_dtype = DType::f32;
-    std::vector<Axis> axes;
     StoreType store = StoreType::split;
     DType store_dtype = DType::bf16;  // of the weights that are kept; of a split master, of its high half
     int scale_exponent = 0;           // f8_e4m3: weights are the numbers that are kept, times 2^scale_exponent

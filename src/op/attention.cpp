@@ -123,6 +123,7 @@ constinit const OpRecord kAttention{
     .cost = cost,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
+    .same_attributes = equal_attributes<AttentionAttrs>,
     .reads = {.in = true, .out = true},
     .cases = cases,
     .cells = {OpCells{attention_forward_cpu, attention_backward_cpu, attention_tangent_cpu}},

@@ -62,7 +62,6 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction directio
 
 OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t row_length, bool documents) {
     OpCase test{.name = std::move(name)};
-    test.spec.attrs = CrossEntropyAttrs{};
     test.spec.in = {{.cols = columns}};
     test.spec.weights = {{vocab, columns}};
     test.row_length = row_length;

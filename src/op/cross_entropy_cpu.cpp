@@ -263,8 +263,6 @@ void cross_entropy_backward_cpu(const OpCall& call, Stream& stream) {
     Head head(call, cpu_team(stream));
     const Output grad_in = grad_output(call, 0);
     const GradientSink& sink = call.sinks[0];
-    WINDLASS_CHECK(sink.kind == GradientSink::Kind::none || sink.kind == GradientSink::Kind::accumulate,
-                   "cross_entropy accumulates its weight's gradient");
     bool first = sink.first;
     head.for_tiles([&](const Tile& tile) {
         const Tensor dx = grad_in.value.empty() ? Tensor() : grad_in.value.slice_rows(tile.begin, tile.count);
@@ -278,11 +276,11 @@ void cross_entropy_backward_cpu(const OpCall& call, Stream& stream) {
         head.compute_logits(tile);
         const Tensor gradient = differentiate(tile, call, head);
         if (!dx.empty()) gemm({.a = gradient, .b = head.weight(), .c = dx, .accumulate = grad_in.add}, head.team());
-        if (sink.kind == GradientSink::Kind::none) return;
+        if (!sink.wanted()) return;
         gemm({.a = gradient, .b = tile.x, .c = sink.target, .transpose_a = true, .accumulate = !first}, head.team());
         first = false;
     });
-    if (sink.kind == GradientSink::Kind::accumulate && first) write_zeros(sink.target, head.team());
+    if (sink.wanted() && first) write_zeros(sink.target, head.team());
 }
 
 // dloss = sum_v p_v dl_v - dl_target  with  dl = dx W^T + x dW^T

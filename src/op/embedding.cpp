@@ -64,6 +64,7 @@ constinit const OpRecord kEmbedding = {
     .cost = cost,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
+    .same_attributes = equal_attributes<EmbeddingAttrs>,
     .cases = cases,
     .cells = {{{embedding_forward_cpu, embedding_backward_cpu, embedding_tangent_cpu}}},
 };

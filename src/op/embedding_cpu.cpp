@@ -51,9 +51,8 @@ void embedding_forward_cpu(const OpCall& call, Stream& stream) {
 // Every panel of columns visits the tokens in their order, so sums of rows that occur often have one order.
 void embedding_backward_cpu(const OpCall& call, Stream& stream) {
     const GradientSink& sink = call.sinks[0];
-    if (sink.kind == GradientSink::Kind::none) return;
-    WINDLASS_CHECK(sink.kind == GradientSink::Kind::accumulate && sink.target.dtype == DType::f32,
-                   "the gradient of a table accumulates in f32");
+    if (!sink.wanted()) return;
+    WINDLASS_CHECK(sink.target.dtype == DType::f32, "the gradient of a table accumulates in f32");
     const Tensor &grad = call.grad_out[0], &target = sink.target;
     Team& team = cpu_team(stream);
     if (sink.first) zero(target, team);

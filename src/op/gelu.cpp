@@ -39,6 +39,7 @@ constinit const OpRecord kGelu = {
     .infer = infer,
     .cost = cost,
     .describe = describe,
+    .same_attributes = equal_attributes<GeluAttrs>,
     .reads = kReads,
     .cases = cases,
     .cells = {{{gelu_forward_cpu, gelu_backward_cpu, gelu_tangent_cpu}}},

@@ -59,6 +59,7 @@ constinit const OpRecord kLayerNorm = {
     .cost = cost,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
+    .same_attributes = equal_attributes<LayerNormAttrs>,
     .reads = kReads,
     .cases = cases,
     .cells = {{{layer_norm_forward_cpu, layer_norm_backward_cpu, layer_norm_tangent_cpu}}},

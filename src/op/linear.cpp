@@ -111,6 +111,7 @@ constinit const OpRecord kLinear{
     .cost = cost,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
+    .same_attributes = equal_attributes<LinearAttrs>,
     .reads = {.in = true, .out = false, .in_for_weights = true},
     .joins = joins,
     .cases = cases,

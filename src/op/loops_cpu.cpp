@@ -202,10 +202,9 @@ VectorTangents::VectorTangents(const Weight& weight, const OpSize& size, Scratch
 
 VectorGradient::VectorGradient(const GradientSink& sink, int64_t rows, int64_t cols, Scratch& scratch)
     : sink_(sink), chunk_rows_(chunk_rows(rows)), chunks_(div_up(rows, chunk_rows_)), cols_(cols) {
-    if (sink.kind == GradientSink::Kind::none) return;
-    WINDLASS_CHECK(
-        sink.kind == GradientSink::Kind::accumulate && sink.target.dtype == DType::f32 && sink.target.numel() == cols,
-        "the gradient of a vector of {} accumulates in f32", cols);
+    if (!sink.wanted()) return;
+    WINDLASS_CHECK(sink.target.dtype == DType::f32 && sink.target.numel() == cols,
+                   "the gradient of a vector of {} accumulates in f32", cols);
     partial_ = scratch.floats(chunks_ * cols);
 }
 

@@ -48,13 +48,12 @@ struct Weight {
     Tensor left, right;
 };
 
-// What becomes of a weight's gradient. `accumulate` adds dW in f32 into `target`; `first` says that target holds
-// nothing yet, so that it is written rather than read. LSP will project and LOMO update instead of accumulating.
+// Where a weight's gradient is accumulated: dW is added to `target`, or written there where `first` says that target
+// holds nothing yet. A gradient that is not wanted has an empty target.
 struct GradientSink {
-    enum class Kind : uint8_t { none, accumulate, project, update };
-    Kind kind = Kind::none;
+    Tensor target;  // f32, the shape of the weight
     bool first = false;
-    Tensor target;  // accumulate: f32, the shape of the weight
+    bool wanted() const { return !target.empty(); }
 };
 
 // An op in its place in a program: attributes, shapes, and what the shape rule made of them.
@@ -72,6 +71,12 @@ struct OpSpec {
         return *attributes;
     }
 };
+
+// OpRecord::same_attributes of an op with these attributes.
+template <typename Attrs>
+bool equal_attributes(const OpSpec& one, const OpSpec& other) {
+    return one.get<Attrs>() == other.get<Attrs>();
+}
 
 // Everything that decides how much an op costs or how much scratch it wants, apart from its OpSpec.
 struct OpSize {
@@ -146,7 +151,9 @@ struct OpRecord {
     void (*infer)(OpSpec& spec) = nullptr;
     Cost (*cost)(const OpSpec& spec, const OpSize& size, Direction direction) = nullptr;
     int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, Direction direction) = nullptr;  // null: none
-    std::string (*describe)(const OpSpec& spec) = nullptr;  // attributes, for printing and comparing; null: none
+    std::string (*describe)(const OpSpec& spec) = nullptr;  // attributes, for printing; null: none
+    // Whether two specs ask for the same: printed numbers are rounded, and long ones summed up. null: no attributes.
+    bool (*same_attributes)(const OpSpec& one, const OpSpec& other) = nullptr;
     BackwardReads reads;
     // Forward calls of one input, as neighbours, are worth running together; null: never.
     bool (*joins)(const OpSpec& spec, const OpSize& size) = nullptr;
@@ -166,6 +173,7 @@ std::span<const OpRecord* const> all_ops();
 DType dtype_of(ValueType type, DType compute);
 // The rank of the factors that directions of a weight of this shape come as; 0: they come in full.
 int64_t factor_rank(const OpSize& size, const Shape& weight);
+bool same_op(const OpRecord& op, const OpSpec& one, const OpSpec& other);
 // "rms_norm eps=1e-05": name and attributes.
 std::string to_string(const OpRecord& op, const OpSpec& spec);
 

@@ -14,6 +14,7 @@ namespace windlass {
 struct EmbeddingAttrs {
     enum class Index : uint8_t { token, position } index = Index::token;
     int64_t offset = 0;  // added to the index: OPT's position table has two rows in front
+    bool operator==(const EmbeddingAttrs&) const = default;
 };
 extern const OpRecord kEmbedding;
 
@@ -21,6 +22,7 @@ extern const OpRecord kEmbedding;
 // optionally b [F].
 struct LinearAttrs {
     bool in_out = false;
+    bool operator==(const LinearAttrs&) const = default;
 };
 extern const OpRecord kLinear;
 
@@ -29,12 +31,14 @@ extern const OpRecord kLinear;
 struct RmsNormAttrs {
     double eps = 1e-6;
     int64_t groups = 1;
+    bool operator==(const RmsNormAttrs&) const = default;
 };
 extern const OpRecord kRmsNorm;
 
 // out = (in - mean) * rsqrt(var + eps) * w + b; weights: w [C], b [C].
 struct LayerNormAttrs {
     double eps = 1e-5;
+    bool operator==(const LayerNormAttrs&) const = default;
 };
 extern const OpRecord kLayerNorm;
 
@@ -42,6 +46,7 @@ extern const OpRecord kLayerNorm;
 struct RopeAttrs {
     int64_t heads = 0;
     std::vector<double> frequencies;  // [D/2], scaling (linear, llama3) already applied
+    bool operator==(const RopeAttrs&) const = default;
 };
 extern const OpRecord kRope;
 
@@ -53,6 +58,7 @@ struct AttentionAttrs {
     int64_t head_size = 0;
     double scale = 0;
     int64_t window = 0;  // 0: none; else a token sees itself and the window - 1 tokens before it
+    bool operator==(const AttentionAttrs&) const = default;
 };
 extern const OpRecord kAttention;
 
@@ -61,6 +67,7 @@ extern const OpRecord kSwiglu;
 
 struct GeluAttrs {
     enum class Kind : uint8_t { exact, tanh } kind = Kind::tanh;
+    bool operator==(const GeluAttrs&) const = default;
 };
 extern const OpRecord kGelu;
 extern const OpRecord kRelu;
@@ -74,7 +81,6 @@ extern const OpRecord kAdd;
 // the tokens that have a target. miss: 1 where another id than the target is likelier, or as likely and of a lower
 // number, else 0. likeliest: the likeliest id of those below StepParams::id_count, the lowest of equals, as a number;
 // NaN where a logit is no number.
-struct CrossEntropyAttrs {};
 extern const OpRecord kCrossEntropy;
 
 // Tokens per tile of cross_entropy: a function of the vocabulary alone, so that bits do not depend on budgets.

@@ -63,6 +63,7 @@ constinit const OpRecord kRmsNorm = {
     .cost = cost,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
+    .same_attributes = equal_attributes<RmsNormAttrs>,
     .reads = kReads,
     .cases = cases,
     .cells = {{{rms_norm_forward_cpu, rms_norm_backward_cpu, rms_norm_tangent_cpu}}},

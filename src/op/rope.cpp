@@ -29,7 +29,7 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction) {
     return 2 * WorkerRows::bytes(size, spec.in[0].cols) + WorkerRows::bytes(size, 2 * pairs) + float_bytes(pairs);
 }
 
-// Tables of frequencies are told apart by their sum.
+// A table of frequencies is printed as its sum.
 std::string describe(const OpSpec& spec) {
     const auto& [heads, frequencies] = spec.get<RopeAttrs>();
     return fmt::format("heads={} size={} frequencies={}", heads, 2 * frequencies.size(),
@@ -59,6 +59,7 @@ constinit const OpRecord kRope = {
     .cost = cost,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
+    .same_attributes = equal_attributes<RopeAttrs>,
     .cases = cases,
     .cells = {{{rope_forward_cpu, rope_backward_cpu, rope_tangent_cpu}}},
 };

@@ -143,7 +143,7 @@ Estimator::Lowered Estimator::evaluate(const ModelSpec& model, const Plan& plan)
                     .peaks = {peaks_of(set.schedules[0])}};
     for (size_t index = 1; index < requests_.size(); ++index)
         lowered.peaks.push_back(peaks_beside(model, plan, requests_[index]));
-    for (const ScheduleRequest& request : update_requests(recipe_, plan, requests_))
+    for (const ScheduleRequest& request : update_requests(plan, requests_))
         lowered.peaks.push_back(peaks_beside(model, plan, request));
     return lowered;
 }

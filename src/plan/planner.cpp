@@ -250,7 +250,7 @@ class PolicySearch {
     // No choice takes less: each step writes all that is trained to the store, and brings its gradients down where they
     // are not at home on the device.
     double least_seconds() const {
-        if (recipe_.probes() || recipe_.on_gradient != GradientRule::accumulate) return 0;
+        if (!recipe_.runs(SweepKind::reverse)) return 0;
         double written = 0, down = 0;
         for (const ParamSpec& param : model_.params) {
             if (!param.trainable) continue;

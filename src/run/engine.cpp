@@ -22,6 +22,7 @@ struct Engine::Impl {
     Impl(FileSystem& files_in, EngineSetup setup_in)
         : files(files_in),
           setup(std::move(setup_in)),
+          elements(element_starts(setup.model)),
           arenas(setup.schedules),
           stream(make_stream(setup.plan.device.kind, setup.plan.threads)),
           movers(files, setup.emulation, setup.plan.store),
@@ -53,7 +54,7 @@ struct Engine::Impl {
         if (!param.keeps_sum()) return chunks.join(chunk, first, masters);
         const std::span<float> numbers = chunks.floats(chunk);
         read_updated({.param = &param,
-                      .element = element_starts(setup.model)[at(chunk.param)] + chunk.first,
+                      .element = elements[at(chunk.param)] + chunk.first,
                       .count = chunk.count,
                       .weights = chunks.weights(),
                       .first = chunk.first},
@@ -112,6 +113,8 @@ struct Engine::Impl {
                                .host = host.get(),
                                .store = store.get(),
                                .movers = movers,
+                               .lanes = lanes,
+                               .elements = elements,
                                .norm_partials = norm_partials,
                                .stop = stoppable ? stop : never,
                                .pending = held && !setup.recipe.probes() ? &held->params : nullptr,
@@ -196,6 +199,7 @@ struct Engine::Impl {
 
     FileSystem& files;
     EngineSetup setup;
+    const std::vector<int64_t> elements;  // by parameter
     Arenas arenas;
     std::unique_ptr<Stream> stream, host;
     Movers movers;
@@ -206,6 +210,7 @@ struct Engine::Impl {
     LowRankSums sums;
     int64_t durable_step = 0;
     std::atomic<bool> stop{false}, never{false};
+    LaneWorkers lanes;  // last: its threads use what is above
 };
 
 Engine::Engine(FileSystem& files, EngineSetup setup) : impl_(std::make_unique<Impl>(files, std::move(setup))) {}

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
-#include <thread>
+#include <mutex>
 
 #include "base/clock.h"
 #include "base/index.h"
@@ -51,7 +51,6 @@ class Execution {
           set_(context.setup.schedules),
           input_(input),
           outputs_(set_, schedule, context.arenas),
-          elements_(element_starts(context.setup.model)),
           params_(input.params),
           turning_(context.holds()) {
         report_.tasks.resize(schedule.tasks.size());
@@ -63,14 +62,12 @@ class Execution {
 
     StepReport run() {
         const int64_t start = now_ns();
-        {
-            std::vector<std::jthread> lanes;
-            for (const LaneKind lane :
-                 {LaneKind::host, LaneKind::up, LaneKind::down, LaneKind::disk_read, LaneKind::disk_write}) {
-                if (uses(lane)) lanes.emplace_back([this, lane] { work(lane); });
-            }
-            work(LaneKind::compute);
+        std::vector<LaneKind> lanes;
+        for (const LaneKind lane :
+             {LaneKind::host, LaneKind::up, LaneKind::down, LaneKind::disk_read, LaneKind::disk_write}) {
+            if (uses(lane)) lanes.push_back(lane);
         }
+        context_.lanes.run(lanes, [this](LaneKind lane) { work(lane); });
         if (failure_) std::rethrow_exception(failure_);
         if (stopped_.load()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
         if (!reduced_ && !schedule_.gives_logits) report_.loss_sum = outputs_.sum(schedule_.outputs);
@@ -190,8 +187,7 @@ class Execution {
             if (task.gradients.empty()) continue;
             GradientSink sink;
             if (std::byte* target = memory.address(task.gradients[index]); target != nullptr)
-                sink = {GradientSink::Kind::accumulate, task.first_gradient[index] != 0,
-                        Tensor(DType::f32, shape, target)};
+                sink = {Tensor(DType::f32, shape, target), task.first_gradient[index] != 0};
             sinks.push_back(sink);
         }
         SegmentBinding binding{.weights = weights,
@@ -274,7 +270,7 @@ class Execution {
             for (const BufferSlice& slice : chunk.state) state.push_back(memory.address(slice));
             const UpdateCall call{.param = &context_.setup.model.params[at(chunk.param)],
                                   .first = chunk.first,
-                                  .element = elements_[at(chunk.param)] + chunk.first,
+                                  .element = context_.elements[at(chunk.param)] + chunk.first,
                                   .count = chunk.count,
                                   .hi = reinterpret_cast<uint16_t*>(memory.address(chunk.hi)),
                                   .lo = reinterpret_cast<int16_t*>(memory.address(chunk.lo)),
@@ -309,7 +305,7 @@ class Execution {
             std::byte *const plain = memory.address(each.plain), *const probes = memory.address(each.probes);
             if (due == 0 && plain == nullptr && probes == nullptr) continue;
             kernel({.param = &context_.setup.model.params[at(each.param)],
-                    .element = elements_[at(each.param)],
+                    .element = context_.elements[at(each.param)],
                     .weights = memory.address(each.weights),
                     .steps = due > 0 ? context_.recent->steps() : std::span<const StepParams>(),
                     .pending = due,
@@ -360,7 +356,6 @@ class Execution {
     const ScheduleSet& set_;
     const StepInput& input_;
     const StepOutputs outputs_;
-    const std::vector<int64_t> elements_;  // by parameter
     StepParams params_;
     StepParams guess_;  // what updates go by until the norm is known
     StepReport report_;

@@ -11,6 +11,7 @@
 
 #include "run/arenas.h"
 #include "run/engine.h"
+#include "run/lane_workers.h"
 #include "run/movers.h"
 #include "run/recent_steps.h"
 #include "run/working_store.h"
@@ -26,6 +27,8 @@ struct ExecuteContext {
     Stream* host = nullptr;         // of the host lane, where the plan has one
     WorkingStore* store = nullptr;  // where the plan has one
     Movers& movers;
+    LaneWorkers& lanes;
+    std::span<const int64_t> elements;                // by parameter (element_starts)
     std::vector<std::vector<double>>& norm_partials;  // by parameter
     std::atomic<bool>& stop;
     const StepParams* pending = nullptr;  // of the update that the step before held; null: none

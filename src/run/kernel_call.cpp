@@ -96,9 +96,7 @@ void KernelCall::make_weights() {
         Weight weight{.base = tensor(shape, size_.compute)};
         if (direction_ == Direction::tangent) make_directions(shape, weight);
         weights_.push_back(weight);
-        if (direction_ == Direction::backward)
-            sinks_.push_back(
-                {.kind = GradientSink::Kind::accumulate, .first = true, .target = tensor(shape, DType::f32)});
+        if (direction_ == Direction::backward) sinks_.push_back({.target = tensor(shape, DType::f32), .first = true});
     }
 }
 

@@ -58,7 +58,7 @@ class PersistentWriter {
             if (wants_low) place.low = put("low halves", Owner::low_halves, plan.state, param.numel() * 2);
             if (trains && param.trainable) put_state(param, plan, place);
         }
-        if (!trains || !param.trainable || recipe_.on_gradient != GradientRule::accumulate) return;
+        if (!trains || !param.trainable || !recipe_.runs(SweepKind::reverse)) return;
         place.gradient = put("gradients", Owner::gradients, plan.gradients, param.numel() * 4);
         if (!plan_.store && plan.update == UpdateTime::in_backward)
             place.kept = put("kept", Owner::kept, plan.state, all_kept(param));
@@ -75,7 +75,7 @@ class PersistentWriter {
     }
     void put_state(const ParamSpec& param, const BlockPlan& plan, ParamPlace& place) {
         for (const StateSpec& state : recipe_.state) {
-            place.state.push_back(put(state.name, Owner::state, plan.state, param_state_bytes(state, param)));
+            place.state.push_back(put(state.name, Owner::state, plan.state, state_bytes(state, param.numel())));
         }
     }
     // Loading, checkpoints and export pass through here, one chunk at a time: as fp32, as weights, as state.
@@ -184,15 +184,13 @@ Schedule lower_request(const LowerInput& input, const ScheduleRequest& request) 
 
 }  // namespace
 
-std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& plan,
-                                             const std::vector<ScheduleRequest>& requests) {
-    const bool updates = recipe.on_gradient == GradientRule::accumulate || recipe.probes();
+std::vector<ScheduleRequest> update_requests(const Plan& plan, const std::vector<ScheduleRequest>& requests) {
     const bool trains = std::any_of(requests.begin(), requests.end(), [](const ScheduleRequest& each) {
         return each.kind == ScheduleRequest::Kind::train;
     });
     std::vector<ScheduleRequest> more;
-    if (updates && trains && plan.any(UpdateTime::in_backward)) more.push_back({.kind = ScheduleRequest::Kind::redo});
-    if (updates && trains && plan.any(UpdateTime::next_forward))
+    if (trains && plan.any(UpdateTime::in_backward)) more.push_back({.kind = ScheduleRequest::Kind::redo});
+    if (trains && plan.any(UpdateTime::next_forward))
         more.push_back({.kind = ScheduleRequest::Kind::flush, .rows = 0, .row_length = 0, .micro_count = 0});
     return more;
 }
@@ -218,7 +216,7 @@ ScheduleSet lower_beside(const ModelSpec& model, const Recipe& recipe, const Num
 ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests) {
     std::vector<ScheduleRequest> wanted = requests;
-    for (const ScheduleRequest& request : update_requests(recipe, plan, requests)) wanted.push_back(request);
+    for (const ScheduleRequest& request : update_requests(plan, requests)) wanted.push_back(request);
     return lower_beside(model, recipe, numerics, plan, requests, wanted);
 }
 

@@ -50,10 +50,6 @@ class TrainLowering {
             write_vertical();
         else
             write_horizontal();
-        if (!accumulates()) {
-            if (in_.recipe.needs_grad_norm) builder_.reduce({});
-            return;
-        }
         guessed_.drain();
         if (in_.recipe.needs_grad_norm) builder_.reduce({});
         for (int block = 0; block < blocks_; ++block) add_updates(certain_, UpdateTime::after_backward, block);
@@ -65,8 +61,6 @@ class TrainLowering {
         size_t index = 0;  // of the visit
         int micro = 0;
     };
-
-    bool accumulates() const { return in_.recipe.on_gradient == GradientRule::accumulate; }
 
     std::vector<Visit> visits() const {
         std::vector<Visit> list;
@@ -134,13 +128,13 @@ class TrainLowering {
     // The update that the step before held is done when a block first arrives, before its weights go up.
     bool updates_on_arrival(const Visit& visit) const {
         const bool first = !visit.reverse || visit.block == blocks_ - 1;
-        return first && accumulates() && in_.plan.of(visit.block).update == UpdateTime::next_forward;
+        return first && in_.plan.of(visit.block).update == UpdateTime::next_forward;
     }
     // No read may stand before the update of what it reads: it would see the weights of the step before.
     bool is_current(const Visit& visit) const {
         for (const int param : in_.model.blocks[at(visit.block)].params) {
             const int home = in_.param(param).block;
-            const bool is_held = accumulates() && in_.plan.of(home).update == UpdateTime::next_forward;
+            const bool is_held = in_.plan.of(home).update == UpdateTime::next_forward;
             const bool is_first = home == visit.block && updates_on_arrival(visit);
             if (is_held && !is_first && !landed_[at(home)]) return false;
         }
@@ -180,7 +174,6 @@ class TrainLowering {
     }
 
     void finish_gradients(int block, const BlockWeights& weights) {
-        if (!accumulates()) return;
         gradients_.finish(block);
         updating_ = &weights;
         add_updates(guessed_, UpdateTime::in_backward, block);
@@ -236,7 +229,7 @@ class TrainLowering {
         RunTask task{.segment = segment(block, true), .block = block, .micro = micro};
         std::vector<BufferUse> uses;
         activations_.bind_reverse(task, uses, block > first_trained_);
-        if (accumulates()) gradients_.bind(task, uses);
+        gradients_.bind(task, uses);
         builder_.run(std::move(task), weights, std::move(uses));
     }
 

@@ -26,7 +26,7 @@ void apply_layer(const std::vector<ConfigEntry>& layer, ReadConfig& read, Proble
     for (const ConfigEntry& entry : layer) {
         const ConfigKey* key = find_config_key(entry.key);
         if (key == nullptr) {
-            problems.push_back(unknown_key(entry));
+            if (!is_retired_without_effect(entry)) problems.push_back(unknown_key(entry));
             continue;
         }
         if (!entry.problem.empty()) {
@@ -117,15 +117,6 @@ void check_method(const Config& c, Problems& problems) {
             fmt::format("zo_estimator fzoo takes the deviation of losses along directions, of which there are {}. Try: "
                         "directions: 8",
                         *c.directions));
-    if (c.exact_inplace && (c.directions.value_or(1) > 1 || c.zo_estimator != "two_sided"))
-        problems.emplace_back(
-            "exact_inplace is of one direction, both ways. Try: directions: 1, zo_estimator: two_sided");
-    if (c.exact_inplace && c.zo_optimizer != "sgd")
-        problems.emplace_back("exact_inplace has no moments. Try: zo_optimizer: sgd");
-    if (c.exact_inplace && c.noise == "low_rank")
-        problems.emplace_back("exact_inplace walks along whole directions. Try: noise: gaussian");
-    if (c.exact_inplace && c.sparse_share < 1)
-        problems.emplace_back("exact_inplace moves all weights. Try: sparse_share: 1");
     if (c.sparse_share < 1 && c.weight_storage == "nf4")
         problems.emplace_back(
             "sparse_share goes by the weights of the base, weight_storage nf4 rounds them. Try: sparse_share: 1");
@@ -133,14 +124,11 @@ void check_method(const Config& c, Problems& problems) {
         problems.emplace_back(
             "writeback_steps has no meaning with fold_updates each_window: weights are written behind each "
             "noise_window. Try: writeback_steps: auto");
-    if (c.exact_inplace && c.weight_storage != "as_file")
-        problems.emplace_back("exact_inplace rounds as tensors of the files' type do. Try: weight_storage: as_file");
     if (c.weight_storage != "as_file" && c.method != "zeroth_order" && c.method != "forward_gradient")
         problems.push_back(
             fmt::format("weight_storage {} is for methods without a backward pass, method is {}. Try: zeroth_order",
                         c.weight_storage, c.method));
     if (c.method == "zeroth_order") return;
-    if (c.exact_inplace) problems.emplace_back("exact_inplace is a way of zeroth_order. Try: method: zeroth_order");
     if (is_changed(c, "sparse_share"))
         problems.emplace_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
 }

@@ -60,6 +60,9 @@ std::string_view nearest_config_key(std::string_view name);
 // Advice for keys of other tools that have no counterpart here; empty for any other.
 std::string_view config_key_advice(std::string_view name);
 
+// A key of earlier versions, at the value that changes nothing: their run.yaml has every key.
+bool is_retired_without_effect(const ConfigEntry& entry);
+
 // "learning_rate" -> "--learning-rate"
 std::string config_flag(std::string_view name);
 // "text", "list", "bytes", "integer", ... as the reference says it.

@@ -97,12 +97,6 @@ std::vector<ConfigKey> estimator_keys() {
              "way, and one loss of the weights for all of them; fzoo: one way, divided by the deviation of the "
              "losses; spsa15: both ways, less where the loss bends",
          .choices = estimators},
-        {.name = "exact_inplace",
-         .field = &Config::exact_inplace,
-         .group = kMethod,
-         .help =
-             "zeroth_order: round as MeZO does that perturbs weights in place, drift and all, to compare with it; of "
-             "one direction, two_sided"},
         {.name = "layer_drop",
          .field = &Config::layer_drop,
          .group = kMethod,

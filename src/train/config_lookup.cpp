@@ -44,7 +44,13 @@ constexpr Advice kAdvice[] = {
     {"unfrozen_parameters", "param_groups: [\"*.layers.31.*\", \"* train=false\"]; patterns are globs"},
     {"chat_template", "prompt and completion fields: chat templates are not implemented"},
     {"gpu_memory", "ram: this release computes on the CPU"},
+    {"exact_inplace", "zeroth_order without it, whose weights do not drift; earlier versions took MeZO's roundings"},
 };
+
+struct RetiredKey {
+    std::string_view key, without_effect;
+};
+constexpr RetiredKey kRetired[] = {{"exact_inplace", "false"}};
 
 std::string with_underscores(std::string_view name) {
     std::string result(name);
@@ -77,6 +83,14 @@ std::string_view config_key_advice(std::string_view name) {
         if (advice.key == wanted) return advice.text;
     }
     return "";
+}
+
+bool is_retired_without_effect(const ConfigEntry& entry) {
+    const std::string wanted = with_underscores(entry.key);
+    return std::ranges::any_of(kRetired, [&](const RetiredKey& retired) {
+        return retired.key == wanted && entry.problem.empty() && !entry.is_list &&
+               entry.values == std::vector<std::string>{std::string(retired.without_effect)};
+    });
 }
 
 std::string config_flag(std::string_view name) {

@@ -133,7 +133,6 @@ std::string method_words(const Session& session) {
     if (session.recipe.runs(SweepKind::forward)) {
         if (options.estimator != ZoEstimator::two_sided) text += fmt::format(", {}", estimator_name(options.estimator));
         text += fmt::format(", eps {:g}", options.zo_eps);
-        if (options.exact_inplace) text += ", MeZO's own rounding";
         if (options.sparse_share < 1) text += fmt::format(", the smallest {:g} of each matrix", options.sparse_share);
     }
     if (options.layer_drop > 0) text += fmt::format(", {:g} of the layers left out", options.layer_drop);

@@ -53,7 +53,6 @@ MethodOptions method_options(const Config& config, const std::optional<RunState>
             .noise_window = config.noise_window,
             .noise_keeps_left = config.noise_kept == "both",
             .estimator = *estimator_from_name(config.zo_estimator),
-            .exact_inplace = config.exact_inplace,
             .layer_drop = config.layer_drop,
             .sparse_share = config.sparse_share,
             .moments = *moments_from_name(config.zo_optimizer),

@@ -153,7 +153,7 @@ std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
 void plan_session(Session& session, const std::optional<RunState>& recorded) {
     plan_formats(session, recorded);
     const MethodOptions& options = session.method_options;
-    const bool is_open = !session.config.directions && !recorded && session.recipe.probes() && !options.exact_inplace;
+    const bool is_open = !session.config.directions && !recorded && session.recipe.probes();
     const auto has_room = [&] {
         const int window = options.moments == NoiseMoments::none ? 1 : options.replay_window;
         const int rank = options.noise == NoiseKind::low_rank ? options.noise_rank : 0;

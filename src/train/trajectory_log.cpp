@@ -112,7 +112,7 @@ TrajectoryHeader trajectory_header(const Session& session) {
             .directions = options.directions,
             .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
             .storage = storage,
-            .stochastic_rounding = rounds && !options.exact_inplace,
+            .stochastic_rounding = rounds,
             .base = {.name = session.config.model,
                      .elements = session.model.param_count(),
                      .table_sum = table_sum_of(session.model)},

@@ -101,7 +101,6 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
         settings.update(rule_json(rule));
     if (recipe.runs(SweepKind::forward)) {
         settings[kEstimator] = std::string(estimator_name(options.estimator));
-        settings[kExactInplace] = options.exact_inplace;
         if (options.sparse_share < 1) {
             settings[kSparseShare] = options.sparse_share;
             settings[kLimits] = limits_of(model);
@@ -141,14 +140,15 @@ MomentRule rule_of(const TrajectoryHeader& header, std::string_view where) {
 }
 
 void read_trajectory_settings(const TrajectoryHeader& header, std::string_view where, NoiseUpdate& noise) {
-    constexpr double kDecayMax = 1e6;
     const Json settings = parse(header, where);
     noise.rule = rule_of(header, where);
     noise.layer_drop = number(settings, where, kLayerDrop, 1);
-    if (!flag(settings, where, kExactInplace)) return;
-    if (header.eps <= 0) throw UserError(ExitCode::storage, where, "MeZO's own walk over no distance");
-    noise.exact_eps = header.eps;
-    noise.weight_decay = number(settings, where, kWeightDecay, kDecayMax);
+    if (flag(settings, where, kExactInplace))
+        throw UserError(
+            ExitCode::storage, where,
+            "its updates were rounded as MeZO's own program rounds them ({}), which this version does not do",
+            kExactInplace)
+            .hint("the version of Windlass that wrote it");
 }
 
 void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
@@ -221,7 +221,6 @@ std::vector<std::string> settings_differences(const TrajectoryHeader& was, const
     };
     compare(kEstimator, std::string(estimator_name(ZoEstimator::two_sided)));
     compare(kLayerDrop, 0.0);
-    compare(kExactInplace, false);
     compare(kSparseShare, 1.0);
     compare(kGroups, Json::array());
     compare(kStorage, "as_file");
@@ -235,8 +234,6 @@ std::vector<std::string> settings_differences(const TrajectoryHeader& was, const
     compare_rule("adam_beta1", rule_before.beta1, rule_now.beta1);
     compare_rule("adam_beta2", rule_before.beta2, rule_now.beta2);
     compare_rule("adam_epsilon", rule_before.epsilon, rule_now.epsilon);
-    // Elsewhere each record says what its step decayed by.
-    if (in(now, kExactInplace, false).get<bool>()) compare(kWeightDecay, 0.0);
     if (differences.empty() && in(before, kLimits, Json()) != in(now, kLimits, Json()))
         differences.emplace_back("sparse_share was of the weights of another base");
     if (differences.empty() && in(before, kScales, Json()) != in(now, kScales, Json()))

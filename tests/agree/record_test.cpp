@@ -1,6 +1,7 @@
 // Facts that hold for every record in the list.
 #include <gtest/gtest.h>
 
+#include "op/ops.h"
 #include "tests/agree/reference.h"
 
 namespace windlass {
@@ -50,6 +51,61 @@ TEST(Records, CostSomething) {
     });
 }
 
+double as_double(int64_t count) {
+    return static_cast<double>(count);
+}
+
+// Multiplications and additions of the formulae: a linear layer is one product forward and two backward, and a
+// direction two more (dx W^T and x dW^T). The planner rests on these.
+TEST(Costs, OfLinearAreItsProducts) {
+    const int64_t tokens = 2 * 16, in = 24, out = 40, k = 3;
+    OpSpec spec{.attrs = LinearAttrs{}, .in = {{.cols = in}}, .weights = {Shape{out, in}}};
+    kLinear.infer(spec);
+    const double product = as_double(2 * tokens * in * out);
+    const int64_t values = 2 * tokens * (in + out), weight = 2 * in * out;  // bf16
+    const Cost forward = kLinear.cost(spec, kSize, Direction::forward);
+    EXPECT_EQ(forward.flops, product);
+    EXPECT_EQ(forward.bytes, values + weight);
+    const Cost backward = kLinear.cost(spec, kSize, Direction::backward);
+    EXPECT_EQ(backward.flops, 2 * product);
+    EXPECT_EQ(backward.bytes, 2 * values + weight + 2 * 4 * in * out) << "the gradient is read and written in f32";
+    OpSize size = kSize;
+    size.k = k;
+    EXPECT_EQ(kLinear.cost(spec, size, Direction::tangent).flops, 2 * k * product);
+    size.rank = 4;  // x dW^T by way of x v^T and u
+    EXPECT_EQ(kLinear.cost(spec, size, Direction::tangent).flops,
+              as_double(k) * (product + as_double(2 * tokens * size.rank * (in + out))));
+}
+
+TEST(Costs, OfTheHeadAreItsProducts) {
+    const int64_t tokens = 2 * 16, cols = 24, vocab = 130;
+    OpSpec spec{.in = {{.cols = cols}}, .weights = {Shape{vocab, cols}}};
+    kCrossEntropy.infer(spec);
+    const double product = as_double(2 * tokens * cols * vocab);
+    EXPECT_EQ(kCrossEntropy.cost(spec, kSize, Direction::forward).flops, product);
+    EXPECT_EQ(kCrossEntropy.cost(spec, kSize, Direction::backward).flops, 3 * product) << "logits, dX, dW";
+    OpSize size = kSize;
+    size.k = 3;
+    EXPECT_EQ(kCrossEntropy.cost(spec, size, Direction::tangent).flops, (1 + 2 * 3) * product);
+}
+
+// Of each query and each key that it sees: q k and p v forward; dv, dp, dq, dk backward.
+TEST(Costs, OfAttentionAreItsPairs) {
+    for (const int64_t window : {0, 5}) {
+        OpSpec spec{.attrs = AttentionAttrs{.heads = 4, .key_heads = 2, .head_size = 8, .scale = 1, .window = window},
+                    .in = {{.cols = 32}, {.cols = 16}, {.cols = 16}}};
+        kAttention.infer(spec);
+        int64_t seen = 0;
+        for (int64_t query = 0; query < 16; ++query) seen += window == 0 ? query + 1 : std::min(query + 1, window);
+        const double product = as_double(2 * 8 * seen * 4 * 2);  // heads, rows
+        EXPECT_EQ(kAttention.cost(spec, kSize, Direction::forward).model_flops, 2 * product);
+        EXPECT_EQ(kAttention.cost(spec, kSize, Direction::backward).model_flops, 4 * product);
+        OpSize size = kSize;
+        size.k = 3;
+        EXPECT_EQ(kAttention.cost(spec, size, Direction::tangent).model_flops, (2 + 4 * 3) * product);
+    }
+}
+
 TEST(Records, CostGrowsWithTokensAndDirections) {
     for_every_case([](const OpRecord& op, const OpSpec& spec) {
         OpSize more = kSize;
@@ -85,7 +141,26 @@ TEST(Records, InferTheSameTwice) {
         EXPECT_EQ(again.out, spec.out);
         EXPECT_EQ(again.saved, spec.saved);
         EXPECT_EQ(to_string(op, again), to_string(op, spec));
+        EXPECT_TRUE(same_op(op, again, spec));
     });
+}
+
+TEST(Records, TellTheirAttributesApart) {
+    for (const OpRecord* op : all_ops()) {
+        SCOPED_TRACE(op->name);
+        const std::vector<OpCase> cases = op->cases();
+        EXPECT_EQ(op->same_attributes != nullptr, cases[0].spec.attrs.has_value());
+        for (const OpCase& one : cases) {
+            for (const OpCase& other : cases) {
+                OpSpec first = one.spec, second = other.spec;
+                op->infer(first);
+                op->infer(second);
+                if (to_string(*op, first) != to_string(*op, second)) {
+                    EXPECT_FALSE(same_op(*op, first, second));
+                }
+            }
+        }
+    }
 }
 
 }  // namespace

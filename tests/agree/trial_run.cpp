@@ -96,7 +96,7 @@ BackwardResult Trial::backward(const ForwardResult& kept, int threads, BackwardM
     for (size_t i = 0; i < spec_.weights.size(); ++i) {
         Value& target = result.grad_weights.emplace_back(DType::f32, spec_.weights[i]);
         if (mode.accumulate) target.set(prior_weights_[i].matrix());
-        sinks.push_back({GradientSink::Kind::accumulate, !mode.accumulate, target.tensor()});
+        sinks.push_back({target.tensor(), !mode.accumulate});
     }
     for (size_t i = 0; mode.add_to_grad_in && i < prior_in_.size(); ++i) result.grad_in[i].set(prior_in_[i].matrix());
     if (op_->backward_computes_out) result.out = values(spec_.out, gap_);

@@ -21,7 +21,6 @@ struct Variant {
 const Variant kVariants[] = {
     {"fzoo", "llama_tiny", {{"preset", "fzoo"}, {"layer_drop", "0.5"}, {"learning_rate", "1e-3"}}},
     {"spsa15", "gpt2", {{"preset", "spsa15"}, {"directions", "3"}}},
-    {"exact", "llama_tiny", {{"method", "zeroth_order"}, {"exact_inplace", "true"}, {"weight_decay", "0.1"}}},
     {"sparse", "llama_tiny", {{"method", "zeroth_order"}, {"sparse_share", "0.25"}, {"weight_decay", "0.1"}}},
     {"tangents", "gpt2", {{"method", "forward_gradient"}, {"layer_drop", "0.5"}}},
 };
@@ -105,8 +104,6 @@ TEST(EstimatorErrors, ARunThatGoesOnKeepsItsEstimator) {
     EXPECT_THAT(refusal({{"zo_estimator", "one_sided"}}), HasSubstr("zo_estimator was \"fzoo\", is \"one_sided\""));
     EXPECT_THAT(refusal({{"layer_drop", "0.25"}}), HasSubstr("layer_drop was 0.5, is 0.25"));
     EXPECT_THAT(refusal({{"sparse_share", "0.25"}}), HasSubstr("sparse_share was 1.0, is 0.25"));
-    EXPECT_THAT(refusal({{"exact_inplace", "true"}, {"zo_estimator", "two_sided"}, {"directions", "1"}}),
-                HasSubstr("exact_inplace was false, is true"));
 }
 
 TEST(EstimatorText, APlanSaysWhatAStepLooksAt) {

@@ -84,16 +84,8 @@ class HelpFormatter : public CLI::Formatter {
     }
 };
 
-struct Chattiness {
-    bool quiet = false, verbose = false;
-    void apply() const {
-        if (quiet) set_log_level(LogLevel::warning);
-        if (verbose) set_log_level(LogLevel::debug);
-    }
-};
-
 struct Arguments {
-    Chattiness chattiness;
+    bool quiet = false;
     PlanArgs plan;
     TrainArgs train;
     EvalArgs eval;
@@ -109,8 +101,7 @@ CLI::App* add_verb(CLI::App& app, Arguments& args, const char* name, const char*
     CLI::App* verb = app.add_subcommand(name, description);
     verb->set_help_flag("-h,--help", "Print this help and leave");
     verb->add_flag("--json", json, "Print the result as JSON");
-    verb->add_flag("-q,--quiet", args.chattiness.quiet, "Warnings and errors only");
-    verb->add_flag("-v,--verbose", args.chattiness.verbose, "Say more");
+    verb->add_flag("-q,--quiet", args.quiet, "Warnings and errors only");
     return verb;
 }
 
@@ -197,7 +188,7 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
 }
 
 ExitCode dispatch(const CLI::App& app, Arguments& args) {
-    args.chattiness.apply();
+    if (args.quiet) set_log_level(LogLevel::warning);
     const CLI::App* verb = app.get_subcommands().front();
     const std::string& name = verb->get_name();
     const std::vector<std::string> words = verb->remaining();

@@ -118,7 +118,6 @@ Recipe recipe(const MethodOptions& options) {
             .store = StoreType::split,
             .sweeps = {{SweepKind::forward}, {SweepKind::reverse}},
             .state = std::move(format.state),
-            .on_gradient = GradientRule::accumulate,
             .needs_grad_norm = true,  // for clipping, and to see what is not finite
             .update_bytes_per_element = format.update_bytes_per_element,
             .update = {format.update, nullptr},

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "device/cpu/cpu_stream.h"
-#include "method/noise/exact.h"
 #include "method/noise/factors.h"
 #include "method/noise/updates.h"
 #include "model/load.h"
@@ -103,18 +102,6 @@ void arrive_at(const ArrivalCall& call, int count, Stream& stream) {
     if (call.plain != nullptr) write_plain(call, call.plain, stream);
 }
 
-// MeZO's own step over a run of a parameter: its drift and its update.
-void exact_step_of(const ParamSpec& param, const StepParams& step, const NoiseRun& run, std::byte* weights,
-                   Stream& stream) {
-    if (!moves(param, step)) return;
-    const ExactRates rates{.learning_rate = rate_of(param, step),
-                           .g = step.scalars[0],
-                           .decay = param.weight_decay.value_or(exact_decay_in(step)),
-                           .decays = param.decay};
-    take_exact_step(run, direction(step, run, 0, 1.0), exact_eps_in(step), rates, weight_type(param.store_dtype),
-                    weights, stream);
-}
-
 }  // namespace
 
 double draws_of(const MethodOptions& options, int numbers) {
@@ -141,23 +128,6 @@ void arrive_at_one_point(const ArrivalCall& call, Stream& stream) {
     ArrivalCall one = call;
     one.point = 0;
     arrive_at(one, 1, stream);
-}
-
-void arrive_exactly(const ArrivalCall& call, Stream& stream) {
-    for (const StepParams& step : call.steps.last(static_cast<size_t>(call.pending)))
-        exact_step_of(*call.param, step, run_of(call, step), call.weights, stream);
-    if (call.plain != nullptr) copy_weights(call, call.plain, stream);
-    if (call.probes == nullptr) return;
-    if (!moves(*call.param, *call.step)) return copy_points(call, 2, stream);
-    const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
-    const NoiseRun run = run_of(call, *call.step);
-    write_exact_points(run, direction(*call.step, run, 0, 1.0), eps_in(*call.step),
-                       {.stored = call.param->store_dtype,
-                        .weights = call.weights,
-                        .compute = call.compute,
-                        .plus = call.point != 1 ? call.probes : nullptr,
-                        .minus = call.point != 0 ? call.probes + bytes : nullptr},
-                       stream);
 }
 
 void arrive_with_tangents(const ArrivalCall& call, Stream& stream) {
@@ -200,11 +170,6 @@ void update_by_steps(const UpdatedElements& elements, std::span<const StepParams
     if (pending == 0) return;
     const NoiseRun run = noise_run(noise_in(steps.back()), steps.back().seed, *elements.param,
                                    elements.element - elements.first, elements.first, elements.count);
-    if (exact_eps_in(steps.back()) > 0) {
-        for (const StepParams& step : steps.last(static_cast<size_t>(pending)))
-            exact_step_of(*elements.param, step, run, elements.weights, stream);
-        return;
-    }
     const NoiseUpdates updates(*elements.param, run, steps, pending, nullptr);
     if (updates.count() == 0) return;
     update_and_probe(run,

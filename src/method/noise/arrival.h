@@ -23,8 +23,6 @@ double sum_draws_of(const MethodOptions& options);
 void arrive_at_points(const ArrivalCall& call, Stream& stream);
 // The same of w + eps z alone; `k` is 1.
 void arrive_at_one_point(const ArrivalCall& call, Stream& stream);
-// Writes the two points of MeZO's own walk (exact.h) along the one direction; the walk itself is taken by the update.
-void arrive_exactly(const ArrivalCall& call, Stream& stream);
 // Writes the k = options.directions directions themselves, and the weights in the type that is computed with. Where
 // they are of low rank and the parameter is a matrix, their factors (RecipeSweep::rank), in f32: the left ones of all,
 // then the right ones.

@@ -22,10 +22,6 @@ constexpr int64_t kPieceElements = int64_t{1} << 16;
 constexpr IsaKernel<NoiseDirection> kDirection = {baseline::noise_direction, avx2::noise_direction,
                                                   avx512::noise_direction};
 constexpr IsaKernel<NoisePassLoop> kPass = {baseline::noise_pass, avx2::noise_pass, avx512::noise_pass};
-constexpr IsaKernel<NoiseExactProbe> kExactProbe = {baseline::noise_exact_probe, avx2::noise_exact_probe,
-                                                    avx512::noise_exact_probe};
-constexpr IsaKernel<NoiseExactUpdate> kExactUpdate = {baseline::noise_exact_update, avx2::noise_exact_update,
-                                                      avx512::noise_exact_update};
 
 constexpr IsaKernel<Nf4Copy> kNf4Copy = {baseline::nf4_copy, avx2::nf4_copy, avx512::nf4_copy};
 
@@ -279,33 +275,6 @@ void update_and_probe(const NoiseRun& run, const NoisePass& pass, Stream& stream
     for_pieces(run, stream, [&, kernel = kPass.pick()](const NoiseRun& piece, int64_t offset) {
         kernel(piece, pass_at(pass, offset));
     });
-}
-
-void exact_probe(const NoiseRun& run, const NoiseTerm& term, double scale, double eps, WeightType type, void* weights,
-                 Stream& stream) {
-    WINDLASS_CHECK(type != WeightType::f8 && type != WeightType::nf4,
-                   "MeZO's own order is of weights in the type of files");
-    for_pieces_along(run, term, stream,
-                     [&, kernel = kExactProbe.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
-                         kernel(piece, along, static_cast<float>(scale), static_cast<float>(eps), type,
-                                address_in(weights, offset, type));
-                     });
-}
-
-void exact_update(const NoiseRun& run, const NoiseTerm& term, const ExactRates& rates, WeightType type, void* weights,
-                  Stream& stream) {
-    WINDLASS_CHECK(type != WeightType::f8 && type != WeightType::nf4,
-                   "MeZO's own order is of weights in the type of files");
-    const ExactUpdate update = {
-        .decays = rates.decays,
-        .g = static_cast<float>(rates.decays ? rates.g : rates.learning_rate * rates.g),
-        .decay = static_cast<float>(rates.decay),
-        .rate = static_cast<float>(rates.learning_rate),
-    };
-    for_pieces_along(run, term, stream,
-                     [&, kernel = kExactUpdate.pick()](const NoiseRun& piece, int64_t offset, const NoiseTerm& along) {
-                         kernel(piece, along, update, type, address_in(weights, offset, type));
-                     });
 }
 
 }  // namespace windlass

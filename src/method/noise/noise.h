@@ -43,17 +43,4 @@ void update_and_probe(const NoiseRun& run, const NoisePass& pass, Stream& stream
 // the nearest, ties away from zero as encode_numbers (model/load.h). On the thread that calls.
 void copy_nf4(const void* blocks, int64_t count, WeightType type, void* out);
 
-// MeZO's own order, in place, every operation rounded to the weights' type as tensors of that type are: for comparing
-// with it. Probing by +1, -2 and +1 does not restore the weights. The term's coefficient belongs to z: 1, or
-// low_rank_coefficient(1, rank).
-void exact_probe(const NoiseRun& run, const NoiseTerm& term, double scale, double eps, WeightType type, void* weights,
-                 Stream& stream);
-struct ExactRates {
-    double learning_rate = 0, g = 0;
-    double decay = 0;
-    bool decays = false;  // norms and biases take the formula without decay, which rounds otherwise
-};
-void exact_update(const NoiseRun& run, const NoiseTerm& term, const ExactRates& rates, WeightType type, void* weights,
-                  Stream& stream);
-
 }  // namespace windlass

@@ -276,39 +276,6 @@ void write_probes(const NoisePass& pass, int64_t at, int64_t count, const float*
     if (minus != nullptr) subtract_from<Type>(x, sums, count, minus);
 }
 
-// MeZO's steps as tensors of the weights' type, in which every operation's result is rounded.
-template <typename Type>
-void exact_probe(float scale, float eps, const float* __restrict z, int64_t count, void* weights) {
-    auto* __restrict const stored = static_cast<typename Type::Element*>(weights);
-#pragma omp simd
-    for (int64_t i = 0; i < count; ++i) {
-        const float scaled = Type::nearest(scale * Type::nearest(z[i]));
-        const float moved = Type::decode(stored[i]) + Type::nearest(scaled * eps);
-        stored[i] = Type::encode(Type::nearest(moved));
-    }
-}
-
-template <typename Type>
-void exact_update(const ExactUpdate& update, const float* __restrict z, int64_t count, void* weights) {
-    auto* __restrict const stored = static_cast<typename Type::Element*>(weights);
-    const ExactUpdate k = update;
-    if (k.decays) {
-#pragma omp simd
-        for (int64_t i = 0; i < count; ++i) {
-            const float x = Type::decode(stored[i]);
-            const float gradient = Type::nearest(k.g * Type::nearest(z[i])), shrink = Type::nearest(k.decay * x);
-            const float step = Type::nearest(k.rate * Type::nearest(gradient + shrink));
-            stored[i] = Type::encode(Type::nearest(x - step));
-        }
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < count; ++i) {
-            const float step = Type::nearest(k.g * Type::nearest(z[i]));
-            stored[i] = Type::encode(Type::nearest(Type::decode(stored[i]) - step));
-        }
-    }
-}
-
 }  // namespace
 
 void noise_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out) {
@@ -358,30 +325,6 @@ void nf4_copy(const void* blocks, int64_t count, WeightType type, void* out) {
 #pragma omp simd
         for (int64_t i = 0; i < some; ++i) to[i] = static_cast<uint16_t>((bits_of(numbers[i]) + 0x8000u) >> 16);
     }
-}
-
-void noise_exact_probe(const NoiseRun& run, const NoiseTerm& term, float scale, float eps, WeightType type,
-                       void* weights) {
-    Room room;
-    for_tiles(run, [&](const Tile& tile, int64_t at) {
-        one_term(run, term, tile, room.sums);
-        with_plain_type(type, [&](auto kind) {
-            typedef decltype(kind) Type;
-            exact_probe<Type>(scale, eps, room.sums + tile.begin, tile.end - tile.begin, from<Type>(weights, at));
-        });
-    });
-}
-
-void noise_exact_update(const NoiseRun& run, const NoiseTerm& term, const ExactUpdate& update, WeightType type,
-                        void* weights) {
-    Room room;
-    for_tiles(run, [&](const Tile& tile, int64_t at) {
-        one_term(run, term, tile, room.sums);
-        with_plain_type(type, [&](auto kind) {
-            typedef decltype(kind) Type;
-            exact_update<Type>(update, room.sums + tile.begin, tile.end - tile.begin, from<Type>(weights, at));
-        });
-    });
 }
 
 }  // namespace windlass::WINDLASS_ISA

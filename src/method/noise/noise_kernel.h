@@ -86,24 +86,11 @@ struct NoisePass {
     float limit;
 };
 
-// The update of MeZO in place: w <- w - rate (g z + decay w), or w - (rate g) z.
-struct ExactUpdate {
-    bool decays;
-    float g;  // rate g where it does not decay
-    float decay, rate;
-};
-
 // `count` numbers c z, f32 or bf16.
 using NoiseDirection = void(const NoiseRun& run, const NoiseTerm& term, WeightType type, void* out);
 using NoisePassLoop = void(const NoiseRun& run, const NoisePass& pass);
 // `count` numbers of nf4, from the beginning of a block on, as f32 or as bf16 to the nearest, ties away from zero.
 using Nf4Copy = void(const void* blocks, int64_t count, WeightType type, void* out);
-// w <- w + (scale z) eps, every product and sum rounded to the weights' type.
-using NoiseExactProbe = void(const NoiseRun& run, const NoiseTerm& term, float scale, float eps, WeightType type,
-                             void* weights);
-using NoiseExactUpdate = void(const NoiseRun& run, const NoiseTerm& term, const ExactUpdate& update, WeightType type,
-                              void* weights);
-
 // RandomStream::noise and ::rounding; the kind of number stands above the blocks' lower bits.
 inline constexpr uint32_t kNoiseStream = 1, kNoiseRoundingStream = 2;
 inline constexpr int kNoiseKindShift = 46;
@@ -111,22 +98,16 @@ inline constexpr int kNoiseKindShift = 46;
 namespace baseline {
 NoiseDirection noise_direction;
 NoisePassLoop noise_pass;
-NoiseExactProbe noise_exact_probe;
-NoiseExactUpdate noise_exact_update;
 Nf4Copy nf4_copy;
 }  // namespace baseline
 namespace avx2 {
 NoiseDirection noise_direction;
 NoisePassLoop noise_pass;
-NoiseExactProbe noise_exact_probe;
-NoiseExactUpdate noise_exact_update;
 Nf4Copy nf4_copy;
 }  // namespace avx2
 namespace avx512 {
 NoiseDirection noise_direction;
 NoisePassLoop noise_pass;
-NoiseExactProbe noise_exact_probe;
-NoiseExactUpdate noise_exact_update;
 Nf4Copy nf4_copy;
 }  // namespace avx512
 

@@ -9,8 +9,7 @@
 namespace windlass {
 namespace {
 
-// Places in StepParams::method; kDecay holds what a step multiplies decayed weights with, as a log keeps it; kExactEps
-// the distance of MeZO's own walk, 0 for none, and kWeightDecay what that walk decays by.
+// Places in StepParams::method; kDecay holds what a step multiplies decayed weights with, as a log keeps it.
 enum Place : size_t {
     kEps,
     kDecay,
@@ -24,9 +23,7 @@ enum Place : size_t {
     kBeta1,
     kBeta2,
     kEpsilon,
-    kLayerDrop,
-    kExactEps,
-    kWeightDecay
+    kLayerDrop
 };
 
 void set_kind(const Noise& noise, StepParams& step) {
@@ -50,8 +47,6 @@ void set_noise(const MethodOptions& options, StepParams& step) {
     step.method[kDecay] = 1.0 - step.learning_rate * options.weight_decay;
     step.method[kDirections] = options.directions;
     step.method[kLayerDrop] = options.layer_drop;
-    step.method[kExactEps] = options.exact_inplace ? options.zo_eps : 0.0;
-    step.method[kWeightDecay] = options.weight_decay;
     set_rule(moment_rule(options), step);
     set_kind(noise_of(options), step);
 }
@@ -66,7 +61,6 @@ void check_folding(const MethodOptions& options) {
         refuse("only directions of factors have a sum that takes no memory", "noise: low_rank");
     if (options.moments != NoiseMoments::none)
         refuse("there are no moments of what is not stored", "zo_optimizer: sgd");
-    if (options.exact_inplace) refuse("MeZO's own walk is in place", "exact_inplace: false");
     if (options.folding == Folding::each_window) {
         if (options.noise_window >= 2 && options.noise_window <= kFoldWindowMax) return;
         refuse(fmt::format("a window of noise_window steps, 2 to {}; it is {}", kFoldWindowMax, options.noise_window),
@@ -103,8 +97,6 @@ StepParams params_of(const NoiseUpdate& update) {
     set_kind(update.noise, step);
     set_rule(update.rule, step);
     step.method[kLayerDrop] = update.layer_drop;
-    step.method[kExactEps] = update.exact_eps;
-    step.method[kWeightDecay] = update.weight_decay;
     std::copy(update.scalars.begin(), update.scalars.end(), step.scalars.begin());
     return step;
 }
@@ -117,8 +109,6 @@ NoiseUpdate noise_update(const StepParams& step) {
             .noise = noise_in(step),
             .rule = rule_in(step),
             .layer_drop = step.method[kLayerDrop],
-            .exact_eps = step.method[kExactEps],
-            .weight_decay = step.method[kWeightDecay],
             .scalars = std::span(step.scalars).first(static_cast<size_t>(directions_in(step)))};
 }
 
@@ -141,12 +131,6 @@ int directions_in(const StepParams& step) {
 }
 double eps_in(const StepParams& step) {
     return step.method[kEps];
-}
-double exact_eps_in(const StepParams& step) {
-    return step.method[kExactEps];
-}
-double exact_decay_in(const StepParams& step) {
-    return step.method[kWeightDecay];
 }
 
 bool moves(const ParamSpec& param, const StepParams& step) {

@@ -29,8 +29,6 @@ struct NoiseUpdate {
     Noise noise;
     MomentRule rule;
     double layer_drop = 0;           // share of the layers that the step left alone
-    double exact_eps = 0;            // distance of MeZO's own walk; 0: the weights were not walked
-    double weight_decay = 0;         // of that walk
     std::span<const float> scalars;  // [directions]
 };
 // A step whose update has the bits of the one that these numbers were taken from.
@@ -44,9 +42,6 @@ Noise noise_in(const StepParams& step);
 MomentRule rule_in(const StepParams& step);
 int directions_in(const StepParams& step);
 double eps_in(const StepParams& step);
-// MeZO's own walk: its distance, 0 for none; what it decays by.
-double exact_eps_in(const StepParams& step);
-double exact_decay_in(const StepParams& step);
 
 // Whether a step probes and updates a parameter.
 bool moves(const ParamSpec& param, const StepParams& step);

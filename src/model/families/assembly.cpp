@@ -5,11 +5,11 @@
 namespace windlass {
 
 WantedParam vocab_table(std::string name, int64_t vocab, int64_t cols) {
-    return {std::move(name), {vocab, cols}, {Axis::vocab, Axis::channels}};
+    return {std::move(name), {vocab, cols}};
 }
 
 WantedParam position_table(std::string name, int64_t positions, int64_t cols) {
-    return {std::move(name), {positions, cols}, {Axis::positions, Axis::channels}};
+    return {std::move(name), {positions, cols}};
 }
 
 Activation read_activation(const HfConfig& config, const char* key, const char* fallback) {
@@ -34,8 +34,8 @@ int BlockWriter::weight(std::string role, WantedParam param) {
     return program_.weight(std::move(role), params_.back().shape);
 }
 
-int BlockWriter::weight(const std::string& role, Shape shape, std::vector<Axis> axes, bool decay) {
-    return weight(role, {prefix_ + role, shape, std::move(axes), decay});
+int BlockWriter::weight(const std::string& role, Shape shape, bool decay) {
+    return weight(role, {prefix_ + role, shape, decay});
 }
 
 int BlockWriter::embedding(const std::string& module, WantedParam table, EmbeddingAttrs attrs) {
@@ -44,20 +44,19 @@ int BlockWriter::embedding(const std::string& module, WantedParam table, Embeddi
 
 int BlockWriter::linear(const std::string& module, int in, LinearSize size) {
     const Shape shape = size.in_out ? Shape{size.in, size.out} : Shape{size.out, size.in};
-    const std::vector<Axis> axes = size.in_out ? std::vector{Axis::in, Axis::out} : std::vector{Axis::out, Axis::in};
-    std::vector<int> weights{weight(module + ".weight", shape, axes, true)};
-    if (size.bias) weights.push_back(weight(module + ".bias", {size.out}, {Axis::out}, false));
+    std::vector<int> weights{weight(module + ".weight", shape, true)};
+    if (size.bias) weights.push_back(weight(module + ".bias", {size.out}, false));
     return program_.apply(kLinear, module, {in}, std::move(weights), LinearAttrs{.in_out = size.in_out});
 }
 
 int BlockWriter::rms_norm(const std::string& module, int in, int64_t size, RmsNormAttrs attrs) {
-    const int scale = weight(module + ".weight", {size}, {Axis::channels}, false);
+    const int scale = weight(module + ".weight", {size}, false);
     return program_.apply(kRmsNorm, module, {in}, {scale}, attrs);
 }
 
 int BlockWriter::layer_norm(const std::string& module, int in, int64_t size, double eps) {
-    const int scale = weight(module + ".weight", {size}, {Axis::channels}, false);
-    const int shift = weight(module + ".bias", {size}, {Axis::channels}, false);
+    const int scale = weight(module + ".weight", {size}, false);
+    const int shift = weight(module + ".bias", {size}, false);
     return program_.apply(kLayerNorm, module, {in}, {scale, shift}, LayerNormAttrs{.eps = eps});
 }
 
@@ -76,8 +75,7 @@ int BlockWriter::logits(int in, WantedParam table) {
 }
 
 int BlockWriter::loss(int in, WantedParam table) {
-    return program_.apply(kCrossEntropy, "loss", {in}, {weight("lm_head.weight", std::move(table))},
-                          CrossEntropyAttrs{});
+    return program_.apply(kCrossEntropy, "loss", {in}, {weight("lm_head.weight", std::move(table))});
 }
 
 // ---- ModelAssembly ----
@@ -119,7 +117,6 @@ int ModelAssembly::add_param(const WantedParam& wanted) {
     if (is_new) {
         model_.params.push_back({.name = wanted.name,
                                  .shape = wanted.shape,
-                                 .axes = wanted.axes,
                                  .decay = wanted.decay,
                                  .alias = alias_of_[wanted.name],
                                  .tied_name = tied_to_[wanted.name]});
@@ -133,9 +130,10 @@ int ModelAssembly::add_param(const WantedParam& wanted) {
 Block ModelAssembly::make_block(BlockWriter block, int output) {
     Block made{.name = std::move(block.name_)};
     Program program = block.program_.finish({output});
-    std::shared_ptr<const Program>& shared = programs_[program.to_string()];
-    if (!shared) shared = std::make_shared<const Program>(std::move(program));
-    made.program = shared;
+    std::vector<std::shared_ptr<const Program>>& alike = programs_[program.to_string()];
+    const auto shared = std::ranges::find_if(alike, [&](const auto& each) { return *each == program; });
+    made.program =
+        shared != alike.end() ? *shared : alike.emplace_back(std::make_shared<const Program>(std::move(program)));
     for (const WantedParam& wanted : block.params_) made.params.push_back(add_param(wanted));
     return made;
 }

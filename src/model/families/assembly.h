@@ -34,7 +34,6 @@ inline constexpr int64_t kParamsMax = int64_t{1} << 46;
 struct WantedParam {
     std::string name;  // as in the files
     Shape shape;
-    std::vector<Axis> axes;
     bool decay = true;
 };
 
@@ -75,7 +74,7 @@ class BlockWriter {
     friend class ModelAssembly;
     int weight(std::string role, WantedParam param);
     // A weight under the block's prefix.
-    int weight(const std::string& role, Shape shape, std::vector<Axis> axes, bool decay);
+    int weight(const std::string& role, Shape shape, bool decay);
 
     std::string name_, prefix_;
     ProgramBuilder program_;
@@ -127,10 +126,11 @@ class ModelAssembly {
     const HfConfig& config_;
     std::span<const TensorPlace> tensors_;
     ModelSpec model_;
-    std::map<std::string, std::shared_ptr<const Program>> programs_;  // by their text
-    std::map<std::string, int> param_of_;                             // by name
-    std::map<std::string, std::string> tied_to_;                      // by either name of a tied table
-    std::map<std::string, std::string> alias_of_;                     // by name
+    // By their text, which several may share.
+    std::map<std::string, std::vector<std::shared_ptr<const Program>>> programs_;
+    std::map<std::string, int> param_of_;          // by name
+    std::map<std::string, std::string> tied_to_;   // by either name of a tied table
+    std::map<std::string, std::string> alias_of_;  // by name
     std::vector<std::string> ignored_;
 };
 

@@ -205,9 +205,6 @@ std::string refusal(const MethodOptions& options) {
 TEST(EstimatorRecipe, RefusesWhatAFormulaCannotDo) {
     EXPECT_THAT(refusal({.directions = 1, .estimator = ZoEstimator::fzoo}), HasSubstr("fzoo takes 2 or more"));
     EXPECT_EQ(refusal({.directions = 2, .estimator = ZoEstimator::fzoo}), "none");
-    EXPECT_THAT(refusal({.directions = 2, .exact_inplace = true}), HasSubstr("one direction"));
-    EXPECT_THAT(refusal({.estimator = ZoEstimator::one_sided, .exact_inplace = true}), HasSubstr("both ways"));
-    EXPECT_EQ(refusal({.exact_inplace = true}), "none");
 }
 
 // What is found reaches the update, cut where that is asked for, and nothing of a bad step does.

@@ -270,7 +270,7 @@ std::vector<Stored> all_results(const Directions& of, WeightType type, const std
     const Steps steps(of);
     const int64_t count = of.run.count;
     Stored weights = weights_of(type, count), plus(WeightType::bf16, count), minus(WeightType::f32, count);
-    Stored exact = weights, tangent(WeightType::f32, count);
+    Stored tangent(WeightType::f32, count);
     const auto stream = make_stream(DeviceKind::cpu, threads);
     for (size_t c = 0; c + 1 < cuts.size(); ++c) {
         const NoiseRun run = of.part(cuts[c], cuts[c + 1]);
@@ -285,12 +285,8 @@ std::vector<Stored> all_results(const Directions& of, WeightType type, const std
         update_and_probe(run, pass, *stream);
         const NoiseTerm z = of.term(4, 1, 1);
         write_direction(run, z, WeightType::f32, tangent.at(cuts[c]), *stream);
-        if (type == WeightType::f8) continue;  // MeZO's own order is of other types
-        exact_probe(run, z, -2, 1e-3, type, exact.at(cuts[c]), *stream);
-        for (const bool decays : {false, true})
-            exact_update(run, z, {1e-3, 0.7, 0.1, decays}, type, exact.at(cuts[c]), *stream);
     }
-    return {weights, plus, minus, exact, tangent};
+    return {weights, plus, minus, tangent};
 }
 
 // Runs of many pieces: more than 2^16 elements where the kind allows it.

@@ -216,7 +216,7 @@ std::vector<GradientSink> ModelRunner::sinks_of(GradientResult& result) const {
         const Shape shape = model_.params[i].shape;
         result.gradients[i].assign(static_cast<size_t>(shape.numel()), std::nanf(""));
         const Tensor target(DType::f32, shape, result.gradients[i].data());
-        sinks[i] = {.kind = GradientSink::Kind::accumulate, .first = true, .target = target};
+        sinks[i] = {.target = target, .first = true};
     }
     return sinks;
 }

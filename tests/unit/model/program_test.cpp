@@ -1,6 +1,7 @@
 // Programs and segments print themselves, and stop mistakes where they are made.
 #include "model/program.h"
 
+#include "model/families/assembly.h"
 #include "model/segment.h"
 #include "model/sweep.h"
 #include "op/ops.h"
@@ -24,6 +25,43 @@ TEST(Program, PrintsItself) {
               "%y:8 = add (%x:8, %up:8; )\n"
               "-> (%y:8)\n");
     EXPECT_EQ(small().to_string(), small().to_string());
+}
+
+// Two tables of frequencies whose sums are equal, and two scales that print alike.
+Program rotated(std::vector<double> frequencies, double scale = 0.25) {
+    ProgramBuilder builder;
+    const int x = builder.input("x", 8);
+    const int q = builder.apply(kRope, "q", {x}, {}, RopeAttrs{.heads = 2, .frequencies = std::move(frequencies)});
+    const AttentionAttrs attrs{.heads = 2, .key_heads = 2, .head_size = 4, .scale = scale};
+    return builder.finish({builder.apply(kAttention, "a", {q, x, x}, {}, attrs)});
+}
+
+TEST(Program, IsEqualByItsAttributesAndNotByItsText) {
+    const Program first = rotated({1, 0.5});
+    EXPECT_TRUE(first == rotated({1, 0.5}));
+    for (const Program& other : {rotated({0.5, 1}), rotated({1, 0.5}, 0.25 + 1e-9)}) {
+        EXPECT_EQ(other.to_string(), first.to_string());
+        EXPECT_FALSE(other == first);
+    }
+    EXPECT_FALSE(small() == first);
+}
+
+// Layers of equal text and other attributes do not compute with each other's.
+TEST(Program, IsSharedByEqualBlocksOnly) {
+    const HfConfig config = HfConfig::parse(R"({"model_type": "layers", "dtype": "float32"})", "config.json");
+    ModelAssembly model("layers", {16, 8, 64}, config, {});
+    const std::vector<std::vector<double>> tables = {{1, 0.5}, {0.5, 1}, {1, 0.5}};
+    for (size_t i = 0; i < tables.size(); ++i) {
+        BlockWriter layer(fmt::format("layers.{}", i), "");
+        const int x = layer.input(8);
+        const int y = layer.apply(kRope, "q", {x}, RopeAttrs{.heads = 2, .frequencies = tables[i]});
+        model.add_block(std::move(layer), y);
+    }
+    const ModelSpec spec = model.finish();
+    ASSERT_EQ(spec.blocks.size(), 3u);
+    EXPECT_EQ(spec.blocks[0].program, spec.blocks[2].program);
+    EXPECT_NE(spec.blocks[0].program, spec.blocks[1].program);
+    EXPECT_EQ(spec.blocks[1].program->nodes[0].spec.get<RopeAttrs>().frequencies, tables[1]);
 }
 
 TEST(ProgramDeath, StopsAtAShapeThatDoesNotFit) {

@@ -33,7 +33,7 @@ struct Head {
 
     // What forward says of each token (StepParams::head).
     void forward(HeadResult result, int64_t id_count = kVocab) {
-        OpSpec spec{.attrs = CrossEntropyAttrs{}, .in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
+        OpSpec spec{.in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
         kCrossEntropy.infer(spec);
         const OpSize size{.rows = 1, .row_length = kTokens, .threads = 2};
         const Batch batch{.rows = 1, .row_length = kTokens, .targets = targets.data()};
@@ -58,7 +58,7 @@ struct Head {
     }
 
     void backward(int threads = 2) {
-        OpSpec spec{.attrs = CrossEntropyAttrs{}, .in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
+        OpSpec spec{.in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
         kCrossEntropy.infer(spec);
         const OpSize size{.rows = 1, .row_length = kTokens, .threads = threads};
         const Batch batch{.rows = 1, .row_length = kTokens, .targets = targets.data()};
@@ -70,8 +70,7 @@ struct Head {
                      out[] = {{DType::f32, {kTokens, 1}, loss.data()}};
         const Tensor grad_in[] = {{DType::f32, {kTokens, kColumns}, dx.data()}};
         const Weight weights[] = {{.base = {DType::f32, {kVocab, kColumns}, w.data()}}};
-        const GradientSink sinks[] = {
-            {GradientSink::Kind::accumulate, true, {DType::f32, {kVocab, kColumns}, dw.data()}}};
+        const GradientSink sinks[] = {{{DType::f32, {kVocab, kColumns}, dw.data()}, true}};
         CpuStream stream(threads);
         kCrossEntropy.on(DeviceKind::cpu)
             .backward({.spec = &spec,

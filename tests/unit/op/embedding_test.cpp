@@ -38,7 +38,7 @@ class Embedding : public testing::Test {
     Weight weight_{.base = Tensor(DType::f32, {4, 2}, table_.data())};
     Tensor out_{DType::f32, {3, 2}, out_numbers_.data()};
     Tensor grad_out_{DType::f32, {3, 2}, grad_numbers_.data()};
-    GradientSink sink_{GradientSink::Kind::accumulate, false, Tensor(DType::f32, {4, 2}, target_.data())};
+    GradientSink sink_{Tensor(DType::f32, {4, 2}, target_.data())};
     std::vector<std::byte> scratch_;
     CpuStream stream_{1};
     OpCall call_;

@@ -138,10 +138,12 @@ TEST(VectorGradient, HasAtMostSoManyPartialSums) {
     EXPECT_LE(VectorGradient::bytes(int64_t{1} << 24, 1024), 256 * 1024 * 4);
 }
 
-TEST(VectorGradient, KindsItDoesNotKnowAreRefused) {
+TEST(VectorGradient, TargetsOfAnotherTypeOrSizeAreRefused) {
     Scratch scratch({});
-    EXPECT_FALSE(VectorGradient({GradientSink::Kind::none}, 8, 8, scratch).wanted());
-    EXPECT_DEATH(VectorGradient({GradientSink::Kind::update}, 8, 8, scratch), "accumulates in f32");
+    EXPECT_FALSE(VectorGradient({}, 8, 8, scratch).wanted());
+    std::vector<float> numbers(8);
+    EXPECT_DEATH(VectorGradient({{DType::bf16, {8}, numbers.data()}}, 8, 8, scratch), "accumulates in f32");
+    EXPECT_DEATH(VectorGradient({{DType::f32, {4}, numbers.data()}}, 8, 8, scratch), "a vector of 8");
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST_P(Norm, GradientsThatNobodyWantsAreNotWritten) {
     cells().forward(call_, stream_);
     grad_in_.data = nullptr;
     std::vector<float> gradient(kCols, 9.0f);
-    sinks_[0] = {GradientSink::Kind::accumulate, true, Tensor(DType::f32, {kCols}, gradient.data())};
+    sinks_[0] = {Tensor(DType::f32, {kCols}, gradient.data()), true};
     cells().backward(call_, stream_);
     EXPECT_NE(gradient[0], 9.0f);
     EXPECT_EQ(dx_, std::vector<float>(kRows * kCols, 0.0f));

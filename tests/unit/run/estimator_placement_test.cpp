@@ -1,5 +1,4 @@
-// What a forward-only step may look at and leave alone: no placement changes a bit of it, and MeZO's own order has the
-// bits of weights that are walked in place.
+// What a forward-only step may look at and leave alone: no placement changes a bit of it.
 #include "method/noise/noise.h"
 #include "model/sublayers.h"
 #include "tests/sanitizer.h"
@@ -36,8 +35,6 @@ const Variant kVariants[] = {
      "zeroth_order",
      {.directions = 4, .noise = NoiseKind::rademacher, .estimator = ZoEstimator::fzoo, .layer_drop = 0.5}},
     {"spsa15", "zeroth_order", {.weight_decay = 0.1, .directions = 2, .estimator = ZoEstimator::spsa15}},
-    {"exact", "zeroth_order", {.weight_decay = 0.1, .exact_inplace = true}},
-    {"exact_drop", "zeroth_order", {.exact_inplace = true, .layer_drop = 0.5}},
     {"drop", "zeroth_order", {.weight_decay = 0.1, .directions = 2, .layer_drop = 0.5}},
     {"sparse", "zeroth_order", {.weight_decay = 0.1, .directions = 2, .sparse_share = 0.25}},
     {"tangent_drop", "forward_gradient", {.weight_decay = 0.1, .directions = 2, .layer_drop = 0.5}},
@@ -153,7 +150,6 @@ TEST(EstimatorSteps, LowerTheLoss) {
         ways.push_back({.directions = 8, .noise = NoiseKind::rademacher, .estimator = estimator});
     ways.push_back({.directions = 8, .layer_drop = 0.5});
     ways.push_back({.directions = 8, .sparse_share = 0.5});
-    ways.push_back({.exact_inplace = true});
     for (const MethodOptions& way : ways) {
         const auto engine = make_engine(real_files(), golden.folder, forward_only_options("zeroth_order", way));
         std::vector<double> losses;
@@ -193,119 +189,6 @@ TEST(LayerDropStep, MovesTheLayersThatItKeepsAndTheirNeighbours) {
     }
     EXPECT_GT(moved_layers, 0);
     EXPECT_LT(moved_layers, layers);
-}
-
-// ---- MeZO in place, as a straight walk over weights in memory ----
-
-using Weights = std::vector<std::vector<std::byte>>;  // by parameter, as stored
-
-class InPlace {
-  public:
-    InPlace(Engine& engine, const MethodOptions& options) : engine_(engine), options_(options) {
-        const ModelSpec& model = engine.setup().model;
-        const auto masters = all_masters(engine);
-        for (size_t param = 0; param < masters.size(); ++param) {
-            const ParamSpec& spec = model.params[param];
-            weights_.emplace_back(static_cast<size_t>(spec.numel() * dtype_bytes(spec.store_dtype)));
-            encode_numbers(spec.store_dtype, masters[param], weights_.back());
-        }
-    }
-
-    // Perturb, look, perturb, look, restore, update; returns what was found.
-    float step(const TestBatch& batch, int64_t number, double rate) {
-        walk(number, 1);
-        const double plus = loss(batch);
-        walk(number, -2);
-        const double minus = loss(batch);
-        walk(number, 1);
-        const double scale = 1.0 / static_cast<double>(batch.target_count());
-        const auto found = static_cast<float>((plus - minus) * scale / (2 * options_.zo_eps));
-        for_each([&](const ParamSpec& spec, const NoiseRun& run, std::vector<std::byte>& weights) {
-            exact_update(run, term(number), {rate, found, options_.weight_decay, spec.decay},
-                         weight_type(spec.store_dtype), weights.data(), *stream_);
-        });
-        return found;
-    }
-    std::vector<std::vector<float>> masters() const {
-        std::vector<std::vector<float>> masters;
-        for (size_t param = 0; param < weights_.size(); ++param) masters.push_back(numbers(param));
-        return masters;
-    }
-
-  private:
-    static NoiseTerm term(int64_t step) { return {.step = static_cast<uint32_t>(step), .coefficient = 1}; }
-    template <typename Body>
-    void for_each(Body body) {
-        const ModelSpec& model = engine_.setup().model;
-        const std::vector<int64_t> starts = element_starts(model);
-        for (size_t param = 0; param < weights_.size(); ++param)
-            body(model.params[param],
-                 {.seed = 7, .kind = options_.noise, .element = starts[param], .count = model.params[param].numel()},
-                 weights_[param]);
-    }
-    void walk(int64_t step, double scale) {
-        for_each([&](const ParamSpec& spec, const NoiseRun& run, std::vector<std::byte>& weights) {
-            exact_probe(run, term(step), scale, options_.zo_eps, weight_type(spec.store_dtype), weights.data(),
-                        *stream_);
-        });
-    }
-    std::vector<float> numbers(size_t param) const {
-        const ParamSpec& spec = engine_.setup().model.params[param];
-        std::vector<float> numbers(static_cast<size_t>(spec.numel()));
-        decode_numbers(spec.store_dtype, weights_[param], numbers);
-        return numbers;
-    }
-    // Of the walked weights, as evaluation finds it.
-    double loss(const TestBatch& batch) {
-        engine_.fill(0, "{}", [&](int param, int64_t first, std::span<float> out) {
-            const std::vector<float> all = numbers(static_cast<size_t>(param));
-            std::copy_n(all.begin() + first, out.size(), out.begin());
-        });
-        const StepInput input{.micro = {batch.rows(0, batch.row_count)}};
-        return engine_.evaluate(*engine_.setup().schedules.find("eval/24"), input).loss_sum;
-    }
-
-    Engine& engine_;
-    MethodOptions options_;
-    Weights weights_;
-    std::unique_ptr<Stream> stream_ = make_stream(DeviceKind::cpu, 1);
-};
-
-// gpt2's table is tied: walked once a step in place, used twice.
-TEST(ExactInplace, HasTheBitsOfAWalkInPlaceWhereverWeightsAre) {
-    constexpr int64_t kSteps = 6;
-    constexpr double kRate = 1e-2;
-    for (const char* name : {"gpt2", "llama"}) {
-        for (const NoiseKind noise : {NoiseKind::gaussian, NoiseKind::rademacher}) {
-            const TempFolder folder;
-            Golden golden(name);
-            golden.folder = write_model(golden, DType::bf16, folder);
-            const std::array<TestBatch, 2> batches = batches_of(golden);
-            EngineOptions options =
-                forward_only_options("zeroth_order", {.weight_decay = 0.1, .noise = noise, .exact_inplace = true});
-            options.compute = DType::bf16;
-            const auto beside = make_engine(real_files(), golden.folder, options);
-            InPlace in_place(*beside, options.method);
-            const auto first = in_place.masters();
-            std::vector<float> found;
-            for (int64_t step = 1; step <= kSteps; ++step)
-                found.push_back(in_place.step(batches[static_cast<size_t>(step % 2)], step, kRate));
-            EXPECT_NE(in_place.masters(), first);
-            const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size(), 1);
-            for (size_t index = 0; index < plans.size(); index += 5) {
-                FaultFiles image("/image");
-                options.plan = plans[index];
-                options.store_path = "/image/store.wls";
-                const auto engine = make_engine(image, golden.folder, options);
-                for (int64_t step = 1; step <= kSteps; ++step) {
-                    const TestBatch& batch = batches[static_cast<size_t>(step % 2)];
-                    const StepReport report = train_on(*engine, batch, step, kRate);
-                    EXPECT_EQ(report.params.scalars[0], found[static_cast<size_t>(step - 1)]) << step;
-                }
-                EXPECT_TRUE(all_masters(*engine) == in_place.masters()) << describe(options.plan);
-            }
-        }
-    }
 }
 
 }  // namespace

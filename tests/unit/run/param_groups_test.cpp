@@ -162,7 +162,6 @@ void PrintTo(const GroupWay& way, std::ostream* out) {
 const GroupWay kGroupWays[] = {
     {"adamw", "adamw", {}},
     {"zeroth_order", "zeroth_order", {.directions = 2}},
-    {"exact", "zeroth_order", {.exact_inplace = true}},
     {"momentum", "zeroth_order", {.moments = NoiseMoments::first, .replay_window = 3}},
     {"adam", "zeroth_order", {.moments = NoiseMoments::both, .replay_window = 3}},
     {"forward_gradient", "forward_gradient", {.directions = 2, .noise = NoiseKind::low_rank}},

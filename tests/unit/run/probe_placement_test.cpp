@@ -23,7 +23,6 @@ const ProbedVariant kProbedVariants[] = {
     {"forward_gradient", {.zo_eps = 1e-2, .directions = 2}},
     {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .estimator = ZoEstimator::fzoo, .layer_drop = 0.5}},
     {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .estimator = ZoEstimator::spsa15}},
-    {"zeroth_order", {.zo_eps = 1e-2, .exact_inplace = true}},
     {"zeroth_order", {.zo_eps = 1e-2, .directions = 2, .noise = NoiseKind::low_rank, .noise_window = 2}},
     {"forward_gradient",
      {.zo_eps = 1e-2,

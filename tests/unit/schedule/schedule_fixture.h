@@ -14,7 +14,7 @@ namespace windlass {
 
 inline constexpr int64_t kPlenty = int64_t{1} << 40;  // bytes
 
-inline constexpr const char* kMethodNames[] = {"adamw", "zeroth_order", "forward_gradient", "lomo", "lsp"};
+inline constexpr const char* kMethodNames[] = {"adamw", "zeroth_order", "forward_gradient"};
 
 // Shapes as published; no memory is ever allocated for them.
 inline constexpr const char* kOpt175b = R"({"model_type": "opt", "hidden_size": 12288, "ffn_dim": 49152,

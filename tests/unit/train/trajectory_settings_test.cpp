@@ -39,20 +39,14 @@ NoiseUpdate read(const TrajectoryHeader& header) {
 TEST(TrajectorySettings, SayWhatAnUpdateDependsOn) {
     const NoiseUpdate plain = read(header_of({.weight_decay = 0.3}));
     EXPECT_EQ(plain.layer_drop, 0);
-    EXPECT_EQ(plain.exact_eps, 0);
-    EXPECT_EQ(plain.weight_decay, 0) << "records say what was decayed by";
-    const NoiseUpdate exact =
-        read(header_of({.weight_decay = 0.1, .zo_eps = 2e-3, .exact_inplace = true, .layer_drop = 0.7}));
-    EXPECT_EQ(exact.layer_drop, 0.7);
-    EXPECT_EQ(exact.exact_eps, 2e-3);
-    EXPECT_EQ(exact.weight_decay, 0.1);
+    EXPECT_EQ(read(header_of({.weight_decay = 0.1, .layer_drop = 0.7})).layer_drop, 0.7);
     EXPECT_EQ(read(header_of({.layer_drop = 0.5}, {}, "forward_gradient")).layer_drop, 0.5);
 }
 
 TEST(TrajectorySettings, OfEarlierLogsAreTheDefaults) {
-    for (const char* text : {"{}", "null", R"({"weight_decay": 0.1, "scalar_clip": 0})"}) {
+    for (const char* text :
+         {"{}", "null", R"({"weight_decay": 0.1, "scalar_clip": 0})", R"({"exact_inplace": false})"}) {
         const TrajectoryHeader header{.method = "zeroth_order", .eps = 1e-3, .settings = text};
-        EXPECT_EQ(read(header).exact_eps, 0);
         EXPECT_EQ(read(header).layer_drop, 0);
         EXPECT_THAT(settings_differences(header, header_of({})), IsEmpty());
         ModelSpec model = model_of({kInfinity});
@@ -179,8 +173,6 @@ TEST(TrajectorySettings, NameWhatDiffers) {
                 ElementsAre("zo_estimator was \"two_sided\", is \"fzoo\""));
     EXPECT_THAT(settings_differences(first, header_of({.directions = 2, .layer_drop = 0.5})),
                 ElementsAre("layer_drop was 0.0, is 0.5"));
-    const MethodOptions exact{.weight_decay = 0.1, .exact_inplace = true}, decays{.exact_inplace = true};
-    EXPECT_THAT(settings_differences(header_of(exact), header_of(decays)), ElementsAre("weight_decay was 0.1, is 0.0"));
     const MethodOptions sparse{.sparse_share = 0.5};
     EXPECT_THAT(settings_differences(header_of(sparse, model_of({1})), header_of(sparse, model_of({2}))),
                 ElementsAre(HasSubstr("another base")));
@@ -205,7 +197,8 @@ TEST(TrajectorySettings, RefuseWhatNoRunHas) {
     EXPECT_THAT(complaint(R"({"layer_drop": 1})"), HasSubstr("settings.layer_drop of the log is not in [0, 1)"));
     EXPECT_THAT(complaint(R"({"layer_drop": "x"})"), HasSubstr("not a number"));
     EXPECT_THAT(complaint(R"({"exact_inplace": 1})"), HasSubstr("not true or false"));
-    EXPECT_THAT(complaint(R"({"exact_inplace": true})"), HasSubstr("over no distance"));
+    EXPECT_THAT(complaint(R"({"exact_inplace": true})"),
+                HasSubstr("rounded as MeZO's own program rounds them (exact_inplace)"));
     EXPECT_THAT(complaint(R"({"magnitude_limits": [1]})"), HasSubstr("a list of 2 numbers"));
     EXPECT_THAT(complaint(R"({"magnitude_limits": [1, -1]})"), HasSubstr("numbers of 0 and more"));
     EXPECT_EQ(complaint(R"({"magnitude_limits": [1, null]})"), "none");
