@@ -14,6 +14,12 @@
 #include "text/row_reader.h"
 
 namespace windlass {
+struct TokenCacheEntry {
+    uint32_t length;    // tokens
+    uint32_t checksum;  // low half of XXH3-64 of the row's bytes
+};
+static_assert(sizeof(TokenCacheEntry) == 8);
+
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the file is little-endian");
@@ -37,12 +43,6 @@ struct Header {
 };
 static_assert(sizeof(Header) == 136 && std::is_trivially_copyable_v<Header>);
 constexpr int64_t kRowsOffset = sizeof(Header);
-
-struct IndexEntry {
-    uint32_t length;    // tokens
-    uint32_t checksum;  // low half of XXH3-64 of the row's bytes
-};
-static_assert(sizeof(IndexEntry) == 8);
 
 uint64_t hash_of(std::span<const std::byte> bytes) {
     return XXH3_64bits(bytes.data(), bytes.size());
@@ -180,7 +180,7 @@ class TokenCacheWriter {
     std::unique_ptr<File> file_;
     std::vector<std::byte> buffer_;
     int64_t offset_ = kRowsOffset;
-    std::vector<IndexEntry> index_;
+    std::vector<TokenCacheEntry> index_;
 };
 
 TokenCache::Key TokenCache::key_of(FileSystem& files, const std::vector<std::string>& paths, const RowsOptions& options,
@@ -248,7 +248,7 @@ TokenCache TokenCache::open(FileSystem& files, const std::string& path, const Ke
         damaged(path, "its size does not fit its header");
     const int64_t index_bytes = size - header.index_offset;
     if (index_bytes % 8 != 0 || index_bytes / 8 != header.samples) damaged(path, "its size does not fit its header");
-    std::vector<IndexEntry> index(static_cast<size_t>(header.samples));
+    std::vector<TokenCacheEntry> index(static_cast<size_t>(header.samples));
     cache.file_->read_at(std::as_writable_bytes(std::span(index)), header.index_offset);
     if (hash_of(std::as_bytes(std::span(index))) != header.index_checksum)
         damaged(path, "the index's checksum is wrong");
