@@ -14,6 +14,7 @@
 #include "text/row_reader.h"
 
 namespace windlass {
+
 struct TokenCacheEntry {
     uint32_t length;    // tokens
     uint32_t checksum;  // low half of XXH3-64 of the row's bytes
