@@ -273,12 +273,11 @@ class PolicySearch {
     std::optional<Planned> run() {
         const Limits limits = limits_of(request_.budgets);
         std::optional<Planned> best;
-        int tries = 0, fitting = 0;
+        int fitting = 0;
         for (const Choice& choice : search(space_, evaluate_, limits)) {
             const double estimated = evaluate_(choice).seconds;
             if (fitting == kFittingMax) break;
             if (best && estimated > best->mean_seconds * kErrorMax) break;
-            ++tries;
             Planned planned = evaluate_plan(model_, recipe_, numerics_, machine_, request_, plan(choice));
             if (!against(exact(planned), limits).fits()) continue;
             ++fitting;
@@ -294,7 +293,7 @@ class PolicySearch {
     }
 
   private:
-    static constexpr int kTriesMax = 12, kFittingMax = 4;
+    static constexpr int kFittingMax = 4;
     static constexpr double kErrorMax = 1.01;  // of an estimated time
     static constexpr int kSlackMax = 2;
 

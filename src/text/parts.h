@@ -65,7 +65,6 @@ class TokenizerFolder {
 };
 
 inline constexpr int64_t kTokenizerBytesMax = int64_t{256} << 20;
-inline constexpr int64_t kConfigBytesMax = int64_t{16} << 20;
 
 // tokenizer.json; vocab.json and merges.txt. Both leave `all`, `added` and `special` to finish_parts.
 TokenizerParts read_tokenizer_json(TokenizerFolder& folder);

@@ -19,6 +19,9 @@
 
 namespace windlass {
 
+// The most that tokenizer_config.json and its like may have.
+inline constexpr int64_t kTokenizerConfigBytesMax = int64_t{16} << 20;
+
 struct TokenizerParts;
 
 class Tokenizer {

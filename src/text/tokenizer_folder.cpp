@@ -1,6 +1,7 @@
 #include <xxhash.h>
 
 #include "text/parts.h"
+#include "text/tokenizer.h"
 
 namespace windlass {
 
@@ -18,7 +19,7 @@ const SortedJson& TokenizerFolder::config(const std::string& name) {
     const auto entry = configs_.find(name);
     if (entry != configs_.end()) return entry->second;
     SortedJson json = SortedJson::object();
-    if (has(name)) json = parse_sorted_json(text(name, kConfigBytesMax), path(name), ExitCode::model);
+    if (has(name)) json = parse_sorted_json(text(name, kTokenizerConfigBytesMax), path(name), ExitCode::model);
     if (!json.is_object()) throw UserError(ExitCode::model, path(name), "the file is not a JSON object");
     return configs_[name] = std::move(json);
 }

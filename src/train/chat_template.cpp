@@ -4,11 +4,10 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "text/row_reader.h"
+#include "text/tokenizer.h"
 
 namespace windlass {
 namespace {
-
-constexpr int64_t kTokenizerConfigBytesMax = int64_t{16} << 20;
 
 bool is_alpaca(FileSystem& files, const std::string& path, const FieldNames& fields) {
     try {
