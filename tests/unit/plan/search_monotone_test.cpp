@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "plan/search.h"
+#include "tests/sanitizer.h"
 
 namespace windlass {
 namespace {
@@ -62,10 +63,10 @@ std::optional<double> found(const Landscape& landscape, const Limits& limits) {
 }
 
 TEST(SearchMonotone, MoreIsNotSlowerOnAnyLandscape) {
-    constexpr uint64_t kLandscapes = 300;
+    const uint64_t landscapes = is_sanitized() ? 40 : 300;
     constexpr int kRaises = 8;
     int compared = 0, faster = 0, slower = 0;
-    for (uint64_t seed = 1; seed <= kLandscapes; ++seed) {
+    for (uint64_t seed = 1; seed <= landscapes; ++seed) {
         Landscape landscape(seed);
         Limits limits{.memory = static_cast<int64_t>(1e6 * (2 + landscape.dice(4))),
                       .device = static_cast<int64_t>(1e6 * (2 + landscape.dice(4)))};
@@ -85,8 +86,8 @@ TEST(SearchMonotone, MoreIsNotSlowerOnAnyLandscape) {
     }
     // Where no rung holds anything that fits, a search descends under the budget itself, and may have luck that a
     // larger budget, for which a rung has something, does not look for: about one raise in a thousand of these.
-    EXPECT_LE(slower, compared / 500);
-    EXPECT_GT(compared, 1000) << "budgets that fit something";
+    EXPECT_LE(slower, 1 + compared / 500);
+    EXPECT_GT(compared, 4 * static_cast<int>(landscapes)) << "budgets that fit something";
     EXPECT_GT(faster, compared / 10) << "budgets that bind";
 }
 
