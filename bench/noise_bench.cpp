@@ -143,10 +143,12 @@ void run_case(const Kind& of, WeightType type, int64_t bytes, Arrays& arrays, co
 void run_copies(Arrays& arrays, const Rates& rates, Stream& stream) {
     fmt::print("copies of what stays\n");
     for (const DType type : {DType::f32, DType::f16, DType::f8_e4m3, DType::nf4}) {
-        const ParamSpec param{
-            .name = "w", .shape = {kRows, kCols}, .store = StoreType::as_file, .store_dtype = type, .trainable = false};
+        const LoneParam param{.spec = {.name = "w", .shape = {kRows, kCols}},
+                              .training = {.trains = false},
+                              .storage = {.store = StoreType::as_file, .dtype = type},
+                              .perturb = {}};
         const StepParams step{};
-        const ArrivalCall call{.param = &param,
+        const ArrivalCall call{.param = param,
                                .weights = arrays.weights.data(),
                                .step = &step,
                                .compute = DType::bf16,

@@ -49,7 +49,7 @@ Plan everything_on_disk(int group_chunks) {
 
 void measure(const char* name, const char* config_text, const Machine& machine, const std::vector<int>& groups) {
     HfConfig config = HfConfig::parse(config_text, "config.json");
-    const ModelSpec model = build_model(config, {});
+    const TrainedModel model(build_model(config, {}));
     const Recipe recipe = make_recipe("adamw", {});
     const Numerics numerics{.micro_rows = 2, .micro_count = 4, .row_lengths = {2048}};
     const std::vector<ScheduleRequest> requests = {

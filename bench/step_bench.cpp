@@ -169,7 +169,7 @@ struct Rows {
 
 // This machine as it is now, with its link and disk as slow as they are asked to be. A disk that is slowed below what
 // any drive does need not be measured.
-Machine bench_machine(const Arguments& a, const ModelSpec& model) {
+Machine bench_machine(const Arguments& a, const TrainedModel& model) {
     const bool wants_disk = a.emulation.disk_bytes_per_s == 0 && a.policy == "three_tier";
     Machine machine = completed(probe_machine(real_files(), wants_disk ? a.store : "", a.threads));
     const OpSize size{.rows = a.rows, .row_length = a.length, .compute = a.dtype};
@@ -177,9 +177,9 @@ Machine bench_machine(const Arguments& a, const ModelSpec& model) {
     return slowed(machine, a.emulation.link_bytes_per_s, a.emulation.disk_bytes_per_s);
 }
 
-ModelSpec model_of(const Arguments& a, ModelFolder& folder) {
+TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
     HfConfig config = folder.config();
-    ModelSpec model = build_model(config, folder.tensors());
+    TrainedModel model(build_model(config, folder.tensors()));
     const Recipe recipe = make_recipe(a.method, a.options);
     set_store(model, recipe.store);
     return recipe.probes() ? in_sublayers(model) : model;

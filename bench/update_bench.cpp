@@ -40,7 +40,7 @@ struct Arrays {
 };
 
 void update_all(Arrays& arrays, const Recipe& recipe, const StepParams& step, Stream& stream) {
-    const ParamSpec param{.name = "w", .shape = {kElements}};
+    const LoneParam param{.spec = {.name = "w", .shape = {kElements}}, .training = {}, .storage = {}, .perturb = {}};
     for (int64_t first = 0; first < kElements; first += kChunkElements) {
         std::vector<std::byte*> state;  // sections in turn share the room of m and of v
         for (size_t s = 0; s < recipe.state.size(); ++s) {
@@ -48,7 +48,7 @@ void update_all(Arrays& arrays, const Recipe& recipe, const StepParams& step, St
             const bool scale = recipe.state[s].per > 1;  // behind the codes
             state.push_back(room.data() + (scale ? kElements : 0) + state_bytes(recipe.state[s], first));
         }
-        recipe.update[0]({.param = &param,
+        recipe.update[0]({.param = param,
                           .first = first,
                           .element = first,
                           .count = kChunkElements,

@@ -17,10 +17,10 @@ constexpr int64_t kProcessBytes = int64_t{2} << 30;  // libraries, tokenizer, in
 constexpr int64_t kMicroRowsMost = 16;
 constexpr double kWorthwhile = 0.999;  // a micro-batch that gives less than this share of the best ends the search
 
-ModelSpec model_of(const std::string& text, const Recipe& recipe) {
+TrainedModel model_of(const std::string& text, const Recipe& recipe) {
     HfConfig config = HfConfig::parse(text, "config.json");
-    ModelSpec model = build_model(config, {});
-    for (ParamSpec& param : model.params) param.store = recipe.store;
+    TrainedModel model(build_model(config, {}));
+    for (ParamStorage& storage : model.storage) storage.store = recipe.store;
     return model;
 }
 
@@ -32,15 +32,15 @@ std::string gpt_text(int layers, int width, int heads) {
 
 }  // namespace
 
-ModelSpec gpt_13b() {
+TrainedModel gpt_13b() {
     return model_of(gpt_text(40, 5120, 40), make_recipe("adamw", {}));
 }
 
-ModelSpec gpt_175b() {
+TrainedModel gpt_175b() {
     return model_of(gpt_text(96, 12288, 96), make_recipe("adamw", {}));
 }
 
-ModelSpec llama_70b() {
+TrainedModel llama_70b() {
     return model_of(R"({"model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80,
         "num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
         "tie_word_embeddings": false})",
@@ -49,10 +49,10 @@ ModelSpec llama_70b() {
 
 namespace {
 
-int block_chunks(const ModelSpec& model) {
+int block_chunks(const TrainedModel& model) {
     std::vector<int> chunks(model.blocks.size(), 0);
-    for (const ParamSpec& param : model.params)
-        chunks[static_cast<size_t>(param.block)] += static_cast<int>(div_up(param.numel(), kChunkElements));
+    for (const Param param : model.all_params())
+        chunks[static_cast<size_t>(param.spec.block)] += static_cast<int>(div_up(param.numel(), kChunkElements));
     return *std::max_element(chunks.begin(), chunks.end());
 }
 
@@ -179,7 +179,7 @@ class Search {
     }
 
     const OurQuestion& question_;
-    const ModelSpec& model_;
+    const TrainedModel& model_;
     const Recipe& recipe_;
     Numerics numerics_;
     PlanRequest request_;

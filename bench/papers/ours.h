@@ -10,12 +10,12 @@
 namespace windlass {
 
 // Shapes as published, with their tables and heads; no memory is ever allocated for them.
-ModelSpec gpt_13b();
-ModelSpec gpt_175b();
-ModelSpec llama_70b();
+TrainedModel gpt_13b();
+TrainedModel gpt_175b();
+TrainedModel llama_70b();
 
 struct OurQuestion {
-    const ModelSpec* model = nullptr;
+    const TrainedModel* model = nullptr;
     Machine machine;
     int64_t rows = 1;  // of a step
     int64_t row_length = 1024;

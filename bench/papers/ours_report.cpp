@@ -51,7 +51,7 @@ double published_rate(const PublishedRow& row, double operations) {
 
 // What is published counts 8 operations for each parameter and token, or 6: the tables cannot tell. And the latency of
 // batches, fitted for the published program, may be the drives' own: then our transfers wait for it, too.
-void print_row(const PublishedRow& row, const ModelSpec& model, const Machine& paper_machine) {
+void print_row(const PublishedRow& row, const TrainedModel& model, const Machine& paper_machine) {
     const DriveArray array = array_of(row, paper_machine);
     OurQuestion question{.model = &model,
                          .machine = sized(with_drives(paper_machine, array)),
@@ -85,7 +85,7 @@ void print_row(const PublishedRow& row, const ModelSpec& model, const Machine& p
 
 struct Aim {
     std::string_view what;
-    const ModelSpec* model = nullptr;
+    const TrainedModel* model = nullptr;
     std::string_view machine;
     int64_t rows = 1;
     int64_t memory_bytes = 0;
@@ -124,7 +124,7 @@ bool print_aim(const Aim& aim) {
 }  // namespace
 
 void print_ours(const Machine& paper_machine) {
-    const ModelSpec small = gpt_13b(), large = gpt_175b();
+    const TrainedModel small = gpt_13b(), large = gpt_175b();
     fmt::print(
         "tokens/s. Published, if its TFLOPS count 8 or 6 operations for each parameter and token: 8N, 6N. Ours, with "
         "no\n"
@@ -142,7 +142,7 @@ void print_ours(const Machine& paper_machine) {
 }
 
 bool print_aims(const Machine& paper_machine) {
-    const ModelSpec small = gpt_13b(), large = gpt_175b(), llama = llama_70b();
+    const TrainedModel small = gpt_13b(), large = gpt_175b(), llama = llama_70b();
     const std::string_view paper = "rtx4090-server-12gen4", four = "rtx4090-workstation-4gen5";
     const int64_t all = paper_machine.memory_bytes;
     std::vector<Aim> aims;

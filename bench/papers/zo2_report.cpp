@@ -37,14 +37,14 @@ constexpr OptShape kShapes[] = {
     {"175B", 12288, 96, 96, 18.04, 10},
 };
 
-ModelSpec model_of(const OptShape& shape, const Recipe& recipe) {
+TrainedModel model_of(const OptShape& shape, const Recipe& recipe) {
     HfConfig config =
         HfConfig::parse(fmt::format(R"({{"model_type": "opt", "hidden_size": {}, "ffn_dim": {}, "num_hidden_layers": {},
             "num_attention_heads": {}, "max_position_embeddings": 2048, "vocab_size": 50272,
             "word_embed_proj_dim": {}, "do_layer_norm_before": true, "activation_function": "relu"}})",
                                     shape.hidden, 4 * shape.hidden, shape.layers, shape.heads, shape.hidden),
                         "config.json");
-    ModelSpec model = build_model(config, {});
+    TrainedModel model(build_model(config, {}));
     for (ParamSpec& param : model.params) param.file_dtype = DType::f16;
     set_store(model, recipe.store);
     return in_sublayers(model);
@@ -63,7 +63,7 @@ struct Asked {
 };
 
 // The fastest plan.
-Planned plan(const ModelSpec& model, const Recipe& recipe, const Asked& asked) {
+Planned plan(const TrainedModel& model, const Recipe& recipe, const Asked& asked) {
     const Machine card = machine();
     const Numerics numerics{.compute = DType::bf16, .micro_rows = 1, .micro_count = 1, .row_lengths = {asked.tokens}};
     const PlanRequest request{
@@ -88,7 +88,7 @@ void print_owners(const Planned& planned) {
 }
 
 bool print_row(const OptShape& shape, const Recipe& recipe, const MemoryTable& table) {
-    const ModelSpec model = model_of(shape, recipe);
+    const TrainedModel model = model_of(shape, recipe);
     const double aim = shape.aim_gb > 0 ? shape.aim_gb : shape.published_gb;
     Asked asked{.device_bytes = static_cast<int64_t>(aim * 1e9) - kContextBytes,
                 .writeback_steps = table.each_step ? 1 : 0};

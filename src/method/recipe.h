@@ -15,8 +15,8 @@
 #include "method/noise/noise_kernel.h"
 #include "method/noise/sums.h"
 #include "method/state_format.h"
+#include "method/trained_model.h"
 #include "method/zeroth_order/estimator.h"
-#include "model/spec.h"
 #include "op/batch.h"
 
 namespace windlass {
@@ -50,7 +50,7 @@ int64_t state_bytes(const StateSpec& state, int64_t count);
 
 // One chunk of one parameter. All spans cover the same elements.
 struct UpdateCall {
-    const ParamSpec* param = nullptr;
+    Param param;
     int64_t first = 0;    // index of the chunk's first element in the parameter
     int64_t element = 0;  // and in the model (element_starts): what noise is counted by
     int64_t count = 0;
@@ -66,9 +66,9 @@ using UpdateKernel = void (*)(const UpdateCall& call, Stream& stream);
 // what this sweep reads instead of it is made. Every element depends on its own index and on nothing else, so any
 // split of a call gives the same bits.
 struct ArrivalCall {
-    const ParamSpec* param = nullptr;
+    Param param;
     int64_t element = 0;           // of the parameter's first element in the model (element_starts)
-    std::byte* weights = nullptr;  // numel numbers of param->store_dtype
+    std::byte* weights = nullptr;  // numel numbers of param.storage.dtype
     // Steps that were applied, oldest first, none left out between them. The updates of the last `pending` are to be
     // applied, one after another; those before are what updates look back at, Recipe::history of them where there were
     // so many.
@@ -106,7 +106,7 @@ struct MethodOptions {
     ZoEstimator estimator = ZoEstimator::two_sided;  // what zeroth order looks at, and makes of the losses
     double layer_drop = 0;  // share of the layers that a step leaves alone (noise/layer_drop.h), in [0, 1)
     // Zeroth order: share of each matrix that is probed and updated, its smallest weights; which those are says
-    // ParamSpec::magnitude_limit.
+    // ParamPerturb::magnitude_limit.
     double sparse_share = 1;
     NoiseMoments moments = NoiseMoments::none;
     int replay_window = kReplayWindow;  // steps that moments are made of
@@ -129,7 +129,7 @@ struct Recipe {
     double update_draws = 0;
     double sum_draws = 0;                  // and what each arrival of weights takes that updates stay beside (Folding)
     int history = 0;                       // steps before it that a step's update looks back at
-    Folding folding = Folding::each_step;  // of the weights (ParamSpec::folding)
+    Folding folding = Folding::each_step;  // of the weights (ParamPerturb::folding)
     int64_t fold_window = 0;               // each_window: steps of a window
     double layer_share = 1;                // of those, how many are drawn for parameters of layers, on the average
     // Forward-only methods: what a step's losses say of its update: fills StepParams::scalars, and `apply` with whether

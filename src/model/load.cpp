@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "base/math.h"
-#include "tensor/e4m3.h"
-#include "tensor/nf4.h"
 
 namespace windlass {
 namespace {
@@ -72,31 +70,6 @@ void encode_numbers(DType dtype, std::span<const float> values, std::span<std::b
             dtype == DType::bf16 ? split_master(std::bit_cast<uint32_t>(values[i])).hi : float_to_half(values[i]);
         std::memcpy(out.data() + 2 * i, &bits, sizeof bits);
     }
-}
-
-void decode_kept(const ParamSpec& param, std::span<const std::byte> bytes, int64_t first, std::span<float> out) {
-    if (param.store_dtype == DType::nf4) return decode_nf4(bytes, first, out);
-    const auto end = static_cast<size_t>(stored_bytes(param.store_dtype, first + std::ssize(out)));
-    WINDLASS_CHECK(end <= bytes.size(), "{} bytes for {} numbers from {} on", bytes.size(), out.size(), first);
-    const auto begin = static_cast<size_t>(stored_bytes(param.store_dtype, first));
-    decode_kept(param, bytes.first(end).subspan(begin), out);
-}
-
-void decode_kept(const ParamSpec& param, std::span<const std::byte> bytes, std::span<float> out) {
-    if (param.store_dtype == DType::nf4) return decode_nf4(bytes, 0, out);
-    if (param.store_dtype != DType::f8_e4m3) return decode_numbers(param.store_dtype, bytes, out);
-    WINDLASS_CHECK(bytes.size() == out.size(), "{} bytes for {} numbers", bytes.size(), out.size());
-    const float scale = power_of_two(param.scale_exponent);
-    for (size_t i = 0; i < out.size(); ++i) out[i] = e4m3_to_float(static_cast<uint8_t>(bytes[i])) * scale;
-}
-
-void encode_kept(const ParamSpec& param, std::span<const float> values, std::span<std::byte> out) {
-    if (param.store_dtype == DType::nf4)
-        return encode_nf4(values, param.file_dtype == DType::f16 ? kNf4HalfScales : kNf4Scales, out);
-    if (param.store_dtype != DType::f8_e4m3) return encode_numbers(param.store_dtype, values, out);
-    WINDLASS_CHECK(out.size() == values.size(), "{} bytes for {} numbers", out.size(), values.size());
-    const float scale = power_of_two(-param.scale_exponent);
-    for (size_t i = 0; i < values.size(); ++i) out[i] = static_cast<std::byte>(float_to_e4m3(values[i] * scale));
 }
 
 void load_elements(ModelFolder& folder, const ParamSpec& param, int64_t first, std::span<float> out) {

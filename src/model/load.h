@@ -21,14 +21,6 @@ void check_tied(ModelFolder& folder, const ModelSpec& model);
 void decode_numbers(DType dtype, std::span<const std::byte> bytes, std::span<float> out);
 void encode_numbers(DType dtype, std::span<const float> values, std::span<std::byte> out);
 
-// Weights as the parameter keeps them (store_dtype, scale_exponent) as fp32, exactly but for nf4, whose products are
-// rounded; and fp32 so kept: as above, f8_e4m3 to the nearest, ties to even, magnitudes beyond its largest number as
-// that number, and nf4 as nf4.h says. `bytes` begin with an element with which a block of the type begins; read are
-// those from `first` on.
-void decode_kept(const ParamSpec& param, std::span<const std::byte> bytes, int64_t first, std::span<float> out);
-void decode_kept(const ParamSpec& param, std::span<const std::byte> bytes, std::span<float> out);
-void encode_kept(const ParamSpec& param, std::span<const float> values, std::span<std::byte> out);
-
 // The bytes that a file holds for these fp32 masters, in param.file_dtype: bf16 takes the split's high half, f16 and
 // f32 round the master (house rule). `out` holds masters.size() * dtype_bytes(file_dtype).
 void encode_elements(const ParamSpec& param, std::span<const float> masters, std::span<std::byte> out);

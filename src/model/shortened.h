@@ -11,6 +11,9 @@ int layer_count(const ModelSpec& model);
 // They repeat after so many: 1 where all are alike, 0 where nothing repeats: where some layers are not trained.
 int layer_period(const ModelSpec& model);
 
+// The parameters that the embedding, the first `layers` of them and the head use, in order.
+std::vector<int> params_of_first(const ModelSpec& model, int layers);
+
 // Keeps the first `layers` of them, and the parameters that some block still uses, with their order; indices follow.
 // A parameter at home in a block that is left out is at home in the first block that still uses it.
 ModelSpec shortened(const ModelSpec& model, int layers);

@@ -1,21 +1,12 @@
 #include "model/spec.h"
 
-#include <algorithm>
-#include <array>
-
-#include "base/error.h"
 #include "base/math.h"
 #include "op/ops.h"
-#include "tensor/e4m3.h"
 
 namespace windlass {
 namespace {
 
 constexpr double kSweepsOfForward = 3.0;  // a training step: forward, and backward twice that
-
-bool is_f8(const ParamSpec& param) {
-    return param.store_dtype == DType::f8_e4m3;
-}
 
 // Pairs of a query and a key it sees, per token of a row of T: T / 2, or with a window w < T, w - w^2 / 2T.
 double keys_per_token(int64_t row_length, int64_t window) {
@@ -26,82 +17,10 @@ double keys_per_token(int64_t row_length, int64_t window) {
 
 }  // namespace
 
-void set_store(ModelSpec& model, StoreType store) {
-    const DType kept = store == StoreType::split ? DType::bf16 : files_type(model);
-    for (ParamSpec& param : model.params) {
-        param.store = store;
-        param.store_dtype = kept;
-    }
-}
-
 DType files_type(const ModelSpec& model) {
     DType type = model.params.empty() ? DType::f32 : model.params[0].file_dtype;
     for (const ParamSpec& param : model.params) type = param.file_dtype == type ? type : DType::f32;
     return type;
-}
-
-std::string_view folding_name(Folding folding) {
-    static constexpr std::array<std::string_view, 3> kNames = {"each_step", "each_window", "never"};
-    return kNames[static_cast<size_t>(folding)];
-}
-
-std::optional<Folding> folding_from_name(std::string_view name) {
-    for (const Folding folding : {Folding::each_step, Folding::each_window, Folding::never}) {
-        if (folding_name(folding) == name) return folding;
-    }
-    return std::nullopt;
-}
-
-void set_folding(ModelSpec& model, Folding folding) {
-    for (ParamSpec& param : model.params) {
-        const bool each_step = folding == Folding::never && param.shape.rank() < 2;
-        param.folding = each_step ? Folding::each_step : folding;
-    }
-}
-
-void keep_in_8_bits(ModelSpec& model) {
-    for (ParamSpec& param : model.params) {
-        WINDLASS_CHECK(param.store == StoreType::as_file, "{} is kept as a split master", param.name);
-        if (param.shape.rank() >= 2) param.store_dtype = DType::f8_e4m3;
-    }
-}
-
-bool is_kept_in_8_bits(const ModelSpec& model) {
-    return std::ranges::any_of(model.params, &is_f8);
-}
-
-void keep_in_4_bits(ModelSpec& model) {
-    for (ParamSpec& param : model.params) {
-        WINDLASS_CHECK(param.store == StoreType::as_file, "{} is kept as a split master", param.name);
-        if (param.shape.rank() == 2 && param.layer >= 0) param.store_dtype = DType::nf4;
-    }
-}
-
-bool is_kept_in_4_bits(const ModelSpec& model) {
-    return std::ranges::any_of(model.params, [](const ParamSpec& param) { return param.store_dtype == DType::nf4; });
-}
-
-std::vector<int> scale_exponents(const ModelSpec& model) {
-    std::vector<int> exponents;
-    exponents.reserve(model.params.size());
-    for (const ParamSpec& param : model.params) exponents.push_back(param.scale_exponent);
-    return exponents;
-}
-
-void set_scale_exponents(std::span<const int> exponents, std::string_view where, ModelSpec& model) {
-    if (exponents.size() != model.params.size())
-        throw UserError(ExitCode::storage, where, "has {} scales of weights in 8 bits, the model has {} parameters",
-                        exponents.size(), model.params.size())
-            .hint("the model folder that this run started from");
-    for (size_t index = 0; index < exponents.size(); ++index) {
-        ParamSpec& param = model.params[index];
-        const int least = is_f8(param) ? kE4m3ScaleMin : 0, most = is_f8(param) ? kE4m3ScaleMax : 0;
-        if (exponents[index] < least || exponents[index] > most)
-            throw UserError(ExitCode::storage, where, "the scale of {} is 2^{}, expected an exponent of {} to {}",
-                            param.name, exponents[index], least, most)
-                .hint("the model folder that this run started from");
-        param.scale_exponent = exponents[index];
-    }
 }
 
 std::vector<int64_t> element_starts(const ModelSpec& model) {

@@ -71,11 +71,11 @@ int64_t Estimate::memory_bytes() const {
     return std::accumulate(arena_bytes.begin(), arena_bytes.end(), int64_t{0});
 }
 
-Estimator::Estimator(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+Estimator::Estimator(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                      std::vector<ScheduleRequest> requests)
     : model_(model), recipe_(recipe), numerics_(numerics), machine_(machine), requests_(std::move(requests)) {}
 
-const ModelSpec& Estimator::short_model(int layers) {
+const TrainedModel& Estimator::short_model(int layers) {
     const auto found = short_models_.find(layers);
     return found != short_models_.end() ? found->second
                                         : short_models_.emplace(layers, shortened(model_, layers)).first->second;
@@ -115,7 +115,7 @@ std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks)
 
 }  // namespace
 
-Estimator::Peaks Estimator::peaks_beside(const ModelSpec& model, const Plan& plan, const ScheduleRequest& request) {
+Estimator::Peaks Estimator::peaks_beside(const TrainedModel& model, const Plan& plan, const ScheduleRequest& request) {
     const auto measure = [&] {
         ScheduleSet set = lower_one(model, recipe_, numerics_, plan, requests_, request);
         place_buffers(set);
@@ -130,7 +130,7 @@ Estimator::Peaks Estimator::peaks_beside(const ModelSpec& model, const Plan& pla
     return found != known_.end() ? found->second : known_.emplace(key, measure()).first->second;
 }
 
-Estimator::Lowered Estimator::evaluate(const ModelSpec& model, const Plan& plan) {
+Estimator::Lowered Estimator::evaluate(const TrainedModel& model, const Plan& plan) {
     ScheduleSet set = lower_one(model, recipe_, numerics_, plan, requests_, requests_[0]);
     check(set);
     const Simulation step = simulate(set.schedules[0], machine_);
@@ -175,7 +175,7 @@ Estimate Estimator::operator()(const std::function<Plan(int blocks)>& plan_for, 
     return result;
 }
 
-Estimate estimate(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+Estimate estimate(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const std::function<Plan(int blocks)>& plan_for, const std::vector<ScheduleRequest>& requests,
                   int period) {
     return Estimator(model, recipe, numerics, machine, requests)(plan_for, period);

@@ -35,7 +35,7 @@ struct Estimate {
 // schedules that depend on a part of the plan only. Outlived by what it is made with.
 class Estimator {
   public:
-    Estimator(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+    Estimator(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
               std::vector<ScheduleRequest> requests);
 
     // `plan_for` makes the plan of a model with so many blocks (layers, embedding and head); `period`: it treats every
@@ -53,22 +53,22 @@ class Estimator {
         Estimate estimate;
         std::vector<Peaks> peaks;
     };
-    Lowered evaluate(const ModelSpec& model, const Plan& plan);
-    Peaks peaks_beside(const ModelSpec& model, const Plan& plan, const ScheduleRequest& request);
+    Lowered evaluate(const TrainedModel& model, const Plan& plan);
+    Peaks peaks_beside(const TrainedModel& model, const Plan& plan, const ScheduleRequest& request);
     static Peaks peaks_of(const Schedule& schedule);
-    const ModelSpec& short_model(int layers);
+    const TrainedModel& short_model(int layers);
 
-    const ModelSpec& model_;
+    const TrainedModel& model_;
     const Recipe& recipe_;
     const Numerics& numerics_;
     const Machine& machine_;
     std::vector<ScheduleRequest> requests_;
-    std::map<int, ModelSpec> short_models_;  // by layers
-    std::map<std::string, Peaks> known_;     // by all that they depend on
+    std::map<int, TrainedModel> short_models_;  // by layers
+    std::map<std::string, Peaks> known_;        // by all that they depend on
 };
 
 // Of one plan.
-Estimate estimate(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+Estimate estimate(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const std::function<Plan(int blocks)>& plan_for, const std::vector<ScheduleRequest>& requests,
                   int period = 1);
 

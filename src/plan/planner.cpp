@@ -23,28 +23,28 @@ const Schedule& leading_schedule(const ScheduleSet& set) {
 namespace {
 
 // Of one version in the store: weights, low halves and state, each chunk on whole blocks.
-int64_t version_bytes(const Recipe& recipe, const ParamSpec& param) {
+int64_t version_bytes(const Recipe& recipe, const Param& param) {
     const int64_t numel = param.numel(), rest = numel % kChunkElements;
     return numel / kChunkElements * kept_bytes(recipe, param, kChunkElements) +
            (rest > 0 ? kept_bytes(recipe, param, rest) : 0);
 }
 
 // Two versions; the commit records are small beside them.
-int64_t working_store_bytes(const ModelSpec& model, const Recipe& recipe) {
+int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe) {
     constexpr int64_t kRecords = 8 * kMiB;
     int64_t bytes = kRecords;
-    for (const ParamSpec& param : model.params) bytes += 2 * version_bytes(recipe, param);
+    for (const Param param : model.all_params()) bytes += 2 * version_bytes(recipe, param);
     return bytes;
 }
 
 // The file has room for the gradients of all that is trained as soon as one block's go there.
-int64_t gradient_spill_bytes(const ModelSpec& model, const Plan& plan) {
+int64_t gradient_spill_bytes(const TrainedModel& model, const Plan& plan) {
     int64_t bytes = 0;
     bool spills = false;
-    for (const ParamSpec& param : model.params) {
-        if (!param.trainable) continue;
+    for (const Param param : model.all_params()) {
+        if (!param.trains()) continue;
         bytes += aligned_bytes(param.numel(), 4);
-        spills = spills || plan.of(param.block).gradients == Home::disk;
+        spills = spills || plan.of(param.spec.block).gradients == Home::disk;
     }
     return spills ? bytes : 0;
 }
@@ -84,7 +84,7 @@ struct Needs {
 struct Totals {
     int64_t memory = 0, device = 0, store = 0, spill = 0;
 };
-Totals totals(const ModelSpec& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
+Totals totals(const TrainedModel& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
               const Needs& needs) {
     const bool apart = plan.own_memory();
     return {.memory = needs.arena_bytes[slot(apart ? TierKind::host : TierKind::device)] + request.budgets.process +
@@ -94,7 +94,7 @@ Totals totals(const ModelSpec& model, const Recipe& recipe, const PlanRequest& r
             .spill = gradient_spill_bytes(model, plan) + needs.activation_file_bytes};
 }
 
-Evaluation evaluation_of(const ModelSpec& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
+Evaluation evaluation_of(const TrainedModel& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
                          const Needs& needs) {
     const Totals total = totals(model, recipe, request, plan, needs);
     return {.seconds = needs.seconds + request.clip_frequency * needs.redo_seconds,
@@ -113,13 +113,13 @@ Limits limits_of(const Budgets& budgets) {
 
 // A wrong guess is mended by reading all of the guessed blocks' masters and moments again, and writing them; without a
 // store by copying them back, and updating again.
-double redo_seconds(const ModelSpec& model, const Recipe& recipe, const Machine& machine, const Plan& plan) {
+double redo_seconds(const TrainedModel& model, const Recipe& recipe, const Machine& machine, const Plan& plan) {
     double elements = 0;
-    for (const ParamSpec& param : model.params) {
-        if (param.trainable && plan.of(param.block).update == UpdateTime::in_backward)
+    for (const Param param : model.all_params()) {
+        if (param.trains() && plan.of(param.spec.block).update == UpdateTime::in_backward)
             elements += static_cast<double>(param.numel());
     }
-    const auto chunk = static_cast<double>(kept_bytes(recipe, ParamSpec{}, kChunkElements));
+    const auto chunk = static_cast<double>(kept_bytes(recipe, LoneParam(), kChunkElements));
     const double bytes = elements / kChunkElements * chunk;
     const auto seconds = [](double amount, double rate) { return rate > 0 ? amount / rate : 0.0; };
     if (plan.store)
@@ -164,11 +164,11 @@ Binding find_binding(const Planned& planned, const Machine& machine) {
     return binding;
 }
 
-SpaceInput space_input(const ModelSpec& model, const SavedRanks& ranks) {
+SpaceInput space_input(const TrainedModel& model, const SavedRanks& ranks) {
     SpaceInput input{.saved_most = most_saved(ranks)};
     std::vector<int> chunks(model.blocks.size(), 0);
-    for (const ParamSpec& param : model.params)
-        chunks[static_cast<size_t>(param.block)] += static_cast<int>(div_up(param.numel(), kChunkElements));
+    for (const Param param : model.all_params())
+        chunks[static_cast<size_t>(param.spec.block)] += static_cast<int>(div_up(param.numel(), kChunkElements));
     input.block_chunks = *std::max_element(chunks.begin(), chunks.end());
     return input;
 }
@@ -182,7 +182,7 @@ const ScheduleRequest& largest_request(const PlanRequest& request) {
 
 }  // namespace
 
-Planned evaluate_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                       const PlanRequest& request, const Plan& plan) {
     Planned planned;
     planned.plan = plan;
@@ -224,7 +224,7 @@ std::vector<ScheduleRequest> largest_of_each_kind(std::vector<ScheduleRequest> r
 // One search, over one policy's space.
 class PolicySearch {
   public:
-    PolicySearch(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+    PolicySearch(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                  const PlanRequest& request, const SavedRanks& ranks, const Policy& policy, Space space)
         : model_(model),
           recipe_(recipe),
@@ -252,8 +252,8 @@ class PolicySearch {
     double least_seconds() const {
         if (!recipe_.runs(SweepKind::reverse)) return 0;
         double written = 0, down = 0;
-        for (const ParamSpec& param : model_.params) {
-            if (!param.trainable) continue;
+        for (const Param param : model_.all_params()) {
+            if (!param.trains()) continue;
             written += static_cast<double>(version_bytes(recipe_, param));
             down += 4 * static_cast<double>(param.numel());
         }
@@ -324,7 +324,7 @@ class PolicySearch {
         return evaluation;
     }
 
-    const ModelSpec& model_;
+    const TrainedModel& model_;
     const Recipe& recipe_;
     const Numerics& numerics_;
     const Machine& machine_;
@@ -338,7 +338,7 @@ class PolicySearch {
 
 }  // namespace
 
-Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request) {
     const SavedRanks ranks = rank_saved(model, largest_request(request), numerics, machine);
     const SpaceInput input = space_input(model, ranks);

@@ -71,11 +71,11 @@ struct Planned {
 
 // The fastest choice found of all policies asked for that fits. Throws UserError(no_fit) naming the need, the budget
 // and the smallest change that would make it fit.
-Planned make_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request);
 
 // One plan as it would run: lowered, checked, simulated, and against the budgets.
-Planned evaluate_plan(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                       const PlanRequest& request, const Plan& plan);
 
 // The schedule that Planned::step is of.

@@ -8,9 +8,9 @@
 namespace windlass {
 namespace {
 
-std::vector<uint8_t> trainable_of(const ModelSpec& model, const Block& block) {
+std::vector<uint8_t> trainable_of(const TrainedModel& model, const Block& block) {
     std::vector<uint8_t> trainable;
-    for (const int param : block.params) trainable.push_back(model.params[static_cast<size_t>(param)].trainable);
+    for (const int param : block.params) trainable.push_back(model.training[static_cast<size_t>(param)].trains);
     return trainable;
 }
 
@@ -118,7 +118,7 @@ Space forward_only(Space space, const Recipe& recipe, int writeback_steps) {
     return space;
 }
 
-SavedRanks rank_saved(const ModelSpec& model, const ScheduleRequest& largest, const Numerics& numerics,
+SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest, const Numerics& numerics,
                       const Machine& machine) {
     SavedRanks ranks;
     const OpSize size{.rows = largest.rows, .row_length = largest.row_length, .compute = numerics.compute};

@@ -72,7 +72,7 @@ Space forward_only(Space space, const Recipe& recipe, int writeback_steps);
 
 // Saved values of each program of a model, the most seconds saved for a byte first.
 using SavedRanks = std::map<const Program*, std::vector<int>>;
-SavedRanks rank_saved(const ModelSpec& model, const ScheduleRequest& largest, const Numerics& numerics,
+SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest, const Numerics& numerics,
                       const Machine& machine);
 // The most values that a block of it has.
 int most_saved(const SavedRanks& ranks);

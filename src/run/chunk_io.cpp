@@ -48,8 +48,8 @@ std::span<float> ChunkIo::floats(const ChunkSpan& chunk) {
 }
 
 void ChunkIo::split(const ChunkSpan& chunk, std::span<const float> masters) {
-    const ParamSpec& param = setup_.model.params[at(chunk.param)];
-    if (param.store == StoreType::as_file) {
+    const Param param = param_of(chunk);
+    if (param.storage.store == StoreType::as_file) {
         encode_kept(param, masters, {weights(), at(weight_bytes(param, std::ssize(masters)))});
         return;
     }
@@ -63,9 +63,9 @@ void ChunkIo::split(const ChunkSpan& chunk, std::span<const float> masters) {
 }
 
 void ChunkIo::join(const ChunkSpan& chunk, int64_t first, std::span<float> masters) const {
-    const ParamSpec& param = setup_.model.params[at(chunk.param)];
-    if (param.store == StoreType::as_file) {
-        decode_kept(param, {weights(), at(weight_bytes(param, chunk.count))}, first, masters);
+    const Param param = param_of(chunk);
+    if (param.storage.store == StoreType::as_file) {
+        decode_kept(param.storage, {weights(), at(weight_bytes(param, chunk.count))}, first, masters);
         return;
     }
     const auto* hi = reinterpret_cast<const uint16_t*>(weights()) + first;
@@ -88,7 +88,7 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
             arenas_.lease(setup_.schedules.persistent[at(slice.buffer)], write, slice.offset + behind, bytes);
         copy(lease.data(), staged, bytes);
     };
-    const ParamSpec& param = param_of(chunk);
+    const Param param = param_of(chunk);
     part(place.weights, weight_bytes(param, chunk.first), weights(), weight_bytes(param, chunk.count));
     part(place.low, chunk.first * 2, state(), chunk.count * 2);
     for (size_t s = 0; s < place.state.size(); ++s) {
@@ -96,7 +96,7 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
         part(place.state[s], state_bytes(spec, chunk.first), state() + sections[s + 1], state_bytes(spec, chunk.count));
     }
     if (place.chunks.buffer != kNoBuffer)
-        part(place.chunks, state_block_offset(setup_.recipe, param_of(chunk), chunk.first), state(), sections.back());
+        part(place.chunks, state_block_offset(setup_.recipe, param, chunk.first), state(), sections.back());
 }
 
 void ChunkIo::store_in_memory(const ChunkSpan& chunk) {

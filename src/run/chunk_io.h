@@ -40,9 +40,7 @@ class ChunkIo {
     ChunkSums write_to(Store& target, int64_t index);
 
   private:
-    const ParamSpec& param_of(const ChunkSpan& chunk) const {
-        return setup_.model.params[static_cast<size_t>(chunk.param)];
-    }
+    Param param_of(const ChunkSpan& chunk) const { return setup_.model.param(chunk.param); }
     std::byte* state() const { return staging_.data() + state_at_; }
     // Calls copy(where the plan keeps it in memory, where staging keeps it, bytes) for every part kept in memory.
     void with_memory(const ChunkSpan& chunk, bool write,

@@ -29,18 +29,18 @@ struct Engine::Impl {
           recent(setup.recipe.history, setup.recipe.folding == Folding::each_window),
           sums(setup.model) {
         if (setup.plan.host_threads > 0) host = make_stream(DeviceKind::cpu, setup.plan.host_threads);
-        for (const ParamSpec& param : setup.model.params)
-            norm_partials.emplace_back(param.trainable ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
+        for (const Param param : setup.model.all_params())
+            norm_partials.emplace_back(param.trains() ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
     }
 
     void open_store(Store opened) {
-        const auto spills = [&](const ParamSpec& param) {
-            return param.trainable && setup.plan.of(param.block).gradients == Home::disk;
+        const auto spills = [&](const Param& param) {
+            return param.trains() && setup.plan.of(param.spec.block).gradients == Home::disk;
         };
-        store = std::make_unique<WorkingStore>(
-            files, std::move(opened), setup.model, setup.recipe, setup.store_path,
-            WorkingStore::Spills{std::any_of(setup.model.params.begin(), setup.model.params.end(), spills),
-                                 setup.schedules.activation_file_bytes()});
+        store =
+            std::make_unique<WorkingStore>(files, std::move(opened), setup.model, setup.recipe, setup.store_path,
+                                           WorkingStore::Spills{std::ranges::any_of(setup.model.all_params(), spills),
+                                                                setup.schedules.activation_file_bytes()});
         durable_step = store->store().committed_step();
     }
     ChunkIo chunks() {
@@ -50,16 +50,16 @@ struct Engine::Impl {
 
     // Masters of a chunk in staging, with what is held beside what is kept.
     void join(ChunkIo& chunks, const ChunkSpan& chunk, int64_t first, std::span<float> masters) {
-        const ParamSpec& param = setup.model.params[at(chunk.param)];
+        const Param param = setup.model.param(chunk.param);
         if (!param.keeps_sum()) return chunks.join(chunk, first, masters);
         const std::span<float> numbers = chunks.floats(chunk);
-        read_updated({.param = &param,
+        read_updated({.param = param,
                       .element = elements[at(chunk.param)] + chunk.first,
                       .count = chunk.count,
                       .weights = chunks.weights(),
                       .first = chunk.first},
-                     recent.steps(), param.folding == Folding::each_window ? recent.pending() : 0, sums.of(chunk.param),
-                     numbers, *stream);
+                     recent.steps(), param.perturb.folding == Folding::each_window ? recent.pending() : 0,
+                     sums.of(chunk.param), numbers, *stream);
         std::ranges::copy(numbers.subspan(at(first), masters.size()), masters.begin());
     }
 

@@ -15,8 +15,8 @@
 #include "format/model_folder.h"
 #include "format/store.h"
 #include "method/recipe.h"
+#include "method/trained_model.h"
 #include "model/save.h"
-#include "model/spec.h"
 #include "run/objective.h"
 #include "schedule/schedule.h"
 
@@ -33,7 +33,7 @@ struct Emulation {
 
 // Everything fixed before the first step.
 struct EngineSetup {
-    ModelSpec model;
+    TrainedModel model;
     Recipe recipe;
     MethodOptions method_options;
     Numerics numerics;

@@ -268,7 +268,7 @@ class Execution {
         for (const UpdateChunk& chunk : update.chunks) {
             state.clear();
             for (const BufferSlice& slice : chunk.state) state.push_back(memory.address(slice));
-            const UpdateCall call{.param = &context_.setup.model.params[at(chunk.param)],
+            const UpdateCall call{.param = context_.setup.model.param(chunk.param),
                                   .first = chunk.first,
                                   .element = context_.elements[at(chunk.param)] + chunk.first,
                                   .count = chunk.count,
@@ -292,7 +292,7 @@ class Execution {
         const RecentSteps* const recent = context_.recent;
         if (recent == nullptr) return 0;
         // Of a window that is not over, wherever weights live, all arrivals find none.
-        if (context_.setup.model.params[at(each.param)].folding == Folding::each_window)
+        if (context_.setup.model.perturb[at(each.param)].folding == Folding::each_window)
             return each.updates || !context_.goes_home ? recent->pending() : 0;
         if (each.updates) return each.in_place ? recent->pending_in_place() : recent->pending();
         return each.again && !context_.goes_home ? recent->pending() : 0;
@@ -304,7 +304,7 @@ class Execution {
             const int due = updates_due(each);
             std::byte *const plain = memory.address(each.plain), *const probes = memory.address(each.probes);
             if (due == 0 && plain == nullptr && probes == nullptr) continue;
-            kernel({.param = &context_.setup.model.params[at(each.param)],
+            kernel({.param = context_.setup.model.param(each.param),
                     .element = context_.elements[at(each.param)],
                     .weights = memory.address(each.weights),
                     .steps = due > 0 ? context_.recent->steps() : std::span<const StepParams>(),

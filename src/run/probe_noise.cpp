@@ -13,16 +13,18 @@ constexpr double kNumbers = 2;                 // for each weight: of the update
 void probe_noise(Stream& stream, Machine& machine) {
     const MethodOptions options;
     const Recipe recipe = make_recipe("zeroth_order", options);
-    const ParamSpec param{
-        .name = "noise", .shape = {kRows, kCols}, .store = StoreType::as_file, .store_dtype = DType::bf16};
-    const int64_t bytes = param.numel() * dtype_bytes(DType::bf16);
+    const LoneParam param{.spec = {.name = "noise", .shape = {kRows, kCols}},
+                          .training = {},
+                          .storage = {.store = StoreType::as_file, .dtype = DType::bf16},
+                          .perturb = {}};
+    const int64_t count = param.spec.numel(), bytes = count * dtype_bytes(DType::bf16);
     HugeBuffer weights(bytes, true), probes(2 * bytes, true);
     StepParams pending{.seed = 1, .step = 1, .learning_rate = 1e-6};
     recipe.prepare(options, pending);
     pending.scalars[0] = 1;
     StepParams step = pending;
     step.step = 2;
-    const ArrivalCall call{.param = &param,
+    const ArrivalCall call{.param = param,
                            .weights = weights.data(),
                            .steps = {&pending, 1},
                            .pending = 1,
@@ -30,7 +32,7 @@ void probe_noise(Stream& stream, Machine& machine) {
                            .compute = DType::bf16,
                            .probes = probes.data()};
     const double seconds = best_seconds([&] { recipe.arrive[static_cast<size_t>(stream.device())](call, stream); });
-    machine.noise_per_s = rounded(kNumbers * static_cast<double>(param.numel()) / seconds);
+    machine.noise_per_s = rounded(kNumbers * static_cast<double>(count) / seconds);
 }
 
 }  // namespace windlass

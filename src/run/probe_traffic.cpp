@@ -153,7 +153,7 @@ class UpdatePass {
     void run(Stream& stream) {
         for (Chunk& chunk : chunks_) {
             std::byte* const state[] = {chunk.words[0].data(), chunk.words[1].data()};
-            const UpdateCall call{.param = &param_,
+            const UpdateCall call{.param = param_,
                                   .count = kUpdateElements,
                                   .hi = reinterpret_cast<uint16_t*>(chunk.halves.data()),
                                   .lo = reinterpret_cast<int16_t*>(chunk.halves.data()) + kUpdateElements,
@@ -171,7 +171,7 @@ class UpdatePass {
         std::array<HugeBuffer, 3> words;  // two moments and the gradient
     };
     Recipe recipe_;
-    ParamSpec param_;
+    LoneParam param_;
     StepParams step_;
     std::array<Chunk, kUpdateChunks> chunks_;
 };

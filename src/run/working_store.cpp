@@ -11,18 +11,18 @@ namespace {
 constexpr int64_t kRunStateBytesMax = int64_t{1} << 20;
 
 // Elements that a parameter's weights are kept in groups of.
-int group_of(const ParamSpec& param) {
-    return param.store_dtype == DType::nf4 ? static_cast<int>(kNf4Block) : 1;
+int group_of(const Param& param) {
+    return param.storage.dtype == DType::nf4 ? static_cast<int>(kNf4Block) : 1;
 }
-int group_bytes(const ParamSpec& param) {
+int group_bytes(const Param& param) {
     return static_cast<int>(weight_bytes(param, group_of(param)));
 }
 
 }  // namespace
 
-StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versions, std::string meta) {
+StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta) {
     int widest = 1;
-    for (const ParamSpec& param : model.params) {
+    for (const Param param : model.all_params()) {
         if (group_of(param) == 1) widest = std::max(widest, group_bytes(param));
     }
     StoreLayout layout{.chunk_elements = kChunkElements,
@@ -34,10 +34,10 @@ StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versi
     const auto without_state = std::ssize(layout.sections);
     for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, state.bytes, state.per});
     for (const int index : store_order(model)) {
-        const ParamSpec& param = model.params[at(index)];
-        const bool has_all = param.trainable || recipe.state.empty();
+        const Param param = model.param(index);
+        const bool has_all = param.trains() || recipe.state.empty();
         const int group = group_of(param), bytes = group_bytes(param);
-        layout.params.push_back({.name = param.name,
+        layout.params.push_back({.name = param.spec.name,
                                  .numel = param.numel(),
                                  .sections = has_all ? StoreParam::kAllSections : without_state,
                                  .weight_bytes = bytes == widest && group == 1 ? 0 : bytes,
@@ -81,7 +81,7 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
         throw refuse("the chunk size", found.chunk_elements, expected.chunk_elements);
 }
 
-WorkingStore::WorkingStore(FileSystem& files, Store store, const ModelSpec& model, const Recipe& recipe,
+WorkingStore::WorkingStore(FileSystem& files, Store store, const TrainedModel& model, const Recipe& recipe,
                            const std::string& spill_path, const Spills& spills)
     : files_(files),
       store_(std::move(store)),
@@ -96,12 +96,12 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const ModelSpec& mode
     for (size_t index = 0; index < order.size(); ++index) {
         store_param_[at(order[index])] = static_cast<int>(index);
         gradient_offset_[at(order[index])] = end;
-        const ParamSpec& param = model.params[at(order[index])];
-        if (param.trainable) end += aligned_bytes(param.numel(), 4);
+        const Param param = model.param(order[index]);
+        if (param.trains()) end += aligned_bytes(param.numel(), 4);
     }
     if (spills.gradients) gradients_ = make_spill(spill_path + ".gradients", end);
     if (spills.activation_bytes > 0) activations_ = make_spill(spill_path + ".activations", spills.activation_bytes);
-    const std::vector<int64_t> sections = state_sections(recipe, model.params[at(order[0])], store_.chunk(0).count);
+    const std::vector<int64_t> sections = state_sections(recipe, model.param(order[0]), store_.chunk(0).count);
     WINDLASS_CHECK(store_.state_extent(0, 0).bytes == sections.back(),
                    "schedule and store disagree on a chunk's state: {} and {} bytes", sections.back(),
                    store_.state_extent(0, 0).bytes);

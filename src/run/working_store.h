@@ -22,7 +22,7 @@
 namespace windlass {
 
 // How a Store of this model and method is laid out: parameters in store order, sections low halves and state.
-StoreLayout store_layout(const ModelSpec& model, const Recipe& recipe, int versions, std::string meta);
+StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta);
 
 // Refuses a store of another model or method, naming the first difference.
 void require_layout(const StoreLayout& found, const StoreLayout& expected, const std::string& path);
@@ -50,7 +50,7 @@ class WorkingStore {
         bool gradients = false;
         int64_t activation_bytes = 0;
     };
-    WorkingStore(FileSystem& files, Store store, const ModelSpec& model, const Recipe& recipe,
+    WorkingStore(FileSystem& files, Store store, const TrainedModel& model, const Recipe& recipe,
                  const std::string& spill_path, const Spills& spills);
     ~WorkingStore();
 
@@ -85,7 +85,7 @@ class WorkingStore {
 
     FileSystem& files_;
     Store store_;
-    const ModelSpec& model_;
+    const TrainedModel& model_;
     std::vector<int> store_param_;          // parameter -> index in the store
     std::vector<int64_t> gradient_offset_;  // by parameter, in the spill file
     Spill gradients_, activations_;

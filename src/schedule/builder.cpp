@@ -19,8 +19,8 @@ void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
 
 // Rounding at random to 8 bits takes longer than to 16, by this much of a random number (bench/noise_bench).
 constexpr double kNarrowDraws = 0.3;
-double update_draws(const Recipe& recipe, const ParamSpec& param) {
-    return recipe.update_draws + (param.store_dtype == DType::f8_e4m3 ? kNarrowDraws : 0);
+double update_draws(const Recipe& recipe, const Param& param) {
+    return recipe.update_draws + (param.storage.dtype == DType::f8_e4m3 ? kNarrowDraws : 0);
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
     options.want_grad_input = key.passes_gradient_on && !block.program->inputs.empty();
     options.size.k = std::max(1, key.tangents);
     options.size.rank = key.rank;
-    for (const int param : block.params) options.trainable.push_back(in_.param(param).trainable);
+    for (const int param : block.params) options.trainable.push_back(in_.param(param).trains());
     schedule_.segments.push_back(key.reverse        ? sweep_reverse(block.program, options)
                                  : key.tangents > 0 ? sweep_tangent(block.program, options)
                                                     : sweep_forward(block.program, options));
@@ -163,8 +163,8 @@ void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId
         weights.lo = weights.host_lo;
     }
     for (size_t index = 0; index < block.params.size(); ++index) {
-        const ParamSpec& param = in_.param(block.params[index]);
-        weights.type = param.store_dtype;
+        const Param param = in_.param(block.params[index]);
+        weights.type = param.storage.dtype;
         const auto use = [&](const BufferSlice& slice, int64_t bytes) {
             add_use(weights.uses, {slice.buffer, false, slice.offset, slice.offset + bytes});
         };
@@ -192,7 +192,7 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
 }
 
 int64_t ScheduleBuilder::arriving_bytes(int sweep, int param) const {
-    return probe_bytes(in_.recipe.sweeps[at(sweep)], in_.param(param), in_.numerics.compute);
+    return probe_bytes(in_.recipe.sweeps[at(sweep)], in_.param(param).spec, in_.numerics.compute);
 }
 
 BlockWeights ScheduleBuilder::arrive_plain(int block, const BlockWeights& weights) {
@@ -224,7 +224,7 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
     for (size_t index = 0; index < params.size(); ++index) {
         const int param = params[index];
         const int64_t bytes = in_.param(param).numel() * element;
-        const bool is_home = in_.param(param).block == block, fetched = in_.is_fetched(param, weights.hi[index]);
+        const bool is_home = in_.param(param).spec.block == block, fetched = in_.is_fetched(param, weights.hi[index]);
         const bool updates = arrival.updates && in_.is_stored_to(param);
         ArriveParam each{.param = param,
                          .updates = updates && is_home,
@@ -232,7 +232,7 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
                          .again = updates && !is_home && fetched && schedule_.writeback_steps > 1,
                          .weights = weights.hi[index]};
         // All points of what is not trained are the weights themselves.
-        const bool shares = copies > 0 && !tangents && !in_.param(param).trainable;
+        const bool shares = copies > 0 && !tangents && !in_.param(param).trains();
         if ((wants_plain || shares) && in_.converts(param)) each.plain = room(bytes);
         const BufferSlice& plain = each.plain.buffer == kNoBuffer ? each.weights : each.plain;
         if (wants_plain) reads(arrived.points[0], plain, bytes);
@@ -254,9 +254,9 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
 
 // That are applied to it in a step. What is fetched is 1, 2 ... n steps behind in turn; fetched once more it is so but
 // where it has just gone home. A window's are folded at once.
-double ScheduleBuilder::mean_updates(const ParamSpec& param, const ArriveParam& arrival) const {
+double ScheduleBuilder::mean_updates(const Param& param, const ArriveParam& arrival) const {
     const double steps = schedule_.writeback_steps;
-    if (param.folding == Folding::each_window) return 1.0 / steps;
+    if (param.perturb.folding == Folding::each_window) return 1.0 / steps;
     return arrival.in_place ? 1.0 : arrival.again ? (steps - 1) / 2 : (steps + 1) / 2;
 }
 
@@ -271,14 +271,14 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
     };
     const int64_t element = dtype_bytes(in_.numerics.compute);
     for (const ArriveParam& each : task.params) {
-        const ParamSpec& param = in_.param(each.param);
+        const Param param = in_.param(each.param);
         const bool writes = each.updates || each.again;
         const int64_t bytes = weight_bytes(param, param.numel());
         use(each.weights, bytes, writes);
         // Read as well as written, each so many steps.
-        const int64_t period = param.folding == Folding::each_window ? schedule_.writeback_steps : 1;
+        const int64_t period = param.perturb.folding == Folding::each_window ? schedule_.writeback_steps : 1;
         if (writes) demand.memory_bytes += bytes / period;
-        const double share = param.trainable ? (param.layer < 0 ? 1.0 : in_.recipe.layer_share) : 0.0;
+        const double share = param.trains() ? (param.spec.layer < 0 ? 1.0 : in_.recipe.layer_share) : 0.0;
         const double drawn = static_cast<double>(param.numel()) * share;
         if (task.sweep >= 0) demand.noise += drawn * in_.recipe.sweeps[at(task.sweep)].draws;
         if (param.keeps_sum()) demand.noise += drawn * in_.recipe.sum_draws;

@@ -14,7 +14,7 @@ namespace windlass {
 
 // What a lowering reads.
 struct LowerInput {
-    const ModelSpec& model;
+    const TrainedModel& model;
     const Recipe& recipe;
     const Numerics& numerics;
     const Plan& plan;
@@ -28,17 +28,19 @@ struct LowerInput {
     }
     // What is computed with is another type than what is kept, or has updates that are not stored in it.
     bool converts(int index) const {
-        const ParamSpec& each = param(index);
-        return each.store == StoreType::as_file && (each.store_dtype != numerics.compute || each.keeps_sum());
+        const Param each = param(index);
+        return each.storage.store == StoreType::as_file && (each.storage.dtype != numerics.compute || each.keeps_sum());
     }
     // Updates change what is kept.
-    bool is_stored_to(int index) const { return param(index).trainable && param(index).folding != Folding::never; }
+    bool is_stored_to(int index) const {
+        return param(index).trains() && param(index).perturb.folding != Folding::never;
+    }
     // f32 joins both halves of a split master.
     bool needs_low() const { return numerics.compute == DType::f32 && recipe.store == StoreType::split; }
-    const ParamSpec& param(int index) const { return model.params[static_cast<size_t>(index)]; }
+    Param param(int index) const { return model.param(index); }
     const ParamPlace& place(int param) const { return ids.params[static_cast<size_t>(param)]; }
     // The plan of the block that a parameter is at home in.
-    const BlockPlan& plan_of(int index) const { return plan.of(param(index).block); }
+    const BlockPlan& plan_of(int index) const { return plan.of(param(index).spec.block); }
     // Where what leaves the device goes, and what comes from the disk arrives.
     TierId host_tier() const { return plan.own_memory() ? TierKind::host : TierKind::device; }
 };
@@ -125,7 +127,7 @@ class ScheduleBuilder {
   private:
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
     void add_arrival(ArriveTask task);
-    double mean_updates(const ParamSpec& param, const ArriveParam& arrival) const;
+    double mean_updates(const Param& param, const ArriveParam& arrival) const;
     void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
     bool stays_on_device(int param) const;
     void upload_halves(const Block& block, const std::vector<BufferSlice>& from, std::vector<BufferSlice>& to,

@@ -38,31 +38,31 @@ std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param) {
     return chunks;
 }
 
-std::vector<int64_t> state_sections(const Recipe& recipe, const ParamSpec& param, int64_t count) {
+std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t count) {
     std::vector<int64_t> offsets;
     offsets.reserve(recipe.state.size() + 2);
     offsets.push_back(0);
     offsets.push_back(section_bytes(low_bytes(recipe, count)));
     for (const StateSpec& state : recipe.state)
-        offsets.push_back(offsets.back() + (param.trainable ? section_bytes(state_bytes(state, count)) : 0));
+        offsets.push_back(offsets.back() + (param.trains() ? section_bytes(state_bytes(state, count)) : 0));
     return offsets;
 }
 
-int64_t state_block_bytes(const Recipe& recipe, const ParamSpec& param, int64_t count) {
+int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t count) {
     int64_t end = section_bytes(low_bytes(recipe, count));
-    for (const StateSpec& state : recipe.state) end += param.trainable ? section_bytes(state_bytes(state, count)) : 0;
+    for (const StateSpec& state : recipe.state) end += param.trains() ? section_bytes(state_bytes(state, count)) : 0;
     return round_up(end, kParamAlignment);
 }
 
-int64_t state_block_offset(const Recipe& recipe, const ParamSpec& param, int64_t first) {
+int64_t state_block_offset(const Recipe& recipe, const Param& param, int64_t first) {
     return div_exact(first, kChunkElements) * state_block_bytes(recipe, param, kChunkElements);
 }
 
-int64_t kept_bytes(const Recipe& recipe, const ParamSpec& param, int64_t count) {
+int64_t kept_bytes(const Recipe& recipe, const Param& param, int64_t count) {
     return aligned_weight_bytes(param, count) + state_block_bytes(recipe, param, count);
 }
 
-int64_t kept_offset(const Recipe& recipe, const ParamSpec& param, int64_t first) {
+int64_t kept_offset(const Recipe& recipe, const Param& param, int64_t first) {
     return div_exact(first, kChunkElements) * kept_bytes(recipe, param, kChunkElements);
 }
 

@@ -13,7 +13,7 @@ namespace {
 // The persistent buffers of a run, and where each parameter lies in them.
 class PersistentWriter {
   public:
-    PersistentWriter(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan)
+    PersistentWriter(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan)
         : model_(model), recipe_(recipe), numerics_(numerics), plan_(plan) {
         ids.params.resize(model.params.size());
     }
@@ -46,34 +46,34 @@ class PersistentWriter {
         return slice;
     }
     void place(int index, bool trains) {
-        const ParamSpec& param = model_.params[at(index)];
-        const BlockPlan& plan = plan_.of(param.block);
+        const Param param = model_.param(index);
+        const BlockPlan& plan = plan_.of(param.spec.block);
         ParamPlace& place = ids.params[at(index)];
         place.weights = put("weights", Owner::weights, plan.weights, weight_bytes(param, param.numel()));
         const bool wants_low = recipe_.store == StoreType::split && (trains || numerics_.compute == DType::f32);
         if (plan_.store) {
-            if (trains && param.trainable && recipe_.store == StoreType::split)
+            if (trains && param.trains() && recipe_.store == StoreType::split)
                 place.chunks = put("state", Owner::state, plan.state, all_blocks(param));
         } else {
             if (wants_low) place.low = put("low halves", Owner::low_halves, plan.state, param.numel() * 2);
-            if (trains && param.trainable) put_state(param, plan, place);
+            if (trains && param.trains()) put_state(param, plan, place);
         }
-        if (!trains || !param.trainable || !recipe_.runs(SweepKind::reverse)) return;
+        if (!trains || !param.trains() || !recipe_.runs(SweepKind::reverse)) return;
         place.gradient = put("gradients", Owner::gradients, plan.gradients, param.numel() * 4);
         if (!plan_.store && plan.update == UpdateTime::in_backward)
             place.kept = put("kept", Owner::kept, plan.state, all_kept(param));
     }
-    int64_t all_kept(const ParamSpec& param) const {
+    int64_t all_kept(const Param& param) const {
         const int64_t full = param.numel() / kChunkElements * kChunkElements;
         const int64_t rest = param.numel() - full;
         return kept_offset(recipe_, param, full) + (rest > 0 ? kept_bytes(recipe_, param, rest) : 0);
     }
-    int64_t all_blocks(const ParamSpec& param) const {
+    int64_t all_blocks(const Param& param) const {
         const int64_t full = param.numel() / kChunkElements * kChunkElements;
         const int64_t rest = param.numel() - full;
         return state_block_offset(recipe_, param, full) + (rest > 0 ? state_block_bytes(recipe_, param, rest) : 0);
     }
-    void put_state(const ParamSpec& param, const BlockPlan& plan, ParamPlace& place) {
+    void put_state(const Param& param, const BlockPlan& plan, ParamPlace& place) {
         for (const StateSpec& state : recipe_.state) {
             place.state.push_back(put(state.name, Owner::state, plan.state, state_bytes(state, param.numel())));
         }
@@ -81,7 +81,7 @@ class PersistentWriter {
     // Loading, checkpoints and export pass through here, one chunk at a time: as fp32, as weights, as state.
     void write_staging() {
         int64_t count = 0, state = 0;
-        for (const ParamSpec& param : model_.params) {
+        for (const Param param : model_.all_params()) {
             const int64_t elements = std::min(kChunkElements, param.numel());
             count = std::max(count, elements);
             state = std::max(state, state_block_bytes(recipe_, param, elements));
@@ -103,7 +103,7 @@ class PersistentWriter {
         return static_cast<BufferId>(buffers.size()) - 1;
     }
 
-    const ModelSpec& model_;
+    const TrainedModel& model_;
     const Recipe& recipe_;
     const Numerics& numerics_;
     const Plan& plan_;
@@ -111,7 +111,7 @@ class PersistentWriter {
 };
 
 // What no schedule could do: these are our own errors, the planner's or a policy's.
-void require_consistent(const ModelSpec& model, const Recipe& recipe, const Plan& plan) {
+void require_consistent(const TrainedModel& model, const Recipe& recipe, const Plan& plan) {
     WINDLASS_CHECK(plan.blocks.empty() || plan.blocks.size() == model.blocks.size(), "a plan of {} blocks for {}",
                    plan.blocks.size(), model.blocks.size());
     for (int block = 0; block < static_cast<int>(model.blocks.size()); ++block) {
@@ -198,7 +198,7 @@ std::vector<ScheduleRequest> update_requests(const Plan& plan, const std::vector
 namespace {
 
 // These schedules, beside the persistent buffers of `requests`.
-ScheduleSet lower_beside(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                          const std::vector<ScheduleRequest>& requests, const std::vector<ScheduleRequest>& wanted) {
     require_consistent(model, recipe, plan);
     PersistentWriter persistent(model, recipe, numerics, plan);
@@ -213,20 +213,21 @@ ScheduleSet lower_beside(const ModelSpec& model, const Recipe& recipe, const Num
 
 }  // namespace
 
-ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+ScheduleSet lower(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests) {
     std::vector<ScheduleRequest> wanted = requests;
     for (const ScheduleRequest& request : update_requests(plan, requests)) wanted.push_back(request);
     return lower_beside(model, recipe, numerics, plan, requests, wanted);
 }
 
-ScheduleSet lower_one(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+ScheduleSet lower_one(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                       const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted) {
     return lower_beside(model, recipe, numerics, plan, requests, {wanted});
 }
 
-std::array<int64_t, kTierKinds> persistent_bytes(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics,
-                                                 const Plan& plan, const std::vector<ScheduleRequest>& requests) {
+std::array<int64_t, kTierKinds> persistent_bytes(const TrainedModel& model, const Recipe& recipe,
+                                                 const Numerics& numerics, const Plan& plan,
+                                                 const std::vector<ScheduleRequest>& requests) {
     PersistentWriter persistent(model, recipe, numerics, plan);
     persistent.write(requests);
     std::array<int64_t, kTierKinds> bytes{};

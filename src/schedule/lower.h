@@ -1,4 +1,5 @@
-// lower.h: (ModelSpec, Recipe, Numerics, Plan) -> ScheduleSet. A pure function: it allocates nothing and moves nothing.
+// lower.h: (TrainedModel, Recipe, Numerics, Plan) -> ScheduleSet. A pure function: it allocates nothing and moves
+// nothing.
 #pragma once
 
 #include <string>
@@ -19,17 +20,18 @@ struct ScheduleRequest {
 };
 
 // Lowers all schedules of a run together, since they share the persistent buffers.
-ScheduleSet lower(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+ScheduleSet lower(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests);
 
 // One of these schedules alone, beside the persistent buffers of all of them: for whoever looks at many plans that have
 // some schedules in common. `wanted`: one of the requests, or redo or flush where the plan needs that.
-ScheduleSet lower_one(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
+ScheduleSet lower_one(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                       const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted);
 
 // Bytes by tier that outlive each schedule of such a set: what a plan takes at least.
-std::array<int64_t, kTierKinds> persistent_bytes(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics,
-                                                 const Plan& plan, const std::vector<ScheduleRequest>& requests);
+std::array<int64_t, kTierKinds> persistent_bytes(const TrainedModel& model, const Recipe& recipe,
+                                                 const Numerics& numerics, const Plan& plan,
+                                                 const std::vector<ScheduleRequest>& requests);
 
 // The updates alone that a plan needs schedules for, beside those of the requests: redo, flush, both or none.
 std::vector<ScheduleRequest> update_requests(const Plan& plan, const std::vector<ScheduleRequest>& requests);

@@ -158,7 +158,7 @@ void GradientBuffers::bind(RunTask& task, std::vector<BufferUse>& uses) {
 void GradientBuffers::make_buffers(int block) {
     std::vector<int> together;
     for (const int param : in_.model.blocks[at(block)].params) {
-        if (target_[at(param)].buffer != kNoBuffer || !in_.param(param).trainable) continue;
+        if (target_[at(param)].buffer != kNoBuffer || !in_.param(param).trains()) continue;
         const Home home = in_.plan_of(param).gradients;
         const bool stays = home == Home::device || (home == Home::host && !in_.plan.own_memory());
         if (stays)

@@ -59,7 +59,7 @@ class ProbeLowering {
     bool is_current(int block) const {
         const std::vector<int>& params = in_.model.blocks[at(block)].params;
         return std::all_of(params.begin(), params.end(), [&](int param) {
-            const int home = in_.param(param).block;
+            const int home = in_.param(param).spec.block;
             return home == block || landed_[at(home)];
         });
     }
@@ -106,7 +106,7 @@ class ProbeLowering {
         MoveTask down{.kind = MoveKind::down}, write{.kind = MoveKind::disk_write, .place = DiskPlace::weight};
         for (size_t index = 0; index < in_.model.blocks[at(block)].params.size(); ++index) {
             const int param = in_.model.blocks[at(block)].params[index];
-            if (in_.param(param).block != block || !in_.is_stored_to(param)) continue;
+            if (in_.param(param).spec.block != block || !in_.is_stored_to(param)) continue;
             const BufferSlice &host = weights.host_hi[index], &device = weights.hi[index];
             if (host.buffer != device.buffer) add_down(down, param, device, host);
             if (in_.plan.store) add_write(write, param, host);

@@ -10,10 +10,10 @@ namespace {
 
 // The first block, in the order of forward, that trains anything: what is before it keeps nothing and goes forward
 // only.
-int first_trained_block(const ModelSpec& model) {
+int first_trained_block(const TrainedModel& model) {
     for (size_t block = 0; block < model.blocks.size(); ++block) {
         const std::vector<int>& params = model.blocks[block].params;
-        if (std::any_of(params.begin(), params.end(), [&](int param) { return model.params[at(param)].trainable; }))
+        if (std::any_of(params.begin(), params.end(), [&](int param) { return model.training[at(param)].trains; }))
             return static_cast<int>(block);
     }
     return 0;
@@ -133,7 +133,7 @@ class TrainLowering {
     // No read may stand before the update of what it reads: it would see the weights of the step before.
     bool is_current(const Visit& visit) const {
         for (const int param : in_.model.blocks[at(visit.block)].params) {
-            const int home = in_.param(param).block;
+            const int home = in_.param(param).spec.block;
             const bool is_held = in_.plan.of(home).update == UpdateTime::next_forward;
             const bool is_first = home == visit.block && updates_on_arrival(visit);
             if (is_held && !is_first && !landed_[at(home)]) return false;
@@ -163,7 +163,7 @@ class TrainLowering {
 
     // Memory that holds the weights which an update changes: for good, or since the block was read for a sweep.
     BufferSlice weights_of(int param) const {
-        const std::vector<int>& params = in_.model.blocks[at(in_.param(param).block)].params;
+        const std::vector<int>& params = in_.model.blocks[at(in_.param(param).spec.block)].params;
         const size_t index = static_cast<size_t>(std::find(params.begin(), params.end(), param) - params.begin());
         return updating_->host_hi[index];
     }

@@ -16,7 +16,7 @@ std::vector<ChunkGroup> chunk_groups(const LowerInput& in, int block) {
     const int64_t most = in.plan.group_chunks * kChunkElements;
     int64_t elements = most;
     for (int param = 0; param < static_cast<int>(in.model.params.size()); ++param) {  // a block's part of store_order
-        if (in.param(param).block != block || !in.param(param).trainable) continue;
+        if (in.param(param).spec.block != block || !in.param(param).trains()) continue;
         for (const ChunkSpan& chunk : chunks_of(in.model, param)) {
             if (elements + chunk.count > most) groups.emplace_back(), elements = 0;
             groups.back().push_back(chunk);
@@ -48,7 +48,7 @@ void UpdateStream::drain() {
 }
 
 void UpdateStream::drain_block(int block) {
-    const auto is_of = [&](const Staged& staged) { return in_.param(staged.chunks[0].param).block == block; };
+    const auto is_of = [&](const Staged& staged) { return in_.param(staged.chunks[0].param).spec.block == block; };
     while (std::any_of(staged_.begin(), staged_.end(), is_of)) {
         finish(staged_.front());
         staged_.pop_front();

@@ -86,7 +86,7 @@ void write_checkpoint(FileSystem& files, const CheckpointSource& source, const s
     }
 }
 
-int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const ModelSpec& model, const Recipe& recipe) {
+int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const TrainedModel& model, const Recipe& recipe) {
     constexpr int64_t kSmallFiles = 1 * kMiB;  // config, index, manifest, and the last block of each file
     int64_t bytes = Store::file_bytes(store_layout(model, recipe, 1, "")) + kSmallFiles;
     for (const auto* names : {&base.shard_files(), &base.side_files()}) {

@@ -26,7 +26,7 @@ std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::stri
 
 struct CheckpointSource {
     Engine& engine;
-    const ModelSpec& model;
+    const TrainedModel& model;
     std::string base_folder;  // the model that training started from
 };
 
@@ -36,7 +36,7 @@ void write_checkpoint(FileSystem& files, const CheckpointSource& source, const s
                       const RunState& state);
 
 // Bytes that a checkpoint of this run takes.
-int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const ModelSpec& model, const Recipe& recipe);
+int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const TrainedModel& model, const Recipe& recipe);
 
 // Removes all but the newest `limit`, and what an interrupted save left.
 void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit);

@@ -68,7 +68,7 @@ Named parse_source(FileSystem& files, const std::string& source) {
 }
 
 // As the run did whose state this is.
-void keep_as(const RunState& state, const std::string& base, ModelSpec& model) {
+void keep_as(const RunState& state, const std::string& base, TrainedModel& model) {
     set_store(model, make_recipe(state.method, {}).store);
     if (state.weight_storage == "nf4") keep_in_4_bits(model);
     if (state.scale_exponents.empty()) return;
@@ -105,7 +105,7 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     const ModelFolder base = ModelFolder::open(files, source.base, {.ignored_keys = source.ignored_keys});
     base.warn_of_side_files(files);
     HfConfig config = base.config();
-    ModelSpec model = build_model(config, base.tensors());
+    TrainedModel model(build_model(config, base.tensors()));
     const RunState state = parse_run_state(store.committed_run_state(), source.store);
     if (state.fold_updates != folding_name(Folding::each_step)) return export_folder(files, source, state, options);
     keep_as(state, source.base, model);

@@ -24,7 +24,7 @@ Tokenizer open_tokenizer(FileSystem& files, const std::string& path, const Model
 OpenModel open_model(FileSystem& files, const std::string& path, const std::vector<std::string>& ignored_keys) {
     ModelFolder folder = ModelFolder::open(files, path, {.ignored_keys = ignored_keys});
     HfConfig config = folder.config();
-    ModelSpec model = build_model(config, folder.tensors());
+    TrainedModel model(build_model(config, folder.tensors()));
     for (const std::string& note : model.config_notes) log_warning("{}", note);
     Tokenizer tokenizer = open_tokenizer(files, path, model);
     return {std::move(folder), std::move(model), std::move(tokenizer)};

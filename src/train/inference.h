@@ -34,7 +34,7 @@ struct InferenceShape {
 // A model that was opened, and what is known of it before anything is allocated.
 struct OpenModel {
     ModelFolder folder;
-    ModelSpec model;
+    TrainedModel model;
     Tokenizer tokenizer;
 };
 // UserError(model) where it has ids for which the model has no row.

@@ -78,7 +78,7 @@ std::string param_group_text(const ParamGroup& group) {
     return text;
 }
 
-std::vector<std::string> param_group_texts(const ModelSpec& model) {
+std::vector<std::string> param_group_texts(const TrainedModel& model) {
     std::vector<std::string> texts;
     for (const ParamGroup& group : model.groups) texts.push_back(param_group_text(group));
     return texts;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/param_groups.h"
+#include "method/param_groups.h"
 #include "train/config.h"
 
 namespace windlass {
@@ -19,7 +19,7 @@ namespace windlass {
 std::string read_param_group(std::string_view text, ParamGroup& group);
 // What has its default is left out: equal groups have equal texts.
 std::string param_group_text(const ParamGroup& group);
-std::vector<std::string> param_group_texts(const ModelSpec& model);
+std::vector<std::string> param_group_texts(const TrainedModel& model);
 
 // The same of an object {"match": ..., "train": ...}, as a YAML or JSON file may write it, member by member. Throws
 // UserError(usage, where) where there is no match, or where a value could not stand on a line.

@@ -22,16 +22,16 @@ constexpr int64_t kPieceElements = int64_t{1} << 20;
 constexpr int64_t kWindowSteps = 1024;  // that are in memory at once
 static_assert(kFoldWindowMax <= kWindowSteps);
 
-int64_t fold_window(const TrajectoryHeader& header, const ModelSpec& model) {
-    const bool by_window =
-        std::ranges::any_of(model.params, [](const ParamSpec& param) { return param.folding == Folding::each_window; });
+int64_t fold_window(const TrajectoryHeader& header, const TrainedModel& model) {
+    const bool by_window = std::ranges::any_of(
+        model.perturb, [](const ParamPerturb& param) { return param.folding == Folding::each_window; });
     return by_window ? header.noise.window : 1;
 }
 
 // The base, with the types that a forward-only run stores.
-ModelSpec stored_model(const ModelFolder& folder) {
+TrainedModel stored_model(const ModelFolder& folder) {
     HfConfig config = folder.config();
-    ModelSpec model = build_model(config, folder.tensors());
+    TrainedModel model(build_model(config, folder.tensors()));
     set_store(model, StoreType::as_file);
     return model;
 }
@@ -55,11 +55,11 @@ int64_t step_to_replay(const TrajectoryReader& log, const ReplayOptions& options
 
 }  // namespace
 
-int64_t folded_step(const TrajectoryHeader& header, const ModelSpec& model, int64_t step) {
+int64_t folded_step(const TrajectoryHeader& header, const TrainedModel& model, int64_t step) {
     return round_down(step, fold_window(header, model));
 }
 
-Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const ModelSpec& model,
+Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const TrainedModel& model,
                ReadMasters masters, int threads, ReplayOf what)
     : log_(log),
       first_step_(first_step),
@@ -90,24 +90,25 @@ void Replay::load_steps(int64_t first_step) {
     window_ = first_step;
 }
 
-void Replay::take_piece(int param, int64_t first, std::span<float> masters) {
-    const ParamSpec& spec = model_.params[static_cast<size_t>(param)];
-    weights_.resize(static_cast<size_t>(stored_bytes(spec.store_dtype, std::ssize(masters))));
-    encode_kept(spec, masters, weights_);
-    const UpdatedElements elements{.param = &spec,
-                                   .element = elements_[static_cast<size_t>(param)] + first,
+void Replay::take_piece(int index, int64_t first, std::span<float> masters) {
+    const Param param = model_.param(index);
+    weights_.resize(static_cast<size_t>(stored_bytes(param.storage.dtype, std::ssize(masters))));
+    encode_kept(param, masters, weights_);
+    const Folding folding = param.perturb.folding;
+    const UpdatedElements elements{.param = param,
+                                   .element = elements_[static_cast<size_t>(index)] + first,
                                    .count = std::ssize(masters),
                                    .weights = weights_.data(),
                                    .first = first};
-    for (int64_t step = first_step_; step <= folded_step_ && spec.folding != Folding::never; step += at_once_) {
+    for (int64_t step = first_step_; step <= folded_step_ && folding != Folding::never; step += at_once_) {
         load_steps(step);
         update_by_steps(elements, steps_.steps, steps_.pending, *stream_);
     }
-    if (spec.keeps_sum())
-        read_updated(elements, held_.steps, spec.folding == Folding::each_window ? held_.pending : 0, sums_.of(param),
+    if (param.keeps_sum())
+        read_updated(elements, held_.steps, folding == Folding::each_window ? held_.pending : 0, sums_.of(index),
                      masters, *stream_);
     else
-        decode_kept(spec, weights_, masters);
+        decode_kept(param.storage, weights_, masters);
 }
 
 void Replay::read(int param, int64_t first, std::span<float> out) {
@@ -123,7 +124,7 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     const int64_t step = step_to_replay(log, options);
     ModelFolder folder = ModelFolder::open(files, options.base, {.ignored_keys = options.ignored_keys});
     folder.warn_of_side_files(files);
-    ModelSpec model = stored_model(folder);
+    TrainedModel model = stored_model(folder);
     read_param_groups(log.header(), options.log, model);
     read_weight_storage(log.header(), options.log, model);
     read_folding(log.header(), options.log, model);

@@ -14,8 +14,8 @@
 #include "base/file.h"
 #include "device/device.h"
 #include "format/trajectory.h"
+#include "method/trained_model.h"
 #include "model/save.h"
-#include "model/spec.h"
 #include "op/batch.h"
 #include "train/trajectory_log.h"
 
@@ -26,7 +26,7 @@ enum class ReplayOf : uint8_t { weights, kept };
 
 // The last step whose update is in what is kept of these weights behind step `step`; matrices that are never folded
 // apart, which have none.
-int64_t folded_step(const TrajectoryHeader& header, const ModelSpec& model, int64_t step);
+int64_t folded_step(const TrajectoryHeader& header, const TrainedModel& model, int64_t step);
 
 // Steps [first, last] of a log over masters that stand behind step first - 1: as they are kept, where updates stay
 // beside them.
@@ -34,7 +34,7 @@ class Replay {
   public:
     // `log`, `model` (with the types that the run stored) and what `masters` reads outlive it. UserError for steps that
     // the log does not hold, and for noise that this version does not draw.
-    Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const ModelSpec& model, ReadMasters masters,
+    Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const TrainedModel& model, ReadMasters masters,
            int threads, ReplayOf what = ReplayOf::weights);
 
     // Masters of elements [first, first + out.size()) of a parameter behind the last step.
@@ -47,7 +47,7 @@ class Replay {
     TrajectoryReader& log_;
     int64_t first_step_, folded_step_;
     int64_t at_once_;  // steps of a window of the log
-    const ModelSpec& model_;
+    const TrainedModel& model_;
     ReadMasters masters_;
     std::vector<int64_t> elements_;  // by parameter
     std::unique_ptr<Stream> stream_;

@@ -11,8 +11,8 @@
 #include "device/cpu/isa.h"
 #include "format/checksum.h"
 #include "method/noise/noise.h"
+#include "method/param_groups.h"
 #include "model/families.h"
-#include "model/param_groups.h"
 #include "model/sublayers.h"
 #include "schedule/machine_profiles.h"
 #include "train/budget.h"
@@ -198,13 +198,15 @@ int wanted_writeback(const Session& session) {
 }
 
 // A matrix in 4 bits is never written: it stays as it is, or what steps learn about it stays beside it.
-void require_read_only_4_bits(const ModelSpec& model) {
-    const auto trained = std::ranges::find_if(model.params, [](const ParamSpec& param) {
-        return param.store_dtype == DType::nf4 && param.trainable && param.folding != Folding::never;
-    });
-    if (trained == model.params.end()) return;
+void require_read_only_4_bits(const TrainedModel& model) {
+    const auto is_written = [](const Param& param) {
+        return param.storage.dtype == DType::nf4 && param.trains() && param.perturb.folding != Folding::never;
+    };
+    const auto params = model.all_params();
+    const auto trained = std::ranges::find_if(params, is_written);
+    if (trained == params.end()) return;
     throw UserError(ExitCode::usage, "weight_storage",
-                    "nf4 keeps matrices of layers as they were loaded, but {} is trained", trained->name)
+                    "nf4 keeps matrices of layers as they were loaded, but {} is trained", (*trained).spec.name)
         .hint(
             "fold_updates: never (with noise: low_rank, noise_window: 0, noise_kept: both), or to freeze the matrices "
             "of "
@@ -235,7 +237,7 @@ void open_data(FileSystem& files, Session& session) {
 
 }  // namespace
 
-void set_kept_types(const Config& config, const Recipe& recipe, ModelSpec& model) {
+void set_kept_types(const Config& config, const Recipe& recipe, TrainedModel& model) {
     set_store(model, recipe.store);
     if (recipe.probes() && config.weight_storage == "f8") keep_in_8_bits(model);
     if (recipe.probes() && config.weight_storage == "nf4") keep_in_4_bits(model);
@@ -280,7 +282,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
         ModelFolder::open(files, config.model,
                           {.weights_may_be_absent = use == ConfigUse::plan, .ignored_keys = config.ignore_config_keys});
     HfConfig hf_config = folder.config();
-    ModelSpec model = build_model(hf_config, folder.tensors());
+    TrainedModel model(build_model(hf_config, folder.tensors()));
     Session session{.config = config, .folder = std::move(folder), .model = std::move(model)};
     session.notes = session.model.notes;
     group_parameters(session);

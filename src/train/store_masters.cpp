@@ -25,7 +25,7 @@ UserError damaged(Store& store, int64_t chunk, std::string_view part) {
 
 }  // namespace
 
-StoreMasters::StoreMasters(Store& store, const ModelSpec& model) : store_(store) {
+StoreMasters::StoreMasters(Store& store, const TrainedModel& model) : store_(store), model_(model) {
     std::map<std::string_view, int64_t> index;
     const std::vector<StoreParam>& params = store.layout().params;
     for (size_t i = 0; i < params.size(); ++i) index[params[i].name] = static_cast<int64_t>(i);
@@ -36,19 +36,18 @@ StoreMasters::StoreMasters(Store& store, const ModelSpec& model) : store_(store)
                             param.numel());
         store_param_.push_back(found->second);
     }
-    params_ = model.params;
-    split_ = model.params.at(0).store == StoreType::split;
+    split_ = model.storage.at(0).store == StoreType::split;
     const bool has_low = !store.layout().sections.empty() && store.layout().sections[0].bytes == 2;
-    for (size_t i = 0; i < params_.size(); ++i) {
+    for (size_t i = 0; i < model.params.size(); ++i) {
         const StoreParam& found = params[static_cast<size_t>(store_param_[i])];
         // Of one number, of a block of nf4, and of one more.
         const auto takes = [&](int64_t count) {
-            return store.layout().weight_bytes_of(found, count) == stored_bytes(params_[i].store_dtype, count);
+            return store.layout().weight_bytes_of(found, count) == stored_bytes(model.storage[i].dtype, count);
         };
         const bool has_type = takes(1) && takes(kNf4Block) && takes(kNf4Block + 1);
         if (!has_type || has_low != split_)
             throw UserError(ExitCode::storage, store.file().path(), "does not hold {} masters of {}",
-                            split_ ? "split" : dtype_name(params_[i].store_dtype), found.name);
+                            split_ ? "split" : dtype_name(model.storage[i].dtype), found.name);
     }
 }
 
@@ -59,8 +58,8 @@ void StoreMasters::read(int param, int64_t first, std::span<float> out) {
         fetch(store_.first_chunk(store_param_[static_cast<size_t>(param)]) + element / elements);
         const int64_t begin = element % elements, count = std::min(std::ssize(out) - done, elements - begin);
         if (!split_) {
-            const ParamSpec& spec = params_[static_cast<size_t>(param)];
-            decode_kept(spec, hi_.span(), begin, out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
+            const ParamStorage& storage = model_.storage[static_cast<size_t>(param)];
+            decode_kept(storage, hi_.span(), begin, out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
             done += count;
             continue;
         }

@@ -10,14 +10,14 @@
 
 #include "base/file.h"
 #include "format/store.h"
-#include "model/spec.h"
+#include "method/trained_model.h"
 
 namespace windlass {
 
 class StoreMasters {
   public:
     // Throws UserError(storage) for a store that does not hold this model's masters. Both outlive it.
-    StoreMasters(Store& store, const ModelSpec& model);
+    StoreMasters(Store& store, const TrainedModel& model);
 
     // Masters of elements [first, first + out.size()) of a parameter. UserError(storage) naming a damaged chunk.
     void read(int param, int64_t first, std::span<float> out);
@@ -27,8 +27,8 @@ class StoreMasters {
     void read_blocks(HugeBuffer& into, int64_t bytes, int64_t offset);
 
     Store& store_;
+    const TrainedModel& model_;
     std::vector<int64_t> store_param_;  // by parameter of the model
-    std::vector<ParamSpec> params_;     // likewise
     bool split_ = true;
     HugeBuffer hi_, lo_, passing_;
     int64_t chunk_ = -1;

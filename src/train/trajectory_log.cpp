@@ -36,20 +36,21 @@ std::string_view kept_name(const TrajectoryNoise& noise) {
     return noise.keeps_left ? "both" : "right";
 }
 
-uint64_t table_sum_of(const ModelSpec& model) {
+uint64_t table_sum_of(const TrainedModel& model) {
     std::vector<TrajectoryParam> table;
-    for (const ParamSpec& param : model.params)
-        table.push_back({param.name, param.store_dtype, param.shape, param.trainable, param.decay});
+    for (const Param param : model.all_params())
+        table.push_back(
+            {param.spec.name, param.storage.dtype, param.spec.shape, param.trains(), param.training.decays});
     return trajectory_table_sum(table);
 }
 
-void add_weights(const ParamSpec& param, std::span<const float> masters, Xxh3Stream& sum) {
+void add_weights(const Param& param, std::span<const float> masters, Xxh3Stream& sum) {
     constexpr size_t kPiece = size_t{1} << 16;
-    std::vector<std::byte> bytes(static_cast<size_t>(stored_bytes(param.store_dtype, kPiece)));
+    std::vector<std::byte> bytes(static_cast<size_t>(stored_bytes(param.storage.dtype, kPiece)));
     for (; !masters.empty(); masters = masters.subspan(std::min(kPiece, masters.size()))) {
         const auto piece = masters.first(std::min(kPiece, masters.size()));
         const auto stored =
-            std::span(bytes).first(static_cast<size_t>(stored_bytes(param.store_dtype, std::ssize(piece))));
+            std::span(bytes).first(static_cast<size_t>(stored_bytes(param.storage.dtype, std::ssize(piece))));
         encode_kept(param, piece, stored);
         sum.add(stored);
     }
@@ -119,15 +120,15 @@ TrajectoryHeader trajectory_header(const Session& session) {
             .settings = trajectory_settings(session.recipe, options, session.model)};
 }
 
-TrajectoryBase describe_base(const std::string& name, const ModelSpec& model, const ReadMasters& masters) {
+TrajectoryBase describe_base(const std::string& name, const TrainedModel& model, const ReadMasters& masters) {
     Xxh3Stream sum;
     std::vector<float> numbers;
-    for (size_t index = 0; index < model.params.size(); ++index) {
-        const int64_t count = model.params[index].numel();
+    for (int index = 0; index < model.param_size(); ++index) {
+        const int64_t count = model.param(index).numel();
         for (int64_t first = 0; first < count; first += kChunkElements) {
             numbers.resize(static_cast<size_t>(std::min(kChunkElements, count - first)));
-            masters(static_cast<int>(index), first, numbers);
-            add_weights(model.params[index], numbers, sum);
+            masters(index, first, numbers);
+            add_weights(model.param(index), numbers, sum);
         }
     }
     return {.name = name, .elements = model.param_count(), .table_sum = table_sum_of(model), .weights_sum = sum.sum()};

@@ -82,9 +82,9 @@ bool is_sane(const MomentRule& rule) {
 }
 
 // By parameter; null: none.
-Json limits_of(const ModelSpec& model) {
+Json limits_of(const TrainedModel& model) {
     Json limits = Json::array();
-    for (const ParamSpec& param : model.params) {
+    for (const ParamPerturb& param : model.perturb) {
         const bool has_limit = std::isfinite(param.magnitude_limit);
         limits.push_back(has_limit ? Json(double{param.magnitude_limit}) : Json());
     }
@@ -93,7 +93,7 @@ Json limits_of(const ModelSpec& model) {
 
 }  // namespace
 
-std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const ModelSpec& model) {
+std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const TrainedModel& model) {
     Json settings = {{kWeightDecay, options.weight_decay}, {kScalarClip, options.scalar_clip}};
     settings[kLayerDrop] = options.layer_drop;
     if (!model.groups.empty()) settings[kGroups] = param_group_texts(model);
@@ -151,7 +151,7 @@ void read_trajectory_settings(const TrajectoryHeader& header, std::string_view w
             .hint("the version of Windlass that wrote it");
 }
 
-void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
+void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {
     const Json settings = parse(header, where);
     const auto limits = settings.find(kLimits);
     if (limits == settings.end()) return;
@@ -161,11 +161,11 @@ void read_magnitude_limits(const TrajectoryHeader& header, std::string_view wher
         const Json& limit = (*limits)[param];
         if (limit.is_null()) continue;
         if (!limit.is_number() || !(limit.get<double>() >= 0)) throw wrong(where, kLimits, "numbers of 0 and more");
-        model.params[param].magnitude_limit = static_cast<float>(limit.get<double>());
+        model.perturb[param].magnitude_limit = static_cast<float>(limit.get<double>());
     }
 }
 
-void read_param_groups(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
+void read_param_groups(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {
     const Json settings = parse(header, where);
     const auto texts = settings.find(kGroups);
     if (texts == settings.end()) return;
@@ -180,7 +180,7 @@ void read_param_groups(const TrajectoryHeader& header, std::string_view where, M
     apply_param_groups(groups, where, model);
 }
 
-void read_weight_storage(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
+void read_weight_storage(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {
     const Json settings = parse(header, where);
     const auto storage = settings.find(kStorage), scales = settings.find(kScales);
     if (storage == settings.end() || *storage == "as_file") return;
@@ -195,7 +195,7 @@ void read_weight_storage(const TrajectoryHeader& header, std::string_view where,
     set_scale_exponents(scales->get<std::vector<int>>(), where, model);
 }
 
-void read_folding(const TrajectoryHeader& header, std::string_view where, ModelSpec& model) {
+void read_folding(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {
     const Json settings = parse(header, where);
     const auto name = settings.find(kFolding);
     if (name == settings.end()) return;

@@ -1,16 +1,16 @@
 #include "train/variation.h"
 
 #include "base/error.h"
+#include "method/param_groups.h"
 #include "model/families.h"
-#include "model/param_groups.h"
 #include "model/sublayers.h"
 
 namespace windlass {
 namespace {
 
-ModelSpec model_for(const Session& session, const Recipe& recipe) {
+TrainedModel model_for(const Session& session, const Recipe& recipe) {
     HfConfig config = session.folder.config();
-    ModelSpec model = build_model(config, session.folder.tensors());
+    TrainedModel model(build_model(config, session.folder.tensors()));
     apply_param_groups(session.model.groups, "param_groups", model);
     set_kept_types(session.config, recipe, model);
     return recipe.probes() ? in_sublayers(model) : model;

@@ -50,7 +50,7 @@ std::string plan_text(const Planned& planned) {
 }
 
 // Neighbours that do the same are one line: "compute: forward embedding x 2".
-std::string task_text(const ModelSpec& model, const Schedule& schedule, const Task& task) {
+std::string task_text(const TrainedModel& model, const Schedule& schedule, const Task& task) {
     static constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "state", "gradients",
                                                                 "activations"};
     const auto payload = static_cast<size_t>(task.payload);
@@ -86,7 +86,7 @@ std::string task_text(const ModelSpec& model, const Schedule& schedule, const Ta
     return "?";
 }
 
-std::string schedule_text(const ModelSpec& model, const Schedule& schedule) {
+std::string schedule_text(const TrainedModel& model, const Schedule& schedule) {
     std::string text = fmt::format("schedule: {}\n", schedule.name), pending;
     int times = 0;
     const auto flush = [&] {
@@ -104,7 +104,7 @@ std::string schedule_text(const ModelSpec& model, const Schedule& schedule) {
 }
 
 std::string outcome(const Case& wanted) {
-    const ModelSpec model = tiny_model(wanted["model"]);
+    const TrainedModel model = tiny_model(wanted["model"]);
     const DType compute = dtype_from_name(wanted["compute"]).value();
     const Numerics numerics = numerics_of(compute, wanted.number("rows"), wanted.number("row length"),
                                           static_cast<int>(wanted.number("micro-batches")));

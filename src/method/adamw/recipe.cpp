@@ -28,9 +28,9 @@ void prepare(const MethodOptions& options, StepParams& step) {
 
 AdamwCoefficients coefficients(const UpdateCall& call) {
     const StepParams& step = *call.step;
-    const ParamSpec& param = *call.param;
-    const double rate = step.learning_rate * param.learning_rate_scale;
-    const double decay = param.decay ? rate * param.weight_decay.value_or(step.method[kWeightDecay]) : 0.0;
+    const ParamTraining& training = call.param.training;
+    const double rate = step.learning_rate * training.learning_rate_scale;
+    const double decay = training.decays ? rate * training.weight_decay.value_or(step.method[kWeightDecay]) : 0.0;
     return {.clip = static_cast<float>(step.clip_scale),
             .decay = static_cast<float>(1.0 - decay),
             .beta1 = static_cast<float>(step.method[kBeta1]),

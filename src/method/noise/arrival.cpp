@@ -16,7 +16,7 @@ constexpr double kRankDraws = 0.05;  // multiplying and adding one rank, in Gaus
 
 // The whole parameter.
 NoiseRun run_of(const ArrivalCall& call, const StepParams& step) {
-    return noise_run(noise_in(step), step.seed, *call.param, call.element, 0, call.param->numel());
+    return noise_run(noise_in(step), step.seed, call.param.spec, call.element, 0, call.param.numel());
 }
 
 NoiseTerm direction(const StepParams& step, const NoiseRun& run, int index, double coefficient) {
@@ -25,28 +25,29 @@ NoiseTerm direction(const StepParams& step, const NoiseRun& run, int index, doub
 
 // Whether updates are to stay out of the numbers that are kept.
 bool is_open(const ArrivalCall& call) {
-    return call.param->folding == Folding::never || (call.param->folding == Folding::each_window && !call.folds);
+    return call.param.perturb.folding == Folding::never ||
+           (call.param.perturb.folding == Folding::each_window && !call.folds);
 }
 
 // What the updates that are due are drawn from.
 NoiseRun due_run(const ArrivalCall& call) {
     if (call.sum == nullptr || call.sum->scales.empty())
         return run_of(call, call.pending > 0 ? call.steps.back() : *call.step);
-    return noise_run(call.sum->noise, call.sum->seed, *call.param, call.element, 0, call.param->numel());
+    return noise_run(call.sum->noise, call.sum->seed, call.param.spec, call.element, 0, call.param.numel());
 }
 
 // The updates that are due, a probe where `probe` is given, and the weights in the type that is computed with where
 // `plain` is.
 void pass(const ArrivalCall& call, const NoiseTerm* probe, std::byte* plain, Stream& stream) {
     const NoiseRun run = due_run(call);
-    const NoiseUpdates due(*call.param, run, call.steps, call.pending, call.sum);
+    const NoiseUpdates due(call.param, run, call.steps, call.pending, call.sum);
     const bool updates = due.count() > 0;
     if (!updates && probe == nullptr && plain == nullptr) return;
     // Both points, one behind the other, or the one that is wanted.
-    const int64_t bytes = call.point < 0 ? call.param->numel() * dtype_bytes(call.compute) : 0;
+    const int64_t bytes = call.point < 0 ? call.param.numel() * dtype_bytes(call.compute) : 0;
     const bool plus = probe != nullptr && call.point != 1, minus = probe != nullptr && call.point != 0;
-    const NoisePass all{.type = weight_type(call.param->store_dtype),
-                        .scale_exponent = call.param->scale_exponent,
+    const NoisePass all{.type = weight_type(call.param.storage.dtype),
+                        .scale_exponent = call.param.storage.scale_exponent,
                         .weights = call.weights,
                         .updated = updates && !is_open(call) ? call.weights : nullptr,
                         .steps = due.data(),
@@ -56,24 +57,23 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, std::byte* plain, Str
                         .plus = plus ? call.probes : nullptr,
                         .minus = minus ? call.probes + bytes : nullptr,
                         .plain = plain,
-                        .masks = std::isfinite(call.param->magnitude_limit),
-                        .limit = call.param->magnitude_limit};
+                        .masks = std::isfinite(call.param.perturb.magnitude_limit),
+                        .limit = call.param.perturb.magnitude_limit};
     update_and_probe(run, all, stream);
 }
 
 // The weights as numbers of the type that is computed with, piece by piece, each of whole blocks.
 void copy_weights(const ArrivalCall& call, std::byte* out, Stream& stream) {
     constexpr int64_t kPiece = 4096;
-    const ParamSpec& param = *call.param;
-    const int64_t count = param.numel(), to = dtype_bytes(call.compute);
+    const ParamStorage& storage = call.param.storage;
+    const int64_t count = call.param.numel(), to = dtype_bytes(call.compute);
     cpu_team(stream).parallel_for((count + kPiece - 1) / kPiece, [&](int64_t piece, int) {
         const int64_t first = piece * kPiece, elements = std::min(kPiece, count - first);
-        const std::byte* const from = call.weights + stored_bytes(param.store_dtype, first);
-        if (param.store_dtype == DType::nf4)
-            return copy_nf4(from, elements, weight_type(call.compute), out + first * to);
+        const std::byte* const from = call.weights + stored_bytes(storage.dtype, first);
+        if (storage.dtype == DType::nf4) return copy_nf4(from, elements, weight_type(call.compute), out + first * to);
         std::array<float, kPiece> numbers;
         const std::span<float> some(numbers.data(), static_cast<size_t>(elements));
-        decode_kept(param, {from, static_cast<size_t>(stored_bytes(param.store_dtype, elements))}, some);
+        decode_kept(storage, {from, static_cast<size_t>(stored_bytes(storage.dtype, elements))}, some);
         encode_numbers(call.compute, some, {out + first * to, static_cast<size_t>(elements * to)});
     });
 }
@@ -88,14 +88,14 @@ void write_plain(const ArrivalCall& call, std::byte* out, Stream& stream) {
 
 // Points of weights that are not probed: the weights themselves, and no noise is drawn for them.
 void copy_points(const ArrivalCall& call, int count, Stream& stream) {
-    const int64_t bytes = call.param->numel() * dtype_bytes(call.compute);
+    const int64_t bytes = call.param.numel() * dtype_bytes(call.compute);
     for (int point = 0; point < (call.point < 0 ? count : 1); ++point)
         write_plain(call, call.probes + point * bytes, stream);
 }
 
 // `count` points along the direction of the sweep.
 void arrive_at(const ArrivalCall& call, int count, Stream& stream) {
-    const bool probes = call.probes != nullptr, probed = probes && moves(*call.param, *call.step);
+    const bool probes = call.probes != nullptr, probed = probes && moves(call.param, *call.step);
     const NoiseTerm probe = direction(*call.step, run_of(call, *call.step), call.sweep, eps_in(*call.step));
     if (probed || !is_open(call)) pass(call, probed ? &probe : nullptr, nullptr, stream);
     if (probes && !probed) copy_points(call, count, stream);
@@ -136,8 +136,8 @@ void arrive_with_tangents(const ArrivalCall& call, Stream& stream) {
     if (call.probes == nullptr) return;
     const NoiseRun run = run_of(call, *call.step);
     const int count = directions_in(*call.step);
-    const int64_t bytes = call.param->numel() * dtype_bytes(call.compute);
-    if (!moves(*call.param, *call.step)) {
+    const int64_t bytes = call.param.numel() * dtype_bytes(call.compute);
+    if (!moves(call.param, *call.step)) {
         const int64_t factors = 4 * run.rank * (run.rows + run.cols);
         std::memset(call.probes, 0, static_cast<size_t>(count * (run.kind == NoiseKind::low_rank ? factors : bytes)));
         return;
@@ -168,19 +168,19 @@ bool set_scalars(const MethodOptions& options, std::span<const double> found, St
 
 void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int pending, Stream& stream) {
     if (pending == 0) return;
-    const NoiseRun run = noise_run(noise_in(steps.back()), steps.back().seed, *elements.param,
+    const NoiseRun run = noise_run(noise_in(steps.back()), steps.back().seed, elements.param.spec,
                                    elements.element - elements.first, elements.first, elements.count);
-    const NoiseUpdates updates(*elements.param, run, steps, pending, nullptr);
+    const NoiseUpdates updates(elements.param, run, steps, pending, nullptr);
     if (updates.count() == 0) return;
     update_and_probe(run,
-                     {.type = weight_type(elements.param->store_dtype),
-                      .scale_exponent = elements.param->scale_exponent,
+                     {.type = weight_type(elements.param.storage.dtype),
+                      .scale_exponent = elements.param.storage.scale_exponent,
                       .weights = elements.weights,
                       .updated = elements.weights,
                       .steps = updates.data(),
                       .step_count = updates.count(),
-                      .masks = std::isfinite(elements.param->magnitude_limit),
-                      .limit = elements.param->magnitude_limit},
+                      .masks = std::isfinite(elements.param.perturb.magnitude_limit),
+                      .limit = elements.param.perturb.magnitude_limit},
                      stream);
 }
 
@@ -189,23 +189,24 @@ void read_updated(const UpdatedElements& elements, std::span<const StepParams> s
     WINDLASS_CHECK(std::ssize(numbers) == elements.count, "{} numbers of {}", numbers.size(), elements.count);
     const bool has_sum = sum != nullptr && !sum->scales.empty();
     const Noise noise = has_sum ? sum->noise : pending > 0 ? noise_in(steps.back()) : Noise();
-    const NoiseRun run = noise_run(noise,
-                                   has_sum       ? sum->seed
-                                   : pending > 0 ? steps.back().seed
-                                                 : 0,
-                                   *elements.param, elements.element - elements.first, elements.first, elements.count);
-    const NoiseUpdates updates(*elements.param, run, steps, pending, sum);
+    const NoiseRun run =
+        noise_run(noise,
+                  has_sum       ? sum->seed
+                  : pending > 0 ? steps.back().seed
+                                : 0,
+                  elements.param.spec, elements.element - elements.first, elements.first, elements.count);
+    const NoiseUpdates updates(elements.param, run, steps, pending, sum);
     update_and_probe(run,
-                     {.type = weight_type(elements.param->store_dtype),
-                      .scale_exponent = elements.param->scale_exponent,
+                     {.type = weight_type(elements.param.storage.dtype),
+                      .scale_exponent = elements.param.storage.scale_exponent,
                       .weights = elements.weights,
                       .updated = nullptr,
                       .steps = updates.data(),
                       .step_count = updates.count(),
                       .probe_type = WeightType::f32,
                       .plain = numbers.data(),
-                      .masks = std::isfinite(elements.param->magnitude_limit),
-                      .limit = elements.param->magnitude_limit},
+                      .masks = std::isfinite(elements.param.perturb.magnitude_limit),
+                      .limit = elements.param.perturb.magnitude_limit},
                      stream);
 }
 

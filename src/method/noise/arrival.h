@@ -33,10 +33,10 @@ bool set_scalars(const MethodOptions& options, std::span<const double> found, St
 
 // A run of one parameter's elements.
 struct UpdatedElements {
-    const ParamSpec* param = nullptr;
+    Param param;
     int64_t element = 0;  // of the first one, in the model (element_starts)
     int64_t count = 0;
-    std::byte* weights = nullptr;  // count numbers of param->store_dtype
+    std::byte* weights = nullptr;  // count numbers of param.storage.dtype
     int64_t first = 0;             // of the first one, in the parameter
 };
 // The updates of the last `pending` of these steps (ArrivalCall::steps), one after the other, in one pass: the bits of

@@ -10,7 +10,7 @@
 #include <array>
 
 #include "method/noise/noise.h"
-#include "model/spec.h"
+#include "method/trained_model.h"
 #include "op/batch.h"
 
 namespace windlass {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "model/load.h"
 #include "tensor/e4m3.h"
 
@@ -27,12 +28,12 @@ MagnitudeHistogram histogram_of(const ParamSpec& param, int index, const ReadMas
 }
 
 // Rounding keeps the order of magnitudes: what was rounded up to the limit is below it as well.
-float limit_of(const ParamSpec& param, const MagnitudeHistogram& histogram, double share) {
-    if (param.store_dtype != DType::f8_e4m3) return histogram.limit(share);
+float limit_of(const Param& param, const MagnitudeHistogram& histogram, double share) {
+    if (param.storage.dtype != DType::f8_e4m3) return histogram.limit(share);
     float limit = histogram.at_limit(share);
     std::byte kept{};
     encode_kept(param, {&limit, 1}, {&kept, 1});
-    decode_kept(param, {&kept, 1}, {&limit, 1});
+    decode_kept(param.storage, {&kept, 1}, {&limit, 1});
     return limit;
 }
 
@@ -68,19 +69,20 @@ size_t MagnitudeHistogram::bin_of(double share) const {
     return 0;
 }
 
-void set_by_magnitudes(ModelSpec& model, double sparse_share, const ReadMasters& masters) {
-    for (size_t index = 0; index < model.params.size(); ++index) {
-        ParamSpec& param = model.params[index];
-        const bool is_scaled = param.store_dtype == DType::f8_e4m3;
-        const bool is_sparse = sparse_share < 1 && param.shape.rank() >= 2 && param.trainable;
+void set_by_magnitudes(TrainedModel& model, double sparse_share, const ReadMasters& masters) {
+    for (int index = 0; index < model.param_size(); ++index) {
+        const Param param = model.param(index);
+        const bool is_scaled = param.storage.dtype == DType::f8_e4m3;
+        const bool is_sparse = sparse_share < 1 && param.spec.shape.rank() >= 2 && param.trains();
         if (!is_scaled && !is_sparse) continue;
-        const MagnitudeHistogram histogram = histogram_of(param, static_cast<int>(index), masters);
+        const MagnitudeHistogram histogram = histogram_of(param.spec, index, masters);
         if (is_scaled) {
-            const bool half = param.file_dtype == DType::f16;
-            param.scale_exponent = e4m3_scale_exponent(histogram.largest(), half ? kE4m3HalfScaleMin : kE4m3ScaleMin,
-                                                       half ? kE4m3HalfScaleMax : kE4m3ScaleMax);
+            const bool half = param.spec.file_dtype == DType::f16;
+            model.storage[at(index)].scale_exponent =
+                e4m3_scale_exponent(histogram.largest(), half ? kE4m3HalfScaleMin : kE4m3ScaleMin,
+                                    half ? kE4m3HalfScaleMax : kE4m3ScaleMax);
         }
-        if (is_sparse) param.magnitude_limit = limit_of(param, histogram, sparse_share);
+        if (is_sparse) model.perturb[at(index)].magnitude_limit = limit_of(param, histogram, sparse_share);
     }
 }
 

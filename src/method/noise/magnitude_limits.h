@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "method/trained_model.h"
 #include "model/save.h"
-#include "model/spec.h"
 
 namespace windlass {
 
@@ -36,10 +36,10 @@ class MagnitudeHistogram {
     int64_t total_ = 0;
 };
 
-// Sets ParamSpec::magnitude_limit of every matrix and table that is trained, where the share is below 1; norms and
-// biases, which are few, are all probed. And ParamSpec::scale_exponent of those that are kept in 8 bits (limits are
+// Sets ParamPerturb::magnitude_limit of every matrix and table that is trained, where the share is below 1; norms and
+// biases, which are few, are all probed. And ParamStorage::scale_exponent of those that are kept in 8 bits (limits are
 // then of weights that are rounded to these). `masters` are the base's; reads what it needs of them once, 4 MiB at a
 // time.
-void set_by_magnitudes(ModelSpec& model, double sparse_share, const ReadMasters& masters);
+void set_by_magnitudes(TrainedModel& model, double sparse_share, const ReadMasters& masters);
 
 }  // namespace windlass

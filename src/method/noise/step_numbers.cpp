@@ -133,20 +133,20 @@ double eps_in(const StepParams& step) {
     return step.method[kEps];
 }
 
-bool moves(const ParamSpec& param, const StepParams& step) {
-    return param.trainable && !is_layer_dropped(step.seed, step.step, param.layer, step.method[kLayerDrop]);
+bool moves(const Param& param, const StepParams& step) {
+    return param.trains() && !is_layer_dropped(step.seed, step.step, param.spec.layer, step.method[kLayerDrop]);
 }
 
-double rate_of(const ParamSpec& param, const StepParams& step) {
-    return step.learning_rate * param.learning_rate_scale;
+double rate_of(const ParamTraining& training, const StepParams& step) {
+    return step.learning_rate * training.learning_rate_scale;
 }
 
 // The log of a run has what the run's own weight decay leaves; one that belongs to the parameter is put the same way,
 // so that equal decays round alike.
-double shrinkage(const ParamSpec& param, const StepParams& step) {
-    if (!param.decay) return 0.0;
-    if (param.weight_decay) return 1.0 - (1.0 - rate_of(param, step) * *param.weight_decay);
-    return (1.0 - step.method[kDecay]) * param.learning_rate_scale;
+double shrinkage(const ParamTraining& training, const StepParams& step) {
+    if (!training.decays) return 0.0;
+    if (training.weight_decay) return 1.0 - (1.0 - rate_of(training, step) * *training.weight_decay);
+    return (1.0 - step.method[kDecay]) * training.learning_rate_scale;
 }
 
 }  // namespace windlass

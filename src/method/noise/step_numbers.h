@@ -44,10 +44,10 @@ int directions_in(const StepParams& step);
 double eps_in(const StepParams& step);
 
 // Whether a step probes and updates a parameter.
-bool moves(const ParamSpec& param, const StepParams& step);
+bool moves(const Param& param, const StepParams& step);
 // The learning rate of a step's update of this parameter.
-double rate_of(const ParamSpec& param, const StepParams& step);
+double rate_of(const ParamTraining& training, const StepParams& step);
 // What its decay takes away of each weight.
-double shrinkage(const ParamSpec& param, const StepParams& step);
+double shrinkage(const ParamTraining& training, const StepParams& step);
 
 }  // namespace windlass

@@ -25,40 +25,40 @@ void add_step(const NoiseRun& run, const StepParams& step, double rate, double d
 
 }  // namespace
 
-LowRankSums::LowRankSums(const ModelSpec& model) : index_(model.params.size(), -1) {
+LowRankSums::LowRankSums(const TrainedModel& model) : model_(model), index_(model.params.size(), -1) {
     const std::vector<int64_t> elements = element_starts(model);
     for (size_t param = 0; param < model.params.size(); ++param) {
-        const ParamSpec& spec = model.params[param];
-        if (!spec.trainable || spec.folding != Folding::never) continue;
-        index_[param] = static_cast<int>(params_.size());
-        params_.push_back({spec, elements[param], {}});
+        if (!model.training[param].trains || model.perturb[param].folding != Folding::never) continue;
+        index_[param] = static_cast<int>(entries_.size());
+        entries_.push_back({static_cast<int>(param), elements[param], {}});
     }
 }
 
 void LowRankSums::add(const StepParams& step) {
-    for (Param& each : params_) {
-        if (!moves(each.spec, step)) continue;
-        const NoiseRun run = noise_run(noise_in(step), step.seed, each.spec, each.element, 0, each.spec.numel());
+    for (Entry& each : entries_) {
+        const Param param = model_.param(each.param);
+        if (!moves(param, step)) continue;
+        const NoiseRun run = noise_run(noise_in(step), step.seed, param.spec, each.element, 0, param.numel());
         LowRankSum& sum = each.sum;
         if (sum.scales.empty()) {
             WINDLASS_CHECK(run.kind == NoiseKind::low_rank && run.keeps_left && noise_in(step).window == 0,
-                           "{}: its directions do not stay in one space", each.spec.name);
+                           "{}: its directions do not stay in one space", param.spec.name);
             sum.seed = step.seed;
             sum.noise = noise_in(step);
             sum.rank = run.rank;
             sum.scales.assign(static_cast<size_t>(directions_in(step) * run.rank), 0.0f);
         }
-        add_step(run, step, rate_of(each.spec, step), shrinkage(each.spec, step), sum);
+        add_step(run, step, rate_of(param.training, step), shrinkage(param.training, step), sum);
     }
 }
 
 void LowRankSums::clear() {
-    for (Param& each : params_) each.sum = {};
+    for (Entry& each : entries_) each.sum = {};
 }
 
 const LowRankSum* LowRankSums::of(int param) const {
     const int index = index_[static_cast<size_t>(param)];
-    return index < 0 ? nullptr : &params_[static_cast<size_t>(index)].sum;
+    return index < 0 ? nullptr : &entries_[static_cast<size_t>(index)].sum;
 }
 
 }  // namespace windlass

@@ -23,7 +23,7 @@ struct LowRankSum {
 
 class LowRankSums {
   public:
-    explicit LowRankSums(const ModelSpec& model);
+    explicit LowRankSums(const TrainedModel& model);  // outlives this
 
     // A step was applied. To be called in order of steps.
     void add(const StepParams& step);
@@ -31,16 +31,17 @@ class LowRankSums {
     void clear();
     // Of a parameter that is never folded; null for all others.
     const LowRankSum* of(int param) const;
-    bool empty() const { return params_.empty(); }
+    bool empty() const { return entries_.empty(); }
 
   private:
-    struct Param {
-        ParamSpec spec;
+    struct Entry {
+        int param;
         int64_t element;
         LowRankSum sum;
     };
-    std::vector<Param> params_;
-    std::vector<int> index_;  // by parameter: into params_, -1 for those that have none
+    const TrainedModel& model_;
+    std::vector<Entry> entries_;
+    std::vector<int> index_;  // by parameter: into entries_, -1 for those that have none
 };
 
 }  // namespace windlass

@@ -4,12 +4,12 @@
 
 namespace windlass {
 
-NoiseUpdates::NoiseUpdates(const ParamSpec& param, const NoiseRun& run, std::span<const StepParams> steps, int pending,
+NoiseUpdates::NoiseUpdates(const Param& param, const NoiseRun& run, std::span<const StepParams> steps, int pending,
                            const LowRankSum* sum)
     : run_(run) {
     WINDLASS_CHECK(pending >= 0 && static_cast<size_t>(pending) <= steps.size(), "{} of {} steps are pending", pending,
                    steps.size());
-    switch (param.folding) {
+    switch (param.perturb.folding) {
         case Folding::each_step:
             add_each(param, steps, pending);
             break;
@@ -30,13 +30,13 @@ NoiseUpdates::NoiseUpdates(const ParamSpec& param, const NoiseRun& run, std::spa
     }
 }
 
-void NoiseUpdates::add_each(const ParamSpec& param, std::span<const StepParams> steps, int pending) {
+void NoiseUpdates::add_each(const Param& param, std::span<const StepParams> steps, int pending) {
     for (size_t last = steps.size() - static_cast<size_t>(pending); last < steps.size(); ++last) {
         if (moves(param, steps[last])) add(param, steps.first(last + 1));
     }
 }
 
-void NoiseUpdates::add_windows(const ParamSpec& param, std::span<const StepParams> steps) {
+void NoiseUpdates::add_windows(const Param& param, std::span<const StepParams> steps) {
     while (!steps.empty()) {
         const int64_t window = noise_in(steps[0]).window, start = window_start(steps[0].step, window);
         const auto in_window = [&](const StepParams& step) { return window_start(step.step, window) == start; };
@@ -47,10 +47,11 @@ void NoiseUpdates::add_windows(const ParamSpec& param, std::span<const StepParam
 }
 
 // The steps of one window, or of its beginning: what each found, less what those behind it take away of it.
-void NoiseUpdates::add_window(const ParamSpec& param, std::span<const StepParams> steps) {
+void NoiseUpdates::add_window(const Param& param, std::span<const StepParams> steps) {
     std::vector<double> left(steps.size() + 1, 1.0);
     for (size_t index = steps.size(); index-- > 0;)
-        left[index] = left[index + 1] * (moves(param, steps[index]) ? 1.0 - shrinkage(param, steps[index]) : 1.0);
+        left[index] =
+            left[index + 1] * (moves(param, steps[index]) ? 1.0 - shrinkage(param.training, steps[index]) : 1.0);
     const Noise noise = noise_in(steps[0]);
     const size_t before = terms_.size();
     std::vector<NoiseTerm> terms;
@@ -59,7 +60,8 @@ void NoiseUpdates::add_window(const ParamSpec& param, std::span<const StepParams
         for (size_t index = 0; index < steps.size(); ++index) {
             const StepParams& step = steps[index];
             if (!moves(param, step)) continue;
-            const double mean = rate_of(param, step) / directions_in(step) * step.scalars[static_cast<size_t>(j)];
+            const double mean =
+                rate_of(param.training, step) / directions_in(step) * step.scalars[static_cast<size_t>(j)];
             terms.push_back(noise_term(noise, run_, step.step, j, mean * left[index + 1]));
         }
         if (run_.keeps_left && !terms.empty())
@@ -100,7 +102,7 @@ void NoiseUpdates::add_sum(const LowRankSum& sum) {
 }
 
 // `scale` times what a step found; along the parameter of a layer that it left alone, that is nothing.
-int64_t NoiseUpdates::add_terms(const ParamSpec& param, const StepParams& step, double scale) {
+int64_t NoiseUpdates::add_terms(const Param& param, const StepParams& step, double scale) {
     if (!moves(param, step)) return 0;
     const int count = directions_in(step);
     for (int index = 0; index < count; ++index)
@@ -110,10 +112,10 @@ int64_t NoiseUpdates::add_terms(const ParamSpec& param, const StepParams& step, 
 }
 
 // The update of the last of these steps.
-void NoiseUpdates::add(const ParamSpec& param, std::span<const StepParams> steps) {
+void NoiseUpdates::add(const Param& param, std::span<const StepParams> steps) {
     const StepParams& step = steps.back();
     const MomentRule rule = rule_in(step);
-    const double rate = rate_of(param, step);
+    const double rate = rate_of(param.training, step);
     const size_t terms_before = terms_.size(), moments_before = moments_.size();
     const int64_t count = std::min<int64_t>(std::max(1, rule.window), std::ssize(steps));
     const std::vector<double> shares = decaying_shares(rule.beta1, count);
@@ -127,19 +129,19 @@ void NoiseUpdates::add(const ParamSpec& param, std::span<const StepParams> steps
         add_moments(param, steps.last(static_cast<size_t>(count)), shares, decaying_shares(rule.beta2, count));
     }
     steps_.push_back({.step = static_cast<uint32_t>(step.step),
-                      .decay = static_cast<float>(shrinkage(param, step)),
+                      .decay = static_cast<float>(shrinkage(param.training, step)),
                       .term_count = static_cast<int64_t>(terms_.size() - terms_before),
                       .moment_count = static_cast<int64_t>(moments_.size() - moments_before),
                       .epsilon = static_cast<float>(rule.epsilon)});
 }
 
 // The rate stands in the shares of the first moment.
-void NoiseUpdates::add_moments(const ParamSpec& param, std::span<const StepParams> window,
-                               const std::vector<double>& first, const std::vector<double>& second) {
+void NoiseUpdates::add_moments(const Param& param, std::span<const StepParams> window, const std::vector<double>& first,
+                               const std::vector<double>& second) {
     for (size_t back = 0; back < window.size(); ++back) {
         const StepParams& found = window[window.size() - 1 - back];
         moments_.push_back({.term_count = add_terms(param, found, 1.0),
-                            .first = static_cast<float>(rate_of(param, window.back()) * first[back]),
+                            .first = static_cast<float>(rate_of(param.training, window.back()) * first[back]),
                             .second = static_cast<float>(second[back])});
     }
 }

@@ -14,7 +14,7 @@ class NoiseUpdates {
   public:
     // The last `pending` of `steps` (ArrivalCall::steps); of a parameter that is never folded what `sum` says instead.
     // `run` may be any part of the parameter.
-    NoiseUpdates(const ParamSpec& param, const NoiseRun& run, std::span<const StepParams> steps, int pending,
+    NoiseUpdates(const Param& param, const NoiseRun& run, std::span<const StepParams> steps, int pending,
                  const LowRankSum* sum);
     NoiseUpdates(const NoiseUpdates&) = delete;
     NoiseUpdates& operator=(const NoiseUpdates&) = delete;
@@ -23,14 +23,14 @@ class NoiseUpdates {
     int64_t count() const { return std::ssize(steps_); }
 
   private:
-    void add_each(const ParamSpec& param, std::span<const StepParams> steps, int pending);
-    void add_windows(const ParamSpec& param, std::span<const StepParams> steps);
-    void add_window(const ParamSpec& param, std::span<const StepParams> steps);
+    void add_each(const Param& param, std::span<const StepParams> steps, int pending);
+    void add_windows(const Param& param, std::span<const StepParams> steps);
+    void add_window(const Param& param, std::span<const StepParams> steps);
     void add_sum(const LowRankSum& sum);
-    void add(const ParamSpec& param, std::span<const StepParams> steps);
-    void add_moments(const ParamSpec& param, std::span<const StepParams> window, const std::vector<double>& first,
+    void add(const Param& param, std::span<const StepParams> steps);
+    void add_moments(const Param& param, std::span<const StepParams> window, const std::vector<double>& first,
                      const std::vector<double>& second);
-    int64_t add_terms(const ParamSpec& param, const StepParams& step, double scale);
+    int64_t add_terms(const Param& param, const StepParams& step, double scale);
     void add_scaled(std::span<const NoiseTerm> terms);
 
     const NoiseRun run_;

@@ -34,8 +34,8 @@ int BlockWriter::weight(std::string role, WantedParam param) {
     return program_.weight(std::move(role), params_.back().shape);
 }
 
-int BlockWriter::weight(const std::string& role, Shape shape, bool decay) {
-    return weight(role, {prefix_ + role, shape, decay});
+int BlockWriter::weight(const std::string& role, Shape shape) {
+    return weight(role, {prefix_ + role, shape});
 }
 
 int BlockWriter::embedding(const std::string& module, WantedParam table, EmbeddingAttrs attrs) {
@@ -44,19 +44,19 @@ int BlockWriter::embedding(const std::string& module, WantedParam table, Embeddi
 
 int BlockWriter::linear(const std::string& module, int in, LinearSize size) {
     const Shape shape = size.in_out ? Shape{size.in, size.out} : Shape{size.out, size.in};
-    std::vector<int> weights{weight(module + ".weight", shape, true)};
-    if (size.bias) weights.push_back(weight(module + ".bias", {size.out}, false));
+    std::vector<int> weights{weight(module + ".weight", shape)};
+    if (size.bias) weights.push_back(weight(module + ".bias", {size.out}));
     return program_.apply(kLinear, module, {in}, std::move(weights), LinearAttrs{.in_out = size.in_out});
 }
 
 int BlockWriter::rms_norm(const std::string& module, int in, int64_t size, RmsNormAttrs attrs) {
-    const int scale = weight(module + ".weight", {size}, false);
+    const int scale = weight(module + ".weight", {size});
     return program_.apply(kRmsNorm, module, {in}, {scale}, attrs);
 }
 
 int BlockWriter::layer_norm(const std::string& module, int in, int64_t size, double eps) {
-    const int scale = weight(module + ".weight", {size}, false);
-    const int shift = weight(module + ".bias", {size}, false);
+    const int scale = weight(module + ".weight", {size});
+    const int shift = weight(module + ".bias", {size});
     return program_.apply(kLayerNorm, module, {in}, {scale, shift}, LayerNormAttrs{.eps = eps});
 }
 
@@ -117,7 +117,6 @@ int ModelAssembly::add_param(const WantedParam& wanted) {
     if (is_new) {
         model_.params.push_back({.name = wanted.name,
                                  .shape = wanted.shape,
-                                 .decay = wanted.decay,
                                  .alias = alias_of_[wanted.name],
                                  .tied_name = tied_to_[wanted.name]});
     }

@@ -34,7 +34,6 @@ inline constexpr int64_t kParamsMax = int64_t{1} << 46;
 struct WantedParam {
     std::string name;  // as in the files
     Shape shape;
-    bool decay = true;
 };
 
 struct LinearSize {
@@ -74,7 +73,7 @@ class BlockWriter {
     friend class ModelAssembly;
     int weight(std::string role, WantedParam param);
     // A weight under the block's prefix.
-    int weight(const std::string& role, Shape shape, bool decay);
+    int weight(const std::string& role, Shape shape);
 
     std::string name_, prefix_;
     ProgramBuilder program_;

@@ -58,12 +58,12 @@ struct Trained {
     }
     void update(const StepParams& step, int threads = 1, int64_t first = 0, int64_t length = INT64_MAX) {
         length = std::min(length, count() - first);
-        const ParamSpec param{.name = "w", .shape = Shape{count()}};
+        const LoneParam param{.spec = {.name = "w", .shape = Shape{count()}}};
         std::vector<std::byte*> parts;
         for (size_t s = 0; s < state.size(); ++s)
             parts.push_back(state[s].data() + state_bytes(recipe.state[s], first));
         const auto stream = make_stream(DeviceKind::cpu, threads);
-        recipe.update[0]({.param = &param,
+        recipe.update[0]({.param = param,
                           .first = first,
                           .element = start + first,
                           .count = length,

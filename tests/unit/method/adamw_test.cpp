@@ -79,10 +79,10 @@ StepParams prepared(int64_t step, double learning_rate, double clip_scale) {
 void update(Numbers& n, const StepParams& step, bool decay, int threads = 1, size_t first = 0,
             size_t count = SIZE_MAX) {
     count = std::min(count, n.hi.size() - first);
-    const ParamSpec param{.name = "w", .shape = Shape{std::ssize(n.hi)}, .decay = decay};
+    const LoneParam param{.spec = {.name = "w", .shape = Shape{std::ssize(n.hi)}}, .training = {.decays = decay}};
     const std::vector<std::byte*> state = {reinterpret_cast<std::byte*>(n.m.data() + first),
                                            reinterpret_cast<std::byte*>(n.v.data() + first)};
-    const UpdateCall call{.param = &param,
+    const UpdateCall call{.param = param,
                           .first = static_cast<int64_t>(first),
                           .count = static_cast<int64_t>(count),
                           .hi = n.hi.data() + first,

@@ -13,8 +13,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kElement = 4 * 321, kCount = 3'001;
 constexpr uint64_t kSeed = 77;
 
-ParamSpec param_of(DType type) {
-    return {.name = "w", .shape = Shape{kCount}, .store = StoreType::as_file, .store_dtype = type};
+LoneParam param_of(DType type) {
+    return {.spec = {.name = "w", .shape = Shape{kCount}}, .storage = {.store = StoreType::as_file, .dtype = type}};
 }
 
 const MethodOptions kThree = {.weight_decay = 0.1, .zo_eps = 1e-2, .directions = 3};
@@ -54,14 +54,14 @@ constexpr double kTolerance = 2e-6;
 class Arrival : public testing::Test {
   protected:
     const std::unique_ptr<Stream> stream_ = make_stream(DeviceKind::cpu, 2);
-    ParamSpec param_ = param_of(DType::f32);
+    LoneParam param_ = param_of(DType::f32);
     std::vector<float> weights_ = some_weights();
     const std::vector<float> before_ = weights_;
     std::vector<float> probes_ = std::vector<float>(3 * kCount);
     const StepParams held_ = step_of(kThree, 4), step_ = step_of(kThree, 5);
 
     ArrivalCall call() {
-        return {.param = &param_,
+        return {.param = param_,
                 .element = kElement,
                 .weights = reinterpret_cast<std::byte*>(weights_.data()),
                 .steps = {&held_, 1},
@@ -76,7 +76,7 @@ class Arrival : public testing::Test {
 TEST_F(Arrival, UpdatesAlongTheDirectionsOfTheStepBefore) {
     for (const bool decays : {true, false}) {
         weights_ = before_;
-        param_.decay = decays;
+        param_.training.decays = decays;
         arrive_at_points(call(), *stream_);
         for (size_t i = 0; i < kCount; ++i) {
             const double expected = updated(before_[i], kThree, held_, decays, static_cast<int64_t>(i));
@@ -109,7 +109,7 @@ TEST_F(Arrival, LeavesTheWeightsWhereNothingIsHeld) {
 }
 
 TEST_F(Arrival, NeitherMovesNorProbesFrozenWeights) {
-    param_.trainable = false;
+    param_.training.trains = false;
     arrive_at_points(call(), *stream_);
     EXPECT_EQ(weights_, before_);
     for (int64_t i = 0; i < kCount; ++i) {

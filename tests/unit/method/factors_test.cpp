@@ -13,7 +13,7 @@ constexpr uint64_t kSeed = 77;
 constexpr int64_t kStart = 256 * 11;  // of the parameter, in the model
 
 ParamSpec matrix(int64_t rows, int64_t cols) {
-    return {.name = "w", .shape = {rows, cols}, .store = StoreType::as_file, .store_dtype = DType::bf16};
+    return {.name = "w", .shape = {rows, cols}};
 }
 
 constexpr Noise kLazy{.kind = NoiseKind::low_rank, .rank = 3, .window = 4};

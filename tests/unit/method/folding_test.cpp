@@ -9,6 +9,7 @@
 #include "method/noise/arrival.h"
 #include "method/noise/noise.h"
 #include "model/load.h"
+#include "tests/unit/method/lone_model.h"
 
 namespace windlass {
 namespace {
@@ -33,19 +34,21 @@ void PrintTo(const Case& each, std::ostream* out) {
 class Folded : public testing::TestWithParam<Case> {
   protected:
     Folded() : isa_(detected_isa()), stream_(make_stream(DeviceKind::cpu, 2)) {
-        param_.store = StoreType::as_file;
-        param_.store_dtype = GetParam().stored;
-        param_.folding = GetParam().folding;
-        param_.layer = 3;
-        param_.magnitude_limit = GetParam().limit;
-        if (param_.store_dtype == DType::f8_e4m3) param_.scale_exponent = -11;
+        param_.storage.store = StoreType::as_file;
+        param_.storage.dtype = GetParam().stored;
+        param_.perturb.folding = GetParam().folding;
+        param_.spec.layer = 3;
+        param_.perturb.magnitude_limit = GetParam().limit;
+        if (param_.storage.dtype == DType::f8_e4m3) param_.storage.scale_exponent = -11;
+        model_ = lone_model(std::vector<LoneParam>{
+            {.spec = {.name = "before", .shape = {kElement}}, .training = {.trains = false}}, param_});
         Random random(3, RandomStream::test);
         std::vector<float> numbers(kCount);
         for (float& number : numbers) number = 0.02f * random.normal();
-        weights_.resize(static_cast<size_t>(kCount * dtype_bytes(param_.store_dtype)));
+        weights_.resize(static_cast<size_t>(kCount * dtype_bytes(param_.storage.dtype)));
         encode_kept(param_, numbers, weights_);
         base_.resize(kCount);
-        decode_kept(param_, weights_, base_);
+        decode_kept(param_.storage, weights_, base_);
         for (int number = 1; number <= kWindow; ++number) steps_.push_back(step(number));
     }
     ~Folded() override { set_cpu_isa(isa_); }
@@ -69,9 +72,7 @@ class Folded : public testing::TestWithParam<Case> {
     }
     // What the steps so far have made of a parameter that is never folded.
     LowRankSums sums() const {
-        ModelSpec model;
-        model.params = {ParamSpec{.name = "before", .shape = {kElement}, .trainable = false}, param_};
-        LowRankSums sums(model);
+        LowRankSums sums(model_);
         for (const StepParams& step : steps_) sums.add(step);
         return sums;
     }
@@ -80,10 +81,10 @@ class Folded : public testing::TestWithParam<Case> {
         const LowRankSums all = sums();
         for (int64_t first = 0; first < kCount; first += elements_at_once) {
             const int64_t count = std::min(elements_at_once, kCount - first);
-            read_updated({.param = &param_,
+            read_updated({.param = param_,
                           .element = kElement + first,
                           .count = count,
-                          .weights = weights_.data() + first * dtype_bytes(param_.store_dtype),
+                          .weights = weights_.data() + first * dtype_bytes(param_.storage.dtype),
                           .first = first},
                          steps_, kWindow, all.of(1), std::span(numbers).subspan(at(first), at(count)), *stream_);
         }
@@ -97,7 +98,7 @@ class Folded : public testing::TestWithParam<Case> {
             if (!moves(param_, step)) continue;
             const std::vector<double> before = w;
             for (int j = 0; j < kDirections; ++j) {
-                const NoiseRun run = noise_run(noise_in(step), step.seed, param_, kElement, 0, kCount);
+                const NoiseRun run = noise_run(noise_in(step), step.seed, param_.spec, kElement, 0, kCount);
                 write_direction(run, noise_term(noise_in(step), run, step.step, j, 1.0), WeightType::f32, z.data(),
                                 *stream_);
                 const double g = step.learning_rate / kDirections * step.scalars[at(j)];
@@ -108,12 +109,13 @@ class Folded : public testing::TestWithParam<Case> {
         return w;
     }
     // By what is kept, however far what is computed with has gone.
-    bool is_masked(size_t element) const { return std::abs(base_[element]) > param_.magnitude_limit; }
+    bool is_masked(size_t element) const { return std::abs(base_[element]) > param_.perturb.magnitude_limit; }
     static size_t at(int64_t index) { return static_cast<size_t>(index); }
 
     const Isa isa_;
     const std::unique_ptr<Stream> stream_;
-    ParamSpec param_{.name = "w", .shape = GetParam().is_matrix ? Shape{kRows, kCols} : Shape{kCount}};
+    LoneParam param_{.spec = {.name = "w", .shape = GetParam().is_matrix ? Shape{kRows, kCols} : Shape{kCount}}};
+    TrainedModel model_;
     std::vector<std::byte> weights_;
     std::vector<float> base_;  // numbers of them
     std::vector<StepParams> steps_;
@@ -150,7 +152,7 @@ TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
     const StepParams next = step(kWindow);  // of the window's directions
     const LowRankSums all = sums();
     std::vector<float> plain(kCount), points(2 * kCount), z(kCount);
-    arrive_at_points({.param = &param_,
+    arrive_at_points({.param = param_,
                       .element = kElement,
                       .weights = weights_.data(),
                       .steps = steps_,
@@ -164,7 +166,7 @@ TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
                      *stream_);
     EXPECT_TRUE(weights_ == kept);
     EXPECT_TRUE(plain == numbers);
-    const NoiseRun run = noise_run(noise_in(next), next.seed, param_, kElement, 0, kCount);
+    const NoiseRun run = noise_run(noise_in(next), next.seed, param_.spec, kElement, 0, kCount);
     if (moves(param_, next))
         write_direction(run, noise_term(noise_in(next), run, next.step, 0, options().zo_eps), WeightType::f32, z.data(),
                         *stream_);
@@ -177,12 +179,12 @@ TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
 
 // Behind the window: one of the two neighbours, right in the mean; and the same from a log.
 TEST_P(Folded, FoldsAWindowByOneRounding) {
-    if (param_.folding == Folding::never) GTEST_SKIP() << "nothing is folded";
+    if (param_.perturb.folding == Folding::never) GTEST_SKIP() << "nothing is folded";
     const std::vector<float> numbers = read(kCount);
     std::vector<std::byte> logged = weights_;
-    update_by_steps({&param_, kElement, kCount, logged.data()}, steps_, kWindow, *stream_);
+    update_by_steps({param_, kElement, kCount, logged.data()}, steps_, kWindow, *stream_);
     const StepParams next = step(kWindow);
-    arrive_at_points({.param = &param_,
+    arrive_at_points({.param = param_,
                       .element = kElement,
                       .weights = weights_.data(),
                       .steps = steps_,
@@ -191,22 +193,22 @@ TEST_P(Folded, FoldsAWindowByOneRounding) {
                      *stream_);
     EXPECT_TRUE(weights_ == logged);
     std::vector<float> folded(kCount), nearest(kCount);
-    decode_kept(param_, weights_, folded);
+    decode_kept(param_.storage, weights_, folded);
     std::vector<std::byte> bytes(weights_.size());
     encode_kept(param_, numbers, bytes);
-    decode_kept(param_, bytes, nearest);
+    decode_kept(param_.storage, bytes, nearest);
     double error = 0, spread = 0;
     for (int64_t i = 0; i < kCount; ++i) {
         const double off = static_cast<double>(folded[at(i)]) - numbers[at(i)];
         const double least = std::abs(static_cast<double>(nearest[at(i)]) - numbers[at(i)]);
         // Half of what lies between its neighbours is the most that the nearest is off; 8 % where a scale ends.
         ASSERT_LE(std::abs(off),
-                  std::abs(numbers[at(i)]) * (param_.store_dtype == DType::f8_e4m3 ? 0.126 : 8e-3) + 2e-5);
+                  std::abs(numbers[at(i)]) * (param_.storage.dtype == DType::f8_e4m3 ? 0.126 : 8e-3) + 2e-5);
         error += off;
         spread += off * off;
         ASSERT_GE(std::abs(off) + 1e-9, least);
     }
-    if (param_.store_dtype == DType::f32) {
+    if (param_.storage.dtype == DType::f32) {
         EXPECT_TRUE(folded == numbers);
     } else {
         EXPECT_LT(std::abs(error), 5 * std::sqrt(spread));

@@ -60,8 +60,8 @@ class DroppedArrival : public testing::Test {
         Random random(3, RandomStream::test);
         for (float& each : weights_) each = random.normal();
         // A step that leaves the layer out, and the next one that does not.
-        while (!is_layer_dropped(7, step_, param_.layer, kShare) ||
-               is_layer_dropped(7, step_ + 1, param_.layer, kShare))
+        while (!is_layer_dropped(7, step_, param_.spec.layer, kShare) ||
+               is_layer_dropped(7, step_ + 1, param_.spec.layer, kShare))
             ++step_;
         before_ = weights_;
     }
@@ -73,7 +73,7 @@ class DroppedArrival : public testing::Test {
         return made;
     }
     ArrivalCall call(const StepParams* pending, const StepParams& step) {
-        return {.param = &param_,
+        return {.param = param_,
                 .element = 256,
                 .weights = reinterpret_cast<std::byte*>(weights_.data()),
                 .steps = pending == nullptr ? std::span<const StepParams>() : std::span(pending, 1),
@@ -85,8 +85,8 @@ class DroppedArrival : public testing::Test {
 
     static constexpr double kShare = 0.5;
     const std::unique_ptr<Stream> stream_ = make_stream(DeviceKind::cpu, 2);
-    ParamSpec param_{
-        .name = "w", .shape = Shape{kCount}, .store = StoreType::as_file, .store_dtype = DType::f32, .layer = 4};
+    LoneParam param_{.spec = {.name = "w", .shape = Shape{kCount}, .layer = 4},
+                     .storage = {.store = StoreType::as_file, .dtype = DType::f32}};
     std::vector<float> weights_ = std::vector<float>(kCount), before_, probes_ = std::vector<float>(2 * kCount, 99.0f);
     int64_t step_ = 1;
 };
@@ -115,11 +115,11 @@ TEST_F(DroppedArrival, AnUpdateLeavesOutWhatItsOwnStepLeftOut) {
     const std::vector<float> updated = weights_;
     weights_ = before_;
     const std::vector<StepParams> steps = {dropped, kept, dropped};
-    update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
+    update_by_steps({param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
     EXPECT_EQ(weights_, updated);
-    param_.layer = -1;
+    param_.spec.layer = -1;
     weights_ = before_;
-    update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
+    update_by_steps({param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
     EXPECT_NE(weights_, updated);
 }
 
@@ -134,7 +134,7 @@ TEST_F(DroppedArrival, AStepThatLeftItOutIsNoPartOfItsMoments) {
             steps.push_back(made);
         }
         std::vector<float> weights = before_;
-        update_by_steps({&param_, 256, kCount, reinterpret_cast<std::byte*>(weights.data())}, steps, 1, *stream_);
+        update_by_steps({param_, 256, kCount, reinterpret_cast<std::byte*>(weights.data())}, steps, 1, *stream_);
         return weights;
     };
     // Shares of 2/3 and 1/3, the second of nothing.

@@ -34,10 +34,10 @@ struct Case {
 class Arrivals : public testing::TestWithParam<Case> {
   protected:
     Arrivals() : lowered_(detected_isa()) {
-        param_.store = StoreType::as_file;
-        param_.store_dtype = GetParam().stored;
-        if (param_.store_dtype == DType::f8_e4m3) param_.scale_exponent = -11;
-        param_.decay = GetParam().decays;
+        param_.storage.store = StoreType::as_file;
+        param_.storage.dtype = GetParam().stored;
+        if (param_.storage.dtype == DType::f8_e4m3) param_.storage.scale_exponent = -11;
+        param_.training.decays = GetParam().decays;
         Random random(3, RandomStream::test);
         std::vector<float> numbers(kCount);
         for (float& number : numbers) number = 0.02f * random.normal();
@@ -46,7 +46,7 @@ class Arrivals : public testing::TestWithParam<Case> {
     }
     ~Arrivals() override { set_cpu_isa(lowered_); }
 
-    int64_t bytes_each() const { return dtype_bytes(param_.store_dtype); }
+    int64_t bytes_each() const { return dtype_bytes(param_.storage.dtype); }
 
     // A step as the engine holds it: prepared from the options, concluded from what was found.
     StepParams step(int number) const {
@@ -63,7 +63,7 @@ class Arrivals : public testing::TestWithParam<Case> {
         const auto stream = make_stream(DeviceKind::cpu, threads);
         for (int number = 1; number <= kSteps; ++number) {
             const StepParams pending = step(number), next = step(number + 1);
-            arrive_at_points({.param = &param_,
+            arrive_at_points({.param = param_,
                               .element = kElement,
                               .weights = weights.data(),
                               .steps = {&pending, 1},
@@ -86,7 +86,7 @@ class Arrivals : public testing::TestWithParam<Case> {
             for (int64_t done = 0; done < kSteps; done += steps_at_once) {
                 const auto some = std::span(steps).subspan(static_cast<size_t>(done),
                                                            static_cast<size_t>(std::min(steps_at_once, kSteps - done)));
-                update_by_steps({.param = &param_,
+                update_by_steps({.param = param_,
                                  .element = kElement + first,
                                  .count = std::min(elements_at_once, kCount - first),
                                  .weights = weights.data() + first * bytes_each(),
@@ -98,8 +98,8 @@ class Arrivals : public testing::TestWithParam<Case> {
     }
 
     const Isa lowered_;
-    ParamSpec param_{.name = "w",
-                     .shape = GetParam().noise == NoiseKind::low_rank ? Shape{kRows, kCols} : Shape{kCount}};
+    LoneParam param_{
+        .spec = {.name = "w", .shape = GetParam().noise == NoiseKind::low_rank ? Shape{kRows, kCols} : Shape{kCount}}};
     std::vector<std::byte> weights_;
 };
 
@@ -119,7 +119,7 @@ TEST_P(Arrivals, AreReplayedToTheBitOnEveryPath) {
 TEST_P(Arrivals, UpdateByTheMeanOfTheirDirectionsAndDecay) {
     const StepParams one = step(2);
     const Noise noise = noise_of(GetParam().options());
-    const NoiseRun run = noise_run(noise, 77, param_, kElement, 0, kCount);
+    const NoiseRun run = noise_run(noise, 77, param_.spec, kElement, 0, kCount);
     std::vector<NoiseTerm> terms;
     for (int index = 0; index < 3; ++index)
         terms.push_back(noise_term(noise, run, 2, index, 1.5e-4 / 3 * one.scalars[static_cast<size_t>(index)]));
@@ -130,20 +130,20 @@ TEST_P(Arrivals, UpdateByTheMeanOfTheirDirectionsAndDecay) {
     const auto stream = make_stream(DeviceKind::cpu, 1);
     std::vector<std::byte> expected = weights_, found = weights_;
     update_and_probe(run,
-                     {.type = weight_type(param_.store_dtype),
-                      .scale_exponent = param_.scale_exponent,
+                     {.type = weight_type(param_.storage.dtype),
+                      .scale_exponent = param_.storage.scale_exponent,
                       .weights = expected.data(),
                       .updated = expected.data(),
                       .steps = &update,
                       .step_count = 1},
                      *stream);
-    update_by_steps({&param_, kElement, kCount, found.data()}, std::span(&one, 1), 1, *stream);
+    update_by_steps({param_, kElement, kCount, found.data()}, std::span(&one, 1), 1, *stream);
     EXPECT_TRUE(found == expected);
     EXPECT_TRUE(found != weights_);
 }
 
 TEST_P(Arrivals, LeaveWhatIsNotTrained) {
-    param_.trainable = false;
+    param_.training.trains = false;
     EXPECT_TRUE(replayed(kSteps, kCount, 1) == weights_);
     EXPECT_TRUE(arrived(1) == weights_);
 }

@@ -12,6 +12,7 @@
 #include "method/noise/noise.h"
 #include "model/load.h"
 #include "tensor/dtype.h"
+#include "tests/unit/method/lone_model.h"
 
 namespace windlass {
 namespace {
@@ -65,23 +66,21 @@ TEST(MagnitudeHistogram, TakesWeightsThatAreAllTheSame) {
 }
 
 TEST(MagnitudeLimits, AreOfMatricesAlone) {
-    ModelSpec model;
-    model.params.push_back({.name = "w", .shape = {40, 50}});
-    model.params.push_back({.name = "b", .shape = {50}});
+    TrainedModel model = lone_model({ParamSpec{.name = "w", .shape = {40, 50}}, {.name = "b", .shape = {50}}});
     const std::vector<float> weights = some_weights(2'000, 3);
     set_by_magnitudes(model, 0.25, [&](int, int64_t first, std::span<float> out) {
         std::copy_n(weights.begin() + first, out.size(), out.begin());
     });
-    EXPECT_NEAR(static_cast<double>(within(weights, model.params[0].magnitude_limit)), 500, 15);
-    EXPECT_TRUE(std::isinf(model.params[1].magnitude_limit));
+    EXPECT_NEAR(static_cast<double>(within(weights, model.perturb[0].magnitude_limit)), 500, 15);
+    EXPECT_TRUE(std::isinf(model.perturb[1].magnitude_limit));
 }
 
 // Scales are of all matrices, limits of those that are trained, and of the weights as they are kept.
 TEST(MagnitudeLimits, AreOfWeightsAsTheyAreKeptIn8Bits) {
-    ModelSpec model;
-    model.params.push_back({.name = "w", .shape = {40, 50}, .file_dtype = DType::bf16});
-    model.params.push_back({.name = "frozen", .shape = {40, 50}, .file_dtype = DType::f16, .trainable = false});
-    model.params.push_back({.name = "b", .shape = {50}, .file_dtype = DType::bf16});
+    TrainedModel model = lone_model({ParamSpec{.name = "w", .shape = {40, 50}, .file_dtype = DType::bf16},
+                                     {.name = "frozen", .shape = {40, 50}, .file_dtype = DType::f16},
+                                     {.name = "b", .shape = {50}, .file_dtype = DType::bf16}});
+    model.training[1].trains = false;
     set_store(model, StoreType::as_file);
     keep_in_8_bits(model);
     std::vector<float> weights = some_weights(2'000, 3);
@@ -92,11 +91,11 @@ TEST(MagnitudeLimits, AreOfWeightsAsTheyAreKeptIn8Bits) {
             out[i] = weights[static_cast<size_t>(first) + i] * (param == 1 ? 1e-5f : 1.0f);
     });
     EXPECT_EQ(scale_exponents(model), std::vector<int>({-9, -15, 0}));  // -0.25 is -128 * 2^-9; f16 ends at 2^-24
-    EXPECT_TRUE(std::isinf(model.params[1].magnitude_limit));
+    EXPECT_TRUE(std::isinf(model.perturb[1].magnitude_limit));
     std::vector<std::byte> bytes(weights.size());
-    encode_kept(model.params[0], weights, bytes);
-    decode_kept(model.params[0], bytes, weights);
-    const float limit = model.params[0].magnitude_limit;
+    encode_kept(model.param(0), weights, bytes);
+    decode_kept(model.storage[0], bytes, weights);
+    const float limit = model.perturb[0].magnitude_limit;
     EXPECT_EQ(std::ranges::count(weights, limit) + std::ranges::count(weights, -limit) > 0, true);
     EXPECT_GE(within(weights, limit), 500);
     EXPECT_LT(within(weights, limit * 0.999f), 500);
@@ -110,10 +109,11 @@ constexpr MethodOptions kOptions{.weight_decay = 0.1, .zo_eps = 1e-3, .direction
 class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>> {
   protected:
     SparseArrival() {
-        dense_.store_dtype = sparse_.store_dtype = std::get<0>(GetParam());
-        if (dense_.store_dtype == DType::f8_e4m3) dense_.scale_exponent = sparse_.scale_exponent = -11;
-        sparse_.magnitude_limit = 0.01f;
-        weights_.resize(static_cast<size_t>(kCount * dtype_bytes(dense_.store_dtype)));
+        dense_.storage.dtype = sparse_.storage.dtype = std::get<0>(GetParam());
+        if (dense_.storage.dtype == DType::f8_e4m3)
+            dense_.storage.scale_exponent = sparse_.storage.scale_exponent = -11;
+        sparse_.perturb.magnitude_limit = 0.01f;
+        weights_.resize(static_cast<size_t>(kCount * dtype_bytes(dense_.storage.dtype)));
         encode_kept(dense_, some_weights(kCount, 4), weights_);
     }
     ~SparseArrival() override { set_cpu_isa(detected_isa()); }
@@ -128,17 +128,17 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
     }
     std::vector<float> numbers(const std::vector<std::byte>& stored) const {
         std::vector<float> made(kCount);
-        decode_kept(dense_, stored, made);
+        decode_kept(dense_.storage, stored, made);
         return made;
     }
     // The weights behind an arrival, and both points.
     struct Arrived {
         std::vector<float> weights, probes;
     };
-    Arrived arrive(const ParamSpec& param, std::vector<std::byte> weights, int64_t number) {
+    Arrived arrive(const Param& param, std::vector<std::byte> weights, int64_t number) {
         const StepParams pending = step(number), next = step(number + 1);
         std::vector<float> probes(2 * kCount);
-        arrive_at_points({.param = &param,
+        arrive_at_points({.param = param,
                           .element = kElement,
                           .weights = weights.data(),
                           .steps = {&pending, 1},
@@ -151,7 +151,8 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
     }
 
     const std::unique_ptr<Stream> stream_ = make_stream(DeviceKind::cpu, 2);
-    ParamSpec dense_{.name = "w", .shape = {kCount}, .store = StoreType::as_file}, sparse_ = dense_;
+    LoneParam dense_{.spec = {.name = "w", .shape = {kCount}}, .storage = {.store = StoreType::as_file}},
+        sparse_ = dense_;
     std::vector<std::byte> weights_;
 };
 
@@ -166,12 +167,12 @@ TEST_P(SparseArrival, MovesAndProbesTheSmallOnesAlone) {
         encode_kept(dense_, some.weights, stored);
         int64_t moved = 0, large = 0;
         for (size_t i = 0; i < kCount; ++i) {
-            const bool is_small = std::abs(before[i]) <= sparse_.magnitude_limit;
+            const bool is_small = std::abs(before[i]) <= sparse_.perturb.magnitude_limit;
             ASSERT_EQ(some.weights[i], is_small ? all.weights[i] : before[i]) << isa_name(isa) << i;
             moved += some.weights[i] != before[i] ? 1 : 0;
             large += is_small ? 0 : 1;
             // The probe looks at what has been updated.
-            const bool is_probed = std::abs(some.weights[i]) <= sparse_.magnitude_limit;
+            const bool is_probed = std::abs(some.weights[i]) <= sparse_.perturb.magnitude_limit;
             const float plus = some.probes[i], minus = some.probes[i + kCount];
             ASSERT_EQ(plus != some.weights[i], is_probed) << i;
             ASSERT_EQ(minus != some.weights[i], is_probed) << i;
@@ -196,10 +197,10 @@ TEST_P(SparseArrival, IsReplayedInOnePassAsStepByStep) {
     for (const int64_t part : {int64_t{4'444}, kCount}) {
         at_once = weights_;
         for (int64_t first = 0; first < kCount; first += part)
-            update_by_steps({.param = &sparse_,
+            update_by_steps({.param = sparse_,
                              .element = kElement + first,
                              .count = std::min(part, kCount - first),
-                             .weights = at_once.data() + first * dtype_bytes(dense_.store_dtype)},
+                             .weights = at_once.data() + first * dtype_bytes(dense_.storage.dtype)},
                             steps, static_cast<int>(steps.size()), *stream_);
         EXPECT_TRUE(at_once == one_by_one) << part;
     }

@@ -36,14 +36,14 @@ struct Case {
 class MomentSteps : public testing::TestWithParam<Case> {
   protected:
     MomentSteps() {
-        param_.store = StoreType::as_file;
-        param_.store_dtype = GetParam().stored;
-        if (param_.store_dtype == DType::f8_e4m3) param_.scale_exponent = -11;
+        param_.storage.store = StoreType::as_file;
+        param_.storage.dtype = GetParam().stored;
+        if (param_.storage.dtype == DType::f8_e4m3) param_.storage.scale_exponent = -11;
         Random random(3, RandomStream::test);
         for (float& number : numbers_) number = 0.1f * random.normal();
-        weights_.resize(static_cast<size_t>(kCount * dtype_bytes(param_.store_dtype)));
+        weights_.resize(static_cast<size_t>(kCount * dtype_bytes(param_.storage.dtype)));
         encode_kept(param_, numbers_, weights_);
-        decode_kept(param_, weights_, numbers_);
+        decode_kept(param_.storage, weights_, numbers_);
         for (int number = 1; number <= kSteps; ++number) steps_.push_back(step(number));
     }
     ~MomentSteps() override { set_cpu_isa(detected_isa()); }
@@ -100,11 +100,11 @@ class MomentSteps : public testing::TestWithParam<Case> {
     std::vector<std::byte> updated(int steps_at_once, int64_t elements_at_once, int threads) const {
         std::vector<std::byte> weights = weights_;
         const auto stream = make_stream(DeviceKind::cpu, threads);
-        const int64_t bytes = dtype_bytes(param_.store_dtype);
+        const int64_t bytes = dtype_bytes(param_.storage.dtype);
         for (int64_t first = 0; first < kCount; first += elements_at_once) {
             for (int done = 0; done < kSteps; done += steps_at_once) {
                 const int end = std::min(done + steps_at_once, kSteps);
-                update_by_steps({.param = &param_,
+                update_by_steps({.param = param_,
                                  .element = kElement + first,
                                  .count = std::min(elements_at_once, kCount - first),
                                  .weights = weights.data() + first * bytes},
@@ -114,7 +114,7 @@ class MomentSteps : public testing::TestWithParam<Case> {
         return weights;
     }
 
-    ParamSpec param_{.name = "w", .shape = {kCount}};
+    LoneParam param_{.spec = {.name = "w", .shape = {kCount}}};
     std::vector<float> numbers_ = std::vector<float>(kCount);
     std::vector<std::byte> weights_;
     std::vector<StepParams> steps_;
@@ -148,7 +148,7 @@ TEST_P(MomentSteps, LookBackAsFarAsTheWindow) {
     const auto stream = make_stream(DeviceKind::cpu, 1);
     const auto last_update = [&](size_t behind) {
         std::vector<std::byte> weights = weights_;
-        update_by_steps({&param_, kElement, kCount, weights.data()}, std::span(steps_).subspan(behind), 1, *stream);
+        update_by_steps({param_, kElement, kCount, weights.data()}, std::span(steps_).subspan(behind), 1, *stream);
         return weights;
     };
     const std::vector<std::byte> all = last_update(0);
@@ -166,7 +166,7 @@ TEST_P(MomentSteps, LeaveWeightsWhereNothingMovesThem) {
         step.method[1] = 1;  // what decayed weights are multiplied with
     }
     EXPECT_TRUE(updated(2, kCount, 1) == weights_);
-    param_.decay = false;
+    param_.training.decays = false;
     for (StepParams& step : steps_) {
         step.learning_rate = 1;
         step.scalars.fill(0);

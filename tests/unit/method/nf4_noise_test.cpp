@@ -115,14 +115,15 @@ TEST(Nf4Noise, IsNeverWritten) {
 TEST(Nf4Noise, CopiesAreTheNumbersAsTheyAreComputedWith) {
     const int64_t count = 3 * 4096 + 77;
     Blocks blocks(count);
-    const ParamSpec param{
-        .name = "w", .shape = {1, count}, .store = StoreType::as_file, .store_dtype = DType::nf4, .trainable = false};
+    const LoneParam param{.spec = {.name = "w", .shape = {1, count}},
+                          .training = {.trains = false},
+                          .storage = {.store = StoreType::as_file, .dtype = DType::nf4}};
     on_every_isa([&] {
         for (const DType compute : {DType::f32, DType::bf16}) {
             Bytes copy(static_cast<size_t>(stored_bytes(compute, count))), expected = copy;
             encode_numbers(compute, blocks.numbers, expected);
             const StepParams step = params_of({.seed = 1, .step = 1, .scalars = {}});
-            const ArrivalCall call{.param = &param,
+            const ArrivalCall call{.param = param,
                                    .weights = blocks.bytes.data(),
                                    .step = &step,
                                    .compute = compute,

@@ -109,22 +109,6 @@ TEST(Load, EncodesMastersAsFilesHoldThem) {
     EXPECT_THAT(encode(DType::f16), testing::ElementsAre(0x3c00, 0x3c04, 0xbc04, 0x7bff));
 }
 
-TEST(Load, DecodesWhatIsKeptFromAnyElementOn) {
-    std::vector<float> values(200);
-    for (size_t i = 0; i < values.size(); ++i) values[i] = 0.25f * static_cast<float>(i % 8) - 1.0f;
-    for (const DType type : {DType::f32, DType::bf16, DType::f16, DType::f8_e4m3, DType::nf4}) {
-        const ParamSpec param{.name = "w", .shape = {4, 50}, .store = StoreType::as_file, .store_dtype = type};
-        std::vector<std::byte> bytes(static_cast<size_t>(stored_bytes(type, 200)));
-        encode_kept(param, values, bytes);
-        std::vector<float> all(200), some(77);
-        decode_kept(param, bytes, all);
-        decode_kept(param, bytes, 51, some);
-        EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 51)) << dtype_name(type);
-        EXPECT_EQ(all == values, type != DType::nf4) << dtype_name(type);
-        EXPECT_DEATH(decode_kept(param, std::span(bytes).first(bytes.size() - 1), 123, some), "");
-    }
-}
-
 void expect_written_back(const std::string& from, const std::string& to) {
     save_copy(from, to);
     expect_same_tensors(from, to);

@@ -9,7 +9,7 @@
 namespace windlass {
 namespace {
 
-ModelSpec llama_of(int layers) {
+TrainedModel llama_of(int layers) {
     return model_of(fmt::format(R"({{"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816,
         "num_hidden_layers": {}, "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 16000,
         "max_position_embeddings": 2048, "tie_word_embeddings": {}}})",
@@ -21,7 +21,7 @@ struct Whole {
     ScheduleSet set;
 };
 
-Whole whole(const ModelSpec& model, const Numerics& numerics, const Machine& machine, const Plan& plan,
+Whole whole(const TrainedModel& model, const Numerics& numerics, const Machine& machine, const Plan& plan,
             const Recipe& recipe = make_recipe("adamw", {})) {
     Whole result{.set = checked(model, recipe, numerics, plan)};
     result.step = simulate(result.set.schedules[0], machine);
@@ -66,7 +66,7 @@ void expect_agreement(const Estimate& estimated, const Whole& full, double memor
 class Estimates : public testing::TestWithParam<int> {};
 
 TEST_P(Estimates, AgreeWithTheWholeUnderEveryPlan) {
-    const ModelSpec model = llama_of(GetParam());
+    const TrainedModel model = llama_of(GetParam());
     const Numerics numerics = numerics_of(DType::bf16, 2, 512, 3);
     for (const Machine& machine : machines()) {
         for (Plan plan : plans_on(DeviceKind::fake)) {
@@ -83,7 +83,7 @@ TEST_P(Estimates, AgreeWithTheWholeUnderEveryPlan) {
 
 // Every third layer keeps its state in the host's memory, the others on disk.
 TEST_P(Estimates, AgreeWhereLayersAreTreatedByTurns) {
-    const ModelSpec model = llama_of(GetParam());
+    const TrainedModel model = llama_of(GetParam());
     const Numerics numerics = numerics_of(DType::bf16, 2, 512, 2);
     const auto by_turns = [](int blocks) {
         Plan plan{.policy = "by turns",
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Layers, Estimates, testing::Values(5, 12, 25, 48), test
 
 // The whole of it has 126 layers; its estimate lowers ten.
 TEST(Estimate, LowersAFewLayers) {
-    const ModelSpec model = model_of(kLlama405b);
+    const TrainedModel model = model_of(kLlama405b);
     const Numerics numerics = numerics_of(DType::bf16, 1, 1024, 2);
     const Plan plan{.device = {.kind = DeviceKind::fake, .own_memory = true},
                     .host_threads = 4,
@@ -143,7 +143,7 @@ TEST(Estimate, OfSublayersThatGoUpAheadIsTheWhole) {
     const Machine machine = find_machine(real_files(), "rtx4090-desktop");
     const Numerics numerics = numerics_of(DType::bf16, 1, 64, 1);
     for (const int layers : {24, 31}) {
-        const ModelSpec model = in_sublayers(stored_as(llama_of(layers), recipe));
+        const TrainedModel model = in_sublayers(stored_as(llama_of(layers), recipe));
         for (int ahead = 0; ahead < 5; ++ahead) {
             for (const bool one_probe : {false, true}) {
                 const Plan plan{.policy = "host_stream",

@@ -20,7 +20,7 @@ Machine some_laptop(double disk_bytes_per_s) {
 }
 
 // 168 million parameters in twelve layers: deep enough that estimates are not exact.
-ModelSpec deep_model() {
+TrainedModel deep_model() {
     return model_of(R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 3072,
         "num_hidden_layers": 12, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 4096,
         "max_position_embeddings": 2048, "tie_word_embeddings": false})");
@@ -28,7 +28,7 @@ ModelSpec deep_model() {
 
 std::optional<Planned> plan(const std::string& recompute, int64_t ram, double disk_bytes_per_s) {
     static const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::s1});
-    static const ModelSpec model = stored_as(deep_model(), recipe);
+    static const TrainedModel model = stored_as(deep_model(), recipe);
     const Numerics numerics = numerics_of(DType::bf16, 2, 512, 1);
     const PlanRequest request{.policy = "three_tier",
                               .recompute = recompute,

@@ -1,5 +1,5 @@
 // Layers that are not trained take less of everything, and plans know it however they lie.
-#include "model/param_groups.h"
+#include "method/param_groups.h"
 #include "plan/planner.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/schedule/schedule_fixture.h"
@@ -9,18 +9,19 @@ namespace {
 
 constexpr int kLayers = 24;
 
-ModelSpec deep_model(const std::vector<ParamGroup>& groups) {
-    ModelSpec model = model_of(fmt::format(R"({{"model_type": "llama", "hidden_size": 256, "intermediate_size": 704,
+TrainedModel deep_model(const std::vector<ParamGroup>& groups) {
+    TrainedModel model = model_of(fmt::format(R"({{"model_type": "llama", "hidden_size": 256, "intermediate_size": 704,
         "num_hidden_layers": {}, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 1000,
         "max_position_embeddings": 512, "tie_word_embeddings": false}})",
-                                           kLayers));
+                                              kLayers));
     apply_param_groups(groups, "groups", model);
     return model;
 }
 
 const std::vector<ParamGroup> kLastTwo = {{.match = "*.layers.2[23].*"}, {.match = "*", .train = false}};
 
-Planned plan(const ModelSpec& model, const Budgets& budgets, const std::string& policy, const char* method = "adamw") {
+Planned plan(const TrainedModel& model, const Budgets& budgets, const std::string& policy,
+             const char* method = "adamw") {
     const Recipe recipe = make_recipe(method, {});
     const Numerics numerics = numerics_of(DType::bf16, 1, 64, 1);
     const Machine machine{.gemm_bf16_flops = 1e12,
@@ -33,7 +34,7 @@ Planned plan(const ModelSpec& model, const Budgets& budgets, const std::string& 
 }
 
 TEST(FrozenPlan, TakesLittleMoreThanTheWeights) {
-    const ModelSpec all = deep_model({}), last = deep_model(kLastTwo);
+    const TrainedModel all = deep_model({}), last = deep_model(kLastTwo);
     const Planned full = plan(all, {.ram = kPlenty}, "in_memory"), few = plan(last, {.ram = kPlenty}, "in_memory");
     // Masters of 4 bytes; moments and gradients of 12 more, and 12 kept where an update is guessed.
     const int64_t frozen = all.param_count() - trained_count(last);
@@ -64,7 +65,7 @@ TEST(FrozenPlan, HasNoMomentsOnDisk) {
 TEST(FrozenPlan, IsFoundForLayersHereAndThere) {
     for (const char* method : {"adamw", "zeroth_order"}) {
         if (is_sanitized() && method[0] == 'a') continue;  // HasNoMomentsOnDisk searches its plans
-        const ModelSpec model = deep_model(
+        const TrainedModel model = deep_model(
             {{.match = "*.layers.[148].*", .train = false}, {.match = "*.layers.1[357].mlp.*", .train = false}});
         for (const char* policy : {"in_memory", "three_tier"}) {
             const Planned planned = plan(model, {.ram = kPlenty, .disk = kPlenty}, policy, method);

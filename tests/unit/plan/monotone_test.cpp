@@ -29,7 +29,7 @@ class Dice {
 
 // A few layers of the width of small models, as deep as the planner lowers whole, so that its estimates are exact; and
 // some that it does not.
-ModelSpec some_model(Dice& dice) {
+TrainedModel some_model(Dice& dice) {
     const int heads = dice.of({4, 8, 12}), layers = dice.of({1, 2, 3, 4, 24});
     return model_of(fmt::format(R"({{"model_type": "llama", "hidden_size": {}, "intermediate_size": {},
         "num_hidden_layers": {}, "num_attention_heads": {}, "num_key_value_heads": 4, "vocab_size": {},
@@ -41,7 +41,7 @@ ModelSpec some_model(Dice& dice) {
 // What a plan is made for: everything but the budgets.
 struct Question {
     Machine machine;
-    ModelSpec model;
+    TrainedModel model;
     Recipe recipe;
     Numerics numerics;
 

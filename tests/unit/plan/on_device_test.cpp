@@ -15,7 +15,7 @@ namespace {
 TEST(OnDevice, UpdatesAtItsMemorysRateWhereEverythingFits) {
     if (is_address_sanitized()) GTEST_SKIP() << "two searches of a large model";
     const Machine machine = find_machine(real_files(), "h200-server-8gen5");
-    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+    const TrainedModel model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
         "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
         "max_position_embeddings": 8192, "tie_word_embeddings": false})");
     const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::s2});

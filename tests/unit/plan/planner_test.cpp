@@ -21,8 +21,8 @@ Machine some_machine() {
             .disk_write_bytes_per_s = 1e9};
 }
 
-const ModelSpec& model() {
-    static const ModelSpec made = tiny_model("llama");
+const TrainedModel& model() {
+    static const TrainedModel made = tiny_model("llama");
     return made;
 }
 
@@ -107,7 +107,7 @@ TEST(Planner, PricesAGuessThatIsKeptInMemory) {
     };
     const Planned waits = planned(UpdateTime::after_backward), guesses = planned(UpdateTime::in_backward);
     int64_t kept = 0;
-    for (const ParamSpec& param : model().params) kept += kept_bytes(recipe, param, param.numel());
+    for (const Param param : model().all_params()) kept += kept_bytes(recipe, param, param.numel());
     EXPECT_EQ(guesses.memory_bytes - waits.memory_bytes, kept);
     const double rate = some_machine().memory_bytes_per_s;
     EXPECT_NEAR(guesses.step.seconds - waits.step.seconds, 2.0 * static_cast<double>(kept) / rate, 1e-9);
@@ -268,7 +268,7 @@ TEST(Planner, KeepsToWhatWasAsked) {
 
 TEST(Planner, ProbesOnePointAtATimeWhereBothDoNotFit) {
     const Recipe recipe = make_recipe("zeroth_order", {});
-    const ModelSpec kept = in_sublayers(stored_as(model_of(kOpt175b), recipe));
+    const TrainedModel kept = in_sublayers(stored_as(model_of(kOpt175b), recipe));
     const Numerics numerics = numerics_of(DType::bf16, 1, 16, 1);
     PlanRequest request{.policy = "host_stream",
                         .device = {.kind = DeviceKind::fake, .own_memory = true},
@@ -295,9 +295,9 @@ TEST(Planner, UpdatesGoHomeAsOftenAsDriveAndNoiseAllow) {
     const Recipe recipe = make_recipe("zeroth_order", {});
     std::string config = kOpt175b;  // a sixth of its layers: 30 billion
     config.replace(config.find("96,"), 3, "16,");
-    ModelSpec model = model_of(config);
+    TrainedModel model = model_of(config);
     for (ParamSpec& param : model.params) param.file_dtype = DType::bf16;
-    const ModelSpec kept = in_sublayers(stored_as(std::move(model), recipe));
+    const TrainedModel kept = in_sublayers(stored_as(std::move(model), recipe));
     const Numerics numerics = numerics_of(DType::bf16, 1, 2048, 4);
     PlanRequest request{.policy = "three_tier",
                         .device = {.kind = DeviceKind::fake, .own_memory = true},
@@ -328,7 +328,7 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
     for (const char* method : kMethodNames) {
         const Recipe recipe = make_recipe(method, {});
         for (const char* name : {"llama", "gpt2", "opt"}) {
-            const ModelSpec kept = stored_as(tiny_model(name), recipe);
+            const TrainedModel kept = stored_as(tiny_model(name), recipe);
             const Numerics numerics = numerics_of(DType::bf16, 1, 16, 2);
             const SavedRanks ranks = rank_saved(kept, train_request(numerics), numerics, some_machine());
             for (const bool own_memory : {false, true}) {
@@ -362,7 +362,7 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
 // A model of 175 billion parameters on a machine with 128 GiB and a large drive, without a byte of either.
 TEST(Planner, PlansForModelsFarBeyondThisMachine) {
     if (is_address_sanitized()) GTEST_SKIP() << "hundreds of large schedules";
-    const ModelSpec large = model_of(kOpt175b);
+    const TrainedModel large = model_of(kOpt175b);
     const Numerics numerics = numerics_of(DType::bf16, 1, 2048, 4);
     const PlanRequest request{.policy = "three_tier",
                               .recompute = "true",

@@ -45,7 +45,7 @@ class Search : public testing::TestWithParam<std::tuple<const char*, bool, int>>
 // With budgets between the least that a policy needs and all that it could use.
 TEST_P(Search, IsWithinThreePercentOfTheBest) {
     const auto& [name, own_memory, tokens] = GetParam();
-    const ModelSpec model = tiny_model(name);
+    const TrainedModel model = tiny_model(name);
     const Recipe recipe = make_recipe("adamw", {});
     const Numerics numerics = numerics_of(DType::bf16, 2, tokens, 2);
     PlanRequest request{.policy = "three_tier",

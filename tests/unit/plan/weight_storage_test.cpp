@@ -1,5 +1,5 @@
 // Weights in 8 or 4 bits: half the bytes of bf16, or a quarter, wherever they lie and whatever way they go.
-#include "model/param_groups.h"
+#include "method/param_groups.h"
 #include "model/sublayers.h"
 #include "plan/planner.h"
 #include "tests/unit/schedule/schedule_fixture.h"
@@ -13,7 +13,7 @@ int64_t weights_in(const Planned& planned) {
     return bytes;
 }
 
-Planned plan(const ModelSpec& model, Home home) {
+Planned plan(const TrainedModel& model, Home home) {
     const Machine machine{.gemm_bf16_flops = 1e12,
                           .gemm_f32_flops = 5e11,
                           .memory_bytes_per_s = 2e10,
@@ -34,11 +34,11 @@ Planned plan(const ModelSpec& model, Home home) {
 TEST(WeightStorage, HalvesWhatIsKeptAndWhatIsMoved) {
     std::string config = kOpt175b;
     config.replace(config.find("96,"), 3, "4,");
-    ModelSpec model = model_of(config);
+    TrainedModel model = model_of(config);
     for (ParamSpec& param : model.params) param.file_dtype = DType::bf16;
     set_store(model, StoreType::as_file);
     model = in_sublayers(model);
-    ModelSpec narrow = model;
+    TrainedModel narrow = model;
     keep_in_8_bits(narrow);
     const auto half = [](int64_t narrow, int64_t wide) {
         EXPECT_GT(narrow, 0);
@@ -63,20 +63,21 @@ TEST(WeightStorage, HalvesWhatIsKeptAndWhatIsMoved) {
 TEST(WeightStorage, KeepsFrozenMatricesInThirtyFourBytesForSixtyFour) {
     std::string config = kOpt175b;
     config.replace(config.find("96,"), 3, "4,");
-    ModelSpec model = model_of(config);
-    for (ParamSpec& param : model.params) {
-        param.file_dtype = DType::bf16;
-        param.trainable = param.layer < 0 || param.shape.rank() < 2;
+    TrainedModel model = model_of(config);
+    for (size_t param = 0; param < model.params.size(); ++param) {
+        ParamSpec& spec = model.params[param];
+        spec.file_dtype = DType::bf16;
+        model.training[param].trains = spec.layer < 0 || spec.shape.rank() < 2;
     }
     separate_programs(model);
     set_store(model, StoreType::as_file);
     model = in_sublayers(model);
-    ModelSpec narrow = model;
+    TrainedModel narrow = model;
     keep_in_4_bits(narrow);
     int64_t matrices = 0;
-    for (const ParamSpec& param : narrow.params) {
-        EXPECT_EQ(param.store_dtype, param.trainable ? DType::bf16 : DType::nf4) << param.name;
-        if (!param.trainable) matrices += param.numel();
+    for (const Param param : narrow.all_params()) {
+        EXPECT_EQ(param.storage.dtype, param.trains() ? DType::bf16 : DType::nf4) << param.spec.name;
+        if (!param.trains()) matrices += param.numel();
     }
     ASSERT_GT(matrices, 4 * int64_t{12'000} * 12'000 * 12);
     const int64_t saved = matrices * 2 - matrices / 64 * 34;

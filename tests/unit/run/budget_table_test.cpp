@@ -82,7 +82,7 @@ struct Question {
         request.schedules[1].micro_count = 1;
     }
 
-    ModelSpec model;
+    TrainedModel model;
     MethodOptions method;
     Recipe recipe;
     Numerics numerics;

@@ -58,7 +58,7 @@ class Decode : public testing::TestWithParam<DecodeCase> {
     std::unique_ptr<Engine> engine_for(const std::vector<int64_t>& lengths) {
         ModelFolder model = ModelFolder::open(real_files(), golden_.folder);
         HfConfig config = model.config();
-        EngineSetup setup{.model = build_model(config, model.tensors()), .recipe = forward_recipe()};
+        EngineSetup setup{.model = TrainedModel(build_model(config, model.tensors())), .recipe = forward_recipe()};
         const Home home = GetParam().weights;
         setup.numerics = {.compute = GetParam().compute, .micro_rows = rows(), .row_lengths = {kLength}};
         setup.plan = {
@@ -151,7 +151,7 @@ TEST(DecodedLayer, MultipliesQueriesKeysAndValuesAtOnce) {
     const Golden golden("qwen2");
     ModelFolder folder = ModelFolder::open(real_files(), golden.folder);
     HfConfig config = folder.config();
-    const ModelSpec model = build_model(config, folder.tensors());
+    const TrainedModel model(build_model(config, folder.tensors()));
     const auto runs = [&](int64_t tokens) {
         std::vector<int64_t> together;
         const Segment layer =

@@ -6,8 +6,8 @@
 #include "device/cpu/isa.h"
 #include "format/safetensors.h"
 #include "method/noise/magnitude_limits.h"
+#include "method/param_groups.h"
 #include "model/load.h"
-#include "model/param_groups.h"
 #include "schedule/layout.h"
 #include "tests/place.h"
 
@@ -72,16 +72,19 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                                     bool load) {
     ModelFolder folder = ModelFolder::open(real_files(), model_folder);
     HfConfig config = folder.config();
-    EngineSetup setup{.model = build_model(config, folder.tensors()),
+    EngineSetup setup{.model = TrainedModel(build_model(config, folder.tensors())),
                       .recipe = make_recipe(options.method_name, options.method),
                       .method_options = options.method};
     set_store(setup.model, setup.recipe.store);
     if (options.in_8_bits) keep_in_8_bits(setup.model);
     if (options.in_4_bits) keep_in_4_bits(setup.model);
     set_folding(setup.model, setup.recipe.folding);
-    for (ParamSpec& param : setup.model.params)
-        param.trainable = (param.store_dtype != DType::nf4 || param.folding == Folding::never) &&
-                          (!options.trains || options.trains(param));
+    for (int index = 0; index < setup.model.param_size(); ++index) {
+        const Param param = setup.model.param(index);
+        const bool is_writable = param.storage.dtype != DType::nf4 || param.perturb.folding == Folding::never;
+        setup.model.training[static_cast<size_t>(index)].trains =
+            is_writable && (!options.trains || options.trains(param.spec));
+    }
     separate_programs(setup.model);
     if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
     set_by_magnitudes(setup.model, options.method.sparse_share, [&](int param, int64_t first, std::span<float> out) {
@@ -152,7 +155,7 @@ StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double
 
 std::vector<std::vector<float>> all_masters(Engine& engine) {
     std::vector<std::vector<float>> masters;
-    const ModelSpec& model = engine.setup().model;
+    const TrainedModel& model = engine.setup().model;
     for (size_t param = 0; param < model.params.size(); ++param) {
         masters.emplace_back(static_cast<size_t>(model.params[param].numel()));
         engine.read_masters(static_cast<int>(param), 0, masters.back());
@@ -165,11 +168,11 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
     engine.snapshot(path, 0, "{}");
     Store store = Store::open(files, path, OpenMode::read);
     std::string bytes;
-    const ModelSpec& model = engine.setup().model;
+    const TrainedModel& model = engine.setup().model;
     const std::vector<int> order = store_order(model);
     for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {
         const ChunkRef ref = store.chunk(chunk);
-        const ParamSpec& param = model.params[static_cast<size_t>(order[static_cast<size_t>(ref.param)])];
+        const Param param = model.param(order[static_cast<size_t>(ref.param)]);
         const std::vector<int64_t> sections = state_sections(engine.setup().recipe, param, ref.count);
         const Extent weight = store.weight_extent(chunk, 0), state = store.state_extent(chunk, 0);
         HugeBuffer buffer(round_up(weight.bytes, kParamAlignment) + round_up(state.bytes, kParamAlignment), false);
@@ -185,7 +188,7 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
                              state.offset);
         // Low halves, then each moment without the padding behind it.
         part(0, recipe.store == StoreType::split ? ref.count * 2 : 0);
-        for (size_t s = 1; param.trainable && s + 1 < sections.size(); ++s)
+        for (size_t s = 1; param.trains() && s + 1 < sections.size(); ++s)
             part(sections[s], windlass::state_bytes(recipe.state[s - 1], ref.count));
     }
     return bytes;

@@ -168,7 +168,7 @@ TEST(LayerDropStep, MovesTheLayersThatItKeepsAndTheirNeighbours) {
     const std::array<TestBatch, 2> batches = batches_of(golden);
     const auto engine =
         make_engine(real_files(), golden.folder, forward_only_options("zeroth_order", {.layer_drop = 0.5}));
-    const ModelSpec model = engine->setup().model, halves = in_sublayers(model);
+    const TrainedModel model = engine->setup().model, halves = in_sublayers(model);
     auto before = all_masters(*engine);
     int moved_layers = 0, layers = 0;
     for (int64_t step = 1; step <= 6; ++step) {

@@ -14,7 +14,7 @@ constexpr MethodOptions kOptions{
     .directions = kDirections, .noise = NoiseKind::low_rank, .noise_rank = 2, .noise_window = 4};
 
 // The directions of a step in full, one after the other in each parameter's values.
-ParamValues directions_of(const ModelSpec& model, int64_t step) {
+ParamValues directions_of(const TrainedModel& model, int64_t step) {
     const auto stream = make_stream(DeviceKind::cpu, 1);
     const Noise noise = noise_of(kOptions);
     const std::vector<int64_t> starts = element_starts(model);
@@ -36,7 +36,7 @@ TEST_P(FactorTangents, AreThoseOfTheirProducts) {
     const Golden golden(GetParam());
     const TestBatch batch(golden.ids("ids"), golden.ids("targets"), 2);
     const auto engine = make_engine(real_files(), golden.folder, forward_only_options("forward_gradient", kOptions));
-    const ModelSpec& model = engine->setup().model;
+    const TrainedModel& model = engine->setup().model;
     const std::vector<int64_t> tokens(batch.tokens.begin(), batch.tokens.end()),
         targets(batch.targets.begin(), batch.targets.end()), borders = {0, batch.row_length};
     const TokenBatch same = TokenBatch::make(2, tokens, targets, borders);

@@ -73,7 +73,7 @@ TEST_P(FoldedRun, StoresBehindWindowsOnly) {
 TEST_P(FoldedRun, NeverWritesWhatIsNeverFolded) {
     if (folding() != Folding::never || !std::get<0>(GetParam()).store) GTEST_SKIP() << "nothing is read only";
     const auto engine = this->engine();
-    const ModelSpec& model = engine->setup().model;
+    const TrainedModel& model = engine->setup().model;
     train(*engine, 1);
     for (const Schedule& schedule : engine->setup().schedules.schedules) {
         for (const MoveTask& move : schedule.moves) {

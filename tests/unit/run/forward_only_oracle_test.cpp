@@ -15,13 +15,13 @@ namespace {
 constexpr uint64_t kEngineSeed = 7;  // of the fixture's engines
 
 // The direction z of a step over each parameter; zero over those that are not trained.
-std::vector<std::vector<float>> direction_of(const ModelSpec& model, const Noise& noise, int64_t step, int index) {
+std::vector<std::vector<float>> direction_of(const TrainedModel& model, const Noise& noise, int64_t step, int index) {
     const auto stream = make_stream(DeviceKind::cpu, 1);
     const std::vector<int64_t> starts = element_starts(model);
     std::vector<std::vector<float>> direction;
     for (size_t param = 0; param < model.params.size(); ++param) {
         direction.emplace_back(static_cast<size_t>(model.params[param].numel()));
-        if (!model.params[param].trainable) continue;
+        if (!model.training[param].trains) continue;
         const NoiseRun run =
             noise_run(noise, kEngineSeed, model.params[param], starts[param], 0, model.params[param].numel());
         write_direction(run, noise_term(noise, run, step, index, 1), WeightType::f32, direction.back().data(), *stream);
@@ -171,8 +171,8 @@ ParamValues gradient_of(Engine& engine, const Golden& golden) {
 // The sum over directions of the scalar times the direction, in products with itself and with the gradient.
 class Estimate {
   public:
-    Estimate(const ModelSpec& model, const ParamValues& gradient) : model_(model), gradient_(gradient) {
-        for (const ParamSpec& param : model.params) sum_.emplace_back(param.numel(), 0.0);
+    Estimate(const TrainedModel& model, const ParamValues& gradient) : model_(model), gradient_(gradient) {
+        for (const Param param : model.all_params()) sum_.emplace_back(param.numel(), 0.0);
     }
     void add(double scalar, const std::vector<std::vector<float>>& z) {
         for (size_t param = 0; param < sum_.size(); ++param)
@@ -185,7 +185,7 @@ class Estimate {
     Comparison compare() const {
         double own = 0, both = 0, others = 0;
         for (size_t param = 0; param < sum_.size(); ++param) {
-            if (!model_.params[param].trainable) continue;
+            if (!model_.training[param].trains) continue;
             for (size_t i = 0; i < sum_[param].size(); ++i) {
                 const double mean = sum_[param][i] / count_, g = gradient_[param][i];
                 own += mean * mean, both += mean * g, others += g * g;
@@ -195,7 +195,7 @@ class Estimate {
     }
 
   private:
-    const ModelSpec& model_;
+    const TrainedModel& model_;
     const ParamValues& gradient_;
     std::vector<std::vector<double>> sum_;
     int count_ = 0;
@@ -213,10 +213,10 @@ TEST_P(Mean, TendsToTheGradient) {
     EngineOptions options = forward_only_options(GetParam(), {.zo_eps = 1e-2, .directions = kDirections});
     options.trains = is_trained;
     const auto engine = make_engine(real_files(), golden.folder, options);
-    const ModelSpec& model = engine->setup().model;
+    const TrainedModel& model = engine->setup().model;
     const ParamValues gradient = gradient_of(*engine, golden);
     double P = 0;
-    for (const ParamSpec& param : model.params) P += param.trainable ? static_cast<double>(param.numel()) : 0;
+    for (const Param param : model.all_params()) P += param.trains() ? static_cast<double>(param.numel()) : 0;
     Estimate estimate(model, gradient);
     int64_t step = 0;
     for (const int steps : {2, 8, 32}) {

@@ -98,7 +98,7 @@ TEST_P(ForwardOnlySteps, LeaveFrozenParametersAlone) {
         const auto before = all_masters(*engine);
         for (int64_t step = 1; step <= 3; ++step) train_on(*engine, batches_[0], step, 1e-2);
         masters.push_back(all_masters(*engine));
-        const ModelSpec& model = engine->setup().model;
+        const TrainedModel& model = engine->setup().model;
         for (size_t param = 0; param < before.size(); ++param)
             EXPECT_EQ(masters.back()[param] == before[param], !trains(model.params[param])) << model.params[param].name;
         EXPECT_TRUE(masters.back() == masters.front()) << describe(plan);

@@ -12,7 +12,7 @@ TEST_P(Inference, LoadsAndScoresWithoutTrainingState) {
     const TempFolder folder;
     ModelFolder model = ModelFolder::open(real_files(), golden.folder);
     HfConfig config = model.config();
-    EngineSetup setup{.model = build_model(config, model.tensors()), .recipe = forward_recipe()};
+    EngineSetup setup{.model = TrainedModel(build_model(config, model.tensors())), .recipe = forward_recipe()};
     setup.numerics = {.compute = DType::f32, .micro_rows = 2, .row_lengths = {24}};
     setup.plan = {
         .policy = "test", .store = GetParam() == Home::disk, .common = {.weights = GetParam(), .state = GetParam()}};

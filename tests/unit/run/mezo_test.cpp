@@ -29,7 +29,7 @@ class InPlace {
         perturb(1);
         const double found = (plus - minus) / static_cast<double>(batch.target_count()) / (2 * options_.zo_eps);
         for (size_t param = 0; param < weights_.size(); ++param) {
-            if (engine_.setup().model.params[param].decay)
+            if (engine_.setup().model.training[param].decays)
                 walk_.update(z_[param], rate, found, options_.weight_decay, weights_[param]);
             else
                 walk_.update_without_decay(z_[param], rate, found, weights_[param]);

@@ -1,6 +1,6 @@
 // Parameters that are trained otherwise than the rest: AdamW's formula with groups in double precision, and no bit that
 // placement would change.
-#include "model/param_groups.h"
+#include "method/param_groups.h"
 #include "tests/sanitizer.h"
 
 #include <cmath>
@@ -35,8 +35,8 @@ std::vector<ParamGroup> groups_of(std::string_view model) {
 //     w <- w (1 - a d) - a (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + e), with the parameter's own a and d.
 class GroupedAdamw {
   public:
-    GroupedAdamw(const ModelSpec& model, const MethodOptions& options) : model_(model), options_(options) {
-        for (const ParamSpec& param : model.params)
+    GroupedAdamw(const TrainedModel& model, const MethodOptions& options) : model_(model), options_(options) {
+        for (const Param param : model.all_params())
             m_.emplace_back(static_cast<size_t>(param.numel())), v_.emplace_back(m_.back());
     }
 
@@ -44,7 +44,7 @@ class GroupedAdamw {
     double norm(const ParamValues& gradients) const {
         double sum = 0;
         for (size_t p = 0; p < m_.size(); ++p)
-            for (size_t i = 0; model_.params[p].trainable && i < m_[p].size(); ++i)
+            for (size_t i = 0; model_.training[p].trains && i < m_[p].size(); ++i)
                 sum += double{gradients[p][i]} * gradients[p][i];
         return std::sqrt(sum);
     }
@@ -55,11 +55,12 @@ class GroupedAdamw {
         const double bias1 = 1 - std::pow(options_.beta1, t), bias2 = 1 - std::pow(options_.beta2, t);
         std::vector<std::vector<double>> moved;
         for (size_t p = 0; p < m_.size(); ++p) {
-            const ParamSpec& param = model_.params[p];
+            const Param param = model_.param(static_cast<int>(p));
             moved.emplace_back(m_[p].size(), 0.0);
-            if (!param.trainable) continue;
-            const double by_rule = param.shape.rank() > 1 ? options_.weight_decay : 0;
-            const double a = rate * param.learning_rate_scale, d = param.weight_decay.value_or(by_rule);
+            if (!param.trains()) continue;
+            const double by_rule = param.spec.shape.rank() > 1 ? options_.weight_decay : 0;
+            const double a = rate * param.training.learning_rate_scale,
+                         d = param.training.weight_decay.value_or(by_rule);
             for (size_t i = 0; i < m_[p].size(); ++i) {
                 const double g = clip * gradients[p][i];
                 m_[p][i] = options_.beta1 * m_[p][i] + (1 - options_.beta1) * g;
@@ -72,7 +73,7 @@ class GroupedAdamw {
     }
 
   private:
-    const ModelSpec& model_;
+    const TrainedModel& model_;
     const MethodOptions options_;
     std::vector<std::vector<double>> m_, v_;
 };
@@ -98,7 +99,7 @@ TEST_P(Groups, FollowAdamwsFormulaEachWithItsOwnRates) {
     options.method = {.beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1, .max_grad_norm = 1};
     options.groups = groups_of(GetParam());
     const auto engine = make_engine(real_files(), golden.folder, options);
-    const ModelSpec& model = engine->setup().model;
+    const TrainedModel& model = engine->setup().model;
     GroupedAdamw reference(model, options.method);
     const std::array<TestBatch, 2> batches = batches_of(golden);
     ParamValues before = all_masters(*engine);
@@ -112,7 +113,7 @@ TEST_P(Groups, FollowAdamwsFormulaEachWithItsOwnRates) {
         const auto expected = reference.step(t, 1e-2, before, gradients);
         const ParamValues after = all_masters(*engine);
         for (size_t p = 0; p < after.size(); ++p) {
-            if (!model.params[p].trainable) {
+            if (!model.training[p].trains) {
                 EXPECT_EQ(after[p], before[p]) << model.params[p].name;
                 continue;
             }
@@ -197,12 +198,12 @@ INSTANTIATE_TEST_SUITE_P(Ways, OneGroup, testing::ValuesIn(kGroupWays),
 const size_t kGroupStride = is_sanitized() ? 12 : 3;
 
 // What the plan keeps of each block, by what the block trains.
-Plan keeping_some(const Plan& plan, const ModelSpec& model) {
+Plan keeping_some(const Plan& plan, const TrainedModel& model) {
     Plan some = mixed_plan(plan, model.blocks.size());
     for (size_t block = 0; block < model.blocks.size(); ++block) {
         std::vector<uint8_t> trains;
         for (const int param : model.blocks[block].params)
-            trains.push_back(model.params[static_cast<size_t>(param)].trainable);
+            trains.push_back(model.training[static_cast<size_t>(param)].trains);
         const size_t values = saved_values(*model.blocks[block].program, {.rows = 1, .row_length = 24}, trains).size();
         for (size_t value = 0; value < values; ++value) {
             const auto choice = static_cast<SaveChoice>((value + block) % 4);
@@ -226,7 +227,7 @@ TEST_P(GroupsPlaced, AdamwNeverChangesABit) {
     const std::array<TestBatch, 2> batches = batches_of(golden);
     const Outcome reference = run_steps(golden, batches, options);
     expect_some_clipped(reference);
-    ModelSpec model = tiny_model(name);
+    TrainedModel model = tiny_model(name);
     apply_param_groups(options.groups, "groups", model);
     const std::vector<Plan> plans = plans_on(DeviceKind::cpu);
     for (size_t index = compute == DType::f32 ? 0 : 1; index < plans.size(); index += kGroupStride) {
@@ -289,9 +290,9 @@ TEST(GroupsPlaced, FrozenWeightsStayThoseOfTheBase) {
         for (int64_t step = 1; step <= 3; ++step)
             train_on(*engine, batches_of(golden)[static_cast<size_t>(step % 2)], step, 1e-3);
         const auto after = all_masters(*engine);
-        const ModelSpec& model = engine->setup().model;
+        const TrainedModel& model = engine->setup().model;
         for (size_t param = 0; param < model.params.size(); ++param)
-            EXPECT_EQ(before[param] == after[param], !model.params[param].trainable)
+            EXPECT_EQ(before[param] == after[param], !model.training[param].trains)
                 << method << ": " << model.params[param].name;
     }
 }

@@ -84,7 +84,7 @@ std::vector<Plan> all_plans() {
 }
 
 // Each block another way, and each of its saved values.
-Plan mixed_values(const Plan& plan, const ModelSpec& model) {
+Plan mixed_values(const Plan& plan, const TrainedModel& model) {
     Plan mixed = mixed_plan(plan, model.blocks.size());
     const OpSize size{.rows = 1, .row_length = 24};  // how many saved values there are does not depend on it
     for (size_t block = 0; block < model.blocks.size(); ++block) {
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Placement,
 std::vector<float> first_moments(Engine& engine) {
     const TempFolder folder;
     const std::string state = state_bytes(engine, real_files(), folder / "state");
-    const ModelSpec& model = engine.setup().model;
+    const TrainedModel& model = engine.setup().model;
     std::vector<float> moments;
     size_t at = 0;
     for (const int param : store_order(model)) {

@@ -46,7 +46,7 @@ std::unique_ptr<Engine> probing_engine(const ProbedVariant& variant, const Probe
     ModelFolder folder = ModelFolder::open(real_files(), probed_golden().folder);
     HfConfig config = folder.config();
     EngineSetup setup{
-        .model = build_model(config, folder.tensors()),
+        .model = TrainedModel(build_model(config, folder.tensors())),
         .recipe = make_recipe(variant.method, variant.options),
         .method_options = variant.options,
         .numerics = {.compute = DType::f32, .micro_rows = 1, .micro_count = 2, .row_lengths = {row_length}},

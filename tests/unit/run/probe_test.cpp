@@ -102,7 +102,7 @@ TEST(Probe, MeasuresTheKernelsOfAModel) {
     HfConfig config = HfConfig::parse(R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 320,
         "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 64})",
                                       "config.json");
-    const ModelSpec model = build_model(config, {});
+    const TrainedModel model(build_model(config, {}));
     const OpSize size{.rows = 1, .row_length = 48, .compute = DType::f32};
     for (const NoiseKind noise : {NoiseKind::gaussian, NoiseKind::low_rank}) {
         const bool adamw = noise == NoiseKind::gaussian;

@@ -14,7 +14,7 @@ class Checked : public testing::TestWithParam<std::tuple<const char*, const char
     void for_each_plan(const std::function<void(ScheduleSet&, const Plan&)>& body) {
         const auto& [name, method] = GetParam();
         const Recipe recipe = make_recipe(method, {});
-        const ModelSpec model = stored_as(tiny_model(name), recipe);
+        const TrainedModel model = stored_as(tiny_model(name), recipe);
         for (const DType compute : {DType::f32, DType::bf16}) {
             for (const Plan& plan : plans_for(recipe, model, DeviceKind::fake)) {
                 SCOPED_TRACE(fmt::format("{}, {}", dtype_name(compute), describe(plan)));
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Checked,
 
 // All schedules of a run share its persistent buffers; evaluation and generation are held to the same.
 TEST(Check, EvaluationAndGenerationAreOrderedToo) {
-    const ModelSpec model = tiny_model("qwen3");
+    const TrainedModel model = tiny_model("qwen3");
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
         const Numerics numerics = numerics_of(DType::f32, 1, 8, 2);
         ScheduleSet set = lower(model, make_recipe("adamw", {}), numerics, plan,

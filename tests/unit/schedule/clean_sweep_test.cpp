@@ -9,8 +9,8 @@
 namespace windlass {
 namespace {
 
-ModelSpec stored_model(DType type, const Recipe& recipe) {
-    ModelSpec model = tiny_model("gpt2");
+TrainedModel stored_model(DType type, const Recipe& recipe) {
+    TrainedModel model = tiny_model("gpt2");
     for (ParamSpec& param : model.params) param.file_dtype = type;
     return stored_as(std::move(model), recipe);
 }
@@ -23,7 +23,7 @@ Recipe recipe_of(ZoEstimator estimator, double layer_drop = 0) {
 TEST(CleanSweep, ReadsTheWeightsWhereTheyLie) {
     for (const ZoEstimator estimator : {ZoEstimator::one_sided, ZoEstimator::fzoo, ZoEstimator::spsa15}) {
         const Recipe recipe = recipe_of(estimator);
-        const ModelSpec model = stored_model(DType::bf16, recipe);
+        const TrainedModel model = stored_model(DType::bf16, recipe);
         for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
             const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 2), plan);
             const Schedule& schedule = set.schedules[0];
@@ -44,7 +44,7 @@ TEST(CleanSweep, ReadsTheWeightsWhereTheyLie) {
 // Computed with in another type, the weights are copied, once for each block.
 TEST(CleanSweep, ConvertsWhatIsStoredOtherwise) {
     const Recipe recipe = recipe_of(ZoEstimator::one_sided);
-    const ModelSpec model = stored_model(DType::f32, recipe);
+    const TrainedModel model = stored_model(DType::f32, recipe);
     for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
         const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), plan);
         size_t copied = 0;
@@ -63,13 +63,13 @@ TEST(CleanSweep, ConvertsWhatIsStoredOtherwise) {
     }
 }
 
-Demand total(const ModelSpec& model, const Recipe& recipe, const Plan& plan) {
+Demand total(const TrainedModel& model, const Recipe& recipe, const Plan& plan) {
     return total_demand(checked(model, recipe, numerics_of(DType::bf16, 1, 8, 2), plan).schedules[0]);
 }
 
 TEST(CleanSweep, MovesNoMoreThanTwoSidedSweepsDo) {
     const Recipe pairs = recipe_of(ZoEstimator::two_sided);
-    const ModelSpec model = stored_model(DType::bf16, pairs);
+    const TrainedModel model = stored_model(DType::bf16, pairs);
     for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
         const Demand before = total(model, pairs, plan);
         for (const ZoEstimator estimator : {ZoEstimator::one_sided, ZoEstimator::spsa15}) {
@@ -90,7 +90,7 @@ TEST(LayerDrop, DrawsForTheLayersThatAreKept) {
     const Plan plan = forward_only_plans(DeviceKind::fake, 1)[0];
     for (const double drop : {0.0, 0.25, 0.75}) {
         const Recipe recipe = recipe_of(ZoEstimator::two_sided, drop);
-        const ModelSpec model = stored_model(DType::bf16, recipe);
+        const TrainedModel model = stored_model(DType::bf16, recipe);
         double layers = 0, others = 0;
         for (const Block& block : model.blocks) {
             for (const int param : block.params) {
@@ -107,7 +107,7 @@ TEST(LayerDrop, DrawsForTheLayersThatAreKept) {
 
 TEST(LayerDrop, KnowsLayersByTheirNumberHoweverBlocksAreCut) {
     for (const char* name : {"gpt2", "llama", "opt"}) {
-        const ModelSpec model = tiny_model(name);
+        const TrainedModel model = tiny_model(name);
         for (size_t block = 0; block < model.blocks.size(); ++block) {
             for (const int param : model.blocks[block].params) {
                 const ParamSpec& spec = model.params[at(param)];

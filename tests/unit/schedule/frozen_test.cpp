@@ -1,15 +1,15 @@
 // Parameters that are not trained: no gradient, no state, no way back below the first that is.
 #include <set>
 
-#include "model/param_groups.h"
+#include "method/param_groups.h"
 #include "schedule/layout.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
 namespace {
 
-ModelSpec frozen(const std::string& name, const Recipe& recipe, const std::vector<std::string>& matches) {
-    ModelSpec model = stored_as(tiny_model(name), recipe);
+TrainedModel frozen(const std::string& name, const Recipe& recipe, const std::vector<std::string>& matches) {
+    TrainedModel model = stored_as(tiny_model(name), recipe);
     std::vector<ParamGroup> groups;
     for (const std::string& match : matches) groups.push_back({.match = match, .train = false});
     apply_param_groups(groups, "groups", model);
@@ -25,7 +25,7 @@ std::set<int> blocks_that_go_back(const Schedule& schedule) {
 
 TEST(Frozen, NothingGoesBackBelowTheFirstThatTrains) {
     const Recipe recipe = make_recipe("adamw", {});
-    const ModelSpec model = frozen("llama", recipe, {"*embed*", "*.layers.0.*"});
+    const TrainedModel model = frozen("llama", recipe, {"*embed*", "*.layers.0.*"});
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
         const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, 2), plan);
         EXPECT_EQ(blocks_that_go_back(set.schedules[0]), (std::set<int>{2, 3})) << describe(plan);
@@ -44,7 +44,7 @@ TEST(Frozen, NothingGoesBackBelowTheFirstThatTrains) {
 // The head trains the table, so the embedding goes back for it however little there is between them.
 TEST(Frozen, ATiedTableBringsTheGradientAllTheWay) {
     const Recipe recipe = make_recipe("adamw", {});
-    const ModelSpec model = frozen("gpt2", recipe, {"*.h.*", "*wpe*"});
+    const TrainedModel model = frozen("gpt2", recipe, {"*.h.*", "*wpe*"});
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
         const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, 2), plan);
         EXPECT_EQ(blocks_that_go_back(set.schedules[0]), (std::set<int>{0, 1, 2, 3})) << describe(plan);
@@ -59,18 +59,18 @@ int64_t persistent_bytes(const ScheduleSet& set, Owner owner) {
 
 TEST(Frozen, MemoryHoldsNeitherGradientsNorMoments) {
     const Recipe recipe = make_recipe("adamw", {});
-    const ModelSpec model = frozen("llama", recipe, {"*embed*", "*.layers.0.*"});
+    const TrainedModel model = frozen("llama", recipe, {"*embed*", "*.layers.0.*"});
     const Plan plan{.policy = "in_memory", .common = {.update = UpdateTime::in_backward}};
     const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, 1), plan);
     int64_t gradients = 0;
-    for (const ParamSpec& param : model.params) gradients += param.trainable ? aligned_bytes(param.numel(), 4) : 0;
+    for (const Param param : model.all_params()) gradients += param.trains() ? aligned_bytes(param.numel(), 4) : 0;
     EXPECT_EQ(persistent_bytes(set, Owner::gradients), gradients);
     EXPECT_EQ(persistent_bytes(set, Owner::state), 2 * gradients);
     for (size_t param = 0; param < model.params.size(); ++param) {
         const ParamPlace& place = set.ids.params[param];
-        EXPECT_EQ(place.gradient.buffer != kNoBuffer, model.params[param].trainable);
-        EXPECT_EQ(place.kept.buffer != kNoBuffer, model.params[param].trainable);
-        EXPECT_EQ(place.state.empty(), !model.params[param].trainable);
+        EXPECT_EQ(place.gradient.buffer != kNoBuffer, model.training[param].trains);
+        EXPECT_EQ(place.kept.buffer != kNoBuffer, model.training[param].trains);
+        EXPECT_EQ(place.state.empty(), !model.training[param].trains);
         EXPECT_NE(place.low.buffer, kNoBuffer) << "what is written at the end has all its digits";
     }
 }
@@ -78,8 +78,8 @@ TEST(Frozen, MemoryHoldsNeitherGradientsNorMoments) {
 // Points are made of what is trained alone; the rest is read as it is, and once where it is converted.
 TEST(Frozen, NothingIsProbedOrSentHome) {
     const Recipe recipe = make_recipe("zeroth_order", {});
-    const ModelSpec model = frozen("llama", recipe, {"*embed*", "*.layers.0.*"});
-    const auto trains = [&](int param) { return model.params[static_cast<size_t>(param)].trainable; };
+    const TrainedModel model = frozen("llama", recipe, {"*embed*", "*.layers.0.*"});
+    const auto trains = [&](int param) { return model.training[static_cast<size_t>(param)].trains; };
     for (const DType compute : {DType::f32, DType::bf16}) {
         for (const Plan& plan : forward_only_plans(DeviceKind::cpu, model.blocks.size())) {
             const ScheduleSet set = checked(model, recipe, numerics_of(compute, 1, 8, 1), plan);

@@ -15,13 +15,13 @@ constexpr const char* kLlama1b = R"({"model_type": "llama", "hidden_size": 2048,
     "num_hidden_layers": 3, "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 32000,
     "max_position_embeddings": 2048, "tie_word_embeddings": false})";
 
-std::vector<KernelCase> cases_of(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics) {
+std::vector<KernelCase> cases_of(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics) {
     const OpSize size{.rows = numerics.micro_rows, .row_length = numerics.row_lengths[0], .compute = numerics.compute};
     return kernel_cases(model, recipe, {&size, 1});
 }
 
 TEST(KernelRate, EachKeyStandsOnceAndSmallEnoughToMeasure) {
-    const ModelSpec model = model_of(kLlama405b);
+    const TrainedModel model = model_of(kLlama405b);
     const std::vector<KernelCase> cases =
         cases_of(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 4, 8192, 1));
     std::set<std::string> keys;
@@ -36,7 +36,7 @@ TEST(KernelRate, EachKeyStandsOnceAndSmallEnoughToMeasure) {
 
 // 36 heads over 9 would be 18 over 4.
 TEST(KernelRate, HeadsStayWholeWhereTheyCannotBeShared) {
-    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 2304, "intermediate_size": 4608,
+    const TrainedModel model = model_of(R"({"model_type": "llama", "hidden_size": 2304, "intermediate_size": 4608,
         "num_hidden_layers": 1, "num_attention_heads": 36, "num_key_value_heads": 9, "vocab_size": 1024,
         "max_position_embeddings": 2048})");
     for (KernelCase& each : cases_of(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 512, 1))) {
@@ -63,7 +63,7 @@ TEST(KernelRate, WhatIsMeasuredIsWhatSchedulesAskFor) {
         {"forward_gradient", {.directions = 3, .noise = NoiseKind::low_rank}}};
     for (const auto& [method, options] : methods) {
         const Recipe recipe = make_recipe(method, options);
-        const ModelSpec model = stored_as(model_of(kLlama1b), recipe);
+        const TrainedModel model = stored_as(model_of(kLlama1b), recipe);
         const Numerics numerics = numerics_of(DType::bf16, 2, 96, 1);
         Machine machine{.threads = 1, .gemm_bf16_flops = 1e9, .memory_bytes_per_s = 1e15};
         for (const KernelCase& each : cases_of(model, recipe, numerics)) machine.kernels[each.key] = 1e9;

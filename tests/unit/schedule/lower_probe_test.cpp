@@ -11,19 +11,19 @@ namespace {
 
 class ProbedStep : public testing::TestWithParam<std::tuple<const char*, const char*, DType>> {
   protected:
-    ProbedStep() { files_.store_dtype = std::get<2>(GetParam()); }
-    ModelSpec model_of(const Recipe& recipe) const {
-        ModelSpec model = tiny_model(std::get<1>(GetParam()));
-        for (ParamSpec& param : model.params) param.file_dtype = files_.store_dtype;
+    ProbedStep() : files_(std::get<2>(GetParam())) {}
+    TrainedModel model_of(const Recipe& recipe) const {
+        TrainedModel model = tiny_model(std::get<1>(GetParam()));
+        for (ParamSpec& param : model.params) param.file_dtype = files_;
         return stored_as(std::move(model), recipe);
     }
     Recipe recipe_of(int directions) const { return make_recipe(std::get<0>(GetParam()), {.directions = directions}); }
     // Calls `body` with the training schedule of every plan, of steps of one direction and of several.
     void for_each_plan(
-        const std::function<void(const ModelSpec&, const Recipe&, const ScheduleSet&, const Plan&)>& body) {
+        const std::function<void(const TrainedModel&, const Recipe&, const ScheduleSet&, const Plan&)>& body) {
         for (const int directions : {1, 3}) {
             const Recipe recipe = recipe_of(directions);
-            const ModelSpec model = model_of(recipe);
+            const TrainedModel model = model_of(recipe);
             for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
                 SCOPED_TRACE(fmt::format("{} directions, {}{}", directions, describe(plan),
                                          plan.blocks.empty() ? "" : ", mixed"));
@@ -32,7 +32,7 @@ class ProbedStep : public testing::TestWithParam<std::tuple<const char*, const c
             }
         }
     }
-    ParamSpec files_;
+    DType files_;
 };
 
 const ArriveTask* arrival_of(const Schedule& schedule, const Task& task) {
@@ -43,7 +43,7 @@ const MoveTask* move_of(const Schedule& schedule, const Task& task) {
 }
 
 TEST_P(ProbedStep, EveryBlockArrivesOnceForEachSweep) {
-    for_each_plan([](const ModelSpec& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
+    for_each_plan([](const TrainedModel& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
         std::vector<std::pair<int, int>> arrived;
         for (const ArriveTask& task : set.schedules[0].arrivals) arrived.emplace_back(task.block, task.sweep);
         std::vector<std::pair<int, int>> expected;
@@ -55,7 +55,7 @@ TEST_P(ProbedStep, EveryBlockArrivesOnceForEachSweep) {
 
 // A tied head's table is updated at its home, the embedding, and there only; in a flush as well.
 TEST_P(ProbedStep, EveryParameterIsUpdatedOnceAtItsHome) {
-    for_each_plan([](const ModelSpec& model, const Recipe&, const ScheduleSet& set, const Plan&) {
+    for_each_plan([](const TrainedModel& model, const Recipe&, const ScheduleSet& set, const Plan&) {
         ASSERT_NE(set.find("flush"), nullptr);
         for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
             std::vector<int> updates(model.params.size());
@@ -74,7 +74,7 @@ TEST_P(ProbedStep, EveryParameterIsUpdatedOnceAtItsHome) {
 
 // Behind its update and at once: before the block's first forward.
 TEST_P(ProbedStep, EveryParameterGoesHomeOnce) {
-    for_each_plan([](const ModelSpec& model, const Recipe&, const ScheduleSet& set, const Plan& plan) {
+    for_each_plan([](const TrainedModel& model, const Recipe&, const ScheduleSet& set, const Plan& plan) {
         for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
             std::vector<int64_t> down(model.params.size()), written(model.params.size());
             std::vector<bool> updated(model.params.size());
@@ -106,7 +106,7 @@ TEST_P(ProbedStep, EveryParameterGoesHomeOnce) {
 }
 
 TEST_P(ProbedStep, TheMarkWaitsForAllThatWasHeld) {
-    for_each_plan([](const ModelSpec&, const Recipe&, const ScheduleSet& set, const Plan&) {
+    for_each_plan([](const TrainedModel&, const Recipe&, const ScheduleSet& set, const Plan&) {
         for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
             const Ordering ordering(*schedule);
             std::vector<size_t> marks, held;
@@ -127,7 +127,7 @@ TEST_P(ProbedStep, TheMarkWaitsForAllThatWasHeld) {
 }
 
 TEST_P(ProbedStep, AFlushComputesNothing) {
-    for_each_plan([](const ModelSpec&, const Recipe&, const ScheduleSet& set, const Plan&) {
+    for_each_plan([](const TrainedModel&, const Recipe&, const ScheduleSet& set, const Plan&) {
         const Schedule& flush = *set.find("flush");
         EXPECT_TRUE(flush.runs.empty());
         EXPECT_TRUE(flush.reduces.empty());
@@ -140,7 +140,7 @@ TEST_P(ProbedStep, AFlushComputesNothing) {
 
 // Forward only: nothing is saved, there are no gradients, no state and no low halves.
 TEST_P(ProbedStep, KeepsNothingForAReverseSweep) {
-    for_each_plan([](const ModelSpec& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
+    for_each_plan([](const TrainedModel& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
         const Schedule& schedule = set.schedules[0];
         size_t streams = 0, results = 0;
         for (const RecipeSweep& sweep : recipe.sweeps) {
@@ -166,14 +166,14 @@ TEST_P(ProbedStep, KeepsNothingForAReverseSweep) {
 }
 
 // Bytes of weights by link, as the homes alone say. Blocks share a tied table: it comes to each of them.
-Demand expected_traffic(const ModelSpec& model, const Plan& plan) {
+Demand expected_traffic(const TrainedModel& model, const Plan& plan) {
     Demand traffic;
     for (size_t block = 0; block < model.blocks.size(); ++block) {
         for (const int param : model.blocks[block].params) {
-            const ParamSpec& spec = model.params[at(param)];
-            const Home home = plan.of(spec.block).weights;
-            const bool is_home = at(spec.block) == block, copied = plan.own_memory() && home != Home::device;
-            const int64_t bytes = aligned_weight_bytes(spec, spec.numel());
+            const Param each = model.param(param);
+            const Home home = plan.of(each.spec.block).weights;
+            const bool is_home = at(each.spec.block) == block, copied = plan.own_memory() && home != Home::device;
+            const int64_t bytes = aligned_weight_bytes(each, each.numel());
             if (home == Home::disk) traffic.disk_read_bytes += bytes;
             if (copied) traffic.up_bytes += bytes;
             if (copied && is_home) traffic.down_bytes += bytes;
@@ -186,7 +186,7 @@ Demand expected_traffic(const ModelSpec& model, const Plan& plan) {
 TEST_P(ProbedStep, WeightsCrossEachLinkOnceHoweverManyDirections) {
     for (const int directions : {1, 2, 16}) {
         const Recipe recipe = recipe_of(directions);
-        const ModelSpec model = model_of(recipe);
+        const TrainedModel model = model_of(recipe);
         for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
             for (const int micro_count : {1, 4}) {
                 const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, micro_count), plan);
@@ -203,7 +203,7 @@ TEST_P(ProbedStep, WeightsCrossEachLinkOnceHoweverManyDirections) {
 // What a pass leaves behind is the result of its point.
 TEST_P(ProbedStep, EveryPassKnowsItsPoint) {
     if (std::get<0>(GetParam()) != std::string_view("zeroth_order")) GTEST_SKIP() << "tangents share a pass";
-    for_each_plan([](const ModelSpec& model, const Recipe&, const ScheduleSet& set, const Plan&) {
+    for_each_plan([](const TrainedModel& model, const Recipe&, const ScheduleSet& set, const Plan&) {
         const Schedule& schedule = set.schedules[0];
         size_t seen = 0;
         for (const RunTask& run : schedule.runs) {
@@ -219,7 +219,7 @@ TEST_P(ProbedStep, EveryPassKnowsItsPoint) {
 // Where updates go home each fourth step the schedule is the same but for its bytes a step, and for the head, which
 // fetches a tied table once more and updates it too.
 TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {
-    for_each_plan([&](const ModelSpec& model, const Recipe& recipe, const ScheduleSet& each, const Plan& plan) {
+    for_each_plan([&](const TrainedModel& model, const Recipe& recipe, const ScheduleSet& each, const Plan& plan) {
         Plan rarely = plan;
         rarely.writeback_steps = 4;
         const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 2), rarely);
@@ -233,10 +233,11 @@ TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {
         EXPECT_EQ(set.find("flush")->writeback_steps, 1);
         for (const ArriveTask& task : schedule.arrivals) {
             for (const ArriveParam& param : task.params) {
-                const ParamSpec& spec = model.params[at(param.param)];
-                const bool lives_here = plan.of(spec.block).weights == Home::device;
-                EXPECT_EQ(param.in_place, lives_here) << spec.name;
-                EXPECT_EQ(param.again, task.sweep == 0 && spec.block != task.block && !lives_here) << spec.name;
+                const Param each = model.param(param.param);
+                const bool lives_here = plan.of(each.spec.block).weights == Home::device;
+                EXPECT_EQ(param.in_place, lives_here) << each.spec.name;
+                EXPECT_EQ(param.again, task.sweep == 0 && each.spec.block != task.block && !lives_here)
+                    << each.spec.name;
             }
         }
     });
@@ -250,7 +251,7 @@ TEST(Factors, TakeARowAndAColumnForEachRank) {
     constexpr int64_t kRank = 3, kDirections = 5;
     const Recipe recipe =
         make_recipe("forward_gradient", {.directions = kDirections, .noise = NoiseKind::low_rank, .noise_rank = kRank});
-    const ModelSpec model = stored_as(tiny_model("gpt2"), recipe);
+    const TrainedModel model = stored_as(tiny_model("gpt2"), recipe);
     const Plan plan{
         .policy = "test", .device = {.kind = DeviceKind::fake}, .common = {.update = UpdateTime::next_forward}};
     const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), plan);
@@ -258,8 +259,8 @@ TEST(Factors, TakeARowAndAColumnForEachRank) {
     for (const ArriveTask& task : schedule.arrivals) {
         int64_t bytes = 0;
         for (const ArriveParam& each : task.params) {
-            const ParamSpec& param = model.params[at(each.param)];
-            const Shape& shape = param.shape;
+            const Param param = model.param(each.param);
+            const Shape& shape = param.spec.shape;
             const int64_t one = shape.rank() == 2 ? std::min({kRank, shape[0], shape[1]}) * (shape[0] + shape[1]) * 4
                                                   : param.numel() * 2;
             bytes += aligned_bytes(kDirections * one, 1);
@@ -287,7 +288,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, ProbedStep,
 // A step of a model with a tied table, not yet checked.
 ScheduleSet tied_step(bool own_memory, Home home) {
     const Recipe recipe = make_recipe("zeroth_order", {});
-    const ModelSpec model = stored_as(tiny_model("gpt2"), recipe);
+    const TrainedModel model = stored_as(tiny_model("gpt2"), recipe);
     const Plan plan{.policy = "test",
                     .device = {.kind = DeviceKind::fake, .own_memory = own_memory},
                     .store = home == Home::disk,

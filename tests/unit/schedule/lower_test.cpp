@@ -14,7 +14,7 @@ struct Contribution {
 };
 
 // By parameter: who adds to its gradient, in the order of the list.
-std::vector<std::vector<Contribution>> contributions(const ModelSpec& model, const Schedule& schedule) {
+std::vector<std::vector<Contribution>> contributions(const TrainedModel& model, const Schedule& schedule) {
     std::vector<std::vector<Contribution>> by_param(model.params.size());
     for (const Task& task : schedule.tasks) {
         if (task.verb != Verb::run) continue;
@@ -29,7 +29,7 @@ std::vector<std::vector<Contribution>> contributions(const ModelSpec& model, con
 }
 
 // Blocks from the last to the first, in a block micro-batches in ascending order; the first one writes, the others add.
-std::vector<std::vector<Contribution>> canonical(const ModelSpec& model, int micro_count) {
+std::vector<std::vector<Contribution>> canonical(const TrainedModel& model, int micro_count) {
     std::vector<std::vector<Contribution>> by_param(model.params.size());
     for (int block = static_cast<int>(model.blocks.size()) - 1; block >= 0; --block) {
         for (const int param : model.blocks[static_cast<size_t>(block)].params) {
@@ -43,7 +43,7 @@ std::vector<std::vector<Contribution>> canonical(const ModelSpec& model, int mic
 TEST(Lower, GradientsAreAddedInOneOrderUnderEveryPlan) {
     const Recipe recipe = make_recipe("adamw", {});
     for (const char* name : {"llama", "gpt2", "opt_post_norm"}) {  // gpt2: a tied table, added to by head and embedding
-        const ModelSpec model = tiny_model(name);
+        const TrainedModel model = tiny_model(name);
         for (const Plan& plan : plans_on(DeviceKind::cpu)) {
             const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, 3), plan);
             EXPECT_EQ(contributions(model, set.schedules[0]), canonical(model, 3)) << name << ": " << describe(plan);
@@ -52,16 +52,17 @@ TEST(Lower, GradientsAreAddedInOneOrderUnderEveryPlan) {
 }
 
 TEST(Lower, FrozenParametersHaveNoGradientAndNoUpdate) {
-    ModelSpec model = tiny_model("llama");
-    for (ParamSpec& param : model.params) param.trainable = param.name.find("self_attn") != std::string::npos;
+    TrainedModel model = tiny_model("llama");
+    for (size_t param = 0; param < model.params.size(); ++param)
+        model.training[param].trains = model.params[param].name.find("self_attn") != std::string::npos;
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
         const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 8, 2), plan);
         const auto lists = contributions(model, set.schedules[0]);
         for (size_t param = 0; param < lists.size(); ++param)
-            EXPECT_EQ(lists[param].size(), model.params[param].trainable ? 2u : 0u) << model.params[param].name;
+            EXPECT_EQ(lists[param].size(), model.training[param].trains ? 2u : 0u) << model.params[param].name;
         for (const UpdateTask& update : set.schedules[0].updates) {
             for (const UpdateChunk& chunk : update.chunks)
-                EXPECT_TRUE(model.params[static_cast<size_t>(chunk.param)].trainable);
+                EXPECT_TRUE(model.training[static_cast<size_t>(chunk.param)].trains);
         }
     }
 }
@@ -69,7 +70,7 @@ TEST(Lower, FrozenParametersHaveNoGradientAndNoUpdate) {
 struct UpdateCounts {
     std::vector<int64_t> known, guessed, pending;  // elements, by parameter
 };
-UpdateCounts count_updates(const ModelSpec& model, const Schedule& schedule) {
+UpdateCounts count_updates(const TrainedModel& model, const Schedule& schedule) {
     const std::vector<int64_t> none(model.params.size(), 0);
     UpdateCounts counts{none, none, none};
     bool norm_is_known = false;
@@ -90,9 +91,9 @@ UpdateCounts count_updates(const ModelSpec& model, const Schedule& schedule) {
 
 // Every chunk is updated once: behind the norm, on a guess, or with what the step before found.
 TEST(Lower, EveryChunkIsUpdatedOnce) {
-    const ModelSpec model = tiny_model("qwen2");
+    const TrainedModel model = tiny_model("qwen2");
     std::vector<int64_t> all;
-    for (const ParamSpec& param : model.params) all.push_back(param.numel());
+    for (const Param param : model.all_params()) all.push_back(param.numel());
     const std::vector<int64_t> none(all.size(), 0);
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
         const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, 2), plan);
@@ -120,11 +121,11 @@ std::vector<Plan> guessing_in_memory(DeviceKind device) {
 // What a guess overwrites is kept in the memory that it is updated in, to the byte: halves and state of every trained
 // element once, each section whole blocks of the disk. What is done again starts from there.
 TEST(Lower, AGuessWithoutAStoreKeepsWhatItOverwrites) {
-    const ModelSpec model = tiny_model("gpt2");
+    const TrainedModel model = tiny_model("gpt2");
     for (const StateFormat format : kStateFormats) {
         const Recipe recipe = make_recipe("adamw", {.state_format = format});
         int64_t bytes = 0;
-        for (const ParamSpec& param : model.params) bytes += kept_bytes(recipe, param, param.numel());
+        for (const Param param : model.all_params()) bytes += kept_bytes(recipe, param, param.numel());
         const std::vector<Plan> plans = guessing_in_memory(DeviceKind::cpu);
         ASSERT_GE(plans.size(), 8u);
         for (const Plan& plan : plans) {
@@ -161,7 +162,7 @@ TEST(Lower, AGuessWithoutAStoreKeepsWhatItOverwrites) {
 }
 
 TEST(Lower, NothingIsKeptWhereNothingIsGuessedOrAStoreHasIt) {
-    const ModelSpec model = tiny_model("llama");
+    const TrainedModel model = tiny_model("llama");
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
         if (!plan.store && plan.any(UpdateTime::in_backward)) continue;
         const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, 1), plan);
@@ -171,7 +172,7 @@ TEST(Lower, NothingIsKeptWhereNothingIsGuessedOrAStoreHasIt) {
 
 // Both of 2^22 elements and a rest: chunks of one parameter lie one behind the other.
 TEST(Lower, KeptVersionsShareNoBytes) {
-    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 4160, "intermediate_size": 11008,
+    const TrainedModel model = model_of(R"({"model_type": "llama", "hidden_size": 4160, "intermediate_size": 11008,
         "num_hidden_layers": 1, "num_attention_heads": 32, "vocab_size": 32001, "max_position_embeddings": 2048})");
     for (const StateFormat format : kStateFormats) {
         const Recipe recipe = make_recipe("adamw", {.state_format = format});
@@ -180,8 +181,7 @@ TEST(Lower, KeptVersionsShareNoBytes) {
         std::vector<std::pair<int64_t, int64_t>> ranges;  // begin, bytes
         for (const UpdateTask& update : set.schedules[0].updates) {
             for (const UpdateChunk& chunk : update.chunks)
-                ranges.emplace_back(chunk.kept.offset,
-                                    kept_bytes(recipe, model.params[static_cast<size_t>(chunk.param)], chunk.count));
+                ranges.emplace_back(chunk.kept.offset, kept_bytes(recipe, model.param(chunk.param), chunk.count));
         }
         std::sort(ranges.begin(), ranges.end());
         int64_t end = 0;
@@ -200,10 +200,10 @@ TEST(Lower, KeptVersionsShareNoBytes) {
 
 // Memory traffic: what is kept is read in one place and written in another.
 TEST(Lower, KeepingIsPartOfTheDemand) {
-    const ModelSpec model = tiny_model("llama");
+    const TrainedModel model = tiny_model("llama");
     const Recipe recipe = make_recipe("adamw", {});
     int64_t kept = 0;
-    for (const ParamSpec& param : model.params) kept += kept_bytes(recipe, param, param.numel());
+    for (const Param param : model.all_params()) kept += kept_bytes(recipe, param, param.numel());
     const auto traffic = [&](UpdateTime update, std::string_view name) {
         const ScheduleSet set =
             checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), {.common = {.update = update}});
@@ -232,7 +232,7 @@ int64_t moved(const Schedule& schedule, DiskPlace place, bool to_disk) {
 // fp16 weights): 2 N bytes of weights for each sweep and for the update, which reads and writes 10 N of low halves and
 // moments and writes 2 N of weights; gradients go out and come back with 4 N. However many micro-batches there are.
 TEST(Lower, VerticalOrderReadsEveryWeightOncePerSweep) {
-    const ModelSpec model = tiny_model("llama");  // no tied table: every parameter belongs to one block
+    const TrainedModel model = tiny_model("llama");  // no tied table: every parameter belongs to one block
     const int64_t n = model.param_count();
     int64_t head = 0;  // it is passed once: its loss and gradient are computed together
     for (const int param : model.blocks.back().params) head += model.params[static_cast<size_t>(param)].numel();
@@ -258,7 +258,7 @@ TEST(Lower, VerticalOrderReadsEveryWeightOncePerSweep) {
 
 // The same in bytes, where padding to blocks of the disk is small beside the parameters.
 TEST(Lower, DemandsOfALargeModelAreThePublishedOnes) {
-    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
+    const TrainedModel model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
         "num_hidden_layers": 4, "num_attention_heads": 32, "vocab_size": 32000, "max_position_embeddings": 2048})");
     const auto n = static_cast<double>(model.param_count());
     const double head = 32000.0 * 4096;
@@ -275,7 +275,7 @@ TEST(Lower, DemandsOfALargeModelAreThePublishedOnes) {
 
 // Chunks of large parameters lie one behind the other in every state's buffer, whatever its groups are.
 TEST(Lower, ChunksShareNoBytesOfTheirState) {
-    const ModelSpec model = model_of(R"({"model_type": "llama", "hidden_size": 4160, "intermediate_size": 11008,
+    const TrainedModel model = model_of(R"({"model_type": "llama", "hidden_size": 4160, "intermediate_size": 11008,
         "num_hidden_layers": 1, "num_attention_heads": 32, "vocab_size": 32001, "max_position_embeddings": 2048})");
     for (const StateFormat format : kStateFormats) {
         const Recipe recipe = make_recipe("adamw", {.state_format = format});
@@ -304,7 +304,7 @@ TEST(Lower, ChunksShareNoBytesOfTheirState) {
 }
 
 TEST(Lower, HorizontalOrderKeepsTheActivationsOfOneMicroBatch) {
-    const ModelSpec model = tiny_model("llama");
+    const TrainedModel model = tiny_model("llama");
     const auto activations = [&](MicroOrder order, int micro_count) {
         const Plan plan{.order = order};
         const ScheduleSet set =
@@ -316,7 +316,7 @@ TEST(Lower, HorizontalOrderKeepsTheActivationsOfOneMicroBatch) {
 }
 
 // Lowers, checks and simulates a step of a model that no memory here would hold, on a device that has none.
-void expect_lowers(const ModelSpec& model, const Recipe& recipe, const Plan& plan) {
+void expect_lowers(const TrainedModel& model, const Recipe& recipe, const Plan& plan) {
     const Machine machine{.gemm_bf16_flops = 1e12,
                           .memory_bytes_per_s = 1e11,
                           .disk_read_bytes_per_s = 5e9,
@@ -339,7 +339,7 @@ TEST_P(Shapes, LowerAndSimulate) {
     if (is_address_sanitized()) GTEST_SKIP() << "large schedules; the small ones are made by the same code";
     const auto& [config, method] = GetParam();
     const Recipe recipe = make_recipe(method, {});
-    const ModelSpec model = stored_as(model_of(config), recipe);
+    const TrainedModel model = stored_as(model_of(config), recipe);
     EXPECT_GT(model.param_count(), int64_t{170} * 1000 * 1000 * 1000);
     for (const Plan& plan : plans_for(recipe, model, DeviceKind::fake)) {
         const BlockPlan& homes = plan.common;
@@ -363,7 +363,7 @@ class SlowShapes : public Shapes {};
 
 TEST_P(SlowShapes, LowerUnderEveryPlan) {
     const auto& [config, method] = GetParam();
-    const ModelSpec model = model_of(config);
+    const TrainedModel model = model_of(config);
     for (const Plan& plan : plans_on(DeviceKind::fake, 1)) expect_lowers(model, make_recipe(method, {}), plan);
 }
 

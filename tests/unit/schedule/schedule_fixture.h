@@ -24,18 +24,18 @@ inline constexpr const char* kLlama405b = R"({"model_type": "llama", "hidden_siz
     "num_hidden_layers": 126, "num_attention_heads": 128, "num_key_value_heads": 8, "vocab_size": 128256,
     "max_position_embeddings": 131072, "tie_word_embeddings": false})";
 
-inline ModelSpec model_of(const std::string& config_text) {
+inline TrainedModel model_of(const std::string& config_text) {
     HfConfig config = HfConfig::parse(config_text, "config.json");
-    return build_model(config, {});
+    return TrainedModel(build_model(config, {}));
 }
 
-inline ModelSpec tiny_model(const std::string& name) {
+inline TrainedModel tiny_model(const std::string& name) {
     const std::string path = fmt::format("{}/tests/golden/{}/model/config.json", source_dir(), name);
     return model_of(read_text(real_files(), path, 1 << 20));
 }
 
 // A model as a method keeps it.
-inline ModelSpec stored_as(ModelSpec model, const Recipe& recipe) {
+inline TrainedModel stored_as(TrainedModel model, const Recipe& recipe) {
     set_store(model, recipe.store);
     return model;
 }
@@ -158,7 +158,7 @@ inline std::vector<Plan> forward_only_plans(DeviceKind device, size_t blocks, in
 }
 
 // The plans that a method may have.
-inline std::vector<Plan> plans_for(const Recipe& recipe, const ModelSpec& model, DeviceKind device,
+inline std::vector<Plan> plans_for(const Recipe& recipe, const TrainedModel& model, DeviceKind device,
                                    int read_ahead_max = 2) {
     return recipe.probes() ? forward_only_plans(device, model.blocks.size(), read_ahead_max)
                            : plans_on(device, read_ahead_max);
@@ -171,7 +171,8 @@ inline std::string describe(const Plan& plan) {
                        update_time_name(plan.common.update), plan.common.recompute, plan.read_ahead, plan.host_threads);
 }
 
-inline ScheduleSet checked(const ModelSpec& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan) {
+inline ScheduleSet checked(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics,
+                           const Plan& plan) {
     ScheduleSet set = lower(model, recipe, numerics, plan, {train_request(numerics)});
     check(set);
     return set;

@@ -146,7 +146,7 @@ TEST(Simulate, FewerThreadsWaitLessForEachOther) {
 
 // A step takes at least as long as its busiest lane, and no longer than if all tasks took turns.
 TEST(Simulate, StepsLieBetweenTheBusiestLaneAndTheirSum) {
-    const ModelSpec model = tiny_model("llama");
+    const TrainedModel model = tiny_model("llama");
     for (const Machine& machine : machines()) {
         for (const Plan& plan : plans_on(DeviceKind::cpu)) {
             const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 32, 3), plan);
@@ -165,7 +165,7 @@ TEST(Simulate, StepsLieBetweenTheBusiestLaneAndTheirSum) {
 // Order moves nothing and computes the same: in memory both take the same time; from disk only vertical exists, and its
 // reads do not grow with the micro-batches while its computing does.
 TEST(Simulate, AccumulationCostsNoReads) {
-    const ModelSpec model = tiny_model("llama");
+    const TrainedModel model = tiny_model("llama");
     const Machine machine{
         .gemm_f32_flops = 1e9, .memory_bytes_per_s = 1e10, .disk_read_bytes_per_s = 1e8, .disk_write_bytes_per_s = 5e7};
     const auto step = [&](const Plan& plan, int micro_count) {

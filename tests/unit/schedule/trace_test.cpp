@@ -43,7 +43,7 @@ class Traced : public testing::TestWithParam<size_t> {
         trace_.add("a \"step\"", model_, set_, set_.schedules[0], step_.tasks);
         trace_.add("another", model_, set_, set_.schedules[0], step_.tasks);
     }
-    ModelSpec model_ = tiny_model("llama");
+    TrainedModel model_ = tiny_model("llama");
     Plan plan_;
     ScheduleSet set_;
     Simulation step_;
@@ -94,7 +94,7 @@ TEST_P(Traced, LanesAreRowsThatAddUpToTheirBusyTime) {
 INSTANTIATE_TEST_SUITE_P(Plans, Traced, testing::Range<size_t>(0, 8), testing::PrintToStringParamName());
 
 TEST(Trace, NamesStepsLanesAndTasks) {
-    const ModelSpec model = tiny_model("llama");
+    const TrainedModel model = tiny_model("llama");
     const Plan plan{.device = {.kind = DeviceKind::fake, .own_memory = true},
                     .host_threads = 1,
                     .store = true,

@@ -7,6 +7,7 @@
 #include "method/noise/arrival.h"
 #include "model/load.h"
 #include "tests/unit/base/temp_folder.h"
+#include "tests/unit/method/lone_model.h"
 #include "train/replay.h"
 #include "train/trajectory_settings.h"
 
@@ -24,7 +25,7 @@ bool is_applied(int64_t step) {
 class Logged : public testing::Test {
   protected:
     Logged() {
-        model_.params.push_back({.name = "w", .shape = {kCount}, .file_dtype = DType::bf16});
+        model_ = lone_model({LoneParam{.spec = {.name = "w", .shape = {kCount}, .file_dtype = DType::bf16}}});
         set_store(model_, StoreType::as_file);
         TrajectoryHeader header{.method = "zeroth_order",
                                 .run_seed = 5,
@@ -61,7 +62,7 @@ class Logged : public testing::Test {
     static constexpr int64_t kCount = 300;
     const TempFolder folder_;
     const std::string path_ = folder_ / "trajectory.wlt";
-    ModelSpec model_;
+    TrainedModel model_;
 };
 
 std::vector<int64_t> numbers_of(const LoggedSteps& logged) {
@@ -98,7 +99,7 @@ TEST_F(Logged, AReplayLooksBackFromWhereverItBegins) {
     encode_numbers(DType::bf16, expected, stored);
     const LoggedSteps all = logged_steps(log, kFirst - 1, kLast);
     const auto stream = make_stream(DeviceKind::cpu, 1);
-    update_by_steps({.param = &model_.params[0], .count = kCount, .weights = stored.data()}, all.steps, all.pending,
+    update_by_steps({.param = model_.param(0), .count = kCount, .weights = stored.data()}, all.steps, all.pending,
                     *stream);
     decode_numbers(DType::bf16, stored, expected);
     Replay whole(log, kFirst, kLast, model_, base_masters, 1);

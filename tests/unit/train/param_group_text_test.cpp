@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "tests/unit/base/temp_folder.h"
+#include "tests/unit/method/lone_model.h"
 #include "train/trajectory_settings.h"
 
 namespace windlass {
@@ -128,26 +129,24 @@ TEST_F(GroupConfig, RefusesWhatIsNoGroup) {
 
 // ---- logs ----
 
-ModelSpec two_params() {
-    ModelSpec model;
-    model.params = {{.name = "a.weight", .shape = {3, 2}}, {.name = "b.weight", .shape = {5}, .decay = false}};
-    return model;
+TrainedModel two_params() {
+    return lone_model({ParamSpec{.name = "a.weight", .shape = {3, 2}}, {.name = "b.weight", .shape = {5}}});
 }
 
 TrajectoryHeader header_with(const std::vector<ParamGroup>& groups) {
-    ModelSpec model = two_params();
+    TrainedModel model = two_params();
     apply_param_groups(groups, "groups", model);
     return {.method = "zeroth_order", .settings = trajectory_settings(make_recipe("zeroth_order", {}), {}, model)};
 }
 
 TEST(ParamGroupsInLogs, SayHowEachParameterWasTrained) {
     const std::vector<ParamGroup> groups = {{"b.*", true, 0.1, 0.3}, {.match = "a.*", .learning_rate_scale = 1.0 / 3}};
-    ModelSpec model = two_params();
+    TrainedModel model = two_params();
     read_param_groups(header_with(groups), "log", model);
     EXPECT_EQ(model.groups, groups);
-    EXPECT_EQ(model.params[0].learning_rate_scale, 1.0 / 3);
-    EXPECT_EQ(model.params[1].weight_decay, 0.3);
-    ModelSpec plain = two_params();
+    EXPECT_EQ(model.training[0].learning_rate_scale, 1.0 / 3);
+    EXPECT_EQ(model.training[1].weight_decay, 0.3);
+    TrainedModel plain = two_params();
     read_param_groups(header_with({}), "log", plain);
     EXPECT_THAT(plain.groups, IsEmpty());
     EXPECT_EQ(header_with({}).settings.find("param_groups"), std::string::npos);
@@ -163,7 +162,7 @@ TEST(ParamGroupsInLogs, DifferIfARunGoesOnWithOthers) {
 TEST(ParamGroupsInLogs, RefuseDamage) {
     for (const char* text : {R"({"param_groups": 3})", R"({"param_groups": [3]})", R"({"param_groups": [""]})",
                              R"({"param_groups": ["a.* weight_decay=-1"]})", R"({"param_groups": ["c.*"]})"}) {
-        ModelSpec model = two_params();
+        TrainedModel model = two_params();
         const TrajectoryHeader header{.method = "zeroth_order", .settings = text};
         EXPECT_THROW(read_param_groups(header, "log", model), UserError) << text;
     }

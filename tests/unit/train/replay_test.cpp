@@ -9,6 +9,7 @@
 #include "method/noise/arrival.h"
 #include "model/load.h"
 #include "tests/unit/base/temp_folder.h"
+#include "tests/unit/method/lone_model.h"
 #include "train/trajectory_log.h"
 
 namespace windlass {
@@ -17,10 +18,12 @@ namespace {
 constexpr int64_t kSteps = 2'500;  // more than are in memory at once
 constexpr int kDirections = 2;
 
-ModelSpec small_model() {
-    ModelSpec model;
+TrainedModel small_model() {
+    std::vector<LoneParam> params;
     for (const auto& [name, count] : {std::pair{"a", int64_t{37}}, {"b", int64_t{1030}}, {"c", int64_t{9}}})
-        model.params.push_back({.name = name, .shape = {count}, .file_dtype = DType::bf16, .decay = count > 10});
+        params.push_back(
+            {.spec = {.name = name, .shape = {count}, .file_dtype = DType::bf16}, .training = {.decays = count > 10}});
+    TrainedModel model = lone_model(params);
     set_store(model, StoreType::as_file);
     return model;
 }
@@ -59,8 +62,8 @@ class Replayed : public testing::Test {
 
     // The masters of a parameter behind this step, one step after the other.
     std::vector<float> step_by_step(int param, int64_t last_step) const {
-        const ParamSpec& spec = model_.params[static_cast<size_t>(param)];
-        std::vector<float> masters(static_cast<size_t>(spec.numel()));
+        const Param each = model_.param(param);
+        std::vector<float> masters(static_cast<size_t>(each.numel()));
         base_masters(param, 0, masters);
         std::vector<std::byte> weights(masters.size() * 2);
         encode_numbers(DType::bf16, masters, weights);
@@ -73,7 +76,7 @@ class Replayed : public testing::Test {
                                                   .learning_rate = record.learning_rate,
                                                   .decay = record.decay,
                                                   .scalars = record.scalars});
-            arrive_at_points({.param = &spec,
+            arrive_at_points({.param = each,
                               .element = element_starts(model_)[static_cast<size_t>(param)],
                               .weights = weights.data(),
                               .steps = {&pending, 1},
@@ -92,7 +95,7 @@ class Replayed : public testing::Test {
 
     const TempFolder folder_;
     const std::string path_ = folder_ / "trajectory.wlt";
-    const ModelSpec model_ = small_model();
+    const TrainedModel model_ = small_model();
 };
 
 TEST_F(Replayed, WeightsAreThoseOfTheStepsOneByOneOnEveryPath) {
@@ -137,8 +140,8 @@ TEST_F(Replayed, OneChangedWeightIsAnotherBase) {
     const TrajectoryReader log = TrajectoryReader::open(real_files(), path_);
     EXPECT_NO_THROW(require_trajectory_base(log.header(), describe_base("x", model_, base_masters), path_));
     EXPECT_THROW(require_trajectory_base(log.header(), describe_base("x", model_, changed), path_), UserError);
-    ModelSpec other = model_;
-    other.params[0].decay = false;
+    TrainedModel other = model_;
+    other.training[0].decays = false;
     EXPECT_THROW(require_trajectory_base(log.header(), describe_base("x", other, base_masters), path_), UserError);
 }
 
@@ -168,7 +171,7 @@ TEST_F(Replayed, RefusesNoiseThatIsNotDrawnHere) {
     header = log.header();
     header.method = "adamw";
     expect_refused(header, "adamw");
-    ModelSpec other = model_;
+    TrainedModel other = model_;
     for (ParamSpec& param : other.params) param.file_dtype = DType::f32;
     set_store(other, StoreType::as_file);
     EXPECT_THROW(Replay(log, 1, kSteps, other, base_masters, 1), UserError);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "tests/unit/method/lone_model.h"
 
 namespace windlass {
 namespace {
@@ -17,13 +18,14 @@ using testing::IsEmpty;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-ModelSpec model_of(const std::vector<float>& limits) {
-    ModelSpec model;
-    for (const float limit : limits) model.params.push_back({.name = "w", .shape = {3}, .magnitude_limit = limit});
-    return model;
+TrainedModel model_of(const std::vector<float>& limits) {
+    std::vector<LoneParam> params;
+    for (const float limit : limits)
+        params.push_back({.spec = {.name = "w", .shape = {3}}, .perturb = {.magnitude_limit = limit}});
+    return lone_model(params);
 }
 
-TrajectoryHeader header_of(const MethodOptions& options, const ModelSpec& model = {},
+TrajectoryHeader header_of(const MethodOptions& options, const TrainedModel& model = {},
                            const char* method = "zeroth_order") {
     return {.method = method,
             .eps = options.zo_eps,
@@ -49,39 +51,40 @@ TEST(TrajectorySettings, OfEarlierLogsAreTheDefaults) {
         const TrajectoryHeader header{.method = "zeroth_order", .eps = 1e-3, .settings = text};
         EXPECT_EQ(read(header).layer_drop, 0);
         EXPECT_THAT(settings_differences(header, header_of({})), IsEmpty());
-        ModelSpec model = model_of({kInfinity});
+        TrainedModel model = model_of({kInfinity});
         read_magnitude_limits(header, "log", model);
-        EXPECT_TRUE(std::isinf(model.params[0].magnitude_limit));
+        EXPECT_TRUE(std::isinf(model.perturb[0].magnitude_limit));
     }
 }
 
 TEST(TrajectorySettings, KeepEveryBitOfALimit) {
-    const ModelSpec model = model_of({0.1f, kInfinity, 1e-39f, 0.0f});
-    ModelSpec found = model_of({kInfinity, kInfinity, kInfinity, kInfinity});
+    const TrainedModel model = model_of({0.1f, kInfinity, 1e-39f, 0.0f});
+    TrainedModel found = model_of({kInfinity, kInfinity, kInfinity, kInfinity});
     read_magnitude_limits(header_of({.sparse_share = 0.5}, model), "log", found);
     for (size_t param = 0; param < 4; ++param)
-        EXPECT_EQ(found.params[param].magnitude_limit, model.params[param].magnitude_limit) << param;
+        EXPECT_EQ(found.perturb[param].magnitude_limit, model.perturb[param].magnitude_limit) << param;
 }
 
-ModelSpec in_8_bits(std::vector<int> exponents) {
-    ModelSpec model;
+TrainedModel in_8_bits(std::vector<int> exponents) {
+    std::vector<LoneParam> params;
     for (const int exponent : exponents)
-        model.params.push_back({.name = "w", .shape = {3, 3}, .scale_exponent = exponent});
-    model.params.push_back({.name = "b", .shape = {3}});
+        params.push_back({.spec = {.name = "w", .shape = {3, 3}}, .storage = {.scale_exponent = exponent}});
+    params.push_back({.spec = {.name = "b", .shape = {3}}});
+    TrainedModel model = lone_model(params);
     set_store(model, StoreType::as_file);
     keep_in_8_bits(model);
     return model;
 }
 
 TEST(TrajectorySettings, HoldTheScalesOfWeightsIn8Bits) {
-    ModelSpec found = in_8_bits({0, 0}), plain = in_8_bits({0, 0});
+    TrainedModel found = in_8_bits({0, 0}), plain = in_8_bits({0, 0});
     set_store(plain, StoreType::as_file);
-    const ModelSpec model = in_8_bits({-11, 4});
+    const TrainedModel model = in_8_bits({-11, 4});
     set_store(found, StoreType::as_file);
     read_weight_storage(header_of({}, model), "log", found);
     EXPECT_TRUE(is_kept_in_8_bits(found));
     EXPECT_EQ(scale_exponents(found), std::vector<int>({-11, 4, 0}));
-    EXPECT_EQ(found.params[2].store_dtype, DType::f32);
+    EXPECT_EQ(found.storage[2].dtype, DType::f32);
     set_store(found, StoreType::as_file);
     read_weight_storage(header_of({}, plain), "log", found);
     EXPECT_FALSE(is_kept_in_8_bits(found));
@@ -92,17 +95,16 @@ TEST(TrajectorySettings, HoldTheScalesOfWeightsIn8Bits) {
 }
 
 TEST(TrajectorySettings, SayThatMatricesOfLayersAreIn4Bits) {
-    ModelSpec plain;
-    plain.params.push_back({.name = "table", .shape = {3, 3}});
-    plain.params.push_back({.name = "w", .shape = {3, 3}, .layer = 0});
-    plain.params.push_back({.name = "b", .shape = {3}, .layer = 0});
+    TrainedModel plain = lone_model({ParamSpec{.name = "table", .shape = {3, 3}},
+                                     {.name = "w", .shape = {3, 3}, .layer = 0},
+                                     {.name = "b", .shape = {3}, .layer = 0}});
     set_store(plain, StoreType::as_file);
-    ModelSpec model = plain, found = plain;
+    TrainedModel model = plain, found = plain;
     keep_in_4_bits(model);
     read_weight_storage(header_of({}, model), "log", found);
-    EXPECT_EQ(found.params[0].store_dtype, DType::f32);
-    EXPECT_EQ(found.params[1].store_dtype, DType::nf4);
-    EXPECT_EQ(found.params[2].store_dtype, DType::f32);
+    EXPECT_EQ(found.storage[0].dtype, DType::f32);
+    EXPECT_EQ(found.storage[1].dtype, DType::nf4);
+    EXPECT_EQ(found.storage[2].dtype, DType::f32);
     EXPECT_THAT(settings_differences(header_of({}, plain), header_of({}, model)),
                 ElementsAre("weight_storage was \"as_file\", is \"nf4\""));
 }
@@ -116,29 +118,28 @@ TEST(TrajectorySettings, RefuseScalesThatNoModelHas) {
                              R"({"weight_storage": "f8", "scale_exponents": [0, -118, 0]})",
                              R"({"weight_storage": "f8", "scale_exponents": [0, 0, 1]})"}) {
         const TrajectoryHeader header{.method = "zeroth_order", .settings = text};
-        ModelSpec model = in_8_bits({0, 0});
+        TrainedModel model = in_8_bits({0, 0});
         set_store(model, StoreType::as_file);
         EXPECT_THROW(read_weight_storage(header, "log", model), UserError) << text;
     }
 }
 
-ModelSpec matrix_and_vector() {
-    ModelSpec model;
-    model.params = {{.name = "w", .shape = {3, 3}}, {.name = "b", .shape = {3}}};
+TrainedModel matrix_and_vector() {
+    TrainedModel model = lone_model({ParamSpec{.name = "w", .shape = {3, 3}}, {.name = "b", .shape = {3}}});
     set_store(model, StoreType::as_file);
     return model;
 }
 
 TEST(TrajectorySettings, HoldWhenUpdatesAreFolded) {
     const auto read = [](const MethodOptions& options) {
-        ModelSpec model = matrix_and_vector();
+        TrainedModel model = matrix_and_vector();
         TrajectoryHeader header = header_of(options, model);
         header.noise = {.kind = TrajectoryNoiseKind::low_rank,
                         .rank = options.noise_rank,
                         .window = options.noise_window,
                         .keeps_left = options.noise_keeps_left};
         read_folding(header, "log", model);
-        return std::pair(model.params[0].folding, model.params[1].folding);
+        return std::pair(model.perturb[0].folding, model.perturb[1].folding);
     };
     const MethodOptions window{.noise = NoiseKind::low_rank, .noise_window = 5, .folding = Folding::each_window};
     const MethodOptions never{
@@ -160,7 +161,7 @@ TEST(TrajectorySettings, RefuseFoldingThatNoNoiseHas) {
                                       {R"({"fold_updates": "each_moon"})", window},
                                       {R"({"fold_updates": 3})", window}}) {
         const TrajectoryHeader header{.method = "zeroth_order", .noise = noise, .settings = text};
-        ModelSpec model = matrix_and_vector();
+        TrainedModel model = matrix_and_vector();
         EXPECT_THROW(read_folding(header, "log", model), UserError) << text;
     }
 }
@@ -183,7 +184,7 @@ TEST(TrajectorySettings, RefuseWhatNoRunHas) {
         const TrajectoryHeader header{.method = "zeroth_order", .eps = 0, .settings = text};
         try {
             read(header);
-            ModelSpec model = model_of({1, 1});
+            TrainedModel model = model_of({1, 1});
             read_magnitude_limits(header, "log", model);
         } catch (const UserError& error) {
             EXPECT_EQ(error.code(), ExitCode::storage);

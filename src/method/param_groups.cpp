@@ -1,4 +1,4 @@
-#include "model/param_groups.h"
+#include "method/param_groups.h"
 
 #include <fmt/ranges.h>
 #include <fnmatch.h>
@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/nearest.h"
 
 namespace windlass {
@@ -57,14 +58,14 @@ std::string advice(const ParamGroup& group, const ModelSpec& model) {
     return "names as in the model's files: " + list;
 }
 
-void set_group(const ParamGroup& group, ParamSpec& param) {
-    param.trainable = group.train;
-    param.learning_rate_scale = group.learning_rate_scale;
-    param.weight_decay = group.weight_decay;
-    if (group.weight_decay) param.decay = *group.weight_decay > 0;
+void set_group(const ParamGroup& group, ParamTraining& training) {
+    training.trains = group.train;
+    training.learning_rate_scale = group.learning_rate_scale;
+    training.weight_decay = group.weight_decay;
+    if (group.weight_decay) training.decays = *group.weight_decay > 0;
 }
 
-void require_effect(const ParamGroup& group, std::string_view where, const ModelSpec& model) {
+void require_effect(const ParamGroup& group, std::string_view where, const TrainedModel& model) {
     const auto any = [&](const ParamSpec& param) { return matches(group, param); };
     if (!std::any_of(model.params.begin(), model.params.end(), any))
         throw UserError(ExitCode::usage, where, "\"{}\" matches none of the model's {} parameters", group.match,
@@ -77,13 +78,13 @@ void require_effect(const ParamGroup& group, std::string_view where, const Model
 
 }  // namespace
 
-void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, ModelSpec& model) {
+void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, TrainedModel& model) {
     std::vector<bool> has_effect(groups.size(), false);
-    for (ParamSpec& param : model.params) {
-        const auto first =
-            std::find_if(groups.begin(), groups.end(), [&](const ParamGroup& group) { return matches(group, param); });
+    for (size_t param = 0; param < model.params.size(); ++param) {
+        const auto first = std::find_if(groups.begin(), groups.end(),
+                                        [&](const ParamGroup& group) { return matches(group, model.params[param]); });
         if (first == groups.end()) continue;
-        set_group(*first, param);
+        set_group(*first, model.training[param]);
         has_effect[static_cast<size_t>(first - groups.begin())] = true;
     }
     for (size_t index = 0; index < groups.size(); ++index) {
@@ -96,12 +97,12 @@ void apply_param_groups(std::span<const ParamGroup> groups, std::string_view whe
     separate_programs(model);
 }
 
-void separate_programs(ModelSpec& model) {
+void separate_programs(TrainedModel& model) {
     std::map<std::pair<const Program*, std::vector<bool>>, std::shared_ptr<const Program>> known;
     std::set<const Program*> taken;
     for (Block& block : model.blocks) {
         std::vector<bool> trains;
-        for (const int param : block.params) trains.push_back(model.params[static_cast<size_t>(param)].trainable);
+        for (const int param : block.params) trains.push_back(model.training[at(param)].trains);
         const Program* const program = block.program.get();
         const auto [entry, is_new] = known.try_emplace({program, std::move(trains)});
         if (is_new) {
@@ -110,12 +111,6 @@ void separate_programs(ModelSpec& model) {
         }
         block.program = entry->second;
     }
-}
-
-int64_t trained_count(const ModelSpec& model) {
-    int64_t count = 0;
-    for (const ParamSpec& param : model.params) count += param.trainable ? param.numel() : 0;
-    return count;
 }
 
 }  // namespace windlass

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "model/spec.h"
+#include "method/trained_model.h"
 
 namespace windlass {
 
@@ -18,16 +18,13 @@ inline constexpr size_t kGroupMatchMax = 256;  // characters of a glob
 inline constexpr double kGroupRateMax = 1e6;   // of learning_rate_scale
 inline constexpr double kGroupDecayMax = 1e3;
 
-// Sets what the groups say of each parameter, and ModelSpec::groups. UserError(usage, where) for a group that matches
-// no parameter, with the names that there are; for one that has nothing left to say behind the groups before it; and
-// where nothing is trained.
-void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, ModelSpec& model);
+// Sets what the groups say of each parameter, and TrainedModel::groups. UserError(usage, where) for a group that
+// matches no parameter, with the names that there are; for one that has nothing left to say behind the groups before
+// it; and where nothing is trained.
+void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, TrainedModel& model);
 
 // Gives blocks that train other parameters than their equals a program of their own: segments, and what a plan keeps
-// for reverse, are made once for each program. To be called when ParamSpec::trainable has been changed.
-void separate_programs(ModelSpec& model);
-
-// Elements of all parameters that are trained.
-int64_t trained_count(const ModelSpec& model);
+// for reverse, are made once for each program. To be called when ParamTraining::trains has been changed.
+void separate_programs(TrainedModel& model);
 
 }  // namespace windlass

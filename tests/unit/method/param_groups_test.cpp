@@ -1,5 +1,5 @@
 // Which parameters a group matches, what it says of them, and what is refused.
-#include "model/param_groups.h"
+#include "method/param_groups.h"
 
 #include <gmock/gmock.h>
 
@@ -12,16 +12,16 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-ModelSpec grouped(const std::string& config, const std::vector<ParamGroup>& groups) {
-    ModelSpec model = build_text(config);
+TrainedModel grouped(const std::string& config, const std::vector<ParamGroup>& groups) {
+    TrainedModel model(build_text(config));
     apply_param_groups(groups, "param_groups", model);
     return model;
 }
 
-const ParamSpec& param_of(const ModelSpec& model, std::string_view name) {
+const ParamTraining& training_of(const TrainedModel& model, std::string_view name) {
     const auto found = std::ranges::find(model.params, name, &ParamSpec::name);
     EXPECT_NE(found, model.params.end()) << name;
-    return *found;
+    return model.training[static_cast<size_t>(found - model.params.begin())];
 }
 
 std::string refusal(const std::vector<ParamGroup>& groups, const std::string& golden = "llama") {
@@ -35,48 +35,51 @@ std::string refusal(const std::vector<ParamGroup>& groups, const std::string& go
 }
 
 TEST(ParamGroups, TheFirstThatMatchesCounts) {
-    const ModelSpec model = grouped(golden_config("llama"), {{.match = "*.layers.1.*norm*", .learning_rate_scale = 3},
-                                                             {.match = "*norm*", .weight_decay = 0.5},
-                                                             {.match = "*.layers.1.*", .train = false},
-                                                             {.match = "lm_head.weight", .weight_decay = 0}});
-    const ParamSpec& both = param_of(model, "model.layers.1.input_layernorm.weight");
+    const TrainedModel model =
+        grouped(golden_config("llama"), {{.match = "*.layers.1.*norm*", .learning_rate_scale = 3},
+                                         {.match = "*norm*", .weight_decay = 0.5},
+                                         {.match = "*.layers.1.*", .train = false},
+                                         {.match = "lm_head.weight", .weight_decay = 0}});
+    const ParamTraining& both = training_of(model, "model.layers.1.input_layernorm.weight");
     EXPECT_EQ(both.learning_rate_scale, 3);
     EXPECT_EQ(both.weight_decay, std::nullopt);
-    EXPECT_TRUE(both.trainable);
-    EXPECT_FALSE(both.decay) << "the rule of norms holds";
-    const ParamSpec& norm = param_of(model, "model.norm.weight");
+    EXPECT_TRUE(both.trains);
+    EXPECT_FALSE(both.decays) << "the rule of norms holds";
+    const ParamTraining& norm = training_of(model, "model.norm.weight");
     EXPECT_EQ(norm.weight_decay, 0.5);
-    EXPECT_TRUE(norm.decay) << "what a group says holds for norms too";
-    EXPECT_FALSE(param_of(model, "model.layers.1.mlp.up_proj.weight").trainable);
-    const ParamSpec& head = param_of(model, "lm_head.weight");
+    EXPECT_TRUE(norm.decays) << "what a group says holds for norms too";
+    EXPECT_FALSE(training_of(model, "model.layers.1.mlp.up_proj.weight").trains);
+    const ParamTraining& head = training_of(model, "lm_head.weight");
     EXPECT_EQ(head.weight_decay, 0);
-    EXPECT_FALSE(head.decay);
-    const ParamSpec& other = param_of(model, "model.layers.0.mlp.up_proj.weight");
+    EXPECT_FALSE(head.decays);
+    const ParamTraining& other = training_of(model, "model.layers.0.mlp.up_proj.weight");
     EXPECT_EQ(other.learning_rate_scale, 1);
-    EXPECT_TRUE(other.trainable && other.decay);
+    EXPECT_TRUE(other.trains && other.decays);
 }
 
 // The files of gpt2 hold its tied table under one name, and a family may hold it under the other, or both.
 TEST(ParamGroups, ATiedTableHasTwoNames) {
     for (const char* name : {"lm_head.weight", "transformer.wte.weight", "lm_*", "*wte*"}) {
-        const ModelSpec model = grouped(golden_config("gpt2"), {{.match = name, .learning_rate_scale = 0.5}});
-        EXPECT_EQ(param_of(model, "transformer.wte.weight").learning_rate_scale, 0.5) << name;
+        const TrainedModel model = grouped(golden_config("gpt2"), {{.match = name, .learning_rate_scale = 0.5}});
+        EXPECT_EQ(training_of(model, "transformer.wte.weight").learning_rate_scale, 0.5) << name;
     }
     EXPECT_THAT(refusal({{.match = "lm_head.weight", .train = false}, {.match = "*.wte.weight"}}, "gpt2"),
                 HasSubstr("\"*.wte.weight\" matches belongs to groups before it"));
-    const ModelSpec apart = grouped(golden_config("llama"), {{.match = "lm_head.weight", .train = false}});
-    EXPECT_TRUE(param_of(apart, "model.embed_tokens.weight").trainable);
+    const TrainedModel apart = grouped(golden_config("llama"), {{.match = "lm_head.weight", .train = false}});
+    EXPECT_TRUE(training_of(apart, "model.embed_tokens.weight").trains);
 }
 
 TEST(ParamGroups, NoneLeavesAModelAsItIs) {
-    const ModelSpec plain = build_text(golden_config("llama")), model = grouped(golden_config("llama"), {});
+    const ModelSpec plain = build_text(golden_config("llama"));
+    const TrainedModel model = grouped(golden_config("llama"), {});
     EXPECT_EQ(trained_count(model), plain.param_count());
     EXPECT_EQ(model.blocks[1].program, model.blocks[2].program);
 }
 
 TEST(ParamGroups, BlocksThatTrainOtherParametersHaveProgramsOfTheirOwn) {
     const std::string config = golden_config("llama", {{"num_hidden_layers", 5}});
-    const ModelSpec model = grouped(config, {{.match = "*.layers.[12].*", .train = false}, {.match = "*.layers.3.*"}});
+    const TrainedModel model =
+        grouped(config, {{.match = "*.layers.[12].*", .train = false}, {.match = "*.layers.3.*"}});
     const auto program = [&](int layer) { return model.blocks[static_cast<size_t>(layer) + 1].program; };
     EXPECT_EQ(program(0), program(3)) << "another rate is no other program";
     EXPECT_EQ(program(0), program(4));

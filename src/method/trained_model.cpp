@@ -1,0 +1,158 @@
+#include "method/trained_model.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "model/load.h"
+#include "model/shortened.h"
+#include "model/sublayers.h"
+#include "tensor/e4m3.h"
+#include "tensor/nf4.h"
+
+namespace windlass {
+namespace {
+
+bool is_f8(const ParamStorage& storage) {
+    return storage.dtype == DType::f8_e4m3;
+}
+
+bool any_is_kept_as(const TrainedModel& model, DType dtype) {
+    return std::ranges::any_of(model.storage, [&](const ParamStorage& each) { return each.dtype == dtype; });
+}
+
+// Of those parameters that `narrows` says.
+template <typename Narrows>
+void keep_as(TrainedModel& model, DType dtype, Narrows narrows) {
+    for (int index = 0; index < model.param_size(); ++index) {
+        const ParamSpec& spec = model.params[at(index)];
+        ParamStorage& storage = model.storage[at(index)];
+        WINDLASS_CHECK(storage.store == StoreType::as_file, "{} is kept as a split master", spec.name);
+        if (narrows(spec)) storage.dtype = dtype;
+    }
+}
+
+}  // namespace
+
+TrainedModel::TrainedModel(ModelSpec spec)
+    : ModelSpec(std::move(spec)), training(params.size()), storage(params.size()), perturb(params.size()) {
+    for (size_t index = 0; index < params.size(); ++index) training[index].decays = params[index].shape.rank() >= 2;
+}
+
+TrainedModel shortened(const TrainedModel& model, int layers) {
+    TrainedModel result(shortened(static_cast<const ModelSpec&>(model), layers));
+    result.groups = model.groups;
+    const std::vector<int> left = params_of_first(model, layers);
+    for (size_t index = 0; index < left.size(); ++index) {
+        result.training[index] = model.training[at(left[index])];
+        result.storage[index] = model.storage[at(left[index])];
+        result.perturb[index] = model.perturb[at(left[index])];
+    }
+    return result;
+}
+
+TrainedModel in_sublayers(TrainedModel model) {
+    static_cast<ModelSpec&>(model) = in_sublayers(static_cast<const ModelSpec&>(model));
+    return model;
+}
+
+int64_t trained_count(const TrainedModel& model) {
+    int64_t count = 0;
+    for (const Param param : model.all_params()) count += param.trains() ? param.numel() : 0;
+    return count;
+}
+
+void set_store(TrainedModel& model, StoreType store) {
+    const DType kept = store == StoreType::split ? DType::bf16 : files_type(model);
+    for (ParamStorage& storage : model.storage) {
+        storage.store = store;
+        storage.dtype = kept;
+    }
+}
+
+std::string_view folding_name(Folding folding) {
+    static constexpr std::array<std::string_view, 3> kNames = {"each_step", "each_window", "never"};
+    return kNames[static_cast<size_t>(folding)];
+}
+
+std::optional<Folding> folding_from_name(std::string_view name) {
+    for (const Folding folding : {Folding::each_step, Folding::each_window, Folding::never}) {
+        if (folding_name(folding) == name) return folding;
+    }
+    return std::nullopt;
+}
+
+void set_folding(TrainedModel& model, Folding folding) {
+    for (size_t index = 0; index < model.params.size(); ++index) {
+        const bool each_step = folding == Folding::never && model.params[index].shape.rank() < 2;
+        model.perturb[index].folding = each_step ? Folding::each_step : folding;
+    }
+}
+
+void keep_in_8_bits(TrainedModel& model) {
+    keep_as(model, DType::f8_e4m3, [](const ParamSpec& spec) { return spec.shape.rank() >= 2; });
+}
+
+bool is_kept_in_8_bits(const TrainedModel& model) {
+    return any_is_kept_as(model, DType::f8_e4m3);
+}
+
+void keep_in_4_bits(TrainedModel& model) {
+    keep_as(model, DType::nf4, [](const ParamSpec& spec) { return spec.shape.rank() == 2 && spec.layer >= 0; });
+}
+
+bool is_kept_in_4_bits(const TrainedModel& model) {
+    return any_is_kept_as(model, DType::nf4);
+}
+
+std::vector<int> scale_exponents(const TrainedModel& model) {
+    std::vector<int> exponents;
+    exponents.reserve(model.storage.size());
+    for (const ParamStorage& storage : model.storage) exponents.push_back(storage.scale_exponent);
+    return exponents;
+}
+
+void set_scale_exponents(std::span<const int> exponents, std::string_view where, TrainedModel& model) {
+    if (exponents.size() != model.params.size())
+        throw UserError(ExitCode::storage, where, "has {} scales of weights in 8 bits, the model has {} parameters",
+                        exponents.size(), model.params.size())
+            .hint("the model folder that this run started from");
+    for (size_t index = 0; index < exponents.size(); ++index) {
+        ParamStorage& storage = model.storage[index];
+        const int least = is_f8(storage) ? kE4m3ScaleMin : 0, most = is_f8(storage) ? kE4m3ScaleMax : 0;
+        if (exponents[index] < least || exponents[index] > most)
+            throw UserError(ExitCode::storage, where, "the scale of {} is 2^{}, expected an exponent of {} to {}",
+                            model.params[index].name, exponents[index], least, most)
+                .hint("the model folder that this run started from");
+        storage.scale_exponent = exponents[index];
+    }
+}
+
+void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, int64_t first, std::span<float> out) {
+    if (storage.dtype == DType::nf4) return decode_nf4(bytes, first, out);
+    const auto end = static_cast<size_t>(stored_bytes(storage.dtype, first + std::ssize(out)));
+    WINDLASS_CHECK(end <= bytes.size(), "{} bytes for {} numbers from {} on", bytes.size(), out.size(), first);
+    const auto begin = static_cast<size_t>(stored_bytes(storage.dtype, first));
+    decode_kept(storage, bytes.first(end).subspan(begin), out);
+}
+
+void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, std::span<float> out) {
+    if (storage.dtype == DType::nf4) return decode_nf4(bytes, 0, out);
+    if (storage.dtype != DType::f8_e4m3) return decode_numbers(storage.dtype, bytes, out);
+    WINDLASS_CHECK(bytes.size() == out.size(), "{} bytes for {} numbers", bytes.size(), out.size());
+    const float scale = power_of_two(storage.scale_exponent);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = e4m3_to_float(static_cast<uint8_t>(bytes[i])) * scale;
+}
+
+void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out) {
+    const ParamStorage& storage = param.storage;
+    if (storage.dtype == DType::nf4)
+        return encode_nf4(values, param.spec.file_dtype == DType::f16 ? kNf4HalfScales : kNf4Scales, out);
+    if (storage.dtype != DType::f8_e4m3) return encode_numbers(storage.dtype, values, out);
+    WINDLASS_CHECK(out.size() == values.size(), "{} bytes for {} numbers", out.size(), values.size());
+    const float scale = power_of_two(-storage.scale_exponent);
+    for (size_t i = 0; i < values.size(); ++i) out[i] = static_cast<std::byte>(float_to_e4m3(values[i] * scale));
+}
+
+}  // namespace windlass

@@ -1,0 +1,134 @@
+// trained_model.h: a model, and beside it how each of its parameters is trained, stored and perturbed.
+//
+// ModelSpec says what is computed. The tables here say what a run does with it; each has one entry for each of
+// ModelSpec::params, by the same index.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/spec.h"
+
+namespace windlass {
+
+// How some of the parameters are trained (param_groups.h).
+struct ParamGroup {
+    std::string match;  // glob over names
+    bool train = true;
+    double learning_rate_scale = 1;      // of the run's learning rate
+    std::optional<double> weight_decay;  // of all that it matches; nothing: the run's, of matrices and tables
+    bool operator==(const ParamGroup&) const = default;
+};
+
+struct ParamTraining {
+    bool trains = true;
+    bool decays = true;                  // weight decay applies: matrices and tables, not norms and biases
+    double learning_rate_scale = 1;      // of the run's learning rate
+    std::optional<double> weight_decay;  // of its own; nothing: the run's, where `decays` says so
+};
+
+// `split`: fp32 masters as two 16-bit halves (trained); `as_file`: numbers of the files' type (forward-only methods).
+enum class StoreType : uint8_t { split, as_file };
+
+// How a parameter is kept while Windlass works on it.
+struct ParamStorage {
+    StoreType store = StoreType::split;
+    DType dtype = DType::bf16;  // of the numbers that are kept; of a split master, of its high half
+    int scale_exponent = 0;     // f8_e4m3: weights are the numbers that are kept, times 2^scale_exponent
+};
+
+// Forward-only methods: when what a run changes is rounded into the numbers that are kept. Until then those are read
+// only, and what is computed with is their difference to the sum of the run's updates, which is made again from
+// numbers that the run has anyway (method/noise/README.md).
+enum class Folding : uint8_t { each_step, each_window, never };
+// "each_step", "each_window", "never": as in configuration.
+std::string_view folding_name(Folding folding);
+std::optional<Folding> folding_from_name(std::string_view name);
+
+// Forward-only methods.
+struct ParamPerturb {
+    Folding folding = Folding::each_step;
+    float magnitude_limit = std::numeric_limits<float>::infinity();  // larger weights are neither moved nor probed
+};
+
+// One parameter with all that is said of it. Valid as long as its model is, and as no table is written anew.
+struct Param {
+    const ParamSpec& spec;
+    const ParamTraining& training;
+    const ParamStorage& storage;
+    const ParamPerturb& perturb;
+
+    int64_t numel() const { return spec.numel(); }
+    bool trains() const { return training.trains; }
+    // What is computed with may be other than what is kept.
+    bool keeps_sum() const { return training.trains && perturb.folding != Folding::each_step; }
+};
+
+// A parameter of no model, for measurements and tests.
+struct LoneParam {
+    ParamSpec spec;
+    ParamTraining training;
+    ParamStorage storage;
+    ParamPerturb perturb;
+    operator Param() const { return {spec, training, storage, perturb}; }
+};
+
+struct TrainedModel : ModelSpec {
+    TrainedModel() = default;
+    // All parameters are trained, kept as split masters, and perturbed without a limit.
+    explicit TrainedModel(ModelSpec spec);
+
+    std::vector<ParamTraining> training;
+    std::vector<ParamStorage> storage;
+    std::vector<ParamPerturb> perturb;
+    std::vector<ParamGroup> groups;  // that were applied to the parameters, in order
+
+    Param param(int index) const {
+        const auto at = static_cast<size_t>(index);
+        return {params[at], training[at], storage[at], perturb[at]};
+    }
+    int param_size() const { return static_cast<int>(params.size()); }
+    auto all_params() const {
+        return std::views::iota(0, param_size()) | std::views::transform([this](int index) { return param(index); });
+    }
+};
+
+// The same with the first layers alone (model/shortened.h), and in sublayers (model/sublayers.h).
+TrainedModel shortened(const TrainedModel& model, int layers);
+TrainedModel in_sublayers(TrainedModel model);
+
+// Elements of all parameters that are trained.
+int64_t trained_count(const TrainedModel& model);
+
+// Parameters are kept so. as_file: the type of all files where they agree, else f32, which holds any of them.
+void set_store(TrainedModel& model, StoreType store);
+
+// Of parameters that are kept as_file: matrices and tables become f8_e4m3, vectors stay as they are. Scales are set
+// from the base's weights (method/noise/magnitude_limits.h), or by set_scale_exponents.
+void keep_in_8_bits(TrainedModel& model);
+bool is_kept_in_8_bits(const TrainedModel& model);
+// By parameter, 0 for those that have none. UserError(storage, where) where these are not this model's.
+std::vector<int> scale_exponents(const TrainedModel& model);
+void set_scale_exponents(std::span<const int> exponents, std::string_view where, TrainedModel& model);
+
+// Of parameters that are kept as_file: the matrices of layers become nf4 (tensor/nf4.h); tables, the head and vectors
+// stay as they are. They are only read: what is kept is what the base's were rounded to.
+void keep_in_4_bits(TrainedModel& model);
+bool is_kept_in_4_bits(const TrainedModel& model);
+
+// each_window: of all parameters; never: of matrices and tables, vectors are folded at each step.
+void set_folding(TrainedModel& model, Folding folding);
+
+// Weights as they are kept, as fp32, exactly but for nf4, whose products are rounded; and fp32 so kept: bf16 and f16 as
+// model/load.h says, f8_e4m3 to the nearest, ties to even, magnitudes beyond its largest number as that number, and nf4
+// as nf4.h says, with scales that the files' type holds. `bytes` begin with an element with which a block of the type
+// begins; read are those from `first` on.
+void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, int64_t first, std::span<float> out);
+void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, std::span<float> out);
+void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out);
+
+}  // namespace windlass
