@@ -1,6 +1,7 @@
 #include "op/attention.h"
 
 #include "op/attention_tiles.h"
+#include "op/sample.h"
 
 namespace windlass {
 namespace {
@@ -75,6 +76,40 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction directio
     return 0;
 }
 
+// Still so that each key head has as many heads as every other; whole where that does not come out.
+void cut_heads(AttentionAttrs& attrs) {
+    constexpr int64_t kHeadsMax = 16;  // heads are shared among threads
+    const int64_t parts = attrs.heads / kHeadsMax;
+    if (parts < 2 || attrs.heads % parts != 0) return;
+    const int64_t heads = attrs.heads / parts, key_heads = std::max<int64_t>(1, attrs.key_heads / parts);
+    if (heads % key_heads != 0) return;
+    attrs.heads = heads;
+    attrs.key_heads = key_heads;
+}
+
+// Fewer heads, and rows no longer than beyond which more is as fast.
+OpSample sample(const OpSpec& spec, const OpSize& size) {
+    constexpr int64_t kRowMax = 2048, kTokens = 1024;
+    AttentionAttrs attrs = spec.get<AttentionAttrs>();
+    cut_heads(attrs);
+    const int64_t queries = attrs.heads * attrs.head_size, keys = attrs.key_heads * attrs.head_size;
+    OpSample made{.spec = {.attrs = attrs}, .size = sample_size(size), .shape = {}, .tokens = {}};
+    made.spec.in = spec.in.size() == 1 ? std::vector<ValueSpec>{{queries + 2 * keys}}
+                                       : std::vector<ValueSpec>{{queries}, {keys}, {keys}};
+    OpSize& cut = made.size;
+    cut.row_length = std::min(power_of_two_below(size.row_length), kRowMax);
+    cut.rows = std::clamp(power_of_two_below(size.tokens()), cut.row_length, std::max(cut.row_length, kTokens)) /
+               cut.row_length;
+    made.shape = fmt::format("{}/{}x{}", attrs.heads, attrs.key_heads, attrs.head_size);
+    made.tokens = fmt::format("{}x{}", cut.rows, cut.row_length);
+    return made;
+}
+
+int64_t cache_columns(const OpSpec& spec) {
+    const auto& attrs = spec.get<AttentionAttrs>();
+    return attrs.key_heads * attrs.head_size;
+}
+
 std::string describe(const OpSpec& spec) {
     const auto& attrs = spec.get<AttentionAttrs>();
     std::string text = fmt::format("heads={} key_heads={} head_size={} scale={:.6g}", attrs.heads, attrs.key_heads,
@@ -121,10 +156,13 @@ constinit const OpRecord kAttention{
     .name = "attention",
     .infer = infer,
     .cost = cost,
+    .work = OpWork::attention,
+    .sample = sample,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<AttentionAttrs>,
     .reads = {.in = true, .out = true},
+    .cache_columns = cache_columns,
     .cases = cases,
     .cells = {OpCells{attention_forward_cpu, attention_backward_cpu, attention_tangent_cpu}},
 };

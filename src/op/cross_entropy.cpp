@@ -4,6 +4,7 @@
 #include "op/factors.h"
 #include "op/linear.h"
 #include "op/ops.h"
+#include "op/sample.h"
 
 namespace windlass {
 namespace {
@@ -89,6 +90,8 @@ constinit const OpRecord kCrossEntropy{
     .name = "cross_entropy",
     .infer = infer,
     .cost = cost,
+    .work = OpWork::product,
+    .sample = [](const OpSpec& spec, const OpSize& size) { return sample_product(spec, size, 1); },
     .scratch_bytes = scratch_bytes,
     .reads = {.in = true, .out = false},
     .backward_computes_out = true,

@@ -2,6 +2,7 @@
 
 #include "op/loops_cpu.h"
 #include "op/ops.h"
+#include "op/sample.h"
 
 namespace windlass {
 namespace {
@@ -38,6 +39,7 @@ constinit const OpRecord kGelu = {
     .name = "gelu",
     .infer = infer,
     .cost = cost,
+    .sample = sample_rows,
     .describe = describe,
     .same_attributes = equal_attributes<GeluAttrs>,
     .reads = kReads,

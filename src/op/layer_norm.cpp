@@ -2,6 +2,7 @@
 
 #include "op/loops_cpu.h"
 #include "op/ops.h"
+#include "op/sample.h"
 
 namespace windlass {
 namespace {
@@ -57,6 +58,7 @@ constinit const OpRecord kLayerNorm = {
     .name = "layer_norm",
     .infer = infer,
     .cost = cost,
+    .sample = sample_rows,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<LayerNormAttrs>,

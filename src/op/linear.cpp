@@ -2,8 +2,8 @@
 
 #include "op/factors.h"
 #include "op/gemv.h"
-#include "op/linear.h"
 #include "op/ops.h"
+#include "op/sample.h"
 
 namespace windlass {
 namespace {
@@ -53,6 +53,10 @@ Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
             return tangent_cost(spec, size, product);
     }
     return {};
+}
+
+OpSample sample(const OpSpec& spec, const OpSize& size) {
+    return sample_product(spec, size, static_cast<int>(in_axis(spec)));
 }
 
 int64_t factor_scratch_bytes(const OpSpec& spec, const OpSize& size) {
@@ -109,6 +113,8 @@ constinit const OpRecord kLinear{
     .name = "linear",
     .infer = infer,
     .cost = cost,
+    .work = OpWork::product,
+    .sample = sample,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<LinearAttrs>,

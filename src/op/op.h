@@ -98,6 +98,16 @@ struct Cost {
     int64_t bytes = 0;       // moved to and from memory at least
 };
 
+// What an op's time goes by: bytes, products of matrices, or products of attention, which run at a rate of their own.
+enum class OpWork : uint8_t { traffic, product, attention };
+
+// A call that stands for all calls that run at its rate: large ones are cut down. `shape` and `tokens` name it.
+struct OpSample {
+    OpSpec spec;
+    OpSize size;
+    std::string shape, tokens;
+};
+
 // Arguments of a kernel. A tensor whose data is null was not kept or is not wanted.
 struct OpCall {
     const OpSpec* spec = nullptr;
@@ -150,6 +160,9 @@ struct OpRecord {
     // Checks in, weights and attrs; fills out and saved.
     void (*infer)(OpSpec& spec) = nullptr;
     Cost (*cost)(const OpSpec& spec, const OpSize& size, Direction direction) = nullptr;
+    OpWork work = OpWork::traffic;
+    // What is measured in place of a call (sample.h); null: it only looks up or copies, and has no rate of its own.
+    OpSample (*sample)(const OpSpec& spec, const OpSize& size) = nullptr;
     int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, Direction direction) = nullptr;  // null: none
     std::string (*describe)(const OpSpec& spec) = nullptr;  // attributes, for printing; null: none
     // Whether two specs ask for the same: printed numbers are rounded, and long ones summed up. null: no attributes.
@@ -157,6 +170,8 @@ struct OpRecord {
     BackwardReads reads;
     // Forward calls of one input, as neighbours, are worth running together; null: never.
     bool (*joins)(const OpSpec& spec, const OpSize& size) = nullptr;
+    // Columns of the keys, and of the values, that decoding caches of each token; null: none.
+    int64_t (*cache_columns)(const OpSpec& spec) = nullptr;
     // backward is the identity onto every input (add): the sweep passes the gradient on instead of calling it.
     bool passes_gradient = false;
     // backward also computes `out` (a loss fused with its own gradient): a training sweep runs no forward for it.

@@ -2,6 +2,7 @@
 
 #include "op/loops_cpu.h"
 #include "op/ops.h"
+#include "op/sample.h"
 
 namespace windlass {
 namespace {
@@ -27,6 +28,7 @@ constinit const OpRecord kRelu = {
     .name = "relu",
     .infer = infer,
     .cost = cost,
+    .sample = sample_rows,
     .reads = kReads,
     .cases = cases,
     .cells = {{{relu_forward_cpu, relu_backward_cpu, relu_tangent_cpu}}},

@@ -3,6 +3,7 @@
 #include "base/math.h"
 #include "op/loops_cpu.h"
 #include "op/ops.h"
+#include "op/sample.h"
 
 namespace windlass {
 namespace {
@@ -61,6 +62,7 @@ constinit const OpRecord kRmsNorm = {
     .name = "rms_norm",
     .infer = infer,
     .cost = cost,
+    .sample = sample_rows,
     .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<RmsNormAttrs>,

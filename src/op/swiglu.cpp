@@ -2,6 +2,7 @@
 
 #include "op/loops_cpu.h"
 #include "op/ops.h"
+#include "op/sample.h"
 
 namespace windlass {
 namespace {
@@ -32,6 +33,7 @@ constinit const OpRecord kSwiglu = {
     .name = "swiglu",
     .infer = infer,
     .cost = cost,
+    .sample = sample_rows,
     .reads = kReads,
     .cases = cases,
     .cells = {{{swiglu_forward_cpu, swiglu_backward_cpu, swiglu_tangent_cpu}}},

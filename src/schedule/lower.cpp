@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/index.h"
-#include "op/ops.h"
 #include "schedule/builder.h"
 
 namespace windlass {
@@ -139,9 +138,7 @@ void require_consistent(const TrainedModel& model, const Recipe& recipe, const P
 
 int64_t cache_columns(const Block& block) {
     for (const Node& node : block.program->nodes) {
-        if (node.op != &kAttention) continue;
-        const auto& attention = node.spec.get<AttentionAttrs>();
-        return attention.key_heads * attention.head_size;
+        if (node.op->cache_columns != nullptr) return node.op->cache_columns(node.spec);
     }
     return 0;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "op/ops.h"
 #include "schedule/kernel_rate.h"
 
 namespace windlass {
@@ -18,7 +17,7 @@ double amount(int64_t bytes) {
 }
 
 GemmShape shape_of(const SegmentCall& call, const OpSize& size) {
-    if (call.node->op == &kAttention) return GemmShape::attention;
+    if (call.node->op->work == OpWork::attention) return GemmShape::attention;
     return size.tokens() <= kNarrowRows ? GemmShape::narrow : GemmShape::large;
 }
 
