@@ -22,14 +22,18 @@ bool Recipe::runs(SweepKind kind) const {
     return std::any_of(sweeps.begin(), sweeps.end(), [kind](const RecipeSweep& sweep) { return sweep.kind == kind; });
 }
 
-Recipe make_recipe(std::string_view method, const MethodOptions& options) {
+const Method& find_method(std::string_view name) {
     std::vector<std::string_view> names;
     for (const Method* known : all_methods()) {
-        if (known->name == method) return known->recipe(options);
+        if (known->name == name) return *known;
         names.push_back(known->name);
     }
-    throw UserError(ExitCode::usage, "method", "there is no method \"{}\"", method)
+    throw UserError(ExitCode::usage, "method", "there is no method \"{}\"", name)
         .hint(fmt::format("one of {}", fmt::join(names, ", ")));
+}
+
+Recipe make_recipe(std::string_view method, const MethodOptions& options) {
+    return find_method(method).recipe(options);
 }
 
 Recipe forward_recipe() {

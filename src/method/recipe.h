@@ -139,17 +139,20 @@ struct Recipe {
 
     bool runs(SweepKind kind) const;
     // Sweeps are forward or tangent only, of weights that arrive and are probed.
-    bool probes() const { return arrive[0] != nullptr; }
+    bool probes() const { return conclude != nullptr; }
 };
 
 struct Method {
     std::string_view name;  // "adamw", as in configuration
     Recipe (*recipe)(const MethodOptions& options);
+    // Steps in which it learns what AdamW learns in one, as published; null: as many.
+    double (*steps_for_one_of_adam)(const MethodOptions& options) = nullptr;
 };
 
 // The list (all.cpp).
 std::span<const Method* const> all_methods();
-// Throws UserError(usage) naming the methods there are.
+// These throw UserError(usage) naming the methods there are.
+const Method& find_method(std::string_view name);
 Recipe make_recipe(std::string_view method, const MethodOptions& options);
 // Nothing changes: evaluation and generation.
 Recipe forward_recipe();

@@ -12,10 +12,10 @@ Region region_of(SaveChoice choice) {
     switch (choice) {
         case SaveChoice::keep:
             return Region::saved;
-        case SaveChoice::host:
-            return Region::saved_host;
-        case SaveChoice::disk:
-            return Region::saved_disk;
+        case SaveChoice::keep_second:
+            return Region::saved_second;
+        case SaveChoice::keep_third:
+            return Region::saved_third;
         case SaveChoice::recompute:
             return Region::none;
     }

@@ -1,4 +1,5 @@
-// saved.h: what reverse reads of forward, value by value: kept in one of three places, or computed again.
+// saved.h: what reverse reads of forward, value by value: kept in one of three regions, or computed again. Where a
+// region is, and whether it is the same place meanwhile, says who runs the segments.
 //
 // A saved value is one that a backward kernel reads: a value of the program or a private output of an op (attention's
 // log-sum-exp). The block's input is none of them: reverse always has it. Whatever is chosen for each, gradients are
@@ -14,10 +15,10 @@
 namespace windlass {
 
 enum class SaveChoice : uint8_t {
-    keep,       // Region::saved
-    host,       // Region::saved_host
-    disk,       // Region::saved_disk
-    recompute,  // nowhere: reverse runs the forward calls that make it
+    keep,         // Region::saved
+    keep_second,  // Region::saved_second
+    keep_third,   // Region::saved_third
+    recompute,    // nowhere: reverse runs the forward calls that make it
 };
 
 struct SavedValue {

@@ -9,8 +9,8 @@ namespace windlass {
 namespace {
 
 constexpr std::array<std::string_view, kRegions> kRegionNames = {
-    "-",          "input",      "output", "grad_output",   "grad_input",    "saved",
-    "saved_host", "saved_disk", "work",   "tangent_input", "tangent_output"};
+    "-",           "input", "output",        "grad_output",   "grad_input", "saved", "saved_second",
+    "saved_third", "work",  "tangent_input", "tangent_output"};
 
 Kernel cell(const SegmentCall& call, DeviceKind device) {
     const OpCells& cells = call.node->op->on(device);
@@ -114,15 +114,6 @@ void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& 
         if (binding.profile != nullptr) binding.profile->add(call.node->op->name, call.direction, now_ns() - start);
         index += count;
     }
-}
-
-std::string missing_kernel(const Segment& segment, DeviceKind device) {
-    for (const SegmentCall& call : segment.calls) {
-        if (cell(call, device) == nullptr)
-            return fmt::format("{}: this build has no {} kernel for {}", call.node->op->name,
-                               direction_name(call.direction), device_kind_name(device));
-    }
-    return "";
 }
 
 std::string Segment::to_string() const {

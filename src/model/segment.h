@@ -20,15 +20,15 @@
 namespace windlass {
 
 enum class Region : uint8_t {
-    none,         // not kept, or not wanted
-    input,        // the residual stream coming in              [T, C]
-    output,       // what the block hands on: residual, loss    [T, C]
-    grad_output,  // reverse: gradient of the output; overwritten while the segment runs
-    grad_input,   // reverse: where the gradient of the input goes; see Segment::gradient_in_place
-    saved,        // values that forward keeps for reverse, which only reads them
-    saved_host,   // the same, of those that wait in host memory
-    saved_disk,   // the same, of those that wait on disk
-    work,         // everything else, by liveness
+    none,          // not kept, or not wanted
+    input,         // the residual stream coming in              [T, C]
+    output,        // what the block hands on: residual, loss    [T, C]
+    grad_output,   // reverse: gradient of the output; overwritten while the segment runs
+    grad_input,    // reverse: where the gradient of the input goes; see Segment::gradient_in_place
+    saved,         // values that forward keeps for reverse, which only reads them
+    saved_second,  // and more of them, in regions that may wait elsewhere
+    saved_third,
+    work,  // everything else, by liveness
     tangent_input,
     tangent_output,
 };
@@ -93,10 +93,7 @@ struct SegmentBinding {
     OpProfile* profile = nullptr;
 };
 
-// Calls the kernels in order. The device must have every cell: supports() says which is missing.
+// Calls the kernels in order. The device has every cell: planning refuses a device that lacks one (plan/refusal.h).
 void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& stream);
-
-// "" or "rms_norm: this build has no tangent kernel for fake".
-std::string missing_kernel(const Segment& segment, DeviceKind device);
 
 }  // namespace windlass

@@ -340,6 +340,8 @@ class PolicySearch {
 
 Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request) {
+    // What is planned for a machine that is not here runs there.
+    if (request.device.kind != DeviceKind::fake) require_kernels(model, recipe, request.device.kind);
     const SavedRanks ranks = rank_saved(model, largest_request(request), numerics, machine);
     const SpaceInput input = space_input(model, ranks);
     std::optional<Planned> best;

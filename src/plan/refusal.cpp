@@ -94,6 +94,51 @@ void refuse(const std::vector<Refused>& refused, const PlanRequest& request) {
                     allowed, fmt::join(enough_changes(nearest), kNextWayOut));
 }
 
+namespace {
+
+bool has_kernel(const OpCells& cells, Direction direction) {
+    switch (direction) {
+        case Direction::forward:
+            return cells.forward != nullptr;
+        case Direction::backward:
+            return cells.backward != nullptr;
+        case Direction::tangent:
+            return cells.tangent != nullptr;
+    }
+    return false;
+}
+
+// Evaluation runs forward whatever the method.
+std::vector<Direction> directions_of(const Recipe& recipe) {
+    std::vector<Direction> directions = {Direction::forward};
+    if (recipe.runs(SweepKind::reverse)) directions.push_back(Direction::backward);
+    if (recipe.runs(SweepKind::tangent)) directions.push_back(Direction::tangent);
+    return directions;
+}
+
+UserError missing(std::string_view what, DeviceKind device) {
+    return UserError(ExitCode::gpu, "device", "this build has no {} for {}", what, device_kind_name(device))
+        .hint("device: cpu");
+}
+
+}  // namespace
+
+void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind device) {
+    for (const Block& block : model.blocks) {
+        for (const Node& node : block.program->nodes) {
+            for (const Direction direction : directions_of(recipe)) {
+                if (!has_kernel(node.op->on(device), direction))
+                    throw missing(fmt::format("{} kernel of {}", direction_name(direction), node.op->name), device);
+            }
+        }
+    }
+    const auto cell = static_cast<size_t>(device);
+    if (recipe.runs(SweepKind::reverse) && recipe.update[cell] == nullptr)
+        throw missing(fmt::format("update kernel of {}", recipe.name), device);
+    if (recipe.probes() && recipe.arrive[cell] == nullptr)
+        throw missing(fmt::format("kernel that perturbs weights for {}", recipe.name), device);
+}
+
 void refuse_policy(std::string_view policy) {
     std::vector<std::string_view> names = {"auto"};
     for (const Policy* known : all_policies()) names.push_back(known->name);

@@ -21,6 +21,8 @@ struct Refused {
 
 // Throws UserError(no_fit).
 [[noreturn]] void refuse(const std::vector<Refused>& refused, const PlanRequest& request);
+// Throws UserError(gpu) naming the first kernel that steps of this recipe need and this build has not for the device.
+void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind device);
 // Throws UserError(usage): there is no such policy.
 [[noreturn]] void refuse_policy(std::string_view policy);
 

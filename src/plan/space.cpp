@@ -32,9 +32,9 @@ std::vector<SaveChoice> saved_choices(const Choice& choice, const std::vector<in
         if (place < keep)
             value = SaveChoice::keep;
         else if (place < park)
-            value = SaveChoice::host;
+            value = kKeepOnHost;
         else if (place < spill)
-            value = SaveChoice::disk;
+            value = kKeepOnDisk;
     }
     return saved;
 }

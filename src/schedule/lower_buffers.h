@@ -27,7 +27,8 @@ class ActivationBuffers {
   private:
     // What forward keeps for reverse, by where it waits.
     static constexpr size_t kSavedRegions = 3;
-    static constexpr std::array<Region, kSavedRegions> kSaved = {Region::saved, Region::saved_host, Region::saved_disk};
+    static constexpr std::array<Region, kSavedRegions> kSaved = {Region::saved, Region::saved_second,
+                                                                 Region::saved_third};
     static constexpr std::array<Home, kSavedRegions> kSavedHome = {Home::device, Home::host, Home::disk};
 
     // A buffer that left the device.

@@ -28,6 +28,9 @@ enum class MicroOrder : uint8_t { vertical, horizontal };
 //   next_forward    held, and done when the next step's forward sweep first wants it ("defer")
 enum class UpdateTime : uint8_t { after_backward, in_backward, next_forward };
 
+// Where a plan puts the regions of values that forward keeps (model/saved.h): the first stays on the device.
+inline constexpr SaveChoice kKeepOnHost = SaveChoice::keep_second, kKeepOnDisk = SaveChoice::keep_third;
+
 // One block's share of a plan. Its parameters are those whose home block it is.
 struct BlockPlan {
     Home weights = Home::device;    // what sweeps read

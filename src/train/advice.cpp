@@ -10,27 +10,12 @@
 namespace windlass {
 namespace {
 
-// Fine-tuning OPT took Adam 625 steps of 8 rows and the two-point estimate 20,000 of 16 (Malladi et al., "Fine-Tuning
-// Language Models with Just Forward Passes", NeurIPS 2023, tables 15 and 16). More directions a step need as many
-// forward passes in all (appendix A). FZOO took a third of them on the average (Dang et al., "FZOO", 2025). Other
-// estimators count as the two-point one.
-constexpr double kAdamSteps = 625, kTwoSidedPasses = 2 * 20000, kFzooPasses = kTwoSidedPasses / 3;
-constexpr std::array<std::string_view, 3> kCompared = {"adamw", "forward_gradient", "zeroth_order"};
-
-bool is_forward_only(std::string_view method) {
-    return method != "adamw";
+double steps_for_one_of_adam(const Method& method, const MethodOptions& options) {
+    return method.steps_for_one_of_adam == nullptr ? 1 : method.steps_for_one_of_adam(options);
 }
 
-double published_passes(ZoEstimator estimator) {
-    return estimator == ZoEstimator::fzoo ? kFzooPasses : kTwoSidedPasses;
-}
-
-// A derivative along a direction is the two-point estimate's limit and has its variance.
-double steps_for_one_of_adam(std::string_view method, const MethodOptions& options) {
-    if (!is_forward_only(method)) return 1;
-    const ZoEstimator estimator = method == "zeroth_order" ? options.estimator : ZoEstimator::two_sided;
-    const int passes = options.directions * points_of(estimator) + (looks_at_weights(estimator) ? 1 : 0);
-    return std::max(1.0, published_passes(estimator) / passes / kAdamSteps);
+bool is_forward_only(const Method& method) {
+    return method.recipe({}).probes();
 }
 
 // With any policy, and as many writes as it likes.
@@ -58,7 +43,7 @@ std::optional<Planned> plan_of_session(const Session& session, std::string_view 
 
 // With the format of the state that the session has, or, where any may be taken, the first that fits.
 std::optional<Planned> plan_formats(const Session& session, std::string_view method) {
-    if (session.config.state_format != "auto" || is_forward_only(method))
+    if (session.config.state_format != "auto" || is_forward_only(find_method(method)))
         return plan_method(session, method, session.method_options.state_format);
     for (const StateFormat format : kStateFormats) {
         if (std::optional<Planned> planned = plan_method(session, method, format)) return planned;
@@ -74,11 +59,11 @@ double learning_seconds(const MethodAdvice& advice) {
 
 std::vector<MethodAdvice> compare_methods(const Session& session) {
     std::vector<MethodAdvice> methods;
-    for (const std::string_view method : kCompared) {
-        std::optional<Planned> own = plan_of_session(session, method);
-        methods.push_back({.method = std::string(method),
-                           .planned = own ? std::move(own) : plan_formats(session, method),
-                           .steps_factor = steps_for_one_of_adam(method, session.method_options)});
+    for (const Method* method : all_methods()) {
+        std::optional<Planned> own = plan_of_session(session, method->name);
+        methods.push_back({.method = std::string(method->name),
+                           .planned = own ? std::move(own) : plan_formats(session, method->name),
+                           .steps_factor = steps_for_one_of_adam(*method, session.method_options)});
     }
     return methods;
 }
@@ -87,7 +72,7 @@ std::string advised_method(const std::vector<MethodAdvice>& methods) {
     const MethodAdvice* best = nullptr;
     for (const MethodAdvice& each : methods) {
         if (!each.planned) continue;
-        if (!is_forward_only(each.method)) return each.method;
+        if (!is_forward_only(find_method(each.method))) return each.method;
         if (best == nullptr || learning_seconds(each) < learning_seconds(*best)) best = &each;
     }
     return best == nullptr ? "" : best->method;
@@ -95,7 +80,8 @@ std::string advised_method(const std::vector<MethodAdvice>& methods) {
 
 std::string others_that_fit(FileSystem& files, const Config& config) {
     std::vector<std::string> found;
-    for (const std::string_view method : kCompared) {
+    for (const Method* each : all_methods()) {
+        const std::string_view method = each->name;
         if (method == config.method) continue;
         Config other = config;
         other.method = method;
@@ -108,7 +94,7 @@ std::string others_that_fit(FileSystem& files, const Config& config) {
             found.push_back(fmt::format("method={}, which fits with {} of memory{}: {} a step, {} steps", method,
                                         format_bytes(planned.memory_bytes), disk,
                                         format_seconds(session.seconds_at_most()),
-                                        is_forward_only(method) ? "many times the" : "far fewer"));
+                                        is_forward_only(*each) ? "many times the" : "far fewer"));
         } catch (const UserError&) {
             // Too large as well, or not for what the configuration wants beside: the refusal stands without it.
         }
@@ -135,8 +121,9 @@ std::string advice_text(const std::vector<MethodAdvice>& methods) {
     std::string text = aligned_table(rows);
     if (best.empty()) return text + "Advice    no method fits\n";
     text += fmt::format("Advice    {}: {}\n", best,
-                        is_forward_only(best) ? "backpropagation does not fit; expect many times the steps"
-                                              : "backpropagation fits, and learns the same in far fewer steps");
+                        is_forward_only(find_method(best))
+                            ? "backpropagation does not fit; expect many times the steps"
+                            : "backpropagation fits, and learns the same in far fewer steps");
     return text;
 }
 

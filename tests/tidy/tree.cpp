@@ -145,15 +145,29 @@ const SourceFile* find_file(std::string_view path) {
     return nullptr;
 }
 
-std::string code_of(std::string_view text) {
+namespace {
+
+// Blanks comments, and literals too where they are not kept.
+std::string blanked(std::string_view text, bool keeps_literals) {
     std::string out(text);
     for (size_t i = 0; i < out.size();) {
         const size_t end = end_of_blank(text, i);
-        for (size_t j = i; j < end; ++j)
+        const bool stays = keeps_literals && text[i] != '/';
+        for (size_t j = i; j < end && !stays; ++j)
             if (out[j] != '\n') out[j] = ' ';
         i = std::max(end, i + 1);
     }
     return out;
+}
+
+}  // namespace
+
+std::string code_of(std::string_view text) {
+    return blanked(text, false);
+}
+
+std::string without_comments(std::string_view text) {
+    return blanked(text, true);
 }
 
 std::vector<FunctionSpan> functions_of(std::string_view text) {

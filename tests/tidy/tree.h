@@ -28,6 +28,8 @@ const SourceFile* find_file(std::string_view path);
 
 // The code alone: comments, string and character literals become blanks, line by line as before.
 std::string code_of(std::string_view text);
+// The same with literals.
+std::string without_comments(std::string_view text);
 
 struct FunctionSpan {
     int first_line = 0;  // where the body opens, from 1

@@ -2,6 +2,7 @@
 
 #include "method/methods.h"
 #include "method/noise/arrival.h"
+#include "method/noise/published_steps.h"
 
 namespace windlass {
 namespace {
@@ -34,12 +35,16 @@ Recipe recipe(const MethodOptions& options) {
                 .layer_share = 1 - options.layer_drop,
                 .conclude = conclude};
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_with_tangents;
-    made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrive_with_tangents;
     return made;
+}
+
+// A derivative along a direction is the two-point estimate's limit and has its variance; so it is counted as one.
+double steps_for_one(const MethodOptions& options) {
+    return steps_for_one_of_adam(kTwoSidedPasses, 2 * options.directions);
 }
 
 }  // namespace
 
-const Method kForwardGradient = {"forward_gradient", recipe};
+const Method kForwardGradient = {"forward_gradient", recipe, steps_for_one};
 
 }  // namespace windlass

@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "method/methods.h"
 #include "method/noise/arrival.h"
+#include "method/noise/published_steps.h"
 
 namespace windlass {
 namespace {
@@ -44,12 +45,18 @@ Recipe recipe(const MethodOptions& options) {
             {.kind = SweepKind::forward, .k = points_of(options.estimator), .draws = draws_of(options, 1)});
     if (looks_at_weights(options.estimator)) made.sweeps.push_back({.kind = SweepKind::forward, .clean = true});
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrival_of(options);
-    made.arrive[static_cast<size_t>(DeviceKind::fake)] = arrival_of(options);
     return made;
+}
+
+// Estimators that nothing is published of count as the two-point one.
+double steps_for_one(const MethodOptions& options) {
+    const double published = options.estimator == ZoEstimator::fzoo ? kFzooPasses : kTwoSidedPasses;
+    const int clean = looks_at_weights(options.estimator) ? 1 : 0;
+    return steps_for_one_of_adam(published, options.directions * points_of(options.estimator) + clean);
 }
 
 }  // namespace
 
-const Method kZerothOrder = {"zeroth_order", recipe};
+const Method kZerothOrder = {"zeroth_order", recipe, steps_for_one};
 
 }  // namespace windlass

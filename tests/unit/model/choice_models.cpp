@@ -82,7 +82,7 @@ TokenBatch random_batch(const ModelSpec& model, int64_t rows, int64_t row_length
 }
 
 std::vector<SaveChoice> choices_of(uint64_t recomputed, size_t count, Random& random) {
-    constexpr SaveChoice kKept[] = {SaveChoice::keep, SaveChoice::host, SaveChoice::disk};
+    constexpr SaveChoice kKept[] = {SaveChoice::keep, SaveChoice::keep_second, SaveChoice::keep_third};
     std::vector<SaveChoice> choices;
     for (size_t i = 0; i < count; ++i)
         choices.push_back((recomputed >> i & 1) != 0 ? SaveChoice::recompute : kKept[random.below(3)]);

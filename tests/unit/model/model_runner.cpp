@@ -104,7 +104,6 @@ void ModelRunner::release() {
 }
 
 void ModelRunner::run(const Segment& segment, SegmentBinding binding, const TokenBatch& batch, double loss_scale) {
-    ASSERT_EQ(missing_kernel(segment, DeviceKind::cpu), "");
     const Batch view = batch.view();
     const StepParams step{.loss_scale = loss_scale};
     binding.batch = &view;
@@ -138,7 +137,7 @@ std::byte*& at(SegmentBinding& binding, Region region) {
 }  // namespace
 
 void ModelRunner::move_saved(const Segment& forward, Kept& kept) {
-    for (const Region region : {Region::saved, Region::saved_host, Region::saved_disk}) {
+    for (const Region region : {Region::saved, Region::saved_second, Region::saved_third}) {
         const int64_t bytes = forward.region_bytes(region);
         std::byte*& base = at(kept.regions, region);
         std::byte* const other = allocate(bytes);
@@ -156,7 +155,7 @@ std::byte* ModelRunner::forward_block(const Block& block, const TokenBatch& batc
     SegmentBinding binding{.weights = weights};
     at(binding, Region::input) = input;
     std::byte* const output = at(binding, Region::output) = allocate(segment.region_bytes(Region::output));
-    for (const Region region : {Region::saved, Region::saved_host, Region::saved_disk})
+    for (const Region region : {Region::saved, Region::saved_second, Region::saved_third})
         at(binding, region) = allocate(segment.region_bytes(region));
     run(segment, binding, batch);
     if (kept != nullptr) {

@@ -82,13 +82,6 @@ TEST(Segment, PrintsItsCallsAndSizes) {
     EXPECT_THAT(reverse, testing::HasSubstr("  backward linear: grad_output+0 -> work+0\n"));
 }
 
-TEST(Segment, SaysWhichKernelADeviceLacks) {
-    const auto program = std::make_shared<const Program>(small());
-    const Segment forward = sweep_forward(program, {.size = {.rows = 1, .row_length = 16}});
-    EXPECT_EQ(missing_kernel(forward, DeviceKind::cpu), "");
-    EXPECT_EQ(missing_kernel(forward, DeviceKind::fake), "rms_norm: this build has no forward kernel for fake");
-}
-
 TEST(SegmentDeath, WantsItsRegionsBound) {
     const auto program = std::make_shared<const Program>(small());
     const Segment forward = sweep_forward(program, {.size = {.rows = 1, .row_length = 16}});

@@ -99,7 +99,7 @@ TEST_P(SavedBits, OneValueAtATimeChangesNoBit) {
             for (const size_t count : of_blocks) {
                 const SaveChoice others = is_kept ? SaveChoice::recompute : SaveChoice::keep;
                 std::vector<SaveChoice>& choices = options.choices.emplace_back(count, others);
-                if (value < count) choices[value] = is_kept ? SaveChoice::disk : SaveChoice::recompute;
+                if (value < count) choices[value] = is_kept ? SaveChoice::keep_third : SaveChoice::recompute;
             }
             SCOPED_TRACE(value);
             expect_same_bits(kept, gradients(options));

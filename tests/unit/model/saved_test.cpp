@@ -194,7 +194,7 @@ TEST_P(Saved, AValueCostsWhatRecomputingItAloneCosts) {
     for (const ProgramPtr& program : programs_of(GetParam())) {
         const std::vector<SavedValue> values = saved_values(*program, kSize, {});
         for (size_t i = 0; i < values.size(); ++i) {
-            Choices choices(values.size(), SaveChoice::host);
+            Choices choices(values.size(), SaveChoice::keep_second);
             choices[i] = SaveChoice::recompute;
             const Cost cost = recompute_cost(*program, kSize, {}, choices);
             EXPECT_EQ(values[i].recompute_flops, cost.flops);

@@ -9,7 +9,7 @@
 
 namespace windlass {
 
-inline constexpr Region kSavedRegions[] = {Region::saved, Region::saved_host, Region::saved_disk};
+inline constexpr Region kSavedRegions[] = {Region::saved, Region::saved_second, Region::saved_third};
 bool is_saved(Region region);
 
 // Where each value of forward lies in the regions that outlive it, as the calls of a segment have it.

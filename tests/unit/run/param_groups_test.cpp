@@ -207,7 +207,7 @@ Plan keeping_some(const Plan& plan, const TrainedModel& model) {
         const size_t values = saved_values(*model.blocks[block].program, {.rows = 1, .row_length = 24}, trains).size();
         for (size_t value = 0; value < values; ++value) {
             const auto choice = static_cast<SaveChoice>((value + block) % 4);
-            some.blocks[block].saved.push_back(choice == SaveChoice::disk && !plan.store ? SaveChoice::keep : choice);
+            some.blocks[block].saved.push_back(choice == kKeepOnDisk && !plan.store ? SaveChoice::keep : choice);
         }
     }
     return some;

@@ -93,7 +93,7 @@ Plan mixed_values(const Plan& plan, const TrainedModel& model) {
         const size_t saved = saved_values(*model.blocks[block].program, size, {}).size();
         for (size_t value = 0; value < saved; ++value) {
             const auto choice = static_cast<SaveChoice>((value + block + static_cast<size_t>(plan.threads)) % 4);
-            each.saved.push_back(choice == SaveChoice::disk && !plan.store ? SaveChoice::keep : choice);
+            each.saved.push_back(choice == kKeepOnDisk && !plan.store ? SaveChoice::keep : choice);
         }
     }
     return mixed;
