@@ -17,9 +17,9 @@
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
 #include "measure.h"
-#include "method/noise/arrival.h"
-#include "method/noise/noise.h"
+#include "method/forward_only/arrival.h"
 #include "op/gemm.h"
+#include "perturb/noise.h"
 
 namespace windlass {
 namespace {

@@ -24,10 +24,10 @@
 #include "base/units.h"
 #include "device/cpu/isa.h"
 #include "measure.h"
-#include "method/noise/noise.h"
 #include "model/families.h"
 #include "model/sublayers.h"
 #include "op/gemm.h"
+#include "perturb/noise.h"
 #include "plan/planner.h"
 #include "run/engine.h"
 #include "run/probe.h"
@@ -242,7 +242,7 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
     std::vector<double> times, busy;
     for (int step = 0; step <= a.steps; ++step) {
         if (step == 1) profile.clear();
-        input.params = {.step = step + 1, .learning_rate = 1e-5, .loss_scale = 1.0 / tokens};
+        input.params = {.step = step + 1, .learning_rate = 1e-5, .head = {.loss_scale = 1.0 / tokens}};
         measured.last = engine.train_step(engine.setup().schedules.schedules[0], input);
         const int64_t commit = now_ns();
         engine.commit(step + 1, "{}", measured.last);

@@ -5,19 +5,17 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "device/device.h"
-#include "method/noise/moments.h"
-#include "method/noise/noise_kernel.h"
-#include "method/noise/sums.h"
-#include "method/state_format.h"
+#include "method/settings.h"
+#include "method/step.h"
 #include "method/trained_model.h"
-#include "method/zeroth_order/estimator.h"
-#include "op/batch.h"
+#include "perturb/low_rank_sum.h"
 
 namespace windlass {
 
@@ -28,7 +26,6 @@ struct RecipeSweep {
     // Where weights arrive (Recipe::arrive), of a forward sweep: points at which the loss is evaluated while a block is
     // here; tangent: directions at once.
     int k = 1;
-    double draws = 0;  // random numbers for each weight that probing takes, for the simulator
     // A forward sweep with k = 1 whose one point is the weights as they are: they are read where they lie, and copied
     // only where they are computed with in another type.
     bool clean = false;
@@ -88,29 +85,9 @@ struct ArrivalCall {
 };
 using ArrivalKernel = void (*)(const ArrivalCall& call, Stream& stream);
 
-// Hyperparameters with the names users know; a method takes those it uses.
-struct MethodOptions {
-    double beta1 = 0.9;
-    double beta2 = 0.999;
-    double epsilon = 1e-8;
-    double weight_decay = 0.0;
-    double max_grad_norm = 1.0;  // 0: no clipping
-    StateFormat state_format = StateFormat::s1;
-    double zo_eps = 1e-3;                            // how far from the weights a step looks
-    int directions = 1;                              // random directions of a step, at most kDirectionsMax
-    double scalar_clip = 0;                          // what a step finds along a direction is cut to this; 0: it is not
-    NoiseKind noise = NoiseKind::gaussian;           // or rademacher, or low_rank:
-    int noise_rank = 2;                              // of directions over matrices
-    int64_t noise_window = 50;                       // steps for which a factor is kept; 0: all of a run's
-    bool noise_keeps_left = false;                   // both factors are kept, not only the right one
-    ZoEstimator estimator = ZoEstimator::two_sided;  // what zeroth order looks at, and makes of the losses
-    double layer_drop = 0;  // share of the layers that a step leaves alone (noise/layer_drop.h), in [0, 1)
-    // Zeroth order: share of each matrix that is probed and updated, its smallest weights; which those are says
-    // ParamPerturb::magnitude_limit.
-    double sparse_share = 1;
-    NoiseMoments moments = NoiseMoments::none;
-    int replay_window = kReplayWindow;  // steps that moments are made of
-    Folding folding = Folding::each_step;
+struct Concluded {
+    double loss = 0;   // that is reported, a sum as `losses` are
+    double slope = 0;  // along the step's first direction: reported where others have the norm of a gradient
 };
 
 struct Recipe {
@@ -121,21 +98,21 @@ struct Recipe {
     bool needs_grad_norm = false;                     // a reduction over all gradients stands before the updates
     int update_bytes_per_element = 0;                 // memory traffic of the update, for the simulator
     std::array<UpdateKernel, kDeviceKinds> update{};  // by DeviceKind
-    // Fills StepParams::method for this step from the options and StepParams::step.
+    // Fills StepParams::method for this step from the options and the step's other numbers.
     void (*prepare)(const MethodOptions& options, StepParams& step) = nullptr;
-    // Forward-only methods: what a block's arrival does, by DeviceKind; random numbers for each weight that its update
-    // takes.
+    // Forward-only methods: what a block's arrival does, by DeviceKind.
     std::array<ArrivalKernel, kDeviceKinds> arrive{};
-    double update_draws = 0;
-    double sum_draws = 0;                  // and what each arrival of weights takes that updates stay beside (Folding)
+    // What it takes beyond the bytes it moves: random numbers for each element of a parameter, counted as Gaussian ones
+    // (Machine::noise_per_s), for a sweep (an index, or -1: nothing is probed) where so many updates are applied to it
+    // on the average.
+    std::function<double(const Param& param, int sweep, double updates)> draws;
     int history = 0;                       // steps before it that a step's update looks back at
     Folding folding = Folding::each_step;  // of the weights (ParamPerturb::folding)
     int64_t fold_window = 0;               // each_window: steps of a window
-    double layer_share = 1;                // of those, how many are drawn for parameters of layers, on the average
-    // Forward-only methods: what a step's losses say of its update: fills StepParams::scalars, and `apply` with whether
-    // they are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each point;
-    // of a tangent sweep, the loss and its derivative along each direction. Returns the loss that is reported.
-    double (*conclude)(const MethodOptions& options, std::span<const double> losses, StepParams& step) = nullptr;
+    // Forward-only methods: what a step's losses say of its update: fills PerturbStep::scalars, and `apply` with
+    // whether they are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each
+    // point; of a tangent sweep, the loss and its derivative along each direction.
+    Concluded (*conclude)(const MethodOptions& options, std::span<const double> losses, StepParams& step) = nullptr;
 
     bool runs(SweepKind kind) const;
     // Sweeps are forward or tangent only, of weights that arrive and are probed.

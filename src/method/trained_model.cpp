@@ -5,11 +5,10 @@
 
 #include "base/error.h"
 #include "base/index.h"
-#include "model/load.h"
 #include "model/shortened.h"
 #include "model/sublayers.h"
+#include "perturb/stored.h"
 #include "tensor/e4m3.h"
-#include "tensor/nf4.h"
 
 namespace windlass {
 namespace {
@@ -130,29 +129,11 @@ void set_scale_exponents(std::span<const int> exponents, std::string_view where,
 }
 
 void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, int64_t first, std::span<float> out) {
-    if (storage.dtype == DType::nf4) return decode_nf4(bytes, first, out);
-    const auto end = static_cast<size_t>(stored_bytes(storage.dtype, first + std::ssize(out)));
-    WINDLASS_CHECK(end <= bytes.size(), "{} bytes for {} numbers from {} on", bytes.size(), out.size(), first);
-    const auto begin = static_cast<size_t>(stored_bytes(storage.dtype, first));
-    decode_kept(storage, bytes.first(end).subspan(begin), out);
-}
-
-void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, std::span<float> out) {
-    if (storage.dtype == DType::nf4) return decode_nf4(bytes, 0, out);
-    if (storage.dtype != DType::f8_e4m3) return decode_numbers(storage.dtype, bytes, out);
-    WINDLASS_CHECK(bytes.size() == out.size(), "{} bytes for {} numbers", bytes.size(), out.size());
-    const float scale = power_of_two(storage.scale_exponent);
-    for (size_t i = 0; i < out.size(); ++i) out[i] = e4m3_to_float(static_cast<uint8_t>(bytes[i])) * scale;
+    decode_stored({storage.dtype, storage.scale_exponent}, bytes, first, out);
 }
 
 void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out) {
-    const ParamStorage& storage = param.storage;
-    if (storage.dtype == DType::nf4)
-        return encode_nf4(values, param.spec.file_dtype == DType::f16 ? kNf4HalfScales : kNf4Scales, out);
-    if (storage.dtype != DType::f8_e4m3) return encode_numbers(storage.dtype, values, out);
-    WINDLASS_CHECK(out.size() == values.size(), "{} bytes for {} numbers", out.size(), values.size());
-    const float scale = power_of_two(-storage.scale_exponent);
-    for (size_t i = 0; i < values.size(); ++i) out[i] = static_cast<std::byte>(float_to_e4m3(values[i] * scale));
+    encode_stored({param.storage.dtype, param.storage.scale_exponent}, param.spec.file_dtype, values, out);
 }
 
 }  // namespace windlass

@@ -43,7 +43,7 @@ struct ParamStorage {
 
 // Forward-only methods: when what a run changes is rounded into the numbers that are kept. Until then those are read
 // only, and what is computed with is their difference to the sum of the run's updates, which is made again from
-// numbers that the run has anyway (method/noise/README.md).
+// numbers that the run has anyway (perturb/README.md).
 enum class Folding : uint8_t { each_step, each_window, never };
 // "each_step", "each_window", "never": as in configuration.
 std::string_view folding_name(Folding folding);
@@ -108,7 +108,7 @@ int64_t trained_count(const TrainedModel& model);
 void set_store(TrainedModel& model, StoreType store);
 
 // Of parameters that are kept as_file: matrices and tables become f8_e4m3, vectors stay as they are. Scales are set
-// from the base's weights (method/noise/magnitude_limits.h), or by set_scale_exponents.
+// from the base's weights (method/forward_only/magnitude_limits.h), or by set_scale_exponents.
 void keep_in_8_bits(TrainedModel& model);
 bool is_kept_in_8_bits(const TrainedModel& model);
 // By parameter, 0 for those that have none. UserError(storage, where) where these are not this model's.
@@ -123,12 +123,8 @@ bool is_kept_in_4_bits(const TrainedModel& model);
 // each_window: of all parameters; never: of matrices and tables, vectors are folded at each step.
 void set_folding(TrainedModel& model, Folding folding);
 
-// Weights as they are kept, as fp32, exactly but for nf4, whose products are rounded; and fp32 so kept: bf16 and f16 as
-// model/load.h says, f8_e4m3 to the nearest, ties to even, magnitudes beyond its largest number as that number, and nf4
-// as nf4.h says, with scales that the files' type holds. `bytes` begin with an element with which a block of the type
-// begins; read are those from `first` on.
+// Weights as they are kept as fp32, and fp32 so kept (perturb/stored.h).
 void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, int64_t first, std::span<float> out);
-void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, std::span<float> out);
 void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out);
 
 }  // namespace windlass

@@ -62,7 +62,7 @@ OpCall bind_call(const SegmentCall& call, const OpSize& size, const SegmentBindi
     return {.spec = &call.node->spec,
             .size = &size,
             .batch = binding.batch,
-            .step = binding.step,
+            .head = binding.head,
             .in = bound.in,
             .out = bound.out,
             .saved = bound.saved,

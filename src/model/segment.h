@@ -87,7 +87,7 @@ struct SegmentBinding {
     std::span<const Weight> weights;      // by the program's weights
     std::span<const GradientSink> sinks;  // reverse: by the program's weights
     const Batch* batch = nullptr;
-    const StepParams* step = nullptr;
+    const HeadParams* head = nullptr;
     int64_t row_length = 0;           // tokens a row, where they are fewer than the segment was made for; 0: so many
     Tensor cache_keys, cache_values;  // decoding
     OpProfile* profile = nullptr;

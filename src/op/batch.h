@@ -1,7 +1,6 @@
-// batch.h: the tokens of one micro-batch and the parameters of one step, as kernels see them.
+// batch.h: the tokens of one micro-batch, and what the head is to say of them, as kernels see them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "tensor/tensor.h"
@@ -30,19 +29,11 @@ inline constexpr int64_t kDirectionRankMax = 64;  // of the factors that a matri
 // What the head says of each token that has a target, in a forward sweep (ops.h).
 enum class HeadResult : uint8_t { loss, miss, likeliest };
 
-// What changes from step to step; one buffer, so that a schedule can be replayed as it is.
-struct StepParams {
-    uint64_t seed = 0;
-    int64_t step = 0;  // 1 for the first update
-    double learning_rate = 0;
-    double loss_scale = 1;            // 1 / (target tokens of the whole optimizer step)
-    double clip_scale = 1;            // min(1, max_grad_norm / norm); written by the norm's reduction
-    bool apply = true;                // false: the loss or the norm is not finite, the update is skipped
-    std::array<double, 16> method{};  // what the method's update kernel wants, e.g. bias corrections
-    // Of forward-only methods: what the step found along each of its directions, written when its losses are known.
-    std::array<float, kDirectionsMax> scalars{};
-    HeadResult head = HeadResult::loss;  // of forward sweeps
-    int64_t id_count = 0;                // HeadResult::likeliest: ids from this on are never it
+// What the head goes by beside its batch.
+struct HeadParams {
+    double loss_scale = 1;                 // 1 / (target tokens of the whole optimizer step)
+    HeadResult result = HeadResult::loss;  // of forward sweeps
+    int64_t id_count = 0;                  // HeadResult::likeliest: ids from this on are never it
 };
 
 }  // namespace windlass

@@ -177,7 +177,7 @@ void gradient_row(float* logits, int64_t n, int32_t target, float log_sum, float
 // Losses and, in place of the logits, their gradients.
 Tensor differentiate(const Tile& tile, const OpCall& call, Head& head) {
     const Tensor gradient = gradient_view(tile, call.size->compute);
-    const auto scale = static_cast<float>(call.step->loss_scale);
+    const auto scale = static_cast<float>(call.head->loss_scale);
     const Tensor out = call.out.empty() ? Tensor() : call.out[0];
     for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
         for (int64_t row = begin; row < end; ++row) {
@@ -248,13 +248,13 @@ void cross_entropy_forward_cpu(const OpCall& call, Stream& stream) {
     head.for_tiles([&](const Tile& tile) {
         if (!tile.has_target()) return write_zeros(call.out[0].slice_rows(tile.begin, tile.count), head.team());
         head.compute_logits(tile);
-        switch (call.step == nullptr ? HeadResult::loss : call.step->head) {
+        switch (call.head == nullptr ? HeadResult::loss : call.head->result) {
             case HeadResult::loss:
                 return write_losses(tile, call.out[0], head);
             case HeadResult::miss:
                 return write_misses(tile, call.out[0], head);
             case HeadResult::likeliest:
-                return write_likeliest(tile, call.out[0], call.step->id_count, head);
+                return write_likeliest(tile, call.out[0], call.head->id_count, head);
         }
     });
 }

@@ -113,7 +113,7 @@ struct OpCall {
     const OpSpec* spec = nullptr;
     const OpSize* size = nullptr;
     const Batch* batch = nullptr;
-    const StepParams* step = nullptr;
+    const HeadParams* head = nullptr;
     std::span<const Tensor> in;     // [T, C]
     std::span<const Tensor> out;    // [T, C]
     std::span<const Tensor> saved;  // [T, C]

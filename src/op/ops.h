@@ -77,9 +77,9 @@ extern const OpRecord kAdd;
 
 // The head fused with the loss: out[t] = -log softmax(in W^T)[target(t)], 0 where the target is ignored; f32 [T, 1].
 // in [T, C]; weights: W [V, C]. Logits exist for `tile` tokens at a time. backward takes no grad_out: it is the
-// gradient of loss_scale * sum(out), and it computes out as well. StepParams::head asks forward for something else of
+// gradient of loss_scale * sum(out), and it computes out as well. HeadParams::result asks forward for something else of
 // the tokens that have a target. miss: 1 where another id than the target is likelier, or as likely and of a lower
-// number, else 0. likeliest: the likeliest id of those below StepParams::id_count, the lowest of equals, as a number;
+// number, else 0. likeliest: the likeliest id of those below HeadParams::id_count, the lowest of equals, as a number;
 // NaN where a logit is no number.
 extern const OpRecord kCrossEntropy;
 

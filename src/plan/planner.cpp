@@ -353,7 +353,7 @@ Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numeric
         if (request.policy != "auto" && request.policy != policy->name) continue;
         std::optional<Space> space = policy->space(request, input);
         if (!space) continue;
-        if (recipe.probes()) space = forward_only(std::move(*space), recipe, request.writeback_steps);
+        if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);
         PolicySearch& search = *searches.emplace_back(std::make_unique<PolicySearch>(
             model, recipe, numerics, machine, request, ranks, *policy, std::move(*space)));
         if (search.has_no_disk() || search.is_hopeless()) continue;

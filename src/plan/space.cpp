@@ -86,19 +86,21 @@ namespace {
 
 // Each step's update is applied again until it goes home, so that the longer the period, the more random numbers are
 // drawn: half as many a step as it has steps. Signs cost little; nobody draws hundreds of normal numbers for a weight.
-std::vector<int> writeback_choices(const Space& space, const Recipe& recipe, int wanted) {
+std::vector<int> writeback_choices(const Space& space, const TrainedModel& model, const Recipe& recipe, int wanted) {
     const bool goes_home = space.base.store || (space.base.own_memory() && space.near != Home::device);
     if (recipe.folding == Folding::each_window) return {static_cast<int>(recipe.fold_window)};
     if (!goes_home) return {1};
     if (wanted > 0) return {wanted};
     std::vector<int> choices = {1, 2, 4, 8, 16};
-    if (recipe.update_draws < 1) choices.insert(choices.end(), {64, 256});
+    const auto all = model.all_params();
+    const bool is_cheap = std::ranges::all_of(all, [&](const Param& param) { return recipe.draws(param, -1, 1) < 1; });
+    if (is_cheap) choices.insert(choices.end(), {64, 256});
     return choices;
 }
 
 }  // namespace
 
-Space forward_only(Space space, const Recipe& recipe, int writeback_steps) {
+Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe, int writeback_steps) {
     for (const Knob knob : {Knob::state, Knob::gradients}) space.of(knob) = {kShares};
     for (const Knob knob : {Knob::held, Knob::keep, Knob::park, Knob::spill, Knob::update_ahead, Knob::host_threads})
         space.of(knob) = {0};
@@ -110,7 +112,7 @@ Space forward_only(Space space, const Recipe& recipe, int writeback_steps) {
         return sweep.kind == SweepKind::forward && sweep.k > 1;
     });
     if (has_pairs) space.of(Knob::one_probe) = {1, 0};
-    space.of(Knob::writeback_steps) = writeback_choices(space, recipe, writeback_steps);
+    space.of(Knob::writeback_steps) = writeback_choices(space, model, recipe, writeback_steps);
     if (space.base.own_memory() && space.of(Knob::read_ahead).size() > 1) {
         space.of(Knob::upload_ahead) = {0, 1, 2, 3, 4};
         if (!space.base.store) space.of(Knob::read_ahead) = {0};  // nothing is read

@@ -68,7 +68,7 @@ struct Space {
 
 // What is left to turn where there is no reverse sweep: nothing waits for one, and updates are the next forward's.
 // `writeback_steps`: between two of which updates go home; 0: to be chosen.
-Space forward_only(Space space, const Recipe& recipe, int writeback_steps);
+Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe, int writeback_steps);
 
 // Saved values of each program of a model, the most seconds saved for a byte first.
 using SavedRanks = std::map<const Program*, std::vector<int>>;

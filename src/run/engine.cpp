@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "base/math.h"
 #include "format/checksum.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "model/load.h"
 #include "op/loops_cpu.h"
 #include "run/chunk_io.h"
@@ -59,7 +59,7 @@ struct Engine::Impl {
                       .weights = chunks.weights(),
                       .first = chunk.first},
                      recent.steps(), param.perturb.folding == Folding::each_window ? recent.pending() : 0,
-                     sums.of(chunk.param), numbers, *stream);
+                     sums.by_param()[at(chunk.param)], numbers, *stream);
         std::ranges::copy(numbers.subspan(at(first), masters.size()), masters.begin());
     }
 
@@ -119,7 +119,7 @@ struct Engine::Impl {
                                .stop = stoppable ? stop : never,
                                .pending = held && !setup.recipe.probes() ? &held->params : nullptr,
                                .recent = setup.recipe.probes() ? &recent : nullptr,
-                               .sums = &sums,
+                               .sums = sums.by_param(),
                                .goes_home = home,
                                .answers = answers,
                                .mark = [this, home] { home ? land() : land_in_place(); }};

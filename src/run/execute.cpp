@@ -193,7 +193,7 @@ class Execution {
         SegmentBinding binding{.weights = weights,
                                .sinks = sinks,
                                .batch = &batch_of(task),
-                               .step = &params_,
+                               .head = &params_.head,
                                .profile = context_.setup.profile};
         for (size_t region = 0; region < task.regions.size(); ++region)
             binding.base[region] = memory.address(task.regions[region]);
@@ -310,7 +310,7 @@ class Execution {
                     .steps = due > 0 ? context_.recent->steps() : std::span<const StepParams>(),
                     .pending = due,
                     .folds = context_.goes_home,
-                    .sum = context_.sums != nullptr ? context_.sums->of(each.param) : nullptr,
+                    .sum = context_.sums[at(each.param)],
                     .step = &params_,
                     .sweep = task.sweep,
                     .point = task.point,
@@ -327,8 +327,9 @@ class Execution {
         const auto losses =
             step_losses(outputs_, context_.setup.recipe, input_.micro, input_.objective, context_.answers);
         if (!losses) return;
-        report_.loss_sum = context_.setup.recipe.conclude(context_.setup.method_options, *losses, params_);
-        report_.grad_norm = std::abs(params_.scalars[0]);
+        const Concluded found = context_.setup.recipe.conclude(context_.setup.method_options, *losses, params_);
+        report_.loss_sum = found.loss;
+        report_.grad_norm = std::abs(found.slope);
     }
 
     void perform_reduce(const ReduceTask& task, const TaskMemory& memory) {

@@ -35,7 +35,7 @@ struct ExecuteContext {
     // Forward-only methods: what arrivals apply, and whether it goes home in this step; else moves of what was held are
     // passed over.
     const RecentSteps* recent = nullptr;
-    const LowRankSums* sums = nullptr;  // of weights that are never folded
+    std::span<const LowRankSum* const> sums;  // by parameter: of weights that are never folded, else null
     bool goes_home = true;
     WrittenAnswers* answers = nullptr;  // where points read rows of their own: those, given what this round finds
     std::function<void()> mark;  // what was held has landed: everywhere, or in place alone where nothing goes home

@@ -52,7 +52,7 @@ KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, Dire
               .positions = zeros_.data(),
               .doc_start = zeros_.data(),
               .targets = zeros_.data()};
-    step_.loss_scale = 1.0 / static_cast<double>(size.tokens());
+    head_.loss_scale = 1.0 / static_cast<double>(size.tokens());
     if (direction == Direction::backward) run(Direction::forward, stream);
 }
 
@@ -104,7 +104,7 @@ void KernelCall::run(Direction direction, Stream& stream) {
     const OpCall call{.spec = &spec_,
                       .size = &size_,
                       .batch = &batch_,
-                      .step = &step_,
+                      .head = &head_,
                       .in = in_,
                       .out = out_,
                       .saved = saved_,

@@ -38,7 +38,7 @@ class KernelCall {
     HugeBuffer scratch_;
     std::vector<int32_t> zeros_;  // positions, documents, targets
     Batch batch_;
-    StepParams step_;
+    HeadParams head_;
 };
 
 }  // namespace windlass

@@ -106,12 +106,12 @@ bool writes_answers(Objective objective) {
 }
 
 void ask_head(const ObjectiveRows* rows, StepParams& params) {
-    params.head = HeadResult::loss;
+    params.head.result = HeadResult::loss;
     if (rows == nullptr) return;
-    if (rows->kind == Objective::exact_match) params.head = HeadResult::miss;
+    if (rows->kind == Objective::exact_match) params.head.result = HeadResult::miss;
     if (!writes_answers(rows->kind)) return;
-    params.head = HeadResult::likeliest;
-    params.id_count = rows->answers->id_count;
+    params.head.result = HeadResult::likeliest;
+    params.head.id_count = rows->answers->id_count;
 }
 
 double CandidateLoss::score(bool by_mean) const {

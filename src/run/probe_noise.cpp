@@ -21,7 +21,7 @@ void probe_noise(Stream& stream, Machine& machine) {
     HugeBuffer weights(bytes, true), probes(2 * bytes, true);
     StepParams pending{.seed = 1, .step = 1, .learning_rate = 1e-6};
     recipe.prepare(options, pending);
-    pending.scalars[0] = 1;
+    pending.perturb().scalars[0] = 1;
     StepParams step = pending;
     step.step = 2;
     const ArrivalCall call{.param = param,

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "op/batch.h"
+#include "method/step.h"
 
 namespace windlass {
 

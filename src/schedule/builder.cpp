@@ -17,12 +17,6 @@ void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
         uses.push_back(use);
 }
 
-// Rounding at random to 8 bits takes longer than to 16, by this much of a random number (bench/noise_bench).
-constexpr double kNarrowDraws = 0.3;
-double update_draws(const Recipe& recipe, const Param& param) {
-    return recipe.update_draws + (param.storage.dtype == DType::f8_e4m3 ? kNarrowDraws : 0);
-}
-
 }  // namespace
 
 int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t count) {
@@ -278,11 +272,8 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
         // Read as well as written, each so many steps.
         const int64_t period = param.perturb.folding == Folding::each_window ? schedule_.writeback_steps : 1;
         if (writes) demand.memory_bytes += bytes / period;
-        const double share = param.trains() ? (param.spec.layer < 0 ? 1.0 : in_.recipe.layer_share) : 0.0;
-        const double drawn = static_cast<double>(param.numel()) * share;
-        if (task.sweep >= 0) demand.noise += drawn * in_.recipe.sweeps[at(task.sweep)].draws;
-        if (param.keeps_sum()) demand.noise += drawn * in_.recipe.sum_draws;
-        if (writes) demand.noise += drawn * update_draws(in_.recipe, param) * mean_updates(param, each);
+        demand.noise += static_cast<double>(param.numel()) *
+                        in_.recipe.draws(param, task.sweep, writes ? mean_updates(param, each) : 0);
     }
     for (const ArriveParam& each : task.params) {
         const int64_t numel = in_.param(each.param).numel();

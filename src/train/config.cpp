@@ -1,7 +1,7 @@
 #include "train/config.h"
 
 #include "base/error.h"
-#include "method/noise/factors.h"
+#include "perturb/factors.h"
 #include "train/config_keys.h"
 #include "train/config_values.h"
 #include "train/param_group_text.h"

@@ -2,8 +2,8 @@
 #include "train/run_state.h"
 
 #include "base/error.h"
-#include "method/noise/moments.h"
 #include "op/batch.h"
+#include "perturb/moments.h"
 
 namespace windlass {
 namespace {

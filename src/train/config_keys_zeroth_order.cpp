@@ -1,7 +1,7 @@
 // The keys of one group: what forward-only methods look at, what they make of it, and what they leave alone.
-#include "method/noise/moments.h"
-#include "method/zeroth_order/estimator.h"
 #include "op/batch.h"
+#include "perturb/estimator.h"
+#include "perturb/moments.h"
 #include "train/config_keys.h"
 
 namespace windlass {

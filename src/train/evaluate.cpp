@@ -19,12 +19,12 @@ double row_loss(const StepReport& report, int64_t row, int64_t row_length) {
 }
 
 StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_losses,
-                         HeadResult head = HeadResult::loss) {
+                         HeadResult result = HeadResult::loss) {
     const EngineSetup& setup = engine.setup();
     const std::string name = schedule_name({.kind = ScheduleRequest::Kind::eval, .row_length = batch.row_length()});
     const Schedule* schedule = setup.schedules.find(name);
     WINDLASS_CHECK(schedule != nullptr, "there is no schedule {}", name);
-    StepInput input{.micro = batch.micro(), .params = {.seed = setup.seed, .step = 1, .head = head}};
+    StepInput input{.micro = batch.micro(), .params = {.seed = setup.seed, .step = 1, .head = {.result = result}}};
     return engine.evaluate(*schedule, input, token_losses);
 }
 

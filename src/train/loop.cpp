@@ -122,7 +122,7 @@ void TrainLoop::step() {
                           .params = {.seed = state_.seed,
                                      .step = state_.step + 1,
                                      .learning_rate = learning_rate(session_.first.schedule, state_.step + 1),
-                                     .loss_scale = 1.0 / static_cast<double>(batch.loss_count())},
+                                     .head = {.loss_scale = 1.0 / static_cast<double>(batch.loss_count())}},
                           .objective = batch.objective()};
     exporter_.before_step();
     const StepReport report = engine_.train_step(schedule, input);

@@ -4,10 +4,11 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/index.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "format/model_folder.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "train/budget.h"
@@ -96,7 +97,7 @@ void Replay::take_piece(int index, int64_t first, std::span<float> masters) {
     encode_kept(param, masters, weights_);
     const Folding folding = param.perturb.folding;
     const UpdatedElements elements{.param = param,
-                                   .element = elements_[static_cast<size_t>(index)] + first,
+                                   .element = elements_[at(index)] + first,
                                    .count = std::ssize(masters),
                                    .weights = weights_.data(),
                                    .first = first};
@@ -105,10 +106,10 @@ void Replay::take_piece(int index, int64_t first, std::span<float> masters) {
         update_by_steps(elements, steps_.steps, steps_.pending, *stream_);
     }
     if (param.keeps_sum())
-        read_updated(elements, held_.steps, folding == Folding::each_window ? held_.pending : 0, sums_.of(index),
-                     masters, *stream_);
+        read_updated(elements, held_.steps, folding == Folding::each_window ? held_.pending : 0,
+                     sums_.by_param()[at(index)], masters, *stream_);
     else
-        decode_kept(param.storage, weights_, masters);
+        decode_kept(param.storage, weights_, 0, masters);
 }
 
 void Replay::read(int param, int64_t first, std::span<float> out) {

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 
 namespace windlass {
 namespace {

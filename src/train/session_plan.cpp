@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/units.h"
-#include "method/noise/factors.h"
 #include "op/batch.h"
+#include "perturb/factors.h"
 
 namespace windlass {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "format/replaceable_folder.h"
 #include "format/store.h"
-#include "method/noise/magnitude_limits.h"
+#include "method/forward_only/magnitude_limits.h"
 #include "model/load.h"
 #include "train/budget.h"
 #include "train/checkpoint.h"

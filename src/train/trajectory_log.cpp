@@ -4,16 +4,16 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "format/checksum.h"
-#include "method/noise/arrival.h"
-#include "method/noise/noise.h"
+#include "method/forward_only/arrival.h"
 #include "model/load.h"
+#include "perturb/noise.h"
 #include "schedule/numerics.h"
 #include "train/trajectory_settings.h"
 
 namespace windlass {
 namespace {
 
-constexpr int64_t kNoiseRevision = 1;  // of the bits in method/noise/README.md
+constexpr int64_t kNoiseRevision = 1;  // of the bits in perturb/README.md
 constexpr int64_t kStateBytesMax = int64_t{1} << 20;
 
 // The kinds that logs know, by their number there.
@@ -134,7 +134,7 @@ TrajectoryBase describe_base(const std::string& name, const TrainedModel& model,
     return {.name = name, .elements = model.param_count(), .table_sum = table_sum_of(model), .weights_sum = sum.sum()};
 }
 
-NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where) {
+PerturbStep noise_of(const TrajectoryHeader& header, std::string_view where) {
     if (!make_recipe(header.method, {}).probes())
         throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
     if (header.noise.rank > kDirectionRankMax)
@@ -146,10 +146,11 @@ NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where) {
     if (header.directions > kDirectionsMax)
         throw UserError(ExitCode::storage, where, "{} directions a step, at most {} are taken", header.directions,
                         kDirectionsMax);
-    NoiseUpdate noise{.noise = {.kind = kLoggedKinds[static_cast<size_t>(header.noise.kind)],
+    PerturbStep noise{.noise = {.kind = kLoggedKinds[static_cast<size_t>(header.noise.kind)],
                                 .rank = header.noise.rank,
                                 .window = header.noise.window,
-                                .keeps_left = header.noise.keeps_left}};
+                                .keeps_left = header.noise.keeps_left},
+                      .directions = static_cast<int>(header.directions)};
     read_trajectory_settings(header, where, noise);
     if (noise.noise.rank > 0 && !is_room_for(int64_t{header.directions} * noise.rule.window, noise.noise.rank))
         throw UserError(ExitCode::storage, where, "moments of {} steps of {} directions of rank {}", noise.rule.window,
@@ -157,20 +158,19 @@ NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where) {
     return noise;
 }
 
-StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseUpdate noise) {
-    noise.seed = header.run_seed;
-    noise.step = record.step;
-    noise.learning_rate = record.learning_rate;
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, PerturbStep noise) {
     noise.decay = record.decay;
-    noise.scalars = record.scalars;
-    StepParams step = params_of(noise);
-    step.apply = record.applied;
-    return step;
+    std::ranges::copy(record.scalars, noise.scalars.begin());
+    return {.seed = header.run_seed,
+            .step = record.step,
+            .learning_rate = record.learning_rate,
+            .apply = record.applied,
+            .method = noise};
 }
 
 LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last) {
     constexpr int64_t kPiece = 256;
-    const NoiseUpdate noise = noise_of(log.header(), "the log");
+    const PerturbStep noise = noise_of(log.header(), "the log");
     const MomentRule& rule = noise.rule;
     LoggedSteps found;
     const auto take = [&](int64_t first, int64_t end) {
@@ -195,7 +195,7 @@ LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last) {
 
 void for_logged_steps(TrajectoryReader& log, int64_t last, const std::function<void(const StepParams&)>& body) {
     constexpr int64_t kPiece = 1024;
-    const NoiseUpdate noise = noise_of(log.header(), "the log");
+    const PerturbStep noise = noise_of(log.header(), "the log");
     for (int64_t first = log.first_step(); first <= last; first += kPiece) {
         for (const TrajectoryRecord& record : log.read(first, std::min(last, first + kPiece - 1))) {
             if (record.applied) body(step_of(log.header(), record, noise));
@@ -239,12 +239,12 @@ TrajectoryLog TrajectoryLog::resume(FileSystem& files, const std::string& run_fo
 }
 
 void TrajectoryLog::add(const StepReport& report, const RunState& state) {
-    const NoiseUpdate update = noise_update(report.params);
+    const PerturbStep& made = report.params.perturb();
     writer_.append({.step = static_cast<uint32_t>(state.step),
-                    .learning_rate = update.learning_rate,
-                    .decay = update.decay,
+                    .learning_rate = report.params.learning_rate,
+                    .decay = made.decay,
                     .applied = report.applied,
-                    .scalars = {update.scalars.begin(), update.scalars.end()}});
+                    .scalars = {made.scalars.begin(), made.scalars.begin() + made.directions}});
     writer_.sync();
     write_state(files_, state_path_, state);
     last_step_ = state.step;

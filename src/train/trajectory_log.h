@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "format/trajectory.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "model/save.h"
 #include "run/engine.h"
 #include "train/run_state.h"
@@ -34,9 +34,9 @@ TrajectoryHeader trajectory_header(const Session& session);
 TrajectoryBase describe_base(const std::string& name, const TrainedModel& model, const ReadMasters& masters);
 // What all updates of a log have in common. UserError(storage, where) for directions and rules that this version does
 // not know.
-NoiseUpdate noise_of(const TrajectoryHeader& header, std::string_view where);
+PerturbStep noise_of(const TrajectoryHeader& header, std::string_view where);
 // A step of this log. Only what its update depends on is set.
-StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, NoiseUpdate noise);
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, PerturbStep noise);
 
 // Steps of a log as updates take them (ArrivalCall::steps).
 struct LoggedSteps {

@@ -139,7 +139,7 @@ MomentRule rule_of(const TrajectoryHeader& header, std::string_view where) {
     throw UserError(ExitCode::storage, where, "its settings hold numbers that no optimizer has: {}", header.settings);
 }
 
-void read_trajectory_settings(const TrajectoryHeader& header, std::string_view where, NoiseUpdate& noise) {
+void read_trajectory_settings(const TrajectoryHeader& header, std::string_view where, PerturbStep& noise) {
     const Json settings = parse(header, where);
     noise.rule = rule_of(header, where);
     noise.layer_drop = number(settings, where, kLayerDrop, 1);

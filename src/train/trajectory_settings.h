@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "format/trajectory_header.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "method/recipe.h"
 
 namespace windlass {
@@ -20,7 +20,7 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
 MomentRule rule_of(const TrajectoryHeader& header, std::string_view where);
 // Puts what an update depends on where update_by_steps reads it. What is not there has its default, as in logs of
 // earlier versions. UserError(storage, where) for values that no run has.
-void read_trajectory_settings(const TrajectoryHeader& header, std::string_view where, NoiseUpdate& noise);
+void read_trajectory_settings(const TrajectoryHeader& header, std::string_view where, PerturbStep& noise);
 // ParamPerturb::magnitude_limit of every parameter, as the run had it.
 void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
 

@@ -97,7 +97,7 @@ Trial::Trial(const Setting& setting)
       rank_(setting.rank),
       scale_(setting.op_case.weight_scale) {
     op_->infer(spec_);
-    step_.loss_scale = kLossScale;
+    head_.loss_scale = kLossScale;
     make_batch(setting.op_case);
     in_ = values(spec_.in, gap_);
     grad_out_ = values(spec_.out, gap_);

@@ -103,7 +103,7 @@ class Trial {
     int64_t gap_, rank_;
     double scale_;
     Batch batch_;
-    StepParams step_;
+    HeadParams head_;
     Random rng_{2, RandomStream::test};
     std::vector<int32_t> tokens_, positions_, doc_start_, targets_;
     std::vector<Value> in_, base_, low_, grad_out_, prior_in_, prior_weights_;

@@ -72,7 +72,7 @@ void Trial::run(Kernel kernel, OpCall& call, Direction direction) const {
     Guarded scratch(bytes);
     call.spec = &spec_;
     call.batch = &batch_;
-    call.step = &step_;
+    call.head = &head_;
     call.scratch = {scratch.data(), scratch.size()};
     kernel(call, stream_of(call.size->threads));
     EXPECT_TRUE(scratch.intact()) << "written outside " << bytes << " bytes of scratch";

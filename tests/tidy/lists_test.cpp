@@ -37,6 +37,9 @@ TEST(Lists, HoldEveryFamily) {
 TEST(Lists, HoldEveryMethod) {
     expect_listed("src/method/", "Method", "src/method/all.cpp");
 }
+TEST(Lists, HoldEveryWeightOp) {
+    expect_listed("src/perturb/", "WeightOp", "src/perturb/copy.cpp");
+}
 TEST(Lists, HoldEveryPolicy) {
     expect_listed("src/plan/policies/", "Policy", "src/plan/policies/all.cpp");
 }
@@ -45,7 +48,7 @@ TEST(Lists, EveryMethodFolderDefinesOne) {
     std::map<std::string, bool> folders;
     for (const auto& [name, path] : definitions("src/method/", "Method"))
         folders[path.substr(0, path.rfind('/'))] = true;
-    const std::string shared = "src/method/noise";  // kernels that several methods stand on
+    const std::string shared = "src/method/forward_only";  // what several methods stand on
     for (const SourceFile& file : tree())
         if (file.in("src/method/") && file.folder() != "src/method" && file.folder() != shared)
             folders.emplace(file.folder(), false);

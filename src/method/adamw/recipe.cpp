@@ -10,40 +10,34 @@
 namespace windlass {
 namespace {
 
-// StepParams::method of this method.
-enum Slot : size_t { kBeta1, kBeta2, kEpsilon, kWeightDecay, kBias1, kRootBias2 };
-
 // Elements that a worker takes at a time: a quarter MiB of each array, far more than the cost of handing it out.
 constexpr int64_t kPieceElements = int64_t{1} << 16;
 
 void prepare(const MethodOptions& options, StepParams& step) {
-    const double t = static_cast<double>(step.step);
-    step.method[kBeta1] = options.beta1;
-    step.method[kBeta2] = options.beta2;
-    step.method[kEpsilon] = options.epsilon;
-    step.method[kWeightDecay] = options.weight_decay;
-    step.method[kBias1] = 1.0 - std::pow(options.beta1, t);
-    step.method[kRootBias2] = std::sqrt(1.0 - std::pow(options.beta2, t));
+    step.method = GradientStep{options.beta1, options.beta2, options.epsilon, options.weight_decay};
 }
 
 AdamwCoefficients coefficients(const UpdateCall& call) {
     const StepParams& step = *call.step;
+    const GradientStep& of = step.gradient();
     const ParamTraining& training = call.param.training;
-    const double rate = step.learning_rate * training.learning_rate_scale;
-    const double decay = training.decays ? rate * training.weight_decay.value_or(step.method[kWeightDecay]) : 0.0;
+    const double t = static_cast<double>(step.step), rate = step.learning_rate * training.learning_rate_scale;
+    const double decay = training.decays ? rate * training.weight_decay.value_or(of.weight_decay) : 0.0;
+    const double step_size = rate / (1.0 - std::pow(of.beta1, t));
+    const double root_bias2 = std::sqrt(1.0 - std::pow(of.beta2, t));
     return {.clip = static_cast<float>(step.clip_scale),
             .decay = static_cast<float>(1.0 - decay),
-            .beta1 = static_cast<float>(step.method[kBeta1]),
-            .one_minus_beta1 = static_cast<float>(1.0 - step.method[kBeta1]),
-            .beta2 = static_cast<float>(step.method[kBeta2]),
-            .one_minus_beta2 = static_cast<float>(1.0 - step.method[kBeta2]),
-            .step_size = static_cast<float>(rate / step.method[kBias1]),
-            .root_bias2 = static_cast<float>(step.method[kRootBias2]),
-            .epsilon = static_cast<float>(step.method[kEpsilon]),
-            .first_gain = static_cast<float>(step.clip_scale * (1.0 - step.method[kBeta1])),
-            .root_second_gain = static_cast<float>(step.clip_scale * std::sqrt(1.0 - step.method[kBeta2])),
-            .step_gain = static_cast<float>(rate / step.method[kBias1] * step.method[kRootBias2]),
-            .epsilon_gain = static_cast<float>(step.method[kEpsilon] * step.method[kRootBias2])};
+            .beta1 = static_cast<float>(of.beta1),
+            .one_minus_beta1 = static_cast<float>(1.0 - of.beta1),
+            .beta2 = static_cast<float>(of.beta2),
+            .one_minus_beta2 = static_cast<float>(1.0 - of.beta2),
+            .step_size = static_cast<float>(step_size),
+            .root_bias2 = static_cast<float>(root_bias2),
+            .epsilon = static_cast<float>(of.epsilon),
+            .first_gain = static_cast<float>(step.clip_scale * (1.0 - of.beta1)),
+            .root_second_gain = static_cast<float>(step.clip_scale * std::sqrt(1.0 - of.beta2)),
+            .step_gain = static_cast<float>(step_size * root_bias2),
+            .epsilon_gain = static_cast<float>(of.epsilon * root_bias2)};
 }
 
 // The moments of the elements from `begin` on, by format.

@@ -1,18 +1,18 @@
 #include <cmath>
 
+#include "method/forward_only/arrival.h"
+#include "method/forward_only/published_steps.h"
 #include "method/methods.h"
-#include "method/noise/arrival.h"
-#include "method/noise/published_steps.h"
 
 namespace windlass {
 namespace {
 
 // One forward pass gives the loss and its derivative along each direction, exactly.
-double conclude(const MethodOptions& options, std::span<const double> losses, StepParams& step) {
+Concluded conclude(const MethodOptions& options, std::span<const double> losses, StepParams& step) {
     std::vector<double> found;
-    for (const double derivative : losses.subspan(1)) found.push_back(derivative * step.loss_scale);
-    step.apply = set_scalars(options, found, step) && std::isfinite(losses[0]);
-    return losses[0];
+    for (const double derivative : losses.subspan(1)) found.push_back(derivative * step.head.loss_scale);
+    step.apply = std::isfinite(losses[0]);
+    return {losses[0], set_scalars(options, found, step)};
 }
 
 // Forward gradients (Baydin et al., "Gradients without Backpropagation", 2022): the mean over the directions of
@@ -22,17 +22,12 @@ Recipe recipe(const MethodOptions& options) {
     const int64_t rank = noise_of(options).rank;  // factors take next to no numbers
     Recipe made{.name = "forward_gradient",
                 .store = StoreType::as_file,
-                .sweeps = {{.kind = SweepKind::tangent,
-                            .k = options.directions,
-                            .draws = rank > 0 ? 0 : draws_of(options, options.directions),
-                            .rank = rank}},
+                .sweeps = {{.kind = SweepKind::tangent, .k = options.directions, .rank = rank}},
                 .prepare = set_noise,
-                .update_draws = draws_of(options, options.directions * moment_rule(options).window),
-                .sum_draws = sum_draws_of(options),
+                .draws = draws_of(options, {rank > 0 ? 0 : options.directions}),
                 .history = moment_rule(options).history(),
                 .folding = options.folding,
                 .fold_window = options.folding == Folding::each_window ? options.noise_window : 0,
-                .layer_share = 1 - options.layer_drop,
                 .conclude = conclude};
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_with_tangents;
     return made;

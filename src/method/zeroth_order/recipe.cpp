@@ -1,15 +1,15 @@
 #include "base/error.h"
+#include "method/forward_only/arrival.h"
+#include "method/forward_only/published_steps.h"
 #include "method/methods.h"
-#include "method/noise/arrival.h"
-#include "method/noise/published_steps.h"
 
 namespace windlass {
 namespace {
 
-double conclude(const MethodOptions& options, std::span<const double> losses, StepParams& step) {
-    const ZoEstimate made = estimate(options.estimator, losses, options.zo_eps, step.loss_scale);
-    step.apply = set_scalars(options, made.found, step) && made.is_finite;
-    return made.loss;
+Concluded conclude(const MethodOptions& options, std::span<const double> losses, StepParams& step) {
+    const ZoEstimate made = estimate(options.estimator, losses, options.zo_eps, step.head.loss_scale);
+    step.apply = made.is_finite;
+    return {made.loss, set_scalars(options, made.found, step)};
 }
 
 ArrivalKernel arrival_of(const MethodOptions& options) {
@@ -33,17 +33,17 @@ Recipe recipe(const MethodOptions& options) {
     Recipe made{.name = "zeroth_order",
                 .store = StoreType::as_file,
                 .prepare = set_noise,
-                .update_draws = draws_of(options, options.directions * moment_rule(options).window),
-                .sum_draws = sum_draws_of(options),
                 .history = moment_rule(options).history(),
                 .folding = options.folding,
                 .fold_window = options.folding == Folding::each_window ? options.noise_window : 0,
-                .layer_share = 1 - options.layer_drop,
                 .conclude = conclude};
-    for (int direction = 0; direction < options.directions; ++direction)
-        made.sweeps.push_back(
-            {.kind = SweepKind::forward, .k = points_of(options.estimator), .draws = draws_of(options, 1)});
-    if (looks_at_weights(options.estimator)) made.sweeps.push_back({.kind = SweepKind::forward, .clean = true});
+    std::vector<int> perturbed(static_cast<size_t>(options.directions), 1);
+    made.sweeps.assign(perturbed.size(), {.kind = SweepKind::forward, .k = points_of(options.estimator)});
+    if (looks_at_weights(options.estimator)) {
+        made.sweeps.push_back({.kind = SweepKind::forward, .clean = true});
+        perturbed.push_back(0);
+    }
+    made.draws = draws_of(options, std::move(perturbed));
     made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrival_of(options);
     return made;
 }

@@ -246,7 +246,7 @@ TEST(Blocks, KeepTheNumbersThatTheyHave) {
     *run.at<float>(3) = 0x1p-19f;
     const auto before = run.state;
     StepParams step = run.prepared(1, 0.0);
-    step.method[0] = step.method[1] = 1.0;  // both betas
+    step.method = GradientStep{.beta1 = 1, .beta2 = 1, .epsilon = 1e-8};
     for (step.step = 1; step.step <= 50; ++step.step) run.update(step);
     EXPECT_EQ(run.state, before);
 }

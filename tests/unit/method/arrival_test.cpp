@@ -1,10 +1,10 @@
 // What a block's arrival does to its weights, against the formulas in double precision; and what losses say.
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 
 #include <cmath>
 #include <limits>
 
-#include "tests/unit/method/noise_reference.h"
+#include "tests/unit/perturb/noise_reference.h"
 
 namespace windlass {
 namespace {
@@ -24,7 +24,7 @@ StepParams step_of(const MethodOptions& options, int64_t number) {
     StepParams step{.seed = kSeed, .step = number, .learning_rate = 0.02};
     set_noise(options, step);
     for (int index = 0; index < options.directions; ++index)
-        step.scalars[static_cast<size_t>(index)] = 0.5f + static_cast<float>(index);
+        step.perturb().scalars[static_cast<size_t>(index)] = 0.5f + static_cast<float>(index);
     return step;
 }
 
@@ -36,7 +36,7 @@ double z(int64_t step, int direction, int64_t i) {
 double updated(double w, const MethodOptions& options, const StepParams& step, bool decays, int64_t i) {
     double sum = 0;
     for (int index = 0; index < options.directions; ++index)
-        sum += double{step.scalars[static_cast<size_t>(index)]} * z(step.step, index, i);
+        sum += double{step.perturb().scalars[static_cast<size_t>(index)]} * z(step.step, index, i);
     const double decay = decays ? options.weight_decay : 0;
     return w - step.learning_rate / options.directions * sum - step.learning_rate * decay * w;
 }
@@ -135,9 +135,14 @@ TEST_F(Arrival, GivesTheWeightsInTheTypeThatIsComputedWith) {
 
 StepParams concluded(const char* method, const MethodOptions& options, const std::vector<double>& losses,
                      double* loss = nullptr) {
-    StepParams step{.loss_scale = 0.25};
-    const double reported = make_recipe(method, options).conclude(options, losses, step);
-    if (loss != nullptr) *loss = reported;
+    StepParams step{.head = {.loss_scale = 0.25}};
+    const Recipe recipe = make_recipe(method, options);
+    recipe.prepare(options, step);
+    const Concluded found = recipe.conclude(options, losses, step);
+    if (step.apply) {
+        EXPECT_EQ(found.slope, step.perturb().scalars[0]);
+    }
+    if (loss != nullptr) *loss = found.loss;
     return step;
 }
 
@@ -145,8 +150,8 @@ TEST(Conclude, ZerothOrderTakesDifferences) {
     double loss = 0;
     const StepParams step = concluded("zeroth_order", {.zo_eps = 0.5, .directions = 2}, {10, 6, 7, 9}, &loss);
     EXPECT_TRUE(step.apply);
-    EXPECT_EQ(step.scalars[0], 1.0f);   // (10 - 6) / 4 / (2 * 0.5)
-    EXPECT_EQ(step.scalars[1], -0.5f);  // (7 - 9) / 4
+    EXPECT_EQ(step.perturb().scalars[0], 1.0f);   // (10 - 6) / 4 / (2 * 0.5)
+    EXPECT_EQ(step.perturb().scalars[1], -0.5f);  // (7 - 9) / 4
     EXPECT_EQ(loss, 8);
 }
 
@@ -154,16 +159,16 @@ TEST(Conclude, ForwardGradientTakesDerivatives) {
     double loss = 0;
     const StepParams step = concluded("forward_gradient", {.directions = 2}, {10, 6, -8}, &loss);
     EXPECT_TRUE(step.apply);
-    EXPECT_EQ(step.scalars[0], 1.5f);
-    EXPECT_EQ(step.scalars[1], -2.0f);
+    EXPECT_EQ(step.perturb().scalars[0], 1.5f);
+    EXPECT_EQ(step.perturb().scalars[1], -2.0f);
     EXPECT_EQ(loss, 10);
 }
 
 TEST(Conclude, CutsWhatIsTooLong) {
     const StepParams step = concluded("forward_gradient", {.directions = 2, .scalar_clip = 1}, {10, 2, -8});
     EXPECT_TRUE(step.apply);
-    EXPECT_EQ(step.scalars[0], 0.5f);
-    EXPECT_EQ(step.scalars[1], -1.0f);
+    EXPECT_EQ(step.perturb().scalars[0], 0.5f);
+    EXPECT_EQ(step.perturb().scalars[1], -1.0f);
 }
 
 // A clip makes nothing of a number that is none; and a loss may overflow where its derivative does not.

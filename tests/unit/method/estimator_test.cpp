@@ -1,6 +1,6 @@
 // What a zeroth-order step makes of its losses, against the formulas in longer numbers and on functions whose slopes
 // are known.
-#include "method/zeroth_order/estimator.h"
+#include "perturb/estimator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -179,16 +179,17 @@ TEST(EstimatorRecipe, LooksAtAsManyPointsAsItsFormulaTakes) {
     for (const ZoEstimator estimator : kZoEstimators) {
         SCOPED_TRACE(estimator_name(estimator));
         const Recipe recipe = make_recipe("zeroth_order", {.directions = 8, .estimator = estimator});
-        int points = 0, clean = 0;
+        const LoneParam matrix{.spec = {.name = "w", .shape = {4, 4}}};
+        int points = 0, clean = 0, index = 0;
         for (const RecipeSweep& sweep : recipe.sweeps) {
             points += sweep.k;
             clean += sweep.clean ? 1 : 0;
-            EXPECT_EQ(sweep.draws, sweep.clean ? 0.0 : 1.0);
+            EXPECT_EQ(recipe.draws(matrix, index++, 0), sweep.clean ? 0.0 : 1.0);
         }
         EXPECT_EQ(points, 8 * points_of(estimator) + clean);
         EXPECT_EQ(clean, looks_at_weights(estimator) ? 1 : 0);
         EXPECT_EQ(recipe.sweeps.back().clean, looks_at_weights(estimator));
-        EXPECT_EQ(recipe.update_draws, 8);
+        EXPECT_EQ(recipe.draws(matrix, -1, 1), 8);
     }
 }
 
@@ -211,12 +212,13 @@ TEST(EstimatorRecipe, RefusesWhatAFormulaCannotDo) {
 TEST(EstimatorRecipe, HandsOnWhatItFinds) {
     const MethodOptions options{.directions = 3, .scalar_clip = 0.9, .estimator = ZoEstimator::fzoo};
     const Recipe recipe = make_recipe("zeroth_order", options);
-    StepParams step{.loss_scale = 0.5};
-    EXPECT_EQ(recipe.conclude(options, std::vector<double>{4, 2, 0, 1}, step), 1);  // deviation of 2, 1, 0: 1
+    StepParams step{.head = {.loss_scale = 0.5}};
+    recipe.prepare(options, step);
+    EXPECT_EQ(recipe.conclude(options, std::vector<double>{4, 2, 0, 1}, step).loss, 1);  // deviation of 2, 1, 0: 1
     EXPECT_TRUE(step.apply);
-    EXPECT_EQ(step.scalars[0], 0.9f);  // (2 - 0.5) / 1, cut
-    EXPECT_EQ(step.scalars[1], 0.5f);
-    EXPECT_EQ(step.scalars[2], -0.5f);
+    EXPECT_EQ(step.perturb().scalars[0], 0.9f);  // (2 - 0.5) / 1, cut
+    EXPECT_EQ(step.perturb().scalars[1], 0.5f);
+    EXPECT_EQ(step.perturb().scalars[2], -0.5f);
     recipe.conclude(options, std::vector<double>{4, kInfinity, 0, 1}, step);
     EXPECT_FALSE(step.apply);
 }

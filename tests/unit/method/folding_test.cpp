@@ -6,9 +6,9 @@
 
 #include "base/rng.h"
 #include "device/cpu/isa.h"
-#include "method/noise/arrival.h"
-#include "method/noise/noise.h"
+#include "method/forward_only/arrival.h"
 #include "model/load.h"
+#include "perturb/noise.h"
 #include "tests/unit/method/lone_model.h"
 
 namespace windlass {
@@ -48,7 +48,7 @@ class Folded : public testing::TestWithParam<Case> {
         weights_.resize(static_cast<size_t>(kCount * dtype_bytes(param_.storage.dtype)));
         encode_kept(param_, numbers, weights_);
         base_.resize(kCount);
-        decode_kept(param_.storage, weights_, base_);
+        decode_kept(param_.storage, weights_, 0, base_);
         for (int number = 1; number <= kWindow; ++number) steps_.push_back(step(number));
     }
     ~Folded() override { set_cpu_isa(isa_); }
@@ -67,18 +67,19 @@ class Folded : public testing::TestWithParam<Case> {
     static StepParams step(int number) {
         StepParams step{.seed = 77, .step = number, .learning_rate = 3e-2 / number};
         set_noise(options(), step);
-        EXPECT_TRUE(set_scalars(options(), std::vector<double>{0.5 * number, 2.0 / (1 + number)}, step));
+        set_scalars(options(), std::vector<double>{0.5 * number, 2.0 / (1 + number)}, step);
+        EXPECT_TRUE(step.apply);
         return step;
     }
     // What the steps so far have made of a parameter that is never folded.
-    LowRankSums sums() const {
-        LowRankSums sums(model_);
-        for (const StepParams& step : steps_) sums.add(step);
-        return sums;
+    const LowRankSum* sum() {
+        sums_.emplace(model_);
+        for (const StepParams& step : steps_) sums_->add(step);
+        return sums_->by_param()[1];
     }
     std::vector<float> read(int64_t elements_at_once) {
         std::vector<float> numbers(kCount);
-        const LowRankSums all = sums();
+        const LowRankSum* const all = sum();
         for (int64_t first = 0; first < kCount; first += elements_at_once) {
             const int64_t count = std::min(elements_at_once, kCount - first);
             read_updated({.param = param_,
@@ -86,7 +87,7 @@ class Folded : public testing::TestWithParam<Case> {
                           .count = count,
                           .weights = weights_.data() + first * dtype_bytes(param_.storage.dtype),
                           .first = first},
-                         steps_, kWindow, all.of(1), std::span(numbers).subspan(at(first), at(count)), *stream_);
+                         steps_, kWindow, all, std::span(numbers).subspan(at(first), at(count)), *stream_);
         }
         return numbers;
     }
@@ -98,10 +99,10 @@ class Folded : public testing::TestWithParam<Case> {
             if (!moves(param_, step)) continue;
             const std::vector<double> before = w;
             for (int j = 0; j < kDirections; ++j) {
-                const NoiseRun run = noise_run(noise_in(step), step.seed, param_.spec, kElement, 0, kCount);
-                write_direction(run, noise_term(noise_in(step), run, step.step, j, 1.0), WeightType::f32, z.data(),
-                                *stream_);
-                const double g = step.learning_rate / kDirections * step.scalars[at(j)];
+                const NoiseRun run = noise_run(step.perturb().noise, step.seed, param_.spec, kElement, 0, kCount);
+                write_direction(run, noise_term(step.perturb().noise, run, step.step, j, 1.0), WeightType::f32,
+                                z.data(), *stream_);
+                const double g = step.learning_rate / kDirections * step.perturb().scalars[at(j)];
                 for (size_t i = 0; i < w.size(); ++i) w[i] -= is_masked(i) ? 0 : g * z[i];
             }
             for (size_t i = 0; i < w.size(); ++i) w[i] -= is_masked(i) ? 0 : step.learning_rate * 0.1 * before[i];
@@ -119,6 +120,7 @@ class Folded : public testing::TestWithParam<Case> {
     std::vector<std::byte> weights_;
     std::vector<float> base_;  // numbers of them
     std::vector<StepParams> steps_;
+    std::optional<LowRankSums> sums_;
 };
 
 TEST_P(Folded, ReadsWhatTheStepsAddUpTo) {
@@ -150,7 +152,7 @@ TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
     const std::vector<std::byte> kept = weights_;
     const std::vector<float> numbers = read(kCount);
     const StepParams next = step(kWindow);  // of the window's directions
-    const LowRankSums all = sums();
+    const LowRankSum* const all = sum();
     std::vector<float> plain(kCount), points(2 * kCount), z(kCount);
     arrive_at_points({.param = param_,
                       .element = kElement,
@@ -158,7 +160,7 @@ TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
                       .steps = steps_,
                       .pending = kWindow,
                       .folds = false,
-                      .sum = all.of(1),
+                      .sum = all,
                       .step = &next,
                       .compute = DType::f32,
                       .plain = reinterpret_cast<std::byte*>(plain.data()),
@@ -166,10 +168,10 @@ TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
                      *stream_);
     EXPECT_TRUE(weights_ == kept);
     EXPECT_TRUE(plain == numbers);
-    const NoiseRun run = noise_run(noise_in(next), next.seed, param_.spec, kElement, 0, kCount);
+    const NoiseRun run = noise_run(next.perturb().noise, next.seed, param_.spec, kElement, 0, kCount);
     if (moves(param_, next))
-        write_direction(run, noise_term(noise_in(next), run, next.step, 0, options().zo_eps), WeightType::f32, z.data(),
-                        *stream_);
+        write_direction(run, noise_term(next.perturb().noise, run, next.step, 0, options().zo_eps), WeightType::f32,
+                        z.data(), *stream_);
     for (int64_t i = 0; i < kCount; ++i) {
         if (is_masked(at(i))) z[at(i)] = 0;
         ASSERT_EQ(points[at(i)], numbers[at(i)] + z[at(i)]) << i;
@@ -193,10 +195,10 @@ TEST_P(Folded, FoldsAWindowByOneRounding) {
                      *stream_);
     EXPECT_TRUE(weights_ == logged);
     std::vector<float> folded(kCount), nearest(kCount);
-    decode_kept(param_.storage, weights_, folded);
+    decode_kept(param_.storage, weights_, 0, folded);
     std::vector<std::byte> bytes(weights_.size());
     encode_kept(param_, numbers, bytes);
-    decode_kept(param_.storage, bytes, nearest);
+    decode_kept(param_.storage, bytes, 0, nearest);
     double error = 0, spread = 0;
     for (int64_t i = 0; i < kCount; ++i) {
         const double off = static_cast<double>(folded[at(i)]) - numbers[at(i)];

@@ -1,5 +1,5 @@
 // Layers that a step leaves alone: which they are, and that neither their points nor their updates differ from nothing.
-#include "method/noise/layer_drop.h"
+#include "perturb/layer_drop.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 
 namespace windlass {
 namespace {
@@ -68,8 +68,8 @@ class DroppedArrival : public testing::Test {
     StepParams params(int64_t step) const {
         StepParams made{.seed = 7, .step = step, .learning_rate = 0.1};
         set_noise({.weight_decay = 0.1, .zo_eps = 1e-2, .directions = 2, .layer_drop = kShare}, made);
-        made.scalars[0] = 1.5f;
-        made.scalars[1] = -0.5f;
+        made.perturb().scalars[0] = 1.5f;
+        made.perturb().scalars[1] = -0.5f;
         return made;
     }
     ArrivalCall call(const StepParams* pending, const StepParams& step) {
@@ -130,7 +130,7 @@ TEST_F(DroppedArrival, AStepThatLeftItOutIsNoPartOfItsMoments) {
         for (int64_t number = first; number <= step_ + 1; ++number) {
             StepParams made{.seed = 7, .step = number, .learning_rate = learning_rate};
             set_noise({.beta1 = 0.5, .layer_drop = kShare, .moments = moments, .replay_window = 2}, made);
-            made.scalars[0] = 1.5f;
+            made.perturb().scalars[0] = 1.5f;
             steps.push_back(made);
         }
         std::vector<float> weights = before_;
@@ -144,10 +144,9 @@ TEST_F(DroppedArrival, AStepThatLeftItOutIsNoPartOfItsMoments) {
     EXPECT_NE(moved(NoiseMoments::both, step_, 0.75), before_);
 }
 
-TEST_F(DroppedArrival, ALogKeepsTheShare) {
+TEST_F(DroppedArrival, StepsKeepTheShare) {
     const StepParams dropped = params(step_);
-    EXPECT_EQ(noise_update(dropped).layer_drop, kShare);
-    EXPECT_EQ(noise_update(params_of(noise_update(dropped))).layer_drop, kShare);
+    EXPECT_EQ(dropped.perturb().layer_drop, kShare);
 }
 
 }  // namespace

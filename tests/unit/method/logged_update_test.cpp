@@ -1,12 +1,13 @@
 // Updates of forward-only methods: as blocks arrive, and many of them at once from what a log keeps of each.
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
 #include "device/cpu/isa.h"
-#include "method/noise/noise.h"
 #include "model/load.h"
+#include "perturb/noise.h"
+#include "tests/unit/method/logged_step.h"
 
 namespace windlass {
 namespace {
@@ -78,7 +79,7 @@ class Arrivals : public testing::TestWithParam<Case> {
         std::vector<StepParams> steps;
         for (int number = 1; number <= kSteps; ++number) {
             const StepParams original = step(number);
-            steps.push_back(params_of(noise_update(original)));
+            steps.push_back(logged(original));
         }
         std::vector<std::byte> weights = weights_;
         const auto stream = make_stream(DeviceKind::cpu, threads);
@@ -122,7 +123,8 @@ TEST_P(Arrivals, UpdateByTheMeanOfTheirDirectionsAndDecay) {
     const NoiseRun run = noise_run(noise, 77, param_.spec, kElement, 0, kCount);
     std::vector<NoiseTerm> terms;
     for (int index = 0; index < 3; ++index)
-        terms.push_back(noise_term(noise, run, 2, index, 1.5e-4 / 3 * one.scalars[static_cast<size_t>(index)]));
+        terms.push_back(
+            noise_term(noise, run, 2, index, 1.5e-4 / 3 * one.perturb().scalars[static_cast<size_t>(index)]));
     const NoiseStep update{.step = 2,
                            .decay = GetParam().decays ? static_cast<float>(1 - (1 - 1.5e-4 * 0.1)) : 0.0f,
                            .terms = terms.data(),
@@ -161,8 +163,7 @@ TEST(LoggedUpdate, DecayIsWhatTheLogKeeps) {
     for (const double rate : {1e-3, 1e-9, 1e-14, 0.0}) {
         StepParams step{.learning_rate = rate};
         set_noise({.weight_decay = 0.1}, step);
-        EXPECT_EQ(noise_update(step).decay, 1 - rate * 0.1);
-        EXPECT_EQ(params_of(noise_update(step)).method[1], step.method[1]);
+        EXPECT_EQ(step.perturb().decay, 1 - rate * 0.1);
     }
 }
 

@@ -1,5 +1,5 @@
 // Sparse steps: which weights they are about, and that the others keep every bit.
-#include "method/noise/magnitude_limits.h"
+#include "method/forward_only/magnitude_limits.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,11 @@
 
 #include "base/rng.h"
 #include "device/cpu/isa.h"
-#include "method/noise/arrival.h"
-#include "method/noise/noise.h"
+#include "method/forward_only/arrival.h"
 #include "model/load.h"
+#include "perturb/noise.h"
 #include "tensor/dtype.h"
+#include "tests/unit/method/logged_step.h"
 #include "tests/unit/method/lone_model.h"
 
 namespace windlass {
@@ -94,7 +95,7 @@ TEST(MagnitudeLimits, AreOfWeightsAsTheyAreKeptIn8Bits) {
     EXPECT_TRUE(std::isinf(model.perturb[1].magnitude_limit));
     std::vector<std::byte> bytes(weights.size());
     encode_kept(model.param(0), weights, bytes);
-    decode_kept(model.storage[0], bytes, weights);
+    decode_kept(model.storage[0], bytes, 0, weights);
     const float limit = model.perturb[0].magnitude_limit;
     EXPECT_EQ(std::ranges::count(weights, limit) + std::ranges::count(weights, -limit) > 0, true);
     EXPECT_GE(within(weights, limit), 500);
@@ -122,13 +123,13 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
         options.noise = std::get<1>(GetParam());
         StepParams made{.seed = 7, .step = number, .learning_rate = 1e-2};
         set_noise(options, made);
-        made.scalars[0] = 0.5f;
-        made.scalars[1] = -0.25f;
+        made.perturb().scalars[0] = 0.5f;
+        made.perturb().scalars[1] = -0.25f;
         return made;
     }
     std::vector<float> numbers(const std::vector<std::byte>& stored) const {
         std::vector<float> made(kCount);
-        decode_kept(dense_.storage, stored, made);
+        decode_kept(dense_.storage, stored, 0, made);
         return made;
     }
     // The weights behind an arrival, and both points.
@@ -192,7 +193,7 @@ TEST_P(SparseArrival, IsReplayedInOnePassAsStepByStep) {
     for (int64_t number = 1; number <= 8; ++number) {
         const std::vector<float> after = arrive(sparse_, one_by_one, number).weights;
         encode_kept(dense_, after, one_by_one);
-        steps.push_back(params_of(noise_update(step(number))));
+        steps.push_back(logged(step(number)));
     }
     for (const int64_t part : {int64_t{4'444}, kCount}) {
         at_once = weights_;

@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "tests/unit/method/noise_reference.h"
+#include "tests/unit/perturb/noise_reference.h"
 
 namespace windlass {
 

@@ -1,11 +1,11 @@
 // Moments made again from the steps of a window: against the formulas in double precision, and to the bit however they
 // are cut, on every instruction set.
-#include "method/noise/moments.h"
+#include "perturb/moments.h"
 
 #include "device/cpu/isa.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "model/load.h"
-#include "tests/unit/method/noise_reference.h"
+#include "tests/unit/perturb/noise_reference.h"
 
 namespace windlass {
 namespace {
@@ -43,7 +43,7 @@ class MomentSteps : public testing::TestWithParam<Case> {
         for (float& number : numbers_) number = 0.1f * random.normal();
         weights_.resize(static_cast<size_t>(kCount * dtype_bytes(param_.storage.dtype)));
         encode_kept(param_, numbers_, weights_);
-        decode_kept(param_.storage, weights_, numbers_);
+        decode_kept(param_.storage, weights_, 0, numbers_);
         for (int number = 1; number <= kSteps; ++number) steps_.push_back(step(number));
     }
     ~MomentSteps() override { set_cpu_isa(detected_isa()); }
@@ -82,7 +82,7 @@ class MomentSteps : public testing::TestWithParam<Case> {
                 const StepParams& past = steps_[static_cast<size_t>(t - j - 1)];
                 double u = 0;
                 for (int d = 0; d < kDirections; ++d)
-                    u += double{past.scalars[static_cast<size_t>(d)]} * z(t - j, d, i) / kDirections;
+                    u += double{past.perturb().scalars[static_cast<size_t>(d)]} * z(t - j, d, i) / kDirections;
                 m += std::pow(0.8, j) * u;
                 v += std::pow(0.95, j) * u * u;
                 first += std::pow(0.8, j);
@@ -163,13 +163,13 @@ TEST_P(MomentSteps, LeaveWeightsWhereNothingMovesThem) {
     encode_kept(param_, numbers_, weights_);
     for (StepParams& step : steps_) {
         step.learning_rate = 0;
-        step.method[1] = 1;  // what decayed weights are multiplied with
+        step.perturb().decay = 1;
     }
     EXPECT_TRUE(updated(2, kCount, 1) == weights_);
     param_.training.decays = false;
     for (StepParams& step : steps_) {
         step.learning_rate = 1;
-        step.scalars.fill(0);
+        step.perturb().scalars.fill(0);
     }
     EXPECT_TRUE(updated(2, kCount, 1) == weights_);
 }
@@ -187,8 +187,7 @@ TEST(Moments, RuleIsInTheStep) {
         .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .moments = NoiseMoments::both, .replay_window = 5};
     StepParams step;
     set_noise(options, step);
-    EXPECT_EQ(noise_update(step).rule, moment_rule(options));
-    EXPECT_EQ(noise_update(params_of(noise_update(step))).rule, moment_rule(options));
+    EXPECT_EQ(step.perturb().rule, moment_rule(options));
     EXPECT_EQ(make_recipe("zeroth_order", options).history, 4);
     EXPECT_EQ(make_recipe("zeroth_order", {}).history, 0);
 }

@@ -2,11 +2,11 @@
 // a run begins in a block.
 #include <gtest/gtest.h>
 
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "model/load.h"
 #include "tensor/nf4.h"
-#include "tests/unit/method/noise_reference.h"
 #include "tests/unit/op/every_isa.h"
+#include "tests/unit/perturb/noise_reference.h"
 
 namespace windlass {
 namespace {
@@ -122,7 +122,7 @@ TEST(Nf4Noise, CopiesAreTheNumbersAsTheyAreComputedWith) {
         for (const DType compute : {DType::f32, DType::bf16}) {
             Bytes copy(static_cast<size_t>(stored_bytes(compute, count))), expected = copy;
             encode_numbers(compute, blocks.numbers, expected);
-            const StepParams step = params_of({.seed = 1, .step = 1, .scalars = {}});
+            const StepParams step{.seed = 1, .step = 1, .method = PerturbStep()};
             const ArrivalCall call{.param = param,
                                    .weights = blocks.bytes.data(),
                                    .step = &step,

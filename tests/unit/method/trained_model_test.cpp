@@ -21,7 +21,7 @@ TEST(KeptWeights, AreReadFromAnyElementOn) {
         std::vector<std::byte> bytes(static_cast<size_t>(stored_bytes(type, 200)));
         encode_kept(param, values, bytes);
         std::vector<float> all(200), some(77);
-        decode_kept(param.storage, bytes, all);
+        decode_kept(param.storage, bytes, 0, all);
         decode_kept(param.storage, bytes, 51, some);
         EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 51)) << dtype_name(type);
         EXPECT_EQ(all == values, type != DType::nf4) << dtype_name(type);

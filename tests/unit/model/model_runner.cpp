@@ -105,9 +105,9 @@ void ModelRunner::release() {
 
 void ModelRunner::run(const Segment& segment, SegmentBinding binding, const TokenBatch& batch, double loss_scale) {
     const Batch view = batch.view();
-    const StepParams step{.loss_scale = loss_scale};
+    const HeadParams head{.loss_scale = loss_scale};
     binding.batch = &view;
-    binding.step = &step;
+    binding.head = &head;
     binding.base[static_cast<size_t>(Region::work)] = allocate(segment.region_bytes(Region::work));
     run_segment(segment, binding, *stream_);
 }

@@ -37,7 +37,7 @@ struct Head {
         kCrossEntropy.infer(spec);
         const OpSize size{.rows = 1, .row_length = kTokens, .threads = 2};
         const Batch batch{.rows = 1, .row_length = kTokens, .targets = targets.data()};
-        const StepParams step{.head = result, .id_count = id_count};
+        const HeadParams head{.result = result, .id_count = id_count};
         const auto bytes = static_cast<size_t>(kCrossEntropy.scratch_bytes(spec, size, Direction::forward));
         std::vector<std::byte> scratch(bytes + 64);
         const size_t shift = 64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64;
@@ -49,7 +49,7 @@ struct Head {
             .forward({.spec = &spec,
                       .size = &size,
                       .batch = &batch,
-                      .step = &step,
+                      .head = &head,
                       .in = in,
                       .out = out,
                       .weights = weights,
@@ -62,7 +62,7 @@ struct Head {
         kCrossEntropy.infer(spec);
         const OpSize size{.rows = 1, .row_length = kTokens, .threads = threads};
         const Batch batch{.rows = 1, .row_length = kTokens, .targets = targets.data()};
-        const StepParams step{.loss_scale = 0.25};
+        const HeadParams head{.loss_scale = 0.25};
         const auto bytes = static_cast<size_t>(kCrossEntropy.scratch_bytes(spec, size, Direction::backward));
         std::vector<std::byte> scratch(bytes + 64);
         const size_t shift = 64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64;
@@ -76,7 +76,7 @@ struct Head {
             .backward({.spec = &spec,
                        .size = &size,
                        .batch = &batch,
-                       .step = &step,
+                       .head = &head,
                        .in = in,
                        .out = out,
                        .weights = weights,

@@ -338,7 +338,7 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
                 for (const Policy* policy : all_policies()) {
                     std::optional<Space> space =
                         policy->space(request, {.saved_most = most_saved(ranks), .block_chunks = 8});
-                    if (space && recipe.probes()) space = forward_only(std::move(*space), recipe, 0);
+                    if (space && recipe.probes()) space = forward_only(std::move(*space), kept, recipe, 0);
                     EXPECT_EQ(space.has_value(), own_memory || policy->name != "host_stream");
                     for (int trial = 0; space && trial < 12; ++trial) {
                         Choice choice{};

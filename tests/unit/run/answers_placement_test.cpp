@@ -46,7 +46,7 @@ ObjectiveRows rules() {
 
 StepReport written_step(Engine& engine, const TestBatch& batch, const ObjectiveRows& rows, int64_t step) {
     StepInput input = step_input(engine, batch, step, 1e-2);
-    input.params.loss_scale = 1.0 / kAskedRows;
+    input.params.head.loss_scale = 1.0 / kAskedRows;
     input.objective = &rows;
     StepReport report = engine.train_step(train_schedule(engine, batch), input);
     engine.commit(step, run_state_of(step), report);
@@ -72,8 +72,8 @@ JudgedAnswers run_judged(const Golden& golden, EngineOptions options) {
         EXPECT_TRUE(report.applied);
         judged.values.push_back(report.loss_sum);
         judged.rounds.push_back(report.rounds);
-        judged.found.insert(judged.found.end(), report.params.scalars.begin(),
-                            report.params.scalars.begin() + options.method.directions);
+        judged.found.insert(judged.found.end(), report.params.perturb().scalars.begin(),
+                            report.params.perturb().scalars.begin() + options.method.directions);
     }
     judged.state = state_bytes(*engine, image, "/image/snapshot.wls");
     return judged;
@@ -138,8 +138,8 @@ std::vector<std::vector<int32_t>> decoded(Engine& engine, TestBatch batch) {
     }
     for (size_t i = 0; i < kNewTokens; ++i) {
         StepInput input{.micro = {batch.rows(0, kAskedRows)}};
-        input.params.head = HeadResult::likeliest;
-        input.params.id_count = kVocab;
+        input.params.head.result = HeadResult::likeliest;
+        input.params.head.id_count = kVocab;
         const StepReport report = engine.evaluate(*engine.setup().schedules.find("eval/24"), input, true);
         for (size_t row = 0; row < kAskedRows; ++row) {
             std::vector<int32_t>& ids = answers[row];

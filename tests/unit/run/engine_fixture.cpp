@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "device/cpu/isa.h"
 #include "format/safetensors.h"
-#include "method/noise/magnitude_limits.h"
+#include "method/forward_only/magnitude_limits.h"
 #include "method/param_groups.h"
 #include "model/load.h"
 #include "schedule/layout.h"
@@ -134,7 +134,7 @@ StepInput step_input(const Engine& engine, const TestBatch& batch, int64_t step,
     input.params = {.seed = 7,
                     .step = step,
                     .learning_rate = learning_rate,
-                    .loss_scale = 1.0 / static_cast<double>(batch.target_count())};
+                    .head = {.loss_scale = 1.0 / static_cast<double>(batch.target_count())}};
     return input;
 }
 

@@ -1,6 +1,6 @@
 // What a forward-only step may look at and leave alone: no placement changes a bit of it.
-#include "method/noise/noise.h"
 #include "model/sublayers.h"
+#include "perturb/noise.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"

@@ -1,7 +1,7 @@
 // Tangents of directions that come as factors are those of the same directions in full, in every family.
 #include <cmath>
 
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "tests/unit/model/model_runner.h"
 #include "tests/unit/run/forward_only_fixture.h"
 
@@ -50,7 +50,7 @@ TEST_P(FactorTangents, AreThoseOfTheirProducts) {
             double derivative = 0;
             for (auto at = first; at != first + std::ssize(tokens); ++at) derivative += double{*at};
             derivative /= static_cast<double>(batch.target_count());
-            error += std::pow(report.params.scalars[static_cast<size_t>(index)] - derivative, 2);
+            error += std::pow(report.params.perturb().scalars[static_cast<size_t>(index)] - derivative, 2);
             size += derivative * derivative;
         }
     }

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/json.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/model/model_runner.h"
 #include "tests/unit/run/forward_only_fixture.h"
@@ -34,7 +34,7 @@ std::vector<double> scalars_of(Engine& engine, const TestBatch& batch, int64_t s
     const StepReport report = train_on(engine, batch, step, /*learning_rate=*/0);
     EXPECT_TRUE(report.applied);
     const auto count = static_cast<size_t>(engine.setup().method_options.directions);
-    return {report.params.scalars.begin(), report.params.scalars.begin() + count};
+    return {report.params.perturb().scalars.begin(), report.params.perturb().scalars.begin() + count};
 }
 
 double root_mean_square(const std::vector<double>& values) {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "method/noise/noise.h"
+#include "perturb/noise.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -122,7 +122,7 @@ TEST_P(ForwardOnlySteps, AnOverflowLandsWhatWasHeldAndNothingElse) {
         EXPECT_EQ(engine->durable_step(), 0);
         for (const double scale : {std::numeric_limits<double>::infinity(), 1e300}) {
             StepInput input = step_input(*engine, batches_[1], 2, 1e-2);
-            input.params.loss_scale = scale;
+            input.params.head.loss_scale = scale;
             const StepReport report = engine->train_step(train_schedule(*engine, batches_[1]), input);
             EXPECT_FALSE(report.applied);
             EXPECT_EQ(engine->durable_step(), 1);

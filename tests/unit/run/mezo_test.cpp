@@ -1,5 +1,5 @@
 // MeZO's own program, which moves the weights of a whole model in place, against steps that never do.
-#include "method/noise/noise.h"
+#include "perturb/noise.h"
 #include "tests/unit/method/mezo_walk.h"
 #include "tests/unit/run/forward_only_fixture.h"
 
@@ -95,7 +95,7 @@ TEST(Mezo, ItsOwnProgramFindsTheSameAndGoesTheSameWay) {
             for (int64_t step = 1; step <= kSteps; ++step) {
                 const TestBatch& batch = batches[static_cast<size_t>(step % 2)];
                 const double expected = in_place.step(batch, step, kRate);
-                const double found = train_on(*engine, batch, step, kRate).params.scalars[0];
+                const double found = train_on(*engine, batch, step, kRate).params.perturb().scalars[0];
                 largest_found = std::max(largest_found, std::abs(expected));
                 worst = std::max(worst, std::abs(found - expected));
             }

@@ -45,7 +45,7 @@ struct Judged {
 
 StepReport judged_step(Engine& engine, const TestBatch& batch, const ObjectiveRows& rows, int64_t step) {
     StepInput input = step_input(engine, batch, step, 1e-3);
-    input.params.loss_scale = 1.0 / kExamples;
+    input.params.head.loss_scale = 1.0 / kExamples;
     input.objective = &rows;
     StepReport report = engine.train_step(train_schedule(engine, batch), input);
     engine.commit(step, run_state_of(step), report);
@@ -62,8 +62,8 @@ Judged run_judged(const Golden& golden, EngineOptions options, Objective kind) {
         const StepReport report = judged_step(*engine, candidate_batch(static_cast<uint64_t>(step)), rows, step);
         EXPECT_TRUE(report.applied);
         judged.values.push_back(report.loss_sum);
-        judged.found.insert(judged.found.end(), report.params.scalars.begin(),
-                            report.params.scalars.begin() + options.method.directions);
+        judged.found.insert(judged.found.end(), report.params.perturb().scalars.begin(),
+                            report.params.perturb().scalars.begin() + options.method.directions);
     }
     judged.state = state_bytes(*engine, image, "/image/snapshot.wls");
     return judged;
@@ -124,7 +124,7 @@ TEST(ObjectiveOfAStep, IsWhatEvaluatingTheRowsGives) {
         return sums;
     };
     const std::vector<double> losses = row_sums();
-    input.params.head = HeadResult::miss;
+    input.params.head.result = HeadResult::miss;
     const std::vector<double> misses = row_sums();
     int64_t wrong = 0, missed = 0;
     for (int64_t i = 0; i < kExamples; ++i) {
@@ -147,7 +147,7 @@ TEST(ObjectiveOfAStep, ChoiceLossHasTheDerivativeThatTangentsGive) {
         FaultFiles image("/image");
         const auto engine = make_engine(image, golden.folder, options);
         const StepReport report = judged_step(*engine, candidate_batch(1), rows, 1);
-        found.emplace_back(report.params.scalars.begin(), report.params.scalars.begin() + 3);
+        found.emplace_back(report.params.perturb().scalars.begin(), report.params.perturb().scalars.begin() + 3);
     }
     for (size_t i = 0; i < 3; ++i)
         EXPECT_NEAR(found[0][i], found[1][i], 0.01 * std::abs(found[1][i]) + 0.01)  // of order 1; eps^2 and f32 sums

@@ -48,7 +48,7 @@ TEST(Objective, TheHeadIsAskedForWhatItWants) {
     const auto asked = [](const ObjectiveRows* rows) {
         StepParams params;
         ask_head(rows, params);
-        return std::pair(params.head, params.id_count);
+        return std::pair(params.head.result, params.head.id_count);
     };
     const ObjectiveRows accuracy{.kind = Objective::accuracy}, exact{.kind = Objective::exact_match},
         f1{.kind = Objective::f1, .answers = AnswerRules{.id_count = 50}};

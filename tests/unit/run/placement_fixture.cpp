@@ -14,7 +14,7 @@ constexpr double kLearningRate = 1e-2;
 
 void try_bad_step(Engine& engine, const TestBatch& batch, int64_t step) {
     StepInput input = step_input(engine, batch, step, kLearningRate);
-    input.params.loss_scale = std::numeric_limits<double>::infinity();
+    input.params.head.loss_scale = std::numeric_limits<double>::infinity();
     const StepReport report = engine.train_step(train_schedule(engine, batch), input);
     EXPECT_FALSE(report.applied);
     engine.commit(step - 1, run_state_of(step - 1), report);

@@ -1,8 +1,8 @@
 // Steps without a reverse sweep: the same bits in whole layers and in sublayers, with both probes at once or one by
 // one, and however many layers go up ahead.
 #include "device/cpu/isa.h"
-#include "method/noise/noise.h"
 #include "model/sublayers.h"
+#include "perturb/noise.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/run/engine_fixture.h"
 
@@ -79,7 +79,8 @@ Result train(const ProbedVariant& variant, const ProbedWay& way) {
     for (int64_t step = 1; step <= 3; ++step) {
         const StepReport report = train_on(*engine, step % 2 == 0 ? b : a, step, 1e-3);
         result.losses.push_back(report.loss_sum);
-        result.found.insert(result.found.end(), report.params.scalars.begin(), report.params.scalars.begin() + 2);
+        result.found.insert(result.found.end(), report.params.perturb().scalars.begin(),
+                            report.params.perturb().scalars.begin() + 2);
     }
     engine->flush();
     result.weights = all_masters(*engine);

@@ -54,7 +54,7 @@ TEST_P(Steps, AGradientThatIsNotFiniteChangesNothing) {
     train_on(*engine, a_, 1, 1e-2);
     for (int64_t bad = 0; bad < 2; ++bad) {
         StepInput input = step_input(*engine, b_, 2, 1e-2);
-        input.params.loss_scale = std::numeric_limits<double>::infinity();
+        input.params.head.loss_scale = std::numeric_limits<double>::infinity();
         const StepReport report = engine->train_step(train_schedule(*engine, b_), input);
         EXPECT_FALSE(report.applied);
         EXPECT_FALSE(std::isfinite(report.grad_norm));

@@ -24,7 +24,7 @@ class WriteBack : public testing::TestWithParam<Plan> {
     }
     StepReport try_bad_step(Engine& engine, int64_t step) {
         StepInput input = step_input(engine, batches_[0], step, 1e-2);
-        input.params.loss_scale = std::numeric_limits<double>::infinity();
+        input.params.head.loss_scale = std::numeric_limits<double>::infinity();
         const StepReport report = engine.train_step(train_schedule(engine, batches_[0]), input);
         engine.commit(step, run_state_of(step), report);
         return report;

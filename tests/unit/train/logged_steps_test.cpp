@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "model/load.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/method/lone_model.h"
@@ -87,7 +87,7 @@ TEST_F(Logged, StepsComeWithAsMuchHistoryAsTheyLookBackAt) {
     found = logged_steps(log, 899, 901);
     EXPECT_EQ(numbers_of(found), std::vector<int64_t>({496, 497, 498, 499, 901}));
     EXPECT_EQ(found.pending, 1);
-    EXPECT_EQ(noise_update(found.steps[0]).rule, rule_of(log.header(), "log"));
+    EXPECT_EQ(found.steps[0].perturb().rule, rule_of(log.header(), "log"));
 }
 
 // In one pass, in pieces of a window that no piece holds, and from a step in the middle.

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "device/cpu/isa.h"
-#include "method/noise/arrival.h"
+#include "method/forward_only/arrival.h"
 #include "model/load.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/method/lone_model.h"
@@ -71,11 +71,9 @@ class Replayed : public testing::Test {
         for (int64_t step = 1; step <= last_step; ++step) {
             const TrajectoryRecord record = record_of(step);
             if (!record.applied) continue;
-            const StepParams pending = params_of({.seed = 5,
-                                                  .step = step,
-                                                  .learning_rate = record.learning_rate,
-                                                  .decay = record.decay,
-                                                  .scalars = record.scalars});
+            StepParams pending{.seed = 5, .step = step, .learning_rate = record.learning_rate};
+            pending.method = PerturbStep{.decay = record.decay, .directions = static_cast<int>(record.scalars.size())};
+            std::ranges::copy(record.scalars, pending.perturb().scalars.begin());
             arrive_at_points({.param = each,
                               .element = element_starts(model_)[static_cast<size_t>(param)],
                               .weights = weights.data(),

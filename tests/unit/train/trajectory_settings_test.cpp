@@ -32,14 +32,14 @@ TrajectoryHeader header_of(const MethodOptions& options, const TrainedModel& mod
             .settings = trajectory_settings(make_recipe(method, options), options, model)};
 }
 
-NoiseUpdate read(const TrajectoryHeader& header) {
-    NoiseUpdate noise;
+PerturbStep read(const TrajectoryHeader& header) {
+    PerturbStep noise;
     read_trajectory_settings(header, "log", noise);
     return noise;
 }
 
 TEST(TrajectorySettings, SayWhatAnUpdateDependsOn) {
-    const NoiseUpdate plain = read(header_of({.weight_decay = 0.3}));
+    const PerturbStep plain = read(header_of({.weight_decay = 0.3}));
     EXPECT_EQ(plain.layer_drop, 0);
     EXPECT_EQ(read(header_of({.weight_decay = 0.1, .layer_drop = 0.7})).layer_drop, 0.7);
     EXPECT_EQ(read(header_of({.layer_drop = 0.5}, {}, "forward_gradient")).layer_drop, 0.5);
