@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "perturb/weight_op.h"
 
 namespace windlass {
 
@@ -16,6 +17,17 @@ int64_t probe_bytes(const RecipeSweep& sweep, const ParamSpec& param, DType comp
     if (sweep.rank == 0 || param.shape.rank() != 2) return param.numel() * dtype_bytes(compute);
     const int64_t rows = param.shape[0], cols = param.shape[1];
     return std::min({sweep.rank, rows, cols}) * (rows + cols) * dtype_bytes(DType::f32);
+}
+
+void convert_weights(const ArrivalCall& call, Stream& stream) {
+    WINDLASS_CHECK(call.pending == 0 && call.probes == nullptr, "{} is only converted", call.param.spec.name);
+    kCopyWeights({.count = call.param.numel()},
+                 {.type = weight_type(call.param.storage.dtype),
+                  .scale_exponent = call.param.storage.scale_exponent,
+                  .weights = call.weights,
+                  .probe_type = weight_type(call.compute),
+                  .plain = call.plain},
+                 stream);
 }
 
 bool Recipe::runs(SweepKind kind) const {

@@ -84,6 +84,8 @@ struct ArrivalCall {
     std::byte* probes = nullptr;
 };
 using ArrivalKernel = void (*)(const ArrivalCall& call, Stream& stream);
+// `plain` alone: weights that are kept in another type than runs read. Enough where nothing is perturbed.
+void convert_weights(const ArrivalCall& call, Stream& stream);
 
 struct Concluded {
     double loss = 0;   // that is reported, a sum as `losses` are
@@ -92,7 +94,7 @@ struct Concluded {
 
 struct Recipe {
     std::string name;
-    StoreType store = StoreType::split;
+    StoreType store = StoreType::split;  // of parameters that are trained
     std::vector<RecipeSweep> sweeps;
     std::vector<StateSpec> state;
     bool needs_grad_norm = false;                     // a reduction over all gradients stands before the updates
@@ -100,8 +102,8 @@ struct Recipe {
     std::array<UpdateKernel, kDeviceKinds> update{};  // by DeviceKind
     // Fills StepParams::method for this step from the options and the step's other numbers.
     void (*prepare)(const MethodOptions& options, StepParams& step) = nullptr;
-    // Forward-only methods: what a block's arrival does, by DeviceKind.
-    std::array<ArrivalKernel, kDeviceKinds> arrive{};
+    // What a block's arrival does, by DeviceKind.
+    std::array<ArrivalKernel, kDeviceKinds> arrive{convert_weights};
     // What it takes beyond the bytes it moves: random numbers for each element of a parameter, counted as Gaussian ones
     // (Machine::noise_per_s), for a sweep (an index, or -1: nothing is probed) where so many updates are applied to it
     // on the average.

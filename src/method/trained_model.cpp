@@ -27,8 +27,7 @@ void keep_as(TrainedModel& model, DType dtype, Narrows narrows) {
     for (int index = 0; index < model.param_size(); ++index) {
         const ParamSpec& spec = model.params[at(index)];
         ParamStorage& storage = model.storage[at(index)];
-        WINDLASS_CHECK(storage.store == StoreType::as_file, "{} is kept as a split master", spec.name);
-        if (narrows(spec)) storage.dtype = dtype;
+        if (storage.store == StoreType::as_file && narrows(spec)) storage.dtype = dtype;
     }
 }
 
@@ -67,6 +66,13 @@ void set_store(TrainedModel& model, StoreType store) {
     for (ParamStorage& storage : model.storage) {
         storage.store = store;
         storage.dtype = kept;
+    }
+}
+
+void keep_frozen_as_file(TrainedModel& model) {
+    for (int index = 0; index < model.param_size(); ++index) {
+        if (!model.training[at(index)].trains)
+            model.storage[at(index)] = {.store = StoreType::as_file, .dtype = model.params[at(index)].file_dtype};
     }
 }
 

@@ -106,8 +106,10 @@ int64_t trained_count(const TrainedModel& model);
 
 // Parameters are kept so. as_file: the type of all files where they agree, else f32, which holds any of them.
 void set_store(TrainedModel& model, StoreType store);
+// What is not trained is kept in its own type in the files, without low halves.
+void keep_frozen_as_file(TrainedModel& model);
 
-// Of parameters that are kept as_file: matrices and tables become f8_e4m3, vectors stay as they are. Scales are set
+// Of the parameters that are kept as_file: matrices and tables become f8_e4m3, vectors stay as they are. Scales are set
 // from the base's weights (method/forward_only/magnitude_limits.h), or by set_scale_exponents.
 void keep_in_8_bits(TrainedModel& model);
 bool is_kept_in_8_bits(const TrainedModel& model);
@@ -115,8 +117,8 @@ bool is_kept_in_8_bits(const TrainedModel& model);
 std::vector<int> scale_exponents(const TrainedModel& model);
 void set_scale_exponents(std::span<const int> exponents, std::string_view where, TrainedModel& model);
 
-// Of parameters that are kept as_file: the matrices of layers become nf4 (tensor/nf4.h); tables, the head and vectors
-// stay as they are. They are only read: what is kept is what the base's were rounded to.
+// Of the parameters that are kept as_file: the matrices of layers become nf4 (tensor/nf4.h); tables, the head and
+// vectors stay as they are. They are only read: what is kept is what the base's were rounded to.
 void keep_in_4_bits(TrainedModel& model);
 bool is_kept_in_4_bits(const TrainedModel& model);
 

@@ -180,8 +180,9 @@ class Execution {
         for (size_t index = 0; index < block.params.size(); ++index) {
             const Shape& shape = block.program->weights[index].shape;
             Weight weight;
-            weight.base = Tensor(task.weight_type, shape, memory.address(task.hi[index]));
-            if (!task.lo.empty()) weight.low = Tensor(DType::i16, shape, memory.address(task.lo[index]));
+            const WeightUse& use = task.weights[index];
+            weight.base = Tensor(use.type, shape, memory.address(use.data));
+            if (use.low.buffer != kNoBuffer) weight.low = Tensor(DType::i16, shape, memory.address(use.low));
             if (!task.directions.empty()) bind_direction(task, index, shape, memory, weight);
             weights.push_back(weight);
             if (task.gradients.empty()) continue;
@@ -213,7 +214,7 @@ class Execution {
             return;
         }
         const Shape all = shape.rank() == 2 ? Shape{size.k * shape[0], shape[1]} : Shape{size.k, shape.numel()};
-        weight.direction = Tensor(task.weight_type, all, numbers);
+        weight.direction = Tensor(schedule_.size.compute, all, numbers);
     }
 
     void bind_cache(const RunTask& task, const TaskMemory& memory, const Block& block, SegmentBinding& binding) const {

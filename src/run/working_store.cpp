@@ -1,5 +1,7 @@
 #include "run/working_store.h"
 
+#include <algorithm>
+
 #include "base/index.h"
 #include "base/log.h"
 #include "tensor/nf4_levels.h"
@@ -13,6 +15,9 @@ constexpr int64_t kRunStateBytesMax = int64_t{1} << 20;
 // Elements that a parameter's weights are kept in groups of.
 int group_of(const Param& param) {
     return param.storage.dtype == DType::nf4 ? static_cast<int>(kNf4Block) : 1;
+}
+bool is_split(const Param& param) {
+    return param.storage.store == StoreType::split;
 }
 int group_bytes(const Param& param) {
     return static_cast<int>(weight_bytes(param, group_of(param)));
@@ -30,18 +35,23 @@ StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int ve
                        .weight_bytes = widest,
                        .run_state_bytes_max = kRunStateBytesMax,
                        .meta = std::move(meta)};
-    if (recipe.store == StoreType::split) layout.sections.push_back({"low", 2});
-    const auto without_state = std::ssize(layout.sections);
+    // A parameter has the first sections alone: low halves where its masters are split, state where it is trained.
+    const auto all = model.all_params();
+    const bool has_low = std::ranges::any_of(all, [](const Param& param) { return is_split(param); });
+    if (has_low) layout.sections.push_back({"low", 2});
     for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, state.bytes, state.per});
     for (const int index : store_order(model)) {
         const Param param = model.param(index);
-        const bool has_all = param.trains() || recipe.state.empty();
+        WINDLASS_CHECK(!param.trains() || recipe.state.empty() || is_split(param) == has_low,
+                       "{} has state, but not the low halves before it", param.spec.name);
+        const int64_t sections = (is_split(param) ? 1 : 0) + (param.trains() ? std::ssize(recipe.state) : 0);
         const int group = group_of(param), bytes = group_bytes(param);
-        layout.params.push_back({.name = param.spec.name,
-                                 .numel = param.numel(),
-                                 .sections = has_all ? StoreParam::kAllSections : without_state,
-                                 .weight_bytes = bytes == widest && group == 1 ? 0 : bytes,
-                                 .weight_group = group});
+        layout.params.push_back(
+            {.name = param.spec.name,
+             .numel = param.numel(),
+             .sections = sections == std::ssize(layout.sections) ? StoreParam::kAllSections : sections,
+             .weight_bytes = bytes == widest && group == 1 ? 0 : bytes,
+             .weight_group = group});
     }
     return layout;
 }

@@ -38,11 +38,12 @@ int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t co
 
 ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest& request) : in_(input) {
     schedule_.name = schedule_name(request);
-    schedule_.size = {.rows = request.rows,
-                      .row_length = request.row_length,
-                      .compute = input.numerics.compute,
-                      .split_weights = input.needs_low(),
-                      .threads = input.plan.threads};
+    schedule_.size = {
+        .rows = request.rows,
+        .row_length = request.row_length,
+        .compute = input.numerics.compute,
+        .split_weights = std::ranges::any_of(input.model.blocks, [&](const Block& block) { return needs_low(block); }),
+        .threads = input.plan.threads};
     schedule_.micro_count = request.micro_count;
     schedule_.host_threads = input.plan.host_threads;
 }
@@ -78,10 +79,13 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
     const bool is_low = place == DiskPlace::low;
     MoveTask task{.kind = MoveKind::disk_read, .place = place};
     int64_t end = 0;
+    std::vector<size_t> read;
     for (const int param : block.params) {
-        const BufferSlice& kept = is_low ? in_.place(param).low : in_.place(param).weights;
-        slices.push_back(kept.buffer != kNoBuffer ? kept : BufferSlice{kNoBuffer, end});
-        if (kept.buffer != kNoBuffer) continue;
+        const bool is_read = !is_low || in_.needs_low(param);
+        const BufferSlice kept = is_low ? in_.place(param).low : in_.place(param).weights;
+        slices.push_back(!is_read ? BufferSlice() : kept.buffer != kNoBuffer ? kept : BufferSlice{kNoBuffer, end});
+        if (!is_read || kept.buffer != kNoBuffer) continue;
+        read.push_back(slices.size() - 1);
         const auto bytes = [&](int64_t count) { return is_low ? 2 * count : weight_bytes(in_.param(param), count); };
         for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
             task.pieces.push_back({.param = param,
@@ -95,9 +99,7 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
     if (task.pieces.empty()) return;
     task.buffer = buffer(fmt::format("{}.{}", block.name, is_low ? "low" : "weights"),
                          is_low ? Owner::low_halves : Owner::weights, end, in_.host_tier());
-    for (BufferSlice& slice : slices) {
-        if (slice.buffer == kNoBuffer) slice.buffer = task.buffer;
-    }
+    for (const size_t index : read) slices[index].buffer = task.buffer;
     move(std::move(task));
 }
 
@@ -105,6 +107,10 @@ BlockWeights ScheduleBuilder::read_weights(const Block& block) {
     BlockWeights weights;
     read_halves(block, DiskPlace::weight, weights.host_hi);
     return weights;
+}
+
+bool ScheduleBuilder::needs_low(const Block& block) const {
+    return std::ranges::any_of(block.params, [&](int param) { return in_.needs_low(param); });
 }
 
 bool ScheduleBuilder::stays_on_device(int param) const {
@@ -129,7 +135,7 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
     const BufferId target = slot == kNoBuffer ? next : slot;
     for (size_t index = 0; index < block.params.size(); ++index) {
         const int param = block.params[index];
-        const bool stays = stays_on_device(param);
+        const bool stays = stays_on_device(param) || from[index].buffer == kNoBuffer;
         to.push_back(stays ? from[index] : BufferSlice{target, end});
         if (stays) continue;
         const int64_t numel = in_.param(param).numel();
@@ -147,31 +153,30 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
 }
 
 void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId slot) {
-    WINDLASS_CHECK(slot == kNoBuffer || !in_.needs_low(), "{}: one slot for both halves", block.name);
-    if (in_.needs_low()) read_halves(block, DiskPlace::low, weights.host_lo);
+    const bool has_low = needs_low(block);
+    WINDLASS_CHECK(slot == kNoBuffer || !has_low, "{}: one slot for both halves", block.name);
+    if (has_low) read_halves(block, DiskPlace::low, weights.host_lo);
+    std::vector<BufferSlice> data = weights.host_hi, low = weights.host_lo;
     if (in_.plan.own_memory()) {
-        upload_halves(block, weights.host_hi, weights.hi, false, slot);
-        if (in_.needs_low()) upload_halves(block, weights.host_lo, weights.lo, true, kNoBuffer);
-    } else {
-        weights.hi = weights.host_hi;
-        weights.lo = weights.host_lo;
+        data.clear();
+        low.clear();
+        upload_halves(block, weights.host_hi, data, false, slot);
+        if (has_low) upload_halves(block, weights.host_lo, low, true, kNoBuffer);
     }
     for (size_t index = 0; index < block.params.size(); ++index) {
         const Param param = in_.param(block.params[index]);
-        weights.type = param.storage.dtype;
         const auto use = [&](const BufferSlice& slice, int64_t bytes) {
             add_use(weights.uses, {slice.buffer, false, slice.offset, slice.offset + bytes});
         };
-        use(weights.hi[index], aligned_weight_bytes(param, param.numel()));
-        if (!weights.lo.empty()) use(weights.lo[index], aligned_bytes(param.numel(), 2));
+        weights.read.push_back({data[index], has_low ? low[index] : BufferSlice(), param.storage.dtype});
+        use(data[index], aligned_weight_bytes(param, param.numel()));
+        if (weights.read.back().low.buffer != kNoBuffer) use(low[index], aligned_bytes(param.numel(), 2));
     }
 }
 
 void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses) {
     const Segment& segment = segment_at(task.segment);
-    task.hi = weights.hi;
-    task.lo = weights.lo;
-    task.weight_type = weights.type;
+    task.weights = weights.read;
     uses.insert(uses.end(), weights.uses.begin(), weights.uses.end());
     const int64_t work_bytes = segment.region_bytes(Region::work);
     if (work_bytes > 0) {
@@ -189,8 +194,12 @@ int64_t ScheduleBuilder::arriving_bytes(int sweep, int param) const {
     return probe_bytes(in_.recipe.sweeps[at(sweep)], in_.param(param).spec, in_.numerics.compute);
 }
 
-BlockWeights ScheduleBuilder::arrive_plain(int block, const BlockWeights& weights) {
-    return arrive({.block = block}, weights).points[0];
+void ScheduleBuilder::convert(int block, BlockWeights& weights) {
+    const std::vector<int>& params = this->block(block).params;
+    if (std::ranges::none_of(params, [&](int param) { return in_.converts(param); })) return;
+    BlockWeights converted = std::move(arrive({.block = block}, weights).points[0]);
+    weights.read = std::move(converted.read);
+    weights.uses = std::move(converted.uses);
 }
 
 ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeights& weights) {
@@ -204,36 +213,40 @@ ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeight
     const std::vector<int>& params = this->block(block).params;
     ArriveTask task{.block = block, .sweep = sweep, .point = arrival.point};
     ArrivedWeights arrived{.points = std::vector<BlockWeights>(at(wants_plain || sweep < 0 ? 1 : copies))};
-    for (BlockWeights& point : arrived.points) point.type = in_.numerics.compute;
     int64_t end = 0;
     const auto room = [&](int64_t bytes) {
         const BufferSlice slice{made, end};
         end += aligned_bytes(bytes, 1);
         return slice;
     };
-    const auto reads = [&](BlockWeights& point, const BufferSlice& slice, int64_t bytes) {
-        point.hi.push_back(slice);
-        add_use(point.uses, {slice.buffer, false, slice.offset, slice.offset + bytes});
+    const auto reads = [&](BlockWeights& point, const WeightUse& use, int64_t numel) {
+        point.read.push_back(use);
+        const int64_t bytes = numel * dtype_bytes(use.type);
+        add_use(point.uses, {use.data.buffer, false, use.data.offset, use.data.offset + bytes});
+        if (use.low.buffer == kNoBuffer) return;
+        add_use(point.uses, {use.low.buffer, false, use.low.offset, use.low.offset + 2 * numel});
     };
     for (size_t index = 0; index < params.size(); ++index) {
         const int param = params[index];
-        const int64_t bytes = in_.param(param).numel() * element;
-        const bool is_home = in_.param(param).spec.block == block, fetched = in_.is_fetched(param, weights.hi[index]);
+        const int64_t numel = in_.param(param).numel(), bytes = numel * element;
+        const WeightUse& stored = weights.read[index];
+        const bool is_home = in_.param(param).spec.block == block, fetched = in_.is_fetched(param, stored.data);
         const bool updates = arrival.updates && in_.is_stored_to(param);
         ArriveParam each{.param = param,
                          .updates = updates && is_home,
                          .in_place = !fetched,
                          .again = updates && !is_home && fetched && schedule_.writeback_steps > 1,
-                         .weights = weights.hi[index]};
+                         .weights = stored.data};
         // All points of what is not trained are the weights themselves.
         const bool shares = copies > 0 && !tangents && !in_.param(param).trains();
         if ((wants_plain || shares) && in_.converts(param)) each.plain = room(bytes);
-        const BufferSlice& plain = each.plain.buffer == kNoBuffer ? each.weights : each.plain;
-        if (wants_plain) reads(arrived.points[0], plain, bytes);
+        const auto made_at = [&](const BufferSlice& slice) { return WeightUse{slice, {}, in_.numerics.compute}; };
+        const WeightUse plain = each.plain.buffer == kNoBuffer ? stored : made_at(each.plain);
+        if (wants_plain) reads(arrived.points[0], plain, numel);
         if (copies > 0 && !shares) each.probes = room(copies * arriving_bytes(sweep, param));
         for (int point = 0; !tangents && point < copies; ++point)
-            reads(arrived.points[at(point)], shares ? plain : BufferSlice{made, each.probes.offset + point * bytes},
-                  bytes);
+            reads(arrived.points[at(point)], shares ? plain : made_at({made, each.probes.offset + point * bytes}),
+                  numel);
         if (tangents) arrived.directions.push_back(each.probes);
         task.params.push_back(each);
     }
@@ -272,8 +285,9 @@ void ScheduleBuilder::add_arrival(ArriveTask task) {
         // Read as well as written, each so many steps.
         const int64_t period = param.perturb.folding == Folding::each_window ? schedule_.writeback_steps : 1;
         if (writes) demand.memory_bytes += bytes / period;
-        demand.noise += static_cast<double>(param.numel()) *
-                        in_.recipe.draws(param, task.sweep, writes ? mean_updates(param, each) : 0);
+        if (in_.recipe.draws)
+            demand.noise += static_cast<double>(param.numel()) *
+                            in_.recipe.draws(param, task.sweep, writes ? mean_updates(param, each) : 0);
     }
     for (const ArriveParam& each : task.params) {
         const int64_t numel = in_.param(each.param).numel();

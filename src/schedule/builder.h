@@ -36,7 +36,9 @@ struct LowerInput {
         return param(index).trains() && param(index).perturb.folding != Folding::never;
     }
     // f32 joins both halves of a split master.
-    bool needs_low() const { return numerics.compute == DType::f32 && recipe.store == StoreType::split; }
+    bool needs_low(int index) const {
+        return numerics.compute == DType::f32 && param(index).storage.store == StoreType::split;
+    }
     Param param(int index) const { return model.param(index); }
     const ParamPlace& place(int param) const { return ids.params[static_cast<size_t>(param)]; }
     // The plan of the block that a parameter is at home in.
@@ -47,11 +49,10 @@ struct LowerInput {
 
 // A block's weights on their way to where runs read them.
 struct BlockWeights {
-    std::vector<BufferSlice> hi, lo;   // by the program's weights: where runs read them
+    std::vector<WeightUse> read;       // by the program's weights: where runs read them
     std::vector<BufferUse> uses;       // of such a run
     std::vector<BufferSlice> host_hi;  // by the program's weights: in the memory of the host, before they go up
-    std::vector<BufferSlice> host_lo;
-    DType type = DType::bf16;  // of `hi`
+    std::vector<BufferSlice> host_lo;  // kNoBuffer where runs read none
 };
 
 // What a block's arrival leaves for the runs of one sweep.
@@ -110,8 +111,8 @@ class ScheduleBuilder {
     ArrivedWeights arrive(const Arrival& arrival, const BlockWeights& weights);
     // Bytes of one of the copies, or directions, that a parameter has in a sweep.
     int64_t arriving_bytes(int sweep, int param) const;
-    // What evaluation reads: the weights, in the type that is computed with.
-    BlockWeights arrive_plain(int block, const BlockWeights& weights);
+    // Weights that are kept in another type than runs read are copied as that; the others are read where they are.
+    void convert(int block, BlockWeights& weights);
 
     // Adds the task; its workspace is made here. `uses` names buffers beside weights and regions.
     void run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses);
@@ -130,6 +131,7 @@ class ScheduleBuilder {
     double mean_updates(const Param& param, const ArriveParam& arrival) const;
     void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
     bool stays_on_device(int param) const;
+    bool needs_low(const Block& block) const;
     void upload_halves(const Block& block, const std::vector<BufferSlice>& from, std::vector<BufferSlice>& to,
                        bool is_low, BufferId slot);
 

@@ -14,8 +14,8 @@ int64_t section_bytes(int64_t bytes) {
     return round_up(bytes, kSectionAlignment);
 }
 
-int64_t low_bytes(const Recipe& recipe, int64_t count) {
-    return recipe.store == StoreType::split ? 2 * count : 0;
+int64_t low_bytes(const Param& param, int64_t count) {
+    return param.storage.store == StoreType::split ? 2 * count : 0;
 }
 
 }  // namespace
@@ -42,14 +42,14 @@ std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, in
     std::vector<int64_t> offsets;
     offsets.reserve(recipe.state.size() + 2);
     offsets.push_back(0);
-    offsets.push_back(section_bytes(low_bytes(recipe, count)));
+    offsets.push_back(section_bytes(low_bytes(param, count)));
     for (const StateSpec& state : recipe.state)
         offsets.push_back(offsets.back() + (param.trains() ? section_bytes(state_bytes(state, count)) : 0));
     return offsets;
 }
 
 int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t count) {
-    int64_t end = section_bytes(low_bytes(recipe, count));
+    int64_t end = section_bytes(low_bytes(param, count));
     for (const StateSpec& state : recipe.state) end += param.trains() ? section_bytes(state_bytes(state, count)) : 0;
     return round_up(end, kParamAlignment);
 }

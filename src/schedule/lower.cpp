@@ -49,9 +49,10 @@ class PersistentWriter {
         const BlockPlan& plan = plan_.of(param.spec.block);
         ParamPlace& place = ids.params[at(index)];
         place.weights = put("weights", Owner::weights, plan.weights, weight_bytes(param, param.numel()));
-        const bool wants_low = recipe_.store == StoreType::split && (trains || numerics_.compute == DType::f32);
+        const bool is_split = param.storage.store == StoreType::split,
+                   wants_low = is_split && (trains || numerics_.compute == DType::f32);
         if (plan_.store) {
-            if (trains && param.trains() && recipe_.store == StoreType::split)
+            if (trains && param.trains() && is_split)
                 place.chunks = put("state", Owner::state, plan.state, all_blocks(param));
         } else {
             if (wants_low) place.low = put("low halves", Owner::low_halves, plan.state, param.numel() * 2);

@@ -23,8 +23,7 @@ class ForwardLowering {
                    std::min(blocks_.size(), index + 1 + static_cast<size_t>(builder_.in().plan.read_ahead)))
                 fetched_.push_back(builder_.read_weights(builder_.block(blocks_[fetched_.size()])));
             builder_.upload(builder_.block(blocks_[index]), fetched_[index]);
-            if (builder_.in().recipe.store == StoreType::as_file)
-                fetched_[index] = builder_.arrive_plain(blocks_[index], fetched_[index]);
+            builder_.convert(blocks_[index], fetched_[index]);
             for (int micro = 0; micro < builder_.schedule().micro_count; ++micro)
                 pass(blocks_[index], fetched_[index], micro);
         }

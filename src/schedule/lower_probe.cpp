@@ -107,7 +107,7 @@ class ProbeLowering {
         for (size_t index = 0; index < in_.model.blocks[at(block)].params.size(); ++index) {
             const int param = in_.model.blocks[at(block)].params[index];
             if (in_.param(param).spec.block != block || !in_.is_stored_to(param)) continue;
-            const BufferSlice &host = weights.host_hi[index], &device = weights.hi[index];
+            const BufferSlice &host = weights.host_hi[index], &device = weights.read[index].data;
             if (host.buffer != device.buffer) add_down(down, param, device, host);
             if (in_.plan.store) add_write(write, param, host);
         }

@@ -110,6 +110,7 @@ class TrainLowering {
             } else {
                 weights = builder_.read_weights(builder_.block(each.block));
                 builder_.upload(builder_.block(each.block), weights);
+                builder_.convert(each.block, weights);
             }
             activations_.bring(each, micro);
             pass(each, weights, micro);
@@ -159,6 +160,7 @@ class TrainLowering {
             builder_.set_pending(false);
         }
         builder_.upload(builder_.block(visit.block), weights);
+        builder_.convert(visit.block, weights);
     }
 
     // Memory that holds the weights which an update changes: for good, or since the block was read for a sweep.

@@ -91,6 +91,13 @@ struct BufferSlice {
 // mark: the update that the step before held is whole, in memory and on disk: that step may be committed.
 enum class Verb : uint8_t { run, move, update, reduce, arrive, mark };
 
+// Where a run reads one of its program's weights, and what it finds there.
+struct WeightUse {
+    BufferSlice data;
+    BufferSlice low;           // low halves that are joined to `data`; kNoBuffer: none
+    DType type = DType::bf16;  // of `data`
+};
+
 // run: a segment on one block and micro-batch.
 struct RunTask {
     int segment = -1;  // index into Schedule::segments
@@ -99,12 +106,12 @@ struct RunTask {
     int stream = 0;          // of a forward-only step: which of its passes, counted over all sweeps
     int last_token_of = -1;  // decoding: of the region `input` it reads the last token of this row, and nothing else
     std::array<BufferSlice, kRegions> regions{};
-    std::vector<BufferSlice> hi, lo;       // by the program's weights; lo empty in bf16
+    std::vector<WeightUse> weights;        // by the program's weights
     std::vector<BufferSlice> gradients;    // by the program's weights; kNoBuffer: not trained
     std::vector<uint8_t> first_gradient;   // the buffer holds nothing yet
     BufferSlice cache_keys, cache_values;  // decoding
-    DType weight_type = DType::bf16;       // of what `hi` and `directions` point to
-    std::vector<BufferSlice> directions;   // tangent: by the program's weights, k of each, or their factors
+    // Tangent: by the program's weights, k of each in the type that is computed with, or their factors.
+    std::vector<BufferSlice> directions;
 };
 
 // move: pieces of one kind between the disk and a buffer, or between a buffer of the host and one of the device.

@@ -124,10 +124,6 @@ void check_method(const Config& c, Problems& problems) {
         problems.emplace_back(
             "writeback_steps has no meaning with fold_updates each_window: weights are written behind each "
             "noise_window. Try: writeback_steps: auto");
-    if (c.weight_storage != "as_file" && c.method != "zeroth_order" && c.method != "forward_gradient")
-        problems.push_back(
-            fmt::format("weight_storage {} is for methods without a backward pass, method is {}. Try: zeroth_order",
-                        c.weight_storage, c.method));
     if (c.method == "zeroth_order") return;
     if (is_changed(c, "sparse_share"))
         problems.emplace_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");

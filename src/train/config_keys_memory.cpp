@@ -2,7 +2,6 @@
 #include "train/config_keys.h"
 
 namespace windlass {
-namespace {}  // namespace
 
 std::vector<ConfigKey> memory_keys() {
     return {
@@ -15,10 +14,11 @@ std::vector<ConfigKey> memory_keys() {
         {.name = "weight_storage",
          .field = &Config::weight_storage,
          .group = kMemory,
-         .help = "zeroth_order, forward_gradient: how weights are kept. as_file: in the type of the model's files; f8: "
-                 "matrices and tables in 8 bits, with a scale each, half the bytes of bf16 in memory, on disk and on "
-                 "the way; nf4: the matrices of layers in 4 bits, with a scale for each 64 numbers, a quarter; they "
-                 "are frozen, or fold_updates is never",
+         .help = "how weights are kept that are not split masters: those of zeroth_order, of forward_gradient, of "
+                 "parameters that are not trained (freeze), of eval and generate. as_file: in the type of the "
+                 "model's files; f8: matrices and tables in 8 bits, with a scale each, half the bytes of bf16 in "
+                 "memory, on disk and on the way; nf4: the matrices of layers in 4 bits, with a scale for each 64 "
+                 "numbers, a quarter; they are frozen, or fold_updates is never",
          .choices = {"as_file", "f8", "nf4"}},
         {.name = "state_format",
          .field = &Config::state_format,

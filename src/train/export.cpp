@@ -67,13 +67,10 @@ Named parse_source(FileSystem& files, const std::string& source) {
     return {false, source, ""};
 }
 
-// As the run did whose state this is.
-void keep_as(const RunState& state, const std::string& base, TrainedModel& model) {
-    set_store(model, make_recipe(state.method, {}).store);
-    if (state.weight_storage == "nf4") keep_in_4_bits(model);
-    if (state.scale_exponents.empty()) return;
-    keep_in_8_bits(model);
-    set_scale_exponents(state.scale_exponents, base, model);
+// As the run did whose store this is.
+void keep_as(Store& store, const RunState& state, const std::string& base, TrainedModel& model) {
+    keep_as_stored(store, model);
+    if (is_kept_in_8_bits(model)) set_scale_exponents(state.scale_exponents, base, model);
 }
 
 SaveOptions save_options(const Source& source, const ExportOptions& options) {
@@ -108,7 +105,7 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     TrainedModel model(build_model(config, base.tensors()));
     const RunState state = parse_run_state(store.committed_run_state(), source.store);
     if (state.fold_updates != folding_name(Folding::each_step)) return export_folder(files, source, state, options);
-    keep_as(state, source.base, model);
+    keep_as(store, state, source.base, model);
     StoreMasters masters(store, model);
     save_model(files, source.base, options.target, model, save_options(source, options),
                [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });

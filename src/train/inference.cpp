@@ -5,7 +5,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "device/cpu/isa.h"
+#include "method/forward_only/magnitude_limits.h"
 #include "model/families.h"
+#include "model/load.h"
 #include "train/budget.h"
 #include "train/machine_cache.h"
 #include "train/session.h"
@@ -30,8 +32,24 @@ OpenModel open_model(FileSystem& files, const std::string& path, const std::vect
     return {std::move(folder), std::move(model), std::move(tokenizer)};
 }
 
+namespace {
+
+// What is only read needs no low halves: in 8 or 4 bits it is a fraction of the files.
+void keep_narrow(OpenModel& opened, const std::string& weight_storage) {
+    if (weight_storage == "as_file") return;
+    TrainedModel& model = opened.model;
+    set_store(model, StoreType::as_file);
+    weight_storage == "f8" ? keep_in_8_bits(model) : keep_in_4_bits(model);
+    set_by_magnitudes(model, /*sparse_share=*/1, [&](int param, int64_t first, std::span<float> out) {
+        load_elements(opened.folder, model.params[static_cast<size_t>(param)], first, out);
+    });
+}
+
+}  // namespace
+
 Inference::Inference(FileSystem& files, OpenModel& opened, const InferenceOptions& options, InferenceShape shape)
     : files_(files) {
+    keep_narrow(opened, options.weight_storage);
     const int threads = options.threads > 0 ? options.threads : default_threads();
     const Numerics numerics{.compute = resolve_compute(options.dtype, opened.model),
                             .micro_rows = shape.micro_rows,

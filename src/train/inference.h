@@ -15,6 +15,7 @@ namespace windlass {
 struct InferenceOptions {
     std::string model;
     std::string dtype = "auto";
+    std::string weight_storage = "as_file";
     ByteLimit ram{"80%"};
     bool ram_given = false;  // then it is enforced
     std::string ssd_dir;     // weights that memory does not hold are read from a store in this folder

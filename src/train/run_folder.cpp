@@ -91,6 +91,7 @@ RunState first_state(RunState any) {
             .data_fingerprint = std::move(any.data_fingerprint),
             .param_groups = std::move(any.param_groups),
             .weight_storage = std::move(any.weight_storage),
+            .frozen_is_split = any.frozen_is_split,
             .fold_updates = std::move(any.fold_updates),
             .update = std::move(any.update),
             .directions = any.directions,

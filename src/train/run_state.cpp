@@ -92,6 +92,7 @@ std::string run_state_text(const RunState& s) {
                  {"method", s.method},
                  {"data", s.data_fingerprint},
                  {"param_groups", s.param_groups},
+                 {"frozen_is_split", s.frozen_is_split},
                  {"numerics", numerics_json(s.numerics)},
                  {"lr_schedule", schedule_json(s.schedule)},
                  {"tokens_total", s.tokens_total},
@@ -126,6 +127,7 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.run_id = json.value("run_id", std::string());
         s.update = json.value("update", UpdateSettings());
         s.weight_storage = json.value("weight_storage", kAsFile);
+        s.frozen_is_split = json.value("frozen_is_split", true);
         s.fold_updates = json.value("fold_updates", kEachStep);
         s.directions = json.contains("directions") ? small(json.at("directions")) : 1;
         for (const Json& each : json.value("scale_exponents", Json::array())) s.scale_exponents.push_back(small(each));

@@ -29,6 +29,8 @@ struct RunState {
     std::string data_fingerprint;
     std::vector<std::string> param_groups;  // param_group_text.h
     std::string weight_storage = "as_file";
+    // Whether what is not trained has low halves in the run's stores, as it had in older runs.
+    bool frozen_is_split = false;
     std::string fold_updates = "each_step";
     UpdateSettings update;             // of methods that keep no log; empty: not recorded, in older runs
     int directions = 1;                // of a step of a forward-only method

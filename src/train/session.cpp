@@ -197,8 +197,14 @@ int wanted_writeback(const Session& session) {
     return session.rounds_most > 1 && session.config.ssd_writes.text.empty() ? 1 : 0;
 }
 
-// A matrix in 4 bits is never written: it stays as it is, or what steps learn about it stays beside it.
-void require_read_only_4_bits(const TrainedModel& model) {
+// Something is kept as it was asked for. A matrix in 4 bits is never written: it stays as it is, or what steps learn
+// about it stays beside it.
+void require_narrow(const Config& config, const TrainedModel& model) {
+    if (config.weight_storage != "as_file" && !is_kept_in_8_bits(model) && !is_kept_in_4_bits(model))
+        throw UserError(ExitCode::usage, "weight_storage",
+                        "{} is for weights that are not split masters, but method {} trains every matrix as one",
+                        config.weight_storage, config.method)
+            .hint("freeze matrices (param_groups), or method: zeroth_order");
     const auto is_written = [](const Param& param) {
         return param.storage.dtype == DType::nf4 && param.trains() && param.perturb.folding != Folding::never;
     };
@@ -237,10 +243,11 @@ void open_data(FileSystem& files, Session& session) {
 
 }  // namespace
 
-void set_kept_types(const Config& config, const Recipe& recipe, TrainedModel& model) {
+void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_split, TrainedModel& model) {
     set_store(model, recipe.store);
-    if (recipe.probes() && config.weight_storage == "f8") keep_in_8_bits(model);
-    if (recipe.probes() && config.weight_storage == "nf4") keep_in_4_bits(model);
+    if (!frozen_is_split && recipe.store == StoreType::split) keep_frozen_as_file(model);
+    if (config.weight_storage == "f8") keep_in_8_bits(model);
+    if (config.weight_storage == "nf4") keep_in_4_bits(model);
     set_folding(model, recipe.folding);
 }
 
@@ -289,8 +296,9 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
-    set_kept_types(config, session.recipe, session.model);
-    require_read_only_4_bits(session.model);
+    session.first.frozen_is_split = recorded && recorded->frozen_is_split;
+    set_kept_types(config, session.recipe, session.first.frozen_is_split, session.model);
+    require_narrow(config, session.model);
     session.first.weight_storage = config.weight_storage;
     session.first.fold_updates = folding_name(session.recipe.folding);
     if (recorded && recorded->weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))

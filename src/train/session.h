@@ -57,7 +57,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
                         ConfigUse use = ConfigUse::train);
 
 // How parameters are kept: as the recipe wants it, and matrices of forward-only methods as weight_storage says.
-void set_kept_types(const Config& config, const Recipe& recipe, TrainedModel& model);
+void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_split, TrainedModel& model);
 
 // What link_rate and disk_rate ask for.
 Emulation emulation_of(const Config& config);

@@ -1,6 +1,7 @@
 #include "train/store_masters.h"
 
 #include <bit>
+#include <map>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -9,7 +10,7 @@
 #include "model/save.h"
 #include "schedule/numerics.h"
 #include "tensor/dtype.h"
-#include "tensor/nf4_levels.h"
+#include "tensor/nf4.h"
 
 namespace windlass {
 namespace {
@@ -23,21 +24,54 @@ UserError damaged(Store& store, int64_t chunk, std::string_view part) {
                      part);
 }
 
-}  // namespace
-
-StoreMasters::StoreMasters(Store& store, const TrainedModel& model) : store_(store), model_(model) {
+// By parameter of the model: its index in the store.
+std::vector<int64_t> params_in(Store& store, const ModelSpec& model) {
     std::map<std::string_view, int64_t> index;
     const std::vector<StoreParam>& params = store.layout().params;
     for (size_t i = 0; i < params.size(); ++i) index[params[i].name] = static_cast<int64_t>(i);
+    std::vector<int64_t> found_at;
     for (const ParamSpec& param : model.params) {
         const auto found = index.find(param.name);
         if (found == index.end() || params[static_cast<size_t>(found->second)].numel != param.numel())
             throw UserError(ExitCode::storage, store.file().path(), "holds no {} of {} elements", param.name,
                             param.numel());
-        store_param_.push_back(found->second);
+        found_at.push_back(found->second);
     }
-    split_ = model.storage.at(0).store == StoreType::split;
-    const bool has_low = !store.layout().sections.empty() && store.layout().sections[0].bytes == 2;
+    return found_at;
+}
+
+// Low halves are the first section, and a parameter has the first sections or none.
+bool has_low(const Store& store, const StoreParam& param) {
+    return !store.layout().sections.empty() && store.layout().sections[0].name == "low" && param.sections != 0;
+}
+
+}  // namespace
+
+void keep_as_stored(Store& store, TrainedModel& model) {
+    const std::vector<int64_t> index = params_in(store, model);
+    for (size_t i = 0; i < index.size(); ++i) {
+        const StoreParam& found = store.layout().params[static_cast<size_t>(index[i])];
+        ParamStorage& storage = model.storage[i];
+        storage = {.store = has_low(store, found) ? StoreType::split : StoreType::as_file};
+        switch (store.layout().weight_bytes_of(found, kNf4Block)) {
+            case nf4_bytes(kNf4Block):
+                storage.dtype = DType::nf4;
+                break;
+            case kNf4Block:
+                storage.dtype = DType::f8_e4m3;
+                break;
+            case 4 * kNf4Block:
+                storage.dtype = DType::f32;
+                break;
+            default:
+                if (storage.store == StoreType::as_file) storage.dtype = model.params[i].file_dtype;
+        }
+    }
+}
+
+StoreMasters::StoreMasters(Store& store, const TrainedModel& model)
+    : store_(store), model_(model), store_param_(params_in(store, model)) {
+    const std::vector<StoreParam>& params = store.layout().params;
     for (size_t i = 0; i < model.params.size(); ++i) {
         const StoreParam& found = params[static_cast<size_t>(store_param_[i])];
         // Of one number, of a block of nf4, and of one more.
@@ -45,9 +79,10 @@ StoreMasters::StoreMasters(Store& store, const TrainedModel& model) : store_(sto
             return store.layout().weight_bytes_of(found, count) == stored_bytes(model.storage[i].dtype, count);
         };
         const bool has_type = takes(1) && takes(kNf4Block) && takes(kNf4Block + 1);
-        if (!has_type || has_low != split_)
+        const bool is_split = model.storage[i].store == StoreType::split;
+        if (!has_type || has_low(store, found) != is_split)
             throw UserError(ExitCode::storage, store.file().path(), "does not hold {} masters of {}",
-                            split_ ? "split" : dtype_name(model.storage[i].dtype), found.name);
+                            is_split ? "split" : dtype_name(model.storage[i].dtype), found.name);
     }
 }
 
@@ -57,8 +92,8 @@ void StoreMasters::read(int param, int64_t first, std::span<float> out) {
         const int64_t element = first + done;
         fetch(store_.first_chunk(store_param_[static_cast<size_t>(param)]) + element / elements);
         const int64_t begin = element % elements, count = std::min(std::ssize(out) - done, elements - begin);
-        if (!split_) {
-            const ParamStorage& storage = model_.storage[static_cast<size_t>(param)];
+        const ParamStorage& storage = model_.storage[static_cast<size_t>(param)];
+        if (storage.store == StoreType::as_file) {
             decode_kept(storage, hi_.span(), begin, out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
             done += count;
             continue;

@@ -14,6 +14,11 @@
 
 namespace windlass {
 
+// Parameters are kept as this store has them: split masters, or numbers of the type that their bytes say, of two bytes
+// the one in the model's files. UserError(storage) where it lacks one of them, or has it in a way that this version
+// does not know.
+void keep_as_stored(Store& store, TrainedModel& model);
+
 class StoreMasters {
   public:
     // Throws UserError(storage) for a store that does not hold this model's masters. Both outlive it.
@@ -29,7 +34,6 @@ class StoreMasters {
     Store& store_;
     const TrainedModel& model_;
     std::vector<int64_t> store_param_;  // by parameter of the model
-    bool split_ = true;
     HugeBuffer hi_, lo_, passing_;
     int64_t chunk_ = -1;
 };

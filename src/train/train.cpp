@@ -239,7 +239,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     write_text_atomic(files, folder.file("run.yaml"),
                       with_run_id(session.first.run_id, config_to_yaml(resolved_config(session))));
-    if (session.recipe.probes()) look_at_base(session, resumes ? &start.last() : nullptr);
+    look_at_base(session, resumes ? &start.last() : nullptr);
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))
         enforce_memory(session.request.budgets.ram + session.planned.device_bytes,

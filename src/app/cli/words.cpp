@@ -42,6 +42,7 @@ std::vector<std::string> name_model(std::vector<std::string> words) {
 InferenceOptions inference_options(const Config& config) {
     return {.model = config.model,
             .dtype = config.dtype,
+            .weight_storage = config.weight_storage,
             .ram = config.ram,
             .ram_given = config.was_given("ram"),
             .ssd_dir = config.ssd_dir,

@@ -75,18 +75,20 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
     EngineSetup setup{.model = TrainedModel(build_model(config, folder.tensors())),
                       .recipe = make_recipe(options.method_name, options.method),
                       .method_options = options.method};
+    for (size_t index = 0; options.trains && index < setup.model.params.size(); ++index)
+        setup.model.training[index].trains = options.trains(setup.model.params[index]);
+    if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
     set_store(setup.model, setup.recipe.store);
+    if (setup.recipe.store == StoreType::split && !options.frozen_is_split) keep_frozen_as_file(setup.model);
     if (options.in_8_bits) keep_in_8_bits(setup.model);
     if (options.in_4_bits) keep_in_4_bits(setup.model);
     set_folding(setup.model, setup.recipe.folding);
     for (int index = 0; index < setup.model.param_size(); ++index) {
         const Param param = setup.model.param(index);
         const bool is_writable = param.storage.dtype != DType::nf4 || param.perturb.folding == Folding::never;
-        setup.model.training[static_cast<size_t>(index)].trains =
-            is_writable && (!options.trains || options.trains(param.spec));
+        if (!is_writable) setup.model.training[static_cast<size_t>(index)].trains = false;
     }
     separate_programs(setup.model);
-    if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
     set_by_magnitudes(setup.model, options.method.sparse_share, [&](int param, int64_t first, std::span<float> out) {
         load_elements(folder, setup.model.params[static_cast<size_t>(param)], first, out);
     });

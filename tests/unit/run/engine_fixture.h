@@ -69,8 +69,9 @@ struct EngineOptions {
     Emulation emulation;
     std::function<bool(const ParamSpec&)> trains;  // empty: all of them
     std::vector<ParamGroup> groups;
-    bool in_8_bits = false;  // matrices are kept so
-    bool in_4_bits = false;  // those of layers are, and frozen unless updates are never folded
+    bool frozen_is_split = false;  // what is not trained has low halves, as in older runs
+    bool in_8_bits = false;        // matrices are kept so
+    bool in_4_bits = false;        // those of layers are, and frozen unless updates are never folded
 };
 
 // An engine with the model loaded, and the schedules that `options` ask for: train and eval.

@@ -29,7 +29,7 @@ TEST(CleanSweep, ReadsTheWeightsWhereTheyLie) {
             const Schedule& schedule = set.schedules[0];
             size_t from_probes = 0, from_weights = 0;
             for (const RunTask& run : schedule.runs) {
-                const Owner owner = set.buffer(schedule, run.hi[0].buffer).owner;
+                const Owner owner = set.buffer(schedule, run.weights[0].data.buffer).owner;
                 EXPECT_TRUE(owner == Owner::probes || owner == Owner::weights) << owner_name(owner);
                 ++(owner == Owner::probes ? from_probes : from_weights);
             }
