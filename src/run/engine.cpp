@@ -25,7 +25,7 @@ struct Engine::Impl {
           elements(element_starts(setup.model)),
           arenas(setup.schedules),
           stream(make_stream(setup.plan.device.kind, setup.plan.threads)),
-          movers(files, setup.emulation, setup.plan.store),
+          movers(files, setup.emulation, setup.plan.store, setup.schedules.schedules.front().lanes.size()),
           recent(setup.recipe.history, setup.recipe.folding == Folding::each_window),
           sums(setup.model) {
         if (setup.plan.host_threads > 0) host = make_stream(DeviceKind::cpu, setup.plan.host_threads);
@@ -150,7 +150,7 @@ struct Engine::Impl {
             StepReport round = run_round(schedule, input, home, &answers);
             round.rounds = step.rounds + 1;
             round.seconds += step.seconds;
-            for (size_t lane = 0; lane < kLaneKinds; ++lane) round.busy_seconds[lane] += step.busy_seconds[lane];
+            for (size_t kind = 0; kind < kLaneKinds; ++kind) round.busy_seconds[kind] += step.busy_seconds[kind];
             round.tasks = std::move(step.tasks);
             step = std::move(round);
         }

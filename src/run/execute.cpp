@@ -52,7 +52,9 @@ class Execution {
           input_(input),
           outputs_(set_, schedule, context.arenas),
           params_(input.params),
-          turning_(context.holds()) {
+          turning_(context.holds()),
+          done_(schedule.lanes.size()),
+          busy_ns_(schedule.lanes.size(), 0) {
         report_.tasks.resize(schedule.tasks.size());
         if (input.objective != nullptr) ask_head(input.objective, params_);
         if (context.setup.recipe.prepare != nullptr)
@@ -62,12 +64,14 @@ class Execution {
 
     StepReport run() {
         const int64_t start = now_ns();
-        std::vector<LaneKind> lanes;
-        for (const LaneKind lane :
-             {LaneKind::host, LaneKind::up, LaneKind::down, LaneKind::disk_read, LaneKind::disk_write}) {
-            if (uses(lane)) lanes.push_back(lane);
+        const int own = find_lane(schedule_.lanes, LaneKind::compute);
+        std::vector<int> others;
+        for (int lane = 0; lane < std::ssize(schedule_.lanes); ++lane) {
+            if (lane != own && uses(lane)) others.push_back(lane);
         }
-        context_.lanes.run(lanes, [this](LaneKind lane) { work(lane); });
+        context_.lanes.run(own, others, [this](int lane) { work(lane); });
+        for (size_t lane = 0; lane < busy_ns_.size(); ++lane)
+            report_.busy_seconds[slot(schedule_.lanes[lane].kind)] += static_cast<double>(busy_ns_[lane]) * 1e-9;
         if (failure_) std::rethrow_exception(failure_);
         if (stopped_.load()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
         if (!reduced_ && !schedule_.gives_logits) report_.loss_sum = outputs_.sum(schedule_.outputs);
@@ -78,13 +82,13 @@ class Execution {
     }
 
   private:
-    bool uses(LaneKind lane) const {
+    bool uses(int lane) const {
         return std::any_of(schedule_.tasks.begin(), schedule_.tasks.end(),
                            [lane](const Task& task) { return task.lane == lane; });
     }
 
-    void work(LaneKind lane) {
-        std::atomic<int>& done = done_[slot(lane)];
+    void work(int lane) {
+        std::atomic<int>& done = done_[at(lane)];
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
             const Task& task = schedule_.tasks[index];
             if (task.lane != lane) continue;
@@ -100,7 +104,7 @@ class Execution {
                 time.start_ns = now_ns();
                 if (is_due(task)) perform(task);
                 time.end_ns = now_ns();
-                busy_ns_[slot(lane)] += time.end_ns - time.start_ns;
+                busy_ns_[at(lane)] += time.end_ns - time.start_ns;
             } catch (...) {
                 fail(std::current_exception());
                 break;
@@ -108,7 +112,6 @@ class Execution {
             done.fetch_add(1, std::memory_order_release);
             done.notify_all();
         }
-        report_.busy_seconds[slot(lane)] = static_cast<double>(busy_ns_[slot(lane)]) * 1e-9;
         done.store(kGivenUp, std::memory_order_release);
         done.notify_all();
     }
@@ -126,12 +129,11 @@ class Execution {
     }
 
     void wait(const Task& task) {
-        for (size_t lane = 0; lane < done_.size(); ++lane) {
-            const int need = task.after[lane];
-            for (int done = done_[lane].load(std::memory_order_acquire); done < need;
-                 done = done_[lane].load(std::memory_order_acquire)) {
-                done_[lane].wait(done, std::memory_order_acquire);
-            }
+        for (const Wait& need : task.after) {
+            const std::atomic<int>& count = done_[at(need.lane)];
+            for (int done = count.load(std::memory_order_acquire); done < need.count;
+                 done = count.load(std::memory_order_acquire))
+                count.wait(done, std::memory_order_acquire);
         }
     }
 
@@ -262,7 +264,7 @@ class Execution {
     void perform_update(const Task& task, const UpdateTask& update, const TaskMemory& memory) {
         const StepParams& params = task.when_pending ? *context_.pending : update.guessed ? guess_ : params_;
         if (!params.apply && !update.restores) return;
-        Stream& stream = task.lane == LaneKind::host ? *context_.host : context_.stream;
+        Stream& stream = schedule_.lanes[at(task.lane)].kind == LaneKind::host ? *context_.host : context_.stream;
         const UpdateKernel kernel = context_.setup.recipe.update[static_cast<size_t>(stream.device())];
         std::vector<std::byte*> state;
         for (const UpdateChunk& chunk : update.chunks) {
@@ -361,8 +363,8 @@ class Execution {
     StepReport report_;
     bool reduced_ = false;
     Turning turning_;  // where there is no store
-    std::array<std::atomic<int>, kLaneKinds> done_{};
-    std::array<int64_t, kLaneKinds> busy_ns_{};
+    std::vector<std::atomic<int>> done_;
+    std::vector<int64_t> busy_ns_;
     std::atomic<bool> failed_{false}, stopped_{false};
     std::mutex failure_mutex_;
     std::exception_ptr failure_;

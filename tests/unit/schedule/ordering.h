@@ -13,24 +13,24 @@ namespace windlass {
 class Ordering {
   public:
     explicit Ordering(const Schedule& schedule) {
-        std::array<std::vector<size_t>, kLaneKinds> lanes;
+        std::vector<std::vector<size_t>> lanes(schedule.lanes.size());
         for (size_t index = 0; index < schedule.tasks.size(); ++index) {
             const Task& task = schedule.tasks[index];
-            std::vector<size_t>& lane = lanes[slot(task.lane)];
-            std::array<int, kLaneKinds> done{};
+            std::vector<size_t>& lane = lanes[static_cast<size_t>(task.lane)];
+            std::vector<int> done(lanes.size(), 0);
             const auto follow = [&](size_t other) {
                 for (size_t i = 0; i < done.size(); ++i) done[i] = std::max(done[i], done_[other][i]);
-                int& own = done[slot(schedule.tasks[other].lane)];
+                int& own = done[static_cast<size_t>(schedule.tasks[other].lane)];
                 own = std::max(own, sequence_[other]);
             };
             if (!lane.empty()) follow(lane.back());
-            for (size_t other = 0; other < lanes.size(); ++other) {
-                if (task.after[other] == 0) continue;
-                const auto last = static_cast<size_t>(task.after[other]) - 1;
-                if (last >= lanes[other].size())
+            for (const Wait& wait : task.after) {
+                const std::vector<size_t>& other = lanes[static_cast<size_t>(wait.lane)];
+                const auto last = static_cast<size_t>(wait.count) - 1;
+                if (last >= other.size())
                     looks_ahead_ = true;
                 else
-                    follow(lanes[other][last]);
+                    follow(other[last]);
             }
             lane.push_back(index);
             sequence_.push_back(static_cast<int>(lane.size()));
@@ -39,13 +39,13 @@ class Ordering {
     }
     // The first task is done before the second starts.
     bool before(const Schedule& schedule, size_t first, size_t second) const {
-        return done_[second][slot(schedule.tasks[first].lane)] >= sequence_[first];
+        return done_[second][static_cast<size_t>(schedule.tasks[first].lane)] >= sequence_[first];
     }
-    int done_before(size_t task, size_t lane) const { return done_[task][lane]; }
+    int done_before(size_t task, int lane) const { return done_[task][static_cast<size_t>(lane)]; }
     bool looks_ahead() const { return looks_ahead_; }  // some task waits for one behind it in the list: deadlock
 
   private:
-    std::vector<std::array<int, kLaneKinds>> done_;
+    std::vector<std::vector<int>> done_;
     std::vector<int> sequence_;  // of each task in its lane, from 1
     bool looks_ahead_ = false;
 };
@@ -59,7 +59,7 @@ inline std::vector<TouchedBytes> touched_memory(const ScheduleSet& set, const Sc
     std::vector<TouchedBytes> touched;
     for (const BufferUse& use : task.uses) {
         const BufferSpec& buffer = set.buffer(schedule, use.buffer);
-        const int64_t tier = static_cast<int64_t>(buffer.tier.kind) << 48;  // far apart
+        const int64_t tier = static_cast<int64_t>(buffer.tier) << 48;  // far apart
         touched.push_back({tier + buffer.offset + use.begin, tier + buffer.offset + use.end, use.write});
     }
     return touched;
