@@ -44,6 +44,7 @@ struct EngineSetup {
     uint64_t seed = 0;
     Emulation emulation;
     OpProfile* profile = nullptr;  // filled by compute lanes when given
+    Device* device = nullptr;      // tests: computes instead of the plan's; outlives the engine
 };
 
 struct StepInput {

@@ -101,7 +101,7 @@ TEST_P(Checked, ReportedPeakIsTheLargestSumOfLiveBytes) {
 TEST_P(Checked, TasksThatTouchTheSameBytesAreOrdered) {
     for_each_plan([](const ScheduleSet& set, const Plan&) {
         for (const Schedule& schedule : set.schedules) {
-            EXPECT_FALSE(Ordering(schedule).looks_ahead());
+            EXPECT_FALSE(TaskOrder(schedule).looks_ahead());
             const auto found = hazards(set, schedule);
             EXPECT_TRUE(found.empty()) << schedule.name << ": " << found.size() << ", the first between tasks "
                                        << found[0].first << " and " << found[0].second;
@@ -121,7 +121,7 @@ TEST_P(Checked, NoWaitMayBeLeftOut) {
             Waits& after = schedule.tasks[index].after;
             for (const Waits all = after; const Wait& wait : all) {
                 after.drop(wait.lane);
-                if (Ordering(schedule).done_before(index, wait.lane) < wait.count) {
+                if (TaskOrder(schedule).before(index)[at(wait.lane)] < wait.count) {
                     ++left_out;
                     EXPECT_FALSE(hazards(set, schedule).empty())
                         << "task " << index << " waits for nothing in lane " << wait.lane;

@@ -1,54 +1,18 @@
-// ordering.h: what the waits of a schedule guarantee, worked out by brute force and without the checker's help.
+// ordering.h: what the waits of a schedule keep apart, worked out by brute force and without the checker's help.
 #pragma once
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "schedule/schedule.h"
+#include "schedule/task_order.h"
 
 namespace windlass {
 
-// What is surely done when a task starts: how many tasks of each lane. Waits are followed through other tasks.
-class Ordering {
-  public:
-    explicit Ordering(const Schedule& schedule) {
-        std::vector<std::vector<size_t>> lanes(schedule.lanes.size());
-        for (size_t index = 0; index < schedule.tasks.size(); ++index) {
-            const Task& task = schedule.tasks[index];
-            std::vector<size_t>& lane = lanes[static_cast<size_t>(task.lane)];
-            std::vector<int> done(lanes.size(), 0);
-            const auto follow = [&](size_t other) {
-                for (size_t i = 0; i < done.size(); ++i) done[i] = std::max(done[i], done_[other][i]);
-                int& own = done[static_cast<size_t>(schedule.tasks[other].lane)];
-                own = std::max(own, sequence_[other]);
-            };
-            if (!lane.empty()) follow(lane.back());
-            for (const Wait& wait : task.after) {
-                const std::vector<size_t>& other = lanes[static_cast<size_t>(wait.lane)];
-                const auto last = static_cast<size_t>(wait.count) - 1;
-                if (last >= other.size())
-                    looks_ahead_ = true;
-                else
-                    follow(other[last]);
-            }
-            lane.push_back(index);
-            sequence_.push_back(static_cast<int>(lane.size()));
-            done_.push_back(done);
-        }
-    }
-    // The first task is done before the second starts.
-    bool before(const Schedule& schedule, size_t first, size_t second) const {
-        return done_[second][static_cast<size_t>(schedule.tasks[first].lane)] >= sequence_[first];
-    }
-    int done_before(size_t task, int lane) const { return done_[task][static_cast<size_t>(lane)]; }
-    bool looks_ahead() const { return looks_ahead_; }  // some task waits for one behind it in the list: deadlock
-
-  private:
-    std::vector<std::vector<int>> done_;
-    std::vector<int> sequence_;  // of each task in its lane, from 1
-    bool looks_ahead_ = false;
-};
+// The first task is complete before the second starts.
+inline bool is_before(const Schedule& schedule, const TaskOrder& order, size_t first, size_t second) {
+    return order.before(second)[static_cast<size_t>(schedule.tasks[first].lane)] >= order.sequence(first);
+}
 
 struct TouchedBytes {
     int64_t begin = 0, end = 0;
@@ -107,11 +71,11 @@ inline std::vector<std::pair<size_t, size_t>> hazards(const ScheduleSet& set, co
         memory.push_back(touched_memory(set, schedule, task));
         spill.push_back(touched_spill(schedule, task));
     }
-    const Ordering ordering(schedule);
+    const TaskOrder order(schedule);
     std::vector<std::pair<size_t, size_t>> found;
     for (size_t second = 0; second < schedule.tasks.size(); ++second) {
         for (size_t first = 0; first < second; ++first) {
-            if (ordering.before(schedule, first, second)) continue;
+            if (is_before(schedule, order, first, second)) continue;
             if (conflict(memory[first], memory[second]) || disk_conflict(schedule, spill, first, second))
                 found.emplace_back(first, second);
         }
