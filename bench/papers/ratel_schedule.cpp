@@ -112,12 +112,11 @@ class Writer {
     // Adds a task that waits for others; gives its index.
     int add(LaneKind lane, Demand demand, std::initializer_list<int> waits) {
         const Verb verb = lane == LaneKind::compute ? Verb::run : lane == LaneKind::host ? Verb::update : Verb::move;
-        Task task{.verb = verb, .lane = lane, .demand = demand};
+        Task task{.verb = verb, .lane = find_lane(schedule_.lanes, lane), .demand = demand};
         for (const int other : waits) {
             if (other == kNoTask) continue;
             const size_t index = static_cast<size_t>(other);
-            int& count = task.after[slot(schedule_.tasks[index].lane)];
-            count = std::max(count, position_[index] + 1);
+            task.after.raise(schedule_.tasks[index].lane, position_[index] + 1);
         }
         position_.push_back(lane_counts_[slot(lane)]++);
         schedule_.tasks.push_back(std::move(task));

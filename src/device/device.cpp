@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "device/cpu/cpu_stream.h"
 #include "device/fake/fake_stream.h"
+#include "device/host_memory.h"
 
 namespace windlass {
 namespace {
@@ -46,6 +47,25 @@ std::string device_name(DeviceId device) {
     const bool emulated = device.kind == DeviceKind::cpu && device.own_memory;
     const std::string name = emulated ? "cpu:emulate" : std::string(device_kind_name(device.kind));
     return device.index == 0 ? name : fmt::format("{}:{}", name, device.index);
+}
+
+namespace {
+
+// A device that computes in the host's memory.
+class HostDevice : public Device {
+  public:
+    explicit HostDevice(DeviceKind kind) : kind_(kind) {}
+    std::unique_ptr<Stream> make_stream(int threads) override { return windlass::make_stream(kind_, threads); }
+    std::unique_ptr<Memory> allocate(int64_t bytes, MemoryKind) override { return std::make_unique<HostMemory>(bytes); }
+
+  private:
+    DeviceKind kind_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_device(DeviceKind kind) {
+    return std::make_unique<HostDevice>(kind);
 }
 
 std::unique_ptr<Stream> make_stream(DeviceKind kind, int threads) {

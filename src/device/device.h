@@ -1,16 +1,21 @@
-// device.h: the nouns of whatever computes: DeviceId, Stream.
+// device.h: the nouns of whatever computes: DeviceId, Device, Stream, Event, Memory.
 //
 // A Stream is where kernels go, in order. On `cpu` a launch returns when the work is done; on a GPU it will return
-// at once and an Event will tell. `fake` computes nothing: schedules are lowered, checked and simulated for it.
+// at once and an Event tells. `fake` computes nothing: schedules are lowered, checked and simulated for it.
 // `cpu:emulate` computes as `cpu` does, with the same kernels, but in an arena of its own beside the host's: what moves
 // up and down is really copied, so that all three tiers can be exercised where there is no GPU.
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "base/clock.h"
 
 namespace windlass {
 
@@ -32,13 +37,85 @@ DeviceId parse_device(std::string_view text, std::string_view where);
 // As parse_device reads it, followed by the index where that is not 0.
 std::string device_name(DeviceId device);
 
+class Stream;
+
+// Given to work while a device does it. A device's memory is touched there, and nowhere else: who has none of these has
+// no address of it (Memory::address). Only streams make them.
+class Launch {
+  public:
+    Stream& stream() const { return stream_; }  // what kernels are given
+
+  private:
+    friend class Stream;
+    explicit Launch(Stream& stream) : stream_(stream) {}
+    Stream& stream_;
+};
+using Work = std::function<void(const Launch&)>;
+
+// A point in what a stream does.
+class Event {
+  public:
+    virtual ~Event() = default;
+    // Returns when all that was launched before it was recorded is complete. Throws what that failed with.
+    virtual void wait() {}
+    // now_ns() of that moment, once wait() has returned.
+    int64_t time_ns() const { return time_ns_; }
+
+  protected:
+    friend class Stream;
+    int64_t time_ns_ = 0;
+};
+
+// What is launched is done in order. A stream completes at once, as this one does, or runs ahead: then launch() returns
+// before the work is complete, and an event tells. Threads: one owner, but for Event::wait and, as argument, wait_for.
 class Stream {
   public:
     virtual ~Stream() = default;
     virtual DeviceKind device() const = 0;
-    // Returns when everything launched so far is done.
-    virtual void synchronize() = 0;
+    virtual bool runs_ahead() const { return false; }
+    // Everything that `work` refers to lives until an event behind it says that it is complete.
+    virtual void launch(Work work) { work(on(*this)); }
+    virtual std::unique_ptr<Event> make_event() { return std::make_unique<Event>(); }
+    // The event is of this kind of device, and stands from now on for all that was launched so far.
+    virtual void record(Event& event) { event.time_ns_ = now_ns(); }
+    // What is launched from now on begins when the event, which was recorded before, is complete.
+    virtual void wait_for(const Event&) {}
+    // Returns when everything launched so far is complete. Throws what it failed with.
+    virtual void synchronize() {}
+
+  protected:
+    static Launch on(Stream& stream) { return Launch(stream); }
+    static void set_time(Event& event, int64_t ns) { event.time_ns_ = ns; }
 };
+
+// Whose memory: of the device itself, or of the host, as the device likes best to copy from and to.
+enum class MemoryKind : uint8_t { device, host };
+
+// Bytes that a device was asked for. The host reaches those of a device by read() and write() alone.
+class Memory {
+  public:
+    virtual ~Memory() = default;
+    virtual int64_t bytes() const = 0;
+    // Where work finds them.
+    virtual std::byte* address(const Launch& launch) const = 0;
+    // Where the host finds them. Where it cannot look, an address for telling parts apart: who follows it faults.
+    virtual std::byte* address() const = 0;
+    // Bytes [offset, offset + size), while nothing that is launched writes them (or, of write, reads them).
+    virtual void read(int64_t offset, std::span<std::byte> to) const = 0;
+    virtual void write(int64_t offset, std::span<const std::byte> from) = 0;
+};
+
+class Device {
+  public:
+    virtual ~Device() = default;
+    // `threads` workers where it computes with the host's processor.
+    virtual std::unique_ptr<Stream> make_stream(int threads) = 0;
+    // Reserved and touched. Throws UserError(no_fit) where the system refuses.
+    virtual std::unique_ptr<Memory> allocate(int64_t bytes, MemoryKind kind) = 0;
+};
+
+// One of this kind: in today's kinds the host's memory is all there is.
+std::unique_ptr<Device> make_device(DeviceKind kind);
 
 // A stream of this device; `threads` workers where the device is the CPU.
 std::unique_ptr<Stream> make_stream(DeviceKind kind, int threads);

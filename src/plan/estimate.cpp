@@ -81,19 +81,21 @@ const TrainedModel& Estimator::short_model(int layers) {
                                         : short_models_.emplace(layers, shortened(model_, layers)).first->second;
 }
 
-Estimator::Peaks Estimator::peaks_of(const Schedule& schedule) {
+Estimator::Peaks Estimator::peaks_of(const ScheduleSet& set) {
+    const Schedule& schedule = set.schedules[0];
+    const auto transient_bytes = set.by_kind(schedule.transient_bytes);
     Peaks peaks;
     for (size_t tier = 0; tier < kTierKinds; ++tier) {
         std::vector<int64_t> change(schedule.tasks.size() + 2, 0);
         for (const BufferSpec& buffer : schedule.buffers) {
-            if (slot(buffer.tier) != tier) continue;
+            if (slot(set.tiers[static_cast<size_t>(buffer.tier)].kind) != tier) continue;
             const int64_t bytes = round_up(buffer.bytes, kParamAlignment);
             change[static_cast<size_t>(buffer.first)] += bytes;
             change[static_cast<size_t>(buffer.last) + 1] -= bytes;
         }
         int64_t alive = 0;
         for (const int64_t each : change) peaks.alive_bytes[tier] = std::max(peaks.alive_bytes[tier], alive += each);
-        peaks.gap_bytes[tier] = schedule.transient_bytes[tier] - peaks.alive_bytes[tier];
+        peaks.gap_bytes[tier] = transient_bytes[tier] - peaks.alive_bytes[tier];
     }
     return peaks;
 }
@@ -119,7 +121,7 @@ Estimator::Peaks Estimator::peaks_beside(const TrainedModel& model, const Plan& 
     const auto measure = [&] {
         ScheduleSet set = lower_one(model, recipe_, numerics_, plan, requests_, request);
         place_buffers(set);
-        return peaks_of(set.schedules[0]);
+        return peaks_of(set);
     };
     const bool is_simple = request.kind == ScheduleRequest::Kind::eval ||
                            (!recipe_.probes() && request.kind != ScheduleRequest::Kind::train &&
@@ -138,9 +140,9 @@ Estimator::Lowered Estimator::evaluate(const TrainedModel& model, const Plan& pl
                                  .busy_seconds = step.busy_seconds,
                                  .alone_seconds = step.alone_seconds,
                                  .demand = step.demand,
-                                 .arena_bytes = set.persistent_bytes,
+                                 .arena_bytes = set.by_kind(set.persistent_bytes),
                                  .activation_file_bytes = set.activation_file_bytes()},
-                    .peaks = {peaks_of(set.schedules[0])}};
+                    .peaks = {peaks_of(set)}};
     for (size_t index = 1; index < requests_.size(); ++index)
         lowered.peaks.push_back(peaks_beside(model, plan, requests_[index]));
     for (const ScheduleRequest& request : update_requests(plan, requests_))

@@ -25,7 +25,7 @@ struct Estimate {
     std::array<double, kLaneKinds> busy_seconds{};
     std::array<double, kLaneKinds> alone_seconds{};
     Demand demand;
-    std::array<int64_t, kTierKinds> arena_bytes{};  // the peak of each tier, over all schedules
+    std::array<int64_t, kTierKinds> arena_bytes{};  // the peak of each kind of tier, over all schedules
     int64_t activation_file_bytes = 0;
 
     int64_t memory_bytes() const;  // of all tiers
@@ -44,7 +44,7 @@ class Estimator {
     Estimate operator()(const std::function<Plan(int blocks)>& plan_for, int period = 1);
 
   private:
-    // Of the buffers of one schedule, by tier: bytes that are alive at one time, and the gaps between them.
+    // Of the buffers of one schedule, by kind of tier: bytes that are alive at one time, and the gaps between them.
     struct Peaks {
         std::array<int64_t, kTierKinds> alive_bytes{}, gap_bytes{};
     };
@@ -55,7 +55,7 @@ class Estimator {
     };
     Lowered evaluate(const TrainedModel& model, const Plan& plan);
     Peaks peaks_beside(const TrainedModel& model, const Plan& plan, const ScheduleRequest& request);
-    static Peaks peaks_of(const Schedule& schedule);
+    static Peaks peaks_of(const ScheduleSet& set);  // of its first schedule
     const TrainedModel& short_model(int layers);
 
     const TrainedModel& model_;

@@ -51,8 +51,9 @@ int64_t gradient_spill_bytes(const TrainedModel& model, const Plan& plan) {
 
 void fill_placement(Planned& planned, const PlanRequest& request, int64_t store, int64_t spill) {
     const bool apart = planned.plan.own_memory();
-    const auto device = peak_by_owner(planned.schedules, TierKind::device);
-    const auto host = peak_by_owner(planned.schedules, TierKind::host);
+    const std::vector<TierId>& tiers = planned.schedules.tiers;
+    const auto device = peak_by_owner(planned.schedules, find_tier(tiers, TierKind::device));
+    const auto host = peak_by_owner(planned.schedules, find_tier(tiers, TierKind::host));
     int64_t host_named = 0, device_named = 0;
     for (size_t owner = 0; owner < kOwners; ++owner) {
         const int64_t near = apart ? host[owner] : device[owner], own = apart ? device[owner] : 0;
@@ -61,7 +62,7 @@ void fill_placement(Planned& planned, const PlanRequest& request, int64_t store,
         if (near + own > 0)
             planned.placement.push_back({std::string(owner_name(static_cast<Owner>(owner))), near, own, 0});
     }
-    const auto& arena = planned.schedules.arena_bytes;
+    const auto arena = planned.schedules.by_kind(planned.schedules.arena_bytes);
     const int64_t near = arena[slot(apart ? TierKind::host : TierKind::device)];
     const int64_t own = apart ? arena[slot(TierKind::device)] : 0;
     planned.placement.push_back({"gaps and alignment", near - host_named, own - device_named, 0});
@@ -189,7 +190,7 @@ Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Num
     planned.schedules = lower(model, recipe, numerics, plan, request.schedules);
     check(planned.schedules);
     const Totals total = totals(model, recipe, request, plan,
-                                {.arena_bytes = planned.schedules.arena_bytes,
+                                {.arena_bytes = planned.schedules.by_kind(planned.schedules.arena_bytes),
                                  .activation_file_bytes = planned.schedules.activation_file_bytes()});
     planned.device_bytes = total.device;
     planned.memory_bytes = total.memory;
@@ -306,7 +307,7 @@ class PolicySearch {
         return evaluation_of(model_, recipe_, request_, planned.plan,
                              {.seconds = planned.step.seconds,
                               .redo_seconds = planned.redo_seconds,
-                              .arena_bytes = planned.schedules.arena_bytes,
+                              .arena_bytes = planned.schedules.by_kind(planned.schedules.arena_bytes),
                               .activation_file_bytes = planned.schedules.activation_file_bytes(),
                               .disk_write_bytes = planned.step.demand.disk_write_bytes});
     }

@@ -1,8 +1,11 @@
-// arenas.h: the memory of a run: one pool a tier.
+// arenas.h: the memory of a run: one pool a tier, of the kind that its device gives.
+//
+// Work that is launched finds its buffers by leases (task_memory.h). The host reads and writes device memory through
+// read() and write() alone, while no task has those bytes.
 #pragma once
 
-#include <array>
 #include <memory>
+#include <vector>
 
 #include "schedule/schedule.h"
 #include "tier/pool.h"
@@ -11,20 +14,33 @@ namespace windlass {
 
 class Arenas {
   public:
-    explicit Arenas(const ScheduleSet& set) {
-        for (size_t tier = 0; tier < kTierKinds; ++tier) {
-            pools_[tier] = std::make_unique<Pool>(std::string(tier_name(static_cast<TierKind>(tier))) + " memory",
-                                                  set.arena_bytes[tier]);
+    // UserError(no_fit) where the system refuses.
+    Arenas(const ScheduleSet& set, Device& device) {
+        for (size_t tier = 0; tier < set.tiers.size(); ++tier) {
+            const TierKind kind = set.tiers[tier].kind;
+            const MemoryKind memory = kind == TierKind::device ? MemoryKind::device : MemoryKind::host;
+            pools_.push_back(std::make_unique<Pool>(fmt::format("{} memory", tier_name(kind)),
+                                                    device.allocate(set.arena_bytes[tier], memory)));
         }
     }
     // Bytes [begin, begin + bytes) of a buffer.
-    Lease lease(const BufferSpec& buffer, bool write, int64_t begin, int64_t bytes) const {
-        return pools_[slot(buffer.tier)]->lease(buffer.offset + begin, bytes, write);
+    Lease lease(const BufferSpec& buffer, bool write, int64_t begin, int64_t bytes,
+                const LeaseOrder& order = {}) const {
+        return pool(buffer).lease(buffer.offset + begin, bytes, write, order);
     }
     Lease lease(const BufferSpec& buffer, bool write) const { return lease(buffer, write, 0, buffer.bytes); }
+    // From byte `begin` of a buffer on.
+    template <typename Number>
+    void read(const BufferSpec& buffer, int64_t begin, std::span<Number> to) const {
+        pool(buffer).read(buffer.offset + begin, std::as_writable_bytes(to));
+    }
+    void write(const BufferSpec& buffer, int64_t begin, std::span<const std::byte> from) const {
+        pool(buffer).write(buffer.offset + begin, from);
+    }
 
   private:
-    std::array<std::unique_ptr<Pool>, kTierKinds> pools_;
+    Pool& pool(const BufferSpec& buffer) const { return *pools_[static_cast<size_t>(buffer.tier)]; }
+    std::vector<std::unique_ptr<Pool>> pools_;  // by tier
 };
 
 }  // namespace windlass

@@ -78,15 +78,12 @@ void ChunkIo::clear_state(const ChunkSpan& chunk) {
     std::memset(state() + sections[1], 0, at(sections.back() - sections[1]));
 }
 
-void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
-                          const std::function<void(std::byte*, std::byte*, int64_t)>& copy) const {
+void ChunkIo::with_memory(const ChunkSpan& chunk, const PartVisitor& visit) const {
     const ParamPlace& place = setup_.schedules.ids.params[at(chunk.param)];
     const std::vector<int64_t> sections = state_sections(setup_.recipe, param_of(chunk), chunk.count);
     const auto part = [&](const BufferSlice& slice, int64_t behind, std::byte* staged, int64_t bytes) {
         if (slice.buffer == kNoBuffer) return;
-        const Lease lease =
-            arenas_.lease(setup_.schedules.persistent[at(slice.buffer)], write, slice.offset + behind, bytes);
-        copy(lease.data(), staged, bytes);
+        visit(setup_.schedules.persistent[at(slice.buffer)], slice.offset + behind, {staged, at(bytes)});
     };
     const Param param = param_of(chunk);
     part(place.weights, weight_bytes(param, chunk.first), weights(), weight_bytes(param, chunk.count));
@@ -100,8 +97,9 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, bool write,
 }
 
 void ChunkIo::store_in_memory(const ChunkSpan& chunk) {
-    with_memory(chunk, true,
-                [](std::byte* home, const std::byte* staged, int64_t bytes) { std::memcpy(home, staged, at(bytes)); });
+    with_memory(chunk, [this](const BufferSpec& home, int64_t begin, std::span<std::byte> staged) {
+        arenas_.write(home, begin, staged);
+    });
 }
 
 void ChunkIo::fetch(const ChunkSpan& chunk) {
@@ -111,8 +109,9 @@ void ChunkIo::fetch(const ChunkSpan& chunk) {
     }
     // What memory does not hold (the low halves of a model that is only evaluated in bf16) reads as zero.
     std::memset(state(), 0, at(state_sections(setup_.recipe, param_of(chunk), chunk.count).back()));
-    with_memory(chunk, false,
-                [](const std::byte* home, std::byte* staged, int64_t bytes) { std::memcpy(staged, home, at(bytes)); });
+    with_memory(chunk, [this](const BufferSpec& home, int64_t begin, std::span<std::byte> staged) {
+        arenas_.read(home, begin, staged);
+    });
 }
 
 void ChunkIo::fetch_from(Store& source, const ChunkSpan& chunk) {

@@ -42,9 +42,10 @@ class ChunkIo {
   private:
     Param param_of(const ChunkSpan& chunk) const { return setup_.model.param(chunk.param); }
     std::byte* state() const { return staging_.data() + state_at_; }
-    // Calls copy(where the plan keeps it in memory, where staging keeps it, bytes) for every part kept in memory.
-    void with_memory(const ChunkSpan& chunk, bool write,
-                     const std::function<void(std::byte*, std::byte*, int64_t)>& copy) const;
+    // For every part of a chunk that the plan keeps in memory: in which buffer, from which byte on, and where staging
+    // has it.
+    using PartVisitor = std::function<void(const BufferSpec&, int64_t begin, std::span<std::byte> staged)>;
+    void with_memory(const ChunkSpan& chunk, const PartVisitor& visit) const;
 
     const EngineSetup& setup_;
     const Arenas& arenas_;

@@ -15,6 +15,7 @@
 #include "run/chunk_io.h"
 #include "run/execute.h"
 #include "run/recent_steps.h"
+#include "run/step_outputs.h"
 
 namespace windlass {
 
@@ -23,12 +24,13 @@ struct Engine::Impl {
         : files(files_in),
           setup(std::move(setup_in)),
           elements(element_starts(setup.model)),
-          arenas(setup.schedules),
-          stream(make_stream(setup.plan.device.kind, setup.plan.threads)),
-          movers(files, setup.emulation, setup.plan.store),
+          own_device(setup.device == nullptr ? make_device(setup.plan.device.kind) : nullptr),
+          device(setup.device == nullptr ? *own_device : *setup.device),
+          arenas(setup.schedules, device),
+          streams(setup.schedules, device, setup.plan.threads, setup.plan.host_threads),
+          movers(files, setup.emulation, setup.plan.store, setup.schedules.schedules.front().lanes.size()),
           recent(setup.recipe.history, setup.recipe.folding == Folding::each_window),
           sums(setup.model) {
-        if (setup.plan.host_threads > 0) host = make_stream(DeviceKind::cpu, setup.plan.host_threads);
         for (const Param param : setup.model.all_params())
             norm_partials.emplace_back(param.trains() ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
     }
@@ -53,13 +55,17 @@ struct Engine::Impl {
         const Param param = setup.model.param(chunk.param);
         if (!param.keeps_sum()) return chunks.join(chunk, first, masters);
         const std::span<float> numbers = chunks.floats(chunk);
-        read_updated({.param = param,
-                      .element = elements[at(chunk.param)] + chunk.first,
-                      .count = chunk.count,
-                      .weights = chunks.weights(),
-                      .first = chunk.first},
-                     recent.steps(), param.perturb.folding == Folding::each_window ? recent.pending() : 0,
-                     sums.by_param()[at(chunk.param)], numbers, *stream);
+        const auto read = [&](const Launch& launch) {
+            read_updated({.param = param,
+                          .element = elements[at(chunk.param)] + chunk.first,
+                          .count = chunk.count,
+                          .weights = chunks.weights(),
+                          .first = chunk.first},
+                         recent.steps(), param.perturb.folding == Folding::each_window ? recent.pending() : 0,
+                         sums.by_param()[at(chunk.param)], numbers, launch.stream());
+        };
+        streams.compute().launch(read);
+        streams.compute().synchronize();
         std::ranges::copy(numbers.subspan(at(first), masters.size()), masters.begin());
     }
 
@@ -109,11 +115,10 @@ struct Engine::Impl {
                        WrittenAnswers* answers = nullptr) {
         ExecuteContext context{.setup = setup,
                                .arenas = arenas,
-                               .stream = *stream,
-                               .host = host.get(),
+                               .streams = streams,
                                .store = store.get(),
                                .movers = movers,
-                               .lanes = lanes,
+                               .workers = workers,
                                .elements = elements,
                                .norm_partials = norm_partials,
                                .stop = stoppable ? stop : never,
@@ -150,7 +155,7 @@ struct Engine::Impl {
             StepReport round = run_round(schedule, input, home, &answers);
             round.rounds = step.rounds + 1;
             round.seconds += step.seconds;
-            for (size_t lane = 0; lane < kLaneKinds; ++lane) round.busy_seconds[lane] += step.busy_seconds[lane];
+            for (size_t kind = 0; kind < kLaneKinds; ++kind) round.busy_seconds[kind] += step.busy_seconds[kind];
             round.tasks = std::move(step.tasks);
             step = std::move(round);
         }
@@ -200,8 +205,10 @@ struct Engine::Impl {
     FileSystem& files;
     EngineSetup setup;
     const std::vector<int64_t> elements;  // by parameter
+    std::unique_ptr<Device> own_device;
+    Device& device;
     Arenas arenas;
-    std::unique_ptr<Stream> stream, host;
+    LaneStreams streams;
     Movers movers;
     std::unique_ptr<WorkingStore> store;
     std::vector<std::vector<double>> norm_partials;
@@ -210,7 +217,7 @@ struct Engine::Impl {
     LowRankSums sums;
     int64_t durable_step = 0;
     std::atomic<bool> stop{false}, never{false};
-    LaneWorkers lanes;  // last: its threads use what is above
+    LaneWorkers workers;  // last: its threads use what is above
 };
 
 Engine::Engine(FileSystem& files, EngineSetup setup) : impl_(std::make_unique<Impl>(files, std::move(setup))) {}
@@ -325,12 +332,8 @@ StepReport Engine::evaluate(const Schedule& schedule, const StepInput& input, bo
     flush();
     StepReport report = impl_->execute(schedule, input, true, /*home=*/!impl_->keeps_window());
     if (!token_losses) return report;
-    for (const BufferSlice& output : schedule.outputs) {
-        const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, output.buffer);
-        const Lease lease = impl_->arenas.lease(buffer, false);
-        const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
-        report.token_losses.insert(report.token_losses.end(), losses, losses + schedule.size.tokens());
-    }
+    const auto losses = StepOutputs(impl_->setup.schedules, schedule, impl_->arenas).numbers(schedule.outputs);
+    report.token_losses.assign(losses.begin(), losses.end());
     return report;
 }
 
@@ -338,14 +341,18 @@ StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
     flush();
     StepReport report = impl_->execute(schedule, input, true, /*home=*/!impl_->keeps_window());
     const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, schedule.outputs[0].buffer);
-    const Lease lease = impl_->arenas.lease(buffer, false);
     const int64_t vocab = impl_->setup.model.vocab, rows = schedule.size.rows;
     report.logits.resize(at(rows * vocab));
     for (int64_t row = 0; row < rows; ++row) {
-        const Tensor logits(schedule.size.compute, {1, vocab}, lease.data() + row * div_exact(buffer.bytes, rows));
-        float* const to = report.logits.data() + row * vocab;
-        const float* const from = read_row(logits, 0, vocab, to);
-        if (from != to) std::copy_n(from, vocab, to);
+        const std::span<float> to = std::span(report.logits).subspan(at(row * vocab), at(vocab));
+        const int64_t begin = row * div_exact(buffer.bytes, rows);
+        if (schedule.size.compute == DType::f32) {
+            impl_->arenas.read(buffer, begin, to);
+            continue;
+        }
+        std::vector<bf16> numbers(at(vocab));
+        impl_->arenas.read(buffer, begin, std::span(numbers));
+        read_row(Tensor(schedule.size.compute, {1, vocab}, numbers.data()), 0, vocab, to.data());
     }
     return report;
 }

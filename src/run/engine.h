@@ -44,6 +44,7 @@ struct EngineSetup {
     uint64_t seed = 0;
     Emulation emulation;
     OpProfile* profile = nullptr;  // filled by compute lanes when given
+    Device* device = nullptr;      // tests: computes instead of the plan's; outlives the engine
 };
 
 struct StepInput {
@@ -68,10 +69,10 @@ struct StepReport {
     StepParams params;     // with the clip factor
     int64_t rounds = 1;    // times that the schedule ran: more than once where answers were written
     double seconds = 0;    // of all rounds
-    std::array<double, kLaneKinds> busy_seconds{};
-    std::vector<TaskTime> tasks;       // parallel to Schedule::tasks; of the first round
-    std::vector<double> token_losses;  // eval, when asked for: micro by micro, token by token
-    std::vector<float> logits;         // decode: the last token of each row [rows, V]
+    std::array<double, kLaneKinds> busy_seconds{};  // by kind of lane
+    std::vector<TaskTime> tasks;                    // parallel to Schedule::tasks; of the first round
+    std::vector<double> token_losses;               // eval, when asked for: micro by micro, token by token
+    std::vector<float> logits;                      // decode: the last token of each row [rows, V]
 };
 
 class Engine {

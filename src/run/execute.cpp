@@ -2,22 +2,18 @@
 
 #include <cmath>
 #include <exception>
-#include <limits>
-#include <mutex>
 
 #include "base/clock.h"
 #include "base/index.h"
 #include "device/cpu/cpu_stream.h"
 #include "run/kept.h"
 #include "run/norm.h"
+#include "run/run_task.h"
 #include "run/step_outputs.h"
-#include "run/task_memory.h"
-#include "schedule/lower.h"
+#include "run/task_lanes.h"
 
 namespace windlass {
 namespace {
-
-constexpr int kGivenUp = std::numeric_limits<int>::max();  // a lane that stopped early: nobody waits for it any more
 
 // Whether a step may still be dropped where its state has no other version: until something changes it. From then on it
 // is finished. Which of the two comes first is decided once for all lanes.
@@ -52,8 +48,13 @@ class Execution {
           input_(input),
           outputs_(set_, schedule, context.arenas),
           params_(input.params),
-          turning_(context.holds()) {
-        report_.tasks.resize(schedule.tasks.size());
+          turning_(context.holds()),
+          lanes_({.set = set_,
+                  .schedule = schedule,
+                  .arenas = context.arenas,
+                  .streams = context.streams,
+                  .movers = context.movers},
+                 lane_work()) {
         if (input.objective != nullptr) ask_head(input.objective, params_);
         if (context.setup.recipe.prepare != nullptr)
             context.setup.recipe.prepare(context.setup.method_options, params_);
@@ -62,57 +63,19 @@ class Execution {
 
     StepReport run() {
         const int64_t start = now_ns();
-        std::vector<LaneKind> lanes;
-        for (const LaneKind lane :
-             {LaneKind::host, LaneKind::up, LaneKind::down, LaneKind::disk_read, LaneKind::disk_write}) {
-            if (uses(lane)) lanes.push_back(lane);
-        }
-        context_.lanes.run(lanes, [this](LaneKind lane) { work(lane); });
-        if (failure_) std::rethrow_exception(failure_);
-        if (stopped_.load()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
+        lanes_.run(context_.workers);
+        if (const std::exception_ptr failure = lanes_.failure()) std::rethrow_exception(failure);
+        if (lanes_.stopped()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
         if (!reduced_ && !schedule_.gives_logits) report_.loss_sum = outputs_.sum(schedule_.outputs);
         report_.applied = params_.apply;
         report_.params = params_;
         report_.seconds = seconds_since(start);
+        report_.busy_seconds = lanes_.busy_seconds();
+        report_.tasks = lanes_.take_times();
         return std::move(report_);
     }
 
   private:
-    bool uses(LaneKind lane) const {
-        return std::any_of(schedule_.tasks.begin(), schedule_.tasks.end(),
-                           [lane](const Task& task) { return task.lane == lane; });
-    }
-
-    void work(LaneKind lane) {
-        std::atomic<int>& done = done_[slot(lane)];
-        for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
-            const Task& task = schedule_.tasks[index];
-            if (task.lane != lane) continue;
-            wait(task);
-            wait_for(context_.movers.jitter(lane));
-            if (failed_.load()) break;
-            if (stops() || !begins_change(task)) {
-                stopped_.store(true);
-                break;
-            }
-            try {
-                TaskTime& time = report_.tasks[index];
-                time.start_ns = now_ns();
-                if (is_due(task)) perform(task);
-                time.end_ns = now_ns();
-                busy_ns_[slot(lane)] += time.end_ns - time.start_ns;
-            } catch (...) {
-                fail(std::current_exception());
-                break;
-            }
-            done.fetch_add(1, std::memory_order_release);
-            done.notify_all();
-        }
-        report_.busy_seconds[slot(lane)] = static_cast<double>(busy_ns_[slot(lane)]) * 1e-9;
-        done.store(kGivenUp, std::memory_order_release);
-        done.notify_all();
-    }
-
     bool is_due(const Task& task) const {
         if (!task.when_pending) return true;
         return context_.holds() && (context_.goes_home || !goes_home(task));
@@ -125,45 +88,40 @@ class Execution {
         return has_store() || task.verb != Verb::update || task.when_pending || turning_.begin_change();
     }
 
-    void wait(const Task& task) {
-        for (size_t lane = 0; lane < done_.size(); ++lane) {
-            const int need = task.after[lane];
-            for (int done = done_[lane].load(std::memory_order_acquire); done < need;
-                 done = done_[lane].load(std::memory_order_acquire)) {
-                done_[lane].wait(done, std::memory_order_acquire);
-            }
-        }
+    // What tasks do, in lanes of which some run ahead.
+    LaneWork lane_work() {
+        return {.may_begin = [this](const Task& task) { return !stops() && begins_change(task); },
+                .is_due = [this](const Task& task) { return is_due(task); },
+                .launched = [this](const Task& task, const LaunchedMemory& memory) { perform(task, memory); },
+                .on_host = [this](const Task& task, const TaskMemory& memory) { perform_on_host(task, memory); }};
     }
 
-    void fail(std::exception_ptr failure) {
-        const std::lock_guard lock(failure_mutex_);
-        if (!failure_) failure_ = std::move(failure);
-        failed_.store(true);
-    }
-
-    void perform(const Task& task) {
-        const TaskMemory memory(task, set_, schedule_, context_.arenas);
+    void perform(const Task& task, const LaunchedMemory& memory) {
         switch (task.verb) {
             case Verb::run:
-                perform_run(schedule_.runs[at(task.payload)], memory);
-                break;
+                return perform_run(schedule_.runs[at(task.payload)], memory);
             case Verb::move:
-                perform_move(schedule_.moves[at(task.payload)], memory);
-                break;
+                return copy(schedule_.moves[at(task.payload)], memory);
             case Verb::update:
-                perform_update(task, schedule_.updates[at(task.payload)], memory);
-                break;
+                return perform_update(task, schedule_.updates[at(task.payload)], memory);
             case Verb::reduce:
-                perform_reduce(schedule_.reduces[at(task.payload)], memory);
-                break;
+                return add_squares(schedule_.reduces[at(task.payload)], memory);
             case Verb::arrive:
-                perform_arrival(schedule_.arrivals[at(task.payload)], memory);
-                break;
+                return perform_arrival(schedule_.arrivals[at(task.payload)], memory);
             case Verb::mark:
-                context_.mark();
-                if (context_.holds()) turning_.end_change();
                 break;
         }
+        WINDLASS_CHECK(false, "a mark is no work of a stream");
+    }
+
+    // What drives do, and what is decided: the step's losses and gradients are complete, and nothing that hangs on
+    // their norm is issued before this returns.
+    void perform_on_host(const Task& task, const TaskMemory& memory) {
+        if (task.verb == Verb::move) return move_on_disk(schedule_.moves[at(task.payload)], memory);
+        if (task.verb == Verb::reduce) return context_.setup.recipe.probes() ? conclude() : find_norm();
+        WINDLASS_CHECK(task.verb == Verb::mark, "this is work of a stream");
+        context_.mark();
+        if (context_.holds()) turning_.end_change();
     }
 
     const Batch& batch_of(const RunTask& task) const {
@@ -171,84 +129,22 @@ class Execution {
         return context_.answers->batch(task.stream, task.micro);
     }
 
-    void perform_run(const RunTask& task, const TaskMemory& memory) {
-        const ModelSpec& model = context_.setup.model;
-        const Block& block = at(task.block) < model.blocks.size() ? model.blocks[at(task.block)] : model.logits;
-        const Segment& segment = schedule_.segments[at(task.segment)];
-        std::vector<Weight> weights;
-        std::vector<GradientSink> sinks;
-        for (size_t index = 0; index < block.params.size(); ++index) {
-            const Shape& shape = block.program->weights[index].shape;
-            Weight weight;
-            const WeightUse& use = task.weights[index];
-            weight.base = Tensor(use.type, shape, memory.address(use.data));
-            if (use.low.buffer != kNoBuffer) weight.low = Tensor(DType::i16, shape, memory.address(use.low));
-            if (!task.directions.empty()) bind_direction(task, index, shape, memory, weight);
-            weights.push_back(weight);
-            if (task.gradients.empty()) continue;
-            GradientSink sink;
-            if (std::byte* target = memory.address(task.gradients[index]); target != nullptr)
-                sink = {Tensor(DType::f32, shape, target), task.first_gradient[index] != 0};
-            sinks.push_back(sink);
+    void perform_run(const RunTask& task, const LaunchedMemory& memory) {
+        run_task(task, {.setup = context_.setup, .schedule = schedule_, .batch = batch_of(task), .head = params_.head},
+                 memory);
+    }
+
+    void copy(const MoveTask& task, const LaunchedMemory& memory) {
+        std::vector<CopyRange> ranges;
+        for (const MovePiece& piece : task.pieces) {
+            const auto bytes = static_cast<size_t>(piece.bytes);
+            ranges.push_back({{memory.address({task.source, piece.source}), bytes},
+                              {memory.address({task.buffer, piece.offset}), bytes}});
         }
-        SegmentBinding binding{.weights = weights,
-                               .sinks = sinks,
-                               .batch = &batch_of(task),
-                               .head = &params_.head,
-                               .profile = context_.setup.profile};
-        for (size_t region = 0; region < task.regions.size(); ++region)
-            binding.base[region] = memory.address(task.regions[region]);
-        bind_cache(task, memory, block, binding);
-        if (schedule_.gives_logits) bind_row_length(task, segment, binding);
-        run_segment(segment, binding, context_.stream);
+        context_.movers.copies(task.kind).transfer(ranges);
     }
 
-    // k of them, one behind the other: rows follow rows, and vectors are rows. Of factors the left ones come first.
-    void bind_direction(const RunTask& task, size_t index, const Shape& shape, const TaskMemory& memory,
-                        Weight& weight) const {
-        const OpSize& size = schedule_.segments[at(task.segment)].size;
-        std::byte* const numbers = memory.address(task.directions[index]);
-        if (const int64_t rank = factor_rank(size, shape); rank > 0) {
-            weight.left = Tensor(DType::f32, {size.k * rank, shape[0]}, numbers);
-            weight.right = Tensor(DType::f32, {size.k * rank, shape[1]}, numbers + weight.left.bytes());
-            return;
-        }
-        const Shape all = shape.rank() == 2 ? Shape{size.k * shape[0], shape[1]} : Shape{size.k, shape.numel()};
-        weight.direction = Tensor(schedule_.size.compute, all, numbers);
-    }
-
-    void bind_cache(const RunTask& task, const TaskMemory& memory, const Block& block, SegmentBinding& binding) const {
-        if (task.cache_keys.buffer == kNoBuffer) return;
-        const int64_t columns = cache_columns(block);
-        const Shape shape{set_.ids.cache_rows, columns};
-        binding.cache_keys = Tensor(schedule_.size.compute, shape, memory.address(task.cache_keys));
-        binding.cache_values = Tensor(schedule_.size.compute, shape, memory.address(task.cache_values));
-    }
-
-    // What is decoded may have fewer tokens than the schedule was made for: its rows then lie closer together.
-    void bind_row_length(const RunTask& task, const Segment& segment, SegmentBinding& binding) const {
-        const int64_t length = binding.batch->row_length, most = schedule_.size.row_length;
-        WINDLASS_CHECK(binding.batch->rows == schedule_.size.rows && (length == most || (length > 1 && length < most)),
-                       "{} rows of {} tokens in a schedule for {} of {}", binding.batch->rows, length,
-                       schedule_.size.rows, most);
-        binding.row_length = length;
-        if (task.last_token_of < 0) return;
-        const ValueSpec& value = segment.program->values[at(segment.program->inputs[0])].spec;
-        const int64_t token_bytes = value.cols * dtype_bytes(dtype_of(value.type, segment.size.compute));
-        binding.base[static_cast<size_t>(Region::input)] += ((task.last_token_of + 1) * length - 1) * token_bytes;
-    }
-
-    void perform_move(const MoveTask& task, const TaskMemory& memory) {
-        if (task.kind == MoveKind::up || task.kind == MoveKind::down) {
-            std::vector<CopyRange> ranges;
-            for (const MovePiece& piece : task.pieces) {
-                const auto bytes = static_cast<size_t>(piece.bytes);
-                ranges.push_back({{memory.address({task.source, piece.source}), bytes},
-                                  {memory.address({task.buffer, piece.offset}), bytes}});
-            }
-            context_.movers.copies(task.kind).transfer(ranges);
-            return;
-        }
+    void move_on_disk(const MoveTask& task, const TaskMemory& memory) {
         // Pieces may lie in one lease or in several; offsets are those of the buffer.
         std::byte* buffer = memory.address({task.buffer, task.pieces[0].offset}) - task.pieces[0].offset;
         const std::vector<DiskRange> ranges = context_.store->ranges(task, buffer);
@@ -260,10 +156,10 @@ class Execution {
         writes ? context_.store->note_written(task, sums) : context_.store->verify(task, sums);
     }
 
-    void perform_update(const Task& task, const UpdateTask& update, const TaskMemory& memory) {
+    void perform_update(const Task& task, const UpdateTask& update, const LaunchedMemory& memory) {
         const StepParams& params = task.when_pending ? *context_.pending : update.guessed ? guess_ : params_;
         if (!params.apply && !update.restores) return;
-        Stream& stream = task.lane == LaneKind::host ? *context_.host : context_.stream;
+        Stream& stream = memory.stream();
         const UpdateKernel kernel = context_.setup.recipe.update[static_cast<size_t>(stream.device())];
         std::vector<std::byte*> state;
         for (const UpdateChunk& chunk : update.chunks) {
@@ -299,8 +195,8 @@ class Execution {
         return each.again && !context_.goes_home ? recent->pending() : 0;
     }
 
-    void perform_arrival(const ArriveTask& task, const TaskMemory& memory) {
-        const ArrivalKernel kernel = context_.setup.recipe.arrive[static_cast<size_t>(context_.stream.device())];
+    void perform_arrival(const ArriveTask& task, const LaunchedMemory& memory) {
+        const ArrivalKernel kernel = context_.setup.recipe.arrive[static_cast<size_t>(memory.stream().device())];
         for (const ArriveParam& each : task.params) {
             const int due = updates_due(each);
             std::byte *const plain = memory.address(each.plain), *const probes = memory.address(each.probes);
@@ -318,7 +214,7 @@ class Execution {
                     .compute = schedule_.size.compute,
                     .plain = plain,
                     .probes = probes},
-                   context_.stream);
+                   memory.stream());
         }
     }
 
@@ -333,14 +229,13 @@ class Execution {
         report_.grad_norm = std::abs(found.slope);
     }
 
-    void perform_reduce(const ReduceTask& task, const TaskMemory& memory) {
-        if (task.param >= 0) {
-            sum_squares(reinterpret_cast<const float*>(memory.address(task.gradient)),
-                        context_.setup.model.params[at(task.param)].numel(), context_.norm_partials[at(task.param)],
-                        cpu_team(context_.stream));
-            return;
-        }
-        if (context_.setup.recipe.probes()) return conclude();
+    void add_squares(const ReduceTask& task, const LaunchedMemory& memory) {
+        sum_squares(reinterpret_cast<const float*>(memory.address(task.gradient)),
+                    context_.setup.model.params[at(task.param)].numel(), context_.norm_partials[at(task.param)],
+                    cpu_team(memory.stream()));
+    }
+
+    void find_norm() {
         std::vector<double> sums;
         for (const std::vector<double>& partial : context_.norm_partials) sums.push_back(tree_sum(partial));
         report_.grad_norm = std::sqrt(tree_sum(sums));
@@ -363,11 +258,7 @@ class Execution {
     StepReport report_;
     bool reduced_ = false;
     Turning turning_;  // where there is no store
-    std::array<std::atomic<int>, kLaneKinds> done_{};
-    std::array<int64_t, kLaneKinds> busy_ns_{};
-    std::atomic<bool> failed_{false}, stopped_{false};
-    std::mutex failure_mutex_;
-    std::exception_ptr failure_;
+    TaskLanes lanes_;
 };
 
 }  // namespace

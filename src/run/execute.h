@@ -1,8 +1,4 @@
-// execute.h: does what a schedule says. The only code that waits.
-//
-// Each lane works through its tasks in order; before a task it waits until the other lanes are as far as check said.
-// A lane ends a task with success or a failure, never a throw across threads: the first failure, or a request to
-// stop, keeps new tasks from starting; what is in flight is reaped first.
+// execute.h: does what a schedule says, task by task, in the lanes of run/task_lanes.h. It chooses nothing.
 #pragma once
 
 #include <atomic>
@@ -11,6 +7,7 @@
 
 #include "run/arenas.h"
 #include "run/engine.h"
+#include "run/lane_streams.h"
 #include "run/lane_workers.h"
 #include "run/movers.h"
 #include "run/recent_steps.h"
@@ -23,11 +20,10 @@ namespace windlass {
 struct ExecuteContext {
     const EngineSetup& setup;
     const Arenas& arenas;
-    Stream& stream;
-    Stream* host = nullptr;         // of the host lane, where the plan has one
+    LaneStreams& streams;
     WorkingStore* store = nullptr;  // where the plan has one
     Movers& movers;
-    LaneWorkers& lanes;
+    LaneWorkers& workers;
     std::span<const int64_t> elements;                // by parameter (element_starts)
     std::vector<std::vector<double>>& norm_partials;  // by parameter
     std::atomic<bool>& stop;

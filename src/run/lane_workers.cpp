@@ -1,8 +1,10 @@
 #include "run/lane_workers.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace windlass {
 
@@ -12,38 +14,39 @@ LaneWorkers::~LaneWorkers() {
         ends_ = true;
     }
     given_.notify_all();
-    for (Worker& worker : workers_)
-        if (worker.thread.joinable()) worker.thread.join();
+    for (const std::unique_ptr<Worker>& worker : workers_)
+        if (worker != nullptr && worker->thread.joinable()) worker->thread.join();
 }
 
-void LaneWorkers::run(std::span<const LaneKind> lanes, const Work& work) {
+void LaneWorkers::run(int own, std::span<const int> lanes, const Work& work) {
+    WINDLASS_CHECK(std::ranges::find(lanes, own) == lanes.end(), "lane {} is the caller's own", own);
     // All threads before any work: where one cannot be had, no lane waits for it.
-    for (const LaneKind lane : lanes) start(lane);
+    for (const int lane : lanes) start(lane);
     {
         const std::lock_guard lock(mutex_);
-        for (const LaneKind lane : lanes) workers_[slot(lane)].work = &work;
+        for (const int lane : lanes) workers_[at(lane)]->work = &work;
     }
     given_.notify_all();
-    work(LaneKind::compute);
+    work(own);
     std::unique_lock lock(mutex_);
     finished_.wait(lock, [&] {
-        return std::ranges::all_of(lanes, [&](LaneKind lane) { return workers_[slot(lane)].work == nullptr; });
+        return std::ranges::all_of(lanes, [&](int lane) { return workers_[at(lane)]->work == nullptr; });
     });
 }
 
-void LaneWorkers::start(LaneKind lane) {
-    WINDLASS_CHECK(lane != LaneKind::compute, "compute is the caller's own lane");
-    std::thread& thread = workers_[slot(lane)].thread;
-    if (thread.joinable()) return;
+void LaneWorkers::start(int lane) {
+    if (at(lane) >= workers_.size()) workers_.resize(at(lane) + 1);
+    std::unique_ptr<Worker>& worker = workers_[at(lane)];
+    if (worker == nullptr) worker = std::make_unique<Worker>();
+    if (worker->thread.joinable()) return;
     try {
-        thread = std::thread([this, lane] { serve(lane); });
+        worker->thread = std::thread([this, lane, &own = *worker] { serve(lane, own); });
     } catch (const std::system_error& error) {
-        throw MachineError("start a thread", lane_name(lane), error.code().value());
+        throw MachineError("start a thread", fmt::format("lane {}", lane), error.code().value());
     }
 }
 
-void LaneWorkers::serve(LaneKind lane) {
-    Worker& worker = workers_[slot(lane)];
+void LaneWorkers::serve(int lane, Worker& worker) {
     std::unique_lock lock(mutex_);
     while (true) {
         given_.wait(lock, [&] { return ends_ || worker.work != nullptr; });

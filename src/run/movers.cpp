@@ -11,7 +11,7 @@ Throttle* if_slowed(Throttle& throttle) {
 
 }  // namespace
 
-Movers::Movers(FileSystem& files, const Emulation& emulation, bool uses_disk)
+Movers::Movers(FileSystem& files, const Emulation& emulation, bool uses_disk, size_t lanes)
     : up_link_(emulation.link_bytes_per_s),
       down_link_(emulation.link_bytes_per_s),
       disk_link_(emulation.disk_bytes_per_s),
@@ -24,10 +24,9 @@ Movers::Movers(FileSystem& files, const Emulation& emulation, bool uses_disk)
         }
     }
     if (emulation.jitter_ns == 0) return;
-    for (size_t lane = 0; lane < kLaneKinds; ++lane) {
-        jitter_[lane] =
-            std::make_unique<Jitter>(emulation.jitter_seed, emulation.jitter_ns, static_cast<uint32_t>(lane));
-    }
+    for (size_t lane = 0; lane < lanes; ++lane)
+        jitter_.push_back(
+            std::make_unique<Jitter>(emulation.jitter_seed, emulation.jitter_ns, static_cast<uint32_t>(lane)));
 }
 
 }  // namespace windlass

@@ -1,8 +1,8 @@
 // movers.h: what the lanes that move bytes work with, and what slows lanes down where that is asked for.
 #pragma once
 
-#include <array>
 #include <memory>
+#include <vector>
 
 #include "base/file.h"
 #include "run/engine.h"
@@ -14,17 +14,18 @@ namespace windlass {
 
 class Movers {
   public:
-    Movers(FileSystem& files, const Emulation& emulation, bool uses_disk);
+    Movers(FileSystem& files, const Emulation& emulation, bool uses_disk, size_t lanes);
 
     CopyMover& copies(MoveKind kind) { return kind == MoveKind::up ? up_ : down_; }
     DiskMover& disk(MoveKind kind) { return *(kind == MoveKind::disk_read ? reader_ : writer_); }
-    Jitter* jitter(LaneId lane) { return jitter_[slot(lane)].get(); }
+    // Of a lane by its number; null outside tests.
+    Jitter* jitter(int lane) { return jitter_.empty() ? nullptr : jitter_[static_cast<size_t>(lane)].get(); }
 
   private:
     Throttle up_link_, down_link_, disk_link_;
     CopyMover up_, down_;
     std::unique_ptr<DiskMover> reader_, writer_;
-    std::array<std::unique_ptr<Jitter>, kLaneKinds> jitter_;
+    std::vector<std::unique_ptr<Jitter>> jitter_;
 };
 
 }  // namespace windlass

@@ -2,36 +2,37 @@
 
 #include <numeric>
 
+#include "base/index.h"
+
 namespace windlass {
 
+void StepOutputs::read(const BufferSlice& output, std::span<float> numbers) const {
+    arenas_.read(set_.buffer(schedule_, output.buffer), output.offset, numbers);
+}
+
 double StepOutputs::sum(std::span<const BufferSlice> outputs) const {
+    std::vector<float> losses(at(schedule_.size.tokens()));
     double sum = 0;
     for (const BufferSlice& output : outputs) {
-        const Lease lease = arenas_.lease(set_.buffer(schedule_, output.buffer), false);
-        const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
-        for (int64_t token = 0; token < schedule_.size.tokens(); ++token) sum += losses[token];
+        read(output, losses);
+        for (const float loss : losses) sum += loss;
     }
     return sum;
 }
 
 std::vector<double> StepOutputs::row_sums(std::span<const BufferSlice> outputs) const {
     std::vector<double> sums;
-    for (const BufferSlice& output : outputs) {
-        const Lease lease = arenas_.lease(set_.buffer(schedule_, output.buffer), false);
-        const float* losses = reinterpret_cast<const float*>(lease.data() + output.offset);
-        for (int64_t row = 0; row < schedule_.size.rows; ++row, losses += schedule_.size.row_length)
-            sums.push_back(std::accumulate(losses, losses + schedule_.size.row_length, 0.0));
-    }
+    const std::vector<float> all = numbers(outputs);
+    for (auto row = all.begin(); row != all.end(); row += schedule_.size.row_length)
+        sums.push_back(std::accumulate(row, row + schedule_.size.row_length, 0.0));
     return sums;
 }
 
 std::vector<float> StepOutputs::numbers(std::span<const BufferSlice> outputs) const {
-    std::vector<float> numbers;
-    for (const BufferSlice& output : outputs) {
-        const Lease lease = arenas_.lease(set_.buffer(schedule_, output.buffer), false);
-        const float* first = reinterpret_cast<const float*>(lease.data() + output.offset);
-        numbers.insert(numbers.end(), first, first + schedule_.size.tokens());
-    }
+    const size_t tokens = at(schedule_.size.tokens());
+    std::vector<float> numbers(outputs.size() * tokens);
+    for (size_t index = 0; index < outputs.size(); ++index)
+        read(outputs[index], std::span(numbers).subspan(index * tokens, tokens));
     return numbers;
 }
 

@@ -28,6 +28,8 @@ class StepOutputs {
     int results() const { return static_cast<int>(schedule_.outputs.size()) / schedule_.micro_count; }
 
   private:
+    void read(const BufferSlice& output, std::span<float> numbers) const;
+
     const ScheduleSet& set_;
     const Schedule& schedule_;
     const Arenas& arenas_;

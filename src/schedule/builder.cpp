@@ -46,14 +46,16 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
         .threads = input.plan.threads};
     schedule_.micro_count = request.micro_count;
     schedule_.host_threads = input.plan.host_threads;
+    schedule_.lanes = lanes_beside(input.plan.device.index);
 }
 
 const Block& ScheduleBuilder::block(int index) const {
     return at(index) < in_.model.blocks.size() ? in_.model.blocks[at(index)] : in_.model.logits;
 }
 
-BufferId ScheduleBuilder::buffer(std::string name, Owner owner, int64_t bytes, TierId tier) {
-    schedule_.buffers.push_back({.name = std::move(name), .owner = owner, .bytes = bytes, .tier = tier});
+BufferId ScheduleBuilder::buffer(std::string name, Owner owner, int64_t bytes, TierKind tier) {
+    schedule_.buffers.push_back(
+        {.name = std::move(name), .owner = owner, .bytes = bytes, .tier = find_tier(in_.tiers, tier)});
     return in_.persistent_count + static_cast<int>(schedule_.buffers.size()) - 1;
 }
 
@@ -389,7 +391,7 @@ void ScheduleBuilder::mark() {
 
 void ScheduleBuilder::add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand) {
     schedule_.tasks.push_back({.verb = verb,
-                               .lane = lane,
+                               .lane = find_lane(schedule_.lanes, lane),
                                .payload = static_cast<int>(payload),
                                .when_pending = pending_,
                                .uses = std::move(uses),

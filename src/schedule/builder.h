@@ -20,6 +20,7 @@ struct LowerInput {
     const Plan& plan;
     const PersistentIds& ids;
     int persistent_count = 0;
+    std::vector<TierId> tiers = tiers_beside(plan.device.index);
 
     // Forward-only: these are not where the parameter lives, so what an update makes of them is gone behind the step
     // unless it goes home.
@@ -44,7 +45,7 @@ struct LowerInput {
     // The plan of the block that a parameter is at home in.
     const BlockPlan& plan_of(int index) const { return plan.of(param(index).spec.block); }
     // Where what leaves the device goes, and what comes from the disk arrives.
-    TierId host_tier() const { return plan.own_memory() ? TierKind::host : TierKind::device; }
+    TierKind host_tier() const { return plan.own_memory() ? TierKind::host : TierKind::device; }
 };
 
 // A block's weights on their way to where runs read them.
@@ -75,7 +76,7 @@ class ScheduleBuilder {
     Schedule& schedule() { return schedule_; }
     const Block& block(int index) const;
 
-    BufferId buffer(std::string name, Owner owner, int64_t bytes, TierId tier);
+    BufferId buffer(std::string name, Owner owner, int64_t bytes, TierKind tier);
     // The segment of a block for one direction; made once for equal programs that keep the same for reverse.
     struct SegmentKey {
         const Program* program = nullptr;

@@ -14,12 +14,6 @@
 namespace windlass {
 namespace {
 
-using Waits = std::array<int, kLaneKinds>;
-
-void wait_for(Waits& waits, const Waits& others) {
-    for (size_t lane = 0; lane < waits.size(); ++lane) waits[lane] = std::max(waits[lane], others[lane]);
-}
-
 // Who last wrote and read each byte of a buffer, in ranges.
 class ByteHistory {
   public:
@@ -28,23 +22,23 @@ class ByteHistory {
     ByteHistory(ByteHistory&& other, const allocator_type& memory) : parts_(std::move(other.parts_), memory) {}
 
     // What a use of these bytes waits for; then it is itself the last user.
-    void use(int64_t begin, int64_t end, bool write, size_t lane, int sequence, Waits& after) {
+    void use(int64_t begin, int64_t end, bool write, Wait self, Waits& after) {
         split(begin);
         split(end);
         for (auto part = parts_.lower_bound(begin); part != parts_.end() && part->first < end; ++part) {
             Users& users = part->second;
-            wait_for(after, users.writers);
+            after.raise(users.writers);
             if (write) {
-                wait_for(after, users.readers);
+                after.raise(users.readers);
                 users = {};  // whoever comes next waits for this task, which waited for them
             }
-            (write ? users.writers : users.readers)[lane] = sequence;
+            (write ? users.writers : users.readers).raise(self.lane, self.count);
         }
     }
 
   private:
     struct Users {
-        Waits writers{}, readers{};
+        Waits writers, readers;
     };
     void split(int64_t position) {
         auto part = std::prev(parts_.upper_bound(position));
@@ -59,7 +53,8 @@ class Checker {
 
     void place_buffers() {
         find_lifetimes();
-        for (size_t tier = 0; tier < kTierKinds; ++tier) place(static_cast<TierKind>(tier));
+        schedule_.transient_bytes.assign(set_.tiers.size(), 0);
+        for (size_t tier = 0; tier < set_.tiers.size(); ++tier) place(tier);
     }
     void run() {
         place_buffers();
@@ -100,52 +95,52 @@ class Checker {
         }
     }
 
-    void place(TierKind tier) {
+    void place(size_t tier) {
         std::vector<LivePiece> pieces;
         std::vector<size_t> buffers;
         for (size_t index = 0; index < schedule_.buffers.size(); ++index) {
             const BufferSpec& buffer = schedule_.buffers[index];
-            if (buffer.tier.kind != tier) continue;
+            if (at(buffer.tier) != tier) continue;
             pieces.push_back({.bytes = buffer.bytes, .first = buffer.first, .last = buffer.last});
             buffers.push_back(index);
         }
-        schedule_.transient_bytes[slot(tier)] = place_pieces(pieces, kParamAlignment);
+        schedule_.transient_bytes[tier] = place_pieces(pieces, kParamAlignment);
         for (size_t i = 0; i < pieces.size(); ++i)
-            schedule_.buffers[buffers[i]].offset = set_.persistent_bytes[slot(tier)] + pieces[i].offset;
+            schedule_.buffers[buffers[i]].offset = set_.persistent_bytes[tier] + pieces[i].offset;
     }
 
     // A task waits for whoever wrote what it uses, in memory or on disk, for the readers of what it writes, and for all
     // users of a buffer whose addresses it takes over. Waits on the task's own lane hold by the lane's order.
     void derive_waits() {
         std::pmr::vector<ByteHistory> history(set_.persistent.size() + schedule_.buffers.size(), &memory_);
-        std::vector<Waits> users(schedule_.buffers.size(), Waits{});
+        std::vector<Waits> users(schedule_.buffers.size());
         std::vector<std::vector<size_t>> born(schedule_.tasks.size());
         for (size_t index = 0; index < schedule_.buffers.size(); ++index)
             born[at(schedule_.buffers[index].first)].push_back(index);
-        Waits done{};  // tasks so far, by lane
-        Waits held{};  // of which: of the update that the step before held
-        Waits norm{};  // of which: the one that finds the norm
+        std::vector<int> done(schedule_.lanes.size(), 0);  // tasks so far, by lane
+        Waits held;                                        // of which: of the update that the step before held
+        Waits norm;                                        // of which: the one that finds the norm
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
             Task& task = schedule_.tasks[index];
-            const size_t lane = slot(task.lane);
-            const int sequence = ++done[lane];
+            const Wait self{task.lane, ++done[at(task.lane)]};
             task.after = {};
             for (const size_t buffer : born[index]) take_over(buffer, users, task.after);
             for (const BufferUse& use : task.uses) {
-                if (use.begin < use.end)
-                    history[at(use.buffer)].use(use.begin, use.end, use.write, lane, sequence, task.after);
-                if (!persistent(use.buffer)) users[at(use.buffer) - set_.persistent.size()][lane] = sequence;
+                if (use.begin < use.end) history[at(use.buffer)].use(use.begin, use.end, use.write, self, task.after);
+                if (!persistent(use.buffer))
+                    users[at(use.buffer) - set_.persistent.size()].raise(self.lane, self.count);
             }
             if (task.verb == Verb::move) {
                 refuse_stale_reads(task);
-                order_on_disk(schedule_.moves[at(task.payload)], lane, sequence, task.after);
+                order_on_disk(schedule_.moves[at(task.payload)], self, task.after);
             }
             if (task.verb == Verb::arrive) refuse_late_updates(schedule_.arrivals[at(task.payload)]);
-            if (task.verb == Verb::mark) wait_for(task.after, held);
-            if (task.when_pending || task.verb == Verb::arrive) held[lane] = sequence;
-            if (needs_norm(task)) wait_for(task.after, norm);
-            if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].param < 0) norm[lane] = sequence;
-            task.after[lane] = 0;
+            if (task.verb == Verb::mark) task.after.raise(held);
+            if (task.when_pending || task.verb == Verb::arrive) held.raise(self.lane, self.count);
+            if (needs_norm(task)) task.after.raise(norm);
+            if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].param < 0)
+                norm.raise(self.lane, self.count);
+            task.after.drop(self.lane);
         }
     }
 
@@ -157,12 +152,12 @@ class Checker {
     void take_over(size_t buffer, const std::vector<Waits>& users, Waits& after) {
         const BufferSpec& spec = schedule_.buffers[buffer];
         const int64_t begin = spec.offset, end = begin + spec.bytes;
-        std::pmr::map<int64_t, Tenant>& tenants = tenants_[slot(spec.tier)];
+        std::pmr::map<int64_t, Tenant>& tenants = tenants_[at(spec.tier)];
         auto part = tenants.upper_bound(begin);
         if (part != tenants.begin() && std::prev(part)->second.end > begin) --part;
         while (part != tenants.end() && part->first < end) {
             const auto [first, tenant] = *part;
-            wait_for(after, users[tenant.buffer]);
+            after.raise(users[tenant.buffer]);
             part = tenants.erase(part);
             if (first < begin) tenants[first] = {begin, tenant.buffer};
             if (tenant.end > end) part = std::next(tenants.insert({end, tenant}).first);
@@ -208,7 +203,7 @@ class Checker {
 
     // What a step writes to the disk and reads again. Gradients and activations are written over; weights and state go
     // to the version that is not current, so a write waits for nobody, but a read wants what was written before it.
-    void order_on_disk(const MoveTask& move, size_t lane, int sequence, Waits& after) {
+    void order_on_disk(const MoveTask& move, Wait self, Waits& after) {
         if (move.kind == MoveKind::up || move.kind == MoveKind::down) return;
         const bool writes = move.kind == MoveKind::disk_write;
         const bool versioned = move.place != DiskPlace::gradient && move.place != DiskPlace::activation;
@@ -218,8 +213,8 @@ class Checker {
             const int64_t key = place == DiskPlace::activation ? piece.first : piece.param;
             if (std::exchange(last, key) == key) continue;  // a parameter's pieces mostly come together
             Waits& users = on_disk_[{place, key}];
-            if (!versioned || !writes) wait_for(after, users);
-            if (!versioned || writes) users[lane] = sequence;
+            if (!versioned || !writes) after.raise(users);
+            if (!versioned || writes) users.raise(self.lane, self.count);
         }
     }
 
@@ -238,8 +233,7 @@ class Checker {
     ScheduleSet& set_;
     Schedule& schedule_;
     // By tier, and where a part of its arena begins: the last buffer there.
-    std::array<std::pmr::map<int64_t, Tenant>, kTierKinds> tenants_{std::pmr::map<int64_t, Tenant>(&memory_),
-                                                                    std::pmr::map<int64_t, Tenant>(&memory_)};
+    std::pmr::vector<std::pmr::map<int64_t, Tenant>> tenants_{set_.tiers.size(), &memory_};
     std::pmr::map<std::pair<DiskPlace, int64_t>, Waits> on_disk_{&memory_};  // by parameter or place: who touched it
 };
 
@@ -310,9 +304,9 @@ void require_way_back(const ScheduleSet& set) {
 }
 
 void place_persistent(ScheduleSet& set) {
-    set.persistent_bytes = {};
+    set.persistent_bytes.assign(set.tiers.size(), 0);
     for (BufferSpec& buffer : set.persistent) {
-        int64_t& end = set.persistent_bytes[slot(buffer.tier)];
+        int64_t& end = set.persistent_bytes[at(buffer.tier)];
         buffer.offset = end;
         end += round_up(buffer.bytes, kParamAlignment);
     }
@@ -320,7 +314,7 @@ void place_persistent(ScheduleSet& set) {
 
 void sum_arenas(ScheduleSet& set) {
     set.arena_bytes = set.persistent_bytes;
-    for (size_t tier = 0; tier < kTierKinds; ++tier) {
+    for (size_t tier = 0; tier < set.tiers.size(); ++tier) {
         int64_t most = 0;
         for (const Schedule& schedule : set.schedules) most = std::max(most, schedule.transient_bytes[tier]);
         set.arena_bytes[tier] += most;
@@ -342,13 +336,13 @@ void place_buffers(ScheduleSet& set) {
     sum_arenas(set);
 }
 
-std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, TierId tier) {
+std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, int tier) {
     std::array<int64_t, kOwners> bytes{};
     for (const BufferSpec& buffer : set.persistent) {
         if (buffer.tier == tier) bytes[static_cast<size_t>(buffer.owner)] += buffer.bytes;
     }
     const auto less = [&](const Schedule& a, const Schedule& b) {
-        return a.transient_bytes[slot(tier)] < b.transient_bytes[slot(tier)];
+        return a.transient_bytes[at(tier)] < b.transient_bytes[at(tier)];
     };
     const auto largest = std::max_element(set.schedules.begin(), set.schedules.end(), less);
     if (largest == set.schedules.end()) return bytes;

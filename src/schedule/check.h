@@ -18,6 +18,6 @@ void check(ScheduleSet& set);
 void place_buffers(ScheduleSet& set);
 
 // Bytes of a tier by owner at the moment of its peak, persistent ones included.
-std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, TierId tier);
+std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, int tier);
 
 }  // namespace windlass

@@ -13,12 +13,13 @@ namespace {
 class PersistentWriter {
   public:
     PersistentWriter(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan)
-        : model_(model), recipe_(recipe), numerics_(numerics), plan_(plan) {
+        : tiers(tiers_beside(plan.device.index)), model_(model), recipe_(recipe), numerics_(numerics), plan_(plan) {
         ids.params.resize(model.params.size());
     }
 
     PersistentIds ids;
     std::vector<BufferSpec> buffers;
+    std::vector<TierId> tiers;
 
     void write(const std::vector<ScheduleRequest>& requests) {
         bool trains = false;
@@ -36,9 +37,9 @@ class PersistentWriter {
     // One buffer for each thing and tier; it grows as parameters are put into it.
     BufferSlice put(const std::string& name, Owner owner, Home home, int64_t bytes) {
         if (home == Home::disk) return {};
-        const TierId tier = plan_.own_memory() && home == Home::host ? TierKind::host : TierKind::device;
-        const auto [entry, is_new] = index_.try_emplace({name, tier.kind}, static_cast<BufferId>(buffers.size()));
-        if (is_new) buffers.push_back({.name = name, .owner = owner, .tier = tier});
+        const TierKind tier = plan_.own_memory() && home == Home::host ? TierKind::host : TierKind::device;
+        const auto [entry, is_new] = index_.try_emplace({name, tier}, static_cast<BufferId>(buffers.size()));
+        if (is_new) buffers.push_back({.name = name, .owner = owner, .tier = find_tier(tiers, tier)});
         BufferSpec& buffer = buffers[at(entry->second)];
         const BufferSlice slice{entry->second, buffer.bytes};
         buffer.bytes += round_up(bytes, kParamAlignment);
@@ -98,8 +99,8 @@ class PersistentWriter {
         ids.cache = add("key-value cache", Owner::cache, end, TierKind::device);
         ids.cache_rows = rows;
     }
-    BufferId add(std::string name, Owner owner, int64_t bytes, TierId tier) {
-        buffers.push_back({.name = std::move(name), .owner = owner, .bytes = bytes, .tier = tier});
+    BufferId add(std::string name, Owner owner, int64_t bytes, TierKind tier) {
+        buffers.push_back({.name = std::move(name), .owner = owner, .bytes = bytes, .tier = find_tier(tiers, tier)});
         return static_cast<BufferId>(buffers.size()) - 1;
     }
 
@@ -204,6 +205,7 @@ ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const 
     const LowerInput input{model, recipe, numerics, plan, persistent.ids, static_cast<int>(persistent.buffers.size())};
     ScheduleSet set;
     for (const ScheduleRequest& request : wanted) set.schedules.push_back(lower_request(input, request));
+    set.tiers = std::move(persistent.tiers);
     set.persistent = std::move(persistent.buffers);
     set.ids = std::move(persistent.ids);
     return set;
@@ -230,7 +232,7 @@ std::array<int64_t, kTierKinds> persistent_bytes(const TrainedModel& model, cons
     persistent.write(requests);
     std::array<int64_t, kTierKinds> bytes{};
     for (const BufferSpec& buffer : persistent.buffers)
-        bytes[slot(buffer.tier)] += round_up(buffer.bytes, kParamAlignment);
+        bytes[slot(persistent.tiers[at(buffer.tier)].kind)] += round_up(buffer.bytes, kParamAlignment);
     return bytes;
 }
 

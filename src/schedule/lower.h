@@ -28,7 +28,7 @@ ScheduleSet lower(const TrainedModel& model, const Recipe& recipe, const Numeric
 ScheduleSet lower_one(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                       const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted);
 
-// Bytes by tier that outlive each schedule of such a set: what a plan takes at least.
+// Bytes by kind of tier that outlive each schedule of such a set: what a plan takes at least.
 std::array<int64_t, kTierKinds> persistent_bytes(const TrainedModel& model, const Recipe& recipe,
                                                  const Numerics& numerics, const Plan& plan,
                                                  const std::vector<ScheduleRequest>& requests);

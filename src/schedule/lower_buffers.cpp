@@ -171,7 +171,7 @@ void GradientBuffers::make_buffers(int block) {
     if (!together.empty()) make_buffer(together, block, TierKind::device, target_);
 }
 
-void GradientBuffers::make_buffer(const std::vector<int>& params, int block, TierId tier,
+void GradientBuffers::make_buffer(const std::vector<int>& params, int block, TierKind tier,
                                   std::vector<BufferSlice>& slices) {
     int64_t end = 0;
     for (const int param : params) {

@@ -78,7 +78,7 @@ class GradientBuffers {
 
   private:
     void make_buffers(int block);
-    void make_buffer(const std::vector<int>& params, int block, TierId tier, std::vector<BufferSlice>& slices);
+    void make_buffer(const std::vector<int>& params, int block, TierKind tier, std::vector<BufferSlice>& slices);
     void move_down(const std::vector<int>& params, int block);
     void write_to_disk(const std::vector<int>& params);
 

@@ -91,7 +91,7 @@ PriceList::Work PriceList::update_work(const Task& task) const {
     Work work;
     const double bytes = amount(task.demand.memory_bytes);
     work.seconds = calls(task) * machine_.kernel_seconds;
-    const bool on_host = task.lane.kind == LaneKind::host;
+    const bool on_host = kind_of(task) == LaneKind::host;
     // What the compute lane updates lives where it computes.
     if (!on_host && !machine_.unified_memory) {
         work.seconds += ratio(bytes, machine_.device_memory_bytes_per_s);
@@ -193,7 +193,7 @@ Price PriceList::finish(const Work& work, LaneKind lane) const {
 
 Price PriceList::of(const Task& task) const {
     Work work;
-    switch (task.lane.kind) {
+    switch (kind_of(task)) {
         case LaneKind::compute:
         case LaneKind::host:
             if (task.verb == Verb::run)
@@ -215,7 +215,7 @@ Price PriceList::of(const Task& task) const {
             break;
     }
     work.seconds += machine_.task_seconds;
-    return finish(work, task.lane.kind);
+    return finish(work, kind_of(task));
 }
 
 }  // namespace windlass

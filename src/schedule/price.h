@@ -48,6 +48,7 @@ class PriceList {
     void add_compute_bytes(Work& work, double bytes) const;
     double calls(const Task& task) const;   // of an update
     double pieces(const Task& task) const;  // of a move
+    LaneKind kind_of(const Task& task) const { return schedule_.lanes[static_cast<size_t>(task.lane)].kind; }
     Price finish(const Work& work, LaneKind lane) const;
 
     const Schedule& schedule_;

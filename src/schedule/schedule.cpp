@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/error.h"
+
 namespace windlass {
 
 std::string_view owner_name(Owner owner) {
@@ -20,8 +22,29 @@ std::string_view lane_name(LaneKind lane) {
     return kNames[static_cast<size_t>(lane)];
 }
 
+std::vector<LaneId> lanes_beside(int device) {
+    return {{LaneKind::compute, device}, LaneKind::host,      {LaneKind::up, device},
+            {LaneKind::down, device},    LaneKind::disk_read, LaneKind::disk_write};
+}
+
+int find_lane(std::span<const LaneId> lanes, LaneKind kind) {
+    const auto found = std::ranges::find(lanes, kind, &LaneId::kind);
+    WINDLASS_CHECK(found != lanes.end(), "there is no lane {}", lane_name(kind));
+    return static_cast<int>(found - lanes.begin());
+}
+
 std::string_view tier_name(TierKind tier) {
     return tier == TierKind::device ? "device" : "host";
+}
+
+std::vector<TierId> tiers_beside(int device) {
+    return {{TierKind::device, device}, TierKind::host};
+}
+
+int find_tier(std::span<const TierId> tiers, TierKind kind) {
+    const auto found = std::ranges::find(tiers, kind, &TierId::kind);
+    WINDLASS_CHECK(found != tiers.end(), "there is no memory of the {}", tier_name(kind));
+    return static_cast<int>(found - tiers.begin());
 }
 
 LaneKind lane_of(MoveKind kind) {
@@ -37,6 +60,12 @@ const BufferSpec& ScheduleSet::buffer(const Schedule& schedule, BufferId id) con
 
 int64_t ScheduleSet::memory_bytes() const {
     return std::accumulate(arena_bytes.begin(), arena_bytes.end(), int64_t{0});
+}
+
+std::array<int64_t, kTierKinds> ScheduleSet::by_kind(const std::vector<int64_t>& bytes) const {
+    std::array<int64_t, kTierKinds> sums{};
+    for (size_t tier = 0; tier < tiers.size(); ++tier) sums[slot(tiers[tier].kind)] += bytes[tier];
+    return sums;
 }
 
 int64_t ScheduleSet::activation_file_bytes() const {

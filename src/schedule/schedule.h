@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,11 +16,12 @@
 #include "model/segment.h"
 #include "schedule/numerics.h"
 #include "schedule/plan.h"
+#include "schedule/waits.h"
 
 namespace windlass {
 
 // Who works: compute is the device, host the processor's share of the update, up and down the link between host and
-// device. One of each kind today; several devices and drives will be several indices.
+// device. Of a kind there may be several, told apart by the index of their device or drive.
 enum class LaneKind : uint8_t { compute, host, up, down, disk_read, disk_write };
 inline constexpr int kLaneKinds = 6;
 struct LaneId {
@@ -29,11 +31,15 @@ struct LaneId {
     LaneId(LaneKind kind_in, int index_in = 0) : kind(kind_in), index(index_in) {}
     bool operator==(const LaneId&) const = default;
 };
-// Position of a lane in arrays that have an entry for each.
-inline size_t slot(LaneId lane) {
-    return static_cast<size_t>(lane.kind);
+// Position of a kind in sums by kind, for reports.
+inline size_t slot(LaneKind lane) {
+    return static_cast<size_t>(lane);
 }
 std::string_view lane_name(LaneKind lane);
+// One lane of each kind, in the order of the kinds: those of a device of this index, and of the machine that it is in.
+std::vector<LaneId> lanes_beside(int device);
+// The first lane of this kind: an index into `lanes`.
+int find_lane(std::span<const LaneId> lanes, LaneKind kind);
 
 // Whose memory a buffer is in. Where the device has none of its own, everything is in `device`.
 enum class TierKind : uint8_t { device, host };
@@ -45,10 +51,13 @@ struct TierId {
     TierId(TierKind kind_in, int index_in = 0) : kind(kind_in), index(index_in) {}
     bool operator==(const TierId&) const = default;
 };
-inline size_t slot(TierId tier) {
-    return static_cast<size_t>(tier.kind);
+inline size_t slot(TierKind tier) {
+    return static_cast<size_t>(tier);
 }
 std::string_view tier_name(TierKind tier);
+// The memory of a device of this index, and the host's.
+std::vector<TierId> tiers_beside(int device);
+int find_tier(std::span<const TierId> tiers, TierKind kind);
 
 // Named owners: every byte of the arena belongs to one, and the plan prints them.
 enum class Owner : uint8_t {
@@ -71,7 +80,7 @@ struct BufferSpec {
     std::string name;
     Owner owner = Owner::workspace;
     int64_t bytes = 0;
-    TierId tier;
+    int tier = 0;  // index into ScheduleSet::tiers
     // Filled by check:
     int64_t offset = -1;  // in its tier's arena
     int first = -1;       // first and last task that touch it; persistent buffers live always
@@ -196,13 +205,12 @@ struct Demand {
 
 struct Task {
     Verb verb = Verb::run;
-    LaneId lane;
+    int lane = 0;               // index into Schedule::lanes
     int payload = -1;           // index into the list of its verb
     bool when_pending = false;  // of an update that the step before held; passed over where there is none
     std::vector<BufferUse> uses;
     Demand demand;
-    // Filled by check: how many tasks of each lane must be done before this one starts.
-    std::array<int, kLaneKinds> after{};
+    Waits after;  // filled by check
 };
 
 struct Schedule {
@@ -213,6 +221,7 @@ struct Schedule {
     // Forward-only: updated weights go home each so many steps (Plan::writeback_steps). In the steps between, moves of
     // what was held are passed over.
     int writeback_steps = 1;
+    std::vector<LaneId> lanes = lanes_beside(0);
     std::vector<Segment> segments;
     std::vector<BufferSpec> buffers;  // ids continue behind the set's persistent ones
     std::vector<RunTask> runs;
@@ -226,8 +235,8 @@ struct Schedule {
     // are probed by what Recipe::conclude wants to know, and for each of those by micro-batch.
     bool gives_logits = false;
     std::vector<BufferSlice> outputs;
-    int64_t activation_file_bytes = 0;                  // disk that spilled activations take
-    std::array<int64_t, kTierKinds> transient_bytes{};  // filled by check
+    int64_t activation_file_bytes = 0;     // disk that spilled activations take
+    std::vector<int64_t> transient_bytes;  // by tier; filled by check
 };
 
 // Where a parameter lies in the persistent buffers; kNoBuffer where the plan keeps that on disk or nobody wants it.
@@ -246,15 +255,18 @@ struct PersistentIds {
 };
 
 struct ScheduleSet {
+    std::vector<TierId> tiers = tiers_beside(0);
     std::vector<BufferSpec> persistent;
     PersistentIds ids;
     std::vector<Schedule> schedules;
     // Filled by check, by tier: all of the memory a run uses after start-up.
-    std::array<int64_t, kTierKinds> persistent_bytes{};
-    std::array<int64_t, kTierKinds> arena_bytes{};
+    std::vector<int64_t> persistent_bytes;
+    std::vector<int64_t> arena_bytes;
 
     const BufferSpec& buffer(const Schedule& schedule, BufferId id) const;
     int64_t memory_bytes() const;  // of all tiers
+    // One of the lists by tier, added up by kind.
+    std::array<int64_t, kTierKinds> by_kind(const std::vector<int64_t>& bytes) const;
     int64_t activation_file_bytes() const;
     const Schedule* find(std::string_view name) const;
 };

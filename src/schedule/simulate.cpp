@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/index.h"
 #include "schedule/price.h"
 
 namespace windlass {
@@ -12,18 +13,18 @@ namespace {
 // Tasks of a schedule, lane by lane.
 class LaneOrder {
   public:
-    explicit LaneOrder(const Schedule& schedule) : tasks_(schedule.tasks.size()) {
-        for (const Task& task : schedule.tasks) ++begin_[slot(task.lane) + 1];
+    explicit LaneOrder(const Schedule& schedule) : begin_(schedule.lanes.size() + 1, 0), tasks_(schedule.tasks.size()) {
+        for (const Task& task : schedule.tasks) ++begin_[at(task.lane) + 1];
         std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
-        std::array<size_t, kLaneKinds + 1> next = begin_;
+        std::vector<size_t> next = begin_;
         for (size_t index = 0; index < schedule.tasks.size(); ++index)
-            tasks_[next[slot(schedule.tasks[index].lane)]++] = index;
+            tasks_[next[at(schedule.tasks[index].lane)]++] = index;
     }
     size_t count(size_t lane) const { return begin_[lane + 1] - begin_[lane]; }
     size_t task(size_t lane, size_t sequence) const { return tasks_[begin_[lane] + sequence]; }
 
   private:
-    std::array<size_t, kLaneKinds + 1> begin_{};
+    std::vector<size_t> begin_;
     std::vector<size_t> tasks_;
 };
 
@@ -33,7 +34,12 @@ class Fluid {
   public:
     // `all`: else without what is passed over where nothing goes home.
     Fluid(const Schedule& schedule, const Machine& machine, bool all, Simulation& result)
-        : schedule_(schedule), prices_(schedule, machine), order_(schedule), all_(all), result_(result) {}
+        : schedule_(schedule),
+          prices_(schedule, machine),
+          order_(schedule),
+          all_(all),
+          result_(result),
+          lanes_(schedule.lanes.size()) {}
 
     void run() {
         result_.tasks.resize(schedule_.tasks.size());
@@ -60,11 +66,11 @@ class Fluid {
         std::array<double, kResources> shares{};
     };
 
+    LaneKind kind(size_t lane) const { return schedule_.lanes[lane].kind; }
+
     bool can_start(const Task& task) const {
-        for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-            if (lanes_[lane].done < task.after[lane]) return false;
-        }
-        return true;
+        return std::ranges::all_of(task.after,
+                                   [&](const Wait& wait) { return lanes_[at(wait.lane)].done >= wait.count; });
     }
 
     // A task of no duration is done at once, and others may be waiting for it.
@@ -86,7 +92,7 @@ class Fluid {
     // False where the task is over already.
     bool start(Lane& lane, size_t index, size_t id, const Price& price) {
         result_.tasks[id] = {now_, now_};
-        result_.alone_seconds[index] += price.seconds;
+        result_.alone_seconds[slot(kind(index))] += price.seconds;
         if (price.seconds <= 0) {
             ++lane.done;
             return false;
@@ -131,7 +137,7 @@ class Fluid {
             if (!lane.running || lane.end > now_) continue;
             TaskSpan& span = result_.tasks[lane.task];
             span.end_s = now_;
-            result_.busy_seconds[index] += span.end_s - span.start_s;
+            result_.busy_seconds[slot(kind(index))] += span.end_s - span.start_s;
             lane.running = false;
             ++lane.done;
             --running_count_;
@@ -143,7 +149,7 @@ class Fluid {
     LaneOrder order_;
     bool all_;
     Simulation& result_;
-    std::array<Lane, kLaneKinds> lanes_;
+    std::vector<Lane> lanes_;
     int running_count_ = 0;
     double now_ = 0;
 };

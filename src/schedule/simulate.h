@@ -17,8 +17,8 @@ namespace windlass {
 // are those of the step that they go home in.
 struct Simulation {
     double seconds = 0;
-    std::array<double, kLaneKinds> busy_seconds{};   // per lane: some task of it was running
-    std::array<double, kLaneKinds> alone_seconds{};  // per lane: what its tasks would take if nobody shared
+    std::array<double, kLaneKinds> busy_seconds{};   // by kind of lane: some task of it was running
+    std::array<double, kLaneKinds> alone_seconds{};  // by kind of lane: what its tasks would take if nobody shared
     Demand demand;
     std::vector<TaskSpan> tasks;  // parallel to Schedule::tasks
 };

@@ -89,12 +89,12 @@ void Trace::add_event(std::string event) {
     events_ += event;
 }
 
-void Trace::add_lanes(std::string_view title) {
+void Trace::add_lanes(std::string_view title, const Schedule& schedule) {
     add_event(
         fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", steps_, quoted(title)));
-    for (int lane = 0; lane < kLaneKinds; ++lane) {
+    for (size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
         add_event(fmt::format(R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", steps_,
-                              lane, lane_name(static_cast<LaneKind>(lane))));
+                              lane, lane_name(schedule.lanes[lane].kind)));
         add_event(fmt::format(R"({{"name":"thread_sort_index","ph":"M","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
                               steps_, lane, lane));
     }
@@ -104,7 +104,7 @@ void Trace::add(std::string_view title, const ModelSpec& model, const ScheduleSe
                 std::span<const TaskSpan> spans) {
     WINDLASS_CHECK(spans.size() == schedule.tasks.size(), "{} spans for {} tasks", spans.size(), schedule.tasks.size());
     ++steps_;
-    add_lanes(title);
+    add_lanes(title, schedule);
     for (size_t index = 0; index < spans.size(); ++index) {
         const Task& task = schedule.tasks[index];
         const int64_t start = nanoseconds(spans[index].start_s), end = nanoseconds(spans[index].end_s);
@@ -112,7 +112,7 @@ void Trace::add(std::string_view title, const ModelSpec& model, const ScheduleSe
         add_event(fmt::format(R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},)"
                               R"("args":{{"task":{},"bytes":{},"flops":{:.0f}}}}})",
                               quoted(task_name(model, set, schedule, task)), kVerbs[static_cast<size_t>(task.verb)],
-                              steps_, slot(task.lane), microseconds(start), microseconds(end - start), index,
+                              steps_, task.lane, microseconds(start), microseconds(end - start), index,
                               bytes_of(task.demand), task.demand.flops));
     }
 }

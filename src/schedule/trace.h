@@ -27,7 +27,7 @@ class Trace {
 
   private:
     void add_event(std::string event);
-    void add_lanes(std::string_view title);
+    void add_lanes(std::string_view title, const Schedule& schedule);
 
     std::string events_;  // separated by commas
     int steps_ = 0;

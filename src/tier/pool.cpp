@@ -17,19 +17,34 @@ Lease::~Lease() {
     if (pool_ != nullptr) pool_->release(id_);
 }
 
-Pool::Pool(std::string name, int64_t bytes) : name_(std::move(name)), memory_(bytes, /*touch=*/true) {}
+std::byte* Lease::data(const Launch& launch) const {
+    return pool_->memory_->address(launch) + (span_.data() - pool_->memory_->address());
+}
 
-Lease Pool::lease(int64_t offset, int64_t bytes, bool write) {
-    WINDLASS_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= memory_.size(), "{}: bytes {}+{} of {}", name_,
-                   offset, bytes, memory_.size());
+Pool::Pool(std::string name, std::unique_ptr<Memory> memory) : name_(std::move(name)), memory_(std::move(memory)) {}
+
+Lease Pool::lease(int64_t offset, int64_t bytes, bool write, const LeaseOrder& order) {
+    WINDLASS_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= memory_->bytes(), "{}: bytes {}+{} of {}", name_,
+                   offset, bytes, memory_->bytes());
     const std::lock_guard lock(mutex_);
     for (const Held& other : held_) {
         const bool apart = other.end <= offset || offset + bytes <= other.begin;
-        WINDLASS_CHECK(apart || (!write && !other.write), "{}: bytes {}+{} are leased already", name_, offset, bytes);
+        WINDLASS_CHECK(apart || (!write && !other.write) || order.is_behind(other.order),
+                       "{}: bytes {}+{} are leased already", name_, offset, bytes);
     }
-    held_.push_back({next_id_, offset, offset + bytes, write});
+    held_.push_back({next_id_, offset, offset + bytes, write, order});
     high_water_ = std::max(high_water_, offset + bytes);
-    return {this, next_id_++, memory_.span().subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes))};
+    return {this, next_id_++, {memory_->address() + offset, static_cast<size_t>(bytes)}};
+}
+
+void Pool::read(int64_t offset, std::span<std::byte> to) {
+    const Lease lease = this->lease(offset, static_cast<int64_t>(to.size()), false);
+    memory_->read(offset, to);
+}
+
+void Pool::write(int64_t offset, std::span<const std::byte> from) {
+    const Lease lease = this->lease(offset, static_cast<int64_t>(from.size()), true);
+    memory_->write(offset, from);
 }
 
 void Pool::release(uint64_t id) noexcept {

@@ -1,23 +1,37 @@
 // pool.h: the arena of one tier: every byte a run touches after start-up, and leases on parts of it.
 //
 // Allocated and touched once, then frozen; a run has one for each tier. A Lease is the only way to touch pooled memory;
-// while one is held for writing nobody else may hold the same bytes. The schedule promises that this never happens; the
-// pool checks it.
+// while one is held for writing nobody else may hold the same bytes, but for whoever begins only when the holder is
+// complete: a lane that runs ahead takes leases of tasks that are issued, and drops them when those are complete. The
+// schedule promises that nobody else ever does; the pool checks it.
 // Threads: leases may be taken and dropped from any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "device/device.h"
 
 namespace windlass {
 
 class Pool;
+
+// Who takes a lease: a task, by its place in its lane, and how much of each lane is complete before it begins. Without
+// a lane: somebody who has what he takes to himself.
+struct LeaseOrder {
+    int lane = -1;
+    int sequence = 0;  // in its lane, from 1
+    std::span<const int> before;
+
+    bool is_behind(const LeaseOrder& other) const {
+        return other.lane >= 0 && lane >= 0 && before[static_cast<size_t>(other.lane)] >= other.sequence;
+    }
+};
 
 class Lease {
   public:
@@ -25,8 +39,10 @@ class Lease {
     Lease(Lease&& other) noexcept;
     Lease& operator=(Lease&& other) noexcept;
     ~Lease();
+    // Where the host finds the bytes, and where work that is launched does (Memory::address).
     std::byte* data() const { return span_.data(); }
     std::span<std::byte> span() const { return span_; }
+    std::byte* data(const Launch& launch) const;
 
   private:
     friend class Pool;
@@ -38,15 +54,18 @@ class Lease {
 
 class Pool {
   public:
-    // Reserves and touches `bytes`. Throws UserError(no_fit) where the system refuses.
-    Pool(std::string name, int64_t bytes);
+    Pool(std::string name, std::unique_ptr<Memory> memory);
     Pool(const Pool&) = delete;
     Pool& operator=(const Pool&) = delete;
 
-    // Bytes [offset, offset + bytes). Aborts outside the arena, or where a lease that writes would share bytes.
-    Lease lease(int64_t offset, int64_t bytes, bool write);
+    // Bytes [offset, offset + bytes). Aborts outside the arena, or where a lease that writes would share bytes with
+    // one that is not behind it.
+    Lease lease(int64_t offset, int64_t bytes, bool write, const LeaseOrder& order = {});
+    // What lies there, for the host; likewise.
+    void read(int64_t offset, std::span<std::byte> to);
+    void write(int64_t offset, std::span<const std::byte> from);
     const std::string& name() const { return name_; }
-    int64_t bytes() const { return memory_.size(); }
+    int64_t bytes() const { return memory_->bytes(); }
     int64_t high_water() const { return high_water_; }  // end of the highest byte ever leased
 
   private:
@@ -55,11 +74,12 @@ class Pool {
         uint64_t id;
         int64_t begin, end;
         bool write;
+        LeaseOrder order;
     };
     void release(uint64_t id) noexcept;
 
     std::string name_;
-    HugeBuffer memory_;
+    std::unique_ptr<Memory> memory_;
     std::mutex mutex_;
     std::vector<Held> held_;
     uint64_t next_id_ = 1;

@@ -93,7 +93,8 @@ std::string schedule_text(const TrainedModel& model, const Schedule& schedule) {
         if (times > 0) text += fmt::format("  {}{}\n", pending, times > 1 ? fmt::format(" x {}", times) : "");
     };
     for (const Task& task : schedule.tasks) {
-        const std::string line = fmt::format("{}: {}", lane_name(task.lane.kind), task_text(model, schedule, task));
+        const std::string line = fmt::format("{}: {}", lane_name(schedule.lanes[static_cast<size_t>(task.lane)].kind),
+                                             task_text(model, schedule, task));
         if (line != pending) flush(), times = 0;
         pending = line;
         ++times;

@@ -9,6 +9,7 @@
 #include "base/file_fault.h"
 #include "base/rng.h"
 #include "base/units.h"
+#include "device/host_memory.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/tier/fake_clock.h"
 #include "tier/copy_mover.h"
@@ -85,7 +86,7 @@ struct CopyStand : Stand {
             ranges.push_back({part(source.span(), one.from, one.bytes), part(sink.span(), one.to, one.bytes)});
         mover.transfer(ranges);
     }
-    Pool host{"host", kBytes}, device{"device", kBytes};
+    Pool host{"host", std::make_unique<HostMemory>(kBytes)}, device{"device", std::make_unique<HostMemory>(kBytes)};
     Pool &from, &to;
     CopyMover mover;
 };
@@ -130,7 +131,7 @@ struct DiskStand : Stand {
     }
     static constexpr int kDepth = 3;
     FileVerb verb;
-    Pool host{"host", kBytes};
+    Pool host{"host", std::make_unique<HostMemory>(kBytes)};
     TempFolder folder;
     FaultFiles image;
     std::string path;

@@ -11,7 +11,6 @@ class CpuStream : public Stream {
   public:
     explicit CpuStream(int threads) : team_(threads) {}
     DeviceKind device() const override { return DeviceKind::cpu; }
-    void synchronize() override {}
     Team& team() { return team_; }
 
   private:

@@ -8,7 +8,6 @@ namespace windlass {
 class FakeStream : public Stream {
   public:
     DeviceKind device() const override { return DeviceKind::fake; }
-    void synchronize() override {}
 };
 
 }  // namespace windlass

@@ -49,9 +49,9 @@ void expect_agreement(const Estimate& estimated, const Whole& full, double memor
     const Demand &got = estimated.demand, &want = full.step.demand;
     EXPECT_LE(relative(estimated.seconds, full.step.seconds), 0.02) << what;
     for (size_t tier = 0; tier < kTierKinds; ++tier) {
-        EXPECT_LE(
-            relative(static_cast<double>(estimated.arena_bytes[tier]), static_cast<double>(full.set.arena_bytes[tier])),
-            memory_error)
+        EXPECT_LE(relative(static_cast<double>(estimated.arena_bytes[tier]),
+                           static_cast<double>(full.set.by_kind(full.set.arena_bytes)[tier])),
+                  memory_error)
             << what;
     }
     EXPECT_EQ(got.disk_read_bytes, want.disk_read_bytes) << what;

@@ -105,9 +105,11 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                             {{Kind::train, options.micro_rows, options.row_length, options.micro_count},
                              {Kind::eval, options.micro_rows, options.row_length, 1}});
     check(setup.schedules);
+    if (options.spoil) options.spoil(setup.schedules);
     setup.store_path = options.store_path;
     setup.seed = 7;
     setup.emulation = options.emulation;
+    setup.device = options.device;
     auto engine = std::make_unique<Engine>(files, std::move(setup));
     if (load) engine->load(folder, "{}");
     return engine;

@@ -67,6 +67,8 @@ struct EngineOptions {
     int64_t row_length = 24;
     std::string store_path;
     Emulation emulation;
+    Device* device = nullptr;                      // instead of the plan's
+    std::function<void(ScheduleSet&)> spoil;       // a fault in checked schedules
     std::function<bool(const ParamSpec&)> trains;  // empty: all of them
     std::vector<ParamGroup> groups;
     bool frozen_is_split = false;  // what is not trained has low halves, as in older runs

@@ -20,7 +20,108 @@ void try_bad_step(Engine& engine, const TestBatch& batch, int64_t step) {
     engine.commit(step - 1, run_state_of(step - 1), report);
 }
 
+// Without a store, updated at other times than behind backward: on either lane, in memory of the device's own and in
+// the host's.
+std::vector<Plan> updated_apart_in_memory() {
+    std::vector<Plan> plans;
+    for (int index = 0; index < 16; ++index) {
+        const bool own_memory = index % 2 == 1, beside = index / 2 % 2 == 1;
+        const Home home = own_memory && beside ? Home::host : Home::device;
+        plans.push_back(
+            {.policy = home == Home::host ? "host_stream" : "in_memory",
+             .device = {.own_memory = own_memory},
+             .threads = 1 + index % 3,
+             .host_threads = beside ? 1 + index / 4 % 2 : 0,
+             .order = home == Home::device && index / 4 % 2 == 0 ? MicroOrder::horizontal : MicroOrder::vertical,
+             .read_ahead = index / 4,
+             .update_ahead = index / 4 % 3,
+             .common = {.weights = home,
+                        .state = home,
+                        .gradients = home,
+                        .boundary = home,
+                        .update = index < 12 ? UpdateTime::in_backward : UpdateTime::next_forward,
+                        .recompute = index % 3 == 2}});
+    }
+    return plans;
+}
+
 }  // namespace
+
+std::vector<Plan> all_plans() {
+    std::vector<Plan> plans = updated_apart_in_memory();
+    for (const int threads : {1, 2, 3}) {
+        for (const bool recompute : {false, true}) {
+            for (const MicroOrder order : {MicroOrder::vertical, MicroOrder::horizontal}) {
+                plans.push_back({.policy = "in_memory", .threads = threads, .order = order});
+                plans.back().common.recompute = recompute;
+            }
+        }
+    }
+    for (int index = 0; index < 36; ++index) {
+        const bool own_memory = index % 2 == 1, store = index % 3 != 0, many = index / 2 % 2 == 1;
+        const Home near = own_memory ? Home::host : Home::device, far = store ? Home::disk : near;
+        Plan plan{.policy = store ? "three_tier" : "host_stream",
+                  .device = {.own_memory = own_memory},
+                  .threads = 1 + index % 3,
+                  .host_threads = own_memory || many ? 1 + index / 4 % 2 : 0,
+                  .store = store,
+                  .read_ahead = index / 3 % 3,
+                  .update_ahead = index / 4 % 3};
+        plan.common = {.weights = index / 3 % 2 == 0 ? far : near,
+                       .state = index % 5 == 0 ? near : far,
+                       .gradients = index / 6 % 2 == 0 ? far : near,
+                       .boundary = index / 4 % 2 == 0 ? far : near,
+                       .update = static_cast<UpdateTime>(index / 6 % 3),
+                       .recompute = index % 4 == 2};
+        plans.push_back(plan);
+    }
+    // Everything on disk, read ever earlier: over the turn from forward to reverse, and past blocks' updates.
+    for (int index = 0; index < 12; ++index) {
+        const bool own_memory = index % 2 == 1;
+        plans.push_back({.policy = "three_tier",
+                         .device = {.own_memory = own_memory},
+                         .host_threads = own_memory ? 1 : 0,
+                         .store = true,
+                         .read_ahead = 1 + index / 2 % 3,
+                         .update_ahead = index % 3,
+                         .common = {.weights = Home::disk,
+                                    .state = Home::disk,
+                                    .gradients = index % 4 < 2 ? Home::disk
+                                                 : own_memory  ? Home::host
+                                                               : Home::device,
+                                    .update = index < 6 ? UpdateTime::next_forward : UpdateTime::in_backward}});
+    }
+    return plans;
+}
+
+namespace {
+
+// Each block another way, and each of its saved values.
+Plan mixed_values(const Plan& plan, const TrainedModel& model) {
+    Plan mixed = mixed_plan(plan, model.blocks.size());
+    const OpSize size{.rows = 1, .row_length = 24};  // how many saved values there are does not depend on it
+    for (size_t block = 0; block < model.blocks.size(); ++block) {
+        BlockPlan& each = mixed.blocks[block];
+        each.recompute = plan.common.recompute;
+        const size_t saved = saved_values(*model.blocks[block].program, size, {}).size();
+        for (size_t value = 0; value < saved; ++value) {
+            const auto choice = static_cast<SaveChoice>((value + block + static_cast<size_t>(plan.threads)) % 4);
+            each.saved.push_back(choice == kKeepOnDisk && !plan.store ? SaveChoice::keep : choice);
+        }
+    }
+    return mixed;
+}
+
+}  // namespace
+
+std::vector<Plan> with_mixed(std::vector<Plan> plans, const TrainedModel& model) {
+    for (size_t index = 0, count = plans.size(); index < count; ++index) {
+        // What a device updates in its own memory is all there.
+        const bool stays = plans[index].own_memory() && plans[index].common.state == Home::device;
+        if (plans[index].order == MicroOrder::vertical && !stays) plans.push_back(mixed_values(plans[index], model));
+    }
+    return plans;
+}
 
 Outcome run_steps(const Golden& golden, const std::array<TestBatch, 2>& batches, EngineOptions options,
                   FileSystem& files, const std::string& folder) {

@@ -14,6 +14,11 @@ struct Outcome {
     bool operator==(const Outcome&) const = default;
 };
 
+// Every home of everything, every time of the update, on a device that shares the host's memory and on one of its own.
+std::vector<Plan> all_plans();
+// These, and those in which blocks may differ once more with each block another way, and each of its saved values.
+std::vector<Plan> with_mixed(std::vector<Plan> plans, const TrainedModel& model);
+
 // Trains four steps on two batches that take turns. Before the third one is tried with a loss that overflows: it
 // changes nothing. Weights, low halves and moments are those behind the last step.
 Outcome run_steps(const Golden& golden, const std::array<TestBatch, 2>& batches, EngineOptions options,

@@ -46,23 +46,23 @@ std::vector<std::pair<int, int>> lifetimes(const ScheduleSet& set, const Schedul
 
 TEST_P(Checked, BuffersAliveTogetherDoNotOverlap) {
     for_each_plan([](const ScheduleSet& set, const Plan&) {
-        std::array<int64_t, kTierKinds> ends{};
+        std::vector<int64_t> ends(set.tiers.size(), 0);
         for (const BufferSpec& buffer : set.persistent) {
-            int64_t& end = ends[slot(buffer.tier)];
+            int64_t& end = ends[at(buffer.tier)];
             EXPECT_GE(buffer.offset, end) << buffer.name;
             end = buffer.offset + buffer.bytes;
         }
-        for (size_t tier = 0; tier < kTierKinds; ++tier) EXPECT_LE(ends[tier], set.persistent_bytes[tier]);
+        for (size_t tier = 0; tier < ends.size(); ++tier) EXPECT_LE(ends[tier], set.persistent_bytes[tier]);
         const Schedule& schedule = set.schedules[0];
         const auto lives = lifetimes(set, schedule);
         for (size_t a = 0; a < lives.size(); ++a) {
             const BufferSpec& x = schedule.buffers[a];
-            EXPECT_GE(x.offset, set.persistent_bytes[slot(x.tier)]) << x.name;
-            EXPECT_LE(x.offset + x.bytes, set.arena_bytes[slot(x.tier)]) << x.name;
+            EXPECT_GE(x.offset, set.persistent_bytes[at(x.tier)]) << x.name;
+            EXPECT_LE(x.offset + x.bytes, set.arena_bytes[at(x.tier)]) << x.name;
             EXPECT_EQ(x.offset % kParamAlignment, 0) << x.name;
             for (size_t b = 0; b < a; ++b) {
                 const BufferSpec& y = schedule.buffers[b];
-                if (!(x.tier == y.tier)) continue;
+                if (x.tier != y.tier) continue;
                 if (lives[a].second < lives[b].first || lives[b].second < lives[a].first) continue;
                 EXPECT_TRUE(x.offset + x.bytes <= y.offset || y.offset + y.bytes <= x.offset)
                     << x.name << ", " << y.name;
@@ -76,7 +76,7 @@ TEST_P(Checked, ReportedPeakIsTheLargestSumOfLiveBytes) {
     for_each_plan([](const ScheduleSet& set, const Plan&) {
         const Schedule& schedule = set.schedules[0];
         const auto lives = lifetimes(set, schedule);
-        for (const TierKind tier : {TierKind::device, TierKind::host}) {
+        for (int tier = 0; tier < std::ssize(set.tiers); ++tier) {
             int64_t peak = 0, transient = 0;
             for (int index = 0; index <= static_cast<int>(schedule.tasks.size()); ++index) {
                 int64_t alive = 0;
@@ -87,14 +87,13 @@ TEST_P(Checked, ReportedPeakIsTheLargestSumOfLiveBytes) {
                 }
                 peak = std::max(peak, alive);
             }
-            EXPECT_GE(schedule.transient_bytes[slot(tier)], peak);
-            EXPECT_LE(static_cast<double>(schedule.transient_bytes[slot(tier)]), 1.3 * static_cast<double>(peak));
-            for (const Schedule& each : set.schedules)
-                transient = std::max(transient, each.transient_bytes[slot(tier)]);
-            EXPECT_EQ(set.arena_bytes[slot(tier)], set.persistent_bytes[slot(tier)] + transient);
+            EXPECT_GE(schedule.transient_bytes[at(tier)], peak);
+            EXPECT_LE(static_cast<double>(schedule.transient_bytes[at(tier)]), 1.3 * static_cast<double>(peak));
+            for (const Schedule& each : set.schedules) transient = std::max(transient, each.transient_bytes[at(tier)]);
+            EXPECT_EQ(set.arena_bytes[at(tier)], set.persistent_bytes[at(tier)] + transient);
             int64_t owned = 0;
             for (const int64_t bytes : peak_by_owner(set, tier)) owned += bytes;
-            EXPECT_LE(owned, set.arena_bytes[slot(tier)]);
+            EXPECT_LE(owned, set.arena_bytes[at(tier)]);
         }
     });
 }
@@ -102,7 +101,7 @@ TEST_P(Checked, ReportedPeakIsTheLargestSumOfLiveBytes) {
 TEST_P(Checked, TasksThatTouchTheSameBytesAreOrdered) {
     for_each_plan([](const ScheduleSet& set, const Plan&) {
         for (const Schedule& schedule : set.schedules) {
-            EXPECT_FALSE(Ordering(schedule).looks_ahead());
+            EXPECT_FALSE(TaskOrder(schedule).looks_ahead());
             const auto found = hazards(set, schedule);
             EXPECT_TRUE(found.empty()) << schedule.name << ": " << found.size() << ", the first between tasks "
                                        << found[0].first << " and " << found[0].second;
@@ -119,16 +118,15 @@ TEST_P(Checked, NoWaitMayBeLeftOut) {
         for (size_t index = 0; index < schedule.tasks.size(); ++index) {
             // These wait for what they report, and for the clip factor: no bytes of a buffer.
             if (schedule.tasks[index].verb == Verb::mark || schedule.tasks[index].verb == Verb::update) continue;
-            for (size_t lane = 0; lane < kLaneKinds; ++lane) {
-                int& wait = schedule.tasks[index].after[lane];
-                if (wait == 0) continue;
-                const int kept = std::exchange(wait, 0);
-                if (Ordering(schedule).done_before(index, lane) < kept) {
+            Waits& after = schedule.tasks[index].after;
+            for (const Waits all = after; const Wait& wait : all) {
+                after.drop(wait.lane);
+                if (TaskOrder(schedule).before(index)[at(wait.lane)] < wait.count) {
                     ++left_out;
                     EXPECT_FALSE(hazards(set, schedule).empty())
-                        << "task " << index << " waits for nothing in lane " << lane;
+                        << "task " << index << " waits for nothing in lane " << wait.lane;
                 }
-                wait = kept;
+                after = all;
             }
         }
     });
@@ -229,13 +227,13 @@ TEST(CheckDeath, RefusesAGuessThatCannotBeTakenBack) {
 
 TEST(Check, TakesOverAddressesOnlyFromTheDead) {
     ScheduleSet set = by_hand({{0, true}}, {{1, true}});
-    set.schedules[0].tasks[1].lane = LaneKind::disk_read;
+    set.schedules[0].tasks[1].lane = lane_number(LaneKind::disk_read);
     check(set);
     const Schedule& schedule = set.schedules[0];
     EXPECT_EQ(schedule.buffers[0].offset, schedule.buffers[1].offset);
     EXPECT_EQ(schedule.transient_bytes[slot(TierKind::device)], kParamAlignment);
-    EXPECT_EQ(schedule.tasks[1].after[0], 1);  // the first task of the compute lane
-    EXPECT_EQ(schedule.tasks[0].after, (std::array<int, kLaneKinds>{}));
+    EXPECT_EQ(schedule.tasks[1].after, (Waits{{lane_number(LaneKind::compute), 1}}));
+    EXPECT_TRUE(schedule.tasks[0].after.empty());
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST_P(ProbedStep, EveryParameterGoesHomeOnce) {
 TEST_P(ProbedStep, TheMarkWaitsForAllThatWasHeld) {
     for_each_plan([](const TrainedModel&, const Recipe&, const ScheduleSet& set, const Plan&) {
         for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
-            const Ordering ordering(*schedule);
+            const TaskOrder order(*schedule);
             std::vector<size_t> marks, held;
             for (size_t index = 0; index < schedule->tasks.size(); ++index) {
                 const Task& task = schedule->tasks[index];
@@ -121,7 +121,7 @@ TEST_P(ProbedStep, TheMarkWaitsForAllThatWasHeld) {
             }
             ASSERT_EQ(marks.size(), 1u);
             EXPECT_TRUE(schedule->tasks[marks[0]].when_pending);
-            for (const size_t index : held) EXPECT_TRUE(ordering.before(*schedule, index, marks[0])) << index;
+            for (const size_t index : held) EXPECT_TRUE(is_before(*schedule, order, index, marks[0])) << index;
         }
     });
 }

@@ -1,54 +1,18 @@
-// ordering.h: what the waits of a schedule guarantee, worked out by brute force and without the checker's help.
+// ordering.h: what the waits of a schedule keep apart, worked out by brute force and without the checker's help.
 #pragma once
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "schedule/schedule.h"
+#include "schedule/task_order.h"
 
 namespace windlass {
 
-// What is surely done when a task starts: how many tasks of each lane. Waits are followed through other tasks.
-class Ordering {
-  public:
-    explicit Ordering(const Schedule& schedule) {
-        std::array<std::vector<size_t>, kLaneKinds> lanes;
-        for (size_t index = 0; index < schedule.tasks.size(); ++index) {
-            const Task& task = schedule.tasks[index];
-            std::vector<size_t>& lane = lanes[slot(task.lane)];
-            std::array<int, kLaneKinds> done{};
-            const auto follow = [&](size_t other) {
-                for (size_t i = 0; i < done.size(); ++i) done[i] = std::max(done[i], done_[other][i]);
-                int& own = done[slot(schedule.tasks[other].lane)];
-                own = std::max(own, sequence_[other]);
-            };
-            if (!lane.empty()) follow(lane.back());
-            for (size_t other = 0; other < lanes.size(); ++other) {
-                if (task.after[other] == 0) continue;
-                const auto last = static_cast<size_t>(task.after[other]) - 1;
-                if (last >= lanes[other].size())
-                    looks_ahead_ = true;
-                else
-                    follow(lanes[other][last]);
-            }
-            lane.push_back(index);
-            sequence_.push_back(static_cast<int>(lane.size()));
-            done_.push_back(done);
-        }
-    }
-    // The first task is done before the second starts.
-    bool before(const Schedule& schedule, size_t first, size_t second) const {
-        return done_[second][slot(schedule.tasks[first].lane)] >= sequence_[first];
-    }
-    int done_before(size_t task, size_t lane) const { return done_[task][lane]; }
-    bool looks_ahead() const { return looks_ahead_; }  // some task waits for one behind it in the list: deadlock
-
-  private:
-    std::vector<std::array<int, kLaneKinds>> done_;
-    std::vector<int> sequence_;  // of each task in its lane, from 1
-    bool looks_ahead_ = false;
-};
+// The first task is complete before the second starts.
+inline bool is_before(const Schedule& schedule, const TaskOrder& order, size_t first, size_t second) {
+    return order.before(second)[static_cast<size_t>(schedule.tasks[first].lane)] >= order.sequence(first);
+}
 
 struct TouchedBytes {
     int64_t begin = 0, end = 0;
@@ -59,7 +23,7 @@ inline std::vector<TouchedBytes> touched_memory(const ScheduleSet& set, const Sc
     std::vector<TouchedBytes> touched;
     for (const BufferUse& use : task.uses) {
         const BufferSpec& buffer = set.buffer(schedule, use.buffer);
-        const int64_t tier = static_cast<int64_t>(buffer.tier.kind) << 48;  // far apart
+        const int64_t tier = static_cast<int64_t>(buffer.tier) << 48;  // far apart
         touched.push_back({tier + buffer.offset + use.begin, tier + buffer.offset + use.end, use.write});
     }
     return touched;
@@ -107,11 +71,11 @@ inline std::vector<std::pair<size_t, size_t>> hazards(const ScheduleSet& set, co
         memory.push_back(touched_memory(set, schedule, task));
         spill.push_back(touched_spill(schedule, task));
     }
-    const Ordering ordering(schedule);
+    const TaskOrder order(schedule);
     std::vector<std::pair<size_t, size_t>> found;
     for (size_t second = 0; second < schedule.tasks.size(); ++second) {
         for (size_t first = 0; first < second; ++first) {
-            if (ordering.before(schedule, first, second)) continue;
+            if (is_before(schedule, order, first, second)) continue;
             if (conflict(memory[first], memory[second]) || disk_conflict(schedule, spill, first, second))
                 found.emplace_back(first, second);
         }

@@ -12,6 +12,11 @@
 
 namespace windlass {
 
+// Of a schedule made by hand.
+inline int lane_number(LaneKind kind) {
+    return find_lane(Schedule().lanes, kind);
+}
+
 inline constexpr int64_t kPlenty = int64_t{1} << 40;  // bytes
 
 inline constexpr const char* kMethodNames[] = {"adamw", "zeroth_order", "forward_gradient"};

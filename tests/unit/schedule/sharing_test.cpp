@@ -7,7 +7,7 @@ namespace windlass {
 namespace {
 
 Task task_of(Verb verb, LaneKind lane, const Demand& demand) {
-    return {.verb = verb, .lane = lane, .demand = demand};
+    return {.verb = verb, .lane = lane_number(lane), .demand = demand};
 }
 Task compute(double flops, int64_t memory) {
     return task_of(Verb::run, LaneKind::compute, {.flops = flops, .memory_bytes = memory});
@@ -136,7 +136,7 @@ TEST(Sharing, ChecksumsOfWeightsAndStateTakeAThread) {
     EXPECT_DOUBLE_EQ(price(0).seconds, 12 + machine.task_seconds);
     EXPECT_DOUBLE_EQ(cores(price(0)), 1.0 / 4);
     // A mark on the lane is no move: its payload says nothing about one.
-    const Schedule marks{.tasks = {{.verb = Verb::mark, .lane = LaneKind::disk_write, .payload = 7}}};
+    const Schedule marks{.tasks = {{.verb = Verb::mark, .lane = lane_number(LaneKind::disk_write), .payload = 7}}};
     EXPECT_DOUBLE_EQ(PriceList(marks, machine).of(marks.tasks[0]).seconds, machine.task_seconds);
 }
 

@@ -19,21 +19,25 @@ Machine unit_machine() {
 }
 
 // Waits for so many tasks of the lanes for compute, reads and writes.
-std::array<int, kLaneKinds> waits(int compute, int read, int write) {
-    std::array<int, kLaneKinds> after{};
-    after[slot(LaneKind::compute)] = compute;
-    after[slot(LaneKind::disk_read)] = read;
-    after[slot(LaneKind::disk_write)] = write;
-    return after;
+Waits waits(int compute, int read, int write) {
+    return {{lane_number(LaneKind::compute), compute},
+            {lane_number(LaneKind::disk_read), read},
+            {lane_number(LaneKind::disk_write), write}};
 }
-Task computes(double flops, int64_t memory, std::array<int, kLaneKinds> after = {}) {
+Task computes(double flops, int64_t memory, const Waits& after = {}) {
     return {.demand = {.flops = flops, .memory_bytes = memory}, .after = after};
 }
-Task reads(int64_t bytes, std::array<int, kLaneKinds> after = {}) {
-    return {.verb = Verb::move, .lane = LaneKind::disk_read, .demand = {.disk_read_bytes = bytes}, .after = after};
+Task reads(int64_t bytes, const Waits& after = {}) {
+    return {.verb = Verb::move,
+            .lane = lane_number(LaneKind::disk_read),
+            .demand = {.disk_read_bytes = bytes},
+            .after = after};
 }
-Task writes(int64_t bytes, std::array<int, kLaneKinds> after = {}) {
-    return {.verb = Verb::move, .lane = LaneKind::disk_write, .demand = {.disk_write_bytes = bytes}, .after = after};
+Task writes(int64_t bytes, const Waits& after = {}) {
+    return {.verb = Verb::move,
+            .lane = lane_number(LaneKind::disk_write),
+            .demand = {.disk_write_bytes = bytes},
+            .after = after};
 }
 
 // A kernel computes while it reads: the slower of the two counts.
