@@ -17,7 +17,7 @@
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
 #include "measure.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "op/gemm.h"
 #include "perturb/noise.h"
 
@@ -148,12 +148,12 @@ void run_copies(Arrays& arrays, const Rates& rates, Stream& stream) {
                               .storage = {.store = StoreType::as_file, .dtype = type},
                               .perturb = {}};
         const StepParams step{};
-        const ArrivalCall call{.param = param,
-                               .weights = arrays.weights.data(),
-                               .step = &step,
-                               .compute = DType::bf16,
-                               .plain = arrays.plus.data()};
-        const double seconds = median_seconds(kRounds, [&] { arrive_at_points(call, stream); });
+        const MaterializeCall call{.param = param,
+                                   .weights = arrays.weights.data(),
+                                   .step = &step,
+                                   .compute = DType::bf16,
+                                   .plain = arrays.plus.data()};
+        const double seconds = median_seconds(kRounds, [&] { materialize_points(call, stream); });
         print(rates, std::string(dtype_name(type)).c_str(), seconds, stored_bytes(type, 64) / 64 + 2);
     }
     const NoiseRun run{.seed = 1, .kind = NoiseKind::gaussian, .count = kElements};

@@ -39,7 +39,7 @@ inline void print_profile(const OpProfile& profile, const Schedule& schedule, co
     for (size_t i = 0; i < schedule.tasks.size(); ++i) {
         const int64_t ns = report.tasks[i].end_ns - report.tasks[i].start_ns;
         if (schedule.tasks[i].verb == Verb::update) update += ns;
-        if (schedule.tasks[i].verb == Verb::arrive) arrive += ns;
+        if (schedule.tasks[i].verb == Verb::materialize) arrive += ns;
         if (schedule.tasks[i].verb == Verb::reduce) reduce += ns;
     }
     lines.emplace_back(update * steps, "update");

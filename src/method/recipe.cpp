@@ -19,7 +19,7 @@ int64_t probe_bytes(const RecipeSweep& sweep, const ParamSpec& param, DType comp
     return std::min({sweep.rank, rows, cols}) * (rows + cols) * dtype_bytes(DType::f32);
 }
 
-void convert_weights(const ArrivalCall& call, Stream& stream) {
+void convert_weights(const MaterializeCall& call, Stream& stream) {
     WINDLASS_CHECK(call.pending == 0 && call.probes == nullptr, "{} is only converted", call.param.spec.name);
     kCopyWeights({.count = call.param.numel()},
                  {.type = weight_type(call.param.storage.dtype),

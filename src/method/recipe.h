@@ -23,16 +23,16 @@ enum class SweepKind : uint8_t { forward, reverse, tangent };
 
 struct RecipeSweep {
     SweepKind kind = SweepKind::forward;
-    // Where weights arrive (Recipe::arrive), of a forward sweep: points at which the loss is evaluated while a block is
-    // here; tangent: directions at once.
+    // Of methods that perturb weights (Recipe::materialize): forward: points at which the loss is evaluated while a
+    // block is here; tangent: directions at once.
     int k = 1;
     // A forward sweep with k = 1 whose one point is the weights as they are: they are read where they lie, and copied
     // only where they are computed with in another type.
     bool clean = false;
-    // tangent: directions over matrices arrive as factors of at most this rank, in f32; 0: number by number.
+    // tangent: directions over matrices are factors of at most this rank, in f32; 0: number by number.
     int64_t rank = 0;
 };
-// Bytes that one copy of a parameter, or one direction over it, takes once it has arrived.
+// Bytes that one copy of a parameter, or one direction over it, takes where runs read it.
 int64_t probe_bytes(const RecipeSweep& sweep, const ParamSpec& param, DType compute);
 
 // Numbers that outlive a step: `bytes` for every `per` elements of a chunk, the last group rounded up. Chunks begin at
@@ -59,10 +59,10 @@ struct UpdateCall {
 };
 using UpdateKernel = void (*)(const UpdateCall& call, Stream& stream);
 
-// One parameter of a block that has arrived where it is computed with: its pending updates are applied, in place, and
+// One parameter, on the device that computes with it: the updates that it lacks are applied, in place, and
 // what this sweep reads instead of it is made. Every element depends on its own index and on nothing else, so any
 // split of a call gives the same bits.
-struct ArrivalCall {
+struct MaterializeCall {
     Param param;
     int64_t element = 0;           // of the parameter's first element in the model (element_starts)
     std::byte* weights = nullptr;  // numel numbers of param.storage.dtype
@@ -83,9 +83,9 @@ struct ArrivalCall {
     // or left factors [k, rank, rows] and behind them right ones [k, rank, cols], in f32, where the sweep has a rank.
     std::byte* probes = nullptr;
 };
-using ArrivalKernel = void (*)(const ArrivalCall& call, Stream& stream);
+using MaterializeKernel = void (*)(const MaterializeCall& call, Stream& stream);
 // `plain` alone: weights that are kept in another type than runs read. Enough where nothing is perturbed.
-void convert_weights(const ArrivalCall& call, Stream& stream);
+void convert_weights(const MaterializeCall& call, Stream& stream);
 
 struct Concluded {
     double loss = 0;   // that is reported, a sum as `losses` are
@@ -102,8 +102,8 @@ struct Recipe {
     std::array<UpdateKernel, kDeviceKinds> update{};  // by DeviceKind
     // Fills StepParams::method for this step from the options and the step's other numbers.
     void (*prepare)(const MethodOptions& options, StepParams& step) = nullptr;
-    // What a block's arrival does, by DeviceKind.
-    std::array<ArrivalKernel, kDeviceKinds> arrive{convert_weights};
+    // What makes what runs read of weights that are kept otherwise, by DeviceKind.
+    std::array<MaterializeKernel, kDeviceKinds> materialize{convert_weights};
     // What it takes beyond the bytes it moves: random numbers for each element of a parameter, counted as Gaussian ones
     // (Machine::noise_per_s), for a sweep (an index, or -1: nothing is probed) where so many updates are applied to it
     // on the average.
@@ -117,7 +117,7 @@ struct Recipe {
     Concluded (*conclude)(const MethodOptions& options, std::span<const double> losses, StepParams& step) = nullptr;
 
     bool runs(SweepKind kind) const;
-    // Sweeps are forward or tangent only, of weights that arrive and are probed.
+    // Sweeps are forward or tangent only, of perturbed weights.
     bool probes() const { return conclude != nullptr; }
 };
 

@@ -135,7 +135,7 @@ void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind de
     const auto cell = static_cast<size_t>(device);
     if (recipe.runs(SweepKind::reverse) && recipe.update[cell] == nullptr)
         throw missing(fmt::format("update kernel of {}", recipe.name), device);
-    if (recipe.probes() && recipe.arrive[cell] == nullptr)
+    if (recipe.probes() && recipe.materialize[cell] == nullptr)
         throw missing(fmt::format("kernel that perturbs weights for {}", recipe.name), device);
 }
 

@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "base/math.h"
 #include "format/checksum.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "op/loops_cpu.h"
 #include "run/chunk_io.h"
@@ -103,9 +103,9 @@ struct Engine::Impl {
 
     // Updates are held until their window is over.
     bool keeps_window() const { return setup.recipe.folding == Folding::each_window; }
-    // Whether what is pending goes home before this step: of a forward-only method; other updates that are held always
-    // do.
-    bool goes_home(int64_t step) const {
+    // Whether this step writes back what is pending: of a forward-only method; other updates that are deferred always
+    // are.
+    bool writes_back(int64_t step) const {
         if (!setup.recipe.probes()) return true;
         if (keeps_window()) return recent.pending() > 0 && window_start(step, setup.recipe.fold_window) == step;
         return recent.pending() >= setup.plan.writeback_steps;
@@ -125,7 +125,7 @@ struct Engine::Impl {
                                .pending = held && !setup.recipe.probes() ? &held->params : nullptr,
                                .recent = setup.recipe.probes() ? &recent : nullptr,
                                .sums = sums.by_param(),
-                               .goes_home = home,
+                               .writes_back = home,
                                .answers = answers,
                                .mark = [this, home] { home ? land() : land_in_place(); }};
         return windlass::execute(schedule, context, input);
@@ -278,7 +278,7 @@ std::string Engine::restore(Store& snapshot) {
 }
 
 StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) {
-    const bool home = impl_->goes_home(input.params.step),
+    const bool home = impl_->writes_back(input.params.step),
                writes = input.objective != nullptr && writes_answers(input.objective->kind);
     StepReport report =
         writes ? impl_->write_answers(schedule, input, home) : impl_->run_round(schedule, input, home, nullptr);
@@ -323,7 +323,7 @@ int64_t Engine::durable_step() const {
 }
 
 void Engine::flush() {
-    if (!impl_->held || (impl_->keeps_window() && !impl_->goes_home(impl_->held->step + 1))) return;
+    if (!impl_->held || (impl_->keeps_window() && !impl_->writes_back(impl_->held->step + 1))) return;
     impl_->execute(*impl_->setup.schedules.find("flush"), {}, /*stoppable=*/false);
     impl_->drop_landed();
 }

@@ -77,15 +77,15 @@ class Execution {
 
   private:
     bool is_due(const Task& task) const {
-        if (!task.when_pending) return true;
-        return context_.holds() && (context_.goes_home || !goes_home(task));
+        if (task.when == When::always) return true;
+        return context_.holds() && (context_.writes_back || task.when == When::deferred);
     }
 
     bool has_store() const { return context_.setup.plan.store; }
     bool stops() { return context_.stop.load() && (has_store() || turning_.drop()); }
     // An update of state that has no store, once begun, is finished; so is one that was held, from the start.
     bool begins_change(const Task& task) {
-        return has_store() || task.verb != Verb::update || task.when_pending || turning_.begin_change();
+        return has_store() || task.verb != Verb::update || task.when != When::always || turning_.begin_change();
     }
 
     // What tasks do, in lanes of which some run ahead.
@@ -106,8 +106,8 @@ class Execution {
                 return perform_update(task, schedule_.updates[at(task.payload)], memory);
             case Verb::reduce:
                 return add_squares(schedule_.reduces[at(task.payload)], memory);
-            case Verb::arrive:
-                return perform_arrival(schedule_.arrivals[at(task.payload)], memory);
+            case Verb::materialize:
+                return perform_materialize(schedule_.materializations[at(task.payload)], memory);
             case Verb::mark:
                 break;
         }
@@ -157,7 +157,7 @@ class Execution {
     }
 
     void perform_update(const Task& task, const UpdateTask& update, const LaunchedMemory& memory) {
-        const StepParams& params = task.when_pending ? *context_.pending : update.guessed ? guess_ : params_;
+        const StepParams& params = task.when == When::deferred ? *context_.pending : update.guessed ? guess_ : params_;
         if (!params.apply && !update.restores) return;
         Stream& stream = memory.stream();
         const UpdateKernel kernel = context_.setup.recipe.update[static_cast<size_t>(stream.device())];
@@ -183,21 +183,17 @@ class Execution {
         }
     }
 
-    // Updates that this arrival of a parameter applies to it. What has gone home before it is fetched once more has
-    // them.
-    int updates_due(const ArriveParam& each) const {
+    int updates_due(const MaterializeParam& each) const {
         const RecentSteps* const recent = context_.recent;
-        if (recent == nullptr) return 0;
-        // Of a window that is not over, wherever weights live, all arrivals find none.
-        if (context_.setup.model.perturb[at(each.param)].folding == Folding::each_window)
-            return each.updates || !context_.goes_home ? recent->pending() : 0;
-        if (each.updates) return each.in_place ? recent->pending_in_place() : recent->pending();
-        return each.again && !context_.goes_home ? recent->pending() : 0;
+        const Applies applies = context_.writes_back ? each.writing_back : each.between;
+        if (recent == nullptr || applies == Applies::none) return 0;
+        return applies == Applies::last ? recent->pending_in_place() : recent->pending();
     }
 
-    void perform_arrival(const ArriveTask& task, const LaunchedMemory& memory) {
-        const ArrivalKernel kernel = context_.setup.recipe.arrive[static_cast<size_t>(memory.stream().device())];
-        for (const ArriveParam& each : task.params) {
+    void perform_materialize(const MaterializeTask& task, const LaunchedMemory& memory) {
+        const MaterializeKernel kernel =
+            context_.setup.recipe.materialize[static_cast<size_t>(memory.stream().device())];
+        for (const MaterializeParam& each : task.params) {
             const int due = updates_due(each);
             std::byte *const plain = memory.address(each.plain), *const probes = memory.address(each.probes);
             if (due == 0 && plain == nullptr && probes == nullptr) continue;
@@ -206,7 +202,7 @@ class Execution {
                     .weights = memory.address(each.weights),
                     .steps = due > 0 ? context_.recent->steps() : std::span<const StepParams>(),
                     .pending = due,
-                    .folds = context_.goes_home,
+                    .folds = context_.writes_back,
                     .sum = context_.sums[at(each.param)],
                     .step = &params_,
                     .sweep = task.sweep,

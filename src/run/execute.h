@@ -28,11 +28,10 @@ struct ExecuteContext {
     std::vector<std::vector<double>>& norm_partials;  // by parameter
     std::atomic<bool>& stop;
     const StepParams* pending = nullptr;  // of the update that the step before held; null: none
-    // Forward-only methods: what arrivals apply, and whether it goes home in this step; else moves of what was held are
-    // passed over.
+    // Forward-only methods: the steps whose updates weights lack, and whether this one writes them back.
     const RecentSteps* recent = nullptr;
     std::span<const LowRankSum* const> sums;  // by parameter: of weights that are never folded, else null
-    bool goes_home = true;
+    bool writes_back = true;
     WrittenAnswers* answers = nullptr;  // where points read rows of their own: those, given what this round finds
     std::function<void()> mark;  // what was held has landed: everywhere, or in place alone where nothing goes home
 

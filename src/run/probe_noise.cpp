@@ -24,14 +24,15 @@ void probe_noise(Stream& stream, Machine& machine) {
     pending.perturb().scalars[0] = 1;
     StepParams step = pending;
     step.step = 2;
-    const ArrivalCall call{.param = param,
-                           .weights = weights.data(),
-                           .steps = {&pending, 1},
-                           .pending = 1,
-                           .step = &step,
-                           .compute = DType::bf16,
-                           .probes = probes.data()};
-    const double seconds = best_seconds([&] { recipe.arrive[static_cast<size_t>(stream.device())](call, stream); });
+    const MaterializeCall call{.param = param,
+                               .weights = weights.data(),
+                               .steps = {&pending, 1},
+                               .pending = 1,
+                               .step = &step,
+                               .compute = DType::bf16,
+                               .probes = probes.data()};
+    const double seconds =
+        best_seconds([&] { recipe.materialize[static_cast<size_t>(stream.device())](call, stream); });
     machine.noise_per_s = rounded(kNumbers * static_cast<double>(count) / seconds);
 }
 

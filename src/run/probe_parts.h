@@ -23,7 +23,7 @@ void probe_products(Stream& stream, Machine& machine);
 void probe_memory(Stream& stream, Machine& machine);
 // A drive, through the code that training moves with. The file is removed.
 void probe_disk(FileSystem& files, const std::string& folder, Machine& machine);
-// Random numbers: a large bf16 matrix that arrives, is updated along one direction and probed along another.
+// Random numbers: a large bf16 matrix is updated along one direction and perturbed along another.
 void probe_noise(Stream& stream, Machine& machine);
 // The update pass, alone and beside copies and, where `folder` is not empty, a drive that reads and writes.
 void probe_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine);

@@ -1,10 +1,9 @@
 // recent_steps.h: the last steps of a forward-only run: those whose updates are not yet applied, and those before them
 // that updates look back at.
 //
-// Weights that are computed with where they live have a step's update as soon as they arrive next: "in place". Others
-// are fetched: updates are applied to what was fetched, and the weights have them when they have gone home. So those
-// are behind by as many steps as have passed since, and the former by one at most. Steps that were not applied are
-// none. Where weights are folded window by window (Folding), all of them are behind until the window is over.
+// Resident weights are updated in place at their next use, so they lack one step's update at most. Fetched weights lack
+// those of all steps since their last write-back. Steps that were not applied do not count. Where updates are stored
+// window by window (Folding), all weights lack those of the window until it is over.
 //
 // Threads: a schedule that runs may read it from every lane; it is changed between schedules only.
 #pragma once

@@ -6,9 +6,7 @@
 #include "base/index.h"
 
 namespace windlass {
-namespace {
 
-// Uses of neighbouring bytes become one.
 void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
     if (!uses.empty() && uses.back().buffer == use.buffer && uses.back().write == use.write &&
         uses.back().end == use.begin)
@@ -16,8 +14,6 @@ void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
     else
         uses.push_back(use);
 }
-
-}  // namespace
 
 int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t count) {
     switch (place) {
@@ -192,118 +188,6 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
         {.flops = segment.cost.flops, .model_flops = segment.cost.model_flops, .memory_bytes = segment.cost.bytes});
 }
 
-int64_t ScheduleBuilder::arriving_bytes(int sweep, int param) const {
-    return probe_bytes(in_.recipe.sweeps[at(sweep)], in_.param(param).spec, in_.numerics.compute);
-}
-
-void ScheduleBuilder::convert(int block, BlockWeights& weights) {
-    const std::vector<int>& params = this->block(block).params;
-    if (std::ranges::none_of(params, [&](int param) { return in_.converts(param); })) return;
-    BlockWeights converted = std::move(arrive({.block = block}, weights).points[0]);
-    weights.read = std::move(converted.read);
-    weights.uses = std::move(converted.uses);
-}
-
-ArrivedWeights ScheduleBuilder::arrive(const Arrival& arrival, const BlockWeights& weights) {
-    const int block = arrival.block, sweep = arrival.sweep;
-    const SweepKind kind = sweep < 0 ? SweepKind::forward : in_.recipe.sweeps[at(sweep)].kind;
-    const bool tangents = kind == SweepKind::tangent, clean = sweep >= 0 && in_.recipe.sweeps[at(sweep)].clean;
-    const int copies = sweep < 0 || clean ? 0 : arrival.point < 0 ? in_.recipe.sweeps[at(sweep)].k : 1;
-    const bool wants_plain = tangents || clean || (sweep < 0 && !arrival.updates);
-    const int64_t element = dtype_bytes(in_.numerics.compute);
-    const BufferId made = in_.persistent_count + std::ssize(schedule_.buffers);  // if anything is written
-    const std::vector<int>& params = this->block(block).params;
-    ArriveTask task{.block = block, .sweep = sweep, .point = arrival.point};
-    ArrivedWeights arrived{.points = std::vector<BlockWeights>(at(wants_plain || sweep < 0 ? 1 : copies))};
-    int64_t end = 0;
-    const auto room = [&](int64_t bytes) {
-        const BufferSlice slice{made, end};
-        end += aligned_bytes(bytes, 1);
-        return slice;
-    };
-    const auto reads = [&](BlockWeights& point, const WeightUse& use, int64_t numel) {
-        point.read.push_back(use);
-        const int64_t bytes = numel * dtype_bytes(use.type);
-        add_use(point.uses, {use.data.buffer, false, use.data.offset, use.data.offset + bytes});
-        if (use.low.buffer == kNoBuffer) return;
-        add_use(point.uses, {use.low.buffer, false, use.low.offset, use.low.offset + 2 * numel});
-    };
-    for (size_t index = 0; index < params.size(); ++index) {
-        const int param = params[index];
-        const int64_t numel = in_.param(param).numel(), bytes = numel * element;
-        const WeightUse& stored = weights.read[index];
-        const bool is_home = in_.param(param).spec.block == block, fetched = in_.is_fetched(param, stored.data);
-        const bool updates = arrival.updates && in_.is_stored_to(param);
-        ArriveParam each{.param = param,
-                         .updates = updates && is_home,
-                         .in_place = !fetched,
-                         .again = updates && !is_home && fetched && schedule_.writeback_steps > 1,
-                         .weights = stored.data};
-        // All points of what is not trained are the weights themselves.
-        const bool shares = copies > 0 && !tangents && !in_.param(param).trains();
-        if ((wants_plain || shares) && in_.converts(param)) each.plain = room(bytes);
-        const auto made_at = [&](const BufferSlice& slice) { return WeightUse{slice, {}, in_.numerics.compute}; };
-        const WeightUse plain = each.plain.buffer == kNoBuffer ? stored : made_at(each.plain);
-        if (wants_plain) reads(arrived.points[0], plain, numel);
-        if (copies > 0 && !shares) each.probes = room(copies * arriving_bytes(sweep, param));
-        for (int point = 0; !tangents && point < copies; ++point)
-            reads(arrived.points[at(point)], shares ? plain : made_at({made, each.probes.offset + point * bytes}),
-                  numel);
-        if (tangents) arrived.directions.push_back(each.probes);
-        task.params.push_back(each);
-    }
-    if (end > 0) {
-        const BufferId is =
-            buffer(fmt::format("{}.probes", this->block(block).name), Owner::probes, end, TierKind::device);
-        WINDLASS_CHECK(is == made, "buffer {} was to be {}", is, made);
-    }
-    add_arrival(std::move(task));
-    return arrived;
-}
-
-// That are applied to it in a step. What is fetched is 1, 2 ... n steps behind in turn; fetched once more it is so but
-// where it has just gone home. A window's are folded at once.
-double ScheduleBuilder::mean_updates(const Param& param, const ArriveParam& arrival) const {
-    const double steps = schedule_.writeback_steps;
-    if (param.perturb.folding == Folding::each_window) return 1.0 / steps;
-    return arrival.in_place ? 1.0 : arrival.again ? (steps - 1) / 2 : (steps + 1) / 2;
-}
-
-// Nothing to do is no task.
-void ScheduleBuilder::add_arrival(ArriveTask task) {
-    std::vector<BufferUse> uses;
-    Demand demand;
-    const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
-        if (slice.buffer == kNoBuffer) return;
-        add_use(uses, {slice.buffer, write, slice.offset, slice.offset + bytes});
-        demand.memory_bytes += bytes;
-    };
-    const int64_t element = dtype_bytes(in_.numerics.compute);
-    for (const ArriveParam& each : task.params) {
-        const Param param = in_.param(each.param);
-        const bool writes = each.updates || each.again;
-        const int64_t bytes = weight_bytes(param, param.numel());
-        use(each.weights, bytes, writes);
-        // Read as well as written, each so many steps.
-        const int64_t period = param.perturb.folding == Folding::each_window ? schedule_.writeback_steps : 1;
-        if (writes) demand.memory_bytes += bytes / period;
-        if (in_.recipe.draws)
-            demand.noise += static_cast<double>(param.numel()) *
-                            in_.recipe.draws(param, task.sweep, writes ? mean_updates(param, each) : 0);
-    }
-    for (const ArriveParam& each : task.params) {
-        const int64_t numel = in_.param(each.param).numel();
-        use(each.plain, numel * element, true);
-        if (task.sweep < 0) continue;
-        const int copies = task.point < 0 ? in_.recipe.sweeps[at(task.sweep)].k : 1;
-        use(each.probes, copies * arriving_bytes(task.sweep, each.param), true);
-    }
-    const bool writes = std::any_of(uses.begin(), uses.end(), [](const BufferUse& each) { return each.write; });
-    if (!writes) return;
-    schedule_.arrivals.push_back(std::move(task));
-    add(Verb::arrive, LaneKind::compute, schedule_.arrivals.size() - 1, std::move(uses), demand);
-}
-
 void ScheduleBuilder::move(MoveTask task) {
     Demand demand;
     std::vector<BufferUse> uses;
@@ -393,7 +277,7 @@ void ScheduleBuilder::add(Verb verb, LaneKind lane, size_t payload, std::vector<
     schedule_.tasks.push_back({.verb = verb,
                                .lane = find_lane(schedule_.lanes, lane),
                                .payload = static_cast<int>(payload),
-                               .when_pending = pending_,
+                               .when = when_,
                                .uses = std::move(uses),
                                .demand = demand});
 }

@@ -44,7 +44,7 @@ struct LowerInput {
     const ParamPlace& place(int param) const { return ids.params[static_cast<size_t>(param)]; }
     // The plan of the block that a parameter is at home in.
     const BlockPlan& plan_of(int index) const { return plan.of(param(index).spec.block); }
-    // Where what leaves the device goes, and what comes from the disk arrives.
+    // Where what leaves the device goes, and what comes from the disk comes.
     TierKind host_tier() const { return plan.own_memory() ? TierKind::host : TierKind::device; }
 };
 
@@ -56,8 +56,8 @@ struct BlockWeights {
     std::vector<BufferSlice> host_lo;  // kNoBuffer where runs read none
 };
 
-// What a block's arrival leaves for the runs of one sweep.
-struct ArrivedWeights {
+// What the runs of one sweep read of a block.
+struct MaterializedWeights {
     std::vector<BlockWeights> points;     // forward: what each point's runs read; tangent: one, the weights themselves
     std::vector<BufferSlice> directions;  // tangent: by the program's weights
 };
@@ -103,15 +103,15 @@ class ScheduleBuilder {
 
     // The block's weights are on the device: updates those whose home it is if `updates`, and makes what this sweep of
     // the recipe reads; -1: nothing is probed, and nothing read.
-    struct Arrival {
+    struct Materialization {
         int block = 0;
         int sweep = -1;
         int point = -1;  // of a forward sweep the only point that is made; -1: all of them
         bool updates = false;
     };
-    ArrivedWeights arrive(const Arrival& arrival, const BlockWeights& weights);
+    MaterializedWeights materialize(const Materialization& wanted, const BlockWeights& weights);
     // Bytes of one of the copies, or directions, that a parameter has in a sweep.
-    int64_t arriving_bytes(int sweep, int param) const;
+    int64_t copy_bytes(int sweep, int param) const;
     // Weights that are kept in another type than runs read are copied as that; the others are read where they are.
     void convert(int block, BlockWeights& weights);
 
@@ -121,15 +121,16 @@ class ScheduleBuilder {
     void update(UpdateTask task, LaneKind lane);
     void reduce(ReduceTask task);
     void mark();
-    // Tasks added from now on belong to an update that the step before held.
-    void set_pending(bool pending) { pending_ = pending; }
+    // Of tasks that are added from now on.
+    void set_when(When when) { when_ = when; }
 
     Schedule finish() { return std::move(schedule_); }
 
   private:
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
-    void add_arrival(ArriveTask task);
-    double mean_updates(const Param& param, const ArriveParam& arrival) const;
+    void add_materialization(MaterializeTask task);
+    void decide_updates(MaterializeParam& each, bool is_first, bool fetched) const;
+    double mean_updates(const Param& param, const MaterializeParam& each) const;
     void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
     bool stays_on_device(int param) const;
     bool needs_low(const Block& block) const;
@@ -138,9 +139,12 @@ class ScheduleBuilder {
 
     const LowerInput& in_;
     Schedule schedule_;
-    bool pending_ = false;
+    When when_ = When::always;
     std::map<SegmentKey, int> segment_index_;
 };
+
+// Uses of neighbouring bytes become one.
+void add_use(std::vector<BufferUse>& uses, const BufferUse& use);
 
 // The bytes that a piece of this place takes in memory, whole blocks of the disk.
 int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t count);

@@ -134,9 +134,9 @@ class Checker {
                 refuse_stale_reads(task);
                 order_on_disk(schedule_.moves[at(task.payload)], self, task.after);
             }
-            if (task.verb == Verb::arrive) refuse_late_updates(schedule_.arrivals[at(task.payload)]);
+            if (task.verb == Verb::materialize) refuse_late_updates(schedule_.materializations[at(task.payload)]);
             if (task.verb == Verb::mark) task.after.raise(held);
-            if (task.when_pending || task.verb == Verb::arrive) held.raise(self.lane, self.count);
+            if (task.when != When::always || task.verb == Verb::materialize) held.raise(self.lane, self.count);
             if (needs_norm(task)) task.after.raise(norm);
             if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].param < 0)
                 norm.raise(self.lane, self.count);
@@ -145,7 +145,7 @@ class Checker {
     }
 
     bool needs_norm(const Task& task) const {
-        return task.verb == Verb::update && !task.when_pending && !schedule_.updates[at(task.payload)].guessed;
+        return task.verb == Verb::update && task.when == When::always && !schedule_.updates[at(task.payload)].guessed;
     }
 
     // The buffer's first task waits for all users of the buffers that had its addresses before.
@@ -173,7 +173,7 @@ class Checker {
         if (move.place != DiskPlace::weight) return;
         for (const MovePiece& piece : move.pieces) {
             if (move.kind == MoveKind::disk_read) ++reads_[{piece.param, piece.first}];
-            if (move.kind != MoveKind::disk_write || !task.when_pending) continue;
+            if (move.kind != MoveKind::disk_write || task.when == When::always) continue;
             const auto reads = reads_.find({piece.param, piece.first});
             WINDLASS_CHECK(reads == reads_.end() || reads->second <= 1,
                            "{}: element {} of parameter {} is read before its update", schedule_.name, piece.first,
@@ -185,19 +185,19 @@ class Checker {
     void refuse_stale_copies(const Task& task, const MoveTask& move) {
         for (const MovePiece& piece : move.pieces) {
             if (move.kind == MoveKind::up) ++copies_[{move.source, piece.source}];
-            if (move.kind != MoveKind::down || !task.when_pending) continue;
+            if (move.kind != MoveKind::down || task.when == When::always) continue;
             const auto copies = copies_.find({move.buffer, piece.offset});
             WINDLASS_CHECK(copies == copies_.end() || copies->second <= 1, "{}: parameter {} goes up before its update",
                            schedule_.name, piece.param);
         }
     }
 
-    // A parameter is updated once, when it first arrives.
-    void refuse_late_updates(const ArriveTask& arrival) {
-        for (const ArriveParam& each : arrival.params) {
-            const bool is_first = arrived_.insert(each.param).second;
-            WINDLASS_CHECK(is_first || !each.updates, "{}: parameter {} is updated after it has arrived",
-                           schedule_.name, each.param);
+    // A parameter is updated once, when it is first materialized.
+    void refuse_late_updates(const MaterializeTask& task) {
+        for (const MaterializeParam& each : task.params) {
+            const bool is_first = seen_.insert(each.param).second;
+            WINDLASS_CHECK(is_first || !each.updates, "{}: parameter {} is updated after it was read", schedule_.name,
+                           each.param);
         }
     }
 
@@ -223,7 +223,7 @@ class Checker {
 
     std::pmr::map<std::pair<int, int64_t>, int> reads_{&memory_};        // of weights on disk, by parameter and element
     std::pmr::map<std::pair<BufferId, int64_t>, int> copies_{&memory_};  // up, by where they are from
-    std::set<int> arrived_;                                              // parameters
+    std::set<int> seen_;                                                 // parameters
 
     struct Tenant {
         int64_t end = 0;  // of a part of the arena

@@ -6,13 +6,14 @@
 namespace windlass {
 namespace {
 
-// A step of a method that never goes backward: each block arrives, its pending update is applied and goes home at once,
-// beside what follows; and while the block is here, every sweep of the recipe makes its probes of it and sends all
-// micro-batches through. So weights cross each link once a step, however many directions there are (ZO2's order:
-// arXiv 2503.12668, with the update written back before the forwards instead of behind them).
+// A step of a method that never goes backward. Each block is fetched once; the update of the step before is applied to
+// it and written back at once, beside what follows. While the block is here, every sweep of the recipe perturbs it and
+// sends all micro-batches through. So weights cross each link once a step, however many directions there are (ZO2's
+// order: arXiv 2503.12668, with the update written back before the forwards instead of behind them).
 //
-// With Plan::writeback_steps above 1 it goes home so often only: what is fetched in between is behind by some steps,
-// and all of their updates are applied to it. The schedule is the same; execute passes over the moves.
+// With Plan::writeback_steps above 1 blocks are written back only so often. In between, the updates since the last
+// write-back are applied to each fetched copy. The schedule is the same for both kinds of step: its tasks say what each
+// kind does (When, Applies).
 //
 // Without sweeps it is nothing but the updates: a flush.
 class ProbeLowering {
@@ -81,20 +82,20 @@ class ProbeLowering {
 
     void visit(int block, const BlockWeights& weights) {
         if (sweeps_ == 0) {
-            builder_.arrive({.block = block, .updates = true}, weights);
+            builder_.materialize({.block = block, .updates = true}, weights);
             send_home(block, weights);
         }
         int stream = 0;
         for (int sweep = 0; sweep < sweeps_; ++sweep) {
             const bool one_by_one = in_.plan.one_probe && !is_tangent(sweep) && k_of(sweep) > 1;
-            for (int arrival = 0; arrival < (one_by_one ? k_of(sweep) : 1); ++arrival) {
-                const bool is_first = sweep == 0 && arrival == 0;
-                const ArrivedWeights arrived = builder_.arrive(
-                    {.block = block, .sweep = sweep, .point = one_by_one ? arrival : -1, .updates = is_first}, weights);
+            for (int turn = 0; turn < (one_by_one ? k_of(sweep) : 1); ++turn) {
+                const bool is_first = sweep == 0 && turn == 0;
+                const MaterializedWeights ready = builder_.materialize(
+                    {.block = block, .sweep = sweep, .point = one_by_one ? turn : -1, .updates = is_first}, weights);
                 if (is_first) send_home(block, weights);
-                for (int point = 0; point < std::ssize(arrived.points); ++point, ++stream) {
+                for (int point = 0; point < std::ssize(ready.points); ++point, ++stream) {
                     for (int micro = 0; micro < micro_count(); ++micro)
-                        pass(block, arrived, {sweep, point, arrival + point, stream, micro});
+                        pass(block, ready, {sweep, point, turn + point, stream, micro});
                 }
             }
         }
@@ -102,7 +103,7 @@ class ProbeLowering {
 
     // To host memory and to disk, where they live there, or where every step is to be found on disk.
     void send_home(int block, const BlockWeights& weights) {
-        builder_.set_pending(true);
+        builder_.set_when(When::write_back);
         MoveTask down{.kind = MoveKind::down}, write{.kind = MoveKind::disk_write, .place = DiskPlace::weight};
         for (size_t index = 0; index < in_.model.blocks[at(block)].params.size(); ++index) {
             const int param = in_.model.blocks[at(block)].params[index];
@@ -114,8 +115,9 @@ class ProbeLowering {
         flush(down);
         flush(write);
         landed_[at(block)] = true;
+        builder_.set_when(When::deferred);
         if (block + 1 == blocks_) builder_.mark();
-        builder_.set_pending(false);
+        builder_.set_when(When::always);
     }
     // A task is of one buffer, or of one pair.
     void add_down(MoveTask& down, int param, const BufferSlice& from, const BufferSlice& to) {
@@ -145,12 +147,12 @@ class ProbeLowering {
 
     struct Pass {
         int sweep;
-        int place;  // among the points of the arrival
+        int place;  // among those that were made at once
         int point;  // among those of the sweep
         int stream, micro;
     };
 
-    void pass(int block, const ArrivedWeights& arrived, const Pass& which) {
+    void pass(int block, const MaterializedWeights& ready, const Pass& which) {
         ScheduleBuilder::SegmentKey key;
         if (is_tangent(which.sweep)) {
             key.tangents = k_of(which.sweep);
@@ -165,7 +167,7 @@ class ProbeLowering {
         const BufferId out = hand_on(task, uses, stream_[at(cell)], Region::input, Region::output, name, is_last);
         if (is_last) result(first_[at(which.sweep)] + which.point, which.micro) = {out, 0};
         if (is_tangent(which.sweep)) {
-            bind_directions(block, arrived, which.sweep, task, uses);
+            bind_directions(block, ready, which.sweep, task, uses);
             BufferSlice& tangents = tangents_[at(which.sweep * micro_count() + which.micro)];
             const BufferId made = hand_on(task, uses, tangents, Region::tangent_input, Region::tangent_output,
                                           name + ".tangents", is_last);
@@ -173,7 +175,7 @@ class ProbeLowering {
                 result(first_[at(which.sweep)] + 1 + j, which.micro) = {made,
                                                                         j * builder_.schedule().size.tokens() * 4};
         }
-        builder_.run(std::move(task), arrived.points[at(which.place)], std::move(uses));
+        builder_.run(std::move(task), ready.points[at(which.place)], std::move(uses));
     }
 
     BufferSlice& result(int index, int micro) { return builder_.schedule().outputs[at(index * micro_count() + micro)]; }
@@ -194,13 +196,13 @@ class ProbeLowering {
         return made;
     }
 
-    void bind_directions(int block, const ArrivedWeights& arrived, int sweep, RunTask& task,
+    void bind_directions(int block, const MaterializedWeights& ready, int sweep, RunTask& task,
                          std::vector<BufferUse>& uses) {
-        task.directions = arrived.directions;
+        task.directions = ready.directions;
         for (size_t index = 0; index < task.directions.size(); ++index) {
             const int param = in_.model.blocks[at(block)].params[index];
             const BufferSlice& slice = task.directions[index];
-            const int64_t bytes = k_of(sweep) * builder_.arriving_bytes(sweep, param);
+            const int64_t bytes = k_of(sweep) * builder_.copy_bytes(sweep, param);
             uses.push_back({slice.buffer, false, slice.offset, slice.offset + bytes});
         }
     }

@@ -126,7 +126,7 @@ class TrainLowering {
             finish_gradients(block, builder_.read_weights(builder_.block(block)));
     }
 
-    // The update that the step before held is done when a block first arrives, before its weights go up.
+    // The update that the step before held is done when a block is first fetched, before its weights go up.
     bool updates_on_arrival(const Visit& visit) const {
         const bool first = !visit.reverse || visit.block == blocks_ - 1;
         return first && in_.plan.of(visit.block).update == UpdateTime::next_forward;
@@ -144,20 +144,20 @@ class TrainLowering {
     BlockWeights begin_fetch(const Visit& visit) {
         BlockWeights weights = builder_.read_weights(builder_.block(visit.block));
         if (updates_on_arrival(visit)) {
-            builder_.set_pending(true);
+            builder_.set_when(When::deferred);
             updating_ = &weights;
             add_updates(held_, UpdateTime::next_forward, visit.block);
-            builder_.set_pending(false);
+            builder_.set_when(When::always);
         }
         return weights;
     }
     void finish_fetch(const Visit& visit, BlockWeights& weights) {
         if (updates_on_arrival(visit)) {
-            builder_.set_pending(true);
+            builder_.set_when(When::deferred);
             held_.drain_block(visit.block);
             landed_[at(visit.block)] = true;
             if (visit.block == last_held_) builder_.mark();
-            builder_.set_pending(false);
+            builder_.set_when(When::always);
         }
         builder_.upload(builder_.block(visit.block), weights);
         builder_.convert(visit.block, weights);

@@ -185,7 +185,7 @@ namespace {
 Schedule lower_held(const LowerInput& input, ScheduleRequest::Kind kind, UpdateTime time) {
     ScheduleBuilder builder(input, {.kind = kind, .rows = 0, .row_length = 0, .micro_count = 0});
     const bool is_flush = kind == ScheduleRequest::Kind::flush;
-    builder.set_pending(is_flush);
+    builder.set_when(is_flush ? When::deferred : When::always);
     UpdateStream stream(builder, {.weights = [&](int param) { return input.place(param).weights; },
                                   .gradient = [&](int param) { return input.place(param).gradient; },
                                   .again = kind == ScheduleRequest::Kind::redo});

@@ -62,7 +62,7 @@ std::string describe_placement(const Plan& plan) {
 }
 
 std::string describe_forward_only(const Plan& plan) {
-    std::string text = spread(plan, "weights", &BlockPlan::weights, home_name) + ", updated on arrival";
+    std::string text = spread(plan, "weights", &BlockPlan::weights, home_name) + ", updated when fetched";
     if (plan.writeback_steps > 1) text += fmt::format(", written back each {} steps", plan.writeback_steps);
     return text + (plan.one_probe ? ", probed one point at a time" : "");
 }

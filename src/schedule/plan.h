@@ -59,8 +59,8 @@ struct Plan {
     // Where weights are probed: a sweep's points one after the other, so that one probed copy of a block is there at a
     // time; random numbers are then drawn for each of them.
     bool one_probe = false;
-    // Where weights are probed: updates go home, over the link and to disk, each so many steps. In between the weights
-    // that arrive are those of some steps ago, and all updates since then are applied to them.
+    // Where weights are perturbed: they are written back, over the link and to disk, every so many steps. In between,
+    // fetched weights are stale, and the missing updates are applied to them again.
     int writeback_steps = 1;
     int update_ahead = 1;  // chunk groups of the update whose state is under way beside the one in use
     BlockPlan common;      // of every block, where `blocks` is empty
@@ -79,7 +79,7 @@ std::string_view home_name(Home home);
 std::string_view update_time_name(UpdateTime time);
 // "weights on disk, state on disk (2 of 12 blocks in host memory), ...": what a person wants to know of it.
 std::string describe_placement(const Plan& plan);
-// "weights in host memory, updated on arrival, probed one point at a time": of a plan whose weights are probed and
+// "weights in host memory, updated when fetched, probed one point at a time": of a plan whose weights are probed and
 // where nothing else has a home.
 std::string describe_forward_only(const Plan& plan);
 // "updates in backward (4 of 24 blocks in the next forward)"

@@ -114,13 +114,14 @@ double PriceList::calls(const Task& task) const {
 }
 
 // Memory moves and random numbers are drawn at the same time; both directions of a probe share their numbers.
-PriceList::Work PriceList::arrival_work(const Task& task) const {
+PriceList::Work PriceList::materialize_work(const Task& task) const {
     Work work;
     const double bytes = amount(task.demand.memory_bytes);
     double draws = ratio(task.demand.noise, machine_.noise_per_s);
     if (machine_.unified_memory) draws /= compute_share_;
-    const double calls =
-        task.payload >= 0 ? amount(std::ssize(schedule_.arrivals[static_cast<size_t>(task.payload)].params)) : 1.0;
+    const double calls = task.payload >= 0
+                             ? amount(std::ssize(schedule_.materializations[static_cast<size_t>(task.payload)].params))
+                             : 1.0;
     work.seconds = (calls - 1) * machine_.kernel_seconds + std::max(kernel_seconds(0, bytes, 0), draws);
     add_compute_bytes(work, bytes);
     return work;
@@ -200,8 +201,8 @@ Price PriceList::of(const Task& task) const {
                 work = run_work(task);
             else if (task.verb == Verb::update)
                 work = update_work(task);
-            else if (task.verb == Verb::arrive)
-                work = arrival_work(task);
+            else if (task.verb == Verb::materialize)
+                work = materialize_work(task);
             else
                 work = reduce_work(task);
             break;

@@ -37,7 +37,7 @@ class PriceList {
     Work segment_work(const Segment& segment) const;
     Work run_work(const Task& task) const;
     Work update_work(const Task& task) const;
-    Work arrival_work(const Task& task) const;
+    Work materialize_work(const Task& task) const;
     Work reduce_work(const Task& task) const;
     Work copy_work(const Task& task) const;
     Work disk_work(const Task& task) const;

@@ -81,15 +81,11 @@ const Schedule* ScheduleSet::find(std::string_view name) const {
     return nullptr;
 }
 
-bool goes_home(const Task& task) {
-    return task.when_pending && task.verb == Verb::move;
-}
-
 Demand total_demand(const Schedule& schedule) {
     Demand sum;
     int64_t down_bytes = 0, disk_write_bytes = 0;  // each writeback_steps
     for (const Task& task : schedule.tasks) {
-        if (schedule.writeback_steps > 1 && goes_home(task)) {
+        if (schedule.writeback_steps > 1 && task.when == When::write_back) {
             down_bytes += task.demand.down_bytes;
             disk_write_bytes += task.demand.disk_write_bytes;
             continue;

@@ -96,9 +96,9 @@ struct BufferSlice {
     int64_t offset = 0;
 };
 
-// arrive: the arrival kernel on a block that is where it is computed with.
+// materialize: makes what runs read of a block's weights that are kept otherwise (Recipe::materialize).
 // mark: the update that the step before held is whole, in memory and on disk: that step may be committed.
-enum class Verb : uint8_t { run, move, update, reduce, arrive, mark };
+enum class Verb : uint8_t { run, move, update, reduce, materialize, mark };
 
 // Where a run reads one of its program's weights, and what it finds there.
 struct WeightUse {
@@ -169,19 +169,22 @@ struct ReduceTask {
     BufferSlice gradient;
 };
 
-// arrive: the parameters of one block (Recipe::arrive).
-struct ArriveParam {
+// Which updates of past steps a materialize task applies to a parameter. last: that of the step before, since the
+// weights are updated where they live. deferred: all since they were last written back.
+enum class Applies : uint8_t { none, last, deferred };
+struct MaterializeParam {
     int param = 0;
-    bool updates = false;   // its home is this block, and this is its first arrival in the schedule
-    bool in_place = false;  // where it lives: an update is there for good, whether or not it goes home to disk
-    bool again = false;     // fetched once more, for another block than its home: updated where nothing goes home
+    bool updates = false;  // and stores them: its home is this block, which is materialized for the first time
+    // In a step that writes back, and in the others.
+    Applies writing_back = Applies::none, between = Applies::none;
     BufferSlice weights, plain, probes;
 };
-struct ArriveTask {
+// materialize: the parameters of one block.
+struct MaterializeTask {
     int block = 0;
     int sweep = -1;  // index into Recipe::sweeps; -1: nothing is probed
     int point = -1;  // of the sweep's points the only one that is made; -1: all of them
-    std::vector<ArriveParam> params;
+    std::vector<MaterializeParam> params;
 };
 
 // Bytes [begin, end) of a buffer; end < 0: all of it.
@@ -203,11 +206,15 @@ struct Demand {
     int64_t disk_write_bytes = 0;
 };
 
+// deferred: part of an update that the step before deferred; passed over where there is none. write_back: the same, and
+// passed over too in steps that write nothing back (Schedule::writeback_steps).
+enum class When : uint8_t { always, deferred, write_back };
+
 struct Task {
     Verb verb = Verb::run;
-    int lane = 0;               // index into Schedule::lanes
-    int payload = -1;           // index into the list of its verb
-    bool when_pending = false;  // of an update that the step before held; passed over where there is none
+    int lane = 0;      // index into Schedule::lanes
+    int payload = -1;  // index into the list of its verb
+    When when = When::always;
     std::vector<BufferUse> uses;
     Demand demand;
     Waits after;  // filled by check
@@ -228,7 +235,7 @@ struct Schedule {
     std::vector<MoveTask> moves;
     std::vector<UpdateTask> updates;
     std::vector<ReduceTask> reduces;
-    std::vector<ArriveTask> arrivals;
+    std::vector<MaterializeTask> materializations;
     std::vector<Task> tasks;
     // Where execute finds results: the loss of each token [T, 1], f32; or the logits of each row's last token,
     // [1, V], one behind the other in equal parts of their buffer. By micro-batch; where weights
@@ -270,9 +277,6 @@ struct ScheduleSet {
     int64_t activation_file_bytes() const;
     const Schedule* find(std::string_view name) const;
 };
-
-// Of a forward-only step: what is passed over in steps in which nothing goes home.
-bool goes_home(const Task& task);
 
 // When a task ran, or would: seconds since the step began.
 struct TaskSpan {

@@ -83,7 +83,8 @@ class Fluid {
                     const size_t id = order_.task(index, static_cast<size_t>(lane.done));
                     const Task& task = schedule_.tasks[id];
                     if (!can_start(task)) break;
-                    changed |= !start(lane, index, id, all_ || !goes_home(task) ? prices_.of(task) : Price{});
+                    changed |=
+                        !start(lane, index, id, all_ || task.when != When::write_back ? prices_.of(task) : Price{});
                 }
             }
         }

@@ -5,7 +5,7 @@
 namespace windlass {
 namespace {
 
-constexpr std::array<std::string_view, 6> kVerbs = {"run", "move", "update", "reduce", "arrive", "mark"};
+constexpr std::array<std::string_view, 6> kVerbs = {"run", "move", "update", "reduce", "materialize", "mark"};
 static_assert(static_cast<size_t>(Verb::mark) + 1 == kVerbs.size());
 constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "state", "gradients", "activations"};
 constexpr std::array<std::string_view, 4> kMoves = {"read", "write", "up", "down"};
@@ -74,9 +74,9 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
             const int param = schedule.reduces[payload].param;
             return param < 0 ? "norm" : fmt::format("squares {}", model.params[static_cast<size_t>(param)].name);
         }
-        case Verb::arrive: {
-            const ArriveTask& arrival = schedule.arrivals[payload];
-            return fmt::format("arrival {} sweep {}", block_name(model, arrival.block), arrival.sweep);
+        case Verb::materialize: {
+            const MaterializeTask& made = schedule.materializations[payload];
+            return fmt::format("materialize {} sweep {}", block_name(model, made.block), made.sweep);
         }
         case Verb::mark:
             return "mark";

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "format/model_folder.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "train/budget.h"

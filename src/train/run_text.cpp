@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 
 namespace windlass {
 namespace {
@@ -253,7 +253,7 @@ std::string plan_json(const Session& session, const Json& advice) {
                        {"placement", placement},
                        {"plan", session.recipe.probes() ? describe_forward_only(p.plan) : describe_placement(p.plan)},
                        {"writeback_steps", p.plan.writeback_steps},
-                       {"updates", session.recipe.probes() ? "updates on arrival" : describe_updates(p.plan)},
+                       {"updates", session.recipe.probes() ? "updates when fetched" : describe_updates(p.plan)},
                        {"saved", session.recipe.probes() ? "" : describe_saved(p.plan)},
                        {"evaluations", p.evaluations},
                        {"device_bytes", p.device_bytes},

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "format/checksum.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "perturb/noise.h"
 #include "schedule/numerics.h"

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "format/trajectory.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/save.h"
 #include "run/engine.h"
 #include "train/run_state.h"
@@ -38,7 +38,7 @@ PerturbStep noise_of(const TrajectoryHeader& header, std::string_view where);
 // A step of this log. Only what its update depends on is set.
 StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, PerturbStep noise);
 
-// Steps of a log as updates take them (ArrivalCall::steps).
+// Steps of a log as updates take them (MaterializeCall::steps).
 struct LoggedSteps {
     std::vector<StepParams> steps;  // that were applied, oldest first: history, and what is pending
     int pending = 0;

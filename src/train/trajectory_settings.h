@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "format/trajectory_header.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "method/recipe.h"
 
 namespace windlass {

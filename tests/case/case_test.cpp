@@ -78,8 +78,8 @@ std::string task_text(const TrainedModel& model, const Schedule& schedule, const
             return "update";
         case Verb::reduce:
             return schedule.reduces[payload].param < 0 ? "norm" : "squares";
-        case Verb::arrive:
-            return fmt::format("arrive {}", block_name(schedule.arrivals[payload].block));
+        case Verb::materialize:
+            return fmt::format("arrive {}", block_name(schedule.materializations[payload].block));
         case Verb::mark:
             return "mark";
     }

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "method/forward_only/published_steps.h"
 #include "method/methods.h"
 
@@ -16,7 +16,7 @@ Concluded conclude(const MethodOptions& options, std::span<const double> losses,
 }
 
 // Forward gradients (Baydin et al., "Gradients without Backpropagation", 2022): the mean over the directions of
-// (derivative along z) z, which is the gradient on the average. Applied when a block next arrives.
+// (derivative along z) z, which is the gradient on the average. Applied when a block is next materialized.
 Recipe recipe(const MethodOptions& options) {
     check_folding(options);
     const int64_t rank = noise_of(options).rank;  // factors take next to no numbers
@@ -29,7 +29,7 @@ Recipe recipe(const MethodOptions& options) {
                 .folding = options.folding,
                 .fold_window = options.folding == Folding::each_window ? options.noise_window : 0,
                 .conclude = conclude};
-    made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrive_with_tangents;
+    made.materialize[static_cast<size_t>(DeviceKind::cpu)] = materialize_tangents;
     return made;
 }
 

@@ -12,8 +12,8 @@ namespace windlass {
 
 class NoiseUpdates {
   public:
-    // The last `pending` of `steps` (ArrivalCall::steps); of a parameter that is never folded what `sum` says instead.
-    // `run` may be any part of the parameter.
+    // The last `pending` of `steps` (MaterializeCall::steps); of a parameter that is never folded what `sum` says
+    // instead. `run` may be any part of the parameter.
     NoiseUpdates(const Param& param, const NoiseRun& run, std::span<const StepParams> steps, int pending,
                  const LowRankSum* sum);
     NoiseUpdates(const NoiseUpdates&) = delete;

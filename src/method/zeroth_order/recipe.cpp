@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "method/forward_only/published_steps.h"
 #include "method/methods.h"
 
@@ -12,8 +12,8 @@ Concluded conclude(const MethodOptions& options, std::span<const double> losses,
     return {made.loss, set_scalars(options, made.found, step)};
 }
 
-ArrivalKernel arrival_of(const MethodOptions& options) {
-    return points_of(options.estimator) == 2 ? arrive_at_points : arrive_at_one_point;
+MaterializeKernel materialize_of(const MethodOptions& options) {
+    return points_of(options.estimator) == 2 ? materialize_points : materialize_point;
 }
 
 void check_options(const MethodOptions& options) {
@@ -26,7 +26,7 @@ void check_options(const MethodOptions& options) {
 
 // Zeroth order: the slope along random directions from losses alone, by MeZO's two points (Malladi et al., "Fine-Tuning
 // Language Models with Just Forward Passes", NeurIPS 2023, algorithm 1) or another estimator; the update is applied
-// when a block next arrives (ZO2). Several directions of a step share each arrival.
+// when a block is next fetched (ZO2). Several directions of a step share each fetch.
 Recipe recipe(const MethodOptions& options) {
     check_options(options);
     check_folding(options);
@@ -44,7 +44,7 @@ Recipe recipe(const MethodOptions& options) {
         perturbed.push_back(0);
     }
     made.draws = draws_of(options, std::move(perturbed));
-    made.arrive[static_cast<size_t>(DeviceKind::cpu)] = arrival_of(options);
+    made.materialize[static_cast<size_t>(DeviceKind::cpu)] = materialize_of(options);
     return made;
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "device/cpu/isa.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "perturb/noise.h"
 #include "tests/unit/method/lone_model.h"
@@ -154,18 +154,18 @@ TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
     const StepParams next = step(kWindow);  // of the window's directions
     const LowRankSum* const all = sum();
     std::vector<float> plain(kCount), points(2 * kCount), z(kCount);
-    arrive_at_points({.param = param_,
-                      .element = kElement,
-                      .weights = weights_.data(),
-                      .steps = steps_,
-                      .pending = kWindow,
-                      .folds = false,
-                      .sum = all,
-                      .step = &next,
-                      .compute = DType::f32,
-                      .plain = reinterpret_cast<std::byte*>(plain.data()),
-                      .probes = reinterpret_cast<std::byte*>(points.data())},
-                     *stream_);
+    materialize_points({.param = param_,
+                        .element = kElement,
+                        .weights = weights_.data(),
+                        .steps = steps_,
+                        .pending = kWindow,
+                        .folds = false,
+                        .sum = all,
+                        .step = &next,
+                        .compute = DType::f32,
+                        .plain = reinterpret_cast<std::byte*>(plain.data()),
+                        .probes = reinterpret_cast<std::byte*>(points.data())},
+                       *stream_);
     EXPECT_TRUE(weights_ == kept);
     EXPECT_TRUE(plain == numbers);
     const NoiseRun run = noise_run(next.perturb().noise, next.seed, param_.spec, kElement, 0, kCount);
@@ -186,13 +186,13 @@ TEST_P(Folded, FoldsAWindowByOneRounding) {
     std::vector<std::byte> logged = weights_;
     update_by_steps({param_, kElement, kCount, logged.data()}, steps_, kWindow, *stream_);
     const StepParams next = step(kWindow);
-    arrive_at_points({.param = param_,
-                      .element = kElement,
-                      .weights = weights_.data(),
-                      .steps = steps_,
-                      .pending = kWindow,
-                      .step = &next},
-                     *stream_);
+    materialize_points({.param = param_,
+                        .element = kElement,
+                        .weights = weights_.data(),
+                        .steps = steps_,
+                        .pending = kWindow,
+                        .step = &next},
+                       *stream_);
     EXPECT_TRUE(weights_ == logged);
     std::vector<float> folded(kCount), nearest(kCount);
     decode_kept(param_.storage, weights_, 0, folded);

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 
 namespace windlass {
 namespace {
@@ -72,7 +72,7 @@ class DroppedArrival : public testing::Test {
         made.perturb().scalars[1] = -0.5f;
         return made;
     }
-    ArrivalCall call(const StepParams* pending, const StepParams& step) {
+    MaterializeCall call(const StepParams* pending, const StepParams& step) {
         return {.param = param_,
                 .element = 256,
                 .weights = reinterpret_cast<std::byte*>(weights_.data()),
@@ -93,14 +93,14 @@ class DroppedArrival : public testing::Test {
 
 TEST_F(DroppedArrival, PointsAreTheWeightsAndDirectionsAreZero) {
     const StepParams dropped = params(step_), kept = params(step_ + 1);
-    arrive_at_points(call(nullptr, dropped), *stream_);
+    materialize_points(call(nullptr, dropped), *stream_);
     for (const size_t point : {0, 1}) EXPECT_TRUE(std::ranges::equal(probe(point), before_));
-    arrive_at_points(call(nullptr, kept), *stream_);
+    materialize_points(call(nullptr, kept), *stream_);
     for (const size_t point : {0, 1}) EXPECT_FALSE(std::ranges::equal(probe(point), before_));
-    arrive_at_one_point(call(nullptr, dropped), *stream_);
+    materialize_point(call(nullptr, dropped), *stream_);
     EXPECT_TRUE(std::ranges::equal(probe(0), before_));
     EXPECT_FALSE(std::ranges::equal(probe(1), before_)) << "one point is one copy";
-    arrive_with_tangents(call(nullptr, dropped), *stream_);
+    materialize_tangents(call(nullptr, dropped), *stream_);
     EXPECT_EQ(std::ranges::count(probes_, 0.0f), 2 * kCount);
     EXPECT_EQ(weights_, before_);
 }
@@ -108,9 +108,9 @@ TEST_F(DroppedArrival, PointsAreTheWeightsAndDirectionsAreZero) {
 // The update of a step is over the layers that this step probed, not those of the step that applies it.
 TEST_F(DroppedArrival, AnUpdateLeavesOutWhatItsOwnStepLeftOut) {
     const StepParams dropped = params(step_), kept = params(step_ + 1);
-    arrive_at_points(call(&dropped, kept), *stream_);
+    materialize_points(call(&dropped, kept), *stream_);
     EXPECT_EQ(weights_, before_);
-    arrive_at_points(call(&kept, dropped), *stream_);
+    materialize_points(call(&kept, dropped), *stream_);
     EXPECT_NE(weights_, before_);
     const std::vector<float> updated = weights_;
     weights_ = before_;

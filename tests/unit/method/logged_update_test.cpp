@@ -1,5 +1,5 @@
 // Updates of forward-only methods: as blocks arrive, and many of them at once from what a log keeps of each.
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 
 #include <gtest/gtest.h>
 
@@ -64,13 +64,13 @@ class Arrivals : public testing::TestWithParam<Case> {
         const auto stream = make_stream(DeviceKind::cpu, threads);
         for (int number = 1; number <= kSteps; ++number) {
             const StepParams pending = step(number), next = step(number + 1);
-            arrive_at_points({.param = param_,
-                              .element = kElement,
-                              .weights = weights.data(),
-                              .steps = {&pending, 1},
-                              .pending = 1,
-                              .step = &next},
-                             *stream);
+            materialize_points({.param = param_,
+                                .element = kElement,
+                                .weights = weights.data(),
+                                .steps = {&pending, 1},
+                                .pending = 1,
+                                .step = &next},
+                               *stream);
         }
         return weights;
     }

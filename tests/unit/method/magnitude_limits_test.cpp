@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "device/cpu/isa.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "perturb/noise.h"
 #include "tensor/dtype.h"
@@ -139,15 +139,15 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
     Arrived arrive(const Param& param, std::vector<std::byte> weights, int64_t number) {
         const StepParams pending = step(number), next = step(number + 1);
         std::vector<float> probes(2 * kCount);
-        arrive_at_points({.param = param,
-                          .element = kElement,
-                          .weights = weights.data(),
-                          .steps = {&pending, 1},
-                          .pending = 1,
-                          .step = &next,
-                          .sweep = 1,
-                          .probes = reinterpret_cast<std::byte*>(probes.data())},
-                         *stream_);
+        materialize_points({.param = param,
+                            .element = kElement,
+                            .weights = weights.data(),
+                            .steps = {&pending, 1},
+                            .pending = 1,
+                            .step = &next,
+                            .sweep = 1,
+                            .probes = reinterpret_cast<std::byte*>(probes.data())},
+                           *stream_);
         return {numbers(weights), probes};
     }
 

@@ -3,7 +3,7 @@
 #include "perturb/moments.h"
 
 #include "device/cpu/isa.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "tests/unit/perturb/noise_reference.h"
 

@@ -2,7 +2,7 @@
 // a run begins in a block.
 #include <gtest/gtest.h>
 
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "tensor/nf4.h"
 #include "tests/unit/op/every_isa.h"
@@ -123,13 +123,13 @@ TEST(Nf4Noise, CopiesAreTheNumbersAsTheyAreComputedWith) {
             Bytes copy(static_cast<size_t>(stored_bytes(compute, count))), expected = copy;
             encode_numbers(compute, blocks.numbers, expected);
             const StepParams step{.seed = 1, .step = 1, .method = PerturbStep()};
-            const ArrivalCall call{.param = param,
-                                   .weights = blocks.bytes.data(),
-                                   .step = &step,
-                                   .compute = compute,
-                                   .plain = copy.data()};
+            const MaterializeCall call{.param = param,
+                                       .weights = blocks.bytes.data(),
+                                       .step = &step,
+                                       .compute = compute,
+                                       .plain = copy.data()};
             const Bytes before = blocks.bytes;
-            arrive_at_points(call, *make_stream(DeviceKind::cpu, 2));
+            materialize_points(call, *make_stream(DeviceKind::cpu, 2));
             EXPECT_TRUE(copy == expected) << dtype_name(compute);
             EXPECT_TRUE(blocks.bytes == before);
         }

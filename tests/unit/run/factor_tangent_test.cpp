@@ -1,7 +1,7 @@
 // Tangents of directions that come as factors are those of the same directions in full, in every family.
 #include <cmath>
 
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "tests/unit/model/model_runner.h"
 #include "tests/unit/run/forward_only_fixture.h"
 

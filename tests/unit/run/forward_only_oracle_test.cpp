@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/json.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/model/model_runner.h"
 #include "tests/unit/run/forward_only_fixture.h"

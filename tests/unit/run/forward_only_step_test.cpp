@@ -157,8 +157,8 @@ TEST_P(ForwardOnlySteps, ALossThatIsNotFiniteChangesNothing) {
 struct Stopper {
     static inline std::atomic<Engine*> engine = nullptr;
     static inline std::atomic<int> countdown = 0;
-    static inline ArrivalKernel kernel = nullptr;
-    static void arrive(const ArrivalCall& call, Stream& stream) {
+    static inline MaterializeKernel kernel = nullptr;
+    static void arrive(const MaterializeCall& call, Stream& stream) {
         if (--countdown == 0) engine.load()->request_stop();
         kernel(call, stream);
     }
@@ -167,8 +167,8 @@ struct Stopper {
 std::unique_ptr<Engine> stoppable(FileSystem& files, const std::string& model, const EngineOptions& options,
                                   bool load) {
     EngineSetup setup = make_engine(files, model, options, false)->setup();
-    Stopper::kernel = setup.recipe.arrive[0];
-    setup.recipe.arrive[0] = Stopper::arrive;
+    Stopper::kernel = setup.recipe.materialize[0];
+    setup.recipe.materialize[0] = Stopper::arrive;
     auto engine = std::make_unique<Engine>(files, std::move(setup));
     ModelFolder folder = ModelFolder::open(real_files(), model);
     if (load) engine->load(folder, "{}");

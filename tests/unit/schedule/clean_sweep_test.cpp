@@ -36,7 +36,8 @@ TEST(CleanSweep, ReadsTheWeightsWhereTheyLie) {
             const size_t runs = 2 * model.blocks.size();  // of two micro-batches
             EXPECT_EQ(from_weights, runs) << describe(plan);
             EXPECT_EQ(from_probes, runs * 3 * at(points_of(estimator))) << describe(plan);
-            for (const ArriveTask& task : schedule.arrivals) EXPECT_FALSE(recipe.sweeps[at(task.sweep)].clean);
+            for (const MaterializeTask& task : schedule.materializations)
+                EXPECT_FALSE(recipe.sweeps[at(task.sweep)].clean);
         }
     }
 }
@@ -48,8 +49,8 @@ TEST(CleanSweep, ConvertsWhatIsStoredOtherwise) {
     for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
         const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), plan);
         size_t copied = 0;
-        for (const ArriveTask& task : set.schedules[0].arrivals) {
-            for (const ArriveParam& each : task.params) {
+        for (const MaterializeTask& task : set.schedules[0].materializations) {
+            for (const MaterializeParam& each : task.params) {
                 const bool clean = recipe.sweeps[at(task.sweep)].clean;
                 EXPECT_EQ(each.plain.buffer != kNoBuffer, clean);
                 EXPECT_EQ(each.probes.buffer != kNoBuffer, !clean);

@@ -83,8 +83,8 @@ TEST(Frozen, NothingIsProbedOrSentHome) {
     for (const DType compute : {DType::f32, DType::bf16}) {
         for (const Plan& plan : forward_only_plans(DeviceKind::cpu, model.blocks.size())) {
             const ScheduleSet set = checked(model, recipe, numerics_of(compute, 1, 8, 1), plan);
-            for (const ArriveTask& task : set.schedules[0].arrivals) {
-                for (const ArriveParam& each : task.params) {
+            for (const MaterializeTask& task : set.schedules[0].materializations) {
+                for (const MaterializeParam& each : task.params) {
                     EXPECT_EQ(each.probes.buffer != kNoBuffer, trains(each.param)) << describe(plan);
                     EXPECT_EQ(each.plain.buffer != kNoBuffer, !trains(each.param) && compute == DType::bf16);
                     EXPECT_FALSE(each.updates && !trains(each.param));

@@ -35,8 +35,8 @@ class ProbedStep : public testing::TestWithParam<std::tuple<const char*, const c
     DType files_;
 };
 
-const ArriveTask* arrival_of(const Schedule& schedule, const Task& task) {
-    return task.verb == Verb::arrive ? &schedule.arrivals[at(task.payload)] : nullptr;
+const MaterializeTask* materialize_of(const Schedule& schedule, const Task& task) {
+    return task.verb == Verb::materialize ? &schedule.materializations[at(task.payload)] : nullptr;
 }
 const MoveTask* move_of(const Schedule& schedule, const Task& task) {
     return task.verb == Verb::move ? &schedule.moves[at(task.payload)] : nullptr;
@@ -45,7 +45,8 @@ const MoveTask* move_of(const Schedule& schedule, const Task& task) {
 TEST_P(ProbedStep, EveryBlockArrivesOnceForEachSweep) {
     for_each_plan([](const TrainedModel& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
         std::vector<std::pair<int, int>> arrived;
-        for (const ArriveTask& task : set.schedules[0].arrivals) arrived.emplace_back(task.block, task.sweep);
+        for (const MaterializeTask& task : set.schedules[0].materializations)
+            arrived.emplace_back(task.block, task.sweep);
         std::vector<std::pair<int, int>> expected;
         for (int block = 0; block < std::ssize(model.blocks); ++block)
             for (int sweep = 0; sweep < std::ssize(recipe.sweeps); ++sweep) expected.emplace_back(block, sweep);
@@ -59,8 +60,8 @@ TEST_P(ProbedStep, EveryParameterIsUpdatedOnceAtItsHome) {
         ASSERT_NE(set.find("flush"), nullptr);
         for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
             std::vector<int> updates(model.params.size());
-            for (const ArriveTask& task : schedule->arrivals) {
-                for (const ArriveParam& each : task.params) {
+            for (const MaterializeTask& task : schedule->materializations) {
+                for (const MaterializeParam& each : task.params) {
                     if (!each.updates) continue;
                     EXPECT_EQ(task.block, model.params[at(each.param)].block);
                     EXPECT_LE(task.sweep, 0);
@@ -79,8 +80,8 @@ TEST_P(ProbedStep, EveryParameterGoesHomeOnce) {
             std::vector<int64_t> down(model.params.size()), written(model.params.size());
             std::vector<bool> updated(model.params.size());
             for (const Task& task : schedule->tasks) {
-                if (const ArriveTask* arrival = arrival_of(*schedule, task)) {
-                    for (const ArriveParam& each : arrival->params)
+                if (const MaterializeTask* arrival = materialize_of(*schedule, task)) {
+                    for (const MaterializeParam& each : arrival->params)
                         if (each.updates) updated[at(each.param)] = true;
                 }
                 if (task.verb == Verb::run) {
@@ -89,7 +90,7 @@ TEST_P(ProbedStep, EveryParameterGoesHomeOnce) {
                 }
                 const MoveTask* const move = move_of(*schedule, task);
                 if (move == nullptr || move->kind == MoveKind::up || move->kind == MoveKind::disk_read) continue;
-                EXPECT_TRUE(task.when_pending);
+                EXPECT_EQ(task.when, When::write_back);
                 for (const MovePiece& piece : move->pieces) {
                     EXPECT_TRUE(updated[at(piece.param)]);
                     if (move->kind == MoveKind::down) ++down[at(piece.param)];
@@ -112,15 +113,16 @@ TEST_P(ProbedStep, TheMarkWaitsForAllThatWasHeld) {
             std::vector<size_t> marks, held;
             for (size_t index = 0; index < schedule->tasks.size(); ++index) {
                 const Task& task = schedule->tasks[index];
-                const ArriveTask* const arrival = arrival_of(*schedule, task);
-                const bool updates = arrival != nullptr && std::ranges::any_of(arrival->params, &ArriveParam::updates);
+                const MaterializeTask* const arrival = materialize_of(*schedule, task);
+                const bool updates =
+                    arrival != nullptr && std::ranges::any_of(arrival->params, &MaterializeParam::updates);
                 if (task.verb == Verb::mark)
                     marks.push_back(index);
-                else if (task.when_pending || updates)
+                else if (task.when != When::always || updates)
                     held.push_back(index);
             }
             ASSERT_EQ(marks.size(), 1u);
-            EXPECT_TRUE(schedule->tasks[marks[0]].when_pending);
+            EXPECT_EQ(schedule->tasks[marks[0]].when, When::deferred);
             for (const size_t index : held) EXPECT_TRUE(is_before(*schedule, order, index, marks[0])) << index;
         }
     });
@@ -131,9 +133,9 @@ TEST_P(ProbedStep, AFlushComputesNothing) {
         const Schedule& flush = *set.find("flush");
         EXPECT_TRUE(flush.runs.empty());
         EXPECT_TRUE(flush.reduces.empty());
-        for (const ArriveTask& task : flush.arrivals) {
+        for (const MaterializeTask& task : flush.materializations) {
             EXPECT_EQ(task.sweep, -1);
-            for (const ArriveParam& each : task.params) EXPECT_EQ(each.probes.buffer, kNoBuffer);
+            for (const MaterializeParam& each : task.params) EXPECT_EQ(each.probes.buffer, kNoBuffer);
         }
     });
 }
@@ -231,13 +233,15 @@ TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {
         EXPECT_EQ(found.up_bytes, before.up_bytes);
         EXPECT_EQ(found.disk_read_bytes, before.disk_read_bytes);
         EXPECT_EQ(set.find("flush")->writeback_steps, 1);
-        for (const ArriveTask& task : schedule.arrivals) {
-            for (const ArriveParam& param : task.params) {
+        for (const MaterializeTask& task : schedule.materializations) {
+            for (const MaterializeParam& param : task.params) {
                 const Param each = model.param(param.param);
                 const bool lives_here = plan.of(each.spec.block).weights == Home::device;
-                EXPECT_EQ(param.in_place, lives_here) << each.spec.name;
-                EXPECT_EQ(param.again, task.sweep == 0 && each.spec.block != task.block && !lives_here)
-                    << each.spec.name;
+                const bool is_first = task.sweep == 0, is_home = each.spec.block == task.block;
+                const Applies lacks = lives_here ? Applies::last : Applies::deferred;
+                EXPECT_EQ(param.writing_back, is_first && is_home ? lacks : Applies::none) << each.spec.name;
+                const bool again = is_first && !is_home && !lives_here;
+                EXPECT_EQ(param.between, again ? Applies::deferred : param.writing_back) << each.spec.name;
             }
         }
     });
@@ -256,9 +260,9 @@ TEST(Factors, TakeARowAndAColumnForEachRank) {
         .policy = "test", .device = {.kind = DeviceKind::fake}, .common = {.update = UpdateTime::next_forward}};
     const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), plan);
     const Schedule& schedule = set.schedules[0];
-    for (const ArriveTask& task : schedule.arrivals) {
+    for (const MaterializeTask& task : schedule.materializations) {
         int64_t bytes = 0;
-        for (const ArriveParam& each : task.params) {
+        for (const MaterializeParam& each : task.params) {
             const Param param = model.param(each.param);
             const Shape& shape = param.spec.shape;
             const int64_t one = shape.rank() == 2 ? std::min({kRank, shape[0], shape[1]}) * (shape[0] + shape[1]) * 4
@@ -326,9 +330,9 @@ TEST(ProbedStepDeath, RefusesACopyUpBeforeTheOneDownOfItsUpdate) {
 
 TEST(ProbedStepDeath, RefusesASecondUpdate) {
     ScheduleSet set = tied_step(false, Home::device);
-    for (ArriveTask& task : set.schedules[0].arrivals)
-        for (ArriveParam& each : task.params) each.updates = true;
-    EXPECT_DEATH(check(set), "is updated after it has arrived");
+    for (MaterializeTask& task : set.schedules[0].materializations)
+        for (MaterializeParam& each : task.params) each.updates = true;
+    EXPECT_DEATH(check(set), "is updated after it was read");
 }
 
 }  // namespace

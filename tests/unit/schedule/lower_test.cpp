@@ -79,8 +79,8 @@ UpdateCounts count_updates(const TrainedModel& model, const Schedule& schedule) 
             norm_is_known = true;
         if (task.verb != Verb::update) continue;
         const UpdateTask& update = schedule.updates[static_cast<size_t>(task.payload)];
-        EXPECT_TRUE(norm_is_known || task.when_pending || update.guessed);
-        auto& list = task.when_pending ? counts.pending : update.guessed ? counts.guessed : counts.known;
+        EXPECT_TRUE(norm_is_known || task.when == When::deferred || update.guessed);
+        auto& list = task.when == When::deferred ? counts.pending : update.guessed ? counts.guessed : counts.known;
         for (const UpdateChunk& chunk : update.chunks) {
             EXPECT_EQ(chunk.first, list[static_cast<size_t>(chunk.param)]);
             list[static_cast<size_t>(chunk.param)] += chunk.count;

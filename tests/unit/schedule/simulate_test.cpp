@@ -78,7 +78,7 @@ TEST(Simulate, AWaitForTheOtherLaneTakesTurns) {
 // What goes home each third step: a step of 3 seconds with it, of 1 without.
 TEST(Simulate, AStepIsTheMeanOverThePeriodInWhichUpdatesGoHome) {
     Task home = writes(2, waits(1, 0, 0));
-    home.when_pending = true;
+    home.when = When::write_back;
     Schedule schedule{.tasks = {computes(1, 0), home}};
     EXPECT_EQ(simulate(schedule, unit_machine()).seconds, 3);
     schedule.writeback_steps = 3;

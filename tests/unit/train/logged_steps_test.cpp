@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/method/lone_model.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "device/cpu/isa.h"
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/method/lone_model.h"
@@ -74,13 +74,13 @@ class Replayed : public testing::Test {
             StepParams pending{.seed = 5, .step = step, .learning_rate = record.learning_rate};
             pending.method = PerturbStep{.decay = record.decay, .directions = static_cast<int>(record.scalars.size())};
             std::ranges::copy(record.scalars, pending.perturb().scalars.begin());
-            arrive_at_points({.param = each,
-                              .element = element_starts(model_)[static_cast<size_t>(param)],
-                              .weights = weights.data(),
-                              .steps = {&pending, 1},
-                              .pending = 1,
-                              .step = &pending},
-                             *stream);
+            materialize_points({.param = each,
+                                .element = element_starts(model_)[static_cast<size_t>(param)],
+                                .weights = weights.data(),
+                                .steps = {&pending, 1},
+                                .pending = 1,
+                                .step = &pending},
+                               *stream);
         }
         decode_numbers(DType::bf16, weights, masters);
         return masters;

@@ -1,5 +1,5 @@
 // What a block's arrival does to its weights, against the formulas in double precision; and what losses say.
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 
 #include <cmath>
 #include <limits>
@@ -51,7 +51,7 @@ std::vector<float> some_weights() {
 // Weights near 1 in f32: a handful of roundings of 6e-8, and the polynomials of the normal numbers.
 constexpr double kTolerance = 2e-6;
 
-class Arrival : public testing::Test {
+class Materialization : public testing::Test {
   protected:
     const std::unique_ptr<Stream> stream_ = make_stream(DeviceKind::cpu, 2);
     LoneParam param_ = param_of(DType::f32);
@@ -60,7 +60,7 @@ class Arrival : public testing::Test {
     std::vector<float> probes_ = std::vector<float>(3 * kCount);
     const StepParams held_ = step_of(kThree, 4), step_ = step_of(kThree, 5);
 
-    ArrivalCall call() {
+    MaterializeCall call() {
         return {.param = param_,
                 .element = kElement,
                 .weights = reinterpret_cast<std::byte*>(weights_.data()),
@@ -73,11 +73,11 @@ class Arrival : public testing::Test {
     float probe(int64_t index, int64_t i) const { return probes_[static_cast<size_t>(index * kCount + i)]; }
 };
 
-TEST_F(Arrival, UpdatesAlongTheDirectionsOfTheStepBefore) {
+TEST_F(Materialization, UpdatesAlongTheDirectionsOfTheStepBefore) {
     for (const bool decays : {true, false}) {
         weights_ = before_;
         param_.training.decays = decays;
-        arrive_at_points(call(), *stream_);
+        materialize_points(call(), *stream_);
         for (size_t i = 0; i < kCount; ++i) {
             const double expected = updated(before_[i], kThree, held_, decays, static_cast<int64_t>(i));
             ASSERT_NEAR(weights_[i], expected, kTolerance) << i;
@@ -85,8 +85,8 @@ TEST_F(Arrival, UpdatesAlongTheDirectionsOfTheStepBefore) {
     }
 }
 
-TEST_F(Arrival, ProbesWhatHasBeenUpdatedAlongTheDirectionOfTheSweep) {
-    arrive_at_points(call(), *stream_);
+TEST_F(Materialization, ProbesWhatHasBeenUpdatedAlongTheDirectionOfTheSweep) {
+    materialize_points(call(), *stream_);
     for (int64_t i = 0; i < kCount; ++i) {
         const double w = weights_[static_cast<size_t>(i)], far = 1e-2 * z(5, 1, i);
         ASSERT_NEAR(probe(0, i), w + far, kTolerance) << i;
@@ -94,40 +94,40 @@ TEST_F(Arrival, ProbesWhatHasBeenUpdatedAlongTheDirectionOfTheSweep) {
     }
 }
 
-TEST_F(Arrival, WritesAllDirectionsOfAStep) {
-    arrive_with_tangents(call(), *stream_);
+TEST_F(Materialization, WritesAllDirectionsOfAStep) {
+    materialize_tangents(call(), *stream_);
     for (int index = 0; index < 3; ++index)
         for (int64_t i = 0; i < kCount; ++i) ASSERT_NEAR(probe(index, i), z(5, index, i), kTolerance) << i;
 }
 
-TEST_F(Arrival, LeavesTheWeightsWhereNothingIsHeld) {
-    ArrivalCall nothing = call();
+TEST_F(Materialization, LeavesTheWeightsWhereNothingIsHeld) {
+    MaterializeCall nothing = call();
     nothing.pending = 0;
-    arrive_at_points(nothing, *stream_);
-    arrive_with_tangents(nothing, *stream_);
+    materialize_points(nothing, *stream_);
+    materialize_tangents(nothing, *stream_);
     EXPECT_EQ(weights_, before_);
 }
 
-TEST_F(Arrival, NeitherMovesNorProbesFrozenWeights) {
+TEST_F(Materialization, NeitherMovesNorProbesFrozenWeights) {
     param_.training.trains = false;
-    arrive_at_points(call(), *stream_);
+    materialize_points(call(), *stream_);
     EXPECT_EQ(weights_, before_);
     for (int64_t i = 0; i < kCount; ++i) {
         ASSERT_EQ(probe(0, i), before_[static_cast<size_t>(i)]);
         ASSERT_EQ(probe(1, i), before_[static_cast<size_t>(i)]);
     }
-    arrive_with_tangents(call(), *stream_);
+    materialize_tangents(call(), *stream_);
     EXPECT_EQ(weights_, before_);
     for (int64_t i = 0; i < 3 * kCount; ++i) ASSERT_EQ(probes_[static_cast<size_t>(i)], 0);
 }
 
-TEST_F(Arrival, GivesTheWeightsInTheTypeThatIsComputedWith) {
+TEST_F(Materialization, GivesTheWeightsInTheTypeThatIsComputedWith) {
     std::vector<bf16> plain(kCount);
-    ArrivalCall converting = call();
+    MaterializeCall converting = call();
     converting.compute = DType::bf16;
     converting.probes = nullptr;
     converting.plain = reinterpret_cast<std::byte*>(plain.data());
-    arrive_with_tangents(converting, *stream_);
+    materialize_tangents(converting, *stream_);
     for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(plain[i].bits, to_bf16(weights_[i]).bits) << i;
 }
 

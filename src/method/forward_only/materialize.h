@@ -1,5 +1,5 @@
-// arrival.h: what arrives in the sweeps of forward-only methods: a step's update along its directions, and the next
-// step's probes.
+// materialize.h: what the sweeps of forward-only methods read: weights with the updates that they lack, perturbed
+// copies of them, and directions.
 //
 // A step's PerturbStep says everything (step_numbers.h).
 #pragma once
@@ -15,13 +15,13 @@ std::function<double(const Param&, int, double)> draws_of(const MethodOptions& o
 // Writes w + eps z and w - eps z of the sweep's direction (its index); `k` of the sweep is 2. Of a sweep that is clean
 // it copies the weights, where they are computed with in another type. Points of what is not trained, or left out of
 // this step (layer_drop.h), are the weights.
-void arrive_at_points(const ArrivalCall& call, Stream& stream);
+void materialize_points(const MaterializeCall& call, Stream& stream);
 // The same of w + eps z alone; `k` is 1.
-void arrive_at_one_point(const ArrivalCall& call, Stream& stream);
+void materialize_point(const MaterializeCall& call, Stream& stream);
 // Writes the k = options.directions directions themselves, and the weights in the type that is computed with. Where
 // they are of low rank and the parameter is a matrix, their factors (RecipeSweep::rank), in f32: the left ones of all,
 // then the right ones.
-void arrive_with_tangents(const ArrivalCall& call, Stream& stream);
+void materialize_tangents(const MaterializeCall& call, Stream& stream);
 
 // Puts what was found along each direction where an update reads it, and `apply`: false where one of them is not
 // finite. Returns what was found along the first.
@@ -35,8 +35,8 @@ struct UpdatedElements {
     std::byte* weights = nullptr;  // count numbers of param.storage.dtype
     int64_t first = 0;             // of the first one, in the parameter
 };
-// The updates of the last `pending` of these steps (ArrivalCall::steps), one after the other, in one pass: the bits of
-// as many arrivals. Of elements that are folded by the window these are whole windows.
+// The updates of the last `pending` of these steps (MaterializeCall::steps), one after the other, in one pass: the bits
+// of as many calls. Of elements that are folded by the window these are whole windows.
 void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int pending, Stream& stream);
 // What the weights are behind these steps, of elements whose updates stay beside them: the steps since their last
 // window, or what `sum` says. Stores nothing but `numbers` [count].

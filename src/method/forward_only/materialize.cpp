@@ -1,4 +1,4 @@
-#include "method/forward_only/arrival.h"
+#include "method/forward_only/materialize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace windlass {
 namespace {
 
 // The whole parameter.
-NoiseRun run_of(const ArrivalCall& call, const StepParams& step) {
+NoiseRun run_of(const MaterializeCall& call, const StepParams& step) {
     return noise_run(step.perturb().noise, step.seed, call.param.spec, call.element, 0, call.param.numel());
 }
 
@@ -20,13 +20,13 @@ NoiseTerm direction(const StepParams& step, const NoiseRun& run, int index, doub
 }
 
 // Whether updates are to stay out of the numbers that are kept.
-bool is_open(const ArrivalCall& call) {
+bool is_open(const MaterializeCall& call) {
     return call.param.perturb.folding == Folding::never ||
            (call.param.perturb.folding == Folding::each_window && !call.folds);
 }
 
 // What the updates that are due are drawn from.
-NoiseRun due_run(const ArrivalCall& call) {
+NoiseRun due_run(const MaterializeCall& call) {
     if (call.sum == nullptr || call.sum->scales.empty())
         return run_of(call, call.pending > 0 ? call.steps.back() : *call.step);
     return noise_run(call.sum->noise, call.sum->seed, call.param.spec, call.element, 0, call.param.numel());
@@ -34,7 +34,7 @@ NoiseRun due_run(const ArrivalCall& call) {
 
 // The updates that are due, a probe where `probe` is given, and the weights in the type that is computed with where
 // `plain` is.
-void pass(const ArrivalCall& call, const NoiseTerm* probe, std::byte* plain, Stream& stream) {
+void pass(const MaterializeCall& call, const NoiseTerm* probe, std::byte* plain, Stream& stream) {
     const NoiseRun run = due_run(call);
     const NoiseUpdates due(call.param, run, call.steps, call.pending, call.sum);
     const bool updates = due.count() > 0;
@@ -59,7 +59,7 @@ void pass(const ArrivalCall& call, const NoiseTerm* probe, std::byte* plain, Str
 }
 
 // What is computed with where nothing is probed, of weights that have the updates that are stored in them.
-void write_plain(const ArrivalCall& call, std::byte* out, Stream& stream) {
+void write_plain(const MaterializeCall& call, std::byte* out, Stream& stream) {
     if (is_open(call))
         pass(call, nullptr, out, stream);
     else
@@ -73,14 +73,14 @@ void write_plain(const ArrivalCall& call, std::byte* out, Stream& stream) {
 }
 
 // Points of weights that are not probed: the weights themselves, and no noise is drawn for them.
-void copy_points(const ArrivalCall& call, int count, Stream& stream) {
+void copy_points(const MaterializeCall& call, int count, Stream& stream) {
     const int64_t bytes = call.param.numel() * dtype_bytes(call.compute);
     for (int point = 0; point < (call.point < 0 ? count : 1); ++point)
         write_plain(call, call.probes + point * bytes, stream);
 }
 
 // `count` points along the direction of the sweep.
-void arrive_at(const ArrivalCall& call, int count, Stream& stream) {
+void materialize_at(const MaterializeCall& call, int count, Stream& stream) {
     const bool probes = call.probes != nullptr, probed = probes && moves(call.param, *call.step);
     const NoiseTerm probe = direction(*call.step, run_of(call, *call.step), call.sweep, call.step->perturb().eps);
     if (probed || !is_open(call)) pass(call, probed ? &probe : nullptr, nullptr, stream);
@@ -105,17 +105,17 @@ std::function<double(const Param&, int, double)> draws_of(const MethodOptions& o
     };
 }
 
-void arrive_at_points(const ArrivalCall& call, Stream& stream) {
-    arrive_at(call, 2, stream);
+void materialize_points(const MaterializeCall& call, Stream& stream) {
+    materialize_at(call, 2, stream);
 }
 
-void arrive_at_one_point(const ArrivalCall& call, Stream& stream) {
-    ArrivalCall one = call;
+void materialize_point(const MaterializeCall& call, Stream& stream) {
+    MaterializeCall one = call;
     one.point = 0;
-    arrive_at(one, 1, stream);
+    materialize_at(one, 1, stream);
 }
 
-void arrive_with_tangents(const ArrivalCall& call, Stream& stream) {
+void materialize_tangents(const MaterializeCall& call, Stream& stream) {
     if (!is_open(call)) pass(call, nullptr, nullptr, stream);
     if (call.plain != nullptr) write_plain(call, call.plain, stream);
     if (call.probes == nullptr) return;
