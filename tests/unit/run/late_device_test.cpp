@@ -103,29 +103,47 @@ TEST(SlowLateDevice, NeverChangesABit) {
     print(tally);
 }
 
-// Methods that go forward only, on the plans of theirs that leave the device's memory to it.
+// Methods that go forward only, and updates that stay beside the weights.
+std::vector<EngineOptions> forward_only_ways() {
+    std::vector<EngineOptions> ways;
+    for (const char* const method : {"zeroth_order", "forward_gradient"})
+        ways.push_back(forward_only_options(method, {.directions = 2}));
+    for (const Folding folding : {Folding::each_window, Folding::never}) {
+        const bool never = folding == Folding::never;
+        ways.push_back(forward_only_options("zeroth_order", {.directions = 2,
+                                                             .noise = NoiseKind::low_rank,
+                                                             .noise_window = never ? 0 : 3,
+                                                             .noise_keeps_left = never,
+                                                             .folding = folding}));
+    }
+    return ways;
+}
+
+// On the plans of theirs that leave the device's memory to it.
 void expect_no_bit_changes_forward_only(uint64_t seeds, size_t stride) {
     Tally tally;
-    for (const char* const method : {"zeroth_order", "forward_gradient"}) {
+    for (EngineOptions options : forward_only_ways()) {
         const Golden golden("llama");
         const std::array<TestBatch, 2> batches = batches_of(golden);
-        EngineOptions options = forward_only_options(method, {.directions = 2});
         const Outcome expected = run_steps(golden, batches, options);
         EXPECT_NE(expected.losses[0], expected.losses[2]) << "nothing was learnt";
         std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model("llama").blocks.size());
         std::erase_if(plans, [](const Plan& plan) { return !plan.own_memory(); });
         for (size_t index = 0; index < plans.size(); index += stride) {
             options.plan = plans[index];
-            options.plan.writeback_steps = 1 + static_cast<int>(index % 3);
+            if (options.method.folding == Folding::each_step)
+                options.plan.writeback_steps = 1 + static_cast<int>(index % 3);
             ++tally.placements;
             for (uint64_t seed = 1; seed <= seeds; ++seed, ++tally.runs) {
                 FakeAsync device({.seed = 1000 * index + seed});
                 options.device = &device;
                 EXPECT_TRUE(run_steps(golden, batches, options) == expected)
-                    << method << ", " << describe(options.plan) << ", seed " << seed;
+                    << options.method_name << ", folding " << static_cast<int>(options.method.folding) << ", "
+                    << describe(options.plan) << ", seed " << seed;
                 tally.waits += device.waits();
                 tally.ran_ahead += device.ran_ahead();
             }
+            options.device = nullptr;
         }
     }
     print(tally);
