@@ -157,11 +157,12 @@ void TaskLanes::reap(int number) {
         if (own.complete.load(std::memory_order_acquire) >= sequence) continue;
         if (own.issued.load(std::memory_order_acquire) == kGivenUp && sequence > own.last) break;
         const TaskEvents& events = context_.streams.events(number, sequence);
-        try {
-            events.begin->wait();
-            events.end->wait();
-        } catch (...) {
-            fail(std::current_exception());
+        for (Event* const event : {events.begin.get(), events.end.get()}) {
+            try {
+                event->wait();
+            } catch (...) {
+                fail(std::current_exception());
+            }
         }
         complete(number, sequence, events.begin->time_ns(), events.end->time_ns());
     }

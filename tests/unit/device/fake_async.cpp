@@ -71,12 +71,10 @@ class LateEvent : public Event {
         wait_for(count, lock);
     }
     void reach(int64_t count, std::exception_ptr failure) {
-        {
-            const std::lock_guard lock(mutex_);
-            reached_ = count;
-            time_ns_ = now_ns();
-            failure_ = std::move(failure);
-        }
+        const std::lock_guard lock(mutex_);  // until all are told: who waits may end the event
+        reached_ = count;
+        time_ns_ = now_ns();
+        failure_ = std::move(failure);
         changed_.notify_all();
     }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <map>
+#include <thread>
 
 #include "schedule/task_order.h"
 #include "tests/sanitizer.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr const char* kModels[] = {"gpt2", "llama", "llama3"};
 constexpr size_t kWays = 12;  // model, type, accumulation
 constexpr uint64_t kSeeds = 3;
+constexpr size_t kOnDevice = 0, kHostStream = 12, kThreeTier = 30, kMixed = 50;  // of plans_apart()
 
 // A way to train, and what everything in memory gives.
 struct Reference {
@@ -46,6 +48,12 @@ std::vector<Plan> plans_apart(const TrainedModel& model) {
     std::vector<Plan> plans = with_mixed(all_plans(), model);
     std::erase_if(plans, [](const Plan& plan) { return !plan.own_memory(); });
     return plans;
+}
+
+EngineOptions options_with(const Reference& known, size_t plan) {
+    EngineOptions options = known.options;
+    options.plan = plans_apart(tiny_model("gpt2"))[plan];
+    return options;
 }
 
 struct Tally {
@@ -95,29 +103,47 @@ TEST(SlowLateDevice, NeverChangesABit) {
     print(tally);
 }
 
-// Methods that go forward only, on the plans of theirs that leave the device's memory to it.
+// Methods that go forward only, and updates that stay beside the weights.
+std::vector<EngineOptions> forward_only_ways() {
+    std::vector<EngineOptions> ways;
+    for (const char* const method : {"zeroth_order", "forward_gradient"})
+        ways.push_back(forward_only_options(method, {.directions = 2}));
+    for (const Folding folding : {Folding::each_window, Folding::never}) {
+        const bool never = folding == Folding::never;
+        ways.push_back(forward_only_options("zeroth_order", {.directions = 2,
+                                                             .noise = NoiseKind::low_rank,
+                                                             .noise_window = never ? 0 : 3,
+                                                             .noise_keeps_left = never,
+                                                             .folding = folding}));
+    }
+    return ways;
+}
+
+// On the plans of theirs that leave the device's memory to it.
 void expect_no_bit_changes_forward_only(uint64_t seeds, size_t stride) {
     Tally tally;
-    for (const char* const method : {"zeroth_order", "forward_gradient"}) {
+    for (EngineOptions options : forward_only_ways()) {
         const Golden golden("llama");
         const std::array<TestBatch, 2> batches = batches_of(golden);
-        EngineOptions options = forward_only_options(method, {.directions = 2});
         const Outcome expected = run_steps(golden, batches, options);
         EXPECT_NE(expected.losses[0], expected.losses[2]) << "nothing was learnt";
         std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model("llama").blocks.size());
         std::erase_if(plans, [](const Plan& plan) { return !plan.own_memory(); });
         for (size_t index = 0; index < plans.size(); index += stride) {
             options.plan = plans[index];
-            options.plan.writeback_steps = 1 + static_cast<int>(index % 3);
+            if (options.method.folding == Folding::each_step)
+                options.plan.writeback_steps = 1 + static_cast<int>(index % 3);
             ++tally.placements;
             for (uint64_t seed = 1; seed <= seeds; ++seed, ++tally.runs) {
                 FakeAsync device({.seed = 1000 * index + seed});
                 options.device = &device;
                 EXPECT_TRUE(run_steps(golden, batches, options) == expected)
-                    << method << ", " << describe(options.plan) << ", seed " << seed;
+                    << options.method_name << ", folding " << static_cast<int>(options.method.folding) << ", "
+                    << describe(options.plan) << ", seed " << seed;
                 tally.waits += device.waits();
                 tally.ran_ahead += device.ran_ahead();
             }
+            options.device = nullptr;
         }
     }
     print(tally);
@@ -129,6 +155,102 @@ TEST(LateDevice, ForwardOnlyNeverChangesABit) {
 
 TEST(SlowLateDevice, ForwardOnlyNeverChangesABit) {
     expect_no_bit_changes_forward_only(kSeeds, 1);
+}
+
+// What is in flight when a drive fails, or is asked to stop, is complete before the step is over: the engine, and all
+// that its work refers to, may go.
+TEST(LateDevice, AFailedDriveEndsTheStepAndTheStoreGoesOn) {
+    const Reference& known = reference(0);
+    EngineOptions options = options_with(known, kThreeTier);
+    options.store_path = "/image/store.wls";
+    const auto state = [](Engine& engine, FileSystem& files) { return state_bytes(engine, files, "/image/state.wls"); };
+    const auto rows = [&](int64_t step) -> const TestBatch& { return known.batches[step % 2 == 1 ? 0 : 1]; };
+    for (const FaultCall call : {FaultCall::write, FaultCall::read}) {
+        for (const int64_t nth : {1, 7, 20}) {
+            FakeAsync device({.seed = static_cast<uint64_t>(nth)});
+            options.device = &device;
+            FaultFiles files("/image");
+            std::string first;
+            {
+                const auto engine = make_engine(files, known.golden.folder, options);
+                train_on(*engine, rows(1), 1, 1e-2);
+                engine->flush();
+                first = state(*engine, files);
+                files.fail({.call = call, .nth = nth});
+                EXPECT_THROW(
+                    engine->train_step(train_schedule(*engine, rows(2)), step_input(*engine, rows(2), 2, 1e-2)),
+                    MachineError);
+                files.clear_rules();
+            }
+            const auto engine = make_engine(files, known.golden.folder, options, false);
+            EXPECT_EQ(engine->reopen(), run_state_of(1));
+            EXPECT_TRUE(state(*engine, files) == first);
+        }
+    }
+}
+
+TEST(LateDevice, AStopAtAnyTimeAppliesTheWholeStepOrNothing) {
+    const Reference& known = reference(0);
+    EngineOptions options = options_with(known, kHostStream);
+    const TempFolder folder;
+    const auto state = [&](Engine& engine) { return state_bytes(engine, real_files(), folder / "state.wls"); };
+    std::string before, after;
+    {
+        FakeAsync device({});
+        options.device = &device;
+        const auto engine = make_engine(real_files(), known.golden.folder, options);
+        before = state(*engine);
+        train_on(*engine, known.batches[0], 1, 1e-2);
+        after = state(*engine);
+    }
+    int applied = 0;
+    constexpr int kTrials = 24;
+    for (int trial = 0; trial < kTrials; ++trial) {
+        FakeAsync device({.seed = static_cast<uint64_t>(trial)});
+        options.device = &device;
+        const auto engine = make_engine(real_files(), known.golden.folder, options);
+        std::jthread stopper([&engine, trial] {
+            std::this_thread::sleep_for(std::chrono::microseconds(400 * trial));
+            engine->request_stop();
+        });
+        bool is_applied = true;
+        try {
+            train_on(*engine, known.batches[0], 1, 1e-2);
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ExitCode::interrupted);
+            is_applied = false;
+        }
+        EXPECT_TRUE(state(*engine) == (is_applied ? after : before)) << trial;
+        applied += is_applied ? 1 : 0;
+    }
+    fmt::print("{} of {} steps were finished\n", applied, kTrials);
+}
+
+// A method whose n-th update fails on the device.
+struct FailingUpdate {
+    static inline std::atomic<int> countdown = 0;
+    static inline UpdateKernel kernel = nullptr;
+    static void update(const UpdateCall& call, Stream& stream) {
+        if (--countdown == 0) throw std::runtime_error("the device is gone");
+        kernel(call, stream);
+    }
+};
+
+TEST(LateDevice, AFailedLaunchEndsTheStep) {
+    const Reference& known = reference(0);
+    for (const int nth : {1, 5}) {
+        FakeAsync device({});
+        EngineOptions options = options_with(known, kOnDevice);
+        options.device = &device;
+        EngineSetup setup = make_engine(real_files(), known.golden.folder, options, false)->setup();
+        FailingUpdate::kernel = setup.recipe.update[0];
+        setup.recipe.update[0] = FailingUpdate::update;
+        Engine engine(real_files(), std::move(setup));
+        ModelFolder folder = ModelFolder::open(real_files(), known.golden.folder);
+        engine.load(folder, "{}");
+        FailingUpdate::countdown = nth;
+        EXPECT_THROW(train_on(engine, known.batches[0], 1, 1e-2), std::runtime_error) << nth;
+    }
 }
 
 // Whether these steps end otherwise than they should, or not at all: two tasks that hold the same bytes abort.
@@ -162,12 +284,6 @@ std::vector<std::pair<size_t, int>> waits_that_count(const Schedule& schedule) {
         }
     }
     return found;
-}
-
-EngineOptions options_with(const Reference& known, size_t plan) {
-    EngineOptions options = known.options;
-    options.plan = plans_apart(tiny_model("gpt2"))[plan];
-    return options;
 }
 
 constexpr uint64_t kTries = 10;  // seeds under which a fault may show
@@ -231,8 +347,6 @@ void expect_forgotten_waits_found(size_t plan, int64_t sample, double share) {
     EXPECT_GT(found, share * forgotten);
     fmt::print("{}: of {} forgotten waits of a stream {} are found\n", describe(options.plan), forgotten, found);
 }
-
-constexpr size_t kHostStream = 12, kThreeTier = 30, kMixed = 50;
 
 TEST(LateDevice, AMissingWaitIsFound) {
     expect_missing_waits_found(kHostStream, 6, 1);
