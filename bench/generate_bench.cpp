@@ -11,12 +11,12 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "infer/generate.h"
+#include "infer/inference.h"
 #include "machine_line.h"
 #include "measure.h"
 #include "plain_read.h"
 #include "step_profile.h"
-#include "train/generate.h"
-#include "train/inference.h"
 
 namespace windlass {
 namespace {

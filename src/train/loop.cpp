@@ -8,14 +8,14 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "infer/task_evaluate.h"
 #include "schedule/lower.h"
 #include "schedule/simulate.h"
-#include "train/budget.h"
-#include "train/checkpoint.h"
+#include "session/budget.h"
+#include "session/machine_cache.h"
+#include "session/next_batch.h"
+#include "state/checkpoint.h"
 #include "train/loss_plot.h"
-#include "train/machine_cache.h"
-#include "train/next_batch.h"
-#include "train/task_evaluate.h"
 
 namespace windlass {
 namespace {

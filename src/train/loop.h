@@ -9,17 +9,17 @@
 #include <optional>
 #include <string>
 
+#include "infer/evaluate.h"
+#include "persist/exporter.h"
+#include "persist/run_folder.h"
+#include "persist/trajectory_log.h"
 #include "run/engine.h"
-#include "train/evaluate.h"
-#include "train/exporter.h"
-#include "train/metrics.h"
-#include "train/run_folder.h"
-#include "train/session.h"
-#include "train/signals.h"
+#include "session/session.h"
+#include "session/signals.h"
+#include "state/metrics.h"
 #include "train/step_log.h"
 #include "train/trace_writer.h"
 #include "train/train.h"
-#include "train/trajectory_log.h"
 
 namespace windlass {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "schedule/schedule.h"
-#include "train/metrics.h"
+#include "state/metrics.h"
 
 namespace windlass {
 

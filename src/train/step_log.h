@@ -8,10 +8,10 @@
 #include <string>
 
 #include "base/file.h"
-#include "train/metrics.h"
+#include "session/session.h"
+#include "state/metrics.h"
+#include "state/run_state.h"
 #include "train/progress.h"
-#include "train/run_state.h"
-#include "train/session.h"
 
 namespace windlass {
 

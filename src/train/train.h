@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "train/config.h"
+#include "config/config.h"
 #include "train/trace_writer.h"
 
 namespace windlass {

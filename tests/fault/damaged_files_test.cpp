@@ -13,18 +13,18 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "config/config.h"
 #include "format/model_folder.h"
+#include "infer/inference.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "schedule/machine_profiles.h"
 #include "schedule/machine_text.h"
+#include "state/run_state.h"
 #include "tests/place.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/base/temp_folder.h"
 #include "text/task.h"
-#include "train/config.h"
-#include "train/inference.h"
-#include "train/run_state.h"
 
 namespace windlass {
 namespace {

@@ -64,7 +64,7 @@ TEST(Axes, OnlyConfigurationNamesMethods) {
     const auto found = lines_with(
         std::regex("\"(" + names + ")\""),
         [](const SourceFile& file) {
-            const bool may = file.in("src/method/") || file.in("src/train/config") || file.in("src/run/probe_");
+            const bool may = file.in("src/method/") || file.in("src/config/config") || file.in("src/run/probe_");
             return !may;
         },
         true);

@@ -1,5 +1,5 @@
 // The advisor: backpropagation wherever it fits, and what else there is where it does not.
-#include "train/advice.h"
+#include "session/advice.h"
 
 #include <gmock/gmock.h>
 

@@ -4,12 +4,12 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "data/task_answers.h"
+#include "infer/inference.h"
+#include "infer/task_evaluate.h"
+#include "persist/replay.h"
+#include "session/run_text.h"
 #include "tests/train/train_fixture.h"
-#include "train/inference.h"
-#include "train/replay.h"
-#include "train/run_text.h"
-#include "train/task_answers.h"
-#include "train/task_evaluate.h"
 
 namespace windlass {
 namespace {

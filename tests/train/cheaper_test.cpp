@@ -1,5 +1,5 @@
 // What a plan says would be cheaper: each line is a setting that can be typed, and is what planning with it says.
-#include "train/cheaper.h"
+#include "session/cheaper.h"
 
 #include <gmock/gmock.h>
 

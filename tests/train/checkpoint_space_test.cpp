@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "base/log.h"
+#include "state/checkpoint.h"
 #include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"
-#include "train/checkpoint.h"
 
 namespace windlass {
 namespace {

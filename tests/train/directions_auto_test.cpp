@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "format/trajectory.h"
+#include "session/session.h"
 #include "tests/train/train_fixture.h"
-#include "train/session.h"
 
 namespace windlass {
 namespace {

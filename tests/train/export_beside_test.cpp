@@ -3,9 +3,9 @@
 #include <chrono>
 #include <thread>
 
+#include "persist/export.h"
 #include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"
-#include "train/export.h"
 
 namespace windlass {
 namespace {

@@ -9,9 +9,9 @@
 #include "base/file_fault.h"
 #include "base/log.h"
 #include "format/store.h"
+#include "persist/export.h"
+#include "persist/export_request.h"
 #include "tests/train/train_fixture.h"
-#include "train/export.h"
-#include "train/export_request.h"
 
 namespace windlass {
 namespace {

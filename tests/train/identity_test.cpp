@@ -8,12 +8,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "format/store.h"
+#include "persist/run_identity.h"
+#include "session/machine_cache.h"
+#include "session/session.h"
+#include "state/checkpoint.h"
 #include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"
-#include "train/checkpoint.h"
-#include "train/machine_cache.h"
-#include "train/run_identity.h"
-#include "train/session.h"
 
 namespace windlass {
 namespace {

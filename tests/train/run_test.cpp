@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/file_fault.h"
 #include "base/log.h"
+#include "infer/evaluate.h"
+#include "infer/inference.h"
+#include "persist/export.h"
 #include "tests/train/train_fixture.h"
-#include "train/evaluate.h"
-#include "train/export.h"
-#include "train/inference.h"
 
 namespace windlass {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "session/session.h"
 #include "tests/train/train_fixture.h"
-#include "train/session.h"
 
 namespace windlass {
 namespace {

@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "data/data.h"
+#include "infer/inference.h"
+#include "infer/task_evaluate.h"
 #include "tests/train/train_fixture.h"
-#include "train/data.h"
-#include "train/inference.h"
-#include "train/task_evaluate.h"
 
 namespace windlass {
 namespace {

@@ -13,9 +13,9 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "schedule/machine_text.h"
+#include "session/machine_cache.h"
+#include "session/signals.h"
 #include "tests/place.h"
-#include "train/machine_cache.h"
-#include "train/signals.h"
 
 namespace windlass {
 namespace {

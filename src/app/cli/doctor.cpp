@@ -7,13 +7,13 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "config/user_folder.h"
 #include "device/cpu/isa.h"
 #include "run/probe.h"
 #include "schedule/machine_profiles.h"
 #include "schedule/machine_text.h"
-#include "train/budget.h"
-#include "train/machine_cache.h"
-#include "train/user_folder.h"
+#include "session/budget.h"
+#include "session/machine_cache.h"
 
 namespace windlass {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/evaluate.h"
+#include "infer/evaluate.h"
 
 #include "app/cli/eval.h"
 #include "app/cli/verbs.h"
@@ -6,11 +6,11 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "data/chat_template.h"
+#include "data/data.h"
 #include "text/data_files.h"
 #include "text/row_reader.h"
 #include "text/token_cache.h"
-#include "train/chat_template.h"
-#include "train/data.h"
 
 namespace windlass {
 namespace {

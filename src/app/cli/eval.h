@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/cli/verbs.h"
-#include "train/inference.h"
+#include "infer/inference.h"
 
 namespace windlass {
 

@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "train/data.h"
-#include "train/task_evaluate.h"
+#include "data/data.h"
+#include "infer/task_evaluate.h"
 
 namespace windlass {
 namespace {

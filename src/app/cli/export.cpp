@@ -1,4 +1,4 @@
-#include "train/export.h"
+#include "persist/export.h"
 
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"

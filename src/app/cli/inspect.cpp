@@ -2,11 +2,11 @@
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "data/chat_template.h"
 #include "format/model_folder.h"
 #include "model/families.h"
+#include "session/run_text.h"
 #include "text/tokenizer.h"
-#include "train/chat_template.h"
-#include "train/run_text.h"
 
 namespace windlass {
 namespace {

@@ -5,9 +5,9 @@
 #include "app/cli/verbs.h"
 #include "base/log.h"
 #include "base/nearest.h"
-#include "train/config.h"
+#include "config/config.h"
+#include "session/signals.h"
 #include "train/progress.h"
-#include "train/signals.h"
 
 namespace windlass {
 namespace {

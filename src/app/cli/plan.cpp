@@ -4,10 +4,10 @@
 #include "base/log.h"
 #include "plan/refusal.h"
 #include "schedule/trace.h"
-#include "train/advice.h"
-#include "train/cheaper.h"
-#include "train/run_text.h"
-#include "train/session.h"
+#include "session/advice.h"
+#include "session/cheaper.h"
+#include "session/run_text.h"
+#include "session/session.h"
 
 namespace windlass {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/replay.h"
+#include "persist/replay.h"
 
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"

@@ -1,9 +1,9 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
+#include "config/preset.h"
 #include "device/cpu/isa.h"
 #include "text/task.h"
-#include "train/preset.h"
 
 namespace windlass {
 

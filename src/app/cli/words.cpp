@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "config/model_place.h"
 #include "text/data_files.h"
-#include "train/model_place.h"
 
 namespace windlass {
 

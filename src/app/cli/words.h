@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "train/config.h"
-#include "train/inference.h"
+#include "config/config.h"
+#include "infer/inference.h"
 
 namespace windlass {
 

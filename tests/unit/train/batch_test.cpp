@@ -1,4 +1,4 @@
-#include "train/batch.h"
+#include "data/batch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "train/config.h"
+#include "config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "config/config_keys.h"
 #include "tests/place.h"
-#include "train/config_keys.h"
 
 namespace windlass {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/data.h"
+#include "data/data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

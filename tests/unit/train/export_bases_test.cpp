@@ -1,6 +1,6 @@
+#include "persist/export.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/format/safetensors_bytes.h"
-#include "train/export.h"
 
 namespace windlass {
 namespace {

@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "method/forward_only/materialize.h"
 #include "model/load.h"
+#include "persist/replay.h"
+#include "state/trajectory_settings.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/method/lone_model.h"
-#include "train/replay.h"
-#include "train/trajectory_settings.h"
 
 namespace windlass {
 namespace {

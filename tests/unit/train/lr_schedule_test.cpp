@@ -1,4 +1,4 @@
-#include "train/lr_schedule.h"
+#include "state/lr_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/metrics.h"
+#include "state/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

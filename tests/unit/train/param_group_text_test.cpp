@@ -1,13 +1,13 @@
 // Parameter groups as they are written: on the command line, in files, in logs.
-#include "train/param_group_text.h"
+#include "config/param_group_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "state/trajectory_settings.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/method/lone_model.h"
-#include "train/trajectory_settings.h"
 
 namespace windlass {
 namespace {

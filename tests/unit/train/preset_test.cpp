@@ -1,4 +1,4 @@
-#include "train/preset.h"
+#include "config/preset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Weights out of a log: the bits of its steps taken one by one, whatever is asked for and in which order.
-#include "train/replay.h"
+#include "persist/replay.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include "device/cpu/isa.h"
 #include "method/forward_only/materialize.h"
 #include "model/load.h"
+#include "persist/trajectory_log.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/method/lone_model.h"
-#include "train/trajectory_log.h"
 
 namespace windlass {
 namespace {

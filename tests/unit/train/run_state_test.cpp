@@ -1,4 +1,4 @@
-#include "train/run_state.h"
+#include "state/run_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What a log says of its method beside what all logs say: back and forth, its defaults, and what is no setting.
-#include "train/trajectory_settings.h"
+#include "state/trajectory_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

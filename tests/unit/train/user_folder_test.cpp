@@ -1,4 +1,4 @@
-#include "train/user_folder.h"
+#include "config/user_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,223 @@
+#include "config/config.h"
+
+#include "base/error.h"
+#include "config/config_keys.h"
+#include "config/config_values.h"
+#include "config/param_group_text.h"
+#include "perturb/factors.h"
+
+namespace windlass {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+std::string unknown_key(const ConfigEntry& entry) {
+    if (const std::string_view advice = config_key_advice(entry.key); !advice.empty()) {
+        return fmt::format("{}: there is no key \"{}\". Try: {}", entry.where, entry.key, advice);
+    }
+    if (!entry.problem.empty()) return fmt::format("{}: {}: {}", entry.where, entry.key, entry.problem);
+    const std::string_view near = nearest_config_key(entry.key);
+    return near.empty() ? fmt::format("{}: there is no key \"{}\"", entry.where, entry.key)
+                        : fmt::format("{}: there is no key \"{}\". Did you mean \"{}\"?", entry.where, entry.key, near);
+}
+
+void apply_layer(const std::vector<ConfigEntry>& layer, ReadConfig& read, Problems& problems) {
+    std::map<std::string_view, std::string> seen;
+    for (const ConfigEntry& entry : layer) {
+        const ConfigKey* key = find_config_key(entry.key);
+        if (key == nullptr) {
+            if (!is_retired_without_effect(entry)) problems.push_back(unknown_key(entry));
+            continue;
+        }
+        if (!entry.problem.empty()) {
+            problems.push_back(fmt::format("{}: {}: {}", entry.where, entry.key, entry.problem));
+            continue;
+        }
+        std::string written = entry.key;
+        std::replace(written.begin(), written.end(), '-', '_');
+        if (written != key->name)
+            read.notes.push_back(fmt::format("{}: {} is read as {}", entry.where, written, key->name));
+        const auto [earlier, is_new] = seen.emplace(key->name, entry.where);
+        if (!is_new) {
+            problems.push_back(fmt::format("{}: {} is set already, by {}", entry.where, key->name, earlier->second));
+            continue;
+        }
+        const std::string problem = assign_config_value(*key, entry, read.config);
+        if (problem.empty()) {
+            read.config.given.emplace(key->name);
+        } else {
+            problems.push_back(fmt::format("{}: {}: {}", entry.where, key->name, problem));
+        }
+    }
+}
+
+// Somebody asked for something else than the default: run.yaml, which writes every key down, contradicts nothing.
+bool is_changed(const Config& config, std::string_view name) {
+    const ConfigKey* key = find_config_key(name);
+    return config.was_given(name) && config_value_text(*key, config) != config_value_text(*key, Config());
+}
+
+void check_schedule(const Config& c, Problems& problems) {
+    const std::string& type = c.lr_scheduler_type;
+    if (type == "reduce_lr_on_plateau")
+        problems.emplace_back(
+            "lr_scheduler_type: reduce_lr_on_plateau is not implemented: its learning rate depends on "
+            "evaluations. Try: cosine");
+    if (is_changed(c, "warmup_steps") && is_changed(c, "warmup_ratio"))
+        problems.emplace_back("warmup_steps and warmup_ratio are both set. Try: one of them");
+    if (is_changed(c, "min_lr_ratio") && type != "cosine_with_min_lr" && type != "warmup_stable_decay" &&
+        type != "polynomial")
+        problems.push_back(
+            fmt::format("min_lr_ratio has no meaning with lr_scheduler_type {}. Try: cosine_with_min_lr", type));
+    if (is_changed(c, "lr_num_cycles") && type != "cosine_with_restarts")
+        problems.push_back(fmt::format("lr_num_cycles has no meaning with lr_scheduler_type {}", type));
+    if (is_changed(c, "lr_power") && type != "polynomial")
+        problems.push_back(fmt::format("lr_power has no meaning with lr_scheduler_type {}", type));
+    if (is_changed(c, "lr_decay_ratio") && type != "warmup_stable_decay")
+        problems.push_back(fmt::format("lr_decay_ratio has no meaning with lr_scheduler_type {}", type));
+    if (type == "warmup_stable_decay" && c.warmup_ratio + c.lr_decay_ratio > 1)
+        problems.emplace_back("warmup_ratio and lr_decay_ratio together exceed 1");
+    if (type == "constant" && (c.warmup_steps > 0 || c.warmup_ratio > 0))
+        problems.emplace_back("lr_scheduler_type constant has no warmup. Try: constant_with_warmup");
+    if (c.max_steps && c.warmup_steps > *c.max_steps)
+        problems.push_back(fmt::format("warmup_steps {} exceeds max_steps {}", c.warmup_steps, *c.max_steps));
+}
+
+void check_data(const Config& c, Problems& problems) {
+    if (!c.eval_data.empty() && c.val_split > 0)
+        problems.emplace_back("eval_data and val_split are both set. Try: one of them");
+    if (c.val_split > 1 && c.val_split != std::floor(c.val_split))
+        problems.push_back(fmt::format("val_split {} is neither a share nor a number of rows", c.val_split));
+    if (c.eval_steps && c.eval_data.empty() && c.val_split == 0)
+        problems.emplace_back("eval_steps is set, but there is nothing to evaluate on. Try: eval_data or val_split");
+    if (!c.max_steps && c.num_train_epochs <= 0)
+        problems.emplace_back("num_train_epochs is 0 and max_steps is not set");
+}
+
+void check_moments(const Config& c, Problems& problems) {
+    if (c.zo_optimizer == "adam" && c.adam_epsilon <= 0)
+        problems.emplace_back(
+            "zo_optimizer adam divides by adam_epsilon where nothing was found. Try: adam_epsilon 1e-8");
+    if (is_changed(c, "replay_window") && c.zo_optimizer == "sgd")
+        problems.emplace_back("replay_window has no meaning with zo_optimizer sgd. Try: zo_optimizer momentum or adam");
+    if (c.zo_optimizer != "sgd" && c.noise == "low_rank" &&
+        !is_room_for(c.directions.value_or(1) * c.replay_window, c.noise_rank))
+        problems.push_back(
+            fmt::format("zo_optimizer {} over {} steps of {} directions has too many factors of rank {} at "
+                        "once. Try: a smaller replay_window",
+                        c.zo_optimizer, c.replay_window, c.directions.value_or(1), c.noise_rank));
+    if (is_changed(c, "zo_optimizer") && c.method == "adamw")
+        problems.emplace_back(
+            "zo_optimizer is for methods without a backward pass, method is adamw. Try: zeroth_order");
+}
+
+void check_method(const Config& c, Problems& problems) {
+    if (c.zo_estimator == "fzoo" && c.directions.value_or(2) < 2)
+        problems.push_back(
+            fmt::format("zo_estimator fzoo takes the deviation of losses along directions, of which there are {}. Try: "
+                        "directions: 8",
+                        *c.directions));
+    if (c.sparse_share < 1 && c.weight_storage == "nf4")
+        problems.emplace_back(
+            "sparse_share goes by the weights of the base, weight_storage nf4 rounds them. Try: sparse_share: 1");
+    if (c.fold_updates == "each_window" && c.writeback_steps)
+        problems.emplace_back(
+            "writeback_steps has no meaning with fold_updates each_window: weights are written behind each "
+            "noise_window. Try: writeback_steps: auto");
+    if (c.method == "zeroth_order") return;
+    if (is_changed(c, "sparse_share"))
+        problems.emplace_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
+}
+
+// Which methods can learn from what.
+void check_objective(const Config& c, Problems& problems) {
+    if (c.objective == "loss") return;
+    if (c.method != "zeroth_order" && !(c.method == "forward_gradient" && c.objective == "choice_loss"))
+        problems.push_back(
+            fmt::format("objective {} has no gradient that method {} could find. Try: method: zeroth_order",
+                        c.objective, c.method));
+    if (c.packing) problems.push_back(fmt::format("objective {} judges rows; packing mixes them", c.objective));
+    if (c.objective == "f1" && c.task.empty())
+        problems.emplace_back(
+            "objective f1 judges answers to the rows of a task, but task is not set. Try: task: squad");
+    else if (c.objective != "exact_match" && c.task.empty())
+        problems.push_back(fmt::format("objective {} compares candidates, but task is not set", c.objective));
+}
+
+// Tasks make samples in their own way: the candidate at the end is whole, and only it is trained.
+void resolve_task(Config& c, Problems& problems) {
+    if (c.task.empty()) return;
+    if (!c.was_given("add_eos")) c.add_eos = false;
+    if (!c.was_given("truncation")) c.truncation = "left";
+    if (c.truncation != "left")
+        problems.push_back(
+            fmt::format("truncation {} has no meaning with a task: prompts lose their beginning", c.truncation));
+    if (c.train_on_prompt) problems.emplace_back("train_on_prompt has no meaning with a task");
+}
+
+void check_run(const Config& c, Problems& problems) {
+    const bool has_disk = !c.ssd_dir.empty() || !c.machine.empty();
+    if (c.policy == "three_tier" && !has_disk)
+        problems.emplace_back(
+            "policy three_tier keeps its state on disk, but ssd_dir is not set. Try: ssd_dir: FOLDER");
+    if (c.policy == "in_memory" && !c.ssd_dir.empty())
+        problems.emplace_back("policy in_memory uses no disk, but ssd_dir is set. Try: policy auto");
+    if (is_changed(c, "ssd_space") && !has_disk) problems.emplace_back("ssd_space is set, but ssd_dir is not");
+    if (is_changed(c, "disk_rate") && !has_disk) problems.emplace_back("disk_rate is set, but ssd_dir is not");
+    if (is_changed(c, "link_rate") && c.device == "cpu" && c.machine.empty())
+        problems.emplace_back("link_rate is set, but device cpu has no link. Try: device: cpu:emulate");
+    if (is_changed(c, "device_memory") && c.device == "cpu" && c.machine.empty())
+        problems.emplace_back("device_memory is set, but the memory of device cpu is ram. Try: device: cpu:emulate");
+    if (!c.resume.empty() && c.overwrite) problems.emplace_back("resume and overwrite are both set. Try: one of them");
+    if (!c.resume.empty() && c.resume != "auto" && c.resume.find_first_not_of("0123456789") != std::string::npos)
+        problems.push_back(fmt::format("resume: \"{}\" is neither auto nor a step", c.resume));
+    if (!c.resume.empty() && !c.branch_from.empty())
+        problems.emplace_back(
+            "resume and branch_from are both set: a branch that was begun is resumed. Try: one of them");
+    if (c.report_to.size() > 1 && std::count(c.report_to.begin(), c.report_to.end(), "none") > 0)
+        problems.emplace_back("report_to: none stands beside others");
+}
+
+void check_present(const Config& c, ConfigUse use, Problems& problems) {
+    const auto want = [&](bool present, std::string_view key, std::string_view example) {
+        if (!present) problems.push_back(fmt::format("{} is not set. Try: {} {}", key, config_flag(key), example));
+    };
+    want(!c.model.empty(), "model", "path/to/model-folder");
+    if (use == ConfigUse::evaluate && c.eval_data.empty())
+        problems.emplace_back("there is nothing to evaluate on. Try: --data rows.jsonl");
+    if (use != ConfigUse::plan && !c.machine.empty())
+        problems.emplace_back("machine names a machine to plan for. Try: windlass plan, or no machine");
+    if (use != ConfigUse::train) return;
+    want(!c.train_data.empty(), "train_data", "rows.jsonl");
+    want(!c.output_dir.empty(), "output_dir", "runs/first");
+}
+
+[[noreturn]] void throw_problems(const Problems& problems) {
+    if (problems.size() == 1) throw UserError(ExitCode::usage, "configuration", "{}", problems.front());
+    throw UserError(ExitCode::usage, "configuration", "{} problems:\n  {}", problems.size(),
+                    fmt::join(problems, "\n  "));
+}
+
+}  // namespace
+
+ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
+    ReadConfig read;
+    Problems problems;
+    for (const auto* layer :
+         {&sources.preset, &sources.environment, &sources.file, &sources.overrides, &sources.flags}) {
+        apply_layer(*layer, read, problems);
+    }
+    resolve_task(read.config, problems);
+    check_data(read.config, problems);
+    check_objective(read.config, problems);
+    check_schedule(read.config, problems);
+    check_moments(read.config, problems);
+    check_method(read.config, problems);
+    check_param_groups(read.config, problems);
+    check_run(read.config, problems);
+    check_present(read.config, use, problems);
+    if (!problems.empty()) throw_problems(problems);
+    return read;
+}
+
+}  // namespace windlass

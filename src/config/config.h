@@ -1,0 +1,173 @@
+// config.h: everything a user may say about a run, under the names that Hugging Face users know.
+//
+// Flat keys. A key a_b is the same in a YAML file (a_b: x), on the command line (--a-b x, --a_b x, a_b=x) and in the
+// environment (WINDLASS_A_B=x). Flags win over a_b=x, that over the file, that over the environment, that over the
+// preset (preset.h). One table (config_keys.h) drives parsing, help, docs/guide/config.md and run.yaml.
+//
+// What the values mean for a model, a machine and a plan is decided elsewhere; here they are only read and compared.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+
+namespace windlass {
+
+// A number of bytes as written, "4GiB" or "80%"; empty: not limited. base/units.h resolves it.
+struct ByteLimit {
+    std::string text;
+    bool operator==(const ByteLimit&) const = default;
+};
+
+// What AdamW's steps depend on beside rows and rates: changed in a run that goes on only where that is allowed by name.
+inline constexpr std::array<std::string_view, 5> kUpdateSettings = {"adam_beta1", "adam_beta2", "adam_epsilon",
+                                                                    "weight_decay", "max_grad_norm"};
+
+struct Config {
+    // model and data
+    std::string model;
+    std::vector<std::string> ignore_config_keys;  // of the model's config.json
+    std::string output_dir;
+    std::vector<std::string> train_data;
+    std::vector<std::string> eval_data;
+    double val_split = 0.0;  // below 1: share of the rows; from 1 on: number of rows
+    std::string task;        // whose rows these are: a name or a file (text/task.h); empty: rows as they are
+    std::optional<int64_t> train_samples, eval_samples;
+    int64_t max_length = 1024;
+    std::string truncation = "auto";
+    bool packing = false;
+    bool train_on_prompt = false;
+    bool add_eos = true;
+    bool skip_malformed = false;
+    std::string document_separator;
+    std::string text_field = "text", prompt_field = "prompt", completion_field = "completion";
+    std::string instruction_field = "instruction", input_field = "input", output_field = "output";
+    std::string cache_dir;  // of tokenised rows; empty: $XDG_CACHE_HOME/windlass/tokens
+
+    // method
+    std::string preset;  // whose keys lie below all others: a name or a file
+    std::string method = "adamw";
+    std::string objective = "loss";
+    double num_train_epochs = 3.0;
+    std::optional<int64_t> max_steps;
+    std::optional<int64_t> per_device_train_batch_size;
+    int64_t gradient_accumulation_steps = 1;
+    double learning_rate = 2e-5;
+    std::string lr_scheduler_type = "linear";
+    double min_lr_ratio = 0.0;
+    int64_t lr_num_cycles = 1;
+    double lr_power = 1.0;
+    double lr_decay_ratio = 0.1;
+    double warmup_ratio = 0.0;
+    int64_t warmup_steps = 0;
+    double weight_decay = 0.0;
+    double adam_beta1 = 0.9;
+    double adam_beta2 = 0.999;
+    double adam_epsilon = 1e-8;
+    double max_grad_norm = 1.0;
+    std::vector<std::string> freeze, param_groups;  // param_group_text.h
+    double zo_eps = 1e-3;
+    std::optional<int64_t> directions = 1;  // nothing: the planner chooses
+    std::string noise = "gaussian";
+    int64_t noise_rank = 2;
+    int64_t noise_window = 50;
+    std::string noise_kept = "right";
+    std::string fold_updates = "each_step";
+    double scalar_clip = 0.0;
+    std::string zo_optimizer = "sgd";
+    int64_t replay_window = 16;
+    std::string zo_estimator = "two_sided";
+    double layer_drop = 0.0;
+    double sparse_share = 1.0;
+    int64_t seed = 42;
+
+    // numbers, memory, disk
+    std::string dtype = "auto";
+    std::string weight_storage = "as_file";
+    std::string state_format = "auto";
+    std::string gradient_checkpointing = "auto";
+    std::string policy = "auto";
+    std::string update_time = "auto";
+    std::optional<int64_t> writeback_steps;
+    std::string device = "cpu";
+    ByteLimit device_memory;         // empty: device_memory_share() of it
+    ByteLimit link_rate, disk_rate;  // bytes a second
+    ByteLimit ram{"80%"};
+    std::string ssd_dir;
+    ByteLimit ssd_space{"90%"};
+    ByteLimit ssd_writes{""};  // of a whole run
+    std::optional<int64_t> threads;
+    std::string machine;  // to plan for: a file or a profile; empty: this one
+
+    // rhythm and output
+    int64_t logging_steps = 1;
+    std::optional<int64_t> eval_steps;
+    std::optional<int64_t> save_steps = 500;
+    std::optional<int64_t> save_total_limit;
+    bool save_first_step = false;
+    std::optional<int64_t> export_steps;
+    std::optional<double> loss_watchdog_threshold;
+    int64_t loss_watchdog_patience = 3;
+    std::vector<std::string> report_to = {"jsonl", "tensorboard"};
+    std::string resume;       // "", "auto" or a step
+    std::string branch_from;  // "", "RUN" or "RUN@STEP"
+    std::vector<std::string> allow_changed_settings;
+    bool overwrite = false;
+
+    // Keys that somebody set: their names, not their aliases.
+    std::set<std::string, std::less<>> given;
+    bool was_given(std::string_view key) const { return given.contains(key); }
+};
+
+// One key as somebody wrote it.
+struct ConfigEntry {
+    std::string key;                  // as written, aliases included; '-' reads as '_'
+    std::vector<std::string> values;  // one, or the members of a list
+    bool is_list = false;
+    bool is_null = false;
+    std::string where;         // "run.yaml:4", "--lr", "WINDLASS_SEED"
+    std::string problem = {};  // with its form, which no key takes; then there are no values
+};
+
+// The layers, lowest first, each in the order in which it was written.
+struct ConfigSources {
+    std::vector<ConfigEntry> preset, environment, file, overrides, flags;
+};
+
+inline constexpr int64_t kConfigBytesMax = int64_t{1} << 20;
+
+// Splits the words behind a verb into flags, overrides and at most one file, which is read, as is the preset. Words in
+// `own` (such as
+// "--json") are the verb's and must have been taken out before. Problems that are only about form (a file that is no
+// YAML, a flag without a value) throw UserError(usage).
+ConfigSources read_config_sources(FileSystem& files, std::span<const std::string> words);
+std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& path);
+
+// The verb decides which keys must be there.
+enum class ConfigUse { plan, train, evaluate, generate };
+
+struct ReadConfig {
+    Config config;
+    std::vector<std::string> notes;  // aliases that were read, keys without effect
+};
+
+// Puts the layers together. Every problem found is in the one UserError(usage): unknown keys with the nearest name,
+// values of the wrong kind, contradictions between keys.
+ReadConfig make_config(const ConfigSources& sources, ConfigUse use);
+
+// run.yaml: every key with its value and what it means; reads back as the same Config.
+std::string config_to_yaml(const Config& config);
+// docs/guide/config.md.
+std::string config_reference();
+// The keys as --flags, grouped and aligned, for --help. `columns`: width of the terminal.
+std::string config_help(int columns);
+
+}  // namespace windlass

@@ -1,0 +1,358 @@
+#include "config/config_keys.h"
+
+#include "base/error.h"
+#include "op/batch.h"
+#include "perturb/moments.h"
+
+namespace windlass {
+namespace {
+
+std::vector<ConfigKey> data_keys() {
+    return {
+        {.name = "model",
+         .field = &Config::model,
+         .group = kData,
+         .help = "Hugging Face model folder to start from (config.json, *.safetensors, tokenizer), or the id of one in "
+                 "the Hugging Face cache",
+         .aliases = {"base_model", "model_name_or_path"}},
+        {.name = "ignore_config_keys",
+         .field = &Config::ignore_config_keys,
+         .group = kData,
+         .help =
+             "keys of the model's config.json that are taken not to be there, such as rope_scaling.mscale: for keys "
+             "that are refused because they may change the mathematics, where you know that they do not"},
+        {.name = "output_dir",
+         .field = &Config::output_dir,
+         .group = kData,
+         .help = "folder of the run: metrics, checkpoints, final model"},
+        {.name = "train_data",
+         .field = &Config::train_data,
+         .group = kData,
+         .help = "rows to train on: .jsonl, .json, .csv, .tsv or .txt files, compressed or not, folders of them, "
+                 "patterns such "
+                 "as 'rows/*.jsonl'; "
+                 "the format is found by their keys",
+         .aliases = {"dataset", "train_file", "datasets"}},
+        {.name = "eval_data",
+         .field = &Config::eval_data,
+         .group = kData,
+         .help = "rows to evaluate on: files, folders, patterns",
+         .aliases = {"eval_dataset", "validation_file", "test_datasets"}},
+        {.name = "val_split",
+         .field = &Config::val_split,
+         .group = kData,
+         .help = "rows taken out of train_data for evaluation: a share below 1, or a number of rows",
+         .aliases = {"val_set_size", "val_size"},
+         .min = 0,
+         .max = kCountMax},
+    };
+}
+
+std::vector<ConfigKey> row_keys() {
+    return {
+        {.name = "max_length",
+         .field = &Config::max_length,
+         .group = kData,
+         .help = "longest row",
+         .unit = "tokens",
+         .aliases = {"sequence_len", "cutoff_len", "max_seq_length", "max_seq_len"},
+         .min = 2,
+         .max = 1 << 20},
+        {.name = "truncation",
+         .field = &Config::truncation,
+         .group = kData,
+         .help = "what happens to longer rows: left out, cut at the left or right, cut in several, refused; "
+                 "auto: text is cut in several, rows with a prompt are left out (eval: cut at the right)",
+         .choices = {"auto", "drop", "left", "right", "split", "error"}},
+        {.name = "packing",
+         .field = &Config::packing,
+         .group = kData,
+         .help = "put several rows into one of max_length tokens; they do not see each other",
+         .aliases = {"sample_packing"}},
+        {.name = "train_on_prompt",
+         .field = &Config::train_on_prompt,
+         .group = kData,
+         .help = "learn the prompt too, not only the completion",
+         .aliases = {"train_on_inputs"}},
+        {.name = "add_eos",
+         .field = &Config::add_eos,
+         .group = kData,
+         .help = "end every row with the end-of-text token, and learn it"},
+        {.name = "skip_malformed",
+         .field = &Config::skip_malformed,
+         .group = kData,
+         .help = "count rows that cannot be read rather than stop at the first"},
+        {.name = "document_separator",
+         .field = &Config::document_separator,
+         .group = kData,
+         .help = ".txt files: a line of only this ends a document; null: a file is one document"},
+    };
+}
+
+std::vector<ConfigKey> field_keys() {
+    return {
+        {.name = "text_field", .field = &Config::text_field, .group = kData, .help = "key of a row's text"},
+        {.name = "prompt_field", .field = &Config::prompt_field, .group = kData, .help = "key of a row's prompt"},
+        {.name = "completion_field",
+         .field = &Config::completion_field,
+         .group = kData,
+         .help = "key of a row's completion"},
+        {.name = "instruction_field",
+         .field = &Config::instruction_field,
+         .group = kData,
+         .help = "key of an alpaca row's instruction"},
+        {.name = "input_field", .field = &Config::input_field, .group = kData, .help = "key of an alpaca row's input"},
+        {.name = "output_field",
+         .field = &Config::output_field,
+         .group = kData,
+         .help = "key of an alpaca row's output"},
+        {.name = "cache_dir",
+         .field = &Config::cache_dir,
+         .group = kData,
+         .help = "folder of tokenised rows; null: windlass/tokens in the user's cache folder"},
+    };
+}
+
+std::vector<ConfigKey> batch_keys() {
+    return {
+        {.name = "preset",
+         .field = &Config::preset,
+         .group = kMethod,
+         .help = "settings of a paper, below everything else that is set: a name, or a JSON file"},
+        {.name = "method",
+         .field = &Config::method,
+         .group = kMethod,
+         .help = "how parameters change",
+         .choices = {"adamw", "zeroth_order", "forward_gradient"}},
+        {.name = "num_train_epochs",
+         .field = &Config::num_train_epochs,
+         .group = kMethod,
+         .help = "passes over the training rows; max_steps wins",
+         .aliases = {"num_epochs", "epochs"},
+         .min = 0,
+         .max = 1e6},
+        {.name = "max_steps",
+         .field = &Config::max_steps,
+         .group = kMethod,
+         .help = "optimizer steps of the run",
+         .min = 1,
+         .max = 4e9},
+        {.name = "per_device_train_batch_size",
+         .field = &Config::per_device_train_batch_size,
+         .group = kMethod,
+         .help = "rows of a micro-batch; auto: the fastest that fits, with accumulation raised so that a step is "
+                 "8 x gradient_accumulation_steps rows",
+         .unit = "rows",
+         .aliases = {"micro_batch_size", "batch_size", "train_batch_size"},
+         .min = 1,
+         .max = 65536,
+         .empty = "auto"},
+        {.name = "gradient_accumulation_steps",
+         .field = &Config::gradient_accumulation_steps,
+         .group = kMethod,
+         .help = "micro-batches of an optimizer step",
+         .aliases = {"grad_accum", "gradient_accumulation"},
+         .min = 1,
+         .max = 65536},
+    };
+}
+
+std::vector<ConfigKey> schedule_keys() {
+    return {
+        {.name = "learning_rate",
+         .field = &Config::learning_rate,
+         .group = kMethod,
+         .help = "peak learning rate",
+         .aliases = {"lr"},
+         .min = 0,
+         .max = 1e3},
+        {.name = "lr_scheduler_type",
+         .field = &Config::lr_scheduler_type,
+         .group = kMethod,
+         .help = "how the learning rate goes over the run; the formulas are those of transformers",
+         .aliases = {"lr_scheduler"},
+         .choices = {"linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup",
+                     "inverse_sqrt", "cosine_with_min_lr", "warmup_stable_decay", "reduce_lr_on_plateau"}},
+        {.name = "min_lr_ratio",
+         .field = &Config::min_lr_ratio,
+         .group = kMethod,
+         .help = "last learning rate as a share of the peak: cosine_with_min_lr, warmup_stable_decay, polynomial",
+         .aliases = {"min_lr_rate", "cosine_min_lr_ratio"},
+         .min = 0,
+         .max = 1},
+        {.name = "lr_num_cycles",
+         .field = &Config::lr_num_cycles,
+         .group = kMethod,
+         .help = "cycles of cosine_with_restarts",
+         .min = 1,
+         .max = 1e6},
+        {.name = "lr_power",
+         .field = &Config::lr_power,
+         .group = kMethod,
+         .help = "exponent of polynomial",
+         .min = 0,
+         .max = 100},
+        {.name = "lr_decay_ratio",
+         .field = &Config::lr_decay_ratio,
+         .group = kMethod,
+         .help = "share of the steps over which warmup_stable_decay falls",
+         .min = 0,
+         .max = 1},
+        {.name = "warmup_ratio",
+         .field = &Config::warmup_ratio,
+         .group = kMethod,
+         .help = "share of the steps over which the learning rate rises",
+         .min = 0,
+         .max = 1},
+        {.name = "warmup_steps",
+         .field = &Config::warmup_steps,
+         .group = kMethod,
+         .help = "steps over which the learning rate rises",
+         .min = 0,
+         .max = 4e9},
+    };
+}
+
+std::vector<ConfigKey> adam_keys() {
+    return {
+        {.name = "weight_decay",
+         .field = &Config::weight_decay,
+         .group = kMethod,
+         .help = "decoupled decay of matrices and tables, not of norms and biases",
+         .min = 0,
+         .max = 1e3},
+        {.name = "adam_beta1",
+         .field = &Config::adam_beta1,
+         .group = kMethod,
+         .help = "decay of the first moment",
+         .min = 0,
+         .max = 0.999999999},
+        {.name = "adam_beta2",
+         .field = &Config::adam_beta2,
+         .group = kMethod,
+         .help = "decay of the second moment",
+         .min = 0,
+         .max = 0.999999999},
+        {.name = "adam_epsilon",
+         .field = &Config::adam_epsilon,
+         .group = kMethod,
+         .help = "added to the root of the second moment",
+         .min = 0,
+         .max = 1},
+        {.name = "max_grad_norm",
+         .field = &Config::max_grad_norm,
+         .group = kMethod,
+         .help = "norm to which longer gradients are clipped; 0: no clipping",
+         .min = 0,
+         .max = 1e12},
+        {.name = "seed",
+         .field = &Config::seed,
+         .group = kMethod,
+         .help = "of the row order and of every random number",
+         .min = 0,
+         .max = 9007199254740992.0},
+    };
+}
+
+std::vector<ConfigKey> rhythm_keys() {
+    return {
+        {.name = "logging_steps",
+         .field = &Config::logging_steps,
+         .group = kRhythm,
+         .help = "steps between two lines",
+         .min = 1,
+         .max = 4e9},
+        {.name = "eval_steps",
+         .field = &Config::eval_steps,
+         .group = kRhythm,
+         .help = "steps between two evaluations; null: at the end only",
+         .min = 1,
+         .max = 4e9},
+        {.name = "save_steps",
+         .field = &Config::save_steps,
+         .group = kRhythm,
+         .help = "steps between two checkpoints; null: none but at a signal",
+         .min = 1,
+         .max = 4e9},
+        {.name = "save_total_limit",
+         .field = &Config::save_total_limit,
+         .group = kRhythm,
+         .help = "checkpoints that are kept, the newest; null: all",
+         .min = 1,
+         .max = 4e9},
+        {.name = "save_first_step",
+         .field = &Config::save_first_step,
+         .group = kRhythm,
+         .help = "checkpoint after the first step: proves that saving works"},
+        {.name = "export_steps",
+         .field = &Config::export_steps,
+         .group = kRhythm,
+         .help = "steps between two exports, model folders export-<step> in output_dir; where the state is on disk "
+                 "they are written while training goes on; null: none but on request",
+         .min = 1,
+         .max = 4e9},
+    };
+}
+
+std::vector<ConfigKey> run_keys() {
+    return {
+        {.name = "loss_watchdog_threshold",
+         .field = &Config::loss_watchdog_threshold,
+         .group = kRhythm,
+         .help = "stop (exit 8) when the loss stays above this",
+         .min = 0,
+         .max = 1e9},
+        {.name = "loss_watchdog_patience",
+         .field = &Config::loss_watchdog_patience,
+         .group = kRhythm,
+         .help = "steps above the threshold, or not finite, that stop the run",
+         .min = 1,
+         .max = 4e9},
+        {.name = "report_to",
+         .field = &Config::report_to,
+         .group = kRhythm,
+         .help = "files of metrics beside log.txt and loss.svg",
+         .choices = {"jsonl", "tensorboard", "none"}},
+        {.name = "resume",
+         .field = &Config::resume,
+         .group = kRhythm,
+         .help =
+             "continue the run in output_dir: auto (its newest state), or a step: of a checkpoint, or, with methods "
+             "that keep a log, any that it holds; what came after is undone",
+         .aliases = {"resume_from_checkpoint"}},
+        {.name = "branch_from",
+         .field = &Config::branch_from,
+         .group = kRhythm,
+         .help =
+             "zeroth_order, forward_gradient: begin output_dir behind a step of another run: RUN_DIR@STEP, or RUN_DIR "
+             "for the last step of its log; that run is left alone"},
+        {.name = "allow_changed_settings",
+         .field = &Config::allow_changed_settings,
+         .group = kRhythm,
+         .help = "with resume: settings of the update that may differ from those that the run was made with, from here "
+                 "on; a warning names them",
+         .choices = {kUpdateSettings.begin(), kUpdateSettings.end()}},
+        {.name = "overwrite",
+         .field = &Config::overwrite,
+         .group = kRhythm,
+         .help = "replace what an earlier run left in output_dir",
+         .aliases = {"overwrite_output_dir"}},
+    };
+}
+
+}  // namespace
+
+std::span<const ConfigKey> config_keys() {
+    static const std::vector<ConfigKey> keys = [] {
+        std::vector<ConfigKey> all;
+        for (auto group : {data_keys(), task_keys(), row_keys(), field_keys(), batch_keys(), schedule_keys(),
+                           adam_keys(), group_keys(), probe_keys(), moment_keys(), estimator_keys(), objective_keys(),
+                           memory_keys(), tier_keys(), rhythm_keys(), run_keys()}) {
+            all.insert(all.end(), group.begin(), group.end());
+        }
+        return all;
+    }();
+    return keys;
+}
+
+}  // namespace windlass

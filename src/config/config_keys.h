@@ -1,0 +1,73 @@
+// config_keys.h: the one table of configuration keys.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/config.h"
+
+namespace windlass {
+
+// The member that a key fills; its type is the key's type.
+using ConfigField =
+    std::variant<std::string Config::*, std::vector<std::string> Config::*, ByteLimit Config::*, int64_t Config::*,
+                 double Config::*, bool Config::*, std::optional<int64_t> Config::*, std::optional<double> Config::*>;
+
+// Groups of keys, as help and the guide head them.
+inline constexpr std::string_view kData = "Model and data";
+inline constexpr std::string_view kMethod = "Method";
+inline constexpr std::string_view kMemory = "Numbers, memory and disk";
+inline constexpr std::string_view kRhythm = "Rhythm and output";
+
+inline constexpr double kCountMax = 1e12;  // of rows, steps, tokens: beyond any run, within any integer
+
+struct ConfigKey {
+    std::string_view name;
+    ConfigField field;
+    std::string_view group;
+    std::string_view help;
+    std::string_view unit = "";
+    std::vector<std::string_view> aliases = {};
+    std::vector<std::string_view> choices = {};  // of a text or of the members of a list
+    double min = -std::numeric_limits<double>::infinity();
+    double max = std::numeric_limits<double>::infinity();
+    std::string_view empty = "null";  // how an optional without a value is written: "auto", "null"
+};
+
+std::span<const ConfigKey> config_keys();
+// Parts of it (config_keys_memory.cpp).
+std::vector<ConfigKey> memory_keys();
+std::vector<ConfigKey> tier_keys();
+// config_keys_zeroth_order.cpp
+std::vector<ConfigKey> probe_keys();
+std::vector<ConfigKey> moment_keys();
+std::vector<ConfigKey> estimator_keys();
+// And config_keys_task.cpp.
+std::vector<ConfigKey> task_keys();
+std::vector<ConfigKey> objective_keys();
+// And config_keys_groups.cpp.
+std::vector<ConfigKey> group_keys();
+
+// The key of this name or alias, '-' read as '_'; nullptr when there is none.
+const ConfigKey* find_config_key(std::string_view name);
+// The name or alias that is nearest to what was written; empty when nothing is near.
+std::string_view nearest_config_key(std::string_view name);
+// Advice for keys of other tools that have no counterpart here; empty for any other.
+std::string_view config_key_advice(std::string_view name);
+
+// A key of earlier versions, at the value that changes nothing: their run.yaml has every key.
+bool is_retired_without_effect(const ConfigEntry& entry);
+
+// "learning_rate" -> "--learning-rate"
+std::string config_flag(std::string_view name);
+// "text", "list", "bytes", "integer", ... as the reference says it.
+std::string config_type_name(const ConfigKey& key);
+// The value as YAML writes it: 2e-05, [a, b], "80%", null.
+std::string config_value_text(const ConfigKey& key, const Config& config);
+
+}  // namespace windlass

@@ -1,0 +1,114 @@
+// The keys of one group: what numbers are computed with, and where everything may live.
+#include "config/config_keys.h"
+
+namespace windlass {
+
+std::vector<ConfigKey> memory_keys() {
+    return {
+        {.name = "dtype",
+         .field = &Config::dtype,
+         .group = kMemory,
+         .help = "numbers that are computed with; masters are f32. auto: f32 for an f32 model, else bf16",
+         .aliases = {"torch_dtype"},
+         .choices = {"auto", "bf16", "f32"}},
+        {.name = "weight_storage",
+         .field = &Config::weight_storage,
+         .group = kMemory,
+         .help = "how weights are kept that are not split masters: those of zeroth_order, of forward_gradient, of "
+                 "parameters that are not trained (freeze), of eval and generate. as_file: in the type of the "
+                 "model's files; f8: matrices and tables in 8 bits, with a scale each, half the bytes of bf16 in "
+                 "memory, on disk and on the way; nf4: the matrices of layers in 4 bits, with a scale for each 64 "
+                 "numbers, a quarter; they are frozen, or fold_updates is never",
+         .choices = {"as_file", "f8", "nf4"}},
+        {.name = "state_format",
+         .field = &Config::state_format,
+         .group = kMemory,
+         .help = "how moments are kept: s1 f32, s2 bf16, s3 8 bits in blocks (12, 8 and 6 bytes a parameter with the "
+                 "master); s2 and s3 round randomly. auto: the most exact that fits",
+         .choices = {"auto", "s1", "s2", "s3"}},
+        {.name = "gradient_checkpointing",
+         .field = &Config::gradient_checkpointing,
+         .group = kMemory,
+         .help = "compute activations a second time rather than keep them; auto: when that is faster or must be",
+         .choices = {"auto", "true", "false"}},
+        {.name = "policy",
+         .field = &Config::policy,
+         .group = kMemory,
+         .help = "where weights and state live; auto: the fastest that fits",
+         .aliases = {"offload"},
+         .choices = {"auto", "in_memory", "host_stream", "three_tier"}},
+        {.name = "update_time",
+         .field = &Config::update_time,
+         .group = kMemory,
+         .help =
+             "when weights are updated; in_backward guesses that nothing is clipped (without ssd_dir it keeps what "
+             "it overwrites in memory), next_forward holds the update for the next step; auto: the planner's choice",
+         .choices = {"auto", "after_backward", "in_backward", "next_forward"}},
+        {.name = "writeback_steps",
+         .field = &Config::writeback_steps,
+         .group = kMemory,
+         .help = "zeroth_order, forward_gradient: steps between two in which updated weights go home, to host memory "
+                 "and to disk; in between updates are applied anew to what arrives. auto: the planner's choice",
+         .unit = "steps",
+         .min = 1,
+         .max = 1024,
+         .empty = "auto"},
+    };
+}
+
+std::vector<ConfigKey> tier_keys() {
+    return {
+        {.name = "device",
+         .field = &Config::device,
+         .group = kMemory,
+         .help = "what computes; cpu:emulate: the processor with a memory of its own, so that all three tiers run "
+                 "without a GPU",
+         .choices = {"cpu", "cpu:emulate"}},
+        {.name = "device_memory",
+         .field = &Config::device_memory,
+         .group = kMemory,
+         .help = "memory of the device that may be used, where it has its own; a share is of what the machine's device "
+                 "has, or for cpu:emulate of what is available. null: 90 % of a device without a display, else 50 %"},
+        {.name = "link_rate",
+         .field = &Config::link_rate,
+         .group = kMemory,
+         .help = "cpu:emulate: slows each way of the link between host and device to so many bytes a second"},
+        {.name = "disk_rate",
+         .field = &Config::disk_rate,
+         .group = kMemory,
+         .help = "slows the working store's disk, reads and writes together, to so many bytes a second"},
+        {.name = "ram",
+         .field = &Config::ram,
+         .group = kMemory,
+         .help = "memory that the process may use, enforced when given; a share is of what is available",
+         .aliases = {"memory", "cpu_memory"}},
+        {.name = "ssd_dir",
+         .field = &Config::ssd_dir,
+         .group = kMemory,
+         .help = "folder on a fast disk for the working store; without it nothing is moved to disk",
+         .aliases = {"nvme_path", "ssd"}},
+        {.name = "ssd_space",
+         .field = &Config::ssd_space,
+         .group = kMemory,
+         .help = "disk that the working store may use; a share is of what is free"},
+        {.name = "ssd_writes",
+         .field = &Config::ssd_writes,
+         .group = kMemory,
+         .help = "bytes that the run may write to the working store's disk; empty: as many as it likes"},
+        {.name = "threads",
+         .field = &Config::threads,
+         .group = kMemory,
+         .help = "worker threads; bits do not depend on them",
+         .aliases = {"num_threads"},
+         .min = 1,
+         .max = 1024,
+         .empty = "auto"},
+        {.name = "machine",
+         .field = &Config::machine,
+         .group = kMemory,
+         .help = "plan only: another machine to plan for, a file or the name of a profile; memory and disk are then "
+                 "its own"},
+    };
+}
+
+}  // namespace windlass

@@ -1,0 +1,44 @@
+// Keys of tasks, and of what is to be learned of them.
+#include "config/config_keys.h"
+
+namespace windlass {
+namespace {}  // namespace
+
+std::vector<ConfigKey> task_keys() {
+    return {
+        {.name = "task",
+         .field = &Config::task,
+         .group = kData,
+         .help = "what the rows ask: a name, or a JSON file (docs/guide/tasks.md); null: rows of text",
+         .aliases = {"task_name"}},
+        {.name = "train_samples",
+         .field = &Config::train_samples,
+         .group = kData,
+         .help = "rows of train_data, behind val_split, that are learned from, chosen by the seed; null: all",
+         .unit = "rows",
+         .aliases = {"num_train", "max_train_samples"},
+         .min = 1,
+         .max = kCountMax},
+        {.name = "eval_samples",
+         .field = &Config::eval_samples,
+         .group = kData,
+         .help = "rows that are evaluated on, chosen by the seed; null: all",
+         .unit = "rows",
+         .aliases = {"samples", "num_eval", "max_eval_samples"},
+         .min = 1,
+         .max = kCountMax},
+    };
+}
+
+std::vector<ConfigKey> objective_keys() {
+    return {
+        {.name = "objective",
+         .field = &Config::objective,
+         .group = kMethod,
+         .help = "what a step makes smaller: the loss of the tokens, or, without backpropagation, -log of the right "
+                 "candidate's share, 1 - accuracy over candidates, 1 - exact_match, 1 - F1 of written answers",
+         .choices = {"loss", "choice_loss", "accuracy", "exact_match", "f1"}},
+    };
+}
+
+}  // namespace windlass

@@ -1,0 +1,118 @@
+// The keys of one group: what forward-only methods look at, what they make of it, and what they leave alone.
+#include "config/config_keys.h"
+#include "op/batch.h"
+#include "perturb/estimator.h"
+#include "perturb/moments.h"
+
+namespace windlass {
+namespace {}  // namespace
+
+std::vector<ConfigKey> probe_keys() {
+    return {
+        {.name = "zo_eps",
+         .field = &Config::zo_eps,
+         .group = kMethod,
+         .help = "zeroth_order: how far from the weights the loss is looked at, along each direction and against it",
+         .min = 1e-12,
+         .max = 1e3},
+        {.name = "directions",
+         .field = &Config::directions,
+         .group = kMethod,
+         .help =
+             "zeroth_order, forward_gradient: random directions of a step; weights move once for all of them. auto: "
+             "as many as are nearly free while weights move",
+         .aliases = {"num_directions"},
+         .min = 1,
+         .max = kDirectionsMax,
+         .empty = "auto"},
+        {.name = "noise",
+         .field = &Config::noise,
+         .group = kMethod,
+         .help = "zeroth_order, forward_gradient: what directions are drawn from; rademacher (+1 or -1) is cheaper, "
+                 "low_rank (products of two factors over matrices) cheaper still",
+         .choices = {"gaussian", "rademacher", "low_rank"}},
+        {.name = "noise_rank",
+         .field = &Config::noise_rank,
+         .group = kMethod,
+         .help = "noise low_rank: rank of a matrix's direction, or the matrix's shorter side where that is less",
+         .min = 1,
+         .max = kDirectionRankMax},
+        {.name = "noise_window",
+         .field = &Config::noise_window,
+         .group = kMethod,
+         .help =
+             "noise low_rank: steps for which a factor is kept; 1: every step draws both, 0: the whole run keeps it",
+         .min = 0,
+         .max = 4e9},
+        {.name = "noise_kept",
+         .field = &Config::noise_kept,
+         .group = kMethod,
+         .help = "noise low_rank: which factors are kept for noise_window steps: the right one (LOZO), or both, and a "
+                 "step draws one number for each rank (TeZO)",
+         .choices = {"right", "both"}},
+        {.name = "fold_updates",
+         .field = &Config::fold_updates,
+         .group = kMethod,
+         .help = "noise low_rank: when updates are rounded into the weights. each_window: behind each noise_window, "
+                 "once; until then weights are read only, and go nowhere. never: what matrices and tables learn stays "
+                 "beside them, a sum of low rank; with noise_window 0 and noise_kept both",
+         .choices = {"each_step", "each_window", "never"}},
+        {.name = "scalar_clip",
+         .field = &Config::scalar_clip,
+         .group = kMethod,
+         .help = "zeroth_order, forward_gradient: what a step finds along a direction is cut to this; 0: it is not",
+         .min = 0,
+         .max = 1e30},
+    };
+}
+
+std::vector<ConfigKey> moment_keys() {
+    return {
+        {.name = "zo_optimizer",
+         .field = &Config::zo_optimizer,
+         .group = kMethod,
+         .help = "zeroth_order, forward_gradient: what a step makes of the steps before it: nothing, momentum "
+                 "(adam_beta1), or Adam's two moments; they are replayed from the log, and take no memory",
+         .choices = {"sgd", "momentum", "adam"}},
+        {.name = "replay_window",
+         .field = &Config::replay_window,
+         .group = kMethod,
+         .help = "zo_optimizer momentum and adam: steps that the moments are made of; each step's directions are drawn "
+                 "so many times",
+         .unit = "steps",
+         .min = 1,
+         .max = kReplayWindowMax},
+    };
+}
+
+std::vector<ConfigKey> estimator_keys() {
+    std::vector<std::string_view> estimators;
+    for (const ZoEstimator each : kZoEstimators) estimators.push_back(estimator_name(each));
+    return {
+        {.name = "zo_estimator",
+         .field = &Config::zo_estimator,
+         .group = kMethod,
+         .help =
+             "zeroth_order: what is made of losses. two_sided: both ways along each direction (MeZO); one_sided: one "
+             "way, and one loss of the weights for all of them; fzoo: one way, divided by the deviation of the "
+             "losses; spsa15: both ways, less where the loss bends",
+         .choices = estimators},
+        {.name = "layer_drop",
+         .field = &Config::layer_drop,
+         .group = kMethod,
+         .help =
+             "zeroth_order, forward_gradient: share of the layers that a step neither probes nor updates, others at "
+             "each step (LeZO); not of embedding and head",
+         .min = 0,
+         .max = 0.99},
+        {.name = "sparse_share",
+         .field = &Config::sparse_share,
+         .group = kMethod,
+         .help = "zeroth_order: share of each matrix and table that is probed and updated, its smallest weights "
+                 "(Sparse-MeZO); 1: all of them",
+         .min = 0.001,
+         .max = 1},
+    };
+}
+
+}  // namespace windlass

@@ -1,0 +1,102 @@
+// Finding keys by what people write.
+#include "base/error.h"
+#include "base/nearest.h"
+#include "config/config_keys.h"
+
+namespace windlass {
+namespace {
+
+struct Advice {
+    std::string_view key, text;
+};
+constexpr Advice kAdvice[] = {
+    {"bf16", "dtype: bf16"},
+    {"fp16", "dtype: bf16; fp16 with loss scaling is not implemented"},
+    {"fp32", "dtype: f32"},
+    {"optim", "method: adamw"},
+    {"optimizer", "method: adamw"},
+    {"deepspeed", "ssd_dir and ram: the placement follows from the budgets"},
+    {"fsdp", "ssd_dir and ram: the placement follows from the budgets"},
+    {"load_in_4bit", "nothing here: quantised bases are not implemented"},
+    {"load_in_8bit", "nothing here: quantised bases are not implemented"},
+    {"lora_r", "method: adamw; low-rank adapters are not implemented"},
+    {"lora_rank", "method: adamw; low-rank adapters are not implemented"},
+    {"lora_alpha", "method: adamw; low-rank adapters are not implemented"},
+    {"lora_dropout", "method: adamw; low-rank adapters are not implemented"},
+    {"lora_target", "freeze and param_groups: they say which parameters are trained"},
+    {"lora_target_modules", "freeze and param_groups: they say which parameters are trained"},
+    {"quantization_bit", "nothing here: quantised bases are not implemented"},
+    {"stage", "nothing here: training is always supervised fine-tuning"},
+    {"do_train", "windlass train, which always trains"},
+    {"do_eval", "eval_data or val_split, with eval_steps"},
+    {"template", "prompt and completion fields: chat templates are not implemented"},
+    {"plot_loss", "nothing here: every run draws OUTPUT_DIR/loss.svg"},
+    {"early_stopping_patience", "max_steps: runs do not stop early; every checkpoint can be evaluated and exported"},
+    {"load_best_model_at_end", "save_steps, and windlass export RUN:STEP for the best one"},
+    {"flash_attention", "nothing here: attention never holds its scores whole"},
+    {"wandb_project", "report_to: [jsonl, tensorboard]"},
+    {"logging_dir", "report_to: [jsonl, tensorboard], which writes event files into output_dir"},
+    {"run_name", "output_dir: its name is the run's"},
+    {"adapter", "method: adamw; low-rank adapters are not implemented"},
+    {"finetuning_type", "freeze and param_groups: they say which parameters are trained"},
+    {"freeze_trainable_layers", "param_groups: [\"*.layers.31.*\", \"* train=false\"], which trains one layer"},
+    {"freeze_trainable_modules", "param_groups: [\"*.mlp.*\", \"* train=false\"]"},
+    {"unfrozen_parameters", "param_groups: [\"*.layers.31.*\", \"* train=false\"]; patterns are globs"},
+    {"chat_template", "prompt and completion fields: chat templates are not implemented"},
+    {"gpu_memory", "ram: this release computes on the CPU"},
+    {"exact_inplace", "zeroth_order without it, whose weights do not drift; earlier versions took MeZO's roundings"},
+};
+
+struct RetiredKey {
+    std::string_view key, without_effect;
+};
+constexpr RetiredKey kRetired[] = {{"exact_inplace", "false"}};
+
+std::string with_underscores(std::string_view name) {
+    std::string result(name);
+    std::replace(result.begin(), result.end(), '-', '_');
+    return result;
+}
+
+}  // namespace
+
+const ConfigKey* find_config_key(std::string_view name) {
+    const std::string wanted = with_underscores(name);
+    for (const ConfigKey& key : config_keys()) {
+        if (key.name == wanted) return &key;
+        if (std::find(key.aliases.begin(), key.aliases.end(), wanted) != key.aliases.end()) return &key;
+    }
+    return nullptr;
+}
+
+std::string_view nearest_config_key(std::string_view name) {
+    std::vector<std::string_view> candidates;
+    for (const ConfigKey& key : config_keys()) candidates.push_back(key.name);
+    for (const ConfigKey& key : config_keys())
+        candidates.insert(candidates.end(), key.aliases.begin(), key.aliases.end());
+    return nearest_name(with_underscores(name.substr(0, 64)), candidates);
+}
+
+std::string_view config_key_advice(std::string_view name) {
+    const std::string wanted = with_underscores(name);
+    for (const Advice& advice : kAdvice) {
+        if (advice.key == wanted) return advice.text;
+    }
+    return "";
+}
+
+bool is_retired_without_effect(const ConfigEntry& entry) {
+    const std::string wanted = with_underscores(entry.key);
+    return std::ranges::any_of(kRetired, [&](const RetiredKey& retired) {
+        return retired.key == wanted && entry.problem.empty() && !entry.is_list &&
+               entry.values == std::vector<std::string>{std::string(retired.without_effect)};
+    });
+}
+
+std::string config_flag(std::string_view name) {
+    std::string flag = fmt::format("--{}", name);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    return flag;
+}
+
+}  // namespace windlass

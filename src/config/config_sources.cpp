@@ -1,0 +1,219 @@
+#include <yaml-cpp/yaml.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "config/config.h"
+#include "config/config_keys.h"
+#include "config/param_group_text.h"
+#include "config/preset.h"
+#include "text/data_files.h"
+
+namespace windlass {
+namespace {
+
+constexpr size_t kListMax = 10000;
+
+// {match: "*norm*", weight_decay: 0}, as the line that says the same.
+std::string group_line(const YAML::Node& node, const std::string& where) {
+    std::vector<std::pair<std::string, std::string>> members;
+    for (const auto& pair : node) {
+        if (!pair.first.IsScalar() || !pair.second.IsScalar())
+            throw UserError(ExitCode::usage, where, "a parameter group holds single values only");
+        members.emplace_back(pair.first.Scalar(), pair.second.Scalar());
+    }
+    return param_group_line(members, where);
+}
+
+// What is wrong with a member of a list; empty when nothing is.
+std::string add_member(const YAML::Node& node, ConfigEntry& entry) {
+    const ConfigKey* const key = find_config_key(entry.key);
+    if (node.IsMap() && key != nullptr && key->name == "param_groups") {
+        entry.values.push_back(group_line(node, entry.where));
+    } else if (node.IsScalar()) {
+        entry.values.push_back(node.Scalar());
+    } else if (key != nullptr && (key->name == "train_data" || key->name == "eval_data")) {
+        return fmt::format(
+            "a list may hold single values only. Try: {}: [FILE, ...]; formats are found by the rows' keys", key->name);
+    } else {
+        return "a list may hold single values only";
+    }
+    return "";
+}
+
+std::string add_members(const YAML::Node& list, ConfigEntry& entry) {
+    if (list.size() > kListMax) return fmt::format("more than {} members", kListMax);
+    for (const YAML::Node& member : list) {
+        if (std::string problem = add_member(member, entry); !problem.empty()) return problem;
+    }
+    return "";
+}
+
+ConfigEntry read_entry(const std::string& key, const YAML::Node& value, std::string where) {
+    ConfigEntry entry{.key = key, .where = std::move(where)};
+    entry.is_list = value.IsSequence();
+    entry.is_null = value.IsNull();
+    if (entry.is_list) {
+        entry.problem = add_members(value, entry);
+    } else if (value.IsScalar()) {
+        entry.values.push_back(value.Scalar());
+    } else if (!entry.is_null) {
+        entry.is_list = true;
+        entry.problem = "keys are flat, but this one holds other keys. Try: move them to the top level";
+    }
+    return entry;
+}
+
+// "train_data=[a, b]": a value in brackets is a YAML list.
+ConfigEntry read_word(const std::string& key, const std::string& value, std::string where) {
+    if (value.starts_with('[')) {
+        try {
+            return read_entry(key, YAML::Load(value), where);
+        } catch (const YAML::Exception& error) {
+            throw UserError(ExitCode::usage, where, "\"{}\" is not a list: {}", value, error.msg);
+        }
+    }
+    ConfigEntry entry{.key = key, .where = std::move(where)};
+    entry.is_null = value == "null";
+    if (!entry.is_null) entry.values.push_back(value);
+    return entry;
+}
+
+bool is_boolean(const ConfigKey* key) {
+    return key != nullptr && std::holds_alternative<bool Config::*>(key->field);
+}
+
+bool is_boolean_word(std::string_view word) {
+    return word == "true" || word == "false";
+}
+
+// A flag given several times makes a list of lists' members: --train-data a --train-data b.
+void add_flag(std::vector<ConfigEntry>& flags, ConfigEntry entry) {
+    const ConfigKey* key = find_config_key(entry.key);
+    const bool list = key != nullptr && std::holds_alternative<std::vector<std::string> Config::*>(key->field);
+    for (ConfigEntry& earlier : flags) {
+        if (!list || find_config_key(earlier.key) != key) continue;
+        earlier.values.insert(earlier.values.end(), entry.values.begin(), entry.values.end());
+        earlier.is_list = true;
+        return;
+    }
+    flags.push_back(std::move(entry));
+}
+
+bool takes_files(const std::string& name) {
+    const std::string_view key = find_config_key(name)->name;
+    return key == "train_data" || key == "eval_data";
+}
+
+bool is_rows_file(const std::string& word) {
+    return !word.starts_with('-') && word.find('=') == std::string::npos && has_rows_ending(word);
+}
+
+// Reads the flag at words[i] and returns how many words it took.
+size_t read_flag(std::span<const std::string> words, size_t i, std::vector<ConfigEntry>& flags) {
+    const std::string_view word = std::string_view(words[i]).substr(2);
+    const size_t equals = word.find('=');
+    const std::string name(word.substr(0, equals));
+    const std::string where = "--" + name;
+    if (equals != std::string_view::npos) {
+        add_flag(flags, read_word(name, std::string(word.substr(equals + 1)), where));
+        return 1;
+    }
+    if ((name.starts_with("no-") || name.starts_with("no_")) && is_boolean(find_config_key(name.substr(3)))) {
+        add_flag(flags, read_word(name.substr(3), "false", where));
+        return 1;
+    }
+    const bool has_next = i + 1 < words.size();
+    if (is_boolean(find_config_key(name)) || name == "resume") {
+        const bool takes_next = name != "resume" && has_next && is_boolean_word(words[i + 1]);
+        add_flag(flags, read_word(name, takes_next ? words[i + 1] : name == "resume" ? "auto" : "true", where));
+        return takes_next ? 2 : 1;
+    }
+    if (find_config_key(name) == nullptr) {  // make_config names it; what follows may be its value
+        add_flag(flags, read_word(name, "", where));
+        return has_next && !words[i + 1].starts_with("--") ? 2 : 1;
+    }
+    if (!has_next) throw UserError(ExitCode::usage, where, "a value is missing");
+    add_flag(flags, read_word(name, words[i + 1], where));
+    size_t taken = 2;
+    // A shell's glob behind a key of files comes as words of their own; settings never end as files of rows do.
+    for (; takes_files(name) && i + taken < words.size() && is_rows_file(words[i + taken]); ++taken)
+        add_flag(flags, read_word(name, words[i + taken], where));
+    return taken;
+}
+
+void read_environment(std::vector<ConfigEntry>& entries) {
+    for (const ConfigKey& key : config_keys()) {
+        std::string name = fmt::format("WINDLASS_{}", key.name);
+        for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+        const char* value = std::getenv(name.c_str());
+        if (value != nullptr) entries.push_back(read_word(std::string(key.name), value, name));
+    }
+}
+
+// The preset of the highest layer that names one; what is no name is left for make_config to refuse.
+std::vector<ConfigEntry> read_preset(FileSystem& files, const ConfigSources& sources) {
+    for (const auto* layer : {&sources.flags, &sources.overrides, &sources.file, &sources.environment}) {
+        for (const ConfigEntry& entry : *layer) {
+            const ConfigKey* key = find_config_key(entry.key);
+            if (key == nullptr || key->name != "preset") continue;
+            const bool names_one = !entry.is_null && !entry.is_list && !entry.values.front().empty();
+            return names_one ? find_preset(files, entry.values.front()).keys : std::vector<ConfigEntry>();
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& path) {
+    if (!files.exists(path)) {
+        throw UserError(ExitCode::usage, path, "there is no such configuration file")
+            .hint("settings are --key value or key=value");
+    }
+    const std::string text = read_text(files, path, kConfigBytesMax);
+    std::vector<ConfigEntry> entries;
+    try {
+        const YAML::Node document = YAML::Load(text);
+        if (document.IsNull()) return entries;
+        if (!document.IsMap()) throw UserError(ExitCode::usage, path, "lines of the form \"key: value\" are wanted");
+        for (const auto& pair : document) {
+            const std::string where = fmt::format("{}:{}", path, pair.first.Mark().line + 1);
+            if (!pair.first.IsScalar()) throw UserError(ExitCode::usage, where, "a key must be a word");
+            entries.push_back(read_entry(pair.first.Scalar(), pair.second, where));
+        }
+    } catch (const YAML::Exception& error) {
+        throw UserError(ExitCode::usage, fmt::format("{}:{}", path, error.mark.line + 1), "not valid YAML: {}",
+                        error.msg);
+    }
+    return entries;
+}
+
+ConfigSources read_config_sources(FileSystem& files, std::span<const std::string> words) {
+    ConfigSources sources;
+    read_environment(sources.environment);
+    std::string file;
+    for (size_t i = 0; i < words.size();) {
+        const std::string& word = words[i];
+        const size_t equals = word.find('=');
+        if (word.starts_with("--")) {
+            i += read_flag(words, i, sources.flags);
+            continue;
+        }
+        if (word.starts_with('-') && word.size() > 1) throw UserError(ExitCode::usage, word, "there is no such flag");
+        if (equals != std::string::npos && word.find('/') > equals) {
+            add_flag(sources.overrides, read_word(word.substr(0, equals), word.substr(equals + 1), word));
+        } else if (file.empty()) {
+            file = word;
+        } else {
+            throw UserError(ExitCode::usage, word, "there is a configuration file already: {}", file)
+                .hint("overrides as key=value or --key value");
+        }
+        ++i;
+    }
+    if (!file.empty()) sources.file = read_config_file(files, file);
+    sources.preset = read_preset(files, sources);
+    return sources;
+}
+
+}  // namespace windlass

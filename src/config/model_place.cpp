@@ -1,0 +1,147 @@
+#include "config/model_place.h"
+
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kRevisionBytesMax = 256;
+constexpr size_t kIdMax = 96;  // of an organisation or a name on the Hub
+constexpr std::string_view kRepoPrefix = "models--";
+
+std::string inside(const std::string& folder, std::string_view name) {
+    return fmt::format("{}/{}", folder, name);
+}
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+// "~/x" as the shell reads it.
+std::string expanded(const std::string& path) {
+    return path == "~" || path.starts_with("~/") ? variable("HOME") + path.substr(1) : path;
+}
+
+bool is_id_part(std::string_view part) {
+    const auto fits = [](unsigned char c) { return c < 128 && (std::isalnum(c) || c == '-' || c == '_' || c == '.'); };
+    return !part.empty() && part.size() <= kIdMax && part[0] != '.' && part[0] != '-' &&
+           std::ranges::all_of(part, fits) && part.find("--") == part.npos && part.find("..") == part.npos;
+}
+
+// "ORGANISATION/NAME", or a NAME alone, as the oldest models have it.
+bool is_model_id(std::string_view name) {
+    const size_t slash = name.find('/');
+    if (slash == name.npos) return is_id_part(name);
+    return is_id_part(name.substr(0, slash)) && is_id_part(name.substr(slash + 1));
+}
+
+// "models--Qwen--Qwen3-0.6B" -> "Qwen/Qwen3-0.6B"
+std::string id_of(std::string_view folder) {
+    const std::string_view name = folder.substr(kRepoPrefix.size());
+    const size_t dashes = name.find("--");
+    if (dashes == name.npos) return std::string(name);
+    return fmt::format("{}/{}", name.substr(0, dashes), name.substr(dashes + 2));
+}
+
+// And back.
+std::string repo_folder(std::string_view id) {
+    const size_t slash = id.find('/');
+    if (slash == id.npos) return fmt::format("{}{}", kRepoPrefix, id);
+    return fmt::format("{}{}--{}", kRepoPrefix, id.substr(0, slash), id.substr(slash + 1));
+}
+
+std::string trimmed(std::string text) {
+    text.erase(text.find_last_not_of(" \t\r\n") + 1);
+    return text;
+}
+
+// The revision that a download without one has put there.
+std::string main_revision(FileSystem& files, const std::string& repo) {
+    const std::string snapshots = inside(repo, "snapshots"), main = inside(repo, "refs/main");
+    if (files.exists(main)) {
+        const std::string revision = trimmed(read_text(files, main, kRevisionBytesMax));
+        if (is_id_part(revision) && files.exists(inside(snapshots, revision))) return revision;
+        throw UserError(ExitCode::model, main, "names \"{}\", which is not in {}", revision, snapshots)
+            .hint("fetch the model again, or name a folder of snapshots");
+    }
+    const std::vector<std::string> revisions = files.list(snapshots);
+    if (revisions.size() == 1) return revisions.front();
+    throw UserError(ExitCode::model, repo, "has no refs/main and {} snapshots", revisions.size())
+        .hint(revisions.empty() ? "fetch the model again" : inside(snapshots, revisions.front()));
+}
+
+ModelPlace in_repo(FileSystem& files, const std::string& repo, const std::string& id) {
+    const std::string revision = main_revision(files, repo);
+    const std::string folder = inside(inside(repo, "snapshots"), revision);
+    std::string note = fmt::format("{} is revision {} in the Hugging Face cache", id, revision);
+    const std::vector<std::string> names = files.list(folder);
+    if (std::ranges::none_of(names, [](const std::string& name) { return name.ends_with(".safetensors"); }))
+        note += fmt::format(", without weights; hf download {} fetches them", id);
+    return {folder, note};
+}
+
+[[noreturn]] void refuse_cache(const std::string& folder, const std::vector<std::string>& names) {
+    constexpr size_t kShown = 5;
+    std::vector<std::string> ids;
+    for (const std::string& name : names) {
+        if (name.starts_with(kRepoPrefix) && ids.size() < kShown) ids.push_back(id_of(name));
+    }
+    throw UserError(ExitCode::model, folder, "is a Hugging Face cache, which holds models by their ids")
+        .hint(fmt::format("{}", fmt::join(ids, ", or ")));
+}
+
+ModelPlace in_folder(FileSystem& files, const std::string& folder) {
+    const auto has = [&](std::string_view name) { return files.exists(inside(folder, name)); };
+    if (has("config.json")) return {folder, ""};
+    if (has("run.yaml")) {
+        const std::string final_folder = inside(folder, "final");
+        if (files.exists(inside(final_folder, "config.json")))
+            return {final_folder, fmt::format("{} is a run: its last weights are taken, {}", folder, final_folder)};
+        throw UserError(ExitCode::model, folder, "is a run that has not ended: it has no final model")
+            .hint(fmt::format("windlass export {} --to FOLDER, which writes the weights of its newest checkpoint",
+                              folder));
+    }
+    if (has("state.wls") && has("model/config.json"))
+        return {inside(folder, "model"), fmt::format("{} is a checkpoint: its weights are taken", folder)};
+    if (has("snapshots")) {
+        const std::string name = folder.substr(folder.rfind('/') + 1);
+        return in_repo(files, folder, name.starts_with(kRepoPrefix) ? id_of(name) : name);
+    }
+    const std::vector<std::string> names = files.list(folder);
+    if (std::ranges::any_of(names, [](const std::string& name) { return name.starts_with(kRepoPrefix); }))
+        refuse_cache(folder, names);
+    return {folder, ""};
+}
+
+}  // namespace
+
+std::string hub_cache_folder() {
+    for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+        if (const std::string cache = variable(name); !cache.empty()) return expanded(cache);
+    }
+    if (const std::string home = variable("HF_HOME"); !home.empty()) return inside(expanded(home), "hub");
+    if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
+        return inside(expanded(cache), "huggingface/hub");
+    const std::string home = variable("HOME");
+    return home.empty() ? "" : inside(home, ".cache/huggingface/hub");
+}
+
+ModelPlace find_model(FileSystem& files, const std::string& name) {
+    std::string path = name;
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    if (files.exists(path)) return files.status(path).is_folder ? in_folder(files, path) : ModelPlace{path, ""};
+    if (!is_model_id(path)) return {path, ""};
+    const std::string cache = hub_cache_folder(), repo = inside(cache, repo_folder(path));
+    if (!cache.empty() && files.exists(inside(repo, "snapshots"))) return in_repo(files, repo, path);
+    const std::string local = path.substr(path.find('/') + 1);  // the whole where there is no '/'
+    throw UserError(ExitCode::model, path, "there is no such model folder, nor a model of this id in the cache {}",
+                    cache)
+        .hint(fmt::format("hf download {} --local-dir {}, then {} as the model", path, local, local));
+}
+
+}  // namespace windlass

@@ -1,0 +1,308 @@
+#include "data/data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "base/math.h"
+#include "base/rng.h"
+#include "config/user_folder.h"
+#include "data/chat_template.h"
+#include "data/task_answers.h"
+
+namespace windlass {
+namespace {
+
+// What rows are drawn for, apart from val_split, which is draw 0.
+constexpr uint32_t kDrawTraining = 1;
+
+void shuffle(std::vector<uint32_t>& indices, Random random) {
+    for (size_t i = indices.size(); i > 1; --i) std::swap(indices[i - 1], indices[random.below(i)]);
+}
+
+std::vector<uint32_t> all_indices(int64_t count) {
+    WINDLASS_CHECK(std::in_range<uint32_t>(count), "{} rows", count);
+    std::vector<uint32_t> indices(at(count));
+    std::iota(indices.begin(), indices.end(), 0u);
+    return indices;
+}
+
+uint64_t seed_of(const Config& config) {
+    return static_cast<uint64_t>(config.seed);
+}
+
+// Which rows of the training files are learned from, and which are held out (val_split).
+struct RowChoice {
+    std::vector<uint32_t> train, held_out;
+};
+
+RowChoice choose_rows(int64_t count, const Config& config) {
+    RowChoice choice{.held_out = validation_indices(count, config.val_split, seed_of(config))};
+    const std::vector<uint32_t> all = all_indices(count);
+    std::set_difference(all.begin(), all.end(), choice.held_out.begin(), choice.held_out.end(),
+                        std::back_inserter(choice.train));
+    choice.train = chosen_indices(std::move(choice.train), config.train_samples, seed_of(config), kDrawTraining);
+    choice.held_out = chosen_indices(std::move(choice.held_out), config.eval_samples, seed_of(config), kDrawEvaluation);
+    return choice;
+}
+
+Truncation truncation_of(const std::string& name) {
+    if (name == "drop") return Truncation::drop;
+    if (name == "left") return Truncation::left;
+    if (name == "right") return Truncation::right;
+    if (name == "split") return Truncation::split;
+    return Truncation::error;
+}
+
+bool compares_candidates(Objective objective) {
+    return objective == Objective::choice_loss || objective == Objective::accuracy;
+}
+
+}  // namespace
+
+std::vector<uint32_t> chosen_indices(std::vector<uint32_t> indices, std::optional<int64_t> wanted, uint64_t seed,
+                                     uint32_t draw) {
+    if (!wanted || *wanted >= std::ssize(indices)) return indices;
+    shuffle(indices, Random(seed, RandomStream::split, draw));
+    indices.resize(at(*wanted));
+    std::sort(indices.begin(), indices.end());
+    return indices;
+}
+
+std::vector<uint32_t> choose_eval_rows(int64_t count, const Config& config) {
+    return chosen_indices(all_indices(count), config.eval_samples, seed_of(config), kDrawEvaluation);
+}
+
+std::vector<uint32_t> shuffled_indices(int64_t count, uint64_t seed, int64_t epoch) {
+    WINDLASS_CHECK(std::in_range<uint32_t>(count) && std::in_range<uint32_t>(epoch), "{} samples, epoch {}", count,
+                   epoch);
+    std::vector<uint32_t> indices(at(count));
+    std::iota(indices.begin(), indices.end(), 0u);
+    shuffle(indices, Random(seed, RandomStream::shuffle, static_cast<uint32_t>(epoch)));
+    return indices;
+}
+
+std::vector<uint32_t> validation_indices(int64_t count, double val_split, uint64_t seed) {
+    if (val_split <= 0) return {};
+    const double wanted = val_split < 1 ? std::ceil(val_split * static_cast<double>(count)) : val_split;
+    if (wanted >= static_cast<double>(count))
+        throw UserError(ExitCode::data, "val_split", "{} rows are wanted for evaluation, but there are {}", wanted,
+                        count)
+            .hint("a smaller val_split");
+    std::vector<uint32_t> indices(at(count));
+    std::iota(indices.begin(), indices.end(), 0u);
+    shuffle(indices, Random(seed, RandomStream::split));
+    indices.resize(at(static_cast<int64_t>(wanted)));
+    std::sort(indices.begin(), indices.end());
+    return indices;
+}
+
+RowOrder::RowOrder(std::vector<uint32_t> members, std::vector<uint32_t> lengths, int64_t packed_length, uint64_t seed)
+    : members_(std::move(members)), lengths_(std::move(lengths)), packed_length_(packed_length), seed_(seed) {
+    WINDLASS_CHECK(!members_.empty(), "a run has rows");
+}
+
+const std::vector<PackedRow>& RowOrder::order(int64_t epoch) {
+    if (epoch == epoch_) return rows_;
+    std::vector<uint32_t> samples = shuffled_indices(std::ssize(members_), seed_, epoch);
+    for (uint32_t& sample : samples) sample = members_[sample];
+    rows_ = packed_length_ > 0 ? pack_samples(lengths_, samples, packed_length_) : rows_without_packing(samples);
+    epoch_ = epoch;
+    return rows_;
+}
+
+int64_t RowOrder::rows_in(int64_t epoch) {
+    return packed_length_ > 0 ? std::ssize(order(epoch)) : std::ssize(members_);
+}
+
+std::vector<PackedRow> RowOrder::take(DataPosition& position, int64_t count) {
+    std::vector<PackedRow> taken;
+    while (std::ssize(taken) < count) {
+        const std::vector<PackedRow>& rows = order(position.epoch);
+        const int64_t here = std::min(count - std::ssize(taken), std::ssize(rows) - position.row);
+        taken.insert(taken.end(), rows.begin() + position.row, rows.begin() + position.row + here);
+        position.row += here;
+        if (position.row == std::ssize(rows)) position = {position.epoch + 1, 0};
+    }
+    return taken;
+}
+
+int64_t RowOrder::rows_in_passes(double epochs) {
+    const auto whole = static_cast<int64_t>(std::floor(epochs));
+    int64_t rows = 0;
+    for (int64_t epoch = 0; epoch < whole; ++epoch) rows += rows_in(epoch);
+    const double part = epochs - std::floor(epochs);
+    return part > 0 ? rows + static_cast<int64_t>(std::ceil(part * static_cast<double>(rows_in(whole)))) : rows;
+}
+
+double RowOrder::passes(const DataPosition& position) {
+    return static_cast<double>(position.epoch) +
+           static_cast<double>(position.row) / static_cast<double>(rows_in(position.epoch));
+}
+
+RowsOptions rows_options(const Config& config) {
+    const bool is_auto = config.truncation == "auto";
+    return {.max_length = config.max_length,
+            .truncation = is_auto ? Truncation::drop : truncation_of(config.truncation),
+            .text_truncation = is_auto ? std::optional(Truncation::split) : std::nullopt,
+            .train_on_prompt = config.train_on_prompt,
+            .add_eos = config.add_eos,
+            .skip_malformed = config.skip_malformed,
+            .document_separator = config.document_separator,
+            .fields = {.text = config.text_field,
+                       .prompt = config.prompt_field,
+                       .completion = config.completion_field,
+                       .instruction = config.instruction_field,
+                       .input = config.input_field,
+                       .output = config.output_field}};
+}
+
+std::string token_cache_folder(const std::string& cache_dir) {
+    return cache_dir.empty() ? user_cache_folder() + "/tokens" : cache_dir;
+}
+
+RunData::RunData(RowOrder order, const Config& config)
+    : order_(std::move(order)),
+      objective_(*objective_from_name(config.objective)),
+      train_samples_(config.train_samples),
+      packing_(config.packing) {}
+
+RunData RunData::open(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
+    RunData data = config.task.empty() ? open_cached(files, config, tokenizer) : open_task(files, config, tokenizer);
+    data.check_objective();
+    return data;
+}
+
+RunData RunData::open_cached(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
+    const std::string folder = token_cache_folder(config.cache_dir);
+    files.make_folders(folder);
+    const RowsOptions options = rows_options(config);
+    warn_of_unused_template(files, config.model, config.train_data, options.fields);
+    TokenCache train = TokenCache::open_or_build(files, folder, config.train_data, options, tokenizer);
+    RowChoice choice = choose_rows(train.size(), config);
+    const std::vector<uint32_t> lengths(train.lengths().begin(), train.lengths().end());
+    RunData data(RowOrder(std::move(choice.train), lengths, config.packing ? config.max_length : 0, seed_of(config)),
+                 config);
+    data.train_ = std::move(train);
+    data.eval_rows_ = std::move(choice.held_out);
+    if (config.eval_data.empty()) return data;
+    data.eval_ = TokenCache::open_or_build(files, folder, config.eval_data, options, tokenizer);
+    data.eval_rows_ = choose_eval_rows(data.eval_->size(), config);
+    return data;
+}
+
+RunData RunData::open_task(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
+    const TaskSpec task = find_task(files, config.task);
+    const TaskOptions options{
+        .max_length = config.max_length, .add_eos = config.add_eos, .skip_malformed = config.skip_malformed};
+    const RowChoice choice = choose_rows(count_task_rows(files, config.train_data), config);
+    TaskSet train = read_task_set(files, task, config.train_data, choice.train, options, tokenizer);
+    if (const Objective objective = *objective_from_name(config.objective); writes_answers(objective)) {
+        require_written_answers(task, objective);
+        make_room_for_answers(train, config.max_length, tokenizer);
+    }
+    RowOrder order(all_indices(std::ssize(train.rows)), train.right_lengths(), config.packing ? config.max_length : 0,
+                   seed_of(config));
+    RunData data(std::move(order), config);
+    if (compares_candidates(data.objective_)) data.rows_per_example_ = train.candidates_max();
+    data.task_ = std::move(train);
+    if (!config.eval_data.empty()) {
+        const std::vector<uint32_t> rows = choose_eval_rows(count_task_rows(files, config.eval_data), config);
+        data.eval_task_ = read_task_set(files, task, config.eval_data, rows, options, tokenizer);
+    } else if (!choice.held_out.empty()) {
+        data.eval_task_ = read_task_set(files, task, config.train_data, choice.held_out, options, tokenizer);
+    }
+    return data;
+}
+
+void RunData::check_objective() const {
+    if (compares_candidates(objective_) && (!task_ || !task_->task.has_candidates()))
+        throw UserError(ExitCode::usage, "objective", "{} compares candidates, and the rows have none",
+                        name_of(objective_))
+            .hint("a task with candidates, or exact_match");
+    if (objective_ == Objective::exact_match && task_ && task_->task.has_candidates())
+        throw UserError(ExitCode::usage, "objective", "exact_match is for rows with one answer; {} has candidates",
+                        task_->task.name)
+            .hint("accuracy or choice_loss");
+}
+
+int64_t RunData::eval_count() const {
+    return eval_task_ ? std::ssize(eval_task_->rows) : std::ssize(eval_rows_);
+}
+
+Sample RunData::sample_of(uint32_t row) const {
+    if (!task_) return train_->read(row);
+    const ChoiceRow& choice = task_->rows[row];
+    return choice.candidates[at(choice.right)];
+}
+
+std::vector<RowSamples> RunData::read_training(std::span<const PackedRow> rows) const {
+    std::vector<RowSamples> result;
+    for (const PackedRow& row : rows) {
+        if (rows_per_example_ == 1) {
+            RowSamples& samples = result.emplace_back();
+            for (const uint32_t sample : row.samples) samples.push_back(sample_of(sample));
+            continue;
+        }
+        for (const Sample& candidate : task_->rows[row.samples.front()].candidates) result.push_back({candidate});
+        result.resize(static_cast<size_t>(div_up(std::ssize(result), rows_per_example_) * rows_per_example_));
+    }
+    return result;
+}
+
+std::optional<ObjectiveRows> RunData::objective(std::span<const PackedRow> rows, const Tokenizer& tokenizer,
+                                                int64_t id_count) const {
+    if (objective_ == Objective::loss) return std::nullopt;
+    ObjectiveRows made{.kind = objective_, .by_mean = !task_ || task_->task.score == CandidateScore::mean};
+    std::vector<int64_t> written;
+    for (const PackedRow& row : rows) {
+        ObjectiveExample example{.first_row = std::ssize(made.examples) * rows_per_example_};
+        if (compares_candidates(objective_)) {
+            const ChoiceRow& choice = task_->rows[row.samples.front()];
+            example.row_count = std::ssize(choice.candidates);
+            example.right = choice.right;
+        }
+        made.examples.push_back(example);
+        if (writes_answers(objective_)) written.push_back(row.samples.front());
+    }
+    if (writes_answers(objective_)) made.answers = f1_rules(*task_, std::move(written), tokenizer, id_count);
+    return made;
+}
+
+std::vector<RowSamples> RunData::read_eval(int64_t first, int64_t count) const {
+    std::vector<RowSamples> result;
+    for (int64_t i = first; i < std::min(first + count, eval_count()); ++i)
+        result.push_back({eval_source().read(eval_rows_[at(i)])});
+    return result;
+}
+
+std::vector<uint32_t> RunData::row_lengths(int64_t max_length) const {
+    if (packing_) return {static_cast<uint32_t>(max_length)};
+    std::vector<uint32_t> lengths, evaluated;
+    if (task_) {
+        lengths = rows_per_example_ > 1 ? task_->all_lengths() : task_->right_lengths();
+        if (eval_task_) evaluated = eval_task_->all_lengths();
+    } else {
+        lengths.assign(train_->lengths().begin(), train_->lengths().end());
+        if (eval_) evaluated.assign(eval_->lengths().begin(), eval_->lengths().end());
+    }
+    if (!evaluated.empty()) lengths.push_back(*std::max_element(evaluated.begin(), evaluated.end()));
+    return lengths;
+}
+
+std::string RunData::fingerprint() const {
+    std::string made;
+    if (task_) {
+        made = fmt::format("task-{:016x}", task_->sum());
+    } else {
+        const std::string& path = train_->path();
+        made = path.substr(path.rfind('/') + 1);
+        if (train_samples_) made += fmt::format(", {} of them", *train_samples_);
+    }
+    return objective_ == Objective::loss ? made : fmt::format("{}, {}", made, name_of(objective_));
+}
+
+}  // namespace windlass

@@ -1,0 +1,131 @@
+#include "infer/generate.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/index.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kChunk = 256;  // long enough that reading weights is a small part of a pass
+
+// Candidates by falling logit, ids rising among equals, cut to the k best.
+std::vector<int32_t> ranked(std::span<const float> logits, int64_t vocab, int64_t top_k) {
+    std::vector<int32_t> ids(at(vocab));
+    std::iota(ids.begin(), ids.end(), 0);
+    const auto better = [&](int32_t a, int32_t b) {
+        const float x = logits[at(a)], y = logits[at(b)];
+        return x != y ? x > y : a < b;
+    };
+    const int64_t keep = top_k > 0 ? std::min(top_k, vocab) : vocab;
+    std::partial_sort(ids.begin(), ids.begin() + keep, ids.end(), better);
+    ids.resize(at(keep));
+    return ids;
+}
+
+// The shortest that holds so many tokens.
+const Schedule& schedule_for(const ScheduleSet& set, int64_t tokens) {
+    const Schedule* found = nullptr;
+    for (const Schedule& each : set.schedules) {
+        const bool holds = each.gives_logits && each.size.row_length >= tokens;
+        if (holds && (found == nullptr || each.size.row_length < found->size.row_length)) found = &each;
+    }
+    WINDLASS_CHECK(found != nullptr, "there is no schedule that decodes {} tokens", tokens);
+    return *found;
+}
+
+class Decoder {
+  public:
+    explicit Decoder(Engine& engine) : engine_(engine) {}
+
+    // Logits of the token behind these.
+    std::vector<float> feed(std::span<const int32_t> tokens) {
+        std::vector<int32_t> positions(tokens.size()), doc_start(tokens.size(), 0), targets(tokens.size(), kIgnored);
+        std::iota(positions.begin(), positions.end(), static_cast<int32_t>(cached_));
+        const Batch batch{.rows = 1,
+                          .row_length = std::ssize(tokens),
+                          .tokens = tokens.data(),
+                          .positions = positions.data(),
+                          .doc_start = doc_start.data(),
+                          .targets = targets.data(),
+                          .cached = cached_};
+        const Schedule& schedule = schedule_for(engine_.setup().schedules, std::ssize(tokens));
+        StepReport report = engine_.decode(schedule, {.micro = {batch}});
+        cached_ += std::ssize(tokens);
+        return std::move(report.logits);
+    }
+
+  private:
+    Engine& engine_;
+    int64_t cached_ = 0;
+};
+
+}  // namespace
+
+int32_t sample_token(std::span<const float> logits, int64_t vocab, const SamplingOptions& options, Random& random) {
+    WINDLASS_CHECK(vocab > 0 && vocab <= std::ssize(logits), "{} ids, {} logits", vocab, logits.size());
+    if (options.temperature <= 0)
+        return static_cast<int32_t>(std::max_element(logits.begin(), logits.begin() + vocab) - logits.begin());
+    std::vector<int32_t> ids = ranked(logits, vocab, options.top_k);
+    std::vector<double> weights;
+    double total = 0;
+    for (const int32_t id : ids) {
+        weights.push_back(std::exp((static_cast<double>(logits[at(id)]) - logits[at(ids[0])]) / options.temperature));
+        total += weights.back();
+    }
+    // The smallest set of best tokens that holds top_p of the probability.
+    double kept = 0;
+    size_t count = 0;
+    while (count < weights.size() && (count == 0 || kept < options.top_p * total)) kept += weights[count++];
+    double draw = static_cast<double>(random.next()) * 0x1p-32 * kept;
+    for (size_t i = 0; i < count; ++i) {
+        draw -= weights[i];
+        if (draw < 0) return ids[i];
+    }
+    return ids[count - 1];
+}
+
+std::vector<int64_t> prefill_chunks(int64_t tokens) {
+    std::vector<int64_t> chunks(at(tokens / kChunk), kChunk);
+    if (tokens % kChunk > 0) chunks.push_back(tokens % kChunk);
+    return chunks;
+}
+
+std::vector<ScheduleRequest> decode_requests(int64_t prompt_tokens, int64_t capacity) {
+    std::vector<ScheduleRequest> requests;
+    for (const int64_t length : {std::min(prompt_tokens, kChunk), int64_t{1}})
+        requests.push_back({.kind = ScheduleRequest::Kind::decode, .row_length = length, .cache_capacity = capacity});
+    if (requests[0].row_length == 1) requests.pop_back();
+    return requests;
+}
+
+GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const GenerateOptions& options,
+                        const std::function<bool(int32_t)>& on_token) {
+    WINDLASS_CHECK(!prompt.empty(), "generation starts from at least one token");
+    GenerateResult result;
+    Decoder decoder(engine);
+    Random random(options.seed, RandomStream::sampling);
+    int64_t start = now_ns();
+    std::vector<float> logits;
+    for (const int64_t chunk : prefill_chunks(std::ssize(prompt))) {
+        logits = decoder.feed(prompt.first(at(chunk)));
+        prompt = prompt.subspan(at(chunk));
+    }
+    result.prefill_seconds = seconds_since(start);
+    start = now_ns();
+    while (std::ssize(result.ids) < options.max_new_tokens) {
+        const int32_t id = sample_token(logits, options.vocab, options.sampling, random);
+        result.stopped = std::count(options.stop_ids.begin(), options.stop_ids.end(), id) > 0;
+        if (result.stopped) break;
+        result.ids.push_back(id);
+        if (!on_token(id) || std::ssize(result.ids) == options.max_new_tokens) break;
+        logits = decoder.feed({&id, 1});
+    }
+    result.decode_seconds = seconds_since(start);
+    return result;
+}
+
+}  // namespace windlass

@@ -1,0 +1,147 @@
+#include "persist/export.h"
+
+#include "base/error.h"
+#include "format/manifest.h"
+#include "format/store.h"
+#include "model/families.h"
+#include "model/load.h"
+#include "model/save.h"
+#include "persist/export_request.h"
+#include "persist/run_folder.h"
+#include "persist/trajectory_log.h"
+#include "session/session.h"
+#include "state/checkpoint.h"
+#include "state/store_masters.h"
+
+namespace windlass {
+namespace {
+
+struct Source {
+    std::string store;  // file
+    std::string base;   // model folder with the names, dtypes and side files
+    bool is_checkpoint = false;
+    std::vector<std::string> ignored_keys = {};  // of the base's config.json; a checkpoint's folder has none of them
+    std::vector<std::string> models = {};        // that the run names
+};
+
+Source of_checkpoint(FileSystem& files, const std::string& path) {
+    return {fmt::format("{}/{}", path, kStateFile),
+            fmt::format("{}/{}", path, kModelFolder),
+            true,
+            {},
+            models_of_run(files, fmt::format("{}/..", path))};
+}
+
+Source of_run(FileSystem& files, const std::string& run, const std::string& step) {
+    const std::string yaml = fmt::format("{}/run.yaml", run);
+    if (!files.exists(yaml)) {
+        throw UserError(ExitCode::usage, run, "is neither a run (it has no run.yaml) nor a checkpoint")
+            .hint("windlass export RUN[:STEP] --to DIR");
+    }
+    Config config = make_config({.file = read_config_file(files, yaml)}, ConfigUse::train).config;
+    config.output_dir = run;
+    config.resume = step.empty() ? "auto" : step;
+    const StartPoint start = find_start(files, config);
+    if (start.log_to)
+        throw UserError(ExitCode::usage, run, "has no checkpoint of step {}, only its trajectory log leads there", step)
+            .hint(fmt::format("windlass replay {} {}/{} --step {} --to DIR", config.model, run, kTrajectoryName, step));
+    if (start.from == StartPoint::From::model)
+        throw UserError(ExitCode::usage, run, "holds neither a checkpoint nor a working store, only a trajectory log")
+            .hint(fmt::format("windlass replay {} {}/{} --to DIR", config.model, run, kTrajectoryName));
+    if (start.from == StartPoint::From::working_store)
+        return {start.path, config.model, false, config.ignore_config_keys, {config.model}};
+    return of_checkpoint(files, start.path);
+}
+
+// What `source` names: a checkpoint's folder; else a run's, and a step of it where one is given.
+struct Named {
+    bool is_checkpoint = false;
+    std::string folder, step;
+};
+
+Named parse_source(FileSystem& files, const std::string& source) {
+    if (files.exists(fmt::format("{}/{}", source, kManifestName))) return {true, source, ""};
+    const size_t colon = source.rfind(':');
+    if (colon != std::string::npos && !files.exists(source))
+        return {false, source.substr(0, colon), source.substr(colon + 1)};
+    return {false, source, ""};
+}
+
+// As the run did whose store this is.
+void keep_as(Store& store, const RunState& state, const std::string& base, TrainedModel& model) {
+    keep_as_stored(store, model);
+    if (is_kept_in_8_bits(model)) set_scale_exponents(state.scale_exponents, base, model);
+}
+
+SaveOptions save_options(const Source& source, const ExportOptions& options) {
+    return {.dtype = options.dtype,
+            .shard_bytes_max = options.shard_bytes_max,
+            .overwrite = options.overwrite,
+            .never_replaced = source.models};
+}
+
+// Where updates stay beside weights, a store holds no step's weights, but a checkpoint's model folder does.
+ExportResult export_folder(FileSystem& files, const Source& source, const RunState& state,
+                           const ExportOptions& options) {
+    if (!source.is_checkpoint)
+        throw UserError(ExitCode::usage, source.store, "a run with fold_updates {} has its weights in its log",
+                        state.fold_updates)
+            .hint(fmt::format("windlass replay {} RUN/{} --to DIR", source.base, kTrajectoryName));
+    ModelFolder folder = ModelFolder::open(files, source.base);
+    HfConfig config = folder.config();
+    const ModelSpec model = build_model(config, folder.tensors());
+    save_model(files, source.base, options.target, model, save_options(source, options),
+               [&](int param, int64_t first, std::span<float> out) {
+                   load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
+               });
+    return {source.store, state.step, ModelFolder::open(files, options.target).total_bytes()};
+}
+
+ExportResult export_store(FileSystem& files, const Source& source, const ExportOptions& options) {
+    Store store = Store::open(files, source.store, OpenMode::read);
+    const ModelFolder base = ModelFolder::open(files, source.base, {.ignored_keys = source.ignored_keys});
+    base.warn_of_side_files(files);
+    HfConfig config = base.config();
+    TrainedModel model(build_model(config, base.tensors()));
+    const RunState state = parse_run_state(store.committed_run_state(), source.store);
+    if (state.fold_updates != folding_name(Folding::each_step)) return export_folder(files, source, state, options);
+    keep_as(store, state, source.base, model);
+    StoreMasters masters(store, model);
+    save_model(files, source.base, options.target, model, save_options(source, options),
+               [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });
+    return {source.store, store.committed_step(), ModelFolder::open(files, options.target).total_bytes()};
+}
+
+}  // namespace
+
+std::vector<std::string> models_of_run(FileSystem& files, const std::string& folder) {
+    const std::string yaml = fmt::format("{}/run.yaml", folder);
+    std::vector<std::string> models;
+    if (!files.exists(yaml)) return models;
+    for (const ConfigEntry& entry : read_config_file(files, yaml)) {
+        if (entry.key == "model") models.insert(models.end(), entry.values.begin(), entry.values.end());
+    }
+    return models;
+}
+
+std::optional<DType> export_type_from_name(std::string_view name) {
+    for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
+        if (dtype_name(type) == name) return type;
+    }
+    return std::nullopt;
+}
+
+ExportResult export_model(FileSystem& files, const ExportOptions& options) {
+    const Named named = parse_source(files, options.source);
+    if (named.is_checkpoint) return export_store(files, of_checkpoint(files, named.folder), options);
+    if (!named.step.empty() || !files.exists(fmt::format("{}/run.yaml", named.folder)))
+        return export_store(files, of_run(files, named.folder, named.step), options);
+    // Nobody may train over the store while it is read. Who does is asked, and when he ends first, we look again.
+    for (;;) {
+        if (const auto idle = lock_idle_run(files, named.folder))
+            return export_store(files, of_run(files, named.folder, ""), options);
+        if (const auto result = ask_for_export(files, named.folder, options)) return *result;
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,35 @@
+// export_request.h: how one process asks another, which is training, for a model folder.
+//
+// The file `export` in a run's folder is a request, as `save` is. Empty, it asks for export-<step>/ there; else it is
+// what `windlass export` writes: a JSON object with the target, and the name of the file in which it waits for the
+// answer. The run takes the request away, exports its last committed step, and answers.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "persist/export.h"
+
+namespace windlass {
+
+struct ExportRequest {
+    ExportOptions options;  // source is not used; without a target: export-<step>/ in the run's folder
+    std::string reply;      // file that the asker waits for; empty: nobody waits
+};
+
+// The run's side. A request that cannot be read is a warning.
+std::optional<ExportRequest> take_export_request(FileSystem& files, const std::string& run_folder);
+void answer(FileSystem& files, const ExportRequest& request, const ExportResult& result);
+void answer(FileSystem& files, const ExportRequest& request, const Error& refusal);
+
+// The asker's side: waits for the answer for as long as somebody trains into the run's folder; nothing when that ended
+// without one. A refusal is thrown as it was there. UserError(usage) when another request waits already.
+std::optional<ExportResult> ask_for_export(FileSystem& files, const std::string& run_folder,
+                                           const ExportOptions& options);
+
+inline constexpr const char* kExportRequestName = "export";
+inline constexpr const char* kExportReplyPrefix = "export-reply-";
+
+}  // namespace windlass

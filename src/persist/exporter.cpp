@@ -1,0 +1,110 @@
+#include "persist/exporter.h"
+
+#include "base/log.h"
+#include "base/units.h"
+#include "state/store_masters.h"
+
+namespace windlass {
+
+Exporter::Exporter(FileSystem& files, const Session& session, const RunFolder& folder, Engine& engine)
+    : files_(files), session_(session), folder_(folder), engine_(engine) {
+    // Without export_steps the plan holds no memory for it; there may be some left all the same.
+    const int64_t left = session.request.budgets.ram - session.planned.memory_bytes;
+    goes_beside_ = session.planned.plan.store && session.recipe.folding == Folding::each_step &&
+                   (session.request.budgets.exporter > 0 || left >= export_memory_bytes(session.model));
+}
+
+Exporter::~Exporter() {
+    if (job_ == nullptr) return;
+    job_->thread.request_stop();
+    job_->thread.join();
+}
+
+bool Exporter::is_due(int64_t step) {
+    if (session_.config.export_steps && step % *session_.config.export_steps == 0) due_.emplace_back();
+    if (std::optional<ExportRequest> request = take_export_request(files_, folder_.path()))
+        due_.push_back(std::move(*request));
+    return !due_.empty();
+}
+
+void Exporter::begin(int64_t step) {
+    for (ExportRequest& request : std::exchange(due_, {})) {
+        if (request.options.target.empty()) {
+            request.options.target = folder_.file(fmt::format("export-{}", step));
+            request.options.overwrite = true;
+        }
+        finish();
+        start(std::move(request), step);
+    }
+}
+
+void Exporter::start(ExportRequest request, int64_t step) {
+    job_ = std::make_unique<Job>();
+    job_->request = std::move(request);
+    job_->step = step;
+    try {
+        if (goes_beside_) {
+            job_->store = Store::open(files_, session_.store_path, OpenMode::read);
+            WINDLASS_CHECK(job_->store->committed_step() == step, "step {} is exported, but {} is committed", step,
+                           job_->store->committed_step());
+            job_->thread = std::jthread([this, job = job_.get()](std::stop_token stop) { save_beside(*job, stop); });
+            return;
+        }
+        save(*job_, [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
+    } catch (const Error& error) {
+        job_->failure = std::make_unique<Error>(error);
+    }
+    finish();
+}
+
+void Exporter::save(const Job& job, const ReadMasters& masters) const {
+    const ExportOptions& options = job.request.options;
+    save_model(files_, session_.config.model, options.target, session_.model,
+               {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},
+               masters);
+}
+
+void Exporter::save_beside(Job& job, const std::stop_token& stop) const {
+    try {
+        StoreMasters masters(*job.store, session_.model);
+        save(job, [&](int param, int64_t first, std::span<float> out) {
+            if (stop.stop_requested()) throw Error(ExitCode::interrupted, "the run was stopped");
+            masters.read(param, first, out);
+        });
+    } catch (const Error& error) {
+        job.failure = std::make_unique<Error>(error);
+    } catch (const std::bad_alloc&) {
+        job.failure = std::make_unique<Error>(ExitCode::no_fit, "there was no memory for it");
+    }
+    job.is_done.store(true);
+}
+
+void Exporter::before_step() {
+    if (job_ == nullptr) return;
+    if (job_->had_a_step || job_->is_done.load()) return finish();
+    job_->had_a_step = true;
+}
+
+void Exporter::finish() {
+    if (job_ == nullptr) return;
+    if (job_->thread.joinable()) job_->thread.join();
+    const std::unique_ptr<Job> job = std::move(job_);
+    try {
+        report(*job);
+    } catch (const Error& error) {
+        log_warning("the export of step {} is not answered: {}", job->step, error.what());
+    }
+}
+
+void Exporter::report(const Job& job) {
+    const std::string& target = job.request.options.target;
+    if (job.failure != nullptr) {
+        log_warning("step {} is not exported to {}: {}", job.step, target, job.failure->what());
+        return answer(files_, job.request, *job.failure);
+    }
+    const int64_t bytes = ModelFolder::open(files_, target).total_bytes();
+    log_info("exported step {} to {}, {}", job.step, target, format_bytes(bytes));
+    answer(files_, job.request, ExportResult{folder_.path(), job.step, bytes});
+}
+
+}  // namespace windlass

@@ -1,0 +1,145 @@
+#include "persist/replay.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file_error.h"
+#include "base/index.h"
+#include "base/log.h"
+#include "base/math.h"
+#include "format/model_folder.h"
+#include "method/forward_only/materialize.h"
+#include "model/families.h"
+#include "model/load.h"
+#include "persist/export.h"
+#include "persist/trajectory_log.h"
+#include "session/budget.h"
+#include "state/trajectory_settings.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kPieceElements = int64_t{1} << 20;
+constexpr int64_t kWindowSteps = 1024;  // that are in memory at once
+static_assert(kFoldWindowMax <= kWindowSteps);
+
+int64_t fold_window(const TrajectoryHeader& header, const TrainedModel& model) {
+    const bool by_window = std::ranges::any_of(
+        model.perturb, [](const ParamPerturb& param) { return param.folding == Folding::each_window; });
+    return by_window ? header.noise.window : 1;
+}
+
+// The base, with the types that a forward-only run stores.
+TrainedModel stored_model(const ModelFolder& folder) {
+    HfConfig config = folder.config();
+    TrainedModel model(build_model(config, folder.tensors()));
+    set_store(model, StoreType::as_file);
+    return model;
+}
+
+TrajectoryReader open_log(FileSystem& files, const ReplayOptions& options) {
+    if (!options.step) return TrajectoryReader::open(files, options.log);
+    // A step before the damage is whole, and all that it takes is before it too.
+    TrajectoryReader log = TrajectoryReader::open(files, options.log, OnDamage::stop);
+    if (*options.step > log.last_step()) return TrajectoryReader::open(files, options.log);
+    if (!log.tail().empty()) log_warning("{}: {}; step {} does not need it", options.log, log.tail(), *options.step);
+    return log;
+}
+
+int64_t step_to_replay(const TrajectoryReader& log, const ReplayOptions& options) {
+    const int64_t step = options.step.value_or(log.last_step());
+    if (step >= log.first_step() - 1 && step <= log.last_step()) return step;
+    throw UserError(ExitCode::usage, "--step", "{} is not in {}, which holds steps {} to {}", step, options.log,
+                    log.first_step(), log.last_step())
+        .hint(fmt::format("--step {}", log.last_step()));
+}
+
+}  // namespace
+
+int64_t folded_step(const TrajectoryHeader& header, const TrainedModel& model, int64_t step) {
+    return round_down(step, fold_window(header, model));
+}
+
+Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const TrainedModel& model,
+               ReadMasters masters, int threads, ReplayOf what)
+    : log_(log),
+      first_step_(first_step),
+      folded_step_(folded_step(log.header(), model, last_step)),
+      at_once_(round_down(kWindowSteps, fold_window(log.header(), model))),
+      model_(model),
+      masters_(std::move(masters)),
+      elements_(element_starts(model)),
+      stream_(make_stream(DeviceKind::cpu, threads)),
+      sums_(model) {
+    noise_of(log.header(), "the log");
+    const DType stored = files_type(model);
+    if (log.header().storage != stored)
+        throw UserError(ExitCode::model, "the log", "its run stored {}, this model is stored as {}",
+                        dtype_name(log.header().storage), dtype_name(stored))
+            .hint("the model folder that this run started from");
+    if (what == ReplayOf::kept) return;
+    held_ = logged_steps(log, folded_step_, last_step);
+    if (sums_.empty()) return;
+    WINDLASS_CHECK(first_step == log.first_step(), "a sum of steps from {} on", first_step);
+    for_logged_steps(log, last_step, [&](const StepParams& step) { sums_.add(step); });
+}
+
+// The steps of a window, read once for all pieces where one window is the whole run.
+void Replay::load_steps(int64_t first_step) {
+    if (window_ == first_step) return;
+    steps_ = logged_steps(log_, first_step - 1, std::min(folded_step_, first_step + at_once_ - 1));
+    window_ = first_step;
+}
+
+void Replay::take_piece(int index, int64_t first, std::span<float> masters) {
+    const Param param = model_.param(index);
+    weights_.resize(static_cast<size_t>(stored_bytes(param.storage.dtype, std::ssize(masters))));
+    encode_kept(param, masters, weights_);
+    const Folding folding = param.perturb.folding;
+    const UpdatedElements elements{.param = param,
+                                   .element = elements_[at(index)] + first,
+                                   .count = std::ssize(masters),
+                                   .weights = weights_.data(),
+                                   .first = first};
+    for (int64_t step = first_step_; step <= folded_step_ && folding != Folding::never; step += at_once_) {
+        load_steps(step);
+        update_by_steps(elements, steps_.steps, steps_.pending, *stream_);
+    }
+    if (param.keeps_sum())
+        read_updated(elements, held_.steps, folding == Folding::each_window ? held_.pending : 0,
+                     sums_.by_param()[at(index)], masters, *stream_);
+    else
+        decode_kept(param.storage, weights_, 0, masters);
+}
+
+void Replay::read(int param, int64_t first, std::span<float> out) {
+    masters_(param, first, out);
+    for (int64_t done = 0; done < std::ssize(out); done += kPieceElements) {
+        const int64_t count = std::min(kPieceElements, std::ssize(out) - done);
+        take_piece(param, first + done, out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
+    }
+}
+
+ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
+    TrajectoryReader log = open_log(files, options);
+    const int64_t step = step_to_replay(log, options);
+    ModelFolder folder = ModelFolder::open(files, options.base, {.ignored_keys = options.ignored_keys});
+    folder.warn_of_side_files(files);
+    TrainedModel model = stored_model(folder);
+    read_param_groups(log.header(), options.log, model);
+    read_weight_storage(log.header(), options.log, model);
+    read_folding(log.header(), options.log, model);
+    check_tied(folder, model);
+    const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
+        load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
+    };
+    require_trajectory_base(log.header(), describe_base(options.base, model, base), options.log);
+    read_magnitude_limits(log.header(), options.log, model);
+    Replay replay(log, log.first_step(), step, model, base, options.threads > 0 ? options.threads : default_threads());
+    save_model(files, options.base, options.target, model,
+               {.overwrite = options.overwrite, .never_replaced = models_of_run(files, parent_folder(options.log))},
+               [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
+    return {step, ModelFolder::open(files, options.target).total_bytes()};
+}
+
+}  // namespace windlass

@@ -1,0 +1,202 @@
+#include "persist/run_folder.h"
+
+#include <sys/file.h>
+
+#include <charconv>
+#include <limits>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "format/store.h"
+#include "persist/export_request.h"
+#include "persist/run_identity.h"
+#include "persist/trajectory_log.h"
+#include "session/session.h"
+#include "state/checkpoint.h"
+
+namespace windlass {
+namespace {
+
+constexpr const char* kLockName = ".lock";
+constexpr const char* kLogName = "log.txt";
+constexpr const char* kUnfinishedConfig = "run.yaml.tmp";
+constexpr const char* kSaveName = "save";
+
+// What a run writes: overwriting removes these and nothing else.
+bool is_of_a_run(std::string_view name) {
+    for (const std::string_view own : {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", "final", kSaveName,
+                                       kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
+        if (name == own) return true;
+    }
+    return name.starts_with("export-") || name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||
+           name.starts_with("bad-batch-") || name.starts_with("final.tmp") || name.starts_with("undone-checkpoint-");
+}
+
+// A run that was refused, or killed, before it began leaves its lock and its log: they are in nobody's way.
+bool is_empty(FileSystem& files, const std::string& folder) {
+    for (const std::string& name : files.list(folder)) {
+        if (name != kLockName && name != kLogName && name != kUnfinishedConfig) return false;
+    }
+    return true;
+}
+
+std::optional<StartPoint> from_store(FileSystem& files, const Config& config) {
+    const std::string path = working_store_path(config);
+    if (path.empty() || !files.exists(path)) return std::nullopt;
+    try {
+        const Store store = Store::open(files, path, OpenMode::read);
+        return StartPoint{StartPoint::From::working_store, path, parse_run_state(store.committed_run_state(), path)};
+    } catch (const UserError& error) {
+        log_warning("the working store cannot be resumed: {}", error.what());
+        return std::nullopt;
+    }
+}
+
+// At or before step `most`.
+std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const Config& config, int64_t most) {
+    std::vector<CheckpointPlace> places = list_checkpoints(files, config.output_dir);
+    for (; !places.empty(); places.pop_back()) {
+        const std::string& path = places.back().path;
+        if (places.back().step > most) continue;
+        try {
+            return StartPoint{StartPoint::From::checkpoint, path, verify_checkpoint(files, path)};
+        } catch (const UserError& error) {
+            log_warning("passed over: {}", error.what());
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<StartPoint> newest_state(FileSystem& files, const Config& config, int64_t most) {
+    std::optional<StartPoint> store = from_store(files, config);
+    if (store && store->state.step > most) store.reset();
+    std::optional<StartPoint> checkpoint = from_newest_checkpoint(files, config, most);
+    if (store && (!checkpoint || store->state.step >= checkpoint->state.step)) return store;
+    return checkpoint;
+}
+
+[[noreturn]] void refuse_step(FileSystem& files, const Config& config, std::string_view log_words) {
+    std::vector<std::string> steps;
+    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir))
+        steps.push_back(std::to_string(place.step));
+    throw UserError(ExitCode::usage, config.output_dir, "has no checkpoint of step {}{}", config.resume, log_words)
+        .hint(steps.empty() ? "resume: auto" : fmt::format("one of: {}", fmt::join(steps, ", ")));
+}
+
+// Behind the base, with what was decided when the run began.
+RunState first_state(RunState any) {
+    return {.run_id = std::move(any.run_id),
+            .seed = any.seed,
+            .method = std::move(any.method),
+            .data_fingerprint = std::move(any.data_fingerprint),
+            .param_groups = std::move(any.param_groups),
+            .weight_storage = std::move(any.weight_storage),
+            .frozen_is_split = any.frozen_is_split,
+            .fold_updates = std::move(any.fold_updates),
+            .update = std::move(any.update),
+            .directions = any.directions,
+            .scale_exponents = std::move(any.scale_exponents),
+            .numerics = std::move(any.numerics),
+            .schedule = std::move(any.schedule)};
+}
+
+// The checkpoint of the step, or what the log makes of the newest state before it.
+StartPoint from_step(FileSystem& files, const Config& config) {
+    int64_t step = 0;
+    const char* const end = config.resume.data() + config.resume.size();
+    const auto [parsed, problem] = std::from_chars(config.resume.data(), end, step);
+    if (parsed != end || problem != std::errc()) refuse_step(files, config, "");
+    const std::string path = fmt::format("{}/{}", config.output_dir, kTrajectoryName);
+    const bool has_log = files.exists(path);
+    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir)) {
+        if (place.step != step) continue;
+        try {
+            return {StartPoint::From::checkpoint, place.path, verify_checkpoint(files, place.path)};
+        } catch (const UserError&) {
+            if (!has_log) throw;  // else what is before it leads there too
+        }
+    }
+    if (!has_log) refuse_step(files, config, "");
+    const TrajectoryReader log = TrajectoryReader::open(files, path);
+    const int64_t first = log.first_step(), last = log.last_step();
+    if (step < first - 1 || step > last)
+        refuse_step(files, config, fmt::format(", and its log holds steps {} to {}", first, last));
+    std::optional<StartPoint> found = newest_state(files, config, step);
+    if (found && found->state.step >= first - 1) {
+        found->log_to = step;
+        return std::move(*found);
+    }
+    const std::optional<RunState> logged = logged_state(files, config.output_dir);
+    if (first == 1 && logged) return {.state = first_state(*logged), .log_to = step};
+    refuse_step(files, config, ", nor a state before it that its log begins with");
+}
+
+}  // namespace
+
+RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), path_(config.output_dir) {
+    files.make_folders(path_);
+    if (!files.status(path_).is_folder) throw UserError(ExitCode::usage, path_, "is not a folder");
+    if (!is_empty(files, path_) && config.resume.empty() && !config.overwrite) {
+        const bool is_run = files.exists(file("run.yaml"));
+        throw UserError(ExitCode::usage, "output_dir", "{} {}", path_, is_run ? "holds a run already" : "is not empty")
+            .hint(is_run ? "--resume, --overwrite or another folder" : "another folder");
+    }
+    if (!is_empty(files, path_) && !files.exists(file("run.yaml")))
+        throw UserError(ExitCode::usage, "output_dir", "{} is not empty, and what it holds is not a run", path_);
+    lock_ = files.open(file(kLockName), {OpenMode::append});
+    if (lock_->descriptor() >= 0 && flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
+        throw UserError(ExitCode::storage, path_, "another process is training into this folder, or exporting from it");
+}
+
+void RunFolder::clear() {
+    for (const std::string& name : files_.list(path_)) {
+        if (is_of_a_run(name)) files_.remove_tree(file(name));
+    }
+}
+
+bool RunFolder::take_save_request() {
+    if (!files_.exists(file(kSaveName))) return false;
+    files_.remove_file(file(kSaveName));
+    return true;
+}
+
+std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder) {
+    const std::string path = fmt::format("{}/{}", run_folder, kLockName);
+    if (!files.exists(path)) return IdleRun{};
+    IdleRun idle{files.open(path, {OpenMode::read})};
+    if (idle.lock->descriptor() >= 0 && flock(idle.lock->descriptor(), LOCK_SH | LOCK_NB) != 0) return std::nullopt;
+    return idle;
+}
+
+namespace {
+
+StartPoint find_any_start(FileSystem& files, const Config& config) {
+    if (config.resume != "auto") return from_step(files, config);
+    const std::optional<StartPoint> found = newest_state(files, config, std::numeric_limits<int64_t>::max());
+    const std::optional<RunState> logged = logged_state(files, config.output_dir);
+    StartPoint start = found.value_or(StartPoint{});
+    if (logged && (!found || logged->step > found->state.step)) start.logged = logged;
+    if (found || logged) return start;
+    throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", config.output_dir)
+        .hint("start the run without resume");
+}
+
+}  // namespace
+
+StartPoint find_start(FileSystem& files, const Config& config) {
+    if (config.resume.empty()) return {};
+    StartPoint start = find_any_start(files, config);
+    const std::string own_id = run_id_of(files, config.output_dir);
+    if (start.from == StartPoint::From::working_store)
+        require_own(own_id, start.state, start.path, "the ssd_dir of this run, or another output_dir");
+    if (start.from == StartPoint::From::checkpoint)
+        require_own(own_id, start.state, start.path, "to move it out of the run's folder");
+    const RunState& logged = start.logged ? *start.logged : start.state;
+    if (start.logged || start.from == StartPoint::From::model)
+        require_own(own_id, logged, fmt::format("{}/{}", config.output_dir, kTrajectoryName),
+                    "to move it and trajectory.json out of the run's folder");
+    if (config.resume == "auto") require_newest_store(files, start, config.output_dir);
+    return start;
+}
+
+}  // namespace windlass

@@ -1,0 +1,65 @@
+// run_folder.h: the output folder of a run: who may write into it, and where a run goes on.
+//
+//   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  export-<step>/  final/
+//   save, export (requests)  trajectory.wlt  trajectory.json  undone-checkpoint-<step>/ (of forward-only methods)
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "config/config.h"
+#include "state/run_state.h"
+
+namespace windlass {
+
+// Where a run starts or goes on.
+struct StartPoint {
+    enum class From { model, working_store, checkpoint } from = From::model;
+    std::string path;  // of the store or the checkpoint
+    RunState state;    // of that point; not set for From::model
+    // A later state, which the run's trajectory log leads to from that point; or, where none was kept, its step: then
+    // `state` is set for From::model too.
+    std::optional<RunState> logged;
+    std::optional<int64_t> log_to;
+
+    bool resumes() const { return from != From::model || logged.has_value() || log_to.has_value(); }
+    // Where the run goes on; where it resumes.
+    const RunState& last() const { return logged ? *logged : state; }
+};
+
+// Holds the folder's lock: one process at a time writes into it.
+class RunFolder {
+  public:
+    // Makes the folder, or takes one that is a run to resume or to overwrite.
+    // UserError(usage) for any other folder that is not empty, UserError(storage) when another process holds it.
+    RunFolder(FileSystem& files, const Config& config);
+
+    const std::string& path() const { return path_; }
+    std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
+    // Removes what runs write, and nothing else.
+    void clear();
+    // Whether somebody made the file `save`; takes it away.
+    bool take_save_request();
+
+  private:
+    FileSystem& files_;
+    std::string path_;
+    std::unique_ptr<File> lock_;
+};
+
+// Keeps others from training into a run's folder while this lives; shared by those who only read.
+struct IdleRun {
+    std::unique_ptr<File> lock;  // null where there never was one
+};
+// Nothing while a process trains into the folder.
+std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder);
+
+// Follows config.resume: the newest of the working store's last commit, the newest valid checkpoint, and what the
+// trajectory log makes of them or of the base; or a step: its checkpoint, or what the log makes of the newest state at
+// or before it. UserError(usage) when there is nothing to resume, UserError(storage) for a state of another run, and
+// for a working store that is older than the run (run_identity.h).
+StartPoint find_start(FileSystem& files, const Config& config);
+
+}  // namespace windlass

@@ -1,0 +1,140 @@
+#include "persist/run_identity.h"
+
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/file_error.h"
+#include "base/log.h"
+#include "format/store.h"
+#include "session/session.h"
+#include "state/metrics.h"
+
+namespace windlass {
+namespace {
+
+constexpr std::string_view kLine = "# run ";
+constexpr size_t kDigits = 32;
+constexpr int64_t kYamlBytesMax = int64_t{1} << 20;
+
+bool is_run_id(std::string_view text) {
+    return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Whether the locked file is still the one of this name: who ends takes its lock away.
+bool is_still_there(const File& file) {
+    struct stat held {
+    }, named{};
+    return ::fstat(file.descriptor(), &held) == 0 && ::stat(file.path().c_str(), &named) == 0 &&
+           held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+}  // namespace
+
+std::string new_run_id() {
+    std::array<unsigned char, kDigits / 2> bytes{};
+    if (::getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes))
+        throw MachineError("getrandom", "the id of the run", errno);
+    std::string id;
+    for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
+    return id;
+}
+
+std::string with_run_id(const std::string& run_id, const std::string& yaml) {
+    return fmt::format("{}{}: in its checkpoints, working store and log, too; leave this line in place\n{}", kLine,
+                       run_id, yaml);
+}
+
+std::string run_id_of(FileSystem& files, const std::string& run_folder) {
+    const std::string path = fmt::format("{}/run.yaml", run_folder);
+    if (!files.exists(path)) return "";
+    const std::string text = read_text(files, path, kYamlBytesMax);
+    for (size_t begin = 0; begin < text.size();) {
+        const std::string_view line = std::string_view(text).substr(begin, text.find('\n', begin) - begin);
+        if (line.starts_with(kLine)) {
+            const std::string_view id = line.substr(kLine.size(), kDigits);
+            if (is_run_id(id)) return std::string(id);
+        }
+        begin += line.size() + 1;
+    }
+    return "";
+}
+
+void require_own(const std::string& own_id, const RunState& state, const std::string& path, std::string_view remedy) {
+    if (own_id.empty() || state.run_id.empty() || own_id == state.run_id) return;
+    throw UserError(ExitCode::storage, path, "belongs to another run: it was written by run {}, run.yaml is of run {}",
+                    state.run_id, own_id)
+        .hint(remedy);
+}
+
+void require_own_store(FileSystem& files, const Config& config) {
+    const std::string path = working_store_path(config);
+    if (path.empty() || !files.exists(path)) return;
+    RunState state;
+    try {
+        state = parse_run_state(Store::open(files, path, OpenMode::read).committed_run_state(), path);
+    } catch (const UserError&) {
+        return;  // no whole state of any run
+    }
+    const std::string own_id = run_id_of(files, config.output_dir);
+    constexpr std::string_view kRemedy = "another ssd_dir; or remove the file, if the run that it belongs to is over";
+    if (!own_id.empty() || state.run_id.empty()) return require_own(own_id, state, path, kRemedy);
+    if (files.exists(fmt::format("{}/run.yaml", config.output_dir))) return;  // of a run from before there were ids
+    throw UserError(ExitCode::storage, path, "belongs to another run: it was written by run {}, and {} holds none",
+                    state.run_id, config.output_dir)
+        .hint(kRemedy);
+}
+
+std::string adopted_run_id(FileSystem& files, const StartPoint& start, const std::string& run_folder) {
+    const std::string own_id = run_id_of(files, run_folder), its_id = start.last().run_id;
+    if (!own_id.empty() && !its_id.empty()) return own_id;  // equal
+    const std::string state = start.path.empty() ? run_folder : start.path;
+    if (own_id.empty())
+        log_warning("{}/run.yaml names no run; what {} holds is taken for its state", run_folder, state);
+    else
+        log_warning("{} names no run, it is from before there were ids; it is taken for this run's", state);
+    if (!own_id.empty()) return own_id;
+    return its_id.empty() ? new_run_id() : its_id;
+}
+
+void require_newest_store(FileSystem& files, const StartPoint& start, const std::string& run_folder) {
+    constexpr int64_t kTakenBack = 1;
+    const std::string path = fmt::format("{}/metrics.jsonl", run_folder);
+    const int64_t written = last_step_on_disk(files, path), step = start.resumes() ? start.last().step : 0;
+    if (written <= step + kTakenBack) return;
+    if (start.from == StartPoint::From::working_store)
+        throw UserError(ExitCode::storage, start.path, "is of step {}, but {} has steps up to {} that were kept in it",
+                        step, path, written)
+            .hint("the ssd_dir of that run; or move metrics.jsonl away, to go on from the older state");
+    if (start.from == StartPoint::From::checkpoint)
+        log_warning("{} has steps up to {} that were kept in a working store, which is not there; step {} is older",
+                    path, written, step);
+}
+
+StoreLock::StoreLock(FileSystem& files, const std::string& store_path) : files_(files) {
+    if (store_path.empty()) return;
+    files.make_folders(parent_folder(store_path));
+    const std::string path = store_path + ".lock";
+    do {
+        file_ = files.open(path, {OpenMode::append});
+        if (file_->descriptor() < 0) return;
+        if (flock(file_->descriptor(), LOCK_EX | LOCK_NB) != 0)
+            throw UserError(ExitCode::storage, store_path, "another process trains with this working store")
+                .hint("another ssd_dir, or wait until it ends");
+    } while (!is_still_there(*file_));
+}
+
+StoreLock::~StoreLock() {
+    if (file_ == nullptr) return;
+    try {
+        files_.remove_file(file_->path());
+    } catch (const Error& error) {
+        log_warning("{}", error.what());
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,52 @@
+// run_identity.h: which run a state belongs to: a random id in run.yaml, and in the run state of its stores, its
+// checkpoints and its log (docs/format/run_id.md); and the lock on a working store.
+//
+// Two runs may share a drive under equal paths: in two containers, for one. Neither goes on from the other's state.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+#include "persist/run_folder.h"
+
+namespace windlass {
+
+// 32 hexadecimal digits from the kernel's random numbers.
+std::string new_run_id();
+
+// run.yaml with the run's id in front, as a comment: an id is no setting.
+std::string with_run_id(const std::string& run_id, const std::string& yaml);
+// The id in a folder's run.yaml; empty where there is none.
+std::string run_id_of(FileSystem& files, const std::string& run_folder);
+
+// UserError(storage) that names the state and both ids, where both are there and differ.
+void require_own(const std::string& own_id, const RunState& state, const std::string& path, std::string_view remedy);
+// The same for what lies where the run's working store will be, read or not: a run that begins would replace it.
+void require_own_store(FileSystem& files, const Config& config);
+
+// The id that a run goes on under. A state or a folder from before there were ids is taken for the run's, with a
+// warning; where neither has one it is new.
+std::string adopted_run_id(FileSystem& files, const StartPoint& start, const std::string& run_folder);
+
+// Every step of a run with a working store is on disk before its line in metrics.jsonl. UserError(storage) where that
+// file has such lines of more than one step behind the store's: the store is older than the run. One step is what a
+// damaged commit record takes back.
+void require_newest_store(FileSystem& files, const StartPoint& start, const std::string& run_folder);
+
+// Held by the process that trains with a working store; a file beside it. Nothing is held for an empty path.
+class StoreLock {
+  public:
+    // UserError(storage) naming the store where another process holds it.
+    StoreLock(FileSystem& files, const std::string& store_path);
+    ~StoreLock();
+    StoreLock(const StoreLock&) = delete;
+    StoreLock& operator=(const StoreLock&) = delete;
+
+  private:
+    FileSystem& files_;
+    std::unique_ptr<File> file_;
+};
+
+}  // namespace windlass

@@ -1,0 +1,253 @@
+#include "persist/trajectory_log.h"
+
+#include "base/file_error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "format/checksum.h"
+#include "method/forward_only/materialize.h"
+#include "model/load.h"
+#include "perturb/noise.h"
+#include "schedule/numerics.h"
+#include "state/trajectory_settings.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kNoiseRevision = 1;  // of the bits in perturb/README.md
+constexpr int64_t kStateBytesMax = int64_t{1} << 20;
+
+// The kinds that logs know, by their number there.
+constexpr std::array kLoggedKinds = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
+
+TrajectoryNoise logged_noise(const Noise& noise) {
+    const auto kind = std::ranges::find(kLoggedKinds, noise.kind);
+    WINDLASS_CHECK(kind != kLoggedKinds.end(), "there is no log of this noise");
+    return {.kind = static_cast<TrajectoryNoiseKind>(kind - kLoggedKinds.begin()),
+            .revision = kNoiseRevision,
+            .rank = noise.rank,
+            .window = noise.window,
+            .keeps_left = noise.keeps_left};
+}
+std::string_view noise_name(const TrajectoryNoise& noise) {
+    return noise_kind_name(kLoggedKinds[static_cast<size_t>(noise.kind)]);
+}
+
+std::string_view kept_name(const TrajectoryNoise& noise) {
+    return noise.keeps_left ? "both" : "right";
+}
+
+uint64_t table_sum_of(const TrainedModel& model) {
+    std::vector<TrajectoryParam> table;
+    for (const Param param : model.all_params())
+        table.push_back(
+            {param.spec.name, param.storage.dtype, param.spec.shape, param.trains(), param.training.decays});
+    return trajectory_table_sum(table);
+}
+
+void add_weights(const Param& param, std::span<const float> masters, Xxh3Stream& sum) {
+    constexpr size_t kPiece = size_t{1} << 16;
+    std::vector<std::byte> bytes(static_cast<size_t>(stored_bytes(param.storage.dtype, kPiece)));
+    for (; !masters.empty(); masters = masters.subspan(std::min(kPiece, masters.size()))) {
+        const auto piece = masters.first(std::min(kPiece, masters.size()));
+        const auto stored =
+            std::span(bytes).first(static_cast<size_t>(stored_bytes(param.storage.dtype, std::ssize(piece))));
+        encode_kept(param, piece, stored);
+        sum.add(stored);
+    }
+}
+
+void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, const std::string& path) {
+    std::vector<std::string> differences;
+    if (was.method == is.method) differences = settings_differences(was, is);
+    const auto compare = [&](std::string_view name, const auto& before, const auto& now) {
+        if (before != now) differences.push_back(fmt::format("{} was {}, is {}", name, before, now));
+    };
+    compare("method", was.method, is.method);
+    compare("seed", was.run_seed, is.run_seed);
+    compare("noise", noise_name(was.noise), noise_name(is.noise));
+    compare("noise revision", was.noise.revision, is.noise.revision);
+    compare("noise_rank", was.noise.rank, is.noise.rank);
+    compare("noise_window", was.noise.window, is.noise.window);
+    compare("noise_kept", kept_name(was.noise), kept_name(is.noise));
+    compare("directions", was.directions, is.directions);
+    compare("zo_eps", was.eps, is.eps);
+    compare("the stored type", dtype_name(was.storage), dtype_name(is.storage));
+    if (was.base.table_sum != is.base.table_sum || was.base.elements != is.base.elements)
+        differences.push_back(fmt::format("the parameters are not those of {}", was.base.name));
+    if (differences.empty()) return;
+    throw UserError(ExitCode::usage, path, "this would not be the same run: {}", fmt::join(differences, "; "))
+        .hint("the run's own settings (run.yaml), or a new output_dir");
+}
+
+void write_state(FileSystem& files, const std::string& path, const RunState& state) {
+    write_text_atomic(files, path, run_state_text(state) + "\n");
+}
+
+}  // namespace
+
+std::optional<RunState> logged_state(FileSystem& files, const std::string& run_folder) {
+    const std::string path = path_in(run_folder, kTrajectoryName);
+    const std::string state_path = path_in(run_folder, kTrajectoryStateName);
+    if (!files.exists(path)) return std::nullopt;
+    const TrajectoryReader log = TrajectoryReader::open(files, path);
+    try {
+        if (!files.exists(state_path)) throw UserError(ExitCode::storage, state_path, "is gone");
+        RunState state = parse_run_state(read_text(files, state_path, kStateBytesMax), state_path);
+        if (state.step < log.first_step() - 1 || state.step > log.last_step())
+            throw UserError(ExitCode::storage, state_path, "is of step {}, the log holds steps {} to {}", state.step,
+                            log.first_step(), log.last_step());
+        return state;
+    } catch (const UserError& error) {
+        log_warning("the log cannot be resumed from: {}", error.what());
+        return std::nullopt;
+    }
+}
+
+TrajectoryHeader trajectory_header(const Session& session) {
+    const MethodOptions& options = session.method_options;
+    const DType storage = files_type(session.model);
+    const bool rounds = storage != DType::f32 || is_kept_in_8_bits(session.model);
+    return {.method = session.recipe.name,
+            .run_seed = session.first.seed,
+            .noise = logged_noise(noise_of(options)),
+            .directions = options.directions,
+            .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
+            .storage = storage,
+            .stochastic_rounding = rounds,
+            .base = {.name = session.config.model,
+                     .elements = session.model.param_count(),
+                     .table_sum = table_sum_of(session.model)},
+            .settings = trajectory_settings(session.recipe, options, session.model)};
+}
+
+TrajectoryBase describe_base(const std::string& name, const TrainedModel& model, const ReadMasters& masters) {
+    Xxh3Stream sum;
+    std::vector<float> numbers;
+    for (int index = 0; index < model.param_size(); ++index) {
+        const int64_t count = model.param(index).numel();
+        for (int64_t first = 0; first < count; first += kChunkElements) {
+            numbers.resize(static_cast<size_t>(std::min(kChunkElements, count - first)));
+            masters(index, first, numbers);
+            add_weights(model.param(index), numbers, sum);
+        }
+    }
+    return {.name = name, .elements = model.param_count(), .table_sum = table_sum_of(model), .weights_sum = sum.sum()};
+}
+
+PerturbStep noise_of(const TrajectoryHeader& header, std::string_view where) {
+    if (!make_recipe(header.method, {}).probes())
+        throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
+    if (header.noise.rank > kDirectionRankMax)
+        throw UserError(ExitCode::storage, where, "directions of rank {}, at most {} are drawn", header.noise.rank,
+                        kDirectionRankMax);
+    if (header.noise.revision != kNoiseRevision)
+        throw UserError(ExitCode::storage, where, "directions of revision {}, this version draws revision {}",
+                        header.noise.revision, kNoiseRevision);
+    if (header.directions > kDirectionsMax)
+        throw UserError(ExitCode::storage, where, "{} directions a step, at most {} are taken", header.directions,
+                        kDirectionsMax);
+    PerturbStep noise{.noise = {.kind = kLoggedKinds[static_cast<size_t>(header.noise.kind)],
+                                .rank = header.noise.rank,
+                                .window = header.noise.window,
+                                .keeps_left = header.noise.keeps_left},
+                      .directions = static_cast<int>(header.directions)};
+    read_trajectory_settings(header, where, noise);
+    if (noise.noise.rank > 0 && !is_room_for(int64_t{header.directions} * noise.rule.window, noise.noise.rank))
+        throw UserError(ExitCode::storage, where, "moments of {} steps of {} directions of rank {}", noise.rule.window,
+                        header.directions, noise.noise.rank);
+    return noise;
+}
+
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, PerturbStep noise) {
+    noise.decay = record.decay;
+    std::ranges::copy(record.scalars, noise.scalars.begin());
+    return {.seed = header.run_seed,
+            .step = record.step,
+            .learning_rate = record.learning_rate,
+            .apply = record.applied,
+            .method = noise};
+}
+
+LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last) {
+    constexpr int64_t kPiece = 256;
+    const PerturbStep noise = noise_of(log.header(), "the log");
+    const MomentRule& rule = noise.rule;
+    LoggedSteps found;
+    const auto take = [&](int64_t first, int64_t end) {
+        std::vector<StepParams> applied;
+        if (first > end) return applied;
+        for (const TrajectoryRecord& record : log.read(first, end))
+            if (record.applied) applied.push_back(step_of(log.header(), record, noise));
+        return applied;
+    };
+    // Backward, until there is as much history as updates look back at, or as there ever was.
+    const auto wanted = static_cast<size_t>(rule.history());
+    for (int64_t end = home; end >= log.first_step() && found.steps.size() < wanted; end -= kPiece) {
+        const std::vector<StepParams> piece = take(std::max(log.first_step(), end - kPiece + 1), end);
+        found.steps.insert(found.steps.begin(), piece.begin(), piece.end());
+    }
+    if (found.steps.size() > wanted) found.steps.erase(found.steps.begin(), found.steps.end() - rule.history());
+    const std::vector<StepParams> pending = take(home + 1, last);
+    found.steps.insert(found.steps.end(), pending.begin(), pending.end());
+    found.pending = static_cast<int>(pending.size());
+    return found;
+}
+
+void for_logged_steps(TrajectoryReader& log, int64_t last, const std::function<void(const StepParams&)>& body) {
+    constexpr int64_t kPiece = 1024;
+    const PerturbStep noise = noise_of(log.header(), "the log");
+    for (int64_t first = log.first_step(); first <= last; first += kPiece) {
+        for (const TrajectoryRecord& record : log.read(first, std::min(last, first + kPiece - 1))) {
+            if (record.applied) body(step_of(log.header(), record, noise));
+        }
+    }
+}
+
+TrajectoryLog::TrajectoryLog(FileSystem& files, const std::string& run_folder, TrajectoryWriter writer,
+                             int64_t last_step)
+    : files_(files),
+      state_path_(path_in(run_folder, kTrajectoryStateName)),
+      writer_(std::move(writer)),
+      last_step_(last_step) {}
+
+TrajectoryLog TrajectoryLog::begin(FileSystem& files, const std::string& run_folder, const Session& session,
+                                   const RunState& state, const std::string& base_name, const ReadMasters& masters) {
+    TrajectoryHeader header = trajectory_header(session);
+    header.first_step = static_cast<uint32_t>(state.step + 1);
+    header.base = describe_base(base_name, session.model, masters);
+    const std::string path = path_in(run_folder, kTrajectoryName);
+    write_state(files, path_in(run_folder, kTrajectoryStateName), state);
+    return {files, run_folder, TrajectoryWriter::create(files, path, header), state.step};
+}
+
+TrajectoryLog TrajectoryLog::resume(FileSystem& files, const std::string& run_folder, const Session& session,
+                                    const RunState& state) {
+    const std::string path = path_in(run_folder, kTrajectoryName);
+    TrajectoryWriter writer = TrajectoryWriter::open(files, path);
+    require_same_log(writer.header(), trajectory_header(session), path);
+    const int64_t first = writer.header().first_step, last = writer.next_step() - 1;
+    if (state.step < first - 1 || state.step > last)
+        throw UserError(ExitCode::usage, path, "the log holds steps {} to {}, the run goes on behind step {}", first,
+                        last, state.step)
+            .hint("resume: STEP of a checkpoint within the log; or move the log away, then a new one begins there");
+    write_state(files, path_in(run_folder, kTrajectoryStateName), state);
+    if (state.step < last) {
+        log_info("the log is cut off behind step {}; it held steps up to {}", state.step, last);
+        writer.truncate_after(state.step);
+    }
+    return {files, run_folder, std::move(writer), state.step};
+}
+
+void TrajectoryLog::add(const StepReport& report, const RunState& state) {
+    const PerturbStep& made = report.params.perturb();
+    writer_.append({.step = static_cast<uint32_t>(state.step),
+                    .learning_rate = report.params.learning_rate,
+                    .decay = made.decay,
+                    .applied = report.applied,
+                    .scalars = {made.scalars.begin(), made.scalars.begin() + made.directions}});
+    writer_.sync();
+    write_state(files_, state_path_, state);
+    last_step_ = state.step;
+}
+
+}  // namespace windlass

@@ -1,0 +1,75 @@
+// trajectory_log.h: the log that a forward-only run keeps in its folder (docs/format/trajectory.md), and beside it the
+// run state behind the last step.
+//
+//   trajectory.wlt   trajectory.json
+//
+// A step is durable once both hold it: its record first, then the state, each synced. So a run in memory loses the step
+// in flight at most: where it goes on from an older state, replay.h takes the steps from there to the log's last.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "format/trajectory.h"
+#include "method/forward_only/materialize.h"
+#include "model/save.h"
+#include "run/engine.h"
+#include "session/session.h"
+#include "state/run_state.h"
+
+namespace windlass {
+
+inline constexpr const char* kTrajectoryName = "trajectory.wlt";
+inline constexpr const char* kTrajectoryStateName = "trajectory.json";
+
+// The run state behind the last step that the log and the file beside it both hold; nothing where there is no log, or
+// where the state does not fit it (a warning says why). UserError(storage) for a damaged log.
+std::optional<RunState> logged_state(FileSystem& files, const std::string& run_folder);
+
+// What the log of this session says before its first record, but for first_step and base.weights_sum.
+TrajectoryHeader trajectory_header(const Session& session);
+// Which weights these are: reads all of them once. A chunk of masters in memory.
+TrajectoryBase describe_base(const std::string& name, const TrainedModel& model, const ReadMasters& masters);
+// What all updates of a log have in common. UserError(storage, where) for directions and rules that this version does
+// not know.
+PerturbStep noise_of(const TrajectoryHeader& header, std::string_view where);
+// A step of this log. Only what its update depends on is set.
+StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, PerturbStep noise);
+
+// Steps of a log as updates take them (MaterializeCall::steps).
+struct LoggedSteps {
+    std::vector<StepParams> steps;  // that were applied, oldest first: history, and what is pending
+    int pending = 0;
+};
+// Pending are those behind step `home` up to and with step `last`; the log holds both (home: or is its base).
+LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last);
+
+// Calls body(step) for each step up to `last` that was applied, in order.
+void for_logged_steps(TrajectoryReader& log, int64_t last, const std::function<void(const StepParams&)>& body);
+
+class TrajectoryLog {
+  public:
+    // A new log, where there is none, behind `state`, with the weights that `masters` gives.
+    static TrajectoryLog begin(FileSystem& files, const std::string& run_folder, const Session& session,
+                               const RunState& state, const std::string& base_name, const ReadMasters& masters);
+    // Goes on behind `state`: steps behind it are cut off, which a log line says. UserError(usage) naming what differs
+    // where the log is another run's, and where it ends before `state`.
+    static TrajectoryLog resume(FileSystem& files, const std::string& run_folder, const Session& session,
+                                const RunState& state);
+
+    // The step that `state` ends with. Durable on return.
+    void add(const StepReport& report, const RunState& state);
+    int64_t last_step() const { return last_step_; }
+
+  private:
+    TrajectoryLog(FileSystem& files, const std::string& run_folder, TrajectoryWriter writer, int64_t last_step);
+
+    FileSystem& files_;
+    std::string state_path_;
+    TrajectoryWriter writer_;
+    int64_t last_step_;
+};
+
+}  // namespace windlass

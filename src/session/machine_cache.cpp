@@ -1,0 +1,146 @@
+#include "session/machine_cache.h"
+
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <functional>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "config/user_folder.h"
+#include "device/cpu/isa.h"
+#include "run/probe.h"
+#include "schedule/machine_text.h"
+#include "session/signals.h"
+
+namespace windlass {
+namespace {
+
+constexpr int kProbeVersion = 5;  // raised when the probe measures more: what is kept of an older one is left alone
+
+std::string read_all(int descriptor) {
+    std::string text;
+    char piece[4096];
+    for (ssize_t count; (count = read(descriptor, piece, sizeof piece)) > 0;)
+        text.append(piece, static_cast<size_t>(count));
+    return text;
+}
+
+// The forked process. Nothing may leave it upward: a second run of everything that main does would follow.
+// It ends with its parent: an orphan would measure on, and hold the locks that it was forked with.
+[[noreturn]] void probe_and_exit(const std::function<Machine()>& probe, int answer, pid_t parent) noexcept {
+    bool is_whole = false;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    try {
+        give_back_signals();
+        const std::string text = machine_text(probe());
+        is_whole = write(answer, text.data(), text.size()) == std::ssize(text);
+    } catch (const std::exception& error) {
+        log_warning("{}", error.what());
+    }
+    _exit(is_whole ? 0 : 1);
+}
+
+// In a process of its own: what probing takes of memory is neither in this run's peak nor under its limit.
+Machine probe_apart(std::string_view what, const std::function<Machine()>& probe) {
+    int ends[2];
+    if (pipe(ends) != 0) throw MachineError("pipe", "probe", errno);
+    const pid_t parent = getpid(), child = fork();
+    if (child < 0) throw MachineError("fork", "probe", errno);
+    if (child == 0) probe_and_exit(probe, ends[1], parent);
+    close(ends[1]);
+    const std::string text = read_all(ends[0]);
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        throw UserError(ExitCode::storage, what.empty() ? "probe" : what, "this machine could not be measured");
+    return parse_machine(text, "probe");
+}
+
+void keep(FileSystem& files, const std::string& path, const Machine& machine) {
+    try {
+        files.make_folders(user_cache_folder());
+        const std::string own = fmt::format("{}.{}", path, getpid());  // others may be measuring, too
+        write_text_atomic(files, own, machine_text(machine));
+        files.rename(own, path);
+    } catch (const Error& error) {
+        log_warning("the measurement is not kept: {}", error.what());
+    }
+}
+
+// Nothing where none is kept, or where it is damaged: nobody needs to mend what can be measured anew.
+std::optional<Machine> kept_machine(FileSystem& files, const std::string& path) {
+    if (!files.exists(path)) return std::nullopt;
+    try {
+        return parse_machine(read_text(files, path, kMachineTextMax), path);
+    } catch (const UserError& error) {
+        log_warning("{}; this machine is measured anew", error.what());
+        return std::nullopt;
+    }
+}
+
+}  // namespace
+
+std::string machine_cache_path(const std::string& disk_folder, int threads) {
+    std::string name = fmt::format("machine-v{}-{}-{}", kProbeVersion, isa_name(cpu_isa()), threads);
+    struct stat status {};
+    if (!disk_folder.empty() && stat(disk_folder.c_str(), &status) == 0)
+        name += fmt::format("-drive{}", static_cast<uint64_t>(status.st_dev));
+    return fmt::format("{}/{}.txt", user_cache_folder(), name);
+}
+
+Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads) {
+    if (!disk_folder.empty()) files.make_folders(disk_folder);
+    const std::string path = machine_cache_path(disk_folder, threads);
+    if (const std::optional<Machine> kept = kept_machine(files, path)) return *kept;
+    log_info("measuring this machine, once; kept in {}", path);
+    const Machine machine = probe_apart(disk_folder, [&] { return probe_machine(files, disk_folder, threads); });
+    keep(files, path, machine);
+    return machine;
+}
+
+void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<const KernelCase> cases, int threads,
+                 Machine& machine) {
+    const auto is_known = [&](const KernelCase& each) { return machine.kernels.contains(each.key); };
+    const auto missing = cases.size() - static_cast<size_t>(std::count_if(cases.begin(), cases.end(), is_known));
+    if (missing == 0) return;
+    log_info("measuring {} kernels of this model, once", missing);
+    const auto probe = [&] {
+        Machine more = machine;
+        probe_kernels(cases, threads, more);
+        return more;
+    };
+    Machine more;
+    try {
+        more = probe_apart("", probe);
+    } catch (const UserError& error) {
+        log_warning("predictions go by the rates of large products: {}", error.what());
+        return;
+    }
+    // Of many models: those of the others are measured again when they are wanted.
+    if (std::ssize(machine_text(more)) > kMachineTextMax)
+        std::erase_if(more.kernels, [&](const auto& kernel) {
+            return std::none_of(cases.begin(), cases.end(), [&](const KernelCase& c) { return c.key == kernel.first; });
+        });
+    keep(files, machine_cache_path(disk_folder, threads), more);
+    machine = std::move(more);
+}
+
+void forget_machine(FileSystem& files, const std::string& disk_folder, int threads) {
+    try {
+        files.remove_tree(machine_cache_path(disk_folder, threads));
+    } catch (const Error& error) {
+        log_warning("the measurement of this machine stays: {}", error.what());
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,25 @@
+#include "session/next_batch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace windlass {
+
+StepBatch next_batch(Session& session, DataPosition& position) {
+    const Numerics& numerics = session.numerics();
+    constexpr int kTriesMax = 1000;
+    const int64_t id_count = std::min<int64_t>(session.tokenizer->vocab_size(), session.model.vocab);
+    for (int attempt = 0; attempt < kTriesMax; ++attempt) {
+        const std::vector<PackedRow> order = session.data->training().take(position, session.examples_per_step());
+        const std::vector<RowSamples> rows = session.data->read_training(order);
+        StepBatch batch(rows, numerics.micro_rows, numerics.micro_count, bucket_for(numerics.row_lengths, rows), 0);
+        batch.set_objective(session.data->objective(order, *session.tokenizer, id_count));
+        if (batch.target_tokens() > 0) return batch;
+        log_warning("{} rows without a token to learn are passed over", rows.size());
+    }
+    throw UserError(ExitCode::data, "train_data", "no row holds a token to learn");
+}
+
+}  // namespace windlass

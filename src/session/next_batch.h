@@ -1,0 +1,13 @@
+// next_batch.h: the rows of one step, in the order of the run.
+#pragma once
+
+#include "data/batch.h"
+#include "session/session.h"
+
+namespace windlass {
+
+// From `position` on, which then stands behind them. Rows without a single target (which tokenising leaves out already)
+// are passed over. UserError(data) where there are no others.
+StepBatch next_batch(Session& session, DataPosition& position);
+
+}  // namespace windlass

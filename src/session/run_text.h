@@ -1,0 +1,20 @@
+// run_text.h: a Session as people read it: the start of a run and the answer of `windlass plan`.
+#pragma once
+
+#include <string>
+
+#include "base/json_fwd.h"
+#include "session/session.h"
+
+namespace windlass {
+
+// Model, machine, method, placement table, prediction, notes: lines, behind which kFits stands.
+std::string plan_text(const Session& session);
+inline constexpr const char* kFits = "FITS\n";
+// The same as one JSON object with schema_version; `advice` is its "advice".
+std::string plan_json(const Session& session, const Json& advice);
+
+// Aligns columns: the first to the left, the others to the right; two spaces between.
+std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace windlass

@@ -1,0 +1,335 @@
+#include "session/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/math.h"
+#include "base/units.h"
+#include "config/param_group_text.h"
+#include "data/open_model.h"
+#include "data/task_answers.h"
+#include "device/cpu/isa.h"
+#include "format/checksum.h"
+#include "method/param_groups.h"
+#include "model/families.h"
+#include "model/sublayers.h"
+#include "perturb/noise.h"
+#include "schedule/machine_profiles.h"
+#include "session/budget.h"
+#include "session/machine_cache.h"
+#include "session/session_plan.h"
+#include "state/store_masters.h"
+
+namespace windlass {
+namespace {
+
+// What `auto` chooses from. A run that goes on keeps what was chosen for it.
+std::vector<StateFormat> state_candidates(const std::optional<RunState>& recorded) {
+    if (recorded) return {recorded->numerics.state_format};
+    return {StateFormat::s1};
+}
+
+// `auto` begins with the least.
+int directions_of(const Config& config, const std::optional<RunState>& recorded) {
+    if (config.directions) return static_cast<int>(*config.directions);
+    return recorded ? recorded->directions : least_directions(*estimator_from_name(config.zo_estimator));
+}
+
+MethodOptions method_options(const Config& config, const std::optional<RunState>& recorded) {
+    return {.beta1 = config.adam_beta1,
+            .beta2 = config.adam_beta2,
+            .epsilon = config.adam_epsilon,
+            .weight_decay = config.weight_decay,
+            .max_grad_norm = config.max_grad_norm,
+            .state_format = resolve_state_format(config.state_format, state_candidates(recorded)),
+            .zo_eps = config.zo_eps,
+            .directions = directions_of(config, recorded),
+            .scalar_clip = config.scalar_clip,
+            .noise = *noise_kind_from_name(config.noise),
+            .noise_rank = static_cast<int>(config.noise_rank),
+            .noise_window = config.noise_window,
+            .noise_keeps_left = config.noise_kept == "both",
+            .estimator = *estimator_from_name(config.zo_estimator),
+            .layer_drop = config.layer_drop,
+            .sparse_share = config.sparse_share,
+            .moments = *moments_from_name(config.zo_optimizer),
+            .replay_window = static_cast<int>(config.replay_window),
+            .folding = *folding_from_name(config.fold_updates)};
+}
+
+UpdateSettings update_settings(const Config& config) {
+    return {{"adam_beta1", config.adam_beta1},
+            {"adam_beta2", config.adam_beta2},
+            {"adam_epsilon", config.adam_epsilon},
+            {"weight_decay", config.weight_decay},
+            {"max_grad_norm", config.max_grad_norm}};
+}
+
+// max_length as the model allows it: a default above its positions is lowered, a wish is refused.
+void fit_length(Config& config, const ModelSpec& model, std::vector<std::string>& notes) {
+    if (config.max_length <= model.context_length) return;
+    if (config.was_given("max_length")) {
+        throw UserError(ExitCode::usage, "max_length", "{} tokens, but the model was made for {}", config.max_length,
+                        model.context_length)
+            .hint(fmt::format("max_length {}", model.context_length));
+    }
+    config.max_length = model.context_length;
+    notes.push_back(fmt::format("max_length is {}, the model's number of positions", config.max_length));
+}
+
+void group_parameters(Session& session) {
+    const Config& config = session.config;
+    const char* const keys = config.freeze.empty()         ? "param_groups"
+                             : config.param_groups.empty() ? "freeze"
+                                                           : "freeze, param_groups";
+    apply_param_groups(param_groups_of(config), keys, session.model);
+    session.first.param_groups = param_group_texts(session.model);
+    const int64_t trained = trained_count(session.model), all = session.model.param_count();
+    if (trained < all)
+        session.notes.push_back(fmt::format("{} of {} parameters are trained, {:.1f} %", format_count(trained),
+                                            format_count(all),
+                                            100.0 * static_cast<double>(trained) / static_cast<double>(all)));
+}
+
+void note_folding(Session& session) {
+    const Recipe& recipe = session.recipe;
+    if (recipe.folding == Folding::each_window)
+        session.notes.push_back(
+            fmt::format("weights are read only, {} steps at a time; what these learn stays beside them until then",
+                        recipe.fold_window));
+    if (recipe.folding == Folding::never)
+        session.notes.emplace_back("matrices and tables are read only; what they learn stays beside them");
+}
+
+LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
+    LrSchedule schedule{.type = config.lr_scheduler_type,
+                        .peak = config.learning_rate,
+                        .total_steps = total_steps,
+                        .warmup_steps = config.warmup_steps,
+                        .min_ratio = config.min_lr_ratio,
+                        .cycles = config.lr_num_cycles,
+                        .power = config.lr_power};
+    const auto steps = static_cast<double>(total_steps);
+    if (schedule.warmup_steps == 0)
+        schedule.warmup_steps = static_cast<int64_t>(std::ceil(config.warmup_ratio * steps));
+    if (schedule.type == "warmup_stable_decay")
+        schedule.decay_steps = static_cast<int64_t>(std::ceil(config.lr_decay_ratio * steps));
+    return schedule;
+}
+
+void resolve_numerics(Session& session, const std::optional<RunState>& recorded) {
+    Numerics& numerics = session.first.numerics;
+    numerics.compute = resolve_compute(session.config.dtype, session.model);
+    numerics.kernel_path = isa_name(cpu_isa());
+    numerics.state_format = session.method_options.state_format;
+    const auto [rows, count] = micro_choices(session, recorded).front();
+    numerics.micro_rows = rows;
+    numerics.micro_count = count;
+    if (recorded) {
+        numerics.row_lengths = recorded->numerics.row_lengths;
+    } else if (session.data) {
+        numerics.row_lengths = choose_row_lengths(session.data->row_lengths(session.config.max_length), rows * count,
+                                                  session.config.max_length);
+    } else {
+        numerics.row_lengths = {session.config.max_length};
+    }
+}
+
+// Of all micro-batches that the planner chooses from.
+std::vector<OpSize> micro_sizes(const Session& session, const std::optional<RunState>& recorded) {
+    std::vector<OpSize> sizes;
+    for (const auto& [rows, count] : micro_choices(session, recorded)) {
+        for (const int64_t length : session.first.numerics.row_lengths)
+            sizes.push_back({.rows = rows, .row_length = length, .compute = session.first.numerics.compute});
+    }
+    return sizes;
+}
+
+void note_device_share(Session& session) {
+    const Machine& machine = session.machine;
+    if (machine.device_memory_bytes == 0 || !session.config.device_memory.text.empty()) return;
+    session.notes.push_back(
+        fmt::format("device_memory is {:.0f} % of the device's {}{}", 100 * device_memory_share(machine),
+                    format_bytes(machine.device_memory_bytes),
+                    machine.device_has_display ? ", since a display takes some of it" : ", which has no display"));
+}
+
+// The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.
+Budgets resolve_machine(FileSystem& files, Session& session, const std::optional<RunState>& recorded) {
+    const Config& config = session.config;
+    const auto threads = [&](int all) { return config.threads ? static_cast<int>(*config.threads) : all; };
+    if (config.machine.empty()) {
+        session.threads = threads(default_threads());
+        const Emulation emulation = emulation_of(config);
+        Machine machine = known_machine(files, config.ssd_dir, session.threads);
+        const std::vector<OpSize> sizes = micro_sizes(session, recorded);
+        add_kernels(files, config.ssd_dir, kernel_cases(session.model, session.recipe, sizes), session.threads,
+                    machine);
+        session.machine = slowed(std::move(machine), emulation.link_bytes_per_s, emulation.disk_bytes_per_s);
+        session.request.device = parse_device(config.device, "device");
+        return resolve_budgets(files, config, session.threads);
+    }
+    session.machine = find_machine(files, config.machine);
+    session.threads = threads(session.machine.threads);
+    session.notes.push_back(
+        fmt::format("planned for {}, as {} describes it; nothing was measured", session.machine.name, config.machine));
+    note_device_share(session);
+    session.request.device = {.kind = DeviceKind::fake, .own_memory = !session.machine.unified_memory};
+    return machine_budgets(session.machine, config, session.threads);
+}
+
+// Of a step that writes answers each round gives every answer a token at least.
+int64_t most_rounds(FileSystem& files, const Config& config, const Recipe& recipe) {
+    const Objective objective = *objective_from_name(config.objective);
+    if (!writes_answers(objective) || !recipe.probes()) return 1;
+    const TaskSpec task = find_task(files, config.task);
+    require_written_answers(task, objective);
+    return task.max_new_tokens;
+}
+
+// What the planner is to choose from. In each round updates that have not gone home are applied to what is fetched: so
+// over many of them it is better that they go at once, unless writing is what is short.
+int wanted_writeback(const Session& session) {
+    if (session.config.writeback_steps) return static_cast<int>(*session.config.writeback_steps);
+    return session.rounds_most > 1 && session.config.ssd_writes.text.empty() ? 1 : 0;
+}
+
+// Something is kept as it was asked for. A matrix in 4 bits is never written: it stays as it is, or what steps learn
+// about it stays beside it.
+void require_narrow(const Config& config, const TrainedModel& model) {
+    if (config.weight_storage != "as_file" && !is_kept_in_8_bits(model) && !is_kept_in_4_bits(model))
+        throw UserError(ExitCode::usage, "weight_storage",
+                        "{} is for weights that are not split masters, but method {} trains every matrix as one",
+                        config.weight_storage, config.method)
+            .hint("freeze matrices (param_groups), or method: zeroth_order");
+    const auto is_written = [](const Param& param) {
+        return param.storage.dtype == DType::nf4 && param.trains() && param.perturb.folding != Folding::never;
+    };
+    const auto params = model.all_params();
+    const auto trained = std::ranges::find_if(params, is_written);
+    if (trained == params.end()) return;
+    throw UserError(ExitCode::usage, "weight_storage",
+                    "nf4 keeps matrices of layers as they were loaded, but {} is trained", (*trained).spec.name)
+        .hint(
+            "fold_updates: never (with noise: low_rank, noise_window: 0, noise_kept: both), or to freeze the matrices "
+            "of "
+            "layers, which windlass inspect MODEL --tensors lists");
+}
+
+// What is planned from config.json alone.
+void note_absent(FileSystem& files, Session& session) {
+    const bool has_type = session.folder.config().has({"dtype", "torch_dtype"});
+    session.notes.push_back(
+        fmt::format("{} holds no weights: planned from config.json alone, which says {}", session.config.model,
+                    has_type ? fmt::format("that they are {}", dtype_name(files_type(session.model)))
+                             : "nothing of their type, so f32"));
+    const auto has_file = [&](std::string_view name) {
+        return files.exists(fmt::format("{}/{}", session.config.model, name));
+    };
+    if (session.config.train_data.empty() || has_file("tokenizer.json") || has_file("vocab.json")) return;
+    session.notes.push_back(fmt::format("no tokenizer to read {} with: all rows are taken to be max_length, {} tokens",
+                                        session.config.train_data.front(), session.config.max_length));
+    session.config.train_data.clear();
+}
+
+void open_data(FileSystem& files, Session& session) {
+    session.tokenizer = open_tokenizer(files, session.config.model, session.model);
+    session.data = RunData::open(files, session.config, *session.tokenizer);
+    session.first.data_fingerprint = session.data->fingerprint();
+}
+
+}  // namespace
+
+void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_split, TrainedModel& model) {
+    set_store(model, recipe.store);
+    if (!frozen_is_split && recipe.store == StoreType::split) keep_frozen_as_file(model);
+    if (config.weight_storage == "f8") keep_in_8_bits(model);
+    if (config.weight_storage == "nf4") keep_in_4_bits(model);
+    set_folding(model, recipe.folding);
+}
+
+Emulation emulation_of(const Config& config) {
+    const auto rate = [](const ByteLimit& limit, std::string_view key) {
+        return limit.text.empty() ? 0.0 : static_cast<double>(parse_bytes(limit.text, key));
+    };
+    return {.link_bytes_per_s = rate(config.link_rate, "link_rate"),
+            .disk_bytes_per_s = rate(config.disk_rate, "disk_rate")};
+}
+
+std::string working_store_path(const Config& config) {
+    if (config.ssd_dir.empty() || config.output_dir.empty()) return "";  // planning writes nothing
+    const std::string absolute = std::filesystem::absolute(config.output_dir).lexically_normal().string();
+    const auto bytes = std::as_bytes(std::span(absolute));
+    std::string name = std::filesystem::path(absolute).filename().string();
+    if (name.empty()) name = "run";
+    return fmt::format("{}/{}-{:08x}.wls", config.ssd_dir, name, static_cast<uint32_t>(xxh3_64(bytes)));
+}
+
+DType resolve_compute(const std::string& dtype, const ModelSpec& model) {
+    if (dtype == "bf16") return DType::bf16;
+    if (dtype == "f32") return DType::f32;
+    int64_t f32_elements = 0;
+    for (const ParamSpec& param : model.params) f32_elements += param.file_dtype == DType::f32 ? param.numel() : 0;
+    return f32_elements * 2 > model.param_count() ? DType::f32 : DType::bf16;
+}
+
+StateFormat resolve_state_format(const std::string& wanted, std::span<const StateFormat> candidates) {
+    if (wanted == "auto") return candidates.front();
+    const std::optional<StateFormat> named = state_format_from_name(wanted);
+    WINDLASS_CHECK(named, "the table of keys lets \"{}\" through", wanted);
+    return *named;
+}
+
+Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
+                        ConfigUse use) {
+    ModelFolder folder =
+        ModelFolder::open(files, config.model,
+                          {.weights_may_be_absent = use == ConfigUse::plan, .ignored_keys = config.ignore_config_keys});
+    HfConfig hf_config = folder.config();
+    TrainedModel model(build_model(hf_config, folder.tensors()));
+    Session session{.config = config, .folder = std::move(folder), .model = std::move(model)};
+    session.notes = session.model.notes;
+    group_parameters(session);
+    fit_length(session.config, session.model, session.notes);
+    session.method_options = method_options(config, recorded);
+    session.recipe = make_recipe(config.method, session.method_options);
+    session.first.frozen_is_split = recorded && recorded->frozen_is_split;
+    set_kept_types(config, session.recipe, session.first.frozen_is_split, session.model);
+    require_narrow(config, session.model);
+    session.first.weight_storage = config.weight_storage;
+    session.first.fold_updates = folding_name(session.recipe.folding);
+    if (recorded && recorded->weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))
+        set_scale_exponents(recorded->scale_exponents, config.model, session.model);
+    note_folding(session);
+    if (session.recipe.probes()) session.model = in_sublayers(session.model);
+    if (session.folder.tensors().empty()) note_absent(files, session);
+    if (!session.config.train_data.empty()) open_data(files, session);
+    if (!session.recipe.probes()) session.first.update = update_settings(session.config);
+    session.rounds_most = most_rounds(files, config, session.recipe);
+    session.first.seed = static_cast<uint64_t>(config.seed);
+    session.first.method = config.method;
+    resolve_numerics(session, recorded);
+    Budgets budgets = resolve_machine(files, session, recorded);
+    if (config.export_steps) budgets.exporter = export_memory_bytes(session.model);
+    session.request = {.policy = config.policy,
+                       .recompute = config.gradient_checkpointing,
+                       .update_time = config.update_time,
+                       .device = session.request.device,
+                       .threads = session.threads,
+                       .budgets = budgets,
+                       .writeback_steps = wanted_writeback(session)};
+    if (config.max_grad_norm == 0)
+        session.request.clip_frequency = 0;
+    else if (recorded && recorded->applied_steps > 0)
+        session.request.clip_frequency =
+            static_cast<double>(recorded->clipped_steps) / static_cast<double>(recorded->applied_steps);
+    plan_session(session, recorded);
+    session.first.schedule = resolve_schedule(config, resolve_steps(session));
+    if (session.planned.plan.store) session.store_path = working_store_path(config);
+    return session;
+}
+
+}  // namespace windlass

@@ -1,0 +1,74 @@
+// session.h: from a configuration to everything that a run needs before its first step.
+//
+// Nothing is allocated for training and nothing is written but the token cache and the machine's probe; `windlass plan`
+// prints a Session, `windlass train` runs it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "data/data.h"
+#include "format/model_folder.h"
+#include "method/recipe.h"
+#include "plan/planner.h"
+#include "run/engine.h"
+#include "state/run_state.h"
+#include "text/tokenizer.h"
+
+namespace windlass {
+
+struct Session {
+    Config config;
+    ModelFolder folder;
+    TrainedModel model;
+    MethodOptions method_options;
+    Recipe recipe;
+    std::optional<Tokenizer> tokenizer;  // where there is data
+    std::optional<RunData> data;         // nothing: planning without train_data
+    int threads = 1;
+    Machine machine;
+    PlanRequest request;  // as it was given to the planner
+    Planned planned;
+    RunState first;                  // the state before the run's first step: numerics, schedule, seed
+    int64_t rounds_most = 1;         // of a step: more than one where answers are written, each at most so long
+    std::string store_path;          // of the working store, where the plan uses the disk
+    std::vector<std::string> notes;  // what the user should know
+
+    const Numerics& numerics() const { return first.numerics; }
+    int64_t rows_per_step() const { return numerics().micro_rows * numerics().micro_count; }
+    // A training example is a row, unless an objective compares its candidates.
+    int64_t rows_per_example() const { return data ? data->rows_per_example() : 1; }
+    int64_t examples_per_step() const { return rows_per_step() / rows_per_example(); }
+    int64_t total_steps() const { return first.schedule.total_steps; }  // 0: not known (no data, no max_steps)
+    // A step as planned, of as many rounds as it may take.
+    Simulation step_at_most() const { return in_rounds(planned.step, rounds_most); }
+    // Such a step on the average, with what clipped ones do again: the figure that plans are compared by.
+    double seconds_at_most() const { return step_at_most().seconds + planned.mean_seconds - planned.step.seconds; }
+    bool has_eval() const { return data && data->eval_count() > 0; }
+};
+
+// `recorded`: the state of the run that is resumed; what was chosen automatically then is kept. Throws UserError of any
+// kind, no_fit when no plan fits the budgets.
+// To plan, config.json alone is enough: what only the weights and the tokenizer say is a note.
+Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
+                        ConfigUse use = ConfigUse::train);
+
+// How parameters are kept: as the recipe wants it, and matrices of forward-only methods as weight_storage says.
+void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_split, TrainedModel& model);
+
+// What link_rate and disk_rate ask for.
+Emulation emulation_of(const Config& config);
+
+// "<ssd_dir>/<name of output_dir>-<hash of its path>.wls", empty without ssd_dir.
+std::string working_store_path(const Config& config);
+
+// The format that state_format stands for: `auto` is the first of the candidates, which come best first.
+StateFormat resolve_state_format(const std::string& wanted, std::span<const StateFormat> candidates);
+
+// The type that dtype: auto stands for: f32 where the base's matrices are f32, else bf16.
+DType resolve_compute(const std::string& dtype, const ModelSpec& model);
+
+}  // namespace windlass

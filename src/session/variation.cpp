@@ -1,0 +1,70 @@
+#include "session/variation.h"
+
+#include "base/error.h"
+#include "method/param_groups.h"
+#include "model/families.h"
+#include "model/sublayers.h"
+
+namespace windlass {
+namespace {
+
+TrainedModel model_for(const Session& session, const Recipe& recipe) {
+    HfConfig config = session.folder.config();
+    TrainedModel model(build_model(config, session.folder.tensors()));
+    apply_param_groups(session.model.groups, "param_groups", model);
+    set_kept_types(session.config, recipe, session.first.frozen_is_split, model);
+    return recipe.probes() ? in_sublayers(model) : model;
+}
+
+PlanRequest request_for(const Session& session, const Variation& variation) {
+    PlanRequest request = session.request;
+    request.policy = variation.policy;
+    request.recompute = variation.recompute;
+    request.update_time = variation.update_time;
+    request.budgets.device = variation.device_bytes;
+    request.budgets.step_disk_writes = variation.step_disk_writes;
+    for (ScheduleRequest& schedule : request.schedules) {
+        schedule.rows = variation.micro_rows;
+        schedule.micro_count = static_cast<int>(variation.micro_count);
+    }
+    return request;
+}
+
+}  // namespace
+
+Variation variation_of(const Session& session) {
+    return {.method = session.config.method,
+            .state_format = session.numerics().state_format,
+            .micro_rows = session.numerics().micro_rows,
+            .micro_count = session.numerics().micro_count,
+            .device_bytes = session.request.budgets.device,
+            .policy = session.request.policy,
+            .recompute = session.request.recompute,
+            .update_time = session.request.update_time,
+            .step_disk_writes = session.request.budgets.step_disk_writes};
+}
+
+Planned without_schedules(Planned planned) {
+    planned.schedules = {};
+    return planned;
+}
+
+std::optional<Planned> plan_variation(const Session& session, const Variation& variation) {
+    if (variation == variation_of(session)) return without_schedules(session.planned);
+    MethodOptions options = session.method_options;
+    options.state_format = variation.state_format;
+    Numerics numerics = session.numerics();
+    numerics.state_format = variation.state_format;
+    numerics.micro_rows = variation.micro_rows;
+    numerics.micro_count = variation.micro_count;
+    const Recipe recipe = make_recipe(variation.method, options);
+    try {
+        return without_schedules(
+            make_plan(model_for(session, recipe), recipe, numerics, session.machine, request_for(session, variation)));
+    } catch (const UserError& error) {
+        if (error.code() != ExitCode::no_fit) throw;
+        return std::nullopt;
+    }
+}
+
+}  // namespace windlass

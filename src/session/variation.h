@@ -1,0 +1,31 @@
+// variation.h: a session planned again with something else than it has, so that `plan` can say what that would take.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "session/session.h"
+
+namespace windlass {
+
+// What may differ from the session. Rows, their lengths, the machine and all else are the session's.
+struct Variation {
+    std::string method;
+    StateFormat state_format = StateFormat::s1;
+    int64_t micro_rows = 0, micro_count = 0;
+    int64_t device_bytes = 0;  // budget of the device's own memory
+    std::string policy, recompute, update_time;
+    int64_t step_disk_writes = 0;  // 0: as many as it likes
+
+    bool operator==(const Variation&) const = default;
+};
+
+// The session as it is.
+Variation variation_of(const Session& session);
+
+// Nothing where it does not fit; without its schedules, which are large. The session's own plan where nothing differs.
+std::optional<Planned> plan_variation(const Session& session, const Variation& variation);
+
+Planned without_schedules(Planned planned);
+
+}  // namespace windlass

@@ -1,0 +1,116 @@
+#include "state/checkpoint.h"
+
+#include <charconv>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "format/manifest.h"
+#include "format/store.h"
+#include "run/working_store.h"
+
+namespace windlass {
+namespace {
+
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::string_view kUnfinished = ".tmp";
+constexpr std::string_view kReplaced = ".replaced";  // until the new one of that step has its name
+
+std::optional<int64_t> step_of(std::string_view name) {
+    if (!name.starts_with(kPrefix)) return std::nullopt;
+    name.remove_prefix(kPrefix.size());
+    if (name.ends_with(kReplaced)) name.remove_suffix(kReplaced.size());
+    int64_t step = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+    if (error != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
+    return step;
+}
+
+void save_files(FileSystem& files, const CheckpointSource& source, const std::string& folder, const RunState& state) {
+    save_model(files, source.base_folder, fmt::format("{}/{}", folder, kModelFolder), source.model, {},
+               [&](int param, int64_t first, std::span<float> out) { source.engine.read_masters(param, first, out); });
+    source.engine.snapshot(fmt::format("{}/{}", folder, kStateFile), state.step, run_state_text(state));
+    Manifest manifest{.step = state.step, .run_state = run_state_text(state)};
+    for (const std::string& name : files.list(fmt::format("{}/{}", folder, kModelFolder)))
+        manifest.files.push_back(describe_file(files, folder, fmt::format("{}/{}", kModelFolder, name)));
+    manifest.files.push_back(describe_file(files, folder, kStateFile));
+    write_manifest(files, folder, manifest);
+}
+
+// At every moment there is a whole checkpoint under one of the two names.
+void replace(FileSystem& files, const std::string& unfinished, const std::string& target) {
+    if (!files.exists(target)) return files.rename(unfinished, target);
+    const std::string old = fmt::format("{}{}", target, kReplaced);
+    files.remove_tree(old);
+    files.rename(target, old);
+    try {
+        files.rename(unfinished, target);
+    } catch (const Error&) {
+        files.rename(old, target);
+        throw;
+    }
+    files.remove_tree(old);
+}
+
+}  // namespace
+
+std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::string& run_folder) {
+    std::vector<CheckpointPlace> places;
+    if (!files.exists(run_folder)) return places;
+    for (const std::string& name : files.list(run_folder)) {
+        const std::string path = fmt::format("{}/{}", run_folder, name);
+        const std::optional<int64_t> step = step_of(name);
+        // Killed between two names, the older checkpoint stands.
+        const bool is_old = name.ends_with(kReplaced);
+        if (is_old && files.exists(path.substr(0, path.size() - kReplaced.size()))) continue;
+        if (step && files.exists(fmt::format("{}/{}", path, kManifestName))) places.push_back({*step, path});
+    }
+    std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+    return places;
+}
+
+void write_checkpoint(FileSystem& files, const CheckpointSource& source, const std::string& run_folder,
+                      const RunState& state) {
+    const std::string target = fmt::format("{}/{}{}", run_folder, kPrefix, state.step);
+    const std::string unfinished = fmt::format("{}{}", target, kUnfinished);
+    files.remove_tree(unfinished);
+    files.make_folders(unfinished);
+    try {
+        save_files(files, source, unfinished, state);
+        files.sync_folder(unfinished);
+        replace(files, unfinished, target);
+        files.sync_folder(run_folder);
+    } catch (const Error&) {
+        files.remove_tree(unfinished);
+        throw;
+    }
+}
+
+int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const TrainedModel& model, const Recipe& recipe) {
+    constexpr int64_t kSmallFiles = 1 * kMiB;  // config, index, manifest, and the last block of each file
+    int64_t bytes = Store::file_bytes(store_layout(model, recipe, 1, "")) + kSmallFiles;
+    for (const auto* names : {&base.shard_files(), &base.side_files()}) {
+        for (const std::string& name : *names) bytes += files.status(fmt::format("{}/{}", base.path(), name)).bytes;
+    }
+    return bytes;
+}
+
+void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit) {
+    for (const std::string& name : files.list(run_folder)) {
+        const std::string path = fmt::format("{}/{}", run_folder, name);
+        const bool is_old = name.ends_with(kReplaced);
+        const bool is_over = is_old && files.exists(path.substr(0, path.size() - kReplaced.size()));
+        if (name.starts_with(kPrefix) && (name.ends_with(kUnfinished) || is_over)) files.remove_tree(path);
+    }
+    if (!limit) return;
+    const std::vector<CheckpointPlace> places = list_checkpoints(files, run_folder);
+    for (int64_t i = 0; i + *limit < std::ssize(places); ++i) files.remove_tree(places[static_cast<size_t>(i)].path);
+}
+
+RunState verify_checkpoint(FileSystem& files, const std::string& path) {
+    const Manifest manifest = read_manifest(files, path);
+    verify_manifest(files, path, manifest);
+    return parse_run_state(manifest.run_state, path);
+}
+
+}  // namespace windlass

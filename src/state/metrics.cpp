@@ -1,0 +1,159 @@
+#include "state/metrics.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kLineMax = 1 << 16;
+constexpr int64_t kFileMax = int64_t{1} << 32;
+
+Json number(double value) {
+    if (std::isnan(value)) return "NaN";
+    if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+    return value;
+}
+
+// Calls visit(line, end of the line in the file) for whole lines only.
+template <typename Visit>
+void for_each_line(const std::string& text, Visit visit) {
+    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        if (static_cast<int64_t>(end - begin) <= kLineMax)
+            visit(std::string_view(text).substr(begin, end - begin), end + 1);
+    }
+}
+
+struct KeptLines {
+    int64_t end = 0;        // of the last one, in the file
+    int64_t last_step = 0;  // that of the last one
+};
+
+// Lines of steps up to this one.
+KeptLines lines_to_step(FileSystem& files, const std::string& path, int64_t step) {
+    KeptLines kept;
+    for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t end) {
+        const Json json = Json::parse(line, nullptr, false);
+        if (!json.is_object()) return;
+        const int64_t at = json.contains("step") ? integer_of(json["step"]).value_or(INT64_MAX) : 0;
+        if (at > step) return;
+        kept = {static_cast<int64_t>(end), at};
+    });
+    return kept;
+}
+
+}  // namespace
+
+std::string metrics_line(const StepMetrics& m) {
+    Json json = {{"step", m.step},         {"epoch", number(m.epoch)}, {"time", number(m.time)},
+                 {"loss", number(m.loss)}, {"lr", number(m.lr)},       {"grad_norm", number(m.grad_norm)},
+                 {"clipped", m.clipped}};
+    if (m.skipped) json["skipped"] = true;
+    if (m.redone) json["redone"] = true;
+    json["tokens"] = m.tokens;
+    json["target_tokens"] = m.target_tokens;
+    json["tokens_total"] = m.tokens_total;
+    if (m.rounds > 0) json["rounds"] = m.rounds;
+    json["step_seconds"] = number(m.step_seconds);
+    json["predicted_seconds"] = number(m.predicted_seconds);
+    json["tokens_per_second"] = number(m.tokens_per_second());
+    json["mfu"] = number(m.mfu);
+    json["eta_seconds"] = number(m.eta_seconds);
+    json["ram_bytes"] = m.ram_bytes;
+    if (m.disk_read_bytes + m.disk_write_bytes > 0) {
+        json["disk_read_bytes"] = m.disk_read_bytes;
+        json["disk_write_bytes"] = m.disk_write_bytes;
+    }
+    if (m.eval_loss) {
+        json["eval_loss"] = number(*m.eval_loss);
+        if (m.eval_score) json[fmt::format("eval_{}", m.eval_measure)] = number(*m.eval_score);
+        json["eval_seconds"] = number(m.eval_seconds);
+    }
+    return json.dump();
+}
+
+LossCurves read_curves(FileSystem& files, const std::string& path) {
+    LossCurves curves;
+    if (!files.exists(path)) return curves;
+    for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t) {
+        const Json json = Json::parse(line, nullptr, false);
+        const std::optional<int64_t> at =
+            json.is_object() && json.contains("step") ? integer_of(json["step"]) : std::nullopt;
+        if (!at) return;
+        const int64_t step = *at;
+        const auto add = [&](const char* key, std::vector<CurvePoint>& curve) {
+            if (json.contains(key) && json[key].is_number()) curve.push_back({step, json[key].get<double>()});
+        };
+        add("loss", curves.train);
+        add("eval_loss", curves.eval);
+    });
+    return curves;
+}
+
+int64_t last_step_on_disk(FileSystem& files, const std::string& path) {
+    int64_t last = 0;
+    if (!files.exists(path)) return last;
+    for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t) {
+        const Json json = Json::parse(line, nullptr, false);
+        const auto count = [&](const char* key) {
+            const bool is_there = json.is_object() && json.contains(key) && json[key].is_number_integer();
+            return is_there ? json[key].get<int64_t>() : 0;
+        };
+        if (count("disk_write_bytes") > 0) last = std::max(last, count("step"));
+    });
+    return last;
+}
+
+MetricsWriter::MetricsWriter(FileSystem& files, const std::string& folder, const std::vector<std::string>& report_to,
+                             int64_t resumed_step, double wall_seconds) {
+    const auto wants = [&](std::string_view name) { return std::count(report_to.begin(), report_to.end(), name) > 0; };
+    if (wants("jsonl")) {
+        const std::string path = fmt::format("{}/metrics.jsonl", folder);
+        if (files.exists(path)) {
+            const KeptLines kept = lines_to_step(files, path, resumed_step);
+            end_ = kept.end;
+            last_step_ = kept.last_step;
+        }
+        lines_ = files.open(path, {files.exists(path) ? OpenMode::update : OpenMode::create});
+        lines_->truncate(end_);
+    }
+    if (wants("tensorboard")) events_ = std::make_unique<EventWriter>(files, folder, wall_seconds);
+}
+
+void MetricsWriter::append(const std::string& line) {
+    const std::string whole = line + "\n";
+    lines_->write_at(std::as_bytes(std::span(whole)), end_);
+    end_ += std::ssize(whole);
+}
+
+void MetricsWriter::make_up(int64_t step, const std::string& line) {
+    if (lines_ != nullptr && last_step_ < step && !line.empty()) append(line);
+}
+
+void MetricsWriter::write(const StepMetrics& metrics) {
+    if (lines_ != nullptr) append(metrics_line(metrics));
+    if (events_ != nullptr) write_events(metrics);
+}
+
+void MetricsWriter::write_events(const StepMetrics& m) {
+    const auto scalar = [&](std::string_view tag, double value) {
+        events_->scalar(tag, m.step, static_cast<float>(value), m.time);
+    };
+    scalar("train/loss", m.loss);
+    scalar("train/lr", m.lr);
+    scalar("train/grad_norm", m.grad_norm);
+    scalar("train/epoch", m.epoch);
+    scalar("train/tokens_per_second", m.tokens_per_second());
+    if (m.rounds > 0) scalar("train/rounds", static_cast<double>(m.rounds));
+    scalar("train/step_seconds", m.step_seconds);
+    scalar("train/predicted_seconds", m.predicted_seconds);
+    scalar("train/mfu", m.mfu);
+    scalar("train/ram_bytes", static_cast<double>(m.ram_bytes));
+    if (m.eval_loss) scalar("eval/loss", *m.eval_loss);
+    if (m.eval_score) scalar(fmt::format("eval/{}", m.eval_measure), *m.eval_score);
+    events_->flush();
+}
+
+}  // namespace windlass
