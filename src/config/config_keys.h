@@ -26,8 +26,29 @@ inline constexpr std::string_view kRhythm = "Rhythm and output";
 
 inline constexpr double kCountMax = 1e12;  // of rows, steps, tokens: beyond any run, within any integer
 
+// What becomes of a run that goes on under another value of a key. Another value of the first two is refused, one of
+// the next two is followed with a warning that names it: the run's history has two parts then.
+enum class OnResume {
+    refused,   // by its name: the run state holds its text
+    resolved,  // the run state holds what came of it: numerics, rows, groups of parameters
+    by_name,   // but where allow_changed_settings names it
+    warned,    // rates and lengths of a run, and what a log's records say step by step
+    free,      // changes no bit: places, budgets, what is written besides
+};
+
+// No key can leave it out: there is no default.
+class ResumeRule {
+  public:
+    constexpr ResumeRule(OnResume rule) : rule_(rule) {}
+    constexpr operator OnResume() const { return rule_; }
+
+  private:
+    OnResume rule_;
+};
+
 struct ConfigKey {
     std::string_view name;
+    ResumeRule resume;
     ConfigField field;
     std::string_view group;
     std::string_view help;
@@ -50,6 +71,9 @@ std::vector<ConfigKey> estimator_keys();
 // And config_keys_task.cpp.
 std::vector<ConfigKey> task_keys();
 std::vector<ConfigKey> objective_keys();
+// config_keys_update.cpp
+std::vector<ConfigKey> schedule_keys();
+std::vector<ConfigKey> adam_keys();
 // And config_keys_groups.cpp.
 std::vector<ConfigKey> group_keys();
 

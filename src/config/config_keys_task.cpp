@@ -7,11 +7,13 @@ namespace {}  // namespace
 std::vector<ConfigKey> task_keys() {
     return {
         {.name = "task",
+         .resume = OnResume::resolved,
          .field = &Config::task,
          .group = kData,
          .help = "what the rows ask: a name, or a JSON file (docs/guide/tasks.md); null: rows of text",
          .aliases = {"task_name"}},
         {.name = "train_samples",
+         .resume = OnResume::resolved,
          .field = &Config::train_samples,
          .group = kData,
          .help = "rows of train_data, behind val_split, that are learned from, chosen by the seed; null: all",
@@ -20,6 +22,7 @@ std::vector<ConfigKey> task_keys() {
          .min = 1,
          .max = kCountMax},
         {.name = "eval_samples",
+         .resume = OnResume::free,
          .field = &Config::eval_samples,
          .group = kData,
          .help = "rows that are evaluated on, chosen by the seed; null: all",
@@ -33,6 +36,7 @@ std::vector<ConfigKey> task_keys() {
 std::vector<ConfigKey> objective_keys() {
     return {
         {.name = "objective",
+         .resume = OnResume::resolved,
          .field = &Config::objective,
          .group = kMethod,
          .help = "what a step makes smaller: the loss of the tokens, or, without backpropagation, -log of the right "

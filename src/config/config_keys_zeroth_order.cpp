@@ -10,12 +10,14 @@ namespace {}  // namespace
 std::vector<ConfigKey> probe_keys() {
     return {
         {.name = "zo_eps",
+         .resume = OnResume::refused,
          .field = &Config::zo_eps,
          .group = kMethod,
          .help = "zeroth_order: how far from the weights the loss is looked at, along each direction and against it",
          .min = 1e-12,
          .max = 1e3},
         {.name = "directions",
+         .resume = OnResume::resolved,
          .field = &Config::directions,
          .group = kMethod,
          .help =
@@ -26,18 +28,21 @@ std::vector<ConfigKey> probe_keys() {
          .max = kDirectionsMax,
          .empty = "auto"},
         {.name = "noise",
+         .resume = OnResume::refused,
          .field = &Config::noise,
          .group = kMethod,
          .help = "zeroth_order, forward_gradient: what directions are drawn from; rademacher (+1 or -1) is cheaper, "
                  "low_rank (products of two factors over matrices) cheaper still",
          .choices = {"gaussian", "rademacher", "low_rank"}},
         {.name = "noise_rank",
+         .resume = OnResume::refused,
          .field = &Config::noise_rank,
          .group = kMethod,
          .help = "noise low_rank: rank of a matrix's direction, or the matrix's shorter side where that is less",
          .min = 1,
          .max = kDirectionRankMax},
         {.name = "noise_window",
+         .resume = OnResume::refused,
          .field = &Config::noise_window,
          .group = kMethod,
          .help =
@@ -45,36 +50,41 @@ std::vector<ConfigKey> probe_keys() {
          .min = 0,
          .max = 4e9},
         {.name = "noise_kept",
+         .resume = OnResume::refused,
          .field = &Config::noise_kept,
          .group = kMethod,
          .help = "noise low_rank: which factors are kept for noise_window steps: the right one (LOZO), or both, and a "
                  "step draws one number for each rank (TeZO)",
          .choices = {"right", "both"}},
         {.name = "fold_updates",
+         .resume = OnResume::resolved,
          .field = &Config::fold_updates,
          .group = kMethod,
          .help = "noise low_rank: when updates are rounded into the weights. each_window: behind each noise_window, "
                  "once; until then weights are read only, and go nowhere. never: what matrices and tables learn stays "
                  "beside them, a sum of low rank; with noise_window 0 and noise_kept both",
          .choices = {"each_step", "each_window", "never"}},
-        {.name = "scalar_clip",
-         .field = &Config::scalar_clip,
-         .group = kMethod,
-         .help = "zeroth_order, forward_gradient: what a step finds along a direction is cut to this; 0: it is not",
-         .min = 0,
-         .max = 1e30},
     };
 }
 
 std::vector<ConfigKey> moment_keys() {
     return {
+        {.name = "scalar_clip",
+         .resume = OnResume::warned,
+         .field = &Config::scalar_clip,
+         .group = kMethod,
+         .help = "zeroth_order, forward_gradient: what a step finds along a direction is cut to this; 0: it is not",
+         .min = 0,
+         .max = 1e30},
         {.name = "zo_optimizer",
+         .resume = OnResume::refused,
          .field = &Config::zo_optimizer,
          .group = kMethod,
          .help = "zeroth_order, forward_gradient: what a step makes of the steps before it: nothing, momentum "
                  "(adam_beta1), or Adam's two moments; they are replayed from the log, and take no memory",
          .choices = {"sgd", "momentum", "adam"}},
         {.name = "replay_window",
+         .resume = OnResume::refused,
          .field = &Config::replay_window,
          .group = kMethod,
          .help = "zo_optimizer momentum and adam: steps that the moments are made of; each step's directions are drawn "
@@ -90,6 +100,7 @@ std::vector<ConfigKey> estimator_keys() {
     for (const ZoEstimator each : kZoEstimators) estimators.push_back(estimator_name(each));
     return {
         {.name = "zo_estimator",
+         .resume = OnResume::refused,
          .field = &Config::zo_estimator,
          .group = kMethod,
          .help =
@@ -98,6 +109,7 @@ std::vector<ConfigKey> estimator_keys() {
              "losses; spsa15: both ways, less where the loss bends",
          .choices = estimators},
         {.name = "layer_drop",
+         .resume = OnResume::refused,
          .field = &Config::layer_drop,
          .group = kMethod,
          .help =
@@ -106,6 +118,7 @@ std::vector<ConfigKey> estimator_keys() {
          .min = 0,
          .max = 0.99},
         {.name = "sparse_share",
+         .resume = OnResume::refused,
          .field = &Config::sparse_share,
          .group = kMethod,
          .help = "zeroth_order: share of each matrix and table that is probed and updated, its smallest weights "

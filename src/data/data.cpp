@@ -122,6 +122,10 @@ std::vector<PackedRow> RowOrder::take(DataPosition& position, int64_t count) {
     std::vector<PackedRow> taken;
     while (std::ssize(taken) < count) {
         const std::vector<PackedRow>& rows = order(position.epoch);
+        if (position.row >= std::ssize(rows))
+            throw UserError(ExitCode::usage, "train_data", "the run goes on with row {} of a pass of {} rows",
+                            position.row + 1, rows.size())
+                .hint("the rows, packing and val_split that it began with (run.yaml), or a new output_dir");
         const int64_t here = std::min(count - std::ssize(taken), std::ssize(rows) - position.row);
         taken.insert(taken.end(), rows.begin() + position.row, rows.begin() + position.row + here);
         position.row += here;

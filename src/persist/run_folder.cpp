@@ -94,6 +94,7 @@ RunState first_state(RunState any) {
             .frozen_is_split = any.frozen_is_split,
             .fold_updates = std::move(any.fold_updates),
             .update = std::move(any.update),
+            .settings = std::move(any.settings),
             .directions = any.directions,
             .scale_exponents = std::move(any.scale_exponents),
             .numerics = std::move(any.numerics),

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "base/units.h"
+#include "config/config_keys.h"
 #include "config/param_group_text.h"
 #include "data/open_model.h"
 #include "data/task_answers.h"
@@ -66,6 +67,16 @@ UpdateSettings update_settings(const Config& config) {
             {"adam_epsilon", config.adam_epsilon},
             {"weight_decay", config.weight_decay},
             {"max_grad_norm", config.max_grad_norm}};
+}
+
+RunSettings recorded_settings(const Config& config, bool probes) {
+    RunSettings settings;
+    for (const ConfigKey& key : config_keys()) {
+        const bool is_moment = probes && key.name.starts_with("adam_");  // no key of the update then, but of the method
+        if (key.resume == OnResume::refused || key.resume == OnResume::warned || is_moment)
+            settings.emplace(key.name, config_value_text(key, config));
+    }
+    return settings;
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
@@ -308,6 +319,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     if (session.folder.tensors().empty()) note_absent(files, session);
     if (!session.config.train_data.empty()) open_data(files, session);
     if (!session.recipe.probes()) session.first.update = update_settings(session.config);
+    session.first.settings = recorded_settings(session.config, session.recipe.probes());
     session.rounds_most = most_rounds(files, config, session.recipe);
     session.first.seed = static_cast<uint64_t>(config.seed);
     session.first.method = config.method;

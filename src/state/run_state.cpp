@@ -1,11 +1,14 @@
 #include "state/run_state.h"
 
+#include <algorithm>
 #include <climits>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "config/config_keys.h"
 #include "op/batch.h"
 
 namespace windlass {
@@ -103,6 +106,7 @@ std::string run_state_text(const RunState& s) {
                  {"metrics", s.last_line.empty() ? Json() : parse_json(s.last_line, "metrics", ExitCode::internal)}};
     if (!s.run_id.empty()) json["run_id"] = s.run_id;
     if (!s.update.empty()) json["update"] = s.update;
+    if (!s.settings.empty()) json["settings"] = s.settings;
     if (s.weight_storage != kAsFile) json["weight_storage"] = s.weight_storage;
     if (s.fold_updates != kEachStep) json["fold_updates"] = s.fold_updates;
     if (s.directions != 1) json["directions"] = s.directions;
@@ -126,6 +130,7 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         s.param_groups = json.value("param_groups", std::vector<std::string>());  // older runs had none
         s.run_id = json.value("run_id", std::string());
         s.update = json.value("update", UpdateSettings());
+        s.settings = json.value("settings", RunSettings());
         s.weight_storage = json.value("weight_storage", kAsFile);
         s.frozen_is_split = json.value("frozen_is_split", true);
         s.fold_updates = json.value("fold_updates", kEachStep);
@@ -149,7 +154,26 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
     }
 }
 
-void require_same_run(const RunState& recorded, const RunState& current, std::string_view where) {
+namespace {
+
+// What both say: another version may have had other keys.
+std::vector<std::string> changed_settings(const RunState& recorded, const RunState& current, OnResume rule) {
+    std::vector<std::string> changed;
+    for (const auto& [name, is] : current.settings) {
+        const auto was = recorded.settings.find(name);
+        const ConfigKey* const key = find_config_key(name);
+        // Where settings hold a key of the update, it belongs to a method that keeps a log: it may not change.
+        const bool is_of_rule =
+            key != nullptr && (key->resume == rule || (rule == OnResume::refused && key->resume == OnResume::by_name));
+        if (!is_of_rule || was == recorded.settings.end() || was->second == is) continue;
+        changed.push_back(fmt::format("{} was {}, is {}", name, was->second, is));
+    }
+    return changed;
+}
+
+}  // namespace
+
+std::vector<std::string> require_same_run(const RunState& recorded, const RunState& current, std::string_view where) {
     std::vector<std::string> differences;
     const auto compare = [&](std::string_view name, const auto& was, const auto& is) {
         if (was != is) differences.push_back(fmt::format("{} was {}, is {}", name, was, is));
@@ -169,17 +193,20 @@ void require_same_run(const RunState& recorded, const RunState& current, std::st
     compare("weight_storage", recorded.weight_storage, current.weight_storage);
     compare("fold_updates", recorded.fold_updates, current.fold_updates);
     compare("training rows", recorded.data_fingerprint, current.data_fingerprint);
-    if (differences.empty()) return;
+    if (!recorded.settings.empty() && !current.settings.empty())
+        compare("directions", recorded.directions, current.directions);
+    std::ranges::move(changed_settings(recorded, current, OnResume::refused), std::back_inserter(differences));
+    if (differences.empty()) return changed_settings(recorded, current, OnResume::warned);
     throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(differences, "; "))
         .hint("the run's own settings (run.yaml), or a new output_dir");
 }
 
-void require_same_update(const RunState& recorded, const RunState& current, std::span<const std::string> allowed,
-                         std::string_view where) {
+std::vector<std::string> require_same_update(const RunState& recorded, const RunState& current,
+                                             std::span<const std::string> allowed, std::string_view where) {
     if (recorded.update.empty() && !current.update.empty())
         log_warning("{} was written before {} were recorded; those of now are taken for the run's", where,
                     fmt::join(kUpdateSettings, ", "));
-    if (recorded.update.empty() || current.update.empty()) return;
+    if (recorded.update.empty() || current.update.empty()) return {};
     std::vector<std::string> refused, names, changed;
     for (const auto& [name, is] : current.update) {
         const auto was = recorded.update.find(name);
@@ -188,8 +215,7 @@ void require_same_update(const RunState& recorded, const RunState& current, std:
         (is_allowed ? changed : refused).push_back(fmt::format("{} was {}, is {}", name, was->second, is));
         names.push_back(name);
     }
-    if (!changed.empty()) log_warning("from here on the run is another one: {}", fmt::join(changed, "; "));
-    if (refused.empty()) return;
+    if (refused.empty()) return changed;
     throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(refused, "; "))
         .hint(fmt::format("the run's own settings (run.yaml), a new output_dir, or allow_changed_settings: [{}], to go "
                           "on with the new ones",

@@ -17,6 +17,9 @@ namespace windlass {
 // Values of these keys (config.h, kUpdateSettings).
 using UpdateSettings = std::map<std::string, double>;
 
+// Keys that no other field of a run state says, with their values as texts.
+using RunSettings = std::map<std::string, std::string>;
+
 struct RunState {
     std::string run_id;     // run_identity.h; empty: of a run that was begun before there were any
     int64_t step = 0;       // optimizer steps done
@@ -30,6 +33,7 @@ struct RunState {
     bool frozen_is_split = false;
     std::string fold_updates = "each_step";
     UpdateSettings update;             // of methods that keep no log; empty: not recorded, in older runs
+    RunSettings settings;              // empty: not recorded, in older runs
     int directions = 1;                // of a step of a forward-only method
     std::vector<int> scale_exponents;  // by parameter, where weights are kept in 8 bits; else empty
     Numerics numerics;
@@ -46,12 +50,13 @@ std::string run_state_text(const RunState& state);
 RunState parse_run_state(std::string_view text, std::string_view where);
 
 // Refuses to continue `recorded` as `current`: UserError(usage) names every difference that would change the bits
-// (numerics, seed, method, parameter groups, weight storage, rows).
-void require_same_run(const RunState& recorded, const RunState& current, std::string_view where);
+// (numerics, seed, method, parameter groups, weight storage, rows, recorded settings). Returns what may
+// differ and does (OnResume::warned), for a warning.
+std::vector<std::string> require_same_run(const RunState& recorded, const RunState& current, std::string_view where);
 
-// The same for what AdamW's steps depend on: UserError(usage) names what differs and is not among `allowed`; a warning
-// names what is, and what a run does not say that was begun before this was recorded.
-void require_same_update(const RunState& recorded, const RunState& current, std::span<const std::string> allowed,
-                         std::string_view where);
+// The same for what AdamW's steps depend on: UserError(usage) names what differs and is not among `allowed`, and
+// what is among them is returned. A warning names what a run does not say that was begun before this was recorded.
+std::vector<std::string> require_same_update(const RunState& recorded, const RunState& current,
+                                             std::span<const std::string> allowed, std::string_view where);
 
 }  // namespace windlass

@@ -202,6 +202,16 @@ void look_at_base(Session& session, const RunState* recorded) {
         .hint("the model folder that this run started from");
 }
 
+// Refuses to go on as another run. What may differ, and does.
+std::vector<std::string> differences_allowed(const StartPoint& start, const Session& session,
+                                             const std::string& folder) {
+    const std::string& where = start.path.empty() ? folder : start.path;
+    std::vector<std::string> changed = require_same_run(start.last(), session.first, where);
+    const auto update = require_same_update(start.last(), session.first, session.config.allow_changed_settings, where);
+    changed.insert(changed.end(), update.begin(), update.end());
+    return changed;
+}
+
 // The store first: killed in between, none is left that the folder does not know.
 void clear(FileSystem& files, RunFolder& folder, const Config& config) {
     if (const std::string store = working_store_path(config); !store.empty()) files.remove_tree(store);
@@ -220,11 +230,10 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (start.from == StartPoint::From::working_store && config.policy == "auto") config.policy = "three_tier";
     const bool resumes = start.resumes();
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
+    std::vector<std::string> changed;
     if (resumes) {
-        require_same_run(start.last(), session.first, start.path.empty() ? folder.path() : start.path);
-        require_same_update(start.last(), session.first, config.allow_changed_settings,
-                            start.path.empty() ? folder.path() : start.path);
-        if (start.last().schedule != session.first.schedule)
+        changed = differences_allowed(start, session, folder.path());
+        if (start.last().settings.empty() && start.last().schedule != session.first.schedule)
             log_warning("the learning rate schedule is not the one that the run began with; the new one is followed");
     }
     check_final_folder(files, session, folder.file("final"));
@@ -234,6 +243,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
+    if (!changed.empty()) log_warning("from here on the run is another one: {}", fmt::join(changed, "; "));
     session.folder.warn_of_side_files(files);
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
@@ -248,6 +258,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     RunState state = begin(files, session, start, engine);
     state.schedule = session.first.schedule;  // of a resumed run: the one that it now follows
     state.update = session.first.update;
+    state.settings = session.first.settings;
     state.run_id = session.first.run_id;
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
     TrainLoop loop(files, session, folder, engine, std::move(state));

@@ -52,6 +52,13 @@ TEST(RowOrder, StepsAreFullAndCarryOverIntoTheNextEpoch) {
     EXPECT_EQ(order.rows_in_passes(2.5), 13);
 }
 
+// A state of other rows: longer passes, packed otherwise.
+TEST(RowOrder, RefusesAPositionBehindItsRows) {
+    RowOrder order(counted(5), std::vector<uint32_t>(5, 3), 0, 1);
+    DataPosition position{.epoch = 0, .row = 7};
+    EXPECT_THROW(order.take(position, 2), UserError);
+}
+
 TEST(RowOrder, GoesOnFromAnyPosition) {
     const auto run = [](int64_t packed, int stop) {
         std::vector<uint32_t> lengths;
