@@ -4,6 +4,7 @@
 #include "config/config_keys.h"
 #include "config/config_values.h"
 #include "config/param_group_text.h"
+#include "method/recipe.h"
 #include "perturb/factors.h"
 
 namespace windlass {
@@ -106,9 +107,9 @@ void check_moments(const Config& c, Problems& problems) {
             fmt::format("zo_optimizer {} over {} steps of {} directions has too many factors of rank {} at "
                         "once. Try: a smaller replay_window",
                         c.zo_optimizer, c.replay_window, c.directions.value_or(1), c.noise_rank));
-    if (is_changed(c, "zo_optimizer") && c.method == "adamw")
-        problems.emplace_back(
-            "zo_optimizer is for methods without a backward pass, method is adamw. Try: zeroth_order");
+    if (is_changed(c, "zo_optimizer") && !make_recipe(c.method, {}).probes())
+        problems.push_back(fmt::format(
+            "zo_optimizer is for methods without a backward pass, method is {}. Try: zeroth_order", c.method));
 }
 
 void check_method(const Config& c, Problems& problems) {

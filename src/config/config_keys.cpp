@@ -1,11 +1,18 @@
 #include "config/config_keys.h"
 
 #include "base/error.h"
+#include "method/recipe.h"
 #include "op/batch.h"
 #include "perturb/moments.h"
 
 namespace windlass {
 namespace {
+
+std::vector<std::string_view> method_names() {
+    std::vector<std::string_view> names;
+    for (const Method* method : all_methods()) names.push_back(method->name);
+    return names;
+}
 
 std::vector<ConfigKey> data_keys() {
     return {
@@ -154,7 +161,7 @@ std::vector<ConfigKey> batch_keys() {
          .field = &Config::method,
          .group = kMethod,
          .help = "how parameters change",
-         .choices = {"adamw", "zeroth_order", "forward_gradient"}},
+         .choices = method_names()},
         {.name = "num_train_epochs",
          .resume = OnResume::warned,
          .field = &Config::num_train_epochs,

@@ -37,9 +37,10 @@ class Waits {
     // For so many tasks of the lane at least.
     void raise(int lane, int count) {
         if (count == 0) return;
-        Wait* const place = std::lower_bound(first(), first() + size_, lane,
-                                             [](const Wait& wait, int other) { return wait.lane < other; });
-        if (place != first() + size_ && place->lane == lane)
+        Wait* place = first();
+        Wait* const end = place + size_;
+        while (place != end && place->lane < lane) ++place;  // a handful
+        if (place != end && place->lane == lane)
             place->count = std::max(place->count, count);
         else
             insert(place - first(), {lane, count});

@@ -101,9 +101,9 @@ TEST(EstimatorErrors, ARunThatGoesOnKeepsItsEstimator) {
         EXPECT_EQ(finished.code, 2) << describe(finished);
         return finished.err;
     };
-    EXPECT_THAT(refusal({{"zo_estimator", "one_sided"}}), HasSubstr("zo_estimator was \"fzoo\", is \"one_sided\""));
+    EXPECT_THAT(refusal({{"zo_estimator", "one_sided"}}), HasSubstr("zo_estimator was fzoo, is one_sided"));
     EXPECT_THAT(refusal({{"layer_drop", "0.25"}}), HasSubstr("layer_drop was 0.5, is 0.25"));
-    EXPECT_THAT(refusal({{"sparse_share", "0.25"}}), HasSubstr("sparse_share was 1.0, is 0.25"));
+    EXPECT_THAT(refusal({{"sparse_share", "0.25"}}), HasSubstr("sparse_share was 1, is 0.25"));
 }
 
 TEST(EstimatorText, APlanSaysWhatAStepLooksAt) {

@@ -217,7 +217,7 @@ TEST_F(ForwardOnlyErrors, ResumingRefusesAnotherRunByName) {
     train();
     expect_refused(resume({{"directions", "3"}, {"zo_eps", "1e-2"}}), 2, "directions was 2, is 3; zo_eps was 0.001");
     expect_refused(resume({{"noise", "rademacher"}}), 2, "noise was gaussian, is rademacher");
-    expect_refused(resume({{"noise", "low_rank"}, {"noise_rank", "3"}}), 2, "noise_rank was 0, is 3");
+    expect_refused(resume({{"noise", "low_rank"}, {"noise_rank", "3"}}), 2, "noise_rank was 2, is 3");
     edit_safetensors(sandbox_ / "gpt2/model.safetensors", [](Json&, std::string& data) { data[0] ^= 1; });
     expect_refused(resume({}), 5, "checksum of the weights");
 }

@@ -325,7 +325,7 @@ TEST(Planner, UpdatesGoHomeAsOftenAsDriveAndNoiseAllow) {
 // Any choice of any policy, for every method and both kinds of device: lowered, checked, simulated, without memory.
 TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
     Random random(7, RandomStream::test);
-    for (const char* method : kMethodNames) {
+    for (const char* method : method_names()) {
         const Recipe recipe = make_recipe(method, {});
         for (const char* name : {"llama", "gpt2", "opt"}) {
             const TrainedModel kept = stored_as(tiny_model(name), recipe);

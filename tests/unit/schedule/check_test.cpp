@@ -134,7 +134,7 @@ TEST_P(Checked, NoWaitMayBeLeftOut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Checked,
-                         testing::Combine(testing::Values("llama", "gpt2"), testing::ValuesIn(kMethodNames)),
+                         testing::Combine(testing::Values("llama", "gpt2"), testing::ValuesIn(method_names())),
                          [](const auto& info) {
                              return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));
                          });

@@ -67,28 +67,6 @@ TEST(Lower, FrozenParametersHaveNoGradientAndNoUpdate) {
     }
 }
 
-struct UpdateCounts {
-    std::vector<int64_t> known, guessed, pending;  // elements, by parameter
-};
-UpdateCounts count_updates(const TrainedModel& model, const Schedule& schedule) {
-    const std::vector<int64_t> none(model.params.size(), 0);
-    UpdateCounts counts{none, none, none};
-    bool norm_is_known = false;
-    for (const Task& task : schedule.tasks) {
-        if (task.verb == Verb::reduce && schedule.reduces[static_cast<size_t>(task.payload)].param < 0)
-            norm_is_known = true;
-        if (task.verb != Verb::update) continue;
-        const UpdateTask& update = schedule.updates[static_cast<size_t>(task.payload)];
-        EXPECT_TRUE(norm_is_known || task.when == When::deferred || update.guessed);
-        auto& list = task.when == When::deferred ? counts.pending : update.guessed ? counts.guessed : counts.known;
-        for (const UpdateChunk& chunk : update.chunks) {
-            EXPECT_EQ(chunk.first, list[static_cast<size_t>(chunk.param)]);
-            list[static_cast<size_t>(chunk.param)] += chunk.count;
-        }
-    }
-    return counts;
-}
-
 // Every chunk is updated once: behind the norm, on a guess, or with what the step before found.
 TEST(Lower, EveryChunkIsUpdatedOnce) {
     const TrainedModel model = tiny_model("qwen2");
@@ -97,11 +75,11 @@ TEST(Lower, EveryChunkIsUpdatedOnce) {
     const std::vector<int64_t> none(all.size(), 0);
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
         const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, 2), plan);
-        const UpdateCounts counts = count_updates(model, set.schedules[0]);
+        const UpdateCounts counts = updated_by(set.schedules[0], model);
         const UpdateTime time = plan.common.update;
         EXPECT_EQ(counts.known, time == UpdateTime::after_backward ? all : none) << describe(plan);
         EXPECT_EQ(counts.guessed, time == UpdateTime::in_backward ? all : none) << describe(plan);
-        EXPECT_EQ(counts.pending, time == UpdateTime::next_forward ? all : none) << describe(plan);
+        EXPECT_EQ(counts.deferred, time == UpdateTime::next_forward ? all : none) << describe(plan);
         EXPECT_EQ(set.find("redo") != nullptr, time == UpdateTime::in_backward);
         EXPECT_EQ(set.find("flush") != nullptr, time == UpdateTime::next_forward);
         for (const ReduceTask& reduce : set.schedules[0].reduces) EXPECT_GE(reduce.param, -1);
@@ -356,7 +334,7 @@ std::string shape_name(const testing::TestParamInfo<ShapeCase>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Paper, Shapes,
-                         testing::Combine(testing::Values(kOpt175b, kLlama405b), testing::ValuesIn(kMethodNames)),
+                         testing::Combine(testing::Values(kOpt175b, kLlama405b), testing::ValuesIn(method_names())),
                          shape_name);
 
 class SlowShapes : public Shapes {};

@@ -9,6 +9,7 @@
 #include "schedule/check.h"
 #include "schedule/lower.h"
 #include "tests/place.h"
+#include "tests/unit/schedule/updates_once.h"
 
 namespace windlass {
 
@@ -19,7 +20,11 @@ inline int lane_number(LaneKind kind) {
 
 inline constexpr int64_t kPlenty = int64_t{1} << 40;  // bytes
 
-inline constexpr const char* kMethodNames[] = {"adamw", "zeroth_order", "forward_gradient"};
+inline std::vector<const char*> method_names() {
+    std::vector<const char*> names;
+    for (const Method* method : all_methods()) names.push_back(method->name.data());
+    return names;
+}
 
 // Shapes as published; no memory is ever allocated for them.
 inline constexpr const char* kOpt175b = R"({"model_type": "opt", "hidden_size": 12288, "ffn_dim": 49152,
@@ -180,6 +185,7 @@ inline ScheduleSet checked(const TrainedModel& model, const Recipe& recipe, cons
                            const Plan& plan) {
     ScheduleSet set = lower(model, recipe, numerics, plan, {train_request(numerics)});
     check(set);
+    expect_updates_once(model, set);
     return set;
 }
 

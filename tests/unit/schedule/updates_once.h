@@ -1,0 +1,75 @@
+// updates_once.h: in every lowered schedule each trained parameter's update takes effect once, element by element: when
+// it is known, on a guess, or deferred; and what is done again, or flushed, is what was guessed, or deferred.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "base/index.h"
+#include "schedule/lower.h"
+
+namespace windlass {
+
+// Elements that a schedule updates, by parameter.
+struct UpdateCounts {
+    std::vector<int64_t> known, guessed, deferred;
+    explicit UpdateCounts(size_t params) : known(params), guessed(params), deferred(params) {}
+};
+
+inline UpdateCounts updated_by(const Schedule& schedule, const TrainedModel& model) {
+    UpdateCounts found(model.params.size());
+    bool norm_is_known = false;
+    for (const Task& task : schedule.tasks) {
+        norm_is_known |= task.verb == Verb::reduce && schedule.reduces[at(task.payload)].param < 0;
+        if (task.verb == Verb::materialize) {
+            for (const MaterializeParam& each : schedule.materializations[at(task.payload)].params)
+                if (each.updates) found.deferred[at(each.param)] += model.param(each.param).numel();
+        }
+        if (task.verb != Verb::update) continue;
+        const UpdateTask& update = schedule.updates[at(task.payload)];
+        EXPECT_TRUE(norm_is_known || task.when == When::deferred || update.guessed || update.restores ||
+                    !schedule.name.starts_with("train"))
+            << schedule.name;
+        auto& list = task.when == When::deferred ? found.deferred : update.guessed ? found.guessed : found.known;
+        for (const UpdateChunk& chunk : update.chunks) {
+            EXPECT_EQ(chunk.first, list[at(chunk.param)]) << model.params[at(chunk.param)].name;
+            list[at(chunk.param)] += chunk.count;
+        }
+    }
+    return found;
+}
+
+inline void expect_updates_once(const TrainedModel& model, const ScheduleSet& set) {
+    for (const Schedule& schedule : set.schedules) {
+        const UpdateCounts found = updated_by(schedule, model);
+        const bool trains = schedule.name.starts_with("train");
+        for (int index = 0; index < model.param_size(); ++index) {
+            const Param param = model.param(index);
+            const bool is_stored_to = param.trains() && param.perturb.folding != Folding::never;
+            const std::array lists = {found.known[at(index)], found.guessed[at(index)], found.deferred[at(index)]};
+            int64_t sum = 0;
+            for (const int64_t elements : lists) {
+                EXPECT_TRUE(elements == 0 || elements == param.numel()) << schedule.name << ": " << param.spec.name;
+                sum += elements;
+            }
+            if (trains) {
+                EXPECT_EQ(sum, is_stored_to ? param.numel() : 0) << schedule.name << ": " << param.spec.name;
+            }
+        }
+        if (!trains) continue;
+        const std::vector<int64_t> none(model.params.size());
+        const auto expect_again = [&](const char* name, const std::vector<int64_t>& elements) {
+            const Schedule* const again = set.find(name);
+            EXPECT_EQ(again != nullptr, elements != none) << name;
+            if (again == nullptr) return;
+            const UpdateCounts done = updated_by(*again, model);
+            EXPECT_EQ(done.known == none ? done.deferred : done.known, elements) << name;
+        };
+        expect_again("redo", found.guessed);
+        expect_again("flush", found.deferred);
+    }
+}
+
+}  // namespace windlass
