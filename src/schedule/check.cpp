@@ -3,49 +3,19 @@
 #include <algorithm>
 #include <map>
 #include <memory_resource>
+#include <numeric>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "base/index.h"
 #include "base/math.h"
 #include "model/liveness.h"
 #include "schedule/layout.h"
+#include "schedule/wait_rows.h"
 
 namespace windlass {
 namespace {
-
-// Who last wrote and read each byte of a buffer, in ranges.
-class ByteHistory {
-  public:
-    using allocator_type = std::pmr::polymorphic_allocator<>;
-    explicit ByteHistory(const allocator_type& memory) : parts_({{0, {}}}, memory) {}
-    ByteHistory(ByteHistory&& other, const allocator_type& memory) : parts_(std::move(other.parts_), memory) {}
-
-    // What a use of these bytes waits for; then it is itself the last user.
-    void use(int64_t begin, int64_t end, bool write, Wait self, Waits& after) {
-        split(begin);
-        split(end);
-        for (auto part = parts_.lower_bound(begin); part != parts_.end() && part->first < end; ++part) {
-            Users& users = part->second;
-            after.raise(users.writers);
-            if (write) {
-                after.raise(users.readers);
-                users = {};  // whoever comes next waits for this task, which waited for them
-            }
-            (write ? users.writers : users.readers).raise(self.lane, self.count);
-        }
-    }
-
-  private:
-    struct Users {
-        Waits writers, readers;
-    };
-    void split(int64_t position) {
-        auto part = std::prev(parts_.upper_bound(position));
-        if (part->first != position) parts_.emplace_hint(std::next(part), position, part->second);
-    }
-    std::pmr::map<int64_t, Users> parts_;  // by where the range begins
-};
 
 class Checker {
   public:
@@ -113,35 +83,47 @@ class Checker {
     // users of a buffer whose addresses it takes over. Waits on the task's own lane hold by the lane's order.
     void derive_waits() {
         std::pmr::vector<ByteHistory> history(set_.persistent.size() + schedule_.buffers.size(), &memory_);
-        std::vector<Waits> users(schedule_.buffers.size());
-        std::vector<std::vector<size_t>> born(schedule_.tasks.size());
-        for (size_t index = 0; index < schedule_.buffers.size(); ++index)
-            born[at(schedule_.buffers[index].first)].push_back(index);
+        std::vector<int32_t> users;  // rows, by transient buffer
+        for (size_t buffer = 0; buffer < schedule_.buffers.size(); ++buffer) users.push_back(rows_.add());
+        const bool defers = std::any_of(schedule_.tasks.begin(), schedule_.tasks.end(),
+                                        [](const Task& task) { return task.when != When::always; });
+        const std::vector<size_t> born = by_first_use();
+        auto next = born.begin();
         std::vector<int> done(schedule_.lanes.size(), 0);  // tasks so far, by lane
-        Waits held;                                        // of which: of the update that the step before held
-        Waits norm;                                        // of which: the one that finds the norm
+        const int32_t after = rows_.add();
+        const int32_t held = rows_.add();  // the last tasks of the update that the step before held
+        const int32_t norm = rows_.add();  // the one that finds the norm
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
             Task& task = schedule_.tasks[index];
             const Wait self{task.lane, ++done[at(task.lane)]};
-            task.after = {};
-            for (const size_t buffer : born[index]) take_over(buffer, users, task.after);
+            rows_.clear(after);
+            for (; next != born.end() && at(schedule_.buffers[*next].first) == index; ++next)
+                take_over(*next, users, after);
             for (const BufferUse& use : task.uses) {
-                if (use.begin < use.end) history[at(use.buffer)].use(use.begin, use.end, use.write, self, task.after);
-                if (!persistent(use.buffer))
-                    users[at(use.buffer) - set_.persistent.size()].raise(self.lane, self.count);
+                if (use.begin < use.end) history[at(use.buffer)].use(use, self, after, rows_);
+                if (!persistent(use.buffer)) rows_.raise(users[at(use.buffer) - set_.persistent.size()], self);
             }
             if (task.verb == Verb::move) {
-                refuse_stale_reads(task);
-                order_on_disk(schedule_.moves[at(task.payload)], self, task.after);
+                if (defers) refuse_stale_reads(task);
+                order_on_disk(schedule_.moves[at(task.payload)], self, after);
             }
             if (task.verb == Verb::materialize) refuse_late_updates(schedule_.materializations[at(task.payload)]);
-            if (task.verb == Verb::mark) task.after.raise(held);
-            if (task.when != When::always || task.verb == Verb::materialize) held.raise(self.lane, self.count);
-            if (needs_norm(task)) task.after.raise(norm);
-            if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].param < 0)
-                norm.raise(self.lane, self.count);
-            task.after.drop(self.lane);
+            if (task.verb == Verb::mark) rows_.raise(after, held);
+            if (task.when != When::always || task.verb == Verb::materialize) rows_.raise(held, self);
+            if (needs_norm(task)) rows_.raise(after, norm);
+            if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].param < 0) rows_.raise(norm, self);
+            task.after = rows_.waits(after, task.lane);
         }
+    }
+
+    // The transient buffers, in the order in which tasks come to use them.
+    std::vector<size_t> by_first_use() const {
+        std::vector<size_t> order(schedule_.buffers.size());
+        std::iota(order.begin(), order.end(), size_t{0});
+        std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+            return schedule_.buffers[a].first < schedule_.buffers[b].first;
+        });
+        return order;
     }
 
     bool needs_norm(const Task& task) const {
@@ -149,7 +131,7 @@ class Checker {
     }
 
     // The buffer's first task waits for all users of the buffers that had its addresses before.
-    void take_over(size_t buffer, const std::vector<Waits>& users, Waits& after) {
+    void take_over(size_t buffer, const std::vector<int32_t>& users, int32_t after) {
         const BufferSpec& spec = schedule_.buffers[buffer];
         const int64_t begin = spec.offset, end = begin + spec.bytes;
         std::pmr::map<int64_t, Tenant>& tenants = tenants_[at(spec.tier)];
@@ -157,7 +139,7 @@ class Checker {
         if (part != tenants.begin() && std::prev(part)->second.end > begin) --part;
         while (part != tenants.end() && part->first < end) {
             const auto [first, tenant] = *part;
-            after.raise(users[tenant.buffer]);
+            rows_.raise(after, users[tenant.buffer]);
             part = tenants.erase(part);
             if (first < begin) tenants[first] = {begin, tenant.buffer};
             if (tenant.end > end) part = std::next(tenants.insert({end, tenant}).first);
@@ -203,7 +185,7 @@ class Checker {
 
     // What a step writes to the disk and reads again. Gradients and activations are written over; weights and state go
     // to the version that is not current, so a write waits for nobody, but a read wants what was written before it.
-    void order_on_disk(const MoveTask& move, Wait self, Waits& after) {
+    void order_on_disk(const MoveTask& move, Wait self, int32_t after) {
         if (move.kind == MoveKind::up || move.kind == MoveKind::down) return;
         const bool writes = move.kind == MoveKind::disk_write;
         const bool versioned = move.place != DiskPlace::gradient && move.place != DiskPlace::activation;
@@ -212,18 +194,26 @@ class Checker {
         for (const MovePiece& piece : move.pieces) {
             const int64_t key = place == DiskPlace::activation ? piece.first : piece.param;
             if (std::exchange(last, key) == key) continue;  // a parameter's pieces mostly come together
-            Waits& users = on_disk_[{place, key}];
-            if (!versioned || !writes) after.raise(users);
-            if (!versioned || writes) users.raise(self.lane, self.count);
+            const auto [users, is_new] = on_disk_.try_emplace({place, key}, 0);
+            if (is_new) users->second = rows_.add();
+            if (!versioned || !writes) rows_.raise(after, users->second);
+            if (!versioned || writes) rows_.raise(users->second, self);
         }
     }
 
     // Of the many small things below: given back all at once.
     std::pmr::monotonic_buffer_resource memory_{size_t{1} << 14};
 
-    std::pmr::map<std::pair<int, int64_t>, int> reads_{&memory_};        // of weights on disk, by parameter and element
-    std::pmr::map<std::pair<BufferId, int64_t>, int> copies_{&memory_};  // up, by where they are from
-    std::set<int> seen_;                                                 // parameters
+    // Of a parameter, or buffer, and where a piece of it begins.
+    struct PieceHash {
+        size_t operator()(const std::pair<int, int64_t>& piece) const {
+            return std::hash<int64_t>()(piece.second * 1000003 + piece.first);
+        }
+    };
+    using PieceCounts = std::pmr::unordered_map<std::pair<int, int64_t>, int, PieceHash>;
+    PieceCounts reads_{&memory_};   // of weights on disk, by parameter and element
+    PieceCounts copies_{&memory_};  // up, by where they are from
+    std::set<int> seen_;            // parameters
 
     struct Tenant {
         int64_t end = 0;  // of a part of the arena
@@ -234,7 +224,8 @@ class Checker {
     Schedule& schedule_;
     // By tier, and where a part of its arena begins: the last buffer there.
     std::pmr::vector<std::pmr::map<int64_t, Tenant>> tenants_{set_.tiers.size(), &memory_};
-    std::pmr::map<std::pair<DiskPlace, int64_t>, Waits> on_disk_{&memory_};  // by parameter or place: who touched it
+    WaitRows rows_{schedule_.lanes.size()};
+    std::pmr::map<std::pair<DiskPlace, int64_t>, int32_t> on_disk_{&memory_};  // by parameter or place: who touched it
 };
 
 using Ranges = std::vector<std::pair<int64_t, int64_t>>;  // [begin, end)
