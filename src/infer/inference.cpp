@@ -63,7 +63,7 @@ Inference::~Inference() {
     engine_.reset();
     if (store_path_.empty()) return;
     try {
-        for (const char* end : {"", ".new", ".gradients"}) files_.remove_tree(store_path_ + end);
+        for (const char* end : {"", ".new", ".gradients", ".activations"}) files_.remove_tree(store_path_ + end);
     } catch (const Error& error) {
         log_warning("{} is left behind: {}", store_path_, error.what());
     }

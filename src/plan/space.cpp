@@ -189,6 +189,7 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
                        .state = home(Knob::state, block),
                        .gradients = home(Knob::gradients, block),
                        .boundary = static_cast<Home>(at(choice, Knob::boundary)),
+                       .cache = static_cast<Home>(at(choice, Knob::cache)),
                        .update = static_cast<UpdateTime>(at(choice, Knob::update))};
         if (each.update == UpdateTime::in_backward && in_share(block, at(choice, Knob::held)))
             each.update = UpdateTime::next_forward;

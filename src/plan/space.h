@@ -28,6 +28,7 @@ enum class Knob : uint8_t {
     park,       // values of a block
     spill,      // values of a block
     boundary,   // Home
+    cache,      // Home
     order,      // MicroOrder
     read_ahead,
     update_ahead,
@@ -37,7 +38,7 @@ enum class Knob : uint8_t {
     one_probe,        // 1: points one after the other
     writeback_steps,  // between two of which updates go home; 0 is 1
 };
-inline constexpr int kKnobs = 17;
+inline constexpr int kKnobs = 18;
 inline constexpr int kShares = 8;
 
 using Choice = std::array<int, kKnobs>;

@@ -91,13 +91,16 @@ class PersistentWriter {
                           plan_.own_memory() ? TierKind::host : TierKind::device);
     }
     void write_cache(int64_t rows) {
-        int64_t end = 0;
-        for (const Block& block : model_.blocks) {
-            ids.cache_offsets.push_back(end);
-            end += 2 * aligned_bytes(rows * cache_columns(block), dtype_bytes(numerics_.compute));
-        }
-        ids.cache = add("key-value cache", Owner::cache, end, TierKind::device);
         ids.cache_rows = rows;
+        for (size_t block = 0; block < model_.blocks.size(); ++block) {
+            const Home home = plan_.of(static_cast<int>(block)).cache;
+            CachePlace place{
+                .bytes = 2 * aligned_bytes(rows * cache_columns(model_.blocks[block]), dtype_bytes(numerics_.compute))};
+            if (place.bytes > 0) place.memory = put("key-value cache", Owner::cache, home, place.bytes);
+            if (place.bytes > 0 && home == Home::disk)
+                place.file_offset = std::exchange(ids.cache_file_bytes, ids.cache_file_bytes + place.bytes);
+            ids.caches.push_back(place);
+        }
     }
     BufferId add(std::string name, Owner owner, int64_t bytes, TierKind tier) {
         buffers.push_back({.name = std::move(name), .owner = owner, .bytes = bytes, .tier = find_tier(tiers, tier)});
@@ -118,7 +121,7 @@ void require_consistent(const TrainedModel& model, const Recipe& recipe, const P
     for (int block = 0; block < static_cast<int>(model.blocks.size()); ++block) {
         const BlockPlan& each = plan.of(block);
         const bool uses_disk = each.weights == Home::disk || each.state == Home::disk || each.gradients == Home::disk ||
-                               each.boundary == Home::disk;
+                               each.boundary == Home::disk || each.cache == Home::disk;
         WINDLASS_CHECK(plan.store || !uses_disk, "block {} lives on a disk that is not there", block);
         WINDLASS_CHECK(each.weights == Home::device || plan.order == MicroOrder::vertical,
                        "horizontal order is for weights that stay");

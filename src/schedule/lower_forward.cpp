@@ -24,13 +24,17 @@ class ForwardLowering {
                 fetched_.push_back(builder_.read_weights(builder_.block(blocks_[fetched_.size()])));
             builder_.upload(builder_.block(blocks_[index]), fetched_[index]);
             builder_.convert(blocks_[index], fetched_[index]);
-            for (int micro = 0; micro < builder_.schedule().micro_count; ++micro)
-                pass(blocks_[index], fetched_[index], micro);
+            while (decodes() && caches_.size() < fetched_.size())
+                caches_.push_back(bring_cache(blocks_[caches_.size()]));
+            for (int micro = 0; micro < builder_.schedule().micro_count; ++micro) pass(index, micro);
+            if (decodes()) return_cache(blocks_[index], caches_[index]);
         }
     }
 
   private:
-    void pass(int block, const BlockWeights& weights, int micro) {
+    void pass(size_t index, int micro) {
+        const int block = blocks_[index];
+        const BlockWeights& weights = fetched_[index];
         const bool is_last = block == last_block_;
         if (is_last && builder_.schedule().gives_logits) return pass_last_tokens(weights, micro);
         const int id = builder_.forward_segment(builder_.block(block));
@@ -49,7 +53,7 @@ class ForwardLowering {
         uses.push_back({out, true});
         stream = {out, 0};
         if (is_last) builder_.schedule().outputs[static_cast<size_t>(micro)] = stream;
-        add_cache(block, task, uses);
+        if (decodes()) add_cache(block, caches_[index], task, uses);
         builder_.run(std::move(task), weights, std::move(uses));
     }
 
@@ -72,23 +76,68 @@ class ForwardLowering {
         builder_.schedule().outputs[static_cast<size_t>(micro)] = {out, 0};
     }
 
-    void add_cache(int block, RunTask& task, std::vector<BufferUse>& uses) {
-        const PersistentIds& ids = builder_.in().ids;
-        if (last_block_ != static_cast<int>(builder_.in().model.blocks.size()) || block == last_block_)
-            return;  // no decoding
-        const int64_t offset = ids.cache_offsets[static_cast<size_t>(block)];
-        const bool is_final = static_cast<size_t>(block) + 1 == ids.cache_offsets.size();
-        const int64_t end = is_final ? offset : ids.cache_offsets[static_cast<size_t>(block) + 1];
-        if (end == offset) return;  // a block without attention
-        task.cache_keys = {ids.cache, offset};
-        task.cache_values = {ids.cache, offset + (end - offset) / 2};
-        uses.push_back({ids.cache, true, offset, end});
+    bool decodes() const { return builder_.schedule().gives_logits; }
+    const CachePlace& cache_place(int block) const {
+        static constexpr CachePlace kNone;
+        const std::vector<CachePlace>& caches = builder_.in().ids.caches;
+        return static_cast<size_t>(block) < caches.size() ? caches[at(block)] : kNone;
+    }
+    void add_cache(int block, const BufferSlice& cache, RunTask& task, std::vector<BufferUse>& uses) const {
+        const int64_t bytes = cache_place(block).bytes;
+        if (bytes == 0) return;
+        task.cache_keys = cache;
+        task.cache_values = {cache.buffer, cache.offset + bytes / 2};
+        uses.push_back({cache.buffer, true, cache.offset, cache.offset + bytes});
+    }
+
+    // Which tokens a call adds is not known when it is planned: all of a block's keys and values come, and go back.
+    BufferSlice bring_cache(int block) {
+        const CachePlace& place = cache_place(block);
+        if (stays(block)) return place.memory;
+        const BufferId here =
+            builder_.buffer(builder_.block(block).name + ".cache", Owner::cache, place.bytes, TierKind::device);
+        const BufferSlice host = on_host(place, here);
+        if (place.file_offset >= 0) move_file(MoveKind::disk_read, host.buffer, place);
+        if (host.buffer != here) copy(MoveKind::up, host, {here, 0}, place.bytes);
+        return {here, 0};
+    }
+    void return_cache(int block, const BufferSlice& here) {
+        const CachePlace& place = cache_place(block);
+        if (stays(block)) return;
+        const BufferSlice host = on_host(place, here.buffer);
+        if (host.buffer != here.buffer) copy(MoveKind::down, here, host, place.bytes);
+        if (place.file_offset >= 0) move_file(MoveKind::disk_write, host.buffer, place);
+    }
+    bool stays(int block) const {
+        const Plan& plan = builder_.in().plan;
+        const Home home = plan.of(block).cache;
+        return cache_place(block).bytes == 0 || home == Home::device || (home == Home::host && !plan.own_memory());
+    }
+    // Where it is before it goes up and after it came down; the device's own buffer where that is in the host's memory.
+    BufferSlice on_host(const CachePlace& place, BufferId here) {
+        if (place.file_offset < 0) return place.memory;
+        if (!builder_.in().plan.own_memory()) return {here, 0};
+        return {builder_.buffer("cache on the host", Owner::cache, place.bytes, TierKind::host), 0};
+    }
+    void copy(MoveKind kind, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
+        builder_.move({.kind = kind,
+                       .place = DiskPlace::activation,
+                       .buffer = to.buffer,
+                       .source = from.buffer,
+                       .pieces = {{.offset = to.offset, .source = from.offset, .bytes = bytes}}});
+    }
+    void move_file(MoveKind kind, BufferId buffer, const CachePlace& place) {
+        builder_.move({.kind = kind,
+                       .place = DiskPlace::activation,
+                       .buffer = buffer,
+                       .pieces = {{.first = place.file_offset, .bytes = place.bytes}}});
     }
 
     ScheduleBuilder& builder_;
     int last_block_;
     std::vector<int> blocks_;
     std::vector<BlockWeights> fetched_;
+    std::vector<BufferSlice> caches_;  // decoding: on the device, by place in blocks_
     std::vector<BufferSlice> stream_;  // by micro-batch: the residual stream
 };
 
@@ -103,6 +152,7 @@ Schedule lower_eval(const LowerInput& input, const ScheduleRequest& request) {
 Schedule lower_decode(const LowerInput& input, const ScheduleRequest& request) {
     ScheduleBuilder builder(input, request);
     builder.schedule().gives_logits = true;
+    builder.schedule().activation_file_bytes = input.ids.cache_file_bytes;
     ForwardLowering(builder, static_cast<int>(input.model.blocks.size())).write();
     return builder.finish();
 }

@@ -37,6 +37,7 @@ struct BlockPlan {
     Home state = Home::device;      // moments and low halves
     Home gradients = Home::device;  // between their last contribution and the update
     Home boundary = Home::device;   // the block's input, between its forward and its reverse
+    Home cache = Home::device;      // keys and values of earlier tokens, between two calls of decoding
     UpdateTime update = UpdateTime::after_backward;
     bool recompute = false;         // keep the input only
     std::vector<SaveChoice> saved;  // instead, by saved_values of the block's program: what becomes of each

@@ -253,12 +253,19 @@ struct ParamPlace {
     BufferSlice chunks;              // instead of low and state: chunk by chunk as a working store has them
     BufferSlice kept;                // chunk by chunk, where updates are guessed without a store
 };
+// Where a block's keys and values of earlier tokens wait for the next ones: keys, and as many bytes of values behind
+// them.
+struct CachePlace {
+    int64_t bytes = 0;         // of both; 0: the block caches nothing
+    BufferSlice memory;        // kNoBuffer: on disk, at
+    int64_t file_offset = -1;  // of the file that activations spill to
+};
 struct PersistentIds {
     std::vector<ParamPlace> params;
-    BufferId cache = kNoBuffer;
     BufferId staging = kNoBuffer;
-    std::vector<int64_t> cache_offsets;  // by block: keys, with values right behind
-    int64_t cache_rows = 0;              // rows * capacity
+    std::vector<CachePlace> caches;  // by block; empty: nothing is decoded
+    int64_t cache_rows = 0;          // rows * capacity
+    int64_t cache_file_bytes = 0;
 };
 
 struct ScheduleSet {

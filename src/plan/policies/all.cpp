@@ -49,7 +49,7 @@ Space common_space(const PlanRequest& request, const SpaceInput& input) {
     space.base = {.device = request.device, .threads = request.threads};
     space.values.fill({0});
     space.of(Knob::weights) = space.of(Knob::state) = space.of(Knob::gradients) = {kShares};
-    space.of(Knob::boundary) = {static_cast<int>(Home::device)};
+    space.of(Knob::boundary) = space.of(Knob::cache) = {static_cast<int>(Home::device)};
     space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
     space.of(Knob::group_chunks) = {1};
     space.of(Knob::update) = update_choices(request);
@@ -72,10 +72,15 @@ void add_streaming(Space& space, const PlanRequest& request, const SpaceInput& i
         const int groups_a_block = input.block_chunks / chunks;
         if (groups_a_block <= kGroupsMax && (groups_a_block >= 2 || chunks == 1)) groups.push_back(chunks);
     }
+    const bool decodes =
+        std::ranges::any_of(request.schedules, [](const ScheduleRequest& each) { return each.cache_capacity > 0; });
     // What takes less memory stands first.
-    std::vector<int>& boundary = space.of(Knob::boundary);
-    if (request.device.own_memory) boundary.insert(boundary.begin(), static_cast<int>(Home::host));
-    if (space.base.store) boundary.insert(boundary.begin(), static_cast<int>(Home::disk));
+    for (const Knob knob : {Knob::boundary, Knob::cache}) {
+        std::vector<int>& homes = space.of(knob);
+        if (knob == Knob::cache && !decodes) continue;
+        if (request.device.own_memory) homes.insert(homes.begin(), static_cast<int>(Home::host));
+        if (space.base.store) homes.insert(homes.begin(), static_cast<int>(Home::disk));
+    }
     if (request.recompute != "auto") return;
     if (request.device.own_memory) space.of(Knob::park) = up_to(input.saved_most);
     if (space.base.store) space.of(Knob::spill) = up_to(input.saved_most);

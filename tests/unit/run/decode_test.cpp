@@ -52,22 +52,23 @@ class Decode : public testing::TestWithParam<DecodeCase> {
         // What follows each token is its target, so that evaluation says something of every place of a row.
         for (size_t i = 0; i < text_.targets.size(); ++i)
             text_.targets[i] = text_.tokens[(i + 1) % text_.tokens.size()];
-        engine_ = engine_for({kLength, 7, 1});
+        const Home home = GetParam().weights;
+        engine_ = engine_for(
+            {.policy = "test", .threads = 2, .store = home == Home::disk, .common = {.weights = home, .state = home}});
     }
 
-    std::unique_ptr<Engine> engine_for(const std::vector<int64_t>& lengths) {
+    std::unique_ptr<Engine> engine_for(const Plan& plan) {
         ModelFolder model = ModelFolder::open(real_files(), golden_.folder);
         HfConfig config = model.config();
         EngineSetup setup{.model = TrainedModel(build_model(config, model.tensors())), .recipe = forward_recipe()};
-        const Home home = GetParam().weights;
         setup.numerics = {.compute = GetParam().compute, .micro_rows = rows(), .row_lengths = {kLength}};
-        setup.plan = {
-            .policy = "test", .threads = 2, .store = home == Home::disk, .common = {.weights = home, .state = home}};
+        setup.plan = plan;
         std::vector<ScheduleRequest> requests = {{DecodeKind::eval, rows(), kLength, 1}};
-        for (const int64_t length : lengths) requests.push_back({DecodeKind::decode, rows(), length, 1, kLength});
+        for (const int64_t length : {kLength, int64_t{7}, int64_t{1}})
+            requests.push_back({DecodeKind::decode, rows(), length, 1, kLength});
         setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan, requests);
         check(setup.schedules);
-        setup.store_path = folder_.path() + "/store.wls";
+        setup.store_path = fmt::format("{}/{}.wls", folder_.path(), stores_++);
         auto engine = std::make_unique<Engine>(real_files(), std::move(setup));
         engine->load(model, "{}");
         return engine;
@@ -77,8 +78,12 @@ class Decode : public testing::TestWithParam<DecodeCase> {
         return *engine_->setup().schedules.find(fmt::format("decode/{}", length));
     }
     std::vector<float> decode(int64_t length, int64_t cached, int64_t count) {
+        return decode(*engine_, length, cached, count);
+    }
+    std::vector<float> decode(Engine& engine, int64_t length, int64_t cached, int64_t count) {
         const DecodeBatch batch(text_, rows(), cached, count);
-        return engine_->decode(schedule(length), {.micro = {batch.batch}}).logits;
+        return engine.decode(*engine.setup().schedules.find(fmt::format("decode/{}", length)), {.micro = {batch.batch}})
+            .logits;
     }
     // -log p of what follows `count` tokens of each row, from the logits.
     void expect_losses(const std::vector<float>& logits, int64_t count) {
@@ -107,6 +112,7 @@ class Decode : public testing::TestWithParam<DecodeCase> {
     const TempFolder folder_;
     const Golden golden_;
     TestBatch text_;
+    int stores_ = 0;
     std::unique_ptr<Engine> engine_;
     std::vector<double> losses_;
 };
@@ -120,6 +126,26 @@ TEST_P(Decode, LogitsAreThoseOfEvaluationBehindACache) {
     expect_losses(decode(7, 5, 7), 12);
     expect_losses(decode(7, 12, 4), 16);
     for (int64_t cached = 16; cached < kLength; ++cached) expect_losses(decode(1, cached, 1), cached + 1);
+}
+
+// Beside a device that has memory of its own, in that of the host, or on a disk: behind either, and in turn.
+TEST_P(Decode, NoBitDependsOnWhereTheCacheIs) {
+    constexpr DeviceId kApart{.own_memory = true};
+    Plan mixed{.policy = "test", .device = kApart, .threads = 2, .store = true, .read_ahead = 2};
+    for (int block = 0; block < static_cast<int>(engine_->setup().model.blocks.size()); ++block) {
+        constexpr std::array kHomes = {Home::host, Home::disk, Home::device};
+        mixed.blocks.push_back(
+            {.weights = Home::host, .state = Home::host, .gradients = Home::host, .cache = kHomes[at(block % 3)]});
+    }
+    const std::vector<Plan> plans = {
+        {.policy = "test", .threads = 2, .store = true, .common = {.cache = Home::disk}},
+        {.policy = "test", .device = kApart, .threads = 2, .common = {.weights = Home::host, .cache = Home::host}},
+        mixed};
+    for (const Plan& plan : plans) {
+        const std::unique_ptr<Engine> elsewhere = engine_for(plan);
+        for (const auto& [length, cached, count] : {std::array{24, 0, 5}, {7, 5, 7}, {1, 12, 1}, {7, 13, 4}})
+            EXPECT_EQ(decode(*elsewhere, length, cached, count), decode(length, cached, count)) << cached;
+    }
 }
 
 // A schedule serves fewer tokens than it was made for, and nobody can tell.
