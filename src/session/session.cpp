@@ -91,6 +91,16 @@ LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
     return schedule;
 }
 
+// Lengths are a part of numerics: rows to evaluate on that came later have to do with those of the run.
+void require_room(const Session& session, const Identity& recorded) {
+    if (!session.data || session.identity.data_fingerprint != recorded.data_fingerprint) return;
+    const int64_t longest = std::ranges::max(session.data->row_lengths(session.config.max_length));
+    if (longest > recorded.numerics.row_lengths.back())
+        throw UserError(ExitCode::usage, "eval_data", "a row has {} tokens, the run was begun with rows of {} at most",
+                        longest, recorded.numerics.row_lengths.back())
+            .hint("shorter rows, or windlass eval on what the run saves");
+}
+
 void resolve_numerics(Session& session, const std::optional<RunState>& recorded) {
     Numerics& numerics = session.identity.numerics;
     numerics.compute = resolve_compute(session.config.dtype, session.model);
@@ -101,6 +111,7 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
     numerics.micro_count = count;
     if (recorded) {
         numerics.row_lengths = recorded->identity.numerics.row_lengths;
+        require_room(session, recorded->identity);
     } else if (session.data) {
         numerics.row_lengths = choose_row_lengths(session.data->row_lengths(session.config.max_length), rows * count,
                                                   session.config.max_length);

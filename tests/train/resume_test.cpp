@@ -91,6 +91,25 @@ TEST_F(ResumeTest, RefusesToBeAnotherRun) {
     EXPECT_THAT(problem({{"max_length", "32"}}), testing::HasSubstr("training rows was"));
 }
 
+// Its lengths are a part of the run's numerics.
+TEST_F(ResumeTest, RefusesRowsToEvaluateOnThatAreLongerThanTheRuns) {
+    write("short.jsonl", "{\"text\": \"abcabcabc\"}\n{\"text\": \"abca\"}\n");
+    const Settings begun = {{"train_data", "[" + at("short.jsonl") + "]"}, {"save_steps", "2"}};
+    Settings on = begun;
+    on.merge(Settings{{"max_steps", "3"}, {"resume", "auto"}, {"eval_data", "[" + at("eval.jsonl") + "]"}});
+    Settings first = begun;
+    first["max_steps"] = "2";
+    run("run", first);
+    try {
+        run("run", on);
+        FAIL();
+    } catch (const UserError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("eval_data: a row has "));
+    }
+    on["eval_data"] = "[" + at("short.jsonl") + "]";
+    run("run", on);
+}
+
 // Of frequencies of positions nothing else says anything.
 TEST_F(ResumeTest, RefusesAModelWhoseConfigSaysOtherPositions) {
     run("run", {{"max_steps", "4"}, {"save_steps", "4"}});
