@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "base/error.h"
 #include "tests/unit/method/lone_model.h"
@@ -179,8 +181,33 @@ TEST(TrajectorySettings, RefuseFoldingThatNoNoiseHas) {
 TEST(TrajectorySettings, NameWhatDiffers) {
     const TrajectoryHeader first = header_of({.directions = 2});
     EXPECT_THAT(changes(first, header_of({.weight_decay = 0.5, .directions = 2, .scalar_clip = 1})), IsEmpty());
-    EXPECT_THAT(changes(first, header_of({.directions = 2, .estimator = ZoEstimator::fzoo})),
-                ElementsAre("zo_estimator was two_sided, is fzoo"));
+    const auto names = [](const MethodOptions& was, const MethodOptions& is) {
+        std::vector<std::string> found;
+        for (const Difference& each :
+             differences(logged_identity(header_of(was), "log"), logged_identity(header_of(is), "this run")))
+            found.push_back(each.name);
+        return found;
+    };
+    const MethodOptions plain{.directions = 2, .noise = NoiseKind::low_rank, .moments = NoiseMoments::both};
+    for (const auto& [name, change] : std::map<std::string, std::function<void(MethodOptions&)>>{
+             {"directions", [](MethodOptions& o) { o.directions = 3; }},
+             {"zo_eps", [](MethodOptions& o) { o.zo_eps = 0.5; }},
+             {"noise_rank", [](MethodOptions& o) { o.noise_rank = 3; }},
+             {"noise_window", [](MethodOptions& o) { o.noise_window = 3; }},
+             {"noise_kept", [](MethodOptions& o) { o.noise_keeps_left = true; }},
+             {"zo_estimator", [](MethodOptions& o) { o.estimator = ZoEstimator::fzoo; }},
+             {"zo_optimizer", [](MethodOptions& o) { o.moments = NoiseMoments::first; }},
+             {"replay_window", [](MethodOptions& o) { o.replay_window = 3; }},
+             {"adam_beta1", [](MethodOptions& o) { o.beta1 = 0.5; }},
+             {"adam_beta2", [](MethodOptions& o) { o.beta2 = 0.5; }},
+             {"adam_epsilon", [](MethodOptions& o) { o.epsilon = 0.5; }},
+             {"layer_drop", [](MethodOptions& o) { o.layer_drop = 0.5; }},
+             {"sparse_share", [](MethodOptions& o) { o.sparse_share = 0.5; }}}) {
+        MethodOptions other = plain;
+        change(other);
+        EXPECT_THAT(names(plain, other), ElementsAre(name));
+    }
+    EXPECT_THAT(names({}, {.noise = NoiseKind::rademacher}), ElementsAre("noise"));
     EXPECT_THAT(changes(first, header_of({.directions = 2, .layer_drop = 0.5})),
                 ElementsAre("layer_drop was 0, is 0.5"));
     const MethodOptions sparse{.sparse_share = 0.5};
