@@ -146,22 +146,14 @@ class MatmulCache {
 }  // namespace
 
 std::string_view product_path() {
-    switch (product_isa()) {
-        case dnnl::cpu_isa::avx512_core_amx:
-            return "avx512_core_amx";
-        case dnnl::cpu_isa::avx512_core_bf16:
-            return "avx512_core_bf16";
-        case dnnl::cpu_isa::avx512_core:
-            return "avx512_core";
-        case dnnl::cpu_isa::avx2:
-            return "avx2";
-        case dnnl::cpu_isa::avx:
-            return "avx";
-        case dnnl::cpu_isa::sse41:
-            return "sse41";
-        default:
-            return "other";
-    }
+    using Path = std::pair<dnnl::cpu_isa, std::string_view>;
+    for (const auto& [isa, name] : {Path(dnnl::cpu_isa::avx512_core_amx, "avx512_core_amx"),
+                                    {dnnl::cpu_isa::avx512_core_bf16, "avx512_core_bf16"},
+                                    {dnnl::cpu_isa::avx512_core, "avx512_core"},
+                                    {dnnl::cpu_isa::avx2, "avx2"},
+                                    {dnnl::cpu_isa::sse41, "sse41"}})
+        if (isa == product_isa()) return name;
+    return "other";
 }
 
 bool onednn_has(DType dtype) {

@@ -26,16 +26,12 @@
 namespace windlass {
 namespace {
 
-// What `auto` chooses from. A run that goes on keeps what was chosen for it.
-std::vector<StateFormat> state_candidates(const std::optional<RunState>& recorded) {
-    if (recorded) return {recorded->identity.numerics.state_format};
-    return {StateFormat::s1};
-}
-
+// A run that goes on keeps what `auto` chose for it.
 MethodOptions method_options(const Config& config, const std::optional<RunState>& recorded) {
     MethodOptions options = method_options(config);
-    options.state_format = resolve_state_format(config.state_format, state_candidates(recorded));
-    if (!config.directions && recorded) options.directions = recorded->identity.directions;
+    if (!recorded) return options;
+    if (config.state_format == "auto") options.state_format = recorded->identity.numerics.state_format;
+    if (!config.directions) options.directions = recorded->identity.directions;
     return options;
 }
 
@@ -256,13 +252,6 @@ DType resolve_compute(const std::string& dtype, const ModelSpec& model) {
     int64_t f32_elements = 0;
     for (const ParamSpec& param : model.params) f32_elements += param.file_dtype == DType::f32 ? param.numel() : 0;
     return f32_elements * 2 > model.param_count() ? DType::f32 : DType::bf16;
-}
-
-StateFormat resolve_state_format(const std::string& wanted, std::span<const StateFormat> candidates) {
-    if (wanted == "auto") return candidates.front();
-    const std::optional<StateFormat> named = state_format_from_name(wanted);
-    WINDLASS_CHECK(named, "the table of keys lets \"{}\" through", wanted);
-    return *named;
 }
 
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,

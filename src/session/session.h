@@ -65,9 +65,6 @@ Emulation emulation_of(const Config& config);
 // "<ssd_dir>/<name of output_dir>-<hash of its path>.wls", empty without ssd_dir.
 std::string working_store_path(const Config& config);
 
-// The format that state_format stands for: `auto` is the first of the candidates, which come best first.
-StateFormat resolve_state_format(const std::string& wanted, std::span<const StateFormat> candidates);
-
 // The type that dtype: auto stands for: f32 where the base's matrices are f32, else bf16.
 DType resolve_compute(const std::string& dtype, const ModelSpec& model);
 

@@ -16,12 +16,6 @@ namespace {
 const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kEachStep = "each_step";
 using Texts = std::map<std::string, std::string>;
 
-Json numerics_json(const Numerics& n) {
-    return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows},
-            {"micro_count", n.micro_count},     {"row_lengths", n.row_lengths},
-            {"kernel_path", n.kernel_path},     {"state_format", state_format_name(n.state_format)}};
-}
-
 // What is no integer, or one beyond int64_t, throws std::bad_optional_access: get() would convert it to any number.
 int64_t integer(const Json& json, const char* key) {
     return integer_of(json.at(key)).value();
@@ -146,6 +140,12 @@ void warn_of_unrecorded(const Identity& was, const Identity& is, std::string_vie
 }
 
 }  // namespace
+
+Json numerics_json(const Numerics& n) {
+    return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows},
+            {"micro_count", n.micro_count},     {"row_lengths", n.row_lengths},
+            {"kernel_path", n.kernel_path},     {"state_format", state_format_name(n.state_format)}};
+}
 
 void write_identity(const Identity& s, Json& json) {
     json.update({{"seed", s.seed},

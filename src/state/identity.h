@@ -44,6 +44,8 @@ struct Identity {
     LrSchedule schedule;
 };
 
+Json numerics_json(const Numerics& numerics);
+
 // Puts its members into an object.
 void write_identity(const Identity& identity, Json& json);
 // Throws nlohmann's exceptions and std::bad_optional_access for what is no identity.
