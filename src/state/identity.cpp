@@ -83,7 +83,7 @@ bool is_of_probes(const Identity& identity) {
 }
 
 std::string text_of(const LrSchedule& s) {
-    return fmt::format("{} of {} over {} steps", s.type, s.peak, s.total_steps);
+    return fmt::format("{} of {} over {} steps, {} of warmup", s.type, s.peak, s.total_steps, s.warmup_steps);
 }
 
 class Comparison {
@@ -123,8 +123,10 @@ void compare_settings(const Identity& was, const Identity& is, Comparison& compa
         if (before == was.settings.end() || rule == OnResume::free || rule == OnResume::resolved) continue;
         compare.of(name, before->second, now, rule);
     }
-    if (!was.settings.contains("learning_rate"))
-        compare.of("the learning rate schedule", text_of(was.schedule), text_of(is.schedule), OnResume::warned);
+    // Its keys say it where they are recorded.
+    if (!was.settings.contains("learning_rate") && was.schedule != is.schedule)
+        compare.found.push_back(
+            {"the learning rate schedule", text_of(was.schedule), text_of(is.schedule), OnResume::warned});
 }
 
 // Of a run that was begun before they were recorded. Older logs say by what they leave out that it was the default.

@@ -148,8 +148,11 @@ TEST(Identity, NamesEveryDifferenceThatChangesBits) {
     Identity longer = was;
     longer.schedule.total_steps = 5;  // may change: it is not what the bits so far came from
     EXPECT_THAT(require_same_run(was, longer, {}, "x"),
-                testing::ElementsAre("the learning rate schedule was cosine of 3e-05 over 100 steps, is cosine of "
-                                     "3e-05 over 5 steps"));
+                testing::ElementsAre("the learning rate schedule was cosine of 3e-05 over 100 steps, 10 of warmup, is "
+                                     "cosine of 3e-05 over 5 steps, 10 of warmup"));
+    Identity steeper = was;
+    steeper.schedule.power = 2;
+    EXPECT_EQ(differences(was, steeper).size(), 1u);
     Identity renamed = was;
     renamed.run_id = "0123";
     EXPECT_THAT(differences(was, renamed), testing::IsEmpty());

@@ -218,21 +218,39 @@ TEST(TrajectorySettings, NameWhatDiffers) {
     EXPECT_THAT(refusal(first, narrow), HasSubstr("the parameters are not those"));
 }
 
-// In the words that configuration has for it.
+// In the words that recipes, and so configuration, have for it.
 TEST(TrajectorySettings, RefuseWhatContradictsItself) {
-    const auto complaint = [](int64_t directions, const char* text) -> std::string {
+    const auto complaint = [](const auto& body) -> std::string {
         try {
-            read({.method = "zeroth_order", .directions = directions, .settings = text});
+            body();
         } catch (const UserError& error) {
-            EXPECT_EQ(error.code(), ExitCode::storage);
             return error.what();
         }
         return "";
     };
-    EXPECT_THAT(complaint(1, R"({"zo_estimator": "fzoo"})"), HasSubstr("takes the deviation of losses"));
-    EXPECT_EQ(complaint(2, R"({"zo_estimator": "fzoo"})"), "");
-    EXPECT_THAT(complaint(1, R"({"optimizer": "adam", "replay_window": 2, "beta1": 0.9, "beta2": 0.9, "epsilon": 0})"),
-                HasSubstr("divides by adam_epsilon"));
+    const MethodOptions low_rank{.noise = NoiseKind::low_rank};
+    MethodOptions alone{.estimator = ZoEstimator::fzoo}, still{.epsilon = 0, .moments = NoiseMoments::both};
+    MethodOptions many = low_rank, unkept = low_rank, short_window = low_rank;
+    many.directions = kDirectionsMax;
+    many.moments = NoiseMoments::first;
+    many.replay_window = kReplayWindowMax;
+    unkept.folding = Folding::never;
+    short_window.folding = Folding::each_window;
+    short_window.noise_window = 1;
+    for (const MethodOptions& wrong : {alone, still, many, unkept, short_window}) {
+        const auto found = problems("zeroth_order", wrong);
+        ASSERT_EQ(found.size(), 1u);
+        Recipe recipe = make_recipe("zeroth_order", {});
+        recipe.folding = wrong.folding;
+        const TrajectoryHeader header{.method = "zeroth_order",
+                                      .noise = logged_noise(noise_of(wrong)),
+                                      .directions = wrong.directions,
+                                      .eps = wrong.zo_eps,
+                                      .settings = trajectory_settings(recipe, wrong, {})};
+        EXPECT_THAT(complaint([&] { read(header); }), HasSubstr(found[0].what));
+        EXPECT_THAT(complaint([&] { make_recipe("zeroth_order", wrong); }), HasSubstr(found[0].what));
+    }
+    EXPECT_EQ(complaint([&] { read(header_of(low_rank)); }), "");
 }
 
 TEST(TrajectorySettings, RefuseWhatNoRunHas) {
