@@ -5,7 +5,6 @@
 #include "config/config_values.h"
 #include "config/param_group_text.h"
 #include "method/recipe.h"
-#include "perturb/factors.h"
 
 namespace windlass {
 namespace {
@@ -95,29 +94,9 @@ void check_data(const Config& c, Problems& problems) {
         problems.emplace_back("num_train_epochs is 0 and max_steps is not set");
 }
 
-void check_moments(const Config& c, Problems& problems) {
-    if (c.zo_optimizer == "adam" && c.adam_epsilon <= 0)
-        problems.emplace_back(
-            "zo_optimizer adam divides by adam_epsilon where nothing was found. Try: adam_epsilon 1e-8");
-    if (is_changed(c, "replay_window") && c.zo_optimizer == "sgd")
-        problems.emplace_back("replay_window has no meaning with zo_optimizer sgd. Try: zo_optimizer momentum or adam");
-    if (c.zo_optimizer != "sgd" && c.noise == "low_rank" &&
-        !is_room_for(c.directions.value_or(1) * c.replay_window, c.noise_rank))
-        problems.push_back(
-            fmt::format("zo_optimizer {} over {} steps of {} directions has too many factors of rank {} at "
-                        "once. Try: a smaller replay_window",
-                        c.zo_optimizer, c.replay_window, c.directions.value_or(1), c.noise_rank));
-    if (is_changed(c, "zo_optimizer") && !make_recipe(c.method, {}).probes())
-        problems.push_back(fmt::format(
-            "zo_optimizer is for methods without a backward pass, method is {}. Try: zeroth_order", c.method));
-}
-
 void check_method(const Config& c, Problems& problems) {
-    if (c.zo_estimator == "fzoo" && c.directions.value_or(2) < 2)
-        problems.push_back(
-            fmt::format("zo_estimator fzoo takes the deviation of losses along directions, of which there are {}. Try: "
-                        "directions: 8",
-                        *c.directions));
+    for (const Problem& each : windlass::problems(c.method, method_options(c)))
+        problems.push_back(fmt::format("{}. Try: {}", each.what, each.hint));
     if (c.sparse_share < 1 && c.weight_storage == "nf4")
         problems.emplace_back(
             "sparse_share goes by the weights of the base, weight_storage nf4 rounds them. Try: sparse_share: 1");
@@ -125,9 +104,6 @@ void check_method(const Config& c, Problems& problems) {
         problems.emplace_back(
             "writeback_steps has no meaning with fold_updates each_window: weights are written behind each "
             "noise_window. Try: writeback_steps: auto");
-    if (c.method == "zeroth_order") return;
-    if (is_changed(c, "sparse_share"))
-        problems.emplace_back("sparse_share is a way of zeroth_order. Try: method: zeroth_order");
 }
 
 // Which methods can learn from what.
@@ -201,6 +177,29 @@ void check_present(const Config& c, ConfigUse use, Problems& problems) {
 
 }  // namespace
 
+MethodOptions method_options(const Config& c) {
+    MethodOptions options{.beta1 = c.adam_beta1,
+                          .beta2 = c.adam_beta2,
+                          .epsilon = c.adam_epsilon,
+                          .weight_decay = c.weight_decay,
+                          .max_grad_norm = c.max_grad_norm,
+                          .zo_eps = c.zo_eps,
+                          .scalar_clip = c.scalar_clip,
+                          .noise = *noise_kind_from_name(c.noise),
+                          .noise_rank = static_cast<int>(c.noise_rank),
+                          .noise_window = c.noise_window,
+                          .noise_keeps_left = c.noise_kept == "both",
+                          .estimator = *estimator_from_name(c.zo_estimator),
+                          .layer_drop = c.layer_drop,
+                          .sparse_share = c.sparse_share,
+                          .moments = *moments_from_name(c.zo_optimizer),
+                          .replay_window = static_cast<int>(c.replay_window),
+                          .folding = *folding_from_name(c.fold_updates)};
+    options.directions = c.directions ? static_cast<int>(*c.directions) : least_directions(options.estimator);
+    if (const auto format = state_format_from_name(c.state_format)) options.state_format = *format;
+    return options;
+}
+
 ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     ReadConfig read;
     Problems problems;
@@ -212,7 +211,6 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     check_data(read.config, problems);
     check_objective(read.config, problems);
     check_schedule(read.config, problems);
-    check_moments(read.config, problems);
     check_method(read.config, problems);
     check_param_groups(read.config, problems);
     check_run(read.config, problems);

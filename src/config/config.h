@@ -21,6 +21,8 @@
 
 namespace windlass {
 
+struct MethodOptions;
+
 // A number of bytes as written, "4GiB" or "80%"; empty: not limited. base/units.h resolves it.
 struct ByteLimit {
     std::string text;
@@ -162,6 +164,9 @@ struct ReadConfig {
 // Puts the layers together. Every problem found is in the one UserError(usage): unknown keys with the nearest name,
 // values of the wrong kind, contradictions between keys.
 ReadConfig make_config(const ConfigSources& sources, ConfigUse use);
+
+// What the method is told. `auto` is what it begins with: the most exact state, the least directions.
+MethodOptions method_options(const Config& config);
 
 // run.yaml: every key with its value and what it means; reads back as the same Config.
 std::string config_to_yaml(const Config& config);

@@ -45,6 +45,8 @@ const Method& find_method(std::string_view name) {
 }
 
 Recipe make_recipe(std::string_view method, const MethodOptions& options) {
+    if (const auto found = problems(method, options); !found.empty())
+        throw UserError(ExitCode::usage, method, "{}", found.front().what).hint(found.front().hint);
     return find_method(method).recipe(options);
 }
 

@@ -132,6 +132,7 @@ struct Method {
 std::span<const Method* const> all_methods();
 // These throw UserError(usage) naming the methods there are.
 const Method& find_method(std::string_view name);
+// And this for what problems() finds.
 Recipe make_recipe(std::string_view method, const MethodOptions& options);
 // Nothing changes: evaluation and generation.
 Recipe forward_recipe();

@@ -1,6 +1,10 @@
 // settings.h: hyperparameters, with the names that users know; a method takes those it uses.
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "method/state_format.h"
 #include "method/trained_model.h"
 #include "perturb/estimator.h"
@@ -32,5 +36,13 @@ struct MethodOptions {
     int replay_window = kReplayWindow;  // steps that moments are made of
     Folding folding = Folding::each_step;
 };
+
+// Settings that contradict each other, and what to set instead.
+struct Problem {
+    std::string what, hint;
+};
+// All of them, for a method that there is: configuration, recipes and readers of logs refuse the same things in the
+// same words.
+std::vector<Problem> problems(std::string_view method, const MethodOptions& options);
 
 }  // namespace windlass

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "device/cpu/team.h"
 #include "tensor/tensor.h"
@@ -23,6 +24,10 @@ struct GemmArgs {
 };
 
 void gemm(const GemmArgs& args, Team& team);
+
+// The instruction set that oneDNN uses: that of the path the process began with (started_isa) or, of AMX and AVX-512,
+// what the machine has of it. A part of numerics.
+std::string_view product_path();
 
 // One call on the calling thread, uncut: for kernels that cut their work themselves (attention).
 void gemm_single(const GemmArgs& args);

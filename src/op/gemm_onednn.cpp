@@ -2,9 +2,9 @@
 
 #include <omp.h>
 
-#include <cstdlib>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "device/cpu/isa.h"
 
@@ -46,19 +46,36 @@ dnnl::memory::data_type onednn_type(DType dtype) {
     return dtype == DType::f32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
-// The engine of the process. oneDNN picks instruction sets by itself, once and for all: a process that was started
-// for less (WINDLASS_CPU) tells it so before its first use.
+// The most that oneDNN may use under a kernel path. It would otherwise take whatever a processor has, so that one path
+// gave other bits on another machine. AMX stays within avx512_bf16: that path is chosen for the sake of AMX (isa.cpp),
+// and bits of runs come from it. What of it a machine has says product_path().
+dnnl::cpu_isa most_of(Isa isa) {
+    switch (isa) {
+        case Isa::baseline:
+            return dnnl::cpu_isa::sse41;
+        case Isa::avx2:
+            return dnnl::cpu_isa::avx2;
+        case Isa::avx512:
+            return dnnl::cpu_isa::avx512_core;
+        case Isa::avx512_bf16:
+            break;
+    }
+    return dnnl::cpu_isa::avx512_core_amx;
+}
+
+// The engine of the process. oneDNN takes a limit once, before its first use: that of the path the process began with.
 const dnnl::engine& engine() {
     static const dnnl::engine engine = [] {
-        const Isa isa = cpu_isa();
-        if (std::getenv("WINDLASS_CPU") != nullptr && isa < Isa::avx512_bf16) {
-            dnnl::set_max_cpu_isa(isa == Isa::avx512 ? dnnl::cpu_isa::avx512_core
-                                  : isa == Isa::avx2 ? dnnl::cpu_isa::avx2
-                                                     : dnnl::cpu_isa::sse41);
-        }
+        const auto status = dnnl::set_max_cpu_isa(most_of(started_isa()));
+        WINDLASS_CHECK(status == dnnl::status::success, "oneDNN was used before its instruction set was limited");
         return dnnl::engine(dnnl::engine::kind::cpu, 0);
     }();
     return engine;
+}
+
+dnnl::cpu_isa product_isa() {
+    engine();  // sets the limit
+    return dnnl::get_effective_cpu_isa();
 }
 
 // A thread's primitives, its stream, and the scratch that its products share.
@@ -128,11 +145,21 @@ class MatmulCache {
 
 }  // namespace
 
+std::string_view product_path() {
+    using Path = std::pair<dnnl::cpu_isa, std::string_view>;
+    for (const auto& [isa, name] : {Path(dnnl::cpu_isa::avx512_core_amx, "avx512_core_amx"),
+                                    {dnnl::cpu_isa::avx512_core_bf16, "avx512_core_bf16"},
+                                    {dnnl::cpu_isa::avx512_core, "avx512_core"},
+                                    {dnnl::cpu_isa::avx2, "avx2"},
+                                    {dnnl::cpu_isa::sse41, "sse41"}})
+        if (isa == product_isa()) return name;
+    return "other";
+}
+
 bool onednn_has(DType dtype) {
     static const bool multiplies_bf16 = [] {
-        engine();  // sets the limit
         const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-        return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+        return (static_cast<unsigned>(product_isa()) & wanted) == wanted;
     }();
     return dtype == DType::f32 || (multiplies_bf16 && cpu_isa() == Isa::avx512_bf16);
 }

@@ -70,7 +70,7 @@ Named parse_source(FileSystem& files, const std::string& source) {
 // As the run did whose store this is.
 void keep_as(Store& store, const RunState& state, const std::string& base, TrainedModel& model) {
     keep_as_stored(store, model);
-    if (is_kept_in_8_bits(model)) set_scale_exponents(state.scale_exponents, base, model);
+    if (is_kept_in_8_bits(model)) set_scale_exponents(state.identity.scale_exponents, base, model);
 }
 
 SaveOptions save_options(const Source& source, const ExportOptions& options) {
@@ -85,7 +85,7 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
                            const ExportOptions& options) {
     if (!source.is_checkpoint)
         throw UserError(ExitCode::usage, source.store, "a run with fold_updates {} has its weights in its log",
-                        state.fold_updates)
+                        state.identity.fold_updates)
             .hint(fmt::format("windlass replay {} RUN/{} --to DIR", source.base, kTrajectoryName));
     ModelFolder folder = ModelFolder::open(files, source.base);
     HfConfig config = folder.config();
@@ -94,7 +94,7 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
                [&](int param, int64_t first, std::span<float> out) {
                    load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
                });
-    return {source.store, state.step, ModelFolder::open(files, options.target).total_bytes()};
+    return {source.store, state.progress.step, ModelFolder::open(files, options.target).total_bytes()};
 }
 
 ExportResult export_store(FileSystem& files, const Source& source, const ExportOptions& options) {
@@ -104,7 +104,8 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     HfConfig config = base.config();
     TrainedModel model(build_model(config, base.tensors()));
     const RunState state = parse_run_state(store.committed_run_state(), source.store);
-    if (state.fold_updates != folding_name(Folding::each_step)) return export_folder(files, source, state, options);
+    if (state.identity.fold_updates != folding_name(Folding::each_step))
+        return export_folder(files, source, state, options);
     keep_as(store, state, source.base, model);
     StoreMasters masters(store, model);
     save_model(files, source.base, options.target, model, save_options(source, options),

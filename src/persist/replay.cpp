@@ -128,7 +128,7 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     TrainedModel model = stored_model(folder);
     read_param_groups(log.header(), options.log, model);
     read_weight_storage(log.header(), options.log, model);
-    read_folding(log.header(), options.log, model);
+    set_folding(model, logged_options(log.header(), options.log).folding);
     check_tied(folder, model);
     const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
         load_elements(folder, model.params[static_cast<size_t>(param)], first, out);

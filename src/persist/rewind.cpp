@@ -49,15 +49,16 @@ RunState state_behind(FileSystem& files, Session& session, const std::string& fo
     const std::map<int64_t, double> losses = losses_in(files, folder);
     const std::optional<double> threshold = session.config.loss_watchdog_threshold;
     RunState state = from;
-    state.last_line.clear();
-    while (state.step < step) {
-        state.tokens_total += next_batch(session, state.position).tokens();
-        const bool applied = log.read(++state.step).applied;
-        const auto loss = losses.find(state.step);
-        if (applied) ++state.applied_steps;
-        if (applied && loss != losses.end()) state.last_loss = loss->second;
+    RunProgress& now = state.progress;
+    now.last_line.clear();
+    while (now.step < step) {
+        now.tokens_total += next_batch(session, now.position).tokens();
+        const bool applied = log.read(++now.step).applied;
+        const auto loss = losses.find(now.step);
+        if (applied) ++now.applied_steps;
+        if (applied && loss != losses.end()) now.last_loss = loss->second;
         const bool is_bad = !applied || (threshold && loss != losses.end() && loss->second > *threshold);
-        state.bad_steps = is_bad ? state.bad_steps + 1 : 0;
+        now.bad_steps = is_bad ? now.bad_steps + 1 : 0;
     }
     return state;
 }
@@ -102,7 +103,7 @@ StartPoint find_branch(FileSystem& files, const Config& config) {
 
 void begin_branch(FileSystem& files, const Config& config, const StartPoint& start) {
     const std::string from = source_config(files, config).output_dir;
-    const int64_t step = start.log_to.value_or(start.last().step);
+    const int64_t step = start.log_to.value_or(start.last().progress.step);
     const TrajectoryWriter log = TrajectoryWriter::fork(files, path_in(from, kTrajectoryName), step,
                                                         path_in(config.output_dir, kTrajectoryName));
     if (log.header().first_step > 1)

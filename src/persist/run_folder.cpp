@@ -69,9 +69,9 @@ std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const Config
 
 std::optional<StartPoint> newest_state(FileSystem& files, const Config& config, int64_t most) {
     std::optional<StartPoint> store = from_store(files, config);
-    if (store && store->state.step > most) store.reset();
+    if (store && store->state.progress.step > most) store.reset();
     std::optional<StartPoint> checkpoint = from_newest_checkpoint(files, config, most);
-    if (store && (!checkpoint || store->state.step >= checkpoint->state.step)) return store;
+    if (store && (!checkpoint || store->state.progress.step >= checkpoint->state.progress.step)) return store;
     return checkpoint;
 }
 
@@ -81,24 +81,6 @@ std::optional<StartPoint> newest_state(FileSystem& files, const Config& config, 
         steps.push_back(std::to_string(place.step));
     throw UserError(ExitCode::usage, config.output_dir, "has no checkpoint of step {}{}", config.resume, log_words)
         .hint(steps.empty() ? "resume: auto" : fmt::format("one of: {}", fmt::join(steps, ", ")));
-}
-
-// Behind the base, with what was decided when the run began.
-RunState first_state(RunState any) {
-    return {.run_id = std::move(any.run_id),
-            .seed = any.seed,
-            .method = std::move(any.method),
-            .data_fingerprint = std::move(any.data_fingerprint),
-            .param_groups = std::move(any.param_groups),
-            .weight_storage = std::move(any.weight_storage),
-            .frozen_is_split = any.frozen_is_split,
-            .fold_updates = std::move(any.fold_updates),
-            .update = std::move(any.update),
-            .settings = std::move(any.settings),
-            .directions = any.directions,
-            .scale_exponents = std::move(any.scale_exponents),
-            .numerics = std::move(any.numerics),
-            .schedule = std::move(any.schedule)};
 }
 
 // The checkpoint of the step, or what the log makes of the newest state before it.
@@ -123,12 +105,13 @@ StartPoint from_step(FileSystem& files, const Config& config) {
     if (step < first - 1 || step > last)
         refuse_step(files, config, fmt::format(", and its log holds steps {} to {}", first, last));
     std::optional<StartPoint> found = newest_state(files, config, step);
-    if (found && found->state.step >= first - 1) {
+    if (found && found->state.progress.step >= first - 1) {
         found->log_to = step;
         return std::move(*found);
     }
     const std::optional<RunState> logged = logged_state(files, config.output_dir);
-    if (first == 1 && logged) return {.state = first_state(*logged), .log_to = step};
+    // Behind the base, with what was decided when the run began.
+    if (first == 1 && logged) return {.state = {.identity = logged->identity}, .log_to = step};
     refuse_step(files, config, ", nor a state before it that its log begins with");
 }
 
@@ -176,7 +159,7 @@ StartPoint find_any_start(FileSystem& files, const Config& config) {
     const std::optional<StartPoint> found = newest_state(files, config, std::numeric_limits<int64_t>::max());
     const std::optional<RunState> logged = logged_state(files, config.output_dir);
     StartPoint start = found.value_or(StartPoint{});
-    if (logged && (!found || logged->step > found->state.step)) start.logged = logged;
+    if (logged && (!found || logged->progress.step > found->state.progress.step)) start.logged = logged;
     if (found || logged) return start;
     throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", config.output_dir)
         .hint("start the run without resume");

@@ -65,9 +65,9 @@ std::string run_id_of(FileSystem& files, const std::string& run_folder) {
 }
 
 void require_own(const std::string& own_id, const RunState& state, const std::string& path, std::string_view remedy) {
-    if (own_id.empty() || state.run_id.empty() || own_id == state.run_id) return;
+    if (own_id.empty() || state.identity.run_id.empty() || own_id == state.identity.run_id) return;
     throw UserError(ExitCode::storage, path, "belongs to another run: it was written by run {}, run.yaml is of run {}",
-                    state.run_id, own_id)
+                    state.identity.run_id, own_id)
         .hint(remedy);
 }
 
@@ -82,15 +82,15 @@ void require_own_store(FileSystem& files, const Config& config) {
     }
     const std::string own_id = run_id_of(files, config.output_dir);
     constexpr std::string_view kRemedy = "another ssd_dir; or remove the file, if the run that it belongs to is over";
-    if (!own_id.empty() || state.run_id.empty()) return require_own(own_id, state, path, kRemedy);
+    if (!own_id.empty() || state.identity.run_id.empty()) return require_own(own_id, state, path, kRemedy);
     if (files.exists(fmt::format("{}/run.yaml", config.output_dir))) return;  // of a run from before there were ids
     throw UserError(ExitCode::storage, path, "belongs to another run: it was written by run {}, and {} holds none",
-                    state.run_id, config.output_dir)
+                    state.identity.run_id, config.output_dir)
         .hint(kRemedy);
 }
 
 std::string adopted_run_id(FileSystem& files, const StartPoint& start, const std::string& run_folder) {
-    const std::string own_id = run_id_of(files, run_folder), its_id = start.last().run_id;
+    const std::string own_id = run_id_of(files, run_folder), its_id = start.last().identity.run_id;
     if (!own_id.empty() && !its_id.empty()) return own_id;  // equal
     const std::string state = start.path.empty() ? run_folder : start.path;
     if (own_id.empty())
@@ -104,7 +104,7 @@ std::string adopted_run_id(FileSystem& files, const StartPoint& start, const std
 void require_newest_store(FileSystem& files, const StartPoint& start, const std::string& run_folder) {
     constexpr int64_t kTakenBack = 1;
     const std::string path = fmt::format("{}/metrics.jsonl", run_folder);
-    const int64_t written = last_step_on_disk(files, path), step = start.resumes() ? start.last().step : 0;
+    const int64_t written = last_step_on_disk(files, path), step = start.resumes() ? start.last().progress.step : 0;
     if (written <= step + kTakenBack) return;
     if (start.from == StartPoint::From::working_store)
         throw UserError(ExitCode::storage, start.path, "is of step {}, but {} has steps up to {} that were kept in it",

@@ -13,28 +13,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kNoiseRevision = 1;  // of the bits in perturb/README.md
 constexpr int64_t kStateBytesMax = int64_t{1} << 20;
-
-// The kinds that logs know, by their number there.
-constexpr std::array kLoggedKinds = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
-
-TrajectoryNoise logged_noise(const Noise& noise) {
-    const auto kind = std::ranges::find(kLoggedKinds, noise.kind);
-    WINDLASS_CHECK(kind != kLoggedKinds.end(), "there is no log of this noise");
-    return {.kind = static_cast<TrajectoryNoiseKind>(kind - kLoggedKinds.begin()),
-            .revision = kNoiseRevision,
-            .rank = noise.rank,
-            .window = noise.window,
-            .keeps_left = noise.keeps_left};
-}
-std::string_view noise_name(const TrajectoryNoise& noise) {
-    return noise_kind_name(kLoggedKinds[static_cast<size_t>(noise.kind)]);
-}
-
-std::string_view kept_name(const TrajectoryNoise& noise) {
-    return noise.keeps_left ? "both" : "right";
-}
 
 uint64_t table_sum_of(const TrainedModel& model) {
     std::vector<TrajectoryParam> table;
@@ -56,29 +35,6 @@ void add_weights(const Param& param, std::span<const float> masters, Xxh3Stream&
     }
 }
 
-void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, const std::string& path) {
-    std::vector<std::string> differences;
-    if (was.method == is.method) differences = settings_differences(was, is);
-    const auto compare = [&](std::string_view name, const auto& before, const auto& now) {
-        if (before != now) differences.push_back(fmt::format("{} was {}, is {}", name, before, now));
-    };
-    compare("method", was.method, is.method);
-    compare("seed", was.run_seed, is.run_seed);
-    compare("noise", noise_name(was.noise), noise_name(is.noise));
-    compare("noise revision", was.noise.revision, is.noise.revision);
-    compare("noise_rank", was.noise.rank, is.noise.rank);
-    compare("noise_window", was.noise.window, is.noise.window);
-    compare("noise_kept", kept_name(was.noise), kept_name(is.noise));
-    compare("directions", was.directions, is.directions);
-    compare("zo_eps", was.eps, is.eps);
-    compare("the stored type", dtype_name(was.storage), dtype_name(is.storage));
-    if (was.base.table_sum != is.base.table_sum || was.base.elements != is.base.elements)
-        differences.push_back(fmt::format("the parameters are not those of {}", was.base.name));
-    if (differences.empty()) return;
-    throw UserError(ExitCode::usage, path, "this would not be the same run: {}", fmt::join(differences, "; "))
-        .hint("the run's own settings (run.yaml), or a new output_dir");
-}
-
 void write_state(FileSystem& files, const std::string& path, const RunState& state) {
     write_text_atomic(files, path, run_state_text(state) + "\n");
 }
@@ -93,9 +49,9 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
     try {
         if (!files.exists(state_path)) throw UserError(ExitCode::storage, state_path, "is gone");
         RunState state = parse_run_state(read_text(files, state_path, kStateBytesMax), state_path);
-        if (state.step < log.first_step() - 1 || state.step > log.last_step())
-            throw UserError(ExitCode::storage, state_path, "is of step {}, the log holds steps {} to {}", state.step,
-                            log.first_step(), log.last_step());
+        if (state.progress.step < log.first_step() - 1 || state.progress.step > log.last_step())
+            throw UserError(ExitCode::storage, state_path, "is of step {}, the log holds steps {} to {}",
+                            state.progress.step, log.first_step(), log.last_step());
         return state;
     } catch (const UserError& error) {
         log_warning("the log cannot be resumed from: {}", error.what());
@@ -108,7 +64,7 @@ TrajectoryHeader trajectory_header(const Session& session) {
     const DType storage = files_type(session.model);
     const bool rounds = storage != DType::f32 || is_kept_in_8_bits(session.model);
     return {.method = session.recipe.name,
-            .run_seed = session.first.seed,
+            .run_seed = session.identity.seed,
             .noise = logged_noise(noise_of(options)),
             .directions = options.directions,
             .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
@@ -135,27 +91,9 @@ TrajectoryBase describe_base(const std::string& name, const TrainedModel& model,
 }
 
 PerturbStep noise_of(const TrajectoryHeader& header, std::string_view where) {
-    if (!make_recipe(header.method, {}).probes())
-        throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
-    if (header.noise.rank > kDirectionRankMax)
-        throw UserError(ExitCode::storage, where, "directions of rank {}, at most {} are drawn", header.noise.rank,
-                        kDirectionRankMax);
-    if (header.noise.revision != kNoiseRevision)
-        throw UserError(ExitCode::storage, where, "directions of revision {}, this version draws revision {}",
-                        header.noise.revision, kNoiseRevision);
-    if (header.directions > kDirectionsMax)
-        throw UserError(ExitCode::storage, where, "{} directions a step, at most {} are taken", header.directions,
-                        kDirectionsMax);
-    PerturbStep noise{.noise = {.kind = kLoggedKinds[static_cast<size_t>(header.noise.kind)],
-                                .rank = header.noise.rank,
-                                .window = header.noise.window,
-                                .keeps_left = header.noise.keeps_left},
-                      .directions = static_cast<int>(header.directions)};
-    read_trajectory_settings(header, where, noise);
-    if (noise.noise.rank > 0 && !is_room_for(int64_t{header.directions} * noise.rule.window, noise.noise.rank))
-        throw UserError(ExitCode::storage, where, "moments of {} steps of {} directions of rank {}", noise.rule.window,
-                        header.directions, noise.noise.rank);
-    return noise;
+    StepParams step;
+    set_noise(logged_options(header, where), step);
+    return step.perturb();
 }
 
 StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& record, PerturbStep noise) {
@@ -213,11 +151,11 @@ TrajectoryLog::TrajectoryLog(FileSystem& files, const std::string& run_folder, T
 TrajectoryLog TrajectoryLog::begin(FileSystem& files, const std::string& run_folder, const Session& session,
                                    const RunState& state, const std::string& base_name, const ReadMasters& masters) {
     TrajectoryHeader header = trajectory_header(session);
-    header.first_step = static_cast<uint32_t>(state.step + 1);
+    header.first_step = static_cast<uint32_t>(state.progress.step + 1);
     header.base = describe_base(base_name, session.model, masters);
     const std::string path = path_in(run_folder, kTrajectoryName);
     write_state(files, path_in(run_folder, kTrajectoryStateName), state);
-    return {files, run_folder, TrajectoryWriter::create(files, path, header), state.step};
+    return {files, run_folder, TrajectoryWriter::create(files, path, header), state.progress.step};
 }
 
 TrajectoryLog TrajectoryLog::resume(FileSystem& files, const std::string& run_folder, const Session& session,
@@ -226,28 +164,28 @@ TrajectoryLog TrajectoryLog::resume(FileSystem& files, const std::string& run_fo
     TrajectoryWriter writer = TrajectoryWriter::open(files, path);
     require_same_log(writer.header(), trajectory_header(session), path);
     const int64_t first = writer.header().first_step, last = writer.next_step() - 1;
-    if (state.step < first - 1 || state.step > last)
+    if (state.progress.step < first - 1 || state.progress.step > last)
         throw UserError(ExitCode::usage, path, "the log holds steps {} to {}, the run goes on behind step {}", first,
-                        last, state.step)
+                        last, state.progress.step)
             .hint("resume: STEP of a checkpoint within the log; or move the log away, then a new one begins there");
     write_state(files, path_in(run_folder, kTrajectoryStateName), state);
-    if (state.step < last) {
-        log_info("the log is cut off behind step {}; it held steps up to {}", state.step, last);
-        writer.truncate_after(state.step);
+    if (state.progress.step < last) {
+        log_info("the log is cut off behind step {}; it held steps up to {}", state.progress.step, last);
+        writer.truncate_after(state.progress.step);
     }
-    return {files, run_folder, std::move(writer), state.step};
+    return {files, run_folder, std::move(writer), state.progress.step};
 }
 
 void TrajectoryLog::add(const StepReport& report, const RunState& state) {
     const PerturbStep& made = report.params.perturb();
-    writer_.append({.step = static_cast<uint32_t>(state.step),
+    writer_.append({.step = static_cast<uint32_t>(state.progress.step),
                     .learning_rate = report.params.learning_rate,
                     .decay = made.decay,
                     .applied = report.applied,
                     .scalars = {made.scalars.begin(), made.scalars.begin() + made.directions}});
     writer_.sync();
     write_state(files_, state_path_, state);
-    last_step_ = state.step;
+    last_step_ = state.progress.step;
 }
 
 }  // namespace windlass

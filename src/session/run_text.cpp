@@ -226,7 +226,6 @@ Json step_json(const Session& session) {
 
 std::string plan_json(const Session& session, const Json& advice) {
     const Planned& p = session.planned;
-    const Numerics& n = session.numerics();
     Json placement = Json::array();
     for (const PlacementRow& row : p.placement)
         placement.push_back({{"owner", row.owner},
@@ -243,13 +242,7 @@ std::string plan_json(const Session& session, const Json& advice) {
                        {"policy", p.plan.policy},
                        {"method", session.recipe.name},
                        {"recompute", p.plan.any_recompute() && !session.recipe.probes()},
-                       {"numerics",
-                        {{"compute", dtype_name(n.compute)},
-                         {"micro_rows", n.micro_rows},
-                         {"micro_count", n.micro_count},
-                         {"row_lengths", n.row_lengths},
-                         {"kernel_path", n.kernel_path},
-                         {"state_format", state_format_name(n.state_format)}}},
+                       {"numerics", numerics_json(session.numerics())},
                        {"placement", placement},
                        {"plan", session.recipe.probes() ? describe_forward_only(p.plan) : describe_placement(p.plan)},
                        {"writeback_steps", p.plan.writeback_steps},

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "base/units.h"
-#include "config/config_keys.h"
 #include "config/param_group_text.h"
 #include "data/open_model.h"
 #include "data/task_answers.h"
@@ -17,66 +16,23 @@
 #include "method/param_groups.h"
 #include "model/families.h"
 #include "model/sublayers.h"
-#include "perturb/noise.h"
 #include "schedule/machine_profiles.h"
 #include "session/budget.h"
 #include "session/machine_cache.h"
 #include "session/session_plan.h"
+#include "state/coefficients.h"
 #include "state/store_masters.h"
 
 namespace windlass {
 namespace {
 
-// What `auto` chooses from. A run that goes on keeps what was chosen for it.
-std::vector<StateFormat> state_candidates(const std::optional<RunState>& recorded) {
-    if (recorded) return {recorded->numerics.state_format};
-    return {StateFormat::s1};
-}
-
-// `auto` begins with the least.
-int directions_of(const Config& config, const std::optional<RunState>& recorded) {
-    if (config.directions) return static_cast<int>(*config.directions);
-    return recorded ? recorded->directions : least_directions(*estimator_from_name(config.zo_estimator));
-}
-
+// A run that goes on keeps what `auto` chose for it.
 MethodOptions method_options(const Config& config, const std::optional<RunState>& recorded) {
-    return {.beta1 = config.adam_beta1,
-            .beta2 = config.adam_beta2,
-            .epsilon = config.adam_epsilon,
-            .weight_decay = config.weight_decay,
-            .max_grad_norm = config.max_grad_norm,
-            .state_format = resolve_state_format(config.state_format, state_candidates(recorded)),
-            .zo_eps = config.zo_eps,
-            .directions = directions_of(config, recorded),
-            .scalar_clip = config.scalar_clip,
-            .noise = *noise_kind_from_name(config.noise),
-            .noise_rank = static_cast<int>(config.noise_rank),
-            .noise_window = config.noise_window,
-            .noise_keeps_left = config.noise_kept == "both",
-            .estimator = *estimator_from_name(config.zo_estimator),
-            .layer_drop = config.layer_drop,
-            .sparse_share = config.sparse_share,
-            .moments = *moments_from_name(config.zo_optimizer),
-            .replay_window = static_cast<int>(config.replay_window),
-            .folding = *folding_from_name(config.fold_updates)};
-}
-
-UpdateSettings update_settings(const Config& config) {
-    return {{"adam_beta1", config.adam_beta1},
-            {"adam_beta2", config.adam_beta2},
-            {"adam_epsilon", config.adam_epsilon},
-            {"weight_decay", config.weight_decay},
-            {"max_grad_norm", config.max_grad_norm}};
-}
-
-RunSettings recorded_settings(const Config& config, bool probes) {
-    RunSettings settings;
-    for (const ConfigKey& key : config_keys()) {
-        const bool is_moment = probes && key.name.starts_with("adam_");  // no key of the update then, but of the method
-        if (key.resume == OnResume::refused || key.resume == OnResume::warned || is_moment)
-            settings.emplace(key.name, config_value_text(key, config));
-    }
-    return settings;
+    MethodOptions options = method_options(config);
+    if (!recorded) return options;
+    if (config.state_format == "auto") options.state_format = recorded->identity.numerics.state_format;
+    if (!config.directions) options.directions = recorded->identity.directions;
+    return options;
 }
 
 // max_length as the model allows it: a default above its positions is lowered, a wish is refused.
@@ -97,7 +53,7 @@ void group_parameters(Session& session) {
                              : config.param_groups.empty() ? "freeze"
                                                            : "freeze, param_groups";
     apply_param_groups(param_groups_of(config), keys, session.model);
-    session.first.param_groups = param_group_texts(session.model);
+    session.identity.param_groups = param_group_texts(session.model);
     const int64_t trained = trained_count(session.model), all = session.model.param_count();
     if (trained < all)
         session.notes.push_back(fmt::format("{} of {} parameters are trained, {:.1f} %", format_count(trained),
@@ -131,8 +87,18 @@ LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
     return schedule;
 }
 
+// Lengths are a part of numerics: rows to evaluate on that came later have to do with those of the run.
+void require_room(const Session& session, const Identity& recorded) {
+    if (!session.data || session.identity.data_fingerprint != recorded.data_fingerprint) return;
+    const int64_t longest = std::ranges::max(session.data->row_lengths(session.config.max_length));
+    if (longest > recorded.numerics.row_lengths.back())
+        throw UserError(ExitCode::usage, "eval_data", "a row has {} tokens, the run was begun with rows of {} at most",
+                        longest, recorded.numerics.row_lengths.back())
+            .hint("shorter rows, or windlass eval on what the run saves");
+}
+
 void resolve_numerics(Session& session, const std::optional<RunState>& recorded) {
-    Numerics& numerics = session.first.numerics;
+    Numerics& numerics = session.identity.numerics;
     numerics.compute = resolve_compute(session.config.dtype, session.model);
     numerics.kernel_path = isa_name(cpu_isa());
     numerics.state_format = session.method_options.state_format;
@@ -140,7 +106,8 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
     numerics.micro_rows = rows;
     numerics.micro_count = count;
     if (recorded) {
-        numerics.row_lengths = recorded->numerics.row_lengths;
+        numerics.row_lengths = recorded->identity.numerics.row_lengths;
+        require_room(session, recorded->identity);
     } else if (session.data) {
         numerics.row_lengths = choose_row_lengths(session.data->row_lengths(session.config.max_length), rows * count,
                                                   session.config.max_length);
@@ -153,8 +120,8 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
 std::vector<OpSize> micro_sizes(const Session& session, const std::optional<RunState>& recorded) {
     std::vector<OpSize> sizes;
     for (const auto& [rows, count] : micro_choices(session, recorded)) {
-        for (const int64_t length : session.first.numerics.row_lengths)
-            sizes.push_back({.rows = rows, .row_length = length, .compute = session.first.numerics.compute});
+        for (const int64_t length : session.identity.numerics.row_lengths)
+            sizes.push_back({.rows = rows, .row_length = length, .compute = session.identity.numerics.compute});
     }
     return sizes;
 }
@@ -249,7 +216,7 @@ void note_absent(FileSystem& files, Session& session) {
 void open_data(FileSystem& files, Session& session) {
     session.tokenizer = open_tokenizer(files, session.config.model, session.model);
     session.data = RunData::open(files, session.config, *session.tokenizer);
-    session.first.data_fingerprint = session.data->fingerprint();
+    session.identity.data_fingerprint = session.data->fingerprint();
 }
 
 }  // namespace
@@ -287,13 +254,6 @@ DType resolve_compute(const std::string& dtype, const ModelSpec& model) {
     return f32_elements * 2 > model.param_count() ? DType::f32 : DType::bf16;
 }
 
-StateFormat resolve_state_format(const std::string& wanted, std::span<const StateFormat> candidates) {
-    if (wanted == "auto") return candidates.front();
-    const std::optional<StateFormat> named = state_format_from_name(wanted);
-    WINDLASS_CHECK(named, "the table of keys lets \"{}\" through", wanted);
-    return *named;
-}
-
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
                         ConfigUse use) {
     ModelFolder folder =
@@ -307,22 +267,22 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
-    session.first.frozen_is_split = recorded && recorded->frozen_is_split;
-    set_kept_types(config, session.recipe, session.first.frozen_is_split, session.model);
+    session.identity.frozen_is_split = recorded && recorded->identity.frozen_is_split;
+    set_kept_types(config, session.recipe, session.identity.frozen_is_split, session.model);
     require_narrow(config, session.model);
-    session.first.weight_storage = config.weight_storage;
-    session.first.fold_updates = folding_name(session.recipe.folding);
-    if (recorded && recorded->weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))
-        set_scale_exponents(recorded->scale_exponents, config.model, session.model);
+    session.identity.weight_storage = config.weight_storage;
+    session.identity.fold_updates = folding_name(session.recipe.folding);
+    if (recorded && recorded->identity.weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))
+        set_scale_exponents(recorded->identity.scale_exponents, config.model, session.model);
     note_folding(session);
     if (session.recipe.probes()) session.model = in_sublayers(session.model);
     if (session.folder.tensors().empty()) note_absent(files, session);
     if (!session.config.train_data.empty()) open_data(files, session);
-    if (!session.recipe.probes()) session.first.update = update_settings(session.config);
-    session.first.settings = recorded_settings(session.config, session.recipe.probes());
+    session.identity.settings = recorded_settings(session.config, session.recipe.probes());
     session.rounds_most = most_rounds(files, config, session.recipe);
-    session.first.seed = static_cast<uint64_t>(config.seed);
-    session.first.method = config.method;
+    session.identity.seed = static_cast<uint64_t>(config.seed);
+    session.identity.method = config.method;
+    session.identity.coefficients = coefficients_of(session.model);
     resolve_numerics(session, recorded);
     Budgets budgets = resolve_machine(files, session, recorded);
     if (config.export_steps) budgets.exporter = export_memory_bytes(session.model);
@@ -335,11 +295,11 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
                        .writeback_steps = wanted_writeback(session)};
     if (config.max_grad_norm == 0)
         session.request.clip_frequency = 0;
-    else if (recorded && recorded->applied_steps > 0)
-        session.request.clip_frequency =
-            static_cast<double>(recorded->clipped_steps) / static_cast<double>(recorded->applied_steps);
+    else if (recorded && recorded->progress.applied_steps > 0)
+        session.request.clip_frequency = static_cast<double>(recorded->progress.clipped_steps) /
+                                         static_cast<double>(recorded->progress.applied_steps);
     plan_session(session, recorded);
-    session.first.schedule = resolve_schedule(config, resolve_steps(session));
+    session.identity.schedule = resolve_schedule(config, resolve_steps(session));
     if (session.planned.plan.store) session.store_path = working_store_path(config);
     return session;
 }

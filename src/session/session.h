@@ -32,17 +32,17 @@ struct Session {
     Machine machine;
     PlanRequest request;  // as it was given to the planner
     Planned planned;
-    RunState first;                  // the state before the run's first step: numerics, schedule, seed
+    Identity identity;
     int64_t rounds_most = 1;         // of a step: more than one where answers are written, each at most so long
     std::string store_path;          // of the working store, where the plan uses the disk
     std::vector<std::string> notes;  // what the user should know
 
-    const Numerics& numerics() const { return first.numerics; }
+    const Numerics& numerics() const { return identity.numerics; }
     int64_t rows_per_step() const { return numerics().micro_rows * numerics().micro_count; }
     // A training example is a row, unless an objective compares its candidates.
     int64_t rows_per_example() const { return data ? data->rows_per_example() : 1; }
     int64_t examples_per_step() const { return rows_per_step() / rows_per_example(); }
-    int64_t total_steps() const { return first.schedule.total_steps; }  // 0: not known (no data, no max_steps)
+    int64_t total_steps() const { return identity.schedule.total_steps; }  // 0: not known (no data, no max_steps)
     // A step as planned, of as many rounds as it may take.
     Simulation step_at_most() const { return in_rounds(planned.step, rounds_most); }
     // Such a step on the average, with what clipped ones do again: the figure that plans are compared by.
@@ -64,9 +64,6 @@ Emulation emulation_of(const Config& config);
 
 // "<ssd_dir>/<name of output_dir>-<hash of its path>.wls", empty without ssd_dir.
 std::string working_store_path(const Config& config);
-
-// The format that state_format stands for: `auto` is the first of the candidates, which come best first.
-StateFormat resolve_state_format(const std::string& wanted, std::span<const StateFormat> candidates);
 
 // The type that dtype: auto stands for: f32 where the base's matrices are f32, else bf16.
 DType resolve_compute(const std::string& dtype, const ModelSpec& model);

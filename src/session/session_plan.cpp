@@ -37,7 +37,7 @@ int64_t step_disk_writes(Session& session) {
 
 // Plans every shape of a micro-batch and keeps the fastest that fits; the refusal is that of the smallest.
 void plan_shapes(Session& session, const std::optional<RunState>& recorded) {
-    Numerics& numerics = session.first.numerics;
+    Numerics& numerics = session.identity.numerics;
     bool found = false;
     std::exception_ptr refusal;
     for (const auto& [rows, count] : micro_choices(session, recorded)) {
@@ -67,7 +67,7 @@ void plan_formats(Session& session, const std::optional<RunState>& recorded) {
     const bool is_open = session.config.state_format == "auto" && !recorded && !session.recipe.state.empty();
     for (const StateFormat format : kStateFormats) {
         if (is_open) {
-            session.method_options.state_format = session.first.numerics.state_format = format;
+            session.method_options.state_format = session.identity.numerics.state_format = format;
             session.recipe = make_recipe(session.config.method, session.method_options);
         }
         try {
@@ -103,7 +103,7 @@ bool is_nearly_free(const Session& session, const PlannedDirections& before) {
 
 // With twice as many directions. False, and nothing is changed: they do not fit, or cost too much.
 bool plan_twice_as_many(Session& session, const std::optional<RunState>& recorded) {
-    PlannedDirections before{session.method_options, session.recipe, session.first.numerics, session.request,
+    PlannedDirections before{session.method_options, session.recipe, session.identity.numerics, session.request,
                              std::move(session.planned)};
     session.method_options.directions *= 2;
     session.recipe = make_recipe(session.config.method, session.method_options);
@@ -115,7 +115,7 @@ bool plan_twice_as_many(Session& session, const std::optional<RunState>& recorde
     }
     session.method_options = before.options;
     session.recipe = std::move(before.recipe);
-    session.first.numerics = std::move(before.numerics);
+    session.identity.numerics = std::move(before.numerics);
     session.request = std::move(before.request);
     session.planned = std::move(before.planned);
     return false;
@@ -143,7 +143,7 @@ std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
                 .hint("a larger gradient_accumulation_steps");
         return {{rows, accumulation}};
     }
-    if (recorded) return {{recorded->numerics.micro_rows, recorded->numerics.micro_count}};
+    if (recorded) return {{recorded->identity.numerics.micro_rows, recorded->identity.numerics.micro_count}};
     std::vector<std::pair<int64_t, int64_t>> choices;
     for (int64_t rows = kAutoRows; rows >= 1; rows /= 2)
         choices.emplace_back(rows * rows_each, accumulation * (kAutoRows / rows));
@@ -162,7 +162,7 @@ void plan_session(Session& session, const std::optional<RunState>& recorded) {
     };
     while (is_open && has_room() && plan_twice_as_many(session, recorded)) {
     }
-    if (session.recipe.probes()) session.first.directions = options.directions;
+    if (session.recipe.probes()) session.identity.directions = options.directions;
     if (is_open && options.directions > 1)
         session.notes.push_back(
             fmt::format("directions is {}: most of a step, {}, is moving weights, once for all of them",

@@ -29,8 +29,8 @@ std::optional<int64_t> step_of(std::string_view name) {
 void save_files(FileSystem& files, const CheckpointSource& source, const std::string& folder, const RunState& state) {
     save_model(files, source.base_folder, fmt::format("{}/{}", folder, kModelFolder), source.model, {},
                [&](int param, int64_t first, std::span<float> out) { source.engine.read_masters(param, first, out); });
-    source.engine.snapshot(fmt::format("{}/{}", folder, kStateFile), state.step, run_state_text(state));
-    Manifest manifest{.step = state.step, .run_state = run_state_text(state)};
+    source.engine.snapshot(fmt::format("{}/{}", folder, kStateFile), state.progress.step, run_state_text(state));
+    Manifest manifest{.step = state.progress.step, .run_state = run_state_text(state)};
     for (const std::string& name : files.list(fmt::format("{}/{}", folder, kModelFolder)))
         manifest.files.push_back(describe_file(files, folder, fmt::format("{}/{}", kModelFolder, name)));
     manifest.files.push_back(describe_file(files, folder, kStateFile));
@@ -71,7 +71,7 @@ std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::stri
 
 void write_checkpoint(FileSystem& files, const CheckpointSource& source, const std::string& run_folder,
                       const RunState& state) {
-    const std::string target = fmt::format("{}/{}{}", run_folder, kPrefix, state.step);
+    const std::string target = fmt::format("{}/{}{}", run_folder, kPrefix, state.progress.step);
     const std::string unfinished = fmt::format("{}{}", target, kUnfinished);
     files.remove_tree(unfinished);
     files.make_folders(unfinished);

@@ -30,6 +30,11 @@ constexpr const char* kEpsilon = "epsilon";
 constexpr std::array<std::string_view, 16> kKnown = {
     kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,
     kStorage,     kScales,     kFolding,   kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon};
+constexpr int64_t kNoiseRevision = 1;  // of the bits in perturb/README.md
+
+// The kinds that logs know, by their number there.
+constexpr std::array kLoggedKinds = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
+
 constexpr double kScaleExponentMost = 1024;  // what fits is known where the model is
 
 Json parse(const TrajectoryHeader& header, std::string_view where) {
@@ -74,11 +79,57 @@ Json rule_json(const MomentRule& rule) {
     return json;
 }
 
-bool is_sane(const MomentRule& rule) {
+// What the steps of the log make of the steps before them.
+void read_rule(const Json& settings, std::string_view where, MethodOptions& options) {
+    const std::string name = settings.value(kOptimizer, "sgd");
+    const std::optional<NoiseMoments> moments = moments_from_name(name);
+    if (!moments)
+        throw UserError(ExitCode::storage, where, "its optimizer is \"{}\", which this version does not know", name);
+    options.moments = *moments;
+    if (options.moments == NoiseMoments::none) return;
+    const int64_t window = integer_of(settings.at(kWindow)).value_or(0);
+    options.beta1 = settings.at(kBeta1).get<double>();
+    if (options.moments == NoiseMoments::both) {
+        options.beta2 = settings.at(kBeta2).get<double>();
+        options.epsilon = settings.at(kEpsilon).get<double>();
+    }
     const auto decays = [](double beta) { return beta >= 0 && beta < 1; };
-    const bool both = rule.moments == NoiseMoments::both;
-    return rule.window >= 1 && rule.window <= kReplayWindowMax && decays(rule.beta1) && decays(rule.beta2) &&
-           (!both || (rule.epsilon > 0 && std::isfinite(rule.epsilon)));
+    if (window < 1 || window > kReplayWindowMax || !decays(options.beta1) || !decays(options.beta2) ||
+        !std::isfinite(options.epsilon))
+        throw UserError(ExitCode::storage, where, "its settings hold numbers that no optimizer has: {}",
+                        settings.dump());
+    options.replay_window = static_cast<int>(window);
+}
+
+void read_directions(const TrajectoryHeader& header, std::string_view where, MethodOptions& options) {
+    const TrajectoryNoise& noise = header.noise;
+    if (noise.revision != kNoiseRevision)
+        throw UserError(ExitCode::storage, where, "directions of revision {}, this version draws revision {}",
+                        noise.revision, kNoiseRevision);
+    if (noise.rank > kDirectionRankMax)
+        throw UserError(ExitCode::storage, where, "directions of rank {}, at most {} are drawn", noise.rank,
+                        kDirectionRankMax);
+    if (header.directions > kDirectionsMax)
+        throw UserError(ExitCode::storage, where, "{} directions a step, at most {} are taken", header.directions,
+                        kDirectionsMax);
+    options.zo_eps = header.eps;
+    options.directions = static_cast<int>(header.directions);
+    options.noise = kLoggedKinds[static_cast<size_t>(noise.kind)];
+    if (options.noise != NoiseKind::low_rank) return;
+    options.noise_rank = static_cast<int>(noise.rank);
+    options.noise_window = noise.window;
+    options.noise_keeps_left = noise.keeps_left;
+}
+
+// A name out of a list; `missing` in logs of earlier versions.
+template <typename Value>
+Value named(const Json& settings, std::string_view where, const char* key, Value missing,
+            std::optional<Value> (*from_name)(std::string_view)) {
+    const auto name = settings.find(key);
+    if (name == settings.end()) return missing;
+    const auto value = name->is_string() ? from_name(name->get<std::string>()) : std::nullopt;
+    if (!value) throw wrong(where, key, "one that this version knows");
+    return *value;
 }
 
 // By parameter; null: none.
@@ -115,40 +166,70 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
     return settings.dump();
 }
 
-MomentRule rule_of(const TrajectoryHeader& header, std::string_view where) {
+TrajectoryNoise logged_noise(const Noise& noise) {
+    const auto kind = std::ranges::find(kLoggedKinds, noise.kind);
+    WINDLASS_CHECK(kind != kLoggedKinds.end(), "there is no log of this noise");
+    return {.kind = static_cast<TrajectoryNoiseKind>(kind - kLoggedKinds.begin()),
+            .revision = kNoiseRevision,
+            .rank = noise.rank,
+            .window = noise.window,
+            .keeps_left = noise.keeps_left};
+}
+
+MethodOptions logged_options(const TrajectoryHeader& header, std::string_view where) {
     const Json settings = parse(header, where);
+    if (!find_method(header.method).recipe({}).probes())
+        throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
+    MethodOptions options;
+    read_directions(header, where, options);
+    options.layer_drop = number(settings, where, kLayerDrop, 1);
+    if (settings.contains(kSparseShare)) options.sparse_share = number(settings, where, kSparseShare, 1);
+    options.estimator = named(settings, where, kEstimator, ZoEstimator::two_sided, estimator_from_name);
+    options.folding = named(settings, where, kFolding, Folding::each_step, folding_from_name);
     try {
-        const std::string name = settings.value(kOptimizer, "sgd");
-        const std::optional<NoiseMoments> moments = moments_from_name(name);
-        if (!moments)
-            throw UserError(ExitCode::storage, where, "its optimizer is \"{}\", which this version does not know",
-                            name);
-        MomentRule rule{.moments = *moments};
-        if (rule.moments == NoiseMoments::none) return rule;
-        const int64_t window = integer_of(settings.at(kWindow)).value_or(0);
-        rule.window = window > INT_MAX ? 0 : static_cast<int>(window);
-        rule.beta1 = settings.at(kBeta1).get<double>();
-        if (rule.moments == NoiseMoments::both) {
-            rule.beta2 = settings.at(kBeta2).get<double>();
-            rule.epsilon = settings.at(kEpsilon).get<double>();
-        }
-        if (is_sane(rule)) return rule;
+        read_rule(settings, where, options);
     } catch (const nlohmann::json::exception& error) {
         throw UserError(ExitCode::storage, where, "its settings do not say how steps follow steps: {}", error.what());
     }
-    throw UserError(ExitCode::storage, where, "its settings hold numbers that no optimizer has: {}", header.settings);
-}
-
-void read_trajectory_settings(const TrajectoryHeader& header, std::string_view where, PerturbStep& noise) {
-    const Json settings = parse(header, where);
-    noise.rule = rule_of(header, where);
-    noise.layer_drop = number(settings, where, kLayerDrop, 1);
     if (flag(settings, where, kExactInplace))
         throw UserError(
             ExitCode::storage, where,
             "its updates were rounded as MeZO's own program rounds them ({}), which this version does not do",
             kExactInplace)
             .hint("the version of Windlass that wrote it");
+    if (const auto found = problems(header.method, options); !found.empty())
+        throw UserError(ExitCode::storage, where, "no run has its settings: {}", found.front().what);
+    return options;
+}
+
+Identity logged_identity(const TrajectoryHeader& header, std::string_view where) {
+    const MethodOptions options = logged_options(header, where);
+    const Json settings = parse(header, where);
+    const auto text = [](const auto& value) { return fmt::format("{}", value); };
+    Identity identity{.seed = header.run_seed,
+                      .method = header.method,
+                      .fold_updates = std::string(folding_name(options.folding)),
+                      .directions = options.directions,
+                      .settings = {{"noise", text(noise_kind_name(options.noise))},
+                                   {"noise_rank", text(options.noise_rank)},
+                                   {"noise_window", text(options.noise_window)},
+                                   {"noise_kept", options.noise_keeps_left ? "both" : "right"},
+                                   {"zo_eps", text(options.zo_eps)},
+                                   {"zo_estimator", text(estimator_name(options.estimator))},
+                                   {"zo_optimizer", text(moments_name(options.moments))},
+                                   {"replay_window", text(options.replay_window)},
+                                   {"adam_beta1", text(options.beta1)},
+                                   {"adam_beta2", text(options.beta2)},
+                                   {"adam_epsilon", text(options.epsilon)},
+                                   {"layer_drop", text(options.layer_drop)},
+                                   {"sparse_share", text(options.sparse_share)}}};
+    try {
+        identity.param_groups = settings.value(kGroups, std::vector<std::string>());
+        identity.weight_storage = settings.value(kStorage, "as_file");
+    } catch (const nlohmann::json::exception& error) {
+        throw UserError(ExitCode::storage, where, "its settings do not say which run it is of: {}", error.what());
+    }
+    return identity;
 }
 
 void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {
@@ -195,50 +276,19 @@ void read_weight_storage(const TrajectoryHeader& header, std::string_view where,
     set_scale_exponents(scales->get<std::vector<int>>(), where, model);
 }
 
-void read_folding(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {
-    const Json settings = parse(header, where);
-    const auto name = settings.find(kFolding);
-    if (name == settings.end()) return;
-    const auto folding = name->is_string() ? folding_from_name(name->get<std::string>()) : std::nullopt;
-    const TrajectoryNoise& noise = header.noise;
-    const bool is_low_rank = noise.rank > 0, windows = noise.window >= 2 && noise.window <= kFoldWindowMax;
-    if (!folding || (*folding != Folding::each_step && !is_low_rank) ||
-        (*folding == Folding::each_window && !windows) ||
-        (*folding == Folding::never && (noise.window != 0 || !noise.keeps_left)))
-        throw wrong(where, kFolding, "one that directions of this kind have");
-    set_folding(model, *folding);
-}
-
-std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is) {
-    const Json before = parse(was, "the log"), now = parse(is, "this run");
-    std::vector<std::string> differences;
-    const auto in = [](const Json& settings, const char* key, const Json& missing) {
-        return settings.contains(key) ? settings[key] : missing;
-    };
-    const auto compare = [&](const char* key, const Json& missing) {
-        const Json first = in(before, key, missing), second = in(now, key, missing);
-        if (first != second) differences.push_back(fmt::format("{} was {}, is {}", key, first.dump(), second.dump()));
-    };
-    compare(kEstimator, std::string(estimator_name(ZoEstimator::two_sided)));
-    compare(kLayerDrop, 0.0);
-    compare(kSparseShare, 1.0);
-    compare(kGroups, Json::array());
-    compare(kStorage, "as_file");
-    compare(kFolding, folding_name(Folding::each_step));
-    const MomentRule rule_before = rule_of(was, "the log"), rule_now = rule_of(is, "this run");
-    const auto compare_rule = [&](const char* key, const auto& first, const auto& second) {
-        if (first != second) differences.push_back(fmt::format("{} was {}, is {}", key, first, second));
-    };
-    compare_rule("zo_optimizer", moments_name(rule_before.moments), moments_name(rule_now.moments));
-    compare_rule("replay_window", rule_before.window, rule_now.window);
-    compare_rule("adam_beta1", rule_before.beta1, rule_now.beta1);
-    compare_rule("adam_beta2", rule_before.beta2, rule_now.beta2);
-    compare_rule("adam_epsilon", rule_before.epsilon, rule_now.epsilon);
-    if (differences.empty() && in(before, kLimits, Json()) != in(now, kLimits, Json()))
-        differences.emplace_back("sparse_share was of the weights of another base");
-    if (differences.empty() && in(before, kScales, Json()) != in(now, kScales, Json()))
-        differences.emplace_back("scales of weights in 8 bits were of another base");
-    return differences;
+void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, std::string_view where) {
+    require_same_run(logged_identity(was, where), logged_identity(is, "this run"), {}, where);
+    const Json before = parse(was, where), now = parse(is, "this run");
+    const auto differs = [&](const char* key) { return before.value(key, Json()) != now.value(key, Json()); };
+    const char* const what =
+        was.base.table_sum != is.base.table_sum || was.base.elements != is.base.elements || was.storage != is.storage
+            ? "the parameters are not those of"
+        : differs(kLimits) ? "sparse_share was of the weights of another base than"
+        : differs(kScales) ? "scales of weights in 8 bits were of another base than"
+                           : nullptr;
+    if (what == nullptr) return;
+    throw UserError(ExitCode::usage, where, "this would not be the same run: {} {}", what, was.base.name)
+        .hint("the model folder that this run started from, or a new output_dir");
 }
 
 }  // namespace windlass

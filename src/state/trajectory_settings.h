@@ -4,23 +4,25 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "format/trajectory_header.h"
 #include "method/forward_only/materialize.h"
 #include "method/recipe.h"
+#include "state/identity.h"
 
 namespace windlass {
 
 // As JSON. What has no effect on this method is left out.
 std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const TrainedModel& model);
 
-// What its steps make of the steps before them. UserError(storage, where) where the log does not say it whole, or where
-// this version knows no such rule.
-MomentRule rule_of(const TrajectoryHeader& header, std::string_view where);
-// Puts what an update depends on where update_by_steps reads it. What is not there has its default, as in logs of
-// earlier versions. UserError(storage, where) for values that no run has.
-void read_trajectory_settings(const TrajectoryHeader& header, std::string_view where, PerturbStep& noise);
+// What all logs say of directions.
+TrajectoryNoise logged_noise(const Noise& noise);
+
+// What the run's method was told, as far as updates depend on it. What is not there has its default, as in logs of
+// earlier versions. UserError(storage, where) for what no run has (problems), and for what this version does not know.
+MethodOptions logged_options(const TrajectoryHeader& header, std::string_view where);
+// The part of the run's identity that a header says.
+Identity logged_identity(const TrajectoryHeader& header, std::string_view where);
 // ParamPerturb::magnitude_limit of every parameter, as the run had it.
 void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
 
@@ -32,10 +34,7 @@ void read_param_groups(const TrajectoryHeader& header, std::string_view where, T
 // kept as_file.
 void read_weight_storage(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
 
-// When the run folded updates into weights: so does the model.
-void read_folding(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
-
-// "estimator was fzoo, is two_sided": what may not change in a run that goes on. Both headers are of one method.
-std::vector<std::string> settings_differences(const TrajectoryHeader& was, const TrajectoryHeader& is);
+// UserError(usage, where) that names what differs: a run that goes on writes into its own log (require_same_run).
+void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, std::string_view where);
 
 }  // namespace windlass

@@ -35,11 +35,11 @@ TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Eng
       engine_(engine),
       state_(std::move(state)),
       signals_(engine),
-      log_(files, session, folder.path(), state_),
+      log_(files, session, folder.path(), state_.progress),
       exporter_(files, session, folder, engine),
-      loss_(state_.last_loss),
+      loss_(state_.progress.last_loss),
       eval_loss_(std::numeric_limits<double>::quiet_NaN()),
-      first_step_(state_.step) {
+      first_step_(state_.progress.step) {
     for (const int64_t length : session.numerics().row_lengths)
         predicted_[length] = simulate(schedule_of(length), session.machine).seconds;
 }
@@ -47,7 +47,7 @@ TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Eng
 TrainResult TrainLoop::run() {
     const int64_t total = session_.total_steps();
     try {
-        while (state_.step < total && !signals_.wants_stop()) step();
+        while (state_.progress.step < total && !signals_.wants_stop()) step();
         settle();
         stop();
     } catch (const Error& error) {
@@ -102,8 +102,8 @@ void TrainLoop::settle() {
 
 // By a signal, or at the end. On disk every step is kept; what is in memory is saved now.
 void TrainLoop::stop() {
-    const bool is_new = state_.step > first_step_ && state_.step != saved_step_;
-    if (state_.step < session_.total_steps() && is_new && !session_.planned.plan.store) save();
+    const bool is_new = state_.progress.step > first_step_ && state_.progress.step != saved_step_;
+    if (state_.progress.step < session_.total_steps() && is_new && !session_.planned.plan.store) save();
     exporter_.finish();
 }
 
@@ -115,67 +115,68 @@ const Schedule& TrainLoop::schedule_of(int64_t row_length) const {
 
 void TrainLoop::step() {
     const int64_t start = now_ns();
-    DataPosition position = state_.position;
+    DataPosition position = state_.progress.position;
     const StepBatch batch = next_batch(session_, position);
     const Schedule& schedule = schedule_of(batch.row_length());
-    const StepInput input{.micro = batch.micro(),
-                          .params = {.seed = state_.seed,
-                                     .step = state_.step + 1,
-                                     .learning_rate = learning_rate(session_.first.schedule, state_.step + 1),
-                                     .head = {.loss_scale = 1.0 / static_cast<double>(batch.loss_count())}},
-                          .objective = batch.objective()};
+    const StepInput input{
+        .micro = batch.micro(),
+        .params = {.seed = state_.identity.seed,
+                   .step = state_.progress.step + 1,
+                   .learning_rate = learning_rate(session_.identity.schedule, state_.progress.step + 1),
+                   .head = {.loss_scale = 1.0 / static_cast<double>(batch.loss_count())}},
+        .objective = batch.objective()};
     exporter_.before_step();
     const StepReport report = engine_.train_step(schedule, input);
     log_.write_until(durable_step());
     advance(batch, position, report);
-    state_.last_line = metrics_line(measure(batch, schedule, report, seconds_since(start)));
+    state_.progress.last_line = metrics_line(measure(batch, schedule, report, seconds_since(start)));
     if (trajectory_ != nullptr) trajectory_->add(report, state_);
-    engine_.commit(state_.step, run_state_text(state_), report);
-    if (trace_ != nullptr) trace_->note(state_.step, engine_.setup(), schedule, report);
+    engine_.commit(state_.progress.step, run_state_text(state_), report);
+    if (trace_ != nullptr) trace_->note(state_.progress.step, engine_.setup(), schedule, report);
     finish_step(batch, schedule, report, seconds_since(start));
     watch(batch, report);
     if (saves_now()) save();
-    if (exporter_.is_due(state_.step)) {
+    if (exporter_.is_due(state_.progress.step)) {
         settle();
-        exporter_.begin(state_.step);
+        exporter_.begin(state_.progress.step);
     }
 }
 
 void TrainLoop::advance(const StepBatch& batch, const DataPosition& position, const StepReport& report) {
     const double loss = report.loss_sum / static_cast<double>(batch.loss_count());
-    ++state_.step;
-    state_.position = position;
-    state_.tokens_total += batch.tokens();
+    ++state_.progress.step;
+    state_.progress.position = position;
+    state_.progress.tokens_total += batch.tokens();
     if (report.applied) {
-        state_.last_loss = loss_ = loss;
-        ++state_.applied_steps;
-        if (report.clip_scale < 1) ++state_.clipped_steps;
+        state_.progress.last_loss = loss_ = loss;
+        ++state_.progress.applied_steps;
+        if (report.clip_scale < 1) ++state_.progress.clipped_steps;
     }
     const std::optional<double> threshold = session_.config.loss_watchdog_threshold;
     const bool is_bad = !report.applied || (threshold && loss > *threshold);
-    state_.bad_steps = is_bad ? state_.bad_steps + 1 : 0;
+    state_.progress.bad_steps = is_bad ? state_.progress.bad_steps + 1 : 0;
 }
 
 StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                                double seconds) const {
     const Demand demand = in_rounds(total_demand(schedule), report.rounds);
     const double peak = session_.machine.gemm_flops(session_.numerics().compute);
-    StepMetrics metrics{.step = state_.step, .time = wall_seconds(), .step_seconds = seconds};
-    metrics.epoch = session_.data->training().passes(state_.position);
+    StepMetrics metrics{.step = state_.progress.step, .time = wall_seconds(), .step_seconds = seconds};
+    metrics.epoch = session_.data->training().passes(state_.progress.position);
     metrics.loss = report.loss_sum / static_cast<double>(batch.loss_count());
-    metrics.lr = learning_rate(session_.first.schedule, state_.step);
+    metrics.lr = learning_rate(session_.identity.schedule, state_.progress.step);
     metrics.grad_norm = report.grad_norm;
     metrics.clipped = report.clip_scale < 1;
     metrics.skipped = !report.applied;
     metrics.redone = report.redone;
     metrics.tokens = batch.tokens();
     metrics.target_tokens = batch.target_tokens();
-    metrics.tokens_total = state_.tokens_total;
+    metrics.tokens_total = state_.progress.tokens_total;
     metrics.predicted_seconds = predicted_.at(batch.row_length()) * static_cast<double>(report.rounds) +
                                 (report.redone ? session_.planned.redo_seconds : 0);
     if (session_.rounds_most > 1) metrics.rounds = report.rounds;
     metrics.mfu = peak > 0 ? demand.model_flops / seconds / peak : 0;
-    metrics.eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.step);
+    metrics.eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.progress.step);
     metrics.ram_bytes = private_memory_peak();
     metrics.disk_read_bytes = demand.disk_read_bytes;
     metrics.disk_write_bytes = demand.disk_write_bytes;
@@ -209,18 +210,19 @@ void TrainLoop::doubt_machine(StepMetrics& metrics) {
 // Stops the run when losses were not finite, or above the watchdog's threshold, too often in a row.
 void TrainLoop::watch(const StepBatch& batch, const StepReport& report) {
     if (!report.applied) record_bad_batch(batch, report);
-    if (state_.bad_steps < session_.config.loss_watchdog_patience) return;
+    if (state_.progress.bad_steps < session_.config.loss_watchdog_patience) return;
     settle();
     log_.clear_bar();
-    throw UserError(ExitCode::diverged, fmt::format("step {}", state_.step),
+    throw UserError(ExitCode::diverged, fmt::format("step {}", state_.progress.step),
                     "{} steps in a row were not finite or above loss_watchdog_threshold (loss {}, gradient norm {})",
-                    state_.bad_steps, report.loss_sum / static_cast<double>(batch.loss_count()), report.grad_norm)
+                    state_.progress.bad_steps, report.loss_sum / static_cast<double>(batch.loss_count()),
+                    report.grad_norm)
         .hint(fmt::format("a lower learning_rate; what the steps computed on is in {}",
                           folder_.file("bad-batch-*.json")));
 }
 
 void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& report) const {
-    Json json = {{"step", state_.step},
+    Json json = {{"step", state_.progress.step},
                  {"loss", fmt::format("{}", report.loss_sum)},
                  {"grad_norm", fmt::format("{}", report.grad_norm)},
                  {"row_length", batch.row_length()}};
@@ -233,15 +235,15 @@ void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& repor
                                  {"doc_start", list(micro.doc_start)},
                                  {"targets", list(micro.targets)}});
     }
-    const std::string path = folder_.file(fmt::format("bad-batch-{}.json", state_.step));
+    const std::string path = folder_.file(fmt::format("bad-batch-{}.json", state_.progress.step));
     write_text_atomic(files_, path, json.dump() + "\n");
-    log_warning("step {} was not applied: loss {}, gradient norm {}; its batch is in {}", state_.step, report.loss_sum,
-                report.grad_norm, path);
+    log_warning("step {} was not applied: loss {}, gradient norm {}; its batch is in {}", state_.progress.step,
+                report.loss_sum, report.grad_norm, path);
 }
 
 bool TrainLoop::evaluates_now() const {
     if (!session_.has_eval()) return false;
-    return is_due(session_.config.eval_steps, state_.step) || state_.step == session_.total_steps();
+    return is_due(session_.config.eval_steps, state_.progress.step) || state_.progress.step == session_.total_steps();
 }
 
 void TrainLoop::evaluate(StepMetrics& metrics) {
@@ -263,8 +265,8 @@ void TrainLoop::evaluate(StepMetrics& metrics) {
 
 bool TrainLoop::saves_now() {
     const bool asked = signals_.take_save_request() | folder_.take_save_request();
-    const bool is_first = state_.step == 1 && session_.config.save_first_step;
-    return asked || is_first || is_due(session_.config.save_steps, state_.step);
+    const bool is_first = state_.progress.step == 1 && session_.config.save_first_step;
+    return asked || is_first || is_due(session_.config.save_steps, state_.progress.step);
 }
 
 void TrainLoop::save() {
@@ -275,18 +277,18 @@ void TrainLoop::save() {
     try {
         if (const int64_t free = files_.free_bytes(folder_.path()); free < need) {
             log_warning("checkpoint {} is not saved: it needs {}, {} has {} free; the next save tries again",
-                        state_.step, format_bytes(need), folder_.path(), format_bytes(free));
+                        state_.progress.step, format_bytes(need), folder_.path(), format_bytes(free));
             return;
         }
         write_checkpoint(files_, {engine_, session_.model, session_.config.model}, folder_.path(), state_);
     } catch (const MachineError& error) {
         if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
-        log_warning("checkpoint {} is not saved: {}; the next save tries again", state_.step, error.what());
+        log_warning("checkpoint {} is not saved: {}; the next save tries again", state_.progress.step, error.what());
         return;
     }
-    saved_step_ = state_.step;
+    saved_step_ = state_.progress.step;
     prune_checkpoints(files_, folder_.path(), session_.config.save_total_limit);
-    log_info("saved {} in {}", folder_.file(fmt::format("checkpoint-{}", state_.step)),
+    log_info("saved {} in {}", folder_.file(fmt::format("checkpoint-{}", state_.progress.step)),
              format_seconds(seconds_since(start)));
 }
 
@@ -294,12 +296,12 @@ void TrainLoop::save() {
 // is kept unless a checkpoint holds the same state.
 void TrainLoop::finish() {
     const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
-    if (session_.config.save_steps && (saved.empty() || saved.back().step != state_.step)) save();
+    if (session_.config.save_steps && (saved.empty() || saved.back().step != state_.progress.step)) save();
     save_model(files_, session_.config.model, folder_.file("final"), session_.model, {.overwrite = true},
                [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
     const LossCurves curves = read_curves(files_, folder_.file("metrics.jsonl"));
     write_text_atomic(files_, folder_.file("loss.svg"), loss_svg(curves, folder_.path()));
-    if (!session_.store_path.empty() && saved_step_ == state_.step) {
+    if (!session_.store_path.empty() && saved_step_ == state_.progress.step) {
         files_.remove_file(session_.store_path);
         log_info("the working store is removed; checkpoint-{} holds the same state", saved_step_);
     }

@@ -8,13 +8,12 @@
 #include "base/units.h"
 
 namespace windlass {
-namespace {}  // namespace
 
-StepLog::StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunState& state)
+StepLog::StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunProgress& now)
     : session_(session),
       progress_(terminal_style(2), session.total_steps()),
-      metrics_(files, run_folder, session.config.report_to, state.step, wall_seconds()) {
-    metrics_.make_up(state.step, state.last_line);
+      metrics_(files, run_folder, session.config.report_to, now.step, wall_seconds()) {
+    metrics_.make_up(now.step, now.last_line);
 }
 
 StepMetrics& StepLog::add(StepMetrics metrics, std::string bottleneck_text) {

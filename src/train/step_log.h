@@ -18,7 +18,7 @@ namespace windlass {
 class StepLog {
   public:
     // Goes on behind the line of the step that `state` describes, which it makes up for where a kill took it.
-    StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunState& state);
+    StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunProgress& now);
 
     // A step that is done. What is returned may be changed until the step is written.
     StepMetrics& add(StepMetrics metrics, std::string bottleneck_text);

@@ -66,8 +66,8 @@ EngineSetup engine_setup(const Session& session) {
             .plan = session.planned.plan,
             .schedules = session.planned.schedules,
             .store_path = session.store_path,
-            .store_meta = run_state_text(session.first),
-            .seed = session.first.seed,
+            .store_meta = run_state_text({.identity = session.identity}),
+            .seed = session.identity.seed,
             .emulation = emulation_of(session.config)};
 }
 
@@ -78,7 +78,7 @@ void replay_into(FileSystem& files, Session& session, const StartPoint& start, i
     TrajectoryReader log = TrajectoryReader::open(files, path);
     if (start.from == StartPoint::From::model)
         require_trajectory_base(log.header(), describe_base(session.config.model, session.model, masters), path);
-    const int64_t last = folded_step(log.header(), session.model, start.last().step);
+    const int64_t last = folded_step(log.header(), session.model, start.last().progress.step);
     if (last > step) log_info("steps {} to {} are taken from the log", step + 1, last);
     Replay replay(log, step + 1, last, session.model, std::move(masters), session.threads, ReplayOf::kept);
     engine.fill(last, run_state_text(start.last()),
@@ -108,7 +108,7 @@ void require_no_log(const Session& session, int64_t home, int64_t last, const st
 void recall_steps(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
     const std::string path = fmt::format("{}/{}", session.config.output_dir, kTrajectoryName);
     if (!session.recipe.probes() || !start.resumes()) return;
-    const int64_t home = engine.durable_step(), last = start.last().step;
+    const int64_t home = engine.durable_step(), last = start.last().progress.step;
     if (!files.exists(path)) return require_no_log(session, home, last, path);
     TrajectoryReader log = TrajectoryReader::open(files, path);
     if (home < log.first_step() - 1 || last > log.last_step()) return;  // refused where the log is opened to write
@@ -124,7 +124,7 @@ void recall_steps(FileSystem& files, const Session& session, const StartPoint& s
 // by more it belongs to a plan of longer periods, or was moved here: it is written anew.
 void begin_at_store(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
     const int64_t most = session.planned.plan.any(UpdateTime::next_forward) ? session.planned.plan.writeback_steps : 0;
-    if (start.logged && start.logged->step > start.state.step + most)
+    if (start.logged && start.logged->progress.step > start.state.progress.step + most)
         return replay_store(files, session, start, start.path, engine);
     engine.reopen();
 }
@@ -137,7 +137,7 @@ void begin_at_checkpoint(FileSystem& files, Session& session, const StartPoint& 
 }
 
 void begin_at_model(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
-    if (!start.logged) return engine.load(session.folder, run_state_text(session.first));
+    if (!start.logged) return engine.load(session.folder, run_state_text({.identity = session.identity}));
     check_tied(session.folder, session.model);
     const auto masters = [&](int param, int64_t first, std::span<float> out) {
         load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
@@ -145,14 +145,14 @@ void begin_at_model(FileSystem& files, Session& session, const StartPoint& start
     replay_into(files, session, start, 0, masters, engine);
 }
 
-// Fills the engine and returns the state it then holds.
+// Fills the engine and returns the state it then holds, of a run that goes on as it was asked to.
 RunState begin(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
     switch (start.from) {
         case StartPoint::From::model:
             begin_at_model(files, session, start, engine);
             break;
         case StartPoint::From::working_store:
-            log_info("going on from the working store, step {}", start.state.step);
+            log_info("going on from the working store, step {}", start.state.progress.step);
             begin_at_store(files, session, start, engine);
             break;
         case StartPoint::From::checkpoint:
@@ -161,7 +161,7 @@ RunState begin(FileSystem& files, Session& session, const StartPoint& start, Eng
             break;
     }
     recall_steps(files, session, start, engine);
-    return start.resumes() ? start.last() : session.first;
+    return {session.identity, start.resumes() ? start.last().progress : RunProgress{}};
 }
 
 // The log of a forward-only run, behind the state that the engine holds. A run that is resumed without one gets a new
@@ -172,13 +172,13 @@ std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& s
     if (files.exists(folder.file(kTrajectoryName))) {
         // Before the log is cut: killed in between, the run is still all there.
         if (!session.config.resume.empty() && session.config.resume != "auto")
-            set_aside_checkpoints(files, folder.path(), state.step);
+            set_aside_checkpoints(files, folder.path(), state.progress.step);
         return TrajectoryLog::resume(files, folder.path(), session, state);
     }
-    const bool at_base = state.step == 0;  // a kill may part the log from the first state
+    const bool at_base = state.progress.step == 0;  // a kill may part the log from the first state
     if (!at_base)
         log_warning("{} is gone; a new one begins with the weights of step {}", folder.file(kTrajectoryName),
-                    state.step);
+                    state.progress.step);
     return TrajectoryLog::begin(
         files, folder.path(), session, state, at_base ? session.config.model : start.path,
         [&](int param, int64_t first, std::span<float> out) { engine.read_masters(param, first, out); });
@@ -186,7 +186,7 @@ std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& s
 
 // What follows from the magnitudes of the base's weights. The scales of a run that goes on are those that it began
 // with.
-void look_at_base(Session& session, const RunState* recorded) {
+void look_at_base(Session& session, const Identity* recorded) {
     const bool scales = is_kept_in_8_bits(session.model), sparse = session.config.sparse_share < 1;
     if (sparse || (scales && recorded == nullptr)) {
         check_tied(session.folder, session.model);
@@ -196,20 +196,10 @@ void look_at_base(Session& session, const RunState* recorded) {
         set_by_magnitudes(session.model, session.config.sparse_share, masters);
     }
     if (!scales) return;
-    session.first.scale_exponents = scale_exponents(session.model);
-    if (recorded == nullptr || recorded->scale_exponents == session.first.scale_exponents) return;
+    session.identity.scale_exponents = scale_exponents(session.model);
+    if (recorded == nullptr || recorded->scale_exponents == session.identity.scale_exponents) return;
     throw UserError(ExitCode::model, session.config.model, "is not the model that this run began with")
         .hint("the model folder that this run started from");
-}
-
-// Refuses to go on as another run. What may differ, and does.
-std::vector<std::string> differences_allowed(const StartPoint& start, const Session& session,
-                                             const std::string& folder) {
-    const std::string& where = start.path.empty() ? folder : start.path;
-    std::vector<std::string> changed = require_same_run(start.last(), session.first, where);
-    const auto update = require_same_update(start.last(), session.first, session.config.allow_changed_settings, where);
-    changed.insert(changed.end(), update.begin(), update.end());
-    return changed;
 }
 
 // The store first: killed in between, none is left that the folder does not know.
@@ -231,14 +221,12 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     const bool resumes = start.resumes();
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
     std::vector<std::string> changed;
-    if (resumes) {
-        changed = differences_allowed(start, session, folder.path());
-        if (start.last().settings.empty() && start.last().schedule != session.first.schedule)
-            log_warning("the learning rate schedule is not the one that the run began with; the new one is followed");
-    }
+    if (resumes)
+        changed = require_same_run(start.last().identity, session.identity, config.allow_changed_settings,
+                                   start.path.empty() ? folder.path() : start.path);
     check_final_folder(files, session, folder.file("final"));
     check_output_space(files, session, folder.path());
-    session.first.run_id = resumes && !branches ? adopted_run_id(files, start, folder.path()) : new_run_id();
+    session.identity.run_id = resumes && !branches ? adopted_run_id(files, start, folder.path()) : new_run_id();
     if (config.overwrite) clear(files, folder, config);  // only now: a run that is refused costs nobody an older one
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
@@ -248,18 +236,14 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     write_text_atomic(files, folder.file("run.yaml"),
-                      with_run_id(session.first.run_id, config_to_yaml(resolved_config(session))));
-    look_at_base(session, resumes ? &start.last() : nullptr);
+                      with_run_id(session.identity.run_id, config_to_yaml(resolved_config(session))));
+    look_at_base(session, resumes ? &start.last().identity : nullptr);
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))
         enforce_memory(session.request.budgets.ram + session.planned.device_bytes,
                        start.logged ? 2 * session.threads : session.threads);  // a replay has a team of its own
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
-    state.schedule = session.first.schedule;  // of a resumed run: the one that it now follows
-    state.update = session.first.update;
-    state.settings = session.first.settings;
-    state.run_id = session.first.run_id;
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
     TrainLoop loop(files, session, folder, engine, std::move(state));
     if (trajectory) loop.set_trajectory(&*trajectory);

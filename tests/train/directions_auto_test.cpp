@@ -42,8 +42,8 @@ TEST_F(DirectionsAuto, ManyWhereTheLinkDecidesAndTheLeastInMemory) {
 
 TEST_F(DirectionsAuto, WhatWasAskedForOrChosenBeforeStays) {
     EXPECT_EQ(session(streamed({{"directions", "3"}})).method_options.directions, 3);
-    RunState recorded = session(streamed({{"directions", "3"}})).first;
-    EXPECT_EQ(recorded.directions, 3);
+    const RunState recorded{.identity = session(streamed({{"directions", "3"}})).identity};
+    EXPECT_EQ(recorded.identity.directions, 3);
     EXPECT_EQ(session(streamed(), recorded).method_options.directions, 3);
 }
 

@@ -53,11 +53,11 @@ TEST_F(IdentityTest, StandsInTheFolderTheStoreAndTheCheckpoints) {
     run("run", with({{"max_steps", "4"}, {"save_steps", "2"}, {"save_total_limit", "2"}}));
     const std::string id = id_of("run");
     ASSERT_EQ(id.size(), 32u);
-    EXPECT_EQ(verify_checkpoint(files_, at("run/checkpoint-2")).run_id, id);
+    EXPECT_EQ(verify_checkpoint(files_, at("run/checkpoint-2")).identity.run_id, id);
     run("run", with({{"max_steps", "6"}, {"resume", "auto"}}));
     EXPECT_EQ(id_of("run"), id);
     const Store store = Store::open(files_, store_of("run"), OpenMode::read);
-    EXPECT_EQ(parse_run_state(store.committed_run_state(), "store").run_id, id);
+    EXPECT_EQ(parse_run_state(store.committed_run_state(), "store").identity.run_id, id);
     run("run", with({{"max_steps", "2"}, {"overwrite", "true"}}));
     EXPECT_NE(id_of("run"), id);
 }
@@ -195,7 +195,7 @@ TEST_F(IdentityTest, ACheckpointThatCannotBeReplacedStays) {
     fs::rename(at("run/checkpoint-4"), at("run/checkpoint-4.replaced"));
     const auto places = list_checkpoints(files_, at("run"));
     ASSERT_EQ(places.size(), 2u);
-    EXPECT_EQ(verify_checkpoint(files_, places.back().path).step, 4);
+    EXPECT_EQ(verify_checkpoint(files_, places.back().path).progress.step, 4);
     Settings more = saves;
     more["max_steps"] = "6";
     more["resume"] = "auto";

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "config/config_keys.h"
 #include "tests/train/train_fixture.h"
 
@@ -15,192 +17,311 @@ namespace windlass {
 namespace {
 
 namespace fs = std::filesystem;
-
-// They say how a run goes on, or stand for other keys; output_dir is another one in every case below, and machine is
-// of plans alone.
-const std::set<std::string_view> kOfTheCommand = {
-    "resume", "branch_from", "allow_changed_settings", "overwrite", "preset", "machine", "output_dir"};
+using testing::HasSubstr;
 
 // Methods that keep a log have keys of their own. What the others have is tried without one.
-bool is_of_probes(const ConfigKey& key) {
+bool is_of_probes(std::string_view key) {
     static const std::set<std::string_view> names = {
-        "zo_eps",       "directions",     "noise",        "noise_rank",     "noise_window", "noise_kept",
-        "fold_updates", "scalar_clip",    "zo_optimizer", "replay_window",  "zo_estimator", "layer_drop",
-        "sparse_share", "weight_storage", "objective",    "writeback_steps"};
-    return names.contains(key.name);
+        "zo_eps",       "directions",     "noise",        "noise_rank",      "noise_window", "noise_kept",
+        "fold_updates", "scalar_clip",    "zo_optimizer", "replay_window",   "zo_estimator", "layer_drop",
+        "sparse_share", "weight_storage", "objective",    "writeback_steps", "branch_from"};
+    return names.contains(key);
 }
+
+// Of a key: other values than the runs were begun with, what they need beside them, and the words of a refusal where
+// they are not "KEY was ".
+struct Change {
+    std::string value;
+    Settings beside = {};
+    std::string words = {};
+};
 
 class ResumeKeysTest : public TrainTest {
   protected:
     ResumeKeysTest() {
         fs::copy(at("model"), at("moved_model"), fs::copy_options::recursive);
+        write_rows_of_many_forms();
         write_rows("other.jsonl", 21, 3);
-        run("adamw", begun(false));
-        run("probes", begun(true));
         for (const bool probes : {false, true}) {
+            run(begun(probes), settings(probes));
             go_on(probes, {});
             expected_[probes] = bytes(std::string("again") + kWeights);
         }
     }
 
-    static Settings begun(bool probes) {
-        Settings settings = {{"max_steps", "4"}, {"save_steps", "4"}};
-        if (probes) settings.merge(Settings{{"method", "zeroth_order"}, {"noise", "low_rank"}, {"max_grad_norm", "1"}});
+    // A text, another one, and what a task wants, so that a run under another key of rows could begin.
+    void write_rows_of_many_forms() const {
+        Random random(1, RandomStream::test);
+        std::string text;
+        for (int64_t row = 0; row < 12; ++row) {
+            std::string words(row % 3 == 0 ? 48 : 8 + random.below(8), 'a');
+            for (char& c : words) c = static_cast<char>('a' + random.below(6));
+            text +=
+                Json({{"text", words}, {"body", words + "b"}, {"sentence", words}, {"label", row % 2}}).dump() + "\n";
+        }
+        write("train.jsonl", text);
+    }
+
+    static std::string begun(bool probes) { return probes ? "probes" : "adamw"; }
+    static Settings settings(bool probes) {
+        Settings settings = {{"max_steps", "2"}, {"save_steps", "2"}};
+        if (probes) settings.merge(Settings{{"method", "zeroth_order"}, {"noise", "low_rank"}});
         return settings;
     }
 
-    // In a copy of the run's folder, "again".
-    void go_on(bool probes, const Settings& changes) {
+    void copy_begun(bool probes) const {
         set_log_file("");
         fs::remove_all(at("again"));
-        fs::copy(at(probes ? "probes" : "adamw"), at("again"), fs::copy_options::recursive);
-        go_on_in_place(probes, changes);
+        fs::copy(at(begun(probes)), at("again"), fs::copy_options::recursive);
     }
     void go_on_in_place(bool probes, const Settings& changes) {
-        Settings settings = changes;
-        settings.merge(Settings{{"max_steps", "6"}, {"resume", "auto"}});
-        settings.merge(begun(probes));
-        run("again", settings);
+        Settings all = changes;
+        all.merge(Settings{{"max_steps", "3"}, {"resume", "auto"}});
+        all.merge(settings(probes));
+        run("again", all);
     }
-    std::string refusal(bool probes, const Settings& changes) {
+    // In a copy of the run's folder, "again".
+    void go_on(bool probes, const Settings& changes) {
+        copy_begun(probes);
+        go_on_in_place(probes, changes);
+    }
+    std::string problem(const std::function<void()>& body) {
         try {
-            go_on(probes, changes);
-        } catch (const UserError& error) {
-            return error.what();
+            body();
         } catch (const std::exception& error) {
-            ADD_FAILURE() << error.what();
+            return error.what();
         }
         return "";
     }
     bool has_expected_weights(bool probes) const { return bytes(std::string("again") + kWeights) == expected_[probes]; }
 
-    std::map<std::string_view, Settings> others() const;
-    void expect_followed(const ConfigKey& key, const Settings& changes);
-    void expect_as_promised(const ConfigKey& key, const Settings& changes);
+    void expect_refused(bool probes, std::span<const ConfigKey* const> keys);
+    void expect_followed(bool probes, const Settings& changes, const std::vector<std::string>& names);
+    void expect_free(bool probes, const std::map<std::string, Change>& changes);
+
+    void walk_refused();
+    void walk_allowed();
+    void walk_warned();
+    void walk_free();
+
+    std::map<std::string, Change> changes() const;
 
     std::array<std::string, 2> expected_;
 };
 
-// Where neither the next choice nor 3 will do.
-std::map<std::string_view, std::string> other_values(const std::string& folder) {
-    return {{"model", folder + "/moved_model"},
-            {"eval_data", "[" + folder + "/eval.jsonl]"},
-            {"train_data", "[" + folder + "/other.jsonl" + "]"},
-            {"cache_dir", folder + "/elsewhere"},
-            {"ssd_dir", folder + "/ssd"},
-            {"ignore_config_keys", "[attention_dropout]"},
-            {"task", "sst2"},
-            {"document_separator", "x"},
-            {"freeze", "[\"*norm*\"]"},
-            {"param_groups", "[\"*norm* weight_decay=0.5\"]"},
-            {"report_to", "[none]"},
-            {"val_split", "0.2"},
-            {"per_device_train_batch_size", "1"},
-            {"gradient_accumulation_steps", "1"},
-            {"dtype", "bf16"},
-            {"state_format", "s2"},
-            {"weight_storage", "f8"},
-            {"method", "forward_gradient"},
-            {"fold_updates", "each_window"},
-            {"noise", "gaussian"},
-            {"noise_kept", "both"},
-            {"policy", "three_tier"},
-            {"device", "cpu:emulate"},
-            {"update_time", "in_backward"},
-            {"device_memory", "1GiB"},
-            {"link_rate", "1GiB"},
-            {"disk_rate", "1GiB"},
-            {"ram", "2GiB"},
-            {"ssd_space", "1GiB"},
-            {"ssd_writes", "1TiB"},
-            {"lr_scheduler_type", "cosine"},
-            {"zo_estimator", "one_sided"},
-            {"zo_optimizer", "momentum"},
-            {"threads", "1"},
-            {"layer_drop", "0.5"},
-            {"sparse_share", "0.5"},
-            {"loss_watchdog_threshold", "1e9"},
-            {"adam_epsilon", "1e-6"},
-            {"adam_beta1", "0.8"},
-            {"adam_beta2", "0.95"},
-            {"learning_rate", "0.005"},
-            {"max_length", "32"},
-            {"directions", "3"},
-            {"num_train_epochs", "5"},
-            {"min_lr_ratio", "0.1"},
-            {"lr_power", "2"},
-            {"lr_decay_ratio", "0.2"},
-            {"warmup_ratio", "0.5"},
-            {"weight_decay", "0.3"},
-            {"max_grad_norm", "0.5"},
-            {"zo_eps", "0.01"},
-            {"scalar_clip", "0.5"}};
+std::map<std::string, Change> ResumeKeysTest::changes() const {
+    const std::string rows = "training rows was ", groups = "param_groups was ";
+    const auto rate = [](std::string value, const char* type) { return Change{value, {{"lr_scheduler_type", type}}}; };
+    return {{"train_data", {"[" + at("other.jsonl") + "]", {}, rows}},
+            {"max_length", {"32", {}, rows}},
+            {"truncation", {"drop", {}, rows}},
+            {"train_on_prompt", {"true", {}, rows}},
+            {"add_eos", {"false", {}, rows}},
+            {"skip_malformed", {"true", {}, rows}},
+            {"document_separator", {"x", {}, rows}},
+            {"text_field", {"body", {}, rows}},
+            {"prompt_field", {"x", {}, rows}},
+            {"completion_field", {"x", {}, rows}},
+            {"instruction_field", {"x", {}, rows}},
+            {"input_field", {"x", {}, rows}},
+            {"output_field", {"x", {}, rows}},
+            {"task", {"sst2", {}, rows}},
+            {"train_samples", {"3", {}, rows}},
+            {"objective", {"exact_match", {}, rows}},
+            {"method", {"forward_gradient"}},
+            {"seed", {"3"}},
+            {"per_device_train_batch_size", {"1"}},
+            {"gradient_accumulation_steps", {"1"}},
+            {"dtype", {"bf16"}},
+            {"state_format", {"s2"}},
+            {"freeze", {"[\"*norm*\"]", {}, groups}},
+            {"param_groups", {"[\"*norm* weight_decay=0.5\"]", {}, groups}},
+            {"weight_storage", {"f8"}},
+            {"directions", {"3"}},
+            {"fold_updates", {"each_window"}},
+            {"ignore_config_keys", {"[attention_dropout]"}},
+            {"val_split", {"0.2"}},
+            {"packing", {"true"}},
+            {"zo_eps", {"0.01"}},
+            {"noise", {"gaussian"}},
+            {"noise_rank", {"3"}},
+            {"noise_window", {"3"}},
+            {"noise_kept", {"both"}},
+            {"zo_optimizer", {"momentum"}},
+            {"replay_window", {"3", {{"zo_optimizer", "momentum"}}}},
+            {"zo_estimator", {"one_sided"}},
+            {"layer_drop", {"0.5"}},
+            {"sparse_share", {"0.5"}},
+            {"weight_decay", {"0.3"}},
+            {"adam_beta1", {"0.8"}},
+            {"adam_beta2", {"0.95"}},
+            {"adam_epsilon", {"1e-6"}},
+            {"max_grad_norm", {"0.5"}},
+            {"num_train_epochs", {"5"}},
+            {"max_steps", {"4"}},
+            {"learning_rate", {"0.005"}},
+            {"scalar_clip", {"0.5"}},
+            {"lr_scheduler_type", {"cosine"}},
+            {"min_lr_ratio", rate("0.1", "cosine_with_min_lr")},
+            {"lr_num_cycles", rate("3", "cosine_with_restarts")},
+            {"lr_power", rate("2", "polynomial")},
+            {"lr_decay_ratio", rate("0.2", "warmup_stable_decay")},
+            {"warmup_ratio", rate("0.5", "constant_with_warmup")},
+            {"warmup_steps", rate("3", "constant_with_warmup")}};
 }
 
-// Another value than the runs were begun with, and what it needs beside it.
-std::map<std::string_view, Settings> ResumeKeysTest::others() const {
-    const std::string eval = "[" + at("eval.jsonl") + "]";
-    std::map<std::string_view, Settings> others = {{"replay_window", {{"zo_optimizer", "momentum"}}},
-                                                   {"disk_rate", {{"ssd_dir", at("ssd")}}},
-                                                   {"ssd_space", {{"ssd_dir", at("ssd")}}},
-                                                   {"min_lr_ratio", {{"lr_scheduler_type", "cosine_with_min_lr"}}},
-                                                   {"lr_num_cycles", {{"lr_scheduler_type", "cosine_with_restarts"}}},
-                                                   {"lr_power", {{"lr_scheduler_type", "polynomial"}}},
-                                                   {"lr_decay_ratio", {{"lr_scheduler_type", "warmup_stable_decay"}}},
-                                                   {"warmup_ratio", {{"lr_scheduler_type", "constant_with_warmup"}}},
-                                                   {"warmup_steps", {{"lr_scheduler_type", "constant_with_warmup"}}},
-                                                   {"writeback_steps", {{"policy", "three_tier"}}},
-                                                   {"eval_steps", {{"eval_data", eval}}},
-                                                   {"eval_samples", {{"eval_data", eval}}},
-                                                   {"device_memory", {{"device", "cpu:emulate"}}},
-                                                   {"link_rate", {{"device", "cpu:emulate"}}},
-                                                   {"loss_watchdog_patience", {{"loss_watchdog_threshold", "1e9"}}}};
-    for (const auto& [key, value] : other_values(folder_)) others[key][std::string(key)] = value;
-    for (const ConfigKey& key : config_keys()) {
-        Settings& settings = others[key.name];
-        const std::string name(key.name);
-        if (settings.contains(name)) continue;
-        const std::string now = config_value_text(key, Config());
-        settings[name] = now == "true" ? "false" : now == "false" ? "true" : "3";
-        if (!key.choices.empty()) settings[name] = now == key.choices.front() ? key.choices[1] : key.choices.front();
+// None of them changes anything: the run goes on afterwards as if it had not been tried.
+void ResumeKeysTest::expect_refused(bool probes, std::span<const ConfigKey* const> keys) {
+    const auto values = changes();
+    copy_begun(probes);
+    for (const ConfigKey* key : keys) {
+        SCOPED_TRACE(key->name);
+        const std::string name(key->name);
+        ASSERT_TRUE(values.contains(name)) << "another value is wanted";
+        const Change& change = values.at(name);
+        Settings changed = change.beside;
+        changed[name] = change.value;
+        const std::string refusal = problem([&] { go_on_in_place(probes, changed); });
+        EXPECT_THAT(refusal, HasSubstr("this would not be the same run: "));
+        EXPECT_THAT(refusal, HasSubstr(change.words.empty() ? name + " was " : change.words));
+        if (refusal.empty()) copy_begun(probes);
     }
-    return others;
+    go_on_in_place(probes, {});
+    EXPECT_TRUE(has_expected_weights(probes));
 }
 
-// With a warning that names it.
-void ResumeKeysTest::expect_followed(const ConfigKey& key, const Settings& changes) {
+// With a warning that names each.
+void ResumeKeysTest::expect_followed(bool probes, const Settings& changes, const std::vector<std::string>& names) {
     set_log_level(LogLevel::warning);
-    EXPECT_EQ(refusal(is_of_probes(key), changes), "");
-    EXPECT_THAT(bytes("again/log.txt"), testing::HasSubstr(std::string(key.name) + " was "));
+    EXPECT_EQ(problem([&] { go_on(probes, changes); }), "");
     set_log_level(LogLevel::error);
+    const std::string log = bytes("again/log.txt");
+    for (const std::string& name : names) EXPECT_THAT(log, HasSubstr(name + " was "));
 }
 
-void ResumeKeysTest::expect_as_promised(const ConfigKey& key, const Settings& changes) {
-    const bool probes = is_of_probes(key);
-    const std::string name(key.name), was = name + " was ";
-    if (key.resume == OnResume::warned) return expect_followed(key, changes);
-    const std::string problem = refusal(probes, changes);
-    if (key.resume == OnResume::free) {
-        EXPECT_EQ(problem, "");
-    } else if (key.resume != OnResume::resolved) {
-        EXPECT_THAT(problem, testing::HasSubstr(was));
+// All at once; each by itself only where that fails, to find which it is.
+void ResumeKeysTest::expect_free(bool probes, const std::map<std::string, Change>& changes) {
+    Settings all;
+    for (const auto& [name, change] : changes) all[name] = change.value;
+    const std::string refusal = problem([&] { go_on(probes, all); });
+    if (refusal.empty() && has_expected_weights(probes)) return;
+    ADD_FAILURE() << "together: " << refusal;
+    for (const auto& [name, change] : changes) {
+        Settings one = change.beside;
+        one[name] = change.value;
+        EXPECT_EQ(problem([&] { go_on(probes, one); }), "") << name;
+        EXPECT_TRUE(has_expected_weights(probes)) << name;
     }
-    // What it comes to may be the same, for these rows. After a refusal the run goes on as if it had not been tried.
-    if (!problem.empty()) go_on_in_place(probes, {});
-    EXPECT_TRUE(has_expected_weights(probes)) << problem;
-    if (key.resume != OnResume::by_name) return;
-    Settings allowed = changes;
-    allowed["allow_changed_settings"] = name;
-    expect_followed(key, allowed);
 }
 
-TEST_F(ResumeKeysTest, EachIsRefusedOrFollowedWithAWarningOrChangesNoBit) {
-    const auto values = others();
+std::vector<const ConfigKey*> keys_of(std::initializer_list<OnResume> rules, bool probes) {
+    std::vector<const ConfigKey*> keys;
     for (const ConfigKey& key : config_keys()) {
-        if (kOfTheCommand.contains(key.name)) continue;
-        SCOPED_TRACE(key.name);
-        expect_as_promised(key, values.at(key.name));
+        const bool is_of_rule = std::ranges::find(rules, OnResume(key.resume)) != rules.end();
+        if (is_of_rule && is_of_probes(key.name) == probes) keys.push_back(&key);
     }
+    return keys;
+}
+
+void ResumeKeysTest::walk_refused() {
+    for (const bool probes : {false, true})
+        expect_refused(probes, keys_of({OnResume::refused, OnResume::resolved, OnResume::by_name}, probes));
+}
+
+void ResumeKeysTest::walk_allowed() {
+    const auto values = changes();
+    std::vector<std::string> names;
+    Settings allowed;
+    for (const ConfigKey* key : keys_of({OnResume::by_name}, false)) {
+        names.emplace_back(key->name);
+        allowed[names.back()] = values.at(names.back()).value;
+    }
+    EXPECT_EQ(names.size(), 5u);
+    allowed["allow_changed_settings"] = fmt::format("[{}]", fmt::join(names, ", "));
+    expect_followed(false, allowed, names);
+    EXPECT_FALSE(has_expected_weights(false));
+}
+
+void ResumeKeysTest::walk_warned() {
+    const auto values = changes();
+    for (const bool probes : {false, true}) {
+        Settings together;
+        std::vector<std::string> names;
+        for (const ConfigKey* key : keys_of({OnResume::warned}, probes)) {
+            const std::string name(key->name);
+            SCOPED_TRACE(name);
+            ASSERT_TRUE(values.contains(name)) << "another value is wanted";
+            const Change& change = values.at(name);
+            if (change.beside.empty()) {
+                together[name] = change.value;
+                names.push_back(name);
+                continue;
+            }
+            Settings one = change.beside;
+            one[name] = change.value;
+            expect_followed(probes, one, {name});
+        }
+        expect_followed(probes, together, names);
+        EXPECT_FALSE(has_expected_weights(probes));
+    }
+}
+
+void ResumeKeysTest::walk_free() {
+    const Settings eval = {{"eval_data", "[" + at("eval.jsonl") + "]"}}, disk = {{"ssd_dir", at("ssd")}};
+    const Settings link = {{"device", "cpu:emulate"}};
+    const std::map<std::string, Change> in_memory = {{"model", {at("moved_model")}},
+                                                     {"cache_dir", {at("elsewhere")}},
+                                                     {"eval_data", {"[" + at("eval.jsonl") + "]"}},
+                                                     {"eval_steps", {"1", eval}},
+                                                     {"eval_samples", {"3", eval}},
+                                                     {"logging_steps", {"3"}},
+                                                     {"save_steps", {"1"}},
+                                                     {"save_total_limit", {"1"}},
+                                                     {"save_first_step", {"true"}},
+                                                     {"export_steps", {"3"}},
+                                                     {"loss_watchdog_threshold", {"1e9"}},
+                                                     {"loss_watchdog_patience", {"7"}},
+                                                     {"report_to", {"[none]"}},
+                                                     {"gradient_checkpointing", {"true"}},
+                                                     {"allow_changed_settings", {"[weight_decay]"}},
+                                                     {"resume", {"2"}},
+                                                     {"ram", {"2GiB"}},
+                                                     {"threads", {"1"}}};
+    const std::map<std::string, Change> on_disk = {{"preset", {"fuyou", disk}},       {"policy", {"three_tier", disk}},
+                                                   {"update_time", {"in_backward"}},  {"device", {"cpu:emulate"}},
+                                                   {"device_memory", {"1GiB", link}}, {"link_rate", {"1GiB", link}},
+                                                   {"disk_rate", {"1GiB", disk}},     {"ssd_dir", {at("ssd")}},
+                                                   {"ssd_space", {"1GiB", disk}},     {"ssd_writes", {"1TiB"}}};
+    const std::map<std::string, Change> streamed = {{"writeback_steps", {"3"}}, {"policy", {"three_tier", disk}}};
+    expect_free(false, in_memory);
+    expect_free(false, on_disk);
+    expect_free(true, streamed);
+    // Another folder, which takes the run up where it is.
+    set_log_file("");
+    fs::remove_all(at("again"));
+    Settings branch = {{"branch_from", at("probes") + "@2"}, {"max_steps", "3"}};
+    branch.merge(settings(true));
+    run("again", branch);
+    EXPECT_TRUE(has_expected_weights(true));
+    // They contradict a run that goes on, or belong to plans alone.
+    copy_begun(false);
+    EXPECT_THAT(problem([&] { go_on_in_place(false, {{"overwrite", "true"}}); }), HasSubstr("resume and overwrite"));
+    EXPECT_THAT(problem([&] { go_on_in_place(false, {{"machine", "laptop"}}); }), HasSubstr("a machine to plan for"));
+    std::set<std::string> walked = {"output_dir", "branch_from", "overwrite", "machine"};
+    for (const auto& group : {in_memory, on_disk, streamed})
+        for (const auto& [name, change] : group) walked.insert(name);
+    std::set<std::string> free;
+    for (const ConfigKey& key : config_keys())
+        if (key.resume == OnResume::free) free.emplace(key.name);
+    EXPECT_EQ(walked, free);
+}
+
+// One test, since all compare with the same two runs.
+TEST_F(ResumeKeysTest, EachIsRefusedOrFollowedWithAWarningOrChangesNoBit) {
+    walk_refused();
+    walk_allowed();
+    walk_warned();
+    walk_free();
 }
 
 }  // namespace

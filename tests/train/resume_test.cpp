@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "tests/train/train_fixture.h"
 
@@ -88,6 +89,43 @@ TEST_F(ResumeTest, RefusesToBeAnotherRun) {
                 testing::HasSubstr("gradient_accumulation_steps was 2, is 1"));
     EXPECT_THAT(problem({{"dtype", "bf16"}}), testing::HasSubstr("dtype was f32, is bf16"));
     EXPECT_THAT(problem({{"max_length", "32"}}), testing::HasSubstr("training rows was"));
+}
+
+// Its lengths are a part of the run's numerics.
+TEST_F(ResumeTest, RefusesRowsToEvaluateOnThatAreLongerThanTheRuns) {
+    write("short.jsonl", "{\"text\": \"abcabcabc\"}\n{\"text\": \"abca\"}\n");
+    const Settings begun = {{"train_data", "[" + at("short.jsonl") + "]"}, {"save_steps", "2"}};
+    Settings on = begun;
+    on.merge(Settings{{"max_steps", "3"}, {"resume", "auto"}, {"eval_data", "[" + at("eval.jsonl") + "]"}});
+    Settings first = begun;
+    first["max_steps"] = "2";
+    run("run", first);
+    try {
+        run("run", on);
+        FAIL();
+    } catch (const UserError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("eval_data: a row has "));
+    }
+    on["eval_data"] = "[" + at("short.jsonl") + "]";
+    run("run", on);
+}
+
+// Of frequencies of positions nothing else says anything.
+TEST_F(ResumeTest, RefusesAModelWhoseConfigSaysOtherPositions) {
+    run("run", {{"max_steps", "4"}, {"save_steps", "4"}});
+    const std::string config = bytes("model/config.json");
+    Json other = parse_json(config, "config.json", ExitCode::model);
+    other["rope_theta"] = 12345.0;
+    write("model/config.json", other.dump());
+    try {
+        run("run", {{"resume", "auto"}});
+        FAIL();
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::usage);
+        EXPECT_THAT(error.what(), testing::HasSubstr("checksum of rope frequencies (config.json) was "));
+    }
+    write("model/config.json", config);
+    run("run", {{"resume", "auto"}});
 }
 
 // What each step of AdamW depends on beside numerics.

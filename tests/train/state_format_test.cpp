@@ -42,12 +42,6 @@ TEST_F(StateFormatTest, AnotherFormatIsAnotherRun) {
     }
 }
 
-TEST(StateFormats, AutoIsTheFirstCandidate) {
-    const StateFormat candidates[] = {StateFormat::s3, StateFormat::s1};
-    EXPECT_EQ(resolve_state_format("auto", candidates), StateFormat::s3);
-    EXPECT_EQ(resolve_state_format("s2", candidates), StateFormat::s2);
-}
-
 // Rows in which each letter follows from the two before it three times out of four: there is something to learn, and
 // enough of them that they are not learned by heart, where losses depend on every bit.
 std::string learnable_rows(int64_t count) {

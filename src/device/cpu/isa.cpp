@@ -52,7 +52,7 @@ Isa from_environment() {
 }
 
 std::atomic<Isa>& current() {
-    static std::atomic<Isa> isa{from_environment()};
+    static std::atomic<Isa> isa{started_isa()};
     return isa;
 }
 
@@ -60,6 +60,11 @@ std::atomic<Isa>& current() {
 
 Isa detected_isa() {
     static const Isa isa = detect();
+    return isa;
+}
+
+Isa started_isa() {
+    static const Isa isa = from_environment();
     return isa;
 }
 

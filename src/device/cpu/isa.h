@@ -14,6 +14,8 @@ enum class Isa : uint8_t { baseline, avx2, avx512, avx512_bf16 };
 
 Isa cpu_isa();
 std::string_view isa_name(Isa isa);
+// What the process began with. Libraries that choose once for the whole process (oneDNN) choose by it.
+Isa started_isa();
 // Tests switch the path inside one process; not while kernels run. May not exceed what the machine has.
 void set_cpu_isa(Isa isa);
 Isa detected_isa();

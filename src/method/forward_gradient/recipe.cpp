@@ -18,7 +18,6 @@ Concluded conclude(const MethodOptions& options, std::span<const double> losses,
 // Forward gradients (Baydin et al., "Gradients without Backpropagation", 2022): the mean over the directions of
 // (derivative along z) z, which is the gradient on the average. Applied when a block is next materialized.
 Recipe recipe(const MethodOptions& options) {
-    check_folding(options);
     const int64_t rank = noise_of(options).rank;  // factors take next to no numbers
     Recipe made{.name = "forward_gradient",
                 .store = StoreType::as_file,

@@ -1,6 +1,5 @@
 #include "method/forward_only/step_numbers.h"
 
-#include "base/error.h"
 #include "perturb/layer_drop.h"
 
 namespace windlass {
@@ -11,25 +10,6 @@ void set_noise(const MethodOptions& options, StepParams& step) {
                               .rule = moment_rule(options),
                               .layer_drop = options.layer_drop,
                               .directions = options.directions};
-}
-
-void check_folding(const MethodOptions& options) {
-    if (options.folding == Folding::each_step) return;
-    const auto refuse = [&](std::string_view why, std::string_view hint) {
-        throw UserError(ExitCode::usage, "fold_updates", "{}: {}", folding_name(options.folding), why)
-            .hint(std::string(hint));
-    };
-    if (options.noise != NoiseKind::low_rank)
-        refuse("only directions of factors have a sum that takes no memory", "noise: low_rank");
-    if (options.moments != NoiseMoments::none)
-        refuse("there are no moments of what is not stored", "zo_optimizer: sgd");
-    if (options.folding == Folding::each_window) {
-        if (options.noise_window >= 2 && options.noise_window <= kFoldWindowMax) return;
-        refuse(fmt::format("a window of noise_window steps, 2 to {}; it is {}", kFoldWindowMax, options.noise_window),
-               "noise_window: 50");
-    }
-    if (options.noise_window != 0 || !options.noise_keeps_left)
-        refuse("both factors stay for the whole run", "noise_window: 0 and noise_kept: both");
 }
 
 MomentRule moment_rule(const MethodOptions& options) {

@@ -11,9 +11,6 @@ namespace windlass {
 // For Recipe::prepare. Reads StepParams::learning_rate.
 void set_noise(const MethodOptions& options, StepParams& step);
 
-// UserError(usage) for a folding that these options have no sum for.
-void check_folding(const MethodOptions& options);
-
 // What a step's update makes of the steps before it.
 MomentRule moment_rule(const MethodOptions& options);
 // What these options draw directions from.

@@ -1,4 +1,3 @@
-#include "base/error.h"
 #include "method/forward_only/materialize.h"
 #include "method/forward_only/published_steps.h"
 #include "method/methods.h"
@@ -16,20 +15,10 @@ MaterializeKernel materialize_of(const MethodOptions& options) {
     return points_of(options.estimator) == 2 ? materialize_points : materialize_point;
 }
 
-void check_options(const MethodOptions& options) {
-    const int least = least_directions(options.estimator);
-    if (options.directions < least)
-        throw UserError(ExitCode::usage, "directions", "{}, but zo_estimator {} takes {} or more", options.directions,
-                        estimator_name(options.estimator), least)
-            .hint("directions: 8");
-}
-
 // Zeroth order: the slope along random directions from losses alone, by MeZO's two points (Malladi et al., "Fine-Tuning
 // Language Models with Just Forward Passes", NeurIPS 2023, algorithm 1) or another estimator; the update is applied
 // when a block is next fetched (ZO2). Several directions of a step share each fetch.
 Recipe recipe(const MethodOptions& options) {
-    check_options(options);
-    check_folding(options);
     Recipe made{.name = "zeroth_order",
                 .store = StoreType::as_file,
                 .prepare = set_noise,

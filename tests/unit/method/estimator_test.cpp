@@ -204,7 +204,8 @@ std::string refusal(const MethodOptions& options) {
 }
 
 TEST(EstimatorRecipe, RefusesWhatAFormulaCannotDo) {
-    EXPECT_THAT(refusal({.directions = 1, .estimator = ZoEstimator::fzoo}), HasSubstr("fzoo takes 2 or more"));
+    EXPECT_THAT(refusal({.directions = 1, .estimator = ZoEstimator::fzoo}),
+                HasSubstr("along 2 directions or more, of which there are 1"));
     EXPECT_EQ(refusal({.directions = 2, .estimator = ZoEstimator::fzoo}), "none");
 }
 

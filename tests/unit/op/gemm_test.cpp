@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "base/rng.h"
 #include "device/cpu/isa.h"
@@ -165,6 +166,32 @@ TEST_P(GemmOn, BitsDoNotDependOnTheTeam) {
 
 INSTANTIATE_TEST_SUITE_P(Each, GemmOn, testing::ValuesIn(isas()),
                          [](const auto& info) { return std::string(isa_name(info.param)); });
+
+// oneDNN takes its limit once a process, so each path has a process of its own. What a test switches to afterwards
+// limits nothing.
+class ProductPathDeathTest : public testing::Test {
+  protected:
+    ProductPathDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+    [[noreturn]] static void say(Isa started, Isa now) {
+        ::setenv("WINDLASS_CPU", std::string(isa_name(started)).c_str(), 1);
+        if (started_isa() != started) std::_Exit(1);
+        set_cpu_isa(now);
+        std::fputs(std::string(product_path()).c_str(), stderr);
+        std::_Exit(0);
+    }
+};
+
+TEST_F(ProductPathDeathTest, IsLimitedByThePathThatTheProcessBeganWith) {
+    for (const auto& [started, most] : {std::pair(Isa::baseline, "^sse41$"),
+                                        {Isa::avx2, "^avx2$"},
+                                        {Isa::avx512, "^avx512_core$"},
+                                        {Isa::avx512_bf16, "^avx512_core_(bf16|amx)$"}}) {
+        if (started > detected_isa()) continue;
+        EXPECT_EXIT(say(started, detected_isa()), testing::ExitedWithCode(0), most);
+        EXPECT_EXIT(say(started, Isa::baseline), testing::ExitedWithCode(0), most);
+    }
+}
 
 TEST(Gemm, RefusesShapesThatDoNotMeet) {
     Product product({4, 5, 6, 0, DType::f32, DType::f32, false, false, false, false});

@@ -24,7 +24,7 @@ EngineOptions options_of(const char* method, DType compute, size_t way) {
                                                           .noise_window = 3,  // of four steps
                                                           .noise_keeps_left = way % 2 == 1,
                                                           .moments = static_cast<NoiseMoments>(way % 3),
-                                                          .replay_window = 3});
+                                                          .replay_window = way % 3 == 0 ? kReplayWindow : 3});
     options.compute = compute;
     options.micro_count = way % 2 == 0 ? 1 : 2;
     options.micro_rows = 2 / options.micro_count;

@@ -87,7 +87,7 @@ TEST_F(Logged, StepsComeWithAsMuchHistoryAsTheyLookBackAt) {
     found = logged_steps(log, 899, 901);
     EXPECT_EQ(numbers_of(found), std::vector<int64_t>({496, 497, 498, 499, 901}));
     EXPECT_EQ(found.pending, 1);
-    EXPECT_EQ(found.steps[0].perturb().rule, rule_of(log.header(), "log"));
+    EXPECT_EQ(found.steps[0].perturb().rule, noise_of(log.header(), "log").rule);
 }
 
 // In one pass, in pieces of a window that no piece holds, and from a step in the middle.
@@ -118,7 +118,7 @@ TEST_F(Logged, RefusesARuleThatItDoesNotKnow) {
     const auto problem = [&](const std::string& text) -> std::string {
         header.settings = text;
         try {
-            rule_of(header, "log");
+            noise_of(header, "log");
         } catch (const UserError& error) {
             EXPECT_EQ(error.code(), ExitCode::storage);
             return error.what();
@@ -127,7 +127,7 @@ TEST_F(Logged, RefusesARuleThatItDoesNotKnow) {
     };
     EXPECT_EQ(problem(settings("momentum")), "");
     EXPECT_EQ(problem(R"({"weight_decay": 0.1})"), "");
-    EXPECT_EQ(rule_of(header, "log"), MomentRule());
+    EXPECT_EQ(noise_of(header, "log").rule, MomentRule());
     EXPECT_THAT(problem(settings("lion")), testing::HasSubstr("\"lion\", which this version does not know"));
     EXPECT_THAT(problem(R"({"optimizer": "adam"})"), testing::HasSubstr("replay_window"));
     EXPECT_THAT(problem(R"({"optimizer": 3})"), testing::HasSubstr("settings do not say"));
@@ -136,7 +136,7 @@ TEST_F(Logged, RefusesARuleThatItDoesNotKnow) {
         EXPECT_THAT(problem(fmt::format(R"({{"optimizer": "momentum", {}}})", numbers)),
                     testing::HasSubstr("numbers that no optimizer has"));
     EXPECT_THAT(problem(R"({"optimizer": "adam", "replay_window": 2, "beta1": 0, "beta2": 0, "epsilon": 0})"),
-                testing::HasSubstr("numbers that no optimizer has"));
+                testing::HasSubstr("divides by adam_epsilon"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace windlass {
 namespace {
 
-struct Row {
+struct PublishedRate {
     const char* name;
     LrSchedule schedule;
     std::array<double, 9> rates;  // of updates 1 2 3 4 5 8 12 16 20
@@ -15,7 +15,7 @@ struct Row {
 
 // The rates are those of transformers 5.23.0 (optimization.py) with torch 2.15.0: a base learning rate of 0.01, read
 // from the optimizer before each of 20 updates.
-const Row kTransformers[] = {
+const PublishedRate kTransformers[] = {
     {"linear", {"linear", 0.01, 20, 4}, {0.0, 0.0025, 0.005, 0.0075, 0.01, 0.008125, 0.005625, 0.003125, 0.000625}},
     {"cosine",
      {"cosine", 0.01, 20, 4},
@@ -57,7 +57,7 @@ const Row kTransformers[] = {
 
 TEST(LrSchedule, GivesWhatTransformersGives) {
     constexpr std::array<int64_t, 9> kUpdates = {1, 2, 3, 4, 5, 8, 12, 16, 20};
-    for (const Row& row : kTransformers) {
+    for (const PublishedRate& row : kTransformers) {
         for (size_t i = 0; i < kUpdates.size(); ++i) {
             // A few units in the last place: the order of multiplications is not the same everywhere.
             EXPECT_NEAR(learning_rate(row.schedule, kUpdates[i]), row.rates[i], 1e-17)
@@ -67,7 +67,7 @@ TEST(LrSchedule, GivesWhatTransformersGives) {
 }
 
 TEST(LrSchedule, StaysDefinedPastItsEndAndForNothing) {
-    for (const Row& row : kTransformers) {
+    for (const PublishedRate& row : kTransformers) {
         EXPECT_GE(learning_rate(row.schedule, 21), 0.0) << row.name;
         EXPECT_GE(learning_rate(row.schedule, 1000), 0.0) << row.name;
         LrSchedule all_warmup = row.schedule;

@@ -9,33 +9,43 @@ namespace windlass {
 namespace {
 
 RunState example() {
-    return {.step = 7,
-            .position = {2, 11},
-            .seed = 42,
-            .method = "adamw",
-            .data_fingerprint = "abc",
-            .numerics = {.compute = DType::bf16,
-                         .micro_rows = 4,
-                         .micro_count = 2,
-                         .row_lengths = {64, 256},
-                         .kernel_path = "avx2",
-                         .state_format = StateFormat::s2},
-            .schedule = {.type = "cosine", .peak = 3e-5, .total_steps = 100, .warmup_steps = 10},
-            .tokens_total = 12345,
-            .last_loss = 1.0 / 3.0,
-            .bad_steps = 1,
-            .applied_steps = 6,
-            .clipped_steps = 2};
+    return {.identity = {.seed = 42,
+                         .method = "adamw",
+                         .data_fingerprint = "abc",
+                         .numerics = {.compute = DType::bf16,
+                                      .micro_rows = 4,
+                                      .micro_count = 2,
+                                      .row_lengths = {64, 256},
+                                      .kernel_path = "avx2",
+                                      .state_format = StateFormat::s2},
+                         .schedule = {.type = "cosine", .peak = 3e-5, .total_steps = 100, .warmup_steps = 10}},
+            .progress = {.step = 7,
+                         .position = {2, 11},
+                         .tokens_total = 12345,
+                         .last_loss = 1.0 / 3.0,
+                         .bad_steps = 1,
+                         .applied_steps = 6,
+                         .clipped_steps = 2}};
+}
+
+std::string refusal(const Identity& was, const Identity& is, const std::vector<std::string>& allowed = {}) {
+    try {
+        require_same_run(was, is, allowed, "checkpoint-7");
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::usage);
+        return error.what();
+    }
+    return "";
 }
 
 TEST(RunState, ReadsBackAsItWas) {
     const RunState state = example();
     const RunState read = parse_run_state(run_state_text(state), "here");
     EXPECT_EQ(run_state_text(read), run_state_text(state));
-    EXPECT_EQ(read.numerics, state.numerics);
-    EXPECT_EQ(read.schedule, state.schedule);
-    EXPECT_EQ(read.position, state.position);
-    EXPECT_EQ(read.last_loss, state.last_loss);
+    EXPECT_EQ(read.identity.numerics, state.identity.numerics);
+    EXPECT_EQ(read.identity.schedule, state.identity.schedule);
+    EXPECT_EQ(read.progress.position, state.progress.position);
+    EXPECT_EQ(read.progress.last_loss, state.progress.last_loss);
 }
 
 TEST(RunState, OfAnEarlierVersionKnowsOfNoClipping) {
@@ -45,36 +55,31 @@ TEST(RunState, OfAnEarlierVersionKnowsOfNoClipping) {
         text.erase(text.find(part), part.size());
     }
     const RunState read = parse_run_state(text, "here");
-    EXPECT_EQ(read.applied_steps, 0);
-    EXPECT_EQ(read.clipped_steps, 0);
-    EXPECT_EQ(read.bad_steps, 1);
+    EXPECT_EQ(read.progress.applied_steps, 0);
+    EXPECT_EQ(read.progress.clipped_steps, 0);
+    EXPECT_EQ(read.progress.bad_steps, 1);
 }
 
 TEST(RunState, KnowsItsParameterGroups) {
     RunState state = example();
-    state.param_groups = {"*norm* weight_decay=0.1", "* train=false"};
+    state.identity.param_groups = {"*norm* weight_decay=0.1", "* train=false"};
     std::string text = run_state_text(state);
-    EXPECT_EQ(parse_run_state(text, "here").param_groups, state.param_groups);
+    EXPECT_EQ(parse_run_state(text, "here").identity.param_groups, state.identity.param_groups);
     const std::string part = R"("param_groups":["*norm* weight_decay=0.1","* train=false"],)";
     ASSERT_NE(text.find(part), text.npos) << text;
     text.erase(text.find(part), part.size());
-    EXPECT_TRUE(parse_run_state(text, "here").param_groups.empty()) << "of a version that had none";
+    EXPECT_TRUE(parse_run_state(text, "here").identity.param_groups.empty()) << "of a version that had none";
 }
 
 TEST(RunState, KnowsTheScalesOfWeightsIn8Bits) {
     RunState state = example();
-    EXPECT_EQ(parse_run_state(run_state_text(state), "here").weight_storage, "as_file");
-    state.weight_storage = "f8";
-    state.scale_exponents = {-11, 0, 7};
+    EXPECT_EQ(parse_run_state(run_state_text(state), "here").identity.weight_storage, "as_file");
+    state.identity.weight_storage = "f8";
+    state.identity.scale_exponents = {-11, 0, 7};
     const RunState read = parse_run_state(run_state_text(state), "here");
-    EXPECT_EQ(read.weight_storage, "f8");
-    EXPECT_EQ(read.scale_exponents, state.scale_exponents);
-    try {
-        require_same_run(read, example(), "here");
-        FAIL() << "another storage";
-    } catch (const UserError& error) {
-        EXPECT_THAT(error.what(), testing::HasSubstr("weight_storage was f8, is as_file"));
-    }
+    EXPECT_EQ(read.identity.weight_storage, "f8");
+    EXPECT_EQ(read.identity.scale_exponents, state.identity.scale_exponents);
+    EXPECT_THAT(refusal(read.identity, example().identity), testing::HasSubstr("weight_storage was f8, is as_file"));
     std::string text = run_state_text(state);
     text.replace(text.find("\"f8\""), 4, "\"f4\"");
     EXPECT_THROW(parse_run_state(text, "x"), UserError);
@@ -82,24 +87,20 @@ TEST(RunState, KnowsTheScalesOfWeightsIn8Bits) {
 
 TEST(RunState, KnowsWeightsIn4BitsWhichHaveNoScalesBesideThem) {
     RunState state = example();
-    state.weight_storage = "nf4";
-    EXPECT_EQ(parse_run_state(run_state_text(state), "here").weight_storage, "nf4");
-    state.scale_exponents = {-11};
+    state.identity.weight_storage = "nf4";
+    EXPECT_EQ(parse_run_state(run_state_text(state), "here").identity.weight_storage, "nf4");
+    state.identity.scale_exponents = {-11};
     EXPECT_THROW(parse_run_state(run_state_text(state), "here"), UserError);
 }
 
 TEST(RunState, KnowsWhenUpdatesAreFolded) {
     RunState state = example();
-    EXPECT_EQ(parse_run_state(run_state_text(state), "here").fold_updates, "each_step");
-    state.fold_updates = "never";
+    EXPECT_EQ(parse_run_state(run_state_text(state), "here").identity.fold_updates, "each_step");
+    state.identity.fold_updates = "never";
     std::string text = run_state_text(state);
-    EXPECT_EQ(parse_run_state(text, "here").fold_updates, "never");
-    try {
-        require_same_run(state, example(), "here");
-        FAIL() << "folded otherwise";
-    } catch (const UserError& error) {
-        EXPECT_THAT(error.what(), testing::HasSubstr("fold_updates was never, is each_step"));
-    }
+    EXPECT_EQ(parse_run_state(text, "here").identity.fold_updates, "never");
+    EXPECT_THAT(refusal(state.identity, example().identity),
+                testing::HasSubstr("fold_updates was never, is each_step"));
     text.replace(text.find("\"never\""), 7, "\"moon\"");
     EXPECT_THROW(parse_run_state(text, "x"), UserError);
 }
@@ -128,32 +129,100 @@ TEST(RunState, WithoutAStateFormatHasTheFirst) {
     const std::string entry = ",\"state_format\":\"s2\"";
     ASSERT_NE(text.find(entry), std::string::npos);
     text.erase(text.find(entry), entry.size());
-    EXPECT_EQ(parse_run_state(text, "x").numerics.state_format, StateFormat::s1);
+    EXPECT_EQ(parse_run_state(text, "x").identity.numerics.state_format, StateFormat::s1);
 }
 
-TEST(RunState, NamesEveryDifferenceThatChangesBits) {
-    RunState other = example();
+TEST(Identity, NamesEveryDifferenceThatChangesBits) {
+    const Identity was = example().identity;
+    Identity other = was;
     other.seed = 1;
     other.numerics.micro_rows = 8;
     other.numerics.kernel_path = "avx512";
     other.numerics.state_format = StateFormat::s3;
     other.data_fingerprint = "xyz";
     other.param_groups = {"*norm*", "* train=false"};
-    try {
-        require_same_run(example(), other, "checkpoint-7");
-        FAIL();
-    } catch (const UserError& error) {
-        EXPECT_EQ(error.code(), ExitCode::usage);
-        for (const char* part : {"checkpoint-7", "seed was 42, is 1", "per_device_train_batch_size was 4, is 8",
-                                 "kernel path (WINDLASS_CPU) was avx2, is avx512", "state_format was s2, is s3",
-                                 "param_groups was [], is [*norm*, * train=false]", "training rows was abc, is xyz"}) {
-            EXPECT_THAT(error.what(), testing::HasSubstr(part));
-        }
+    for (const char* part : {"checkpoint-7", "seed was 42, is 1", "per_device_train_batch_size was 4, is 8",
+                             "kernel path (WINDLASS_CPU) was avx2, is avx512", "state_format was s2, is s3",
+                             "param_groups was [], is [*norm*, * train=false]", "training rows was abc, is xyz"})
+        EXPECT_THAT(refusal(was, other), testing::HasSubstr(part));
+    Identity longer = was;
+    longer.schedule.total_steps = 5;  // may change: it is not what the bits so far came from
+    EXPECT_THAT(require_same_run(was, longer, {}, "x"),
+                testing::ElementsAre("the learning rate schedule was cosine of 3e-05 over 100 steps, 10 of warmup, is "
+                                     "cosine of 3e-05 over 5 steps, 10 of warmup"));
+    Identity steeper = was;
+    steeper.schedule.power = 2;
+    EXPECT_EQ(differences(was, steeper).size(), 1u);
+    Identity renamed = was;
+    renamed.run_id = "0123";
+    EXPECT_THAT(differences(was, renamed), testing::IsEmpty());
+}
+
+// Of a run that recorded it. An older one goes on.
+TEST(Identity, NamesTheLibraryOrTheTableThatComputesOtherwise) {
+    RunState state = example();
+    state.identity.coefficients = {.products = "avx2", .rope = "12ab", .libm = "34cd"};
+    const Identity was = parse_run_state(run_state_text(state), "here").identity;
+    EXPECT_EQ(refusal(was, state.identity), "");
+    EXPECT_EQ(refusal(was, example().identity), "");
+    EXPECT_EQ(refusal(example().identity, was), "");
+    for (const auto& [member, words] :
+         {std::pair(&Coefficients::products, "instruction set of matrix products was avx2, is new"),
+          {&Coefficients::rope, "checksum of rope frequencies (config.json) was 12ab, is new"},
+          {&Coefficients::libm, "checksum of the C library's pow, cos, exp and log was 34cd, is new"}}) {
+        Identity other = was;
+        other.coefficients.*member = "new";
+        EXPECT_THAT(refusal(was, other), testing::HasSubstr(words));
     }
-    RunState later = example();
-    later.step = 99;
-    later.schedule.total_steps = 5;  // may change: it is not what the bits so far came from
-    EXPECT_NO_THROW(require_same_run(example(), later, "x"));
+}
+
+TEST(Identity, FollowsWhatIsAllowedByNameAndWhatMayChange) {
+    Identity was = example().identity;
+    was.settings = {{"weight_decay", "0.1"}, {"adam_beta1", "0.9"}, {"learning_rate", "1"}, {"noise", "gaussian"}};
+    Identity is = was;
+    is.settings = {{"weight_decay", "0"}, {"adam_beta1", "0.8"}, {"learning_rate", "2"}, {"zo_eps", "3"}};
+    EXPECT_THAT(refusal(was, is, {"weight_decay"}),
+                testing::AllOf(testing::HasSubstr("run: adam_beta1 was 0.9, is 0.8. Try"),
+                               testing::HasSubstr("allow_changed_settings: [adam_beta1, weight_decay]")));
+    EXPECT_THAT(
+        require_same_run(was, is, std::vector<std::string>{"weight_decay", "adam_beta1"}, "x"),
+        testing::ElementsAre("adam_beta1 was 0.9, is 0.8", "learning_rate was 1, is 2", "weight_decay was 0.1, is 0"));
+    is.settings["noise"] = "rademacher";  // nothing allows it
+    EXPECT_THAT(refusal(was, is, {"weight_decay", "noise"}),
+                testing::AllOf(testing::HasSubstr("run: adam_beta1 was 0.9, is 0.8; noise was gaussian, is rademacher"),
+                               testing::Not(testing::HasSubstr("allow_changed_settings"))));
+    // A log's records say each step's decay, and its header the rest.
+    was.method = is.method = "zeroth_order";
+    is.settings = {{"weight_decay", "0"}, {"max_grad_norm", "7"}};
+    was.settings["max_grad_norm"] = "1";
+    EXPECT_THAT(require_same_run(was, is, {}, "x"), testing::ElementsAre("weight_decay was 0.1, is 0"));
+    is.settings = {{"adam_beta1", "0.8"}};
+    EXPECT_THAT(refusal(was, is, {"adam_beta1"}), testing::HasSubstr("adam_beta1 was 0.9, is 0.8"));
+}
+
+// Written by a version that had numbers of their own for AdamW's settings, and by the one before it, which had none.
+TEST(Identity, OfEarlierVersionsReadsOn) {
+    const std::string text =
+        R"({"format":"windlass run state","version":1,"step":4,"epoch":0,"row":16,"seed":42,"method":"adamw",)"
+        R"("data":"abc","param_groups":[],"frozen_is_split":false,"numerics":{"compute":"f32","micro_rows":2,)"
+        R"("micro_count":2,"row_lengths":[48],"kernel_path":"avx2","state_format":"s1"},"lr_schedule":{"type":)"
+        R"("linear","peak":0.001,"total_steps":6,"warmup_steps":0,"min_ratio":0.0,"cycles":1,"power":1.0,)"
+        R"("decay_steps":0},"tokens_total":9,"last_loss":4.5,"bad_steps":0,"applied_steps":4,"clipped_steps":4,)"
+        R"("metrics":null,"update":{"adam_beta1":0.9,"adam_epsilon":1e-08},"settings":{"objective":"loss"}})";
+    const Identity was = parse_run_state(text, "x").identity;
+    EXPECT_THAT(was.settings,
+                testing::ElementsAre(testing::Pair("adam_beta1", "0.9"), testing::Pair("adam_epsilon", "1e-08"),
+                                     testing::Pair("objective", "loss")));
+    Identity is = was;
+    is.settings = {{"adam_beta1", "0.8"}, {"adam_beta2", "0.5"}};
+    is.coefficients = {"avx2", "1", "2"};
+    EXPECT_EQ(differences(was, is).size(), 1u);
+    EXPECT_THAT(refusal(was, is), testing::HasSubstr("adam_beta1 was 0.9, is 0.8"));
+    std::string oldest = text;
+    const std::string settings = R"(,"update":{"adam_beta1":0.9,"adam_epsilon":1e-08},"settings":{"objective":"loss"})";
+    ASSERT_NE(oldest.find(settings), text.npos);
+    oldest.erase(oldest.find(settings), settings.size());
+    EXPECT_THAT(differences(parse_run_state(oldest, "x").identity, is), testing::IsEmpty());
 }
 
 // 3e19 and 2^63 are numbers, and no int64_t.

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "base/error.h"
 #include "tests/unit/method/lone_model.h"
@@ -28,18 +30,35 @@ TrainedModel model_of(const std::vector<float>& limits) {
 TrajectoryHeader header_of(const MethodOptions& options, const TrainedModel& model = {},
                            const char* method = "zeroth_order") {
     return {.method = method,
+            .noise = logged_noise(noise_of(options)),
+            .directions = options.directions,
             .eps = options.zo_eps,
             .settings = trajectory_settings(make_recipe(method, options), options, model)};
 }
 
-PerturbStep read(const TrajectoryHeader& header) {
-    PerturbStep noise;
-    read_trajectory_settings(header, "log", noise);
-    return noise;
+MethodOptions read(const TrajectoryHeader& header) {
+    return logged_options(header, "log");
+}
+
+std::vector<std::string> changes(const TrajectoryHeader& was, const TrajectoryHeader& is) {
+    std::vector<std::string> texts;
+    for (const Difference& each : differences(logged_identity(was, "log"), logged_identity(is, "this run")))
+        texts.push_back(each.text());
+    return texts;
+}
+
+std::string refusal(const TrajectoryHeader& was, const TrajectoryHeader& is) {
+    try {
+        require_same_log(was, is, "log");
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::usage);
+        return error.what();
+    }
+    return "";
 }
 
 TEST(TrajectorySettings, SayWhatAnUpdateDependsOn) {
-    const PerturbStep plain = read(header_of({.weight_decay = 0.3}));
+    const MethodOptions plain = read(header_of({.weight_decay = 0.3}));
     EXPECT_EQ(plain.layer_drop, 0);
     EXPECT_EQ(read(header_of({.weight_decay = 0.1, .layer_drop = 0.7})).layer_drop, 0.7);
     EXPECT_EQ(read(header_of({.layer_drop = 0.5}, {}, "forward_gradient")).layer_drop, 0.5);
@@ -50,7 +69,7 @@ TEST(TrajectorySettings, OfEarlierLogsAreTheDefaults) {
          {"{}", "null", R"({"weight_decay": 0.1, "scalar_clip": 0})", R"({"exact_inplace": false})"}) {
         const TrajectoryHeader header{.method = "zeroth_order", .eps = 1e-3, .settings = text};
         EXPECT_EQ(read(header).layer_drop, 0);
-        EXPECT_THAT(settings_differences(header, header_of({})), IsEmpty());
+        EXPECT_THAT(changes(header, header_of({})), IsEmpty());
         TrainedModel model = model_of({kInfinity});
         read_magnitude_limits(header, "log", model);
         EXPECT_TRUE(std::isinf(model.perturb[0].magnitude_limit));
@@ -88,10 +107,8 @@ TEST(TrajectorySettings, HoldTheScalesOfWeightsIn8Bits) {
     set_store(found, StoreType::as_file);
     read_weight_storage(header_of({}, plain), "log", found);
     EXPECT_FALSE(is_kept_in_8_bits(found));
-    EXPECT_THAT(settings_differences(header_of({}, plain), header_of({}, model)),
-                ElementsAre("weight_storage was \"as_file\", is \"f8\""));
-    EXPECT_THAT(settings_differences(header_of({}, model), header_of({}, in_8_bits({-11, 3}))),
-                ElementsAre(HasSubstr("another base")));
+    EXPECT_THAT(changes(header_of({}, plain), header_of({}, model)), ElementsAre("weight_storage was as_file, is f8"));
+    EXPECT_THAT(refusal(header_of({}, model), header_of({}, in_8_bits({-11, 3}))), HasSubstr("another base"));
 }
 
 TEST(TrajectorySettings, SayThatMatricesOfLayersAreIn4Bits) {
@@ -105,8 +122,7 @@ TEST(TrajectorySettings, SayThatMatricesOfLayersAreIn4Bits) {
     EXPECT_EQ(found.storage[0].dtype, DType::f32);
     EXPECT_EQ(found.storage[1].dtype, DType::nf4);
     EXPECT_EQ(found.storage[2].dtype, DType::f32);
-    EXPECT_THAT(settings_differences(header_of({}, plain), header_of({}, model)),
-                ElementsAre("weight_storage was \"as_file\", is \"nf4\""));
+    EXPECT_THAT(changes(header_of({}, plain), header_of({}, model)), ElementsAre("weight_storage was as_file, is nf4"));
 }
 
 TEST(TrajectorySettings, RefuseScalesThatNoModelHas) {
@@ -131,24 +147,21 @@ TrainedModel matrix_and_vector() {
 }
 
 TEST(TrajectorySettings, HoldWhenUpdatesAreFolded) {
-    const auto read = [](const MethodOptions& options) {
+    const auto folded = [](const MethodOptions& options) {
         TrainedModel model = matrix_and_vector();
-        TrajectoryHeader header = header_of(options, model);
-        header.noise = {.kind = TrajectoryNoiseKind::low_rank,
-                        .rank = options.noise_rank,
-                        .window = options.noise_window,
-                        .keeps_left = options.noise_keeps_left};
-        read_folding(header, "log", model);
+        set_folding(model, read(header_of(options, model)).folding);
         return std::pair(model.perturb[0].folding, model.perturb[1].folding);
     };
     const MethodOptions window{.noise = NoiseKind::low_rank, .noise_window = 5, .folding = Folding::each_window};
     const MethodOptions never{
         .noise = NoiseKind::low_rank, .noise_window = 0, .noise_keeps_left = true, .folding = Folding::never};
-    EXPECT_EQ(read({}), std::pair(Folding::each_step, Folding::each_step));
-    EXPECT_EQ(read(window), std::pair(Folding::each_window, Folding::each_window));
-    EXPECT_EQ(read(never), std::pair(Folding::never, Folding::each_step));
-    EXPECT_THAT(settings_differences(header_of({}), header_of(window)),
-                ElementsAre("fold_updates was \"each_step\", is \"each_window\""));
+    EXPECT_EQ(folded({}), std::pair(Folding::each_step, Folding::each_step));
+    EXPECT_EQ(folded(window), std::pair(Folding::each_window, Folding::each_window));
+    EXPECT_EQ(folded(never), std::pair(Folding::never, Folding::each_step));
+    MethodOptions each_step = window;
+    each_step.folding = Folding::each_step;
+    EXPECT_THAT(changes(header_of(each_step), header_of(window)),
+                ElementsAre("fold_updates was each_step, is each_window"));
 }
 
 TEST(TrajectorySettings, RefuseFoldingThatNoNoiseHas) {
@@ -161,22 +174,83 @@ TEST(TrajectorySettings, RefuseFoldingThatNoNoiseHas) {
                                       {R"({"fold_updates": "each_moon"})", window},
                                       {R"({"fold_updates": 3})", window}}) {
         const TrajectoryHeader header{.method = "zeroth_order", .noise = noise, .settings = text};
-        TrainedModel model = matrix_and_vector();
-        EXPECT_THROW(read_folding(header, "log", model), UserError) << text;
+        EXPECT_THROW(read(header), UserError) << text;
     }
 }
 
 TEST(TrajectorySettings, NameWhatDiffers) {
     const TrajectoryHeader first = header_of({.directions = 2});
-    EXPECT_THAT(settings_differences(first, header_of({.weight_decay = 0.5, .directions = 2, .scalar_clip = 1})),
-                IsEmpty());
-    EXPECT_THAT(settings_differences(first, header_of({.directions = 2, .estimator = ZoEstimator::fzoo})),
-                ElementsAre("zo_estimator was \"two_sided\", is \"fzoo\""));
-    EXPECT_THAT(settings_differences(first, header_of({.directions = 2, .layer_drop = 0.5})),
-                ElementsAre("layer_drop was 0.0, is 0.5"));
+    EXPECT_THAT(changes(first, header_of({.weight_decay = 0.5, .directions = 2, .scalar_clip = 1})), IsEmpty());
+    const auto names = [](const MethodOptions& was, const MethodOptions& is) {
+        std::vector<std::string> found;
+        for (const Difference& each :
+             differences(logged_identity(header_of(was), "log"), logged_identity(header_of(is), "this run")))
+            found.push_back(each.name);
+        return found;
+    };
+    const MethodOptions plain{.directions = 2, .noise = NoiseKind::low_rank, .moments = NoiseMoments::both};
+    for (const auto& [name, change] : std::map<std::string, std::function<void(MethodOptions&)>>{
+             {"directions", [](MethodOptions& o) { o.directions = 3; }},
+             {"zo_eps", [](MethodOptions& o) { o.zo_eps = 0.5; }},
+             {"noise_rank", [](MethodOptions& o) { o.noise_rank = 3; }},
+             {"noise_window", [](MethodOptions& o) { o.noise_window = 3; }},
+             {"noise_kept", [](MethodOptions& o) { o.noise_keeps_left = true; }},
+             {"zo_estimator", [](MethodOptions& o) { o.estimator = ZoEstimator::fzoo; }},
+             {"zo_optimizer", [](MethodOptions& o) { o.moments = NoiseMoments::first; }},
+             {"replay_window", [](MethodOptions& o) { o.replay_window = 3; }},
+             {"adam_beta1", [](MethodOptions& o) { o.beta1 = 0.5; }},
+             {"adam_beta2", [](MethodOptions& o) { o.beta2 = 0.5; }},
+             {"adam_epsilon", [](MethodOptions& o) { o.epsilon = 0.5; }},
+             {"layer_drop", [](MethodOptions& o) { o.layer_drop = 0.5; }},
+             {"sparse_share", [](MethodOptions& o) { o.sparse_share = 0.5; }}}) {
+        MethodOptions other = plain;
+        change(other);
+        EXPECT_THAT(names(plain, other), ElementsAre(name));
+    }
+    EXPECT_THAT(names({}, {.noise = NoiseKind::rademacher}), ElementsAre("noise"));
+    EXPECT_THAT(changes(first, header_of({.directions = 2, .layer_drop = 0.5})),
+                ElementsAre("layer_drop was 0, is 0.5"));
     const MethodOptions sparse{.sparse_share = 0.5};
-    EXPECT_THAT(settings_differences(header_of(sparse, model_of({1})), header_of(sparse, model_of({2}))),
-                ElementsAre(HasSubstr("another base")));
+    EXPECT_EQ(refusal(header_of(sparse, model_of({1})), header_of(sparse, model_of({1}))), "");
+    EXPECT_THAT(refusal(header_of(sparse, model_of({1})), header_of(sparse, model_of({2}))), HasSubstr("another base"));
+    TrajectoryHeader narrow = first;
+    narrow.storage = DType::f32;
+    EXPECT_THAT(refusal(first, narrow), HasSubstr("the parameters are not those"));
+}
+
+// In the words that recipes, and so configuration, have for it.
+TEST(TrajectorySettings, RefuseWhatContradictsItself) {
+    const auto complaint = [](const auto& body) -> std::string {
+        try {
+            body();
+        } catch (const UserError& error) {
+            return error.what();
+        }
+        return "";
+    };
+    const MethodOptions low_rank{.noise = NoiseKind::low_rank};
+    MethodOptions alone{.estimator = ZoEstimator::fzoo}, still{.epsilon = 0, .moments = NoiseMoments::both};
+    MethodOptions many = low_rank, unkept = low_rank, short_window = low_rank;
+    many.directions = kDirectionsMax;
+    many.moments = NoiseMoments::first;
+    many.replay_window = kReplayWindowMax;
+    unkept.folding = Folding::never;
+    short_window.folding = Folding::each_window;
+    short_window.noise_window = 1;
+    for (const MethodOptions& wrong : {alone, still, many, unkept, short_window}) {
+        const auto found = problems("zeroth_order", wrong);
+        ASSERT_EQ(found.size(), 1u);
+        Recipe recipe = make_recipe("zeroth_order", {});
+        recipe.folding = wrong.folding;
+        const TrajectoryHeader header{.method = "zeroth_order",
+                                      .noise = logged_noise(noise_of(wrong)),
+                                      .directions = wrong.directions,
+                                      .eps = wrong.zo_eps,
+                                      .settings = trajectory_settings(recipe, wrong, {})};
+        EXPECT_THAT(complaint([&] { read(header); }), HasSubstr(found[0].what));
+        EXPECT_THAT(complaint([&] { make_recipe("zeroth_order", wrong); }), HasSubstr(found[0].what));
+    }
+    EXPECT_EQ(complaint([&] { read(header_of(low_rank)); }), "");
 }
 
 TEST(TrajectorySettings, RefuseWhatNoRunHas) {

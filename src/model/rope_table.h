@@ -1,0 +1,13 @@
+// rope_table.h: the frequencies of positions that a model's ops carry.
+#pragma once
+
+#include <vector>
+
+#include "model/spec.h"
+
+namespace windlass {
+
+// Radians a position, op by op in the order of the forward sweep; empty for a model without rope.
+std::vector<double> rope_table(const ModelSpec& model);
+
+}  // namespace windlass

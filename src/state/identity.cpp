@@ -1,0 +1,253 @@
+#include "state/identity.h"
+
+#include <algorithm>
+#include <climits>
+#include <optional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "method/recipe.h"
+#include "op/batch.h"
+
+namespace windlass {
+namespace {
+
+const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kEachStep = "each_step";
+using Texts = std::map<std::string, std::string>;
+
+// What is no integer, or one beyond int64_t, throws std::bad_optional_access: get() would convert it to any number.
+int64_t integer(const Json& json, const char* key) {
+    return integer_of(json.at(key)).value();
+}
+
+int small(const Json& value) {
+    const int64_t integer = integer_of(value).value();
+    if (integer < INT_MIN || integer > INT_MAX) throw std::bad_optional_access();
+    return static_cast<int>(integer);
+}
+
+Numerics read_numerics(const Json& json) {
+    Numerics n;
+    n.compute = dtype_from_name(json.at("compute").get<std::string>()).value();
+    n.micro_rows = integer(json, "micro_rows");
+    n.micro_count = integer(json, "micro_count");
+    for (const Json& each : json.at("row_lengths")) n.row_lengths.push_back(integer_of(each).value());
+    n.kernel_path = json.at("kernel_path").get<std::string>();
+    n.state_format = state_format_from_name(json.value("state_format", "s1")).value();  // older runs had no other
+    return n;
+}
+
+Json schedule_json(const LrSchedule& s) {
+    return {{"type", s.type},
+            {"peak", s.peak},
+            {"total_steps", s.total_steps},
+            {"warmup_steps", s.warmup_steps},
+            {"min_ratio", s.min_ratio},
+            {"cycles", s.cycles},
+            {"power", s.power},
+            {"decay_steps", s.decay_steps}};
+}
+
+LrSchedule read_schedule(const Json& json) {
+    return {.type = json.at("type").get<std::string>(),
+            .peak = json.at("peak").get<double>(),
+            .total_steps = integer(json, "total_steps"),
+            .warmup_steps = integer(json, "warmup_steps"),
+            .min_ratio = json.at("min_ratio").get<double>(),
+            .cycles = integer(json, "cycles"),
+            .power = json.at("power").get<double>(),
+            .decay_steps = integer(json, "decay_steps")};
+}
+
+// Older runs had numbers of their own for what AdamW's steps depend on.
+Texts read_settings(const Json& json) {
+    Texts settings = json.value("settings", Texts());
+    for (const auto& [key, value] : json.value("update", std::map<std::string, double>()))
+        settings.emplace(key, fmt::format("{}", value));
+    return settings;
+}
+
+bool is_sane(const Identity& s) {
+    const Numerics& n = s.numerics;
+    return n.micro_rows > 0 && n.micro_count > 0 && n.micro_rows <= 65536 && n.micro_count <= (int64_t{1} << 20) &&
+           !n.row_lengths.empty() && n.row_lengths.size() <= 4 && n.row_lengths.front() > 0 &&
+           n.row_lengths.back() <= (int64_t{1} << 20) && std::ranges::is_sorted(n.row_lengths) && s.directions >= 1 &&
+           s.directions <= kDirectionsMax && folding_from_name(s.fold_updates) &&
+           (s.weight_storage == kF8 ||
+            (s.scale_exponents.empty() && (s.weight_storage == kAsFile || s.weight_storage == kNf4)));
+}
+
+bool is_of_probes(const Identity& identity) {
+    return !identity.method.empty() && make_recipe(identity.method, {}).probes();
+}
+
+std::string text_of(const LrSchedule& s) {
+    return fmt::format("{} of {} over {} steps, {} of warmup", s.type, s.peak, s.total_steps, s.warmup_steps);
+}
+
+class Comparison {
+  public:
+    template <typename T>
+    void of(std::string_view name, const T& was, const T& is, OnResume rule = OnResume::refused) {
+        if (was != is) found.push_back({std::string(name), fmt::format("{}", was), fmt::format("{}", is), rule});
+    }
+    void of_recorded(std::string_view name, const std::string& was, const std::string& is) {
+        if (!was.empty() && !is.empty()) of(name, was, is);
+    }
+    std::vector<Difference> found;
+};
+
+void compare_numerics(const Identity& was, const Identity& is, Comparison& compare) {
+    const Numerics &a = was.numerics, &b = is.numerics;
+    compare.of("dtype", dtype_name(a.compute), dtype_name(b.compute));
+    compare.of("per_device_train_batch_size", a.micro_rows, b.micro_rows);
+    compare.of("gradient_accumulation_steps", a.micro_count, b.micro_count);
+    compare.of("row lengths", fmt::format("{}", fmt::join(a.row_lengths, ", ")),
+               fmt::format("{}", fmt::join(b.row_lengths, ", ")));
+    compare.of("kernel path (WINDLASS_CPU)", a.kernel_path, b.kernel_path);
+    compare.of("state_format", state_format_name(a.state_format), state_format_name(b.state_format));
+    const Coefficients &from = was.coefficients, &to = is.coefficients;
+    compare.of_recorded("instruction set of matrix products", from.products, to.products);
+    compare.of_recorded("checksum of rope frequencies (config.json)", from.rope, to.rope);
+    compare.of_recorded("checksum of the C library's pow, cos, exp and log", from.libm, to.libm);
+}
+
+void compare_settings(const Identity& was, const Identity& is, Comparison& compare) {
+    const bool probes = is_of_probes(is);
+    if (!was.settings.empty() && !is.settings.empty()) compare.of("directions", was.directions, is.directions);
+    for (const auto& [name, now] : is.settings) {
+        const auto before = was.settings.find(name);
+        const ConfigKey* const key = find_config_key(name);
+        const OnResume rule = key == nullptr ? OnResume::free : rule_of(*key, probes);
+        if (before == was.settings.end() || rule == OnResume::free || rule == OnResume::resolved) continue;
+        compare.of(name, before->second, now, rule);
+    }
+    // Its keys say it where they are recorded.
+    if (!was.settings.contains("learning_rate") && was.schedule != is.schedule)
+        compare.found.push_back(
+            {"the learning rate schedule", text_of(was.schedule), text_of(is.schedule), OnResume::warned});
+}
+
+// Of a run that was begun before they were recorded. Older logs say by what they leave out that it was the default.
+void warn_of_unrecorded(const Identity& was, const Identity& is, std::string_view where) {
+    if (is_of_probes(is)) return;
+    std::vector<std::string_view> names;
+    for (const std::string_view name : kUpdateSettings) {
+        if (is.settings.contains(std::string(name)) && !was.settings.contains(std::string(name))) names.push_back(name);
+    }
+    if (names.empty()) return;
+    log_warning("{} was written before {} were recorded; those of now are taken for the run's", where,
+                fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Json numerics_json(const Numerics& n) {
+    return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows},
+            {"micro_count", n.micro_count},     {"row_lengths", n.row_lengths},
+            {"kernel_path", n.kernel_path},     {"state_format", state_format_name(n.state_format)}};
+}
+
+void write_identity(const Identity& s, Json& json) {
+    json.update({{"seed", s.seed},
+                 {"method", s.method},
+                 {"data", s.data_fingerprint},
+                 {"param_groups", s.param_groups},
+                 {"frozen_is_split", s.frozen_is_split},
+                 {"numerics", numerics_json(s.numerics)},
+                 {"lr_schedule", schedule_json(s.schedule)}});
+    const auto add_text = [&](const char* key, const std::string& text, const std::string& missing = "") {
+        if (text != missing) json[key] = text;
+    };
+    add_text("run_id", s.run_id);
+    add_text("products", s.coefficients.products);
+    add_text("rope", s.coefficients.rope);
+    add_text("libm", s.coefficients.libm);
+    add_text("weight_storage", s.weight_storage, kAsFile);
+    add_text("fold_updates", s.fold_updates, kEachStep);
+    if (!s.settings.empty()) json["settings"] = s.settings;
+    if (s.directions != 1) json["directions"] = s.directions;
+    if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
+}
+
+Identity read_identity(const Json& json) {
+    if (!json.at("seed").is_number_unsigned()) throw std::bad_optional_access();
+    const auto text = [&](const char* key, const std::string& missing = "") { return json.value(key, missing); };
+    Identity s{.run_id = text("run_id"),
+               .seed = json["seed"].get<uint64_t>(),
+               .method = json.at("method").get<std::string>(),
+               .data_fingerprint = json.at("data").get<std::string>(),
+               .param_groups = json.value("param_groups", std::vector<std::string>()),  // older runs had none
+               .weight_storage = text("weight_storage", kAsFile),
+               .frozen_is_split = json.value("frozen_is_split", true),
+               .fold_updates = text("fold_updates", kEachStep),
+               .directions = json.contains("directions") ? small(json.at("directions")) : 1,
+               .settings = read_settings(json),
+               .coefficients = {text("products"), text("rope"), text("libm")},
+               .numerics = read_numerics(json.at("numerics")),
+               .schedule = read_schedule(json.at("lr_schedule"))};
+    for (const Json& each : json.value("scale_exponents", Json::array())) s.scale_exponents.push_back(small(each));
+    if (!is_sane(s)) throw std::bad_optional_access();
+    return s;
+}
+
+// A log's records say what each step decayed, and moments' numbers stand in its header; nothing is clipped.
+OnResume rule_of(const ConfigKey& key, bool probes) {
+    if (key.resume != OnResume::by_name || !probes) return key.resume;
+    if (key.name == "max_grad_norm") return OnResume::free;
+    return key.name == "weight_decay" ? OnResume::warned : OnResume::refused;
+}
+
+Texts recorded_settings(const Config& config, bool probes) {
+    Texts settings;
+    for (const ConfigKey& key : config_keys()) {
+        const OnResume rule = rule_of(key, probes);
+        if (rule != OnResume::free && rule != OnResume::resolved)
+            settings.emplace(key.name, config_value_text(key, config));
+    }
+    return settings;
+}
+
+std::string Difference::text() const {
+    return fmt::format("{} was {}, is {}", name, was, is);
+}
+
+std::vector<Difference> differences(const Identity& was, const Identity& is) {
+    Comparison compare;
+    compare_numerics(was, is, compare);
+    compare.of("seed", was.seed, is.seed);
+    compare.of("method", was.method, is.method);
+    const auto groups = [](const Identity& run) { return fmt::format("[{}]", fmt::join(run.param_groups, ", ")); };
+    compare.of("param_groups", groups(was), groups(is));
+    compare.of("weight_storage", was.weight_storage, is.weight_storage);
+    compare.of("fold_updates", was.fold_updates, is.fold_updates);
+    compare.of("training rows", was.data_fingerprint, is.data_fingerprint);
+    compare_settings(was, is, compare);
+    return std::move(compare.found);
+}
+
+std::vector<std::string> require_same_run(const Identity& was, const Identity& is, std::span<const std::string> allowed,
+                                          std::string_view where) {
+    warn_of_unrecorded(was, is, where);
+    std::vector<std::string> refused, followed, by_name;
+    bool could_be_allowed = true;
+    for (const Difference& each : differences(was, is)) {
+        const bool is_by_name = each.rule == OnResume::by_name;
+        if (is_by_name) by_name.push_back(each.name);
+        if (each.rule == OnResume::warned || (is_by_name && std::ranges::find(allowed, each.name) != allowed.end())) {
+            followed.push_back(each.text());
+            continue;
+        }
+        refused.push_back(each.text());
+        could_be_allowed = could_be_allowed && is_by_name;
+    }
+    if (refused.empty()) return followed;
+    throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(refused, "; "))
+        .hint(could_be_allowed ? fmt::format("the run's own settings (run.yaml), a new output_dir, or "
+                                             "allow_changed_settings: [{}], to go on with the new ones",
+                                             fmt::join(by_name, ", "))
+                               : "the run's own settings (run.yaml), or a new output_dir");
+}
+
+}  // namespace windlass

@@ -1,0 +1,72 @@
+// identity.h: which run this is: everything that its bits depend on. How far it is says RunProgress (run_state.h).
+//
+// Run states hold the whole of it, the header of a trajectory log a part (logged_identity): one serialiser, and one
+// comparison that says what a run that goes on may differ in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "config/config_keys.h"
+#include "schedule/numerics.h"
+#include "state/lr_schedule.h"
+
+namespace windlass {
+
+// What the products' library, the model's code and the C library contribute (coefficients.h). Empty: not recorded, in
+// older runs.
+struct Coefficients {
+    std::string products;  // product_path()
+    std::string rope;      // checksum of the frequencies of positions
+    std::string libm;      // checksum of what pow, cos, exp and log return
+};
+
+struct Identity {
+    std::string run_id;  // run_identity.h; empty: of a run that was begun before there were any. Not compared here
+    uint64_t seed = 0;
+    std::string method;
+    std::string data_fingerprint;
+    std::vector<std::string> param_groups;  // param_group_text.h
+    std::string weight_storage = "as_file";
+    // Whether what is not trained has low halves in the run's stores, as it had in older runs.
+    bool frozen_is_split = false;
+    std::string fold_updates = "each_step";
+    int directions = 1;                           // of a step of a forward-only method
+    std::vector<int> scale_exponents;             // by parameter, where weights are kept in 8 bits; else empty
+    std::map<std::string, std::string> settings;  // keys that nothing else here says; none: not recorded, in older runs
+    Coefficients coefficients;
+    Numerics numerics;
+    LrSchedule schedule;
+};
+
+Json numerics_json(const Numerics& numerics);
+
+// Puts its members into an object.
+void write_identity(const Identity& identity, Json& json);
+// Throws nlohmann's exceptions and std::bad_optional_access for what is no identity.
+Identity read_identity(const Json& json);
+
+// What becomes of a run of this method under another value of a key.
+OnResume rule_of(const ConfigKey& key, bool probes);
+// Identity::settings of a run of this configuration.
+std::map<std::string, std::string> recorded_settings(const Config& config, bool probes);
+
+struct Difference {
+    std::string name, was, is;
+    OnResume rule = OnResume::refused;  // or by_name, or warned
+    std::string text() const;           // "seed was 42, is 1"
+};
+// Of what both say: another version may have recorded less.
+std::vector<Difference> differences(const Identity& was, const Identity& is);
+
+// Refuses to continue `was` as `is`: UserError(usage) names every difference that is neither followed
+// (OnResume::warned) nor among `allowed`. Returns those that are, "weight_decay was 0.1, is 0", for a warning.
+std::vector<std::string> require_same_run(const Identity& was, const Identity& is, std::span<const std::string> allowed,
+                                          std::string_view where);
+
+}  // namespace windlass
