@@ -2,7 +2,6 @@
 #include "config/config_keys.h"
 
 namespace windlass {
-namespace {}  // namespace
 
 std::vector<ConfigKey> task_keys() {
     return {

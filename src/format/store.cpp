@@ -34,7 +34,7 @@ uint64_t checksum_of(const Header& header) {
 }
 
 UserError damaged_store(std::string_view path, std::string_view what) {
-    return UserError(ExitCode::storage, path, "{}: the file is damaged_store or not a Windlass store", what);
+    return UserError(ExitCode::storage, path, "{}: the file is damaged or not a Windlass store", what);
 }
 
 Header read_header(File& file) {

@@ -55,7 +55,7 @@ std::string hex(uint64_t value) {
 }
 
 UserError damaged_log(std::string_view where, std::string_view what) {
-    return UserError(ExitCode::storage, where, "{}: the file is damaged_log or not a trajectory log", what);
+    return UserError(ExitCode::storage, where, "{}: the file is damaged or not a trajectory log", what);
 }
 
 // The values of a JSON object, each held to its bounds.

@@ -231,7 +231,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
-    if (!changed.empty()) log_warning("from here on the run is another one: {}", fmt::join(changed, "; "));
+    if (!changed.empty()) log_warning("goes on under other settings than it began with: {}", fmt::join(changed, "; "));
     session.folder.warn_of_side_files(files);
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
