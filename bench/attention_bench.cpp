@@ -20,7 +20,7 @@ namespace {
 
 struct AttentionShape {
     const char* name;
-    int64_t rows, row_length, heads, key_heads, head_size;
+    int64_t rows, sequence_length, heads, key_heads, head_size;
     bool packed;
 };
 
@@ -87,22 +87,22 @@ double peak(DType dtype, Team& team) {
 void run(DType dtype, int threads, std::string_view filter) {
     CpuStream stream(threads);
     fmt::print("{:16} {:>9} {:>8} {:>8}\n", "", "peak", "forward", "backward");
-    for (const auto& [name, rows, row_length, heads, key_heads, head_size, packed] : kShapes) {
+    for (const auto& [name, rows, sequence_length, heads, key_heads, head_size, packed] : kShapes) {
         if (std::string_view(name).find(filter) == std::string_view::npos) continue;
         OpSpec spec{.attrs =
                         AttentionAttrs{heads, key_heads, head_size, 1 / std::sqrt(static_cast<double>(head_size)), 0}};
         const int64_t q = heads * head_size, kv = key_heads * head_size;
         spec.in = packed ? std::vector<ValueSpec>{{q + 2 * kv}} : std::vector<ValueSpec>{{q}, {kv}, {kv}};
         kAttention.infer(spec);
-        const OpSize size{.rows = rows, .row_length = row_length, .compute = dtype, .threads = threads};
+        const OpSize size{.rows = rows, .sequence_length = sequence_length, .compute = dtype, .threads = threads};
         Memory memory;
         const std::vector<int32_t> doc_start(static_cast<size_t>(size.tokens()), 0);
-        const Batch batch{.rows = rows, .row_length = row_length, .doc_start = doc_start.data()};
+        const Batch batch{.rows = rows, .sequence_length = sequence_length, .doc_start = doc_start.data()};
         const auto in = memory.values(spec.in, size), grad_in = memory.values(spec.in, size);
         const auto out = memory.values(spec.out, size), grad_out = memory.values(spec.out, size);
         const auto saved = memory.values(spec.saved, size);
-        const int64_t bytes = std::max(kAttention.scratch_bytes(spec, size, Direction::forward),
-                                       kAttention.scratch_bytes(spec, size, Direction::backward));
+        const int64_t bytes = std::max(kAttention.scratch_bytes(spec, size, DiffMode::forward),
+                                       kAttention.scratch_bytes(spec, size, DiffMode::vjp));
         HugeBuffer scratch(bytes, true);
         const OpCall call{.spec = &spec,
                           .size = &size,
@@ -117,11 +117,11 @@ void run(DType dtype, int threads, std::string_view filter) {
         const OpCells& cells = kAttention.on(DeviceKind::cpu);
         const double forward = median_seconds([&] { cells.forward(call, stream); });
         const double backward = median_seconds([&] { cells.backward(call, stream); });
-        const auto over_peak = [&](Direction direction, double seconds) {
-            return kAttention.cost(spec, size, direction).model_flops / seconds / rate;
+        const auto over_peak = [&](DiffMode mode, double seconds) {
+            return kAttention.cost(spec, size, mode).model_flops / seconds / rate;
         };
-        fmt::print("{:16} {:5.0f} G/s {:8.2f} {:8.2f}\n", name, rate * 1e-9, over_peak(Direction::forward, forward),
-                   over_peak(Direction::backward, backward));
+        fmt::print("{:16} {:5.0f} G/s {:8.2f} {:8.2f}\n", name, rate * 1e-9, over_peak(DiffMode::forward, forward),
+                   over_peak(DiffMode::vjp, backward));
     }
 }
 

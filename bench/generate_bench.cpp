@@ -46,7 +46,7 @@ struct Row {
     explicit Row(const std::vector<int32_t>& ids) : tokens(ids), positions(ids.size()), doc_start(ids.size(), 0) {
         std::iota(positions.begin(), positions.end(), 0);
         batch = {.rows = 1,
-                 .row_length = std::ssize(tokens),
+                 .sequence_length = std::ssize(tokens),
                  .tokens = tokens.data(),
                  .positions = positions.data(),
                  .doc_start = doc_start.data(),
@@ -64,8 +64,8 @@ class Bench {
 
     void run(int64_t length) {
         std::vector<ScheduleRequest> requests = decode_requests(length, length + kNewTokens);
-        requests.push_back({.kind = ScheduleRequest::Kind::eval, .row_length = length});
-        Inference inference(real_files(), opened_, options_, {.row_lengths = {length}, .schedules = requests});
+        requests.push_back({.kind = ScheduleRequest::Kind::eval, .sequence_length = length});
+        Inference inference(real_files(), opened_, options_, {.sequence_lengths = {length}, .schedules = requests});
         Engine& engine = inference.engine();
         const Schedule& eval = *engine.setup().schedules.find(fmt::format("eval/{}", length));
         const std::vector<int32_t> prompt = random_ids(length);

@@ -26,6 +26,6 @@ for length in 32 512; do
     bench --policy three_tier $apart --ram 220MiB $slow --length $length --micro 1,8
 done
 bench --policy host_stream $apart --ram 500MiB $slow --length 512 --micro 1,4
-bench --policy three_tier $apart --ram 220MiB $slow --state s3 --length 512 --micro 1,4
+bench --policy three_tier $apart --ram 220MiB $slow --state int8 --length 512 --micro 1,4
 # Far beyond the critical batch, once.
 bench --policy three_tier $apart --ram 220MiB $slow --length 1024 --micro 12 --steps 3 --table

@@ -42,7 +42,7 @@ Plan everything_on_disk(int group_chunks) {
             .common = {.weights = Home::disk,
                        .state = Home::disk,
                        .gradients = Home::disk,
-                       .boundary = Home::host,
+                       .block_input = Home::host,
                        .update = UpdateTime::in_backward,
                        .recompute = true}};
 }
@@ -51,9 +51,10 @@ void measure(const char* name, const char* config_text, const Machine& machine, 
     HfConfig config = HfConfig::parse(config_text, "config.json");
     const TrainedModel model(build_model(config, {}));
     const Recipe recipe = make_recipe("adamw", {});
-    const Numerics numerics{.micro_rows = 2, .micro_count = 4, .row_lengths = {2048}};
-    const std::vector<ScheduleRequest> requests = {
-        {.rows = numerics.micro_rows, .row_length = 2048, .micro_count = static_cast<int>(numerics.micro_count)}};
+    const Numerics numerics{.micro_batch_size = 2, .micro_batches = 4, .sequence_lengths = {2048}};
+    const std::vector<ScheduleRequest> requests = {{.rows = numerics.micro_batch_size,
+                                                    .sequence_length = 2048,
+                                                    .micro_batches = static_cast<int>(numerics.micro_batches)}};
     for (const int group : groups) {
         const Plan plan = everything_on_disk(group);
         ScheduleSet set;

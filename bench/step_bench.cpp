@@ -3,7 +3,7 @@
 //   step_bench --shape gpt2-124m | llama-1.1b [--model DIR] [--rows R] [--length T] [--micro M[,M...]] [--steps N]
 //              [--threads N] [--dtype bf16|f32] [--recompute] [--policy in_memory|host_stream|three_tier]
 //              [--device cpu|cpu:emulate] [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE]
-//              [--update TIME] [--state s1|s2|s3] [--store DIR] [--table]
+//              [--update TIME] [--state fp32|bf16|int8] [--store DIR] [--table]
 //              [--method adamw|zeroth_order|forward_gradient] [--directions N] [--noise gaussian|rademacher]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
@@ -29,8 +29,8 @@
 #include "op/gemm.h"
 #include "perturb/noise.h"
 #include "plan/planner.h"
+#include "run/calibrate.h"
 #include "run/engine.h"
-#include "run/probe.h"
 #include "schedule/machine_text.h"
 #include "schedule/simulate.h"
 #include "step_profile.h"
@@ -171,9 +171,9 @@ struct Rows {
 // any drive does need not be measured.
 Machine bench_machine(const Arguments& a, const TrainedModel& model) {
     const bool wants_disk = a.emulation.disk_bytes_per_s == 0 && a.policy == "three_tier";
-    Machine machine = completed(probe_machine(real_files(), wants_disk ? a.store : "", a.threads));
-    const OpSize size{.rows = a.rows, .row_length = a.length, .compute = a.dtype};
-    probe_kernels(kernel_cases(model, make_recipe(a.method, a.options), {&size, 1}), a.threads, machine);
+    Machine machine = completed(calibrate_machine(real_files(), wants_disk ? a.store : "", a.threads));
+    const OpSize size{.rows = a.rows, .sequence_length = a.length, .compute = a.dtype};
+    calibrate_kernels(kernel_cases(model, make_recipe(a.method, a.options), {&size, 1}), a.threads, machine);
     return slowed(machine, a.emulation.link_bytes_per_s, a.emulation.disk_bytes_per_s);
 }
 
@@ -193,9 +193,9 @@ EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& m
                       .emulation = a.emulation,
                       .profile = &profile};
     setup.numerics = {.compute = a.dtype,
-                      .micro_rows = a.rows,
-                      .micro_count = a.micro,
-                      .row_lengths = {a.length},
+                      .micro_batch_size = a.rows,
+                      .micro_batches = a.micro,
+                      .sequence_lengths = {a.length},
                       .kernel_path = std::string(isa_name(cpu_isa())),
                       .state_format = a.options.state_format};
     const PlanRequest request{.policy = a.policy,
@@ -220,7 +220,7 @@ StepInput make_input(const Arguments& a, const Rows& rows) {
     for (int micro = 0; micro < a.micro; ++micro) {
         const int64_t begin = micro * a.rows * a.length;
         input.micro.push_back({.rows = a.rows,
-                               .row_length = a.length,
+                               .sequence_length = a.length,
                                .tokens = rows.tokens.data() + begin,
                                .positions = rows.positions.data() + begin,
                                .doc_start = rows.starts.data() + begin,
@@ -265,8 +265,7 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
 double forwards(const Recipe& recipe) {
     if (!recipe.probes()) return 3;
     double count = 0;
-    for (const RecipeSweep& sweep : recipe.sweeps)
-        count += sweep.kind == SweepKind::tangent ? 1 + 2 * sweep.k : sweep.k;
+    for (const RecipePass& pass : recipe.passes) count += pass.kind == PassKind::tangent ? 1 + 2 * pass.k : pass.k;
     return count;
 }
 

@@ -12,11 +12,11 @@
 namespace windlass {
 
 // What a step asks of each kind of kernel.
-inline std::map<std::pair<std::string_view, Direction>, Cost> kernel_costs(const Schedule& schedule) {
-    std::map<std::pair<std::string_view, Direction>, Cost> costs;
+inline std::map<std::pair<std::string_view, DiffMode>, Cost> kernel_costs(const Schedule& schedule) {
+    std::map<std::pair<std::string_view, DiffMode>, Cost> costs;
     for (const RunTask& run : schedule.runs) {
         for (const SegmentCall& call : schedule.segments[static_cast<size_t>(run.segment)].calls) {
-            Cost& cost = costs[{call.node->op->name, call.direction}];
+            Cost& cost = costs[{call.node->op->name, call.mode}];
             cost.flops += call.cost.flops;
             cost.bytes += call.cost.bytes;
         }
@@ -32,7 +32,7 @@ inline void print_profile(const OpProfile& profile, const Schedule& schedule, co
         const Cost& cost = costs[key];
         const double each = static_cast<double>(ns) / steps;  // so many operations or bytes in a nanosecond
         lines.emplace_back(ns, fmt::format("{:<25} {:>6.1f} GFLOP/s {:>6.1f} GB/s",
-                                           fmt::format("{} {}", key.first, direction_name(key.second)),
+                                           fmt::format("{} {}", key.first, diff_mode_name(key.second)),
                                            cost.flops / each, static_cast<double>(cost.bytes) / each));
     }
     int64_t update = 0, arrive = 0, reduce = 0;

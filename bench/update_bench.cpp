@@ -1,11 +1,11 @@
 // The AdamW update over the memory's speed: update_bench [threads]
 //
-// 28, 20 or 16 bytes per parameter and step (state formats s1, s2, s3): the halves of the master, both moments and the
-// gradient are read, all but the gradient written. Possible is what the same team reaches on the same arrays in turn
-// with it, whichever is faster: to read and write in place what s1 does, with one exclusive-or for every 8 bytes; or to
-// copy past the caches. Neither makes the processor read what it only overwrites, so every byte that moves is counted.
-// And the exact global norm, which only reads, over a plain read. Medians of updates and norms with the least and the
-// most; of what is possible the best.
+// 28, 20 or 16 bytes per parameter and step (state formats fp32, bf16, int8): the halves of the master, both moments
+// and the gradient are read, all but the gradient written. Possible is what the same team reaches on the same arrays in
+// turn with it, whichever is faster: to read and write in place what fp32 does, with one exclusive-or for every 8
+// bytes; or to copy past the caches. Neither makes the processor read what it only overwrites, so every byte that moves
+// is counted. And the exact global norm, which only reads, over a plain read. Medians of updates and norms with the
+// least and the most; of what is possible the best.
 #include <emmintrin.h>
 
 #include <algorithm>
@@ -77,14 +77,14 @@ void flip(Words words, uint64_t pattern) {
     for (int64_t i = 0; i < words.count; ++i) words.first[i] ^= pattern;
 }
 
-uint64_t folded(Words words) {
+uint64_t merged(Words words) {
     uint64_t all = 0;
     for (int64_t i = 0; i < words.count; ++i) all ^= words.first[i];
     return all;
 }
 
-// Moves what the s1 update moves: 16 bytes of an element read, 12 of them written where they were read. Twice with one
-// pattern leaves everything as it was.
+// Moves what the fp32 update moves: 16 bytes of an element read, 12 of them written where they were read. Twice with
+// one pattern leaves everything as it was.
 uint64_t pass_in_place(Arrays& arrays, Team& team) {
     constexpr uint64_t kPattern = 0x0101010101010101;
     std::vector<uint64_t> sums(kPieces);
@@ -93,7 +93,7 @@ uint64_t pass_in_place(Arrays& arrays, Team& team) {
         flip(words_of(arrays.lo, 2, piece), kPattern);
         flip(words_of(arrays.m, 4, piece), kPattern);
         flip(words_of(arrays.v, 4, piece), kPattern);
-        sums[static_cast<size_t>(piece)] = folded(words_of(arrays.gradient, 4, piece));
+        sums[static_cast<size_t>(piece)] = merged(words_of(arrays.gradient, 4, piece));
     });
     return *std::max_element(sums.begin(), sums.end());
 }
@@ -101,7 +101,7 @@ uint64_t pass_in_place(Arrays& arrays, Team& team) {
 uint64_t read_gradient(Arrays& arrays, Team& team) {
     std::vector<uint64_t> sums(kPieces);
     team.parallel_for(kPieces, [&](int64_t piece, int) {
-        sums[static_cast<size_t>(piece)] = folded(words_of(arrays.gradient, 4, piece));
+        sums[static_cast<size_t>(piece)] = merged(words_of(arrays.gradient, 4, piece));
     });
     return *std::max_element(sums.begin(), sums.end());
 }

@@ -36,7 +36,7 @@ def read_steps(path):
 
 
 def colour_of(task):
-    return REVERSE if task["name"].startswith("reverse") else COLOURS.get(task["cat"], "#bab0ac")
+    return REVERSE if task["name"].startswith("backward") else COLOURS.get(task["cat"], "#bab0ac")
 
 
 def time_text(us):
@@ -78,7 +78,7 @@ def draw_step(step, top, first, last, width):
 
 
 def legend(y):
-    entries = [("forward", FORWARD), ("reverse", REVERSE)] + [(v, c) for v, c in COLOURS.items() if v != "run"]
+    entries = [("forward", FORWARD), ("backward", REVERSE)] + [(v, c) for v, c in COLOURS.items() if v != "run"]
     out = []
     for index, (name, colour) in enumerate(entries):
         x = LEFT + index * 90

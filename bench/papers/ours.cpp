@@ -63,8 +63,8 @@ PlanRequest request_of(const OurQuestion& question, const Numerics& numerics) {
                         .disk = question.machine.disk_bytes,
                         .process = kProcessBytes,
                         .device = question.machine.device_memory_bytes - kContextBytes},
-            .schedules = {{ScheduleRequest::Kind::train, numerics.micro_rows, question.row_length,
-                           static_cast<int>(numerics.micro_count)}}};
+            .schedules = {{ScheduleRequest::Kind::train, numerics.micro_batch_size, question.sequence_length,
+                           static_cast<int>(numerics.micro_batches)}}};
 }
 
 Choice start_of(const Space& space, bool all_on_drives) {
@@ -75,7 +75,7 @@ Choice start_of(const Space& space, bool all_on_drives) {
     }
     at(choice, Knob::gradients) = space.of(Knob::gradients).back();
     at(choice, Knob::update) = space.of(Knob::update).back();
-    at(choice, Knob::boundary) = static_cast<int>(Home::host);
+    at(choice, Knob::block_input) = static_cast<int>(Home::host);
     at(choice, Knob::read_ahead) = 3;
     at(choice, Knob::update_ahead) = 2;
     at(choice, Knob::group_chunks) = space.of(Knob::group_chunks).back();
@@ -90,12 +90,12 @@ struct Turn {
 std::vector<Turn> turns_of(bool all_on_drives) {
     std::vector<Turn> turns = {
         {Knob::gradients, {kShares, 0}},
-        {Knob::boundary, {static_cast<int>(Home::host), static_cast<int>(Home::disk)}},
+        {Knob::block_input, {static_cast<int>(Home::host), static_cast<int>(Home::disk)}},
         {Knob::update, {static_cast<int>(UpdateTime::next_forward), static_cast<int>(UpdateTime::in_backward)}},
-        {Knob::held, {0, 1, 2, 4}},
+        {Knob::deferred, {0, 1, 2, 4}},
         {Knob::read_ahead, {1, 2, 3}},
         {Knob::update_ahead, {1, 2}},
-        {Knob::park, {0, 1, 2, 3, 4, 5, 6}},
+        {Knob::offload, {0, 1, 2, 3, 4, 5, 6}},
         {Knob::keep, {0, 1, 2, 4}},
     };
     if (!all_on_drives)
@@ -110,7 +110,7 @@ bool better(const Evaluation& a, const Evaluation& b) {
 // Blocks that are treated alike: a share of them is spread over so many.
 int period_of(const Choice& choice) {
     const auto is_part = [&](Knob knob) { return at(choice, knob) % kShares != 0; };
-    const Knob shares[] = {Knob::weights, Knob::state, Knob::gradients, Knob::held};
+    const Knob shares[] = {Knob::weights, Knob::state, Knob::gradients, Knob::deferred};
     return std::any_of(std::begin(shares), std::end(shares), is_part) ? kShares : 1;
 }
 
@@ -202,13 +202,13 @@ const Policy& policy_of(std::string_view name) {
 
 std::optional<OurAnswer> ask_policy(const OurQuestion& question, const Recipe& recipe, std::string_view policy) {
     std::optional<OurAnswer> best;
-    const double tokens = static_cast<double>(question.rows * question.row_length);
+    const double tokens = static_cast<double>(question.rows * question.sequence_length);
     // From the largest down, as long as smaller ones are better.
     for (int64_t micro = kMicroRowsMost; micro > 0; micro /= 2) {
         if (question.rows % micro != 0) continue;
-        const Numerics numerics{.micro_rows = micro,
-                                .micro_count = question.rows / micro,
-                                .row_lengths = {question.row_length},
+        const Numerics numerics{.micro_batch_size = micro,
+                                .micro_batches = question.rows / micro,
+                                .sequence_lengths = {question.sequence_length},
                                 .state_format = question.format};
         std::optional<Planned> planned = Search(question, policy_of(policy), recipe, numerics).run();
         if (!planned) continue;

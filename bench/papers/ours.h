@@ -18,8 +18,8 @@ struct OurQuestion {
     const TrainedModel* model = nullptr;
     Machine machine;
     int64_t rows = 1;  // of a step
-    int64_t row_length = 1024;
-    StateFormat format = StateFormat::s1;
+    int64_t sequence_length = 1024;
+    StateFormat format = StateFormat::fp32;
     int64_t memory_bytes = 0;    // of the host that a run may use
     bool all_on_drives = false;  // weights and state have no home in memory
 };

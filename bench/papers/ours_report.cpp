@@ -56,7 +56,7 @@ void print_row(const PublishedRow& row, const TrainedModel& model, const Machine
     OurQuestion question{.model = &model,
                          .machine = sized(with_drives(paper_machine, array)),
                          .rows = row.batch,
-                         .row_length = row.shape.row_length,
+                         .sequence_length = row.shape.sequence_length,
                          .memory_bytes = usable(paper_machine),
                          .all_on_drives = true};
     const double most = published_rate(row, 6), least = published_rate(row, 8);
@@ -68,7 +68,7 @@ void print_row(const PublishedRow& row, const TrainedModel& model, const Machine
         fmt::print("{:>6}", cell(answer));
         if (!first) first = answer;
     }
-    question.format = StateFormat::s1;
+    question.format = StateFormat::fp32;
     question.all_on_drives = false;
     fmt::print("{:>8}", cell(ask(question)));
     question.all_on_drives = true;
@@ -79,7 +79,7 @@ void print_row(const PublishedRow& row, const TrainedModel& model, const Machine
         for (const double published : {least, most})
             fmt::print("{:>8}", answer ? fmt::format("{:.2f}", answer->tokens_per_s / published) : "-");
     }
-    if (first) fmt::print("  micro {}, {}", first->numerics.micro_rows, busiest(*first));
+    if (first) fmt::print("  micro {}, {}", first->numerics.micro_batch_size, busiest(*first));
     fmt::print("\n");
 }
 
@@ -90,7 +90,7 @@ struct Aim {
     int64_t rows = 1;
     int64_t memory_bytes = 0;
     int64_t disk_bytes = 0;  // 0: all of the machine's
-    StateFormat format = StateFormat::s1;
+    StateFormat format = StateFormat::fp32;
     double tokens_per_s = 0;  // 0: that it runs at all
     bool was_met = true;      // and must stay so
 };
@@ -114,7 +114,7 @@ bool print_aim(const Aim& aim) {
     if (answer) {
         const Planned& planned = answer->planned;
         fmt::print("  {:<15} micro {:>2}, device {:>5.1f}, host {:>6.1f}, disk {:>7.1f} GB", busiest(*answer),
-                   answer->numerics.micro_rows, 1e-9 * static_cast<double>(planned.device_bytes),
+                   answer->numerics.micro_batch_size, 1e-9 * static_cast<double>(planned.device_bytes),
                    1e-9 * static_cast<double>(planned.memory_bytes), 1e-9 * static_cast<double>(planned.disk_bytes));
     }
     fmt::print("\n");
@@ -128,11 +128,12 @@ void print_ours(const Machine& paper_machine) {
     fmt::print(
         "tokens/s. Published, if its TFLOPS count 8 or 6 operations for each parameter and token: 8N, 6N. Ours, with "
         "no\n"
-        "home in memory for weights and state, by format of the state: s1, s2, s3. memory: s1 wherever it is best.\n"
-        "late: s1 on drives where each batch of {} MiB waits {:.2f} ms, too. Then s1 and late over published.\n\n",
+        "home in memory for weights and state, by format of the state: fp32, bf16, int8. memory: fp32 wherever it is "
+        "best.\n"
+        "late: fp32 on drives where each batch of {} MiB waits {:.2f} ms, too. Then fp32 and late over published.\n\n",
         kBatchBytes / kMiB, 1e3 * kept_fit(paper_machine).batch_latency_s);
     fmt::print("{:<17}{:>6}{:>6}{:>7}{:>6}{:>6} |{:>6}{:>6}{:>6}{:>8}{:>8} |{:>8}{:>8}{:>8}{:>8}\n", "table", "model",
-               "batch", "drives", "8N", "6N", "s1", "s2", "s3", "memory", "late", "s1/8N", "s1/6N", "late/8N",
+               "batch", "drives", "8N", "6N", "fp32", "bf16", "int8", "memory", "late", "fp32/8N", "fp32/6N", "late/8N",
                "late/6N");
     for (const PublishedRow& row : published_rows()) {
         if (row.use == RowUse::repeated) continue;
@@ -149,13 +150,13 @@ bool print_aims(const Machine& paper_machine) {
     for (const StateFormat format : kStateFormats) {
         aims.push_back({"13B, 12 drives, 65k tokens a step", &small, paper, 64, all, 0, format, 1750, false});
         aims.push_back(
-            {"13B, 12 drives, 8k tokens a step", &small, paper, 8, all, 0, format, 1000, format != StateFormat::s1});
+            {"13B, 12 drives, 8k tokens a step", &small, paper, 8, all, 0, format, 1000, format != StateFormat::fp32});
     }
-    aims.push_back({"13B, 4 Gen5 drives, 8k tokens a step", &small, four, 8, 256 * kGiB, 0, StateFormat::s3, 650});
+    aims.push_back({"13B, 4 Gen5 drives, 8k tokens a step", &small, four, 8, 256 * kGiB, 0, StateFormat::int8, 650});
     aims.push_back({"70B, desktop, 64 GiB, 2 TB, 8k tokens a step", &llama, "rtx4090-desktop", 8, 64 * kGiB,
-                    2'000'000'000'000, StateFormat::s3, 0});
-    for (const StateFormat format : {StateFormat::s3, StateFormat::s1}) {
-        const bool small_state = format == StateFormat::s3;
+                    2'000'000'000'000, StateFormat::int8, 0});
+    for (const StateFormat format : {StateFormat::int8, StateFormat::fp32}) {
+        const bool small_state = format == StateFormat::int8;
         aims.push_back(
             {"175B, 12 drives, 768 GiB, 16k tokens a step", &large, paper, 16, all, 0, format, 85, small_state});
         aims.push_back(
@@ -163,7 +164,7 @@ bool print_aims(const Machine& paper_machine) {
         aims.push_back({"175B, 12 drives, 128 GiB, 16k tokens a step", &large, paper, 16, 128 * kGiB, 0, format, 0});
     }
     aims.push_back(
-        {"175B, 4 Gen5 drives, 256 GiB, 16k tokens", &large, four, 16, 256 * kGiB, 0, StateFormat::s2, 70, false});
+        {"175B, 4 Gen5 drives, 256 GiB, 16k tokens", &large, four, 16, 256 * kGiB, 0, StateFormat::bf16, 70, false});
     fmt::print("{:<44}{:>4}{:>8}{:>10}\n", "aim, everything on the drives", "", "wanted", "tokens/s");
     bool kept = true;
     for (const Aim& aim : aims) {

@@ -24,7 +24,7 @@ double square(const GptShape& shape) {
 
 // Queries with keys, and weights with values, half of each behind the causal mask.
 double attention_seconds(const GptShape& shape, const Machine& machine) {
-    const double flops = 2.0 * static_cast<double>(shape.row_length * shape.width);
+    const double flops = 2.0 * static_cast<double>(shape.sequence_length * shape.width);
     return flops / machine.gemm_flops(DType::bf16, GemmShape::attention);
 }
 

@@ -16,7 +16,7 @@ namespace windlass {
 struct GptShape {
     int layers = 0;
     int64_t width = 0;
-    int64_t row_length = 1024;
+    int64_t sequence_length = 1024;
 
     // Elements of a layer's matrices in the order in which backward gives their gradients.
     std::array<int64_t, 4> matrices() const {
@@ -29,7 +29,7 @@ struct GptShape {
 inline constexpr GptShape kGpt13b = {40, 5120};
 inline constexpr GptShape kGpt175b = {96, 12288};
 
-inline constexpr int64_t kHalfBytes = 2;    // of a weight that sweeps read, of a gradient, of a kept value
+inline constexpr int64_t kHalfBytes = 2;    // of a weight that passes read, of a gradient, of a kept value
 inline constexpr int64_t kMasterBytes = 4;  // of a master and of each moment
 
 // Seconds of the device for one token of one layer. What is not a product of matrices is bound by the device's memory.

@@ -87,7 +87,7 @@ class Writer {
         size_t next = 0;
         for (int visit = 0; visit < 2 * layers; ++visit) {
             read_ahead(visit);
-            sweep(visit);
+            pass(visit);
             for (; visit >= layers && next < groups.size() && groups[next].last_visit == visit - layers; ++next)
                 update(groups[next]);
         }
@@ -139,7 +139,7 @@ class Writer {
     }
 
     // One layer forward or backward: its weights come, it runs, and what it leaves goes to the host.
-    void sweep(int visit) {
+    void pass(int visit) {
         const int layers = step_.shape.layers;
         const bool backward = visit >= layers;
         const size_t layer = static_cast<size_t>(backward ? 2 * layers - 1 - visit : visit);

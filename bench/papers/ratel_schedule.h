@@ -12,7 +12,7 @@ struct RatelStep {
     int64_t batch = 1;
     DriveArray array;
 
-    double tokens() const { return static_cast<double>(batch * shape.row_length); }
+    double tokens() const { return static_cast<double>(batch * shape.sequence_length); }
 };
 
 // What the rule of benefit keeps: the best values of all layers, then the next; the last kind in the last layers.

@@ -3,7 +3,7 @@
 //
 //   zo2              memory of OPT 1.3B to 175B
 //   zo2 --check      the same, and fails where an aim is missed
-//   zo2 --each-step  the same where every step's update goes home at once
+//   zo2 --each-step  the same where every step's update is written back at once
 //   zo2 --owners     who takes the device's memory where we have an aim
 //   zo2 --directions directions a second by directions and tokens of a step; fails where an aim is missed
 #include <cmath>

@@ -65,7 +65,8 @@ struct Asked {
 // The fastest plan.
 Planned plan(const TrainedModel& model, const Recipe& recipe, const Asked& asked) {
     const Machine card = machine();
-    const Numerics numerics{.compute = DType::bf16, .micro_rows = 1, .micro_count = 1, .row_lengths = {asked.tokens}};
+    const Numerics numerics{
+        .compute = DType::bf16, .micro_batch_size = 1, .micro_batches = 1, .sequence_lengths = {asked.tokens}};
     const PlanRequest request{
         .policy = "host_stream",
         .device = {DeviceKind::fake, 0, true},
@@ -83,7 +84,7 @@ double gb(int64_t bytes) {
 
 void print_owners(const Planned& planned) {
     for (const PlacementRow& row : planned.placement) {
-        if (row.device_bytes > 0) fmt::print("        {:<24}{:>8.2f} GB\n", row.owner, gb(row.device_bytes));
+        if (row.device_bytes > 0) fmt::print("        {:<24}{:>8.2f} GB\n", row.tag, gb(row.device_bytes));
     }
 }
 
@@ -105,7 +106,7 @@ bool print_row(const OptShape& shape, const Recipe& recipe, const MemoryTable& t
     const double roomy = plan(model, recipe, asked).step.seconds, seconds = planned.step.seconds;
     const double device = gb(planned.device_bytes + kContextBytes), host = gb(planned.memory_bytes);
     const double host_aim = 1.02 * 2e-9 * static_cast<double>(model.param_count()) + 1;
-    // Updates that go home at once need room to leave: that table is there to show what it costs.
+    // Updates that are written back at once need room to leave: that table is there to show what it costs.
     const bool met = device <= aim && host <= host_aim && (table.each_step || seconds <= kSlowdownMost * roomy);
     fmt::print("{:>8.2f}{:>10.1f}{:>9.1f}{:>9.2f}{:>8.0f}{:>10.2f}  {:<12} ahead {}, {}, home each {}{}\n", device,
                host, host_aim, seconds, static_cast<double>(kTokens) / seconds, roomy,

@@ -4,7 +4,7 @@
 namespace windlass {
 
 struct MemoryTable {
-    bool each_step = false;  // updates go home at every step; otherwise as seldom as the planner likes
+    bool each_step = false;  // updates are written back at every step; otherwise as seldom as the planner likes
     bool owners = false;     // only the sizes that have an aim of their own, with who takes the card's memory
 };
 

@@ -4,6 +4,7 @@
 #include "config/config_keys.h"
 #include "config/config_values.h"
 #include "config/param_group_text.h"
+#include "config/renamed.h"
 #include "method/recipe.h"
 
 namespace windlass {
@@ -21,9 +22,27 @@ std::string unknown_key(const ConfigEntry& entry) {
                         : fmt::format("{}: there is no key \"{}\". Did you mean \"{}\"?", entry.where, entry.key, near);
 }
 
+// With today's names in place of an earlier version's, where that wrote it; else says what is to be written.
+ConfigEntry with_new_names(ConfigEntry entry, Problems& problems) {
+    const bool is_one = entry.problem.empty() && !entry.is_list && entry.values.size() == 1;
+    const Renamed* const renamed = is_one ? find_renamed(entry.key, entry.values[0]) : nullptr;
+    if (renamed == nullptr) return entry;
+    if (!entry.of_run) {
+        problems.push_back(fmt::format("{}: {}: {} has another name now. Try: {}: {}", entry.where, entry.key,
+                                       entry.values[0], renamed->key_now, renamed->value_now));
+        entry.key.clear();
+    } else {
+        entry.key = renamed->key_now;
+        if (entry.values[0] == renamed->value) entry.values[0] = renamed->value_now;
+    }
+    return entry;
+}
+
 void apply_layer(const std::vector<ConfigEntry>& layer, ReadConfig& read, Problems& problems) {
     std::map<std::string_view, std::string> seen;
-    for (const ConfigEntry& entry : layer) {
+    for (const ConfigEntry& written_entry : layer) {
+        const ConfigEntry entry = with_new_names(written_entry, problems);
+        if (entry.key.empty()) continue;
         const ConfigKey* key = find_config_key(entry.key);
         if (key == nullptr) {
             if (!is_retired_without_effect(entry)) problems.push_back(unknown_key(entry));
@@ -100,9 +119,9 @@ void check_method(const Config& c, Problems& problems) {
     if (c.sparse_share < 1 && c.weight_storage == "nf4")
         problems.emplace_back(
             "sparse_share goes by the weights of the base, weight_storage nf4 rounds them. Try: sparse_share: 1");
-    if (c.fold_updates == "each_window" && c.writeback_steps)
+    if (c.merge_updates == "per_window" && c.writeback_steps)
         problems.emplace_back(
-            "writeback_steps has no meaning with fold_updates each_window: weights are written behind each "
+            "writeback_steps has no meaning with merge_updates per_window: weights are written behind each "
             "noise_window. Try: writeback_steps: auto");
 }
 
@@ -194,7 +213,7 @@ MethodOptions method_options(const Config& c) {
                           .sparse_share = c.sparse_share,
                           .moments = *moments_from_name(c.zo_optimizer),
                           .replay_window = static_cast<int>(c.replay_window),
-                          .folding = *folding_from_name(c.fold_updates)};
+                          .merge = *merge_from_name(c.merge_updates)};
     options.directions = c.directions ? static_cast<int>(*c.directions) : least_directions(options.estimator);
     if (const auto format = state_format_from_name(c.state_format)) options.state_format = *format;
     return options;

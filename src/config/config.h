@@ -82,7 +82,7 @@ struct Config {
     int64_t noise_rank = 2;
     int64_t noise_window = 50;
     std::string noise_kept = "right";
-    std::string fold_updates = "each_step";
+    std::string merge_updates = "each_step";
     double scalar_clip = 0.0;
     std::string zo_optimizer = "sgd";
     int64_t replay_window = 16;
@@ -137,6 +137,7 @@ struct ConfigEntry {
     bool is_null = false;
     std::string where;         // "run.yaml:4", "--lr", "WINDLASS_SEED"
     std::string problem = {};  // with its form, which no key takes; then there are no values
+    bool of_run = false;       // in a run's own run.yaml, which may be an earlier version's
 };
 
 // The layers, lowest first, each in the order in which it was written.
@@ -168,6 +169,8 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use);
 // What the method is told. `auto` is what it begins with: the most exact state, the least directions.
 MethodOptions method_options(const Config& config);
 
+// A line that begins so is in a run's own run.yaml.
+inline constexpr std::string_view kRunConfigHead = "# Every setting of this run.";
 // run.yaml: every key with its value and what it means; reads back as the same Config.
 std::string config_to_yaml(const Config& config);
 // docs/guide/config.md.

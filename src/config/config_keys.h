@@ -22,7 +22,7 @@ using ConfigField =
 inline constexpr std::string_view kData = "Model and data";
 inline constexpr std::string_view kMethod = "Method";
 inline constexpr std::string_view kMemory = "Numbers, memory and disk";
-inline constexpr std::string_view kRhythm = "Rhythm and output";
+inline constexpr std::string_view kIntervals = "Intervals and output";
 
 inline constexpr double kCountMax = 1e12;  // of rows, steps, tokens: beyond any run, within any integer
 

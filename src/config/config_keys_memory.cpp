@@ -20,15 +20,16 @@ std::vector<ConfigKey> memory_keys() {
                  "parameters that are not trained (freeze), of eval and generate. as_file: in the type of the "
                  "model's files; f8: matrices and tables in 8 bits, with a scale each, half the bytes of bf16 in "
                  "memory, on disk and on the way; nf4: the matrices of layers in 4 bits, with a scale for each 64 "
-                 "numbers, a quarter; they are frozen, or fold_updates is never",
+                 "numbers, a quarter; they are frozen, or merge_updates is never",
          .choices = {"as_file", "f8", "nf4"}},
         {.name = "state_format",
          .resume = OnResume::resolved,
          .field = &Config::state_format,
          .group = kMemory,
-         .help = "how moments are kept: s1 f32, s2 bf16, s3 8 bits in blocks (12, 8 and 6 bytes a parameter with the "
-                 "master); s2 and s3 round randomly. auto: the most exact that fits",
-         .choices = {"auto", "s1", "s2", "s3"}},
+         .help =
+             "how moments are kept: fp32, bf16, or int8 in blocks with a scale (12, 8 and 6 bytes a parameter with the "
+             "master); bf16 and int8 round randomly. auto: the most exact that fits",
+         .choices = {"auto", "fp32", "bf16", "int8"}},
         {.name = "gradient_checkpointing",
          .resume = OnResume::free,
          .field = &Config::gradient_checkpointing,
@@ -46,16 +47,15 @@ std::vector<ConfigKey> memory_keys() {
          .resume = OnResume::free,
          .field = &Config::update_time,
          .group = kMemory,
-         .help =
-             "when weights are updated; in_backward guesses that nothing is clipped (without ssd_dir it keeps what "
-             "it overwrites in memory), next_forward holds the update for the next step; auto: the planner's choice",
+         .help = "when weights are updated; in_backward speculates that nothing is clipped (without ssd_dir it keeps "
+                 "what it overwrites in memory), next_forward defers the update; auto: the planner's choice",
          .choices = {"auto", "after_backward", "in_backward", "next_forward"}},
         {.name = "writeback_steps",
          .resume = OnResume::free,
          .field = &Config::writeback_steps,
          .group = kMemory,
-         .help = "zeroth_order, forward_gradient: steps between two in which updated weights go home, to host memory "
-                 "and to disk; in between updates are applied anew to what arrives. auto: the planner's choice",
+         .help = "methods without a backward pass: steps between two that write updated weights back; in between, "
+                 "updates are applied again each time a layer is fetched. auto: the planner's choice",
          .unit = "steps",
          .min = 1,
          .max = 1024,

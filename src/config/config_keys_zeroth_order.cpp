@@ -56,14 +56,14 @@ std::vector<ConfigKey> probe_keys() {
          .help = "noise low_rank: which factors are kept for noise_window steps: the right one (LOZO), or both, and a "
                  "step draws one number for each rank (TeZO)",
          .choices = {"right", "both"}},
-        {.name = "fold_updates",
+        {.name = "merge_updates",
          .resume = OnResume::resolved,
-         .field = &Config::fold_updates,
+         .field = &Config::merge_updates,
          .group = kMethod,
-         .help = "noise low_rank: when updates are rounded into the weights. each_window: behind each noise_window, "
+         .help = "noise low_rank: when updates are rounded into the weights. per_window: behind each noise_window, "
                  "once; until then weights are read only, and go nowhere. never: what matrices and tables learn stays "
                  "beside them, a sum of low rank; with noise_window 0 and noise_kept both",
-         .choices = {"each_step", "each_window", "never"}},
+         .choices = {"each_step", "per_window", "never"}},
     };
 }
 

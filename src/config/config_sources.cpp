@@ -172,6 +172,7 @@ std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& 
             .hint("settings are --key value or key=value");
     }
     const std::string text = read_text(files, path, kConfigBytesMax);
+    const bool is_of_run = ("\n" + text).find(fmt::format("\n{}", kRunConfigHead)) != std::string::npos;
     std::vector<ConfigEntry> entries;
     try {
         const YAML::Node document = YAML::Load(text);
@@ -181,6 +182,7 @@ std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& 
             const std::string where = fmt::format("{}:{}", path, pair.first.Mark().line + 1);
             if (!pair.first.IsScalar()) throw UserError(ExitCode::usage, where, "a key must be a word");
             entries.push_back(read_entry(pair.first.Scalar(), pair.second, where));
+            entries.back().of_run = is_of_run;
         }
     } catch (const YAML::Exception& error) {
         throw UserError(ExitCode::usage, fmt::format("{}:{}", path, error.mark.line + 1), "not valid YAML: {}",

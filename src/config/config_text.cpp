@@ -59,7 +59,7 @@ std::string preset_reference() {
 
 std::string config_to_yaml(const Config& config) {
     std::string text =
-        "# Every setting of this run. Start another one from it: windlass train run.yaml key=value ...\n";
+        fmt::format("{} Start another one from it: windlass train run.yaml key=value ...\n", kRunConfigHead);
     std::string_view group;
     for (const ConfigKey& key : config_keys()) {
         if (key.group != group) text += fmt::format("\n# {}\n", group = key.group);

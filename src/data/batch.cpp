@@ -46,24 +46,24 @@ int64_t row_tokens(const RowSamples& row) {
     return tokens;
 }
 
-StepBatch::StepBatch(std::span<const RowSamples> rows, int64_t micro_rows, int64_t micro_count, int64_t row_length,
-                     int32_t pad_token)
-    : row_length_(row_length) {
-    const int64_t row_count = micro_rows * micro_count;
+StepBatch::StepBatch(std::span<const RowSamples> rows, int64_t micro_batch_size, int64_t micro_batches,
+                     int64_t sequence_length, int32_t pad_token)
+    : sequence_length_(sequence_length) {
+    const int64_t row_count = micro_batch_size * micro_batches;
     WINDLASS_CHECK(std::ssize(rows) <= row_count, "{} rows for a step of {}", rows.size(), row_count);
-    for (auto* array : {&ids_, &positions_, &doc_start_}) array->resize(at(row_count * row_length));
-    targets_.assign(at(row_count * row_length), kIgnored);
+    for (auto* array : {&ids_, &positions_, &doc_start_}) array->resize(at(row_count * sequence_length));
+    targets_.assign(at(row_count * sequence_length), kIgnored);
     for (int64_t row = 0; row < row_count; ++row) {
-        const int64_t begin = row * row_length;
+        const int64_t begin = row * sequence_length;
         const int64_t used = row < std::ssize(rows) ? row_tokens(rows[at(row)]) : 0;
-        WINDLASS_CHECK(used <= row_length, "a row of {} tokens in one of {}", used, row_length);
+        WINDLASS_CHECK(used <= sequence_length, "a row of {} tokens in one of {}", used, sequence_length);
         if (used > 0) place_row(rows[at(row)], begin);
         place_padding(begin, used, pad_token);
     }
-    for (int64_t micro = 0; micro < micro_count; ++micro) {
-        const size_t begin = at(micro * micro_rows * row_length);
-        micro_.push_back({.rows = micro_rows,
-                          .row_length = row_length,
+    for (int64_t micro = 0; micro < micro_batches; ++micro) {
+        const size_t begin = at(micro * micro_batch_size * sequence_length);
+        micro_.push_back({.rows = micro_batch_size,
+                          .sequence_length = sequence_length,
                           .tokens = &ids_[begin],
                           .positions = &positions_[begin],
                           .doc_start = &doc_start_[begin],
@@ -90,17 +90,17 @@ void StepBatch::place_row(const RowSamples& row, int64_t begin) {
 }
 
 void StepBatch::place_padding(int64_t row_begin, int64_t used, int32_t pad_token) {
-    for (int64_t i = used; i < row_length_; ++i) {
+    for (int64_t i = used; i < sequence_length_; ++i) {
         ids_[at(row_begin + i)] = pad_token;
         positions_[at(row_begin + i)] = static_cast<int32_t>(i - used);
         doc_start_[at(row_begin + i)] = static_cast<int32_t>(used);
     }
 }
 
-int64_t bucket_for(std::span<const int64_t> row_lengths, std::span<const RowSamples> rows) {
+int64_t bucket_for(std::span<const int64_t> sequence_lengths, std::span<const RowSamples> rows) {
     int64_t longest = 0;
     for (const RowSamples& row : rows) longest = std::max(longest, row_tokens(row));
-    for (const int64_t length : row_lengths) {
+    for (const int64_t length : sequence_lengths) {
         if (longest <= length) return length;
     }
     WINDLASS_CHECK(false, "no row length holds {} tokens", longest);

@@ -23,15 +23,15 @@ int64_t row_tokens(const RowSamples& row);
 // The arrays of a step's micro-batches, and views of them. Move-only: the views point into the arrays.
 class StepBatch {
   public:
-    // Rows are taken in order, micro_rows to a micro-batch, each padded to row_length; where rows run out, a row is
-    // all padding. pad_token: any id of the vocabulary. A row longer than row_length is our bug.
-    StepBatch(std::span<const RowSamples> rows, int64_t micro_rows, int64_t micro_count, int64_t row_length,
-              int32_t pad_token);
+    // Rows are taken in order, micro_batch_size to a micro-batch, each padded to sequence_length; where rows run out, a
+    // row is all padding. pad_token: any id of the vocabulary. A row longer than sequence_length is our bug.
+    StepBatch(std::span<const RowSamples> rows, int64_t micro_batch_size, int64_t micro_batches,
+              int64_t sequence_length, int32_t pad_token);
     StepBatch(StepBatch&&) = default;
     StepBatch& operator=(StepBatch&&) = default;
 
     const std::vector<Batch>& micro() const { return micro_; }
-    int64_t row_length() const { return row_length_; }
+    int64_t sequence_length() const { return sequence_length_; }
     int64_t tokens() const { return tokens_; }  // without padding
     int64_t target_tokens() const { return target_tokens_; }
     // What a forward-only step is judged by; nothing: the sum of its losses.
@@ -44,16 +44,17 @@ class StepBatch {
     void place_row(const RowSamples& row, int64_t begin);
     void place_padding(int64_t row_begin, int64_t used, int32_t pad_token);
 
-    int64_t row_length_ = 0;
+    int64_t sequence_length_ = 0;
     int64_t tokens_ = 0;
     int64_t target_tokens_ = 0;
-    std::vector<int32_t> ids_, positions_, doc_start_, targets_;  // [micro_count * micro_rows * row_length]
+    std::vector<int32_t> ids_, positions_, doc_start_,
+        targets_;  // [micro_batches * micro_batch_size * sequence_length]
     std::vector<Batch> micro_;
     std::optional<ObjectiveRows> objective_;
 };
 
 // The first of these rising lengths that holds the longest row.
-int64_t bucket_for(std::span<const int64_t> row_lengths, std::span<const RowSamples> rows);
+int64_t bucket_for(std::span<const int64_t> sequence_lengths, std::span<const RowSamples> rows);
 
 // At most four row lengths, rising, that make the least padding when steps of `rows_per_step` rows are drawn from
 // samples of these lengths; each step is padded to the first that holds its longest row. The last is the longest

@@ -283,7 +283,7 @@ std::vector<RowSamples> RunData::read_eval(int64_t first, int64_t count) const {
     return result;
 }
 
-std::vector<uint32_t> RunData::row_lengths(int64_t max_length) const {
+std::vector<uint32_t> RunData::sequence_lengths(int64_t max_length) const {
     if (packing_) return {static_cast<uint32_t>(max_length)};
     std::vector<uint32_t> lengths, evaluated;
     if (task_) {

@@ -94,7 +94,7 @@ class RunData {
     const TaskSet* eval_task() const { return eval_task_ ? &*eval_task_ : nullptr; }
 
     // Lengths of the rows that steps will see: of samples, or of full rows where they are packed.
-    std::vector<uint32_t> row_lengths(int64_t max_length) const;
+    std::vector<uint32_t> sequence_lengths(int64_t max_length) const;
     const RowsReport& report() const { return task_ ? task_->report : train_->report(); }
     // The same for the same rows under the same options, tokenizer and objective.
     std::string fingerprint() const;

@@ -12,16 +12,18 @@ namespace windlass {
 namespace {
 
 // A row of a step, cut out of its micro-batches.
-double row_loss(const StepReport& report, int64_t row, int64_t row_length) {
+double row_loss(const StepReport& report, int64_t row, int64_t sequence_length) {
     double sum = 0;
-    for (int64_t i = 0; i < row_length; ++i) sum += report.token_losses[static_cast<size_t>(row * row_length + i)];
+    for (int64_t i = 0; i < sequence_length; ++i)
+        sum += report.token_losses[static_cast<size_t>(row * sequence_length + i)];
     return sum;
 }
 
 StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_losses,
                          HeadResult result = HeadResult::loss) {
     const EngineSetup& setup = engine.setup();
-    const std::string name = schedule_name({.kind = ScheduleRequest::Kind::eval, .row_length = batch.row_length()});
+    const std::string name =
+        schedule_name({.kind = ScheduleRequest::Kind::eval, .sequence_length = batch.sequence_length()});
     const Schedule* schedule = setup.schedules.find(name);
     WINDLASS_CHECK(schedule != nullptr, "there is no schedule {}", name);
     StepInput input{.micro = batch.micro(), .params = {.seed = setup.seed, .step = 1, .head = {.result = result}}};
@@ -30,11 +32,12 @@ StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_loss
 
 StepBatch batch_of(const Engine& engine, std::span<const RowSamples> rows) {
     const Numerics& numerics = engine.setup().numerics;
-    return StepBatch(rows, numerics.micro_rows, numerics.micro_count, bucket_for(numerics.row_lengths, rows), 0);
+    return StepBatch(rows, numerics.micro_batch_size, numerics.micro_batches,
+                     bucket_for(numerics.sequence_lengths, rows), 0);
 }
 
 int64_t rows_per_step(const Engine& engine) {
-    return engine.setup().numerics.micro_rows * engine.setup().numerics.micro_count;
+    return engine.setup().numerics.micro_batch_size * engine.setup().numerics.micro_batches;
 }
 
 }  // namespace
@@ -69,8 +72,9 @@ int64_t evaluate_exact(Engine& engine, int64_t row_count, const ReadRows& read) 
         const std::vector<RowSamples> rows = read(first, std::min(rows_per_step(engine), row_count - first));
         WINDLASS_CHECK(!rows.empty(), "row {} of {} cannot be read", first, row_count);
         const StepBatch batch = batch_of(engine, rows);
-        const StepReport report = evaluate_step(engine, batch, true, HeadResult::miss);
-        for (int64_t row = 0; row < std::ssize(rows); ++row) exact += row_loss(report, row, batch.row_length()) == 0;
+        const StepReport report = evaluate_step(engine, batch, true, HeadResult::is_wrong);
+        for (int64_t row = 0; row < std::ssize(rows); ++row)
+            exact += row_loss(report, row, batch.sequence_length()) == 0;
         first += std::ssize(rows);
     }
     return exact;
@@ -85,7 +89,7 @@ ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows
         const StepBatch batch = batch_of(engine, pending);
         const StepReport report = evaluate_step(engine, batch, true);
         for (int64_t row = 0; row < std::ssize(pending); ++row)
-            losses.push_back(row_loss(report, row, batch.row_length()));
+            losses.push_back(row_loss(report, row, batch.sequence_length()));
         pending.clear();
     };
     for (const ChoiceRow& row : rows) {

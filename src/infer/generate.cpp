@@ -30,8 +30,8 @@ std::vector<int32_t> ranked(std::span<const float> logits, int64_t vocab, int64_
 const Schedule& schedule_for(const ScheduleSet& set, int64_t tokens) {
     const Schedule* found = nullptr;
     for (const Schedule& each : set.schedules) {
-        const bool holds = each.gives_logits && each.size.row_length >= tokens;
-        if (holds && (found == nullptr || each.size.row_length < found->size.row_length)) found = &each;
+        const bool holds = each.gives_logits && each.size.sequence_length >= tokens;
+        if (holds && (found == nullptr || each.size.sequence_length < found->size.sequence_length)) found = &each;
     }
     WINDLASS_CHECK(found != nullptr, "there is no schedule that decodes {} tokens", tokens);
     return *found;
@@ -46,7 +46,7 @@ class Decoder {
         std::vector<int32_t> positions(tokens.size()), doc_start(tokens.size(), 0), targets(tokens.size(), kIgnored);
         std::iota(positions.begin(), positions.end(), static_cast<int32_t>(cached_));
         const Batch batch{.rows = 1,
-                          .row_length = std::ssize(tokens),
+                          .sequence_length = std::ssize(tokens),
                           .tokens = tokens.data(),
                           .positions = positions.data(),
                           .doc_start = doc_start.data(),
@@ -97,8 +97,9 @@ std::vector<int64_t> prefill_chunks(int64_t tokens) {
 std::vector<ScheduleRequest> decode_requests(int64_t prompt_tokens, int64_t capacity) {
     std::vector<ScheduleRequest> requests;
     for (const int64_t length : {std::min(prompt_tokens, kChunk), int64_t{1}})
-        requests.push_back({.kind = ScheduleRequest::Kind::decode, .row_length = length, .cache_capacity = capacity});
-    if (requests[0].row_length == 1) requests.pop_back();
+        requests.push_back(
+            {.kind = ScheduleRequest::Kind::decode, .sequence_length = length, .cache_capacity = capacity});
+    if (requests[0].sequence_length == 1) requests.pop_back();
     return requests;
 }
 

@@ -34,9 +34,9 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const InferenceOption
     keep_narrow(opened, options.weight_storage);
     const int threads = options.threads > 0 ? options.threads : default_threads();
     const Numerics numerics{.compute = resolve_compute(options.dtype, opened.model),
-                            .micro_rows = shape.micro_rows,
-                            .micro_count = shape.micro_count,
-                            .row_lengths = std::move(shape.row_lengths),
+                            .micro_batch_size = shape.micro_batch_size,
+                            .micro_batches = shape.micro_batches,
+                            .sequence_lengths = std::move(shape.sequence_lengths),
                             .kernel_path = std::string(isa_name(cpu_isa()))};
     Config budgets_config;
     budgets_config.ram = options.ram;

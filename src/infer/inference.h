@@ -27,9 +27,9 @@ struct InferenceOptions {
 
 // What the schedules shall be, once the model is known.
 struct InferenceShape {
-    int64_t micro_rows = 1;
-    int64_t micro_count = 1;
-    std::vector<int64_t> row_lengths;  // of evaluation
+    int64_t micro_batch_size = 1;
+    int64_t micro_batches = 1;
+    std::vector<int64_t> sequence_lengths;  // of evaluation
     std::vector<ScheduleRequest> schedules;
 };
 

@@ -24,7 +24,7 @@ inline constexpr double kGroupDecayMax = 1e3;
 void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, TrainedModel& model);
 
 // Gives blocks that train other parameters than their equals a program of their own: segments, and what a plan keeps
-// for reverse, are made once for each program. To be called when ParamTraining::trains has been changed.
+// for backward, are made once for each program. To be called when ParamTraining::trains has been changed.
 void separate_programs(TrainedModel& model);
 
 }  // namespace windlass

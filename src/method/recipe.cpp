@@ -13,14 +13,14 @@ int64_t state_bytes(const StateSpec& state, int64_t count) {
     return div_up(count, state.per) * state.bytes;
 }
 
-int64_t probe_bytes(const RecipeSweep& sweep, const ParamSpec& param, DType compute) {
-    if (sweep.rank == 0 || param.shape.rank() != 2) return param.numel() * dtype_bytes(compute);
+int64_t probe_bytes(const RecipePass& pass, const ParamSpec& param, DType compute) {
+    if (pass.rank == 0 || param.shape.rank() != 2) return param.numel() * dtype_bytes(compute);
     const int64_t rows = param.shape[0], cols = param.shape[1];
-    return std::min({sweep.rank, rows, cols}) * (rows + cols) * dtype_bytes(DType::f32);
+    return std::min({pass.rank, rows, cols}) * (rows + cols) * dtype_bytes(DType::f32);
 }
 
 void convert_weights(const MaterializeCall& call, Stream& stream) {
-    WINDLASS_CHECK(call.pending == 0 && call.probes == nullptr, "{} is only converted", call.param.spec.name);
+    WINDLASS_CHECK(call.deferred == 0 && call.probes == nullptr, "{} is only converted", call.param.spec.name);
     kCopyWeights({.count = call.param.numel()},
                  {.type = weight_type(call.param.storage.dtype),
                   .scale_exponent = call.param.storage.scale_exponent,
@@ -30,8 +30,8 @@ void convert_weights(const MaterializeCall& call, Stream& stream) {
                  stream);
 }
 
-bool Recipe::runs(SweepKind kind) const {
-    return std::any_of(sweeps.begin(), sweeps.end(), [kind](const RecipeSweep& sweep) { return sweep.kind == kind; });
+bool Recipe::runs(PassKind kind) const {
+    return std::any_of(passes.begin(), passes.end(), [kind](const RecipePass& pass) { return pass.kind == kind; });
 }
 
 const Method& find_method(std::string_view name) {
@@ -51,7 +51,7 @@ Recipe make_recipe(std::string_view method, const MethodOptions& options) {
 }
 
 Recipe forward_recipe() {
-    return {.name = "forward", .store = StoreType::split, .sweeps = {{SweepKind::forward}}};
+    return {.name = "forward", .store = StoreType::split, .passes = {{PassKind::forward}}};
 }
 
 }  // namespace windlass

@@ -1,4 +1,4 @@
-// recipe.h: how parameters change: sweeps, state, rules. A method knows no tier and no family.
+// recipe.h: how parameters change: passes, state, rules. A method knows no tier and no family.
 //
 // A method is one folder and one line in all.cpp. Its kernels see one chunk of one parameter, that chunk's state and
 // StepParams, and nothing else; so the same kernel serves every placement.
@@ -19,21 +19,21 @@
 
 namespace windlass {
 
-enum class SweepKind : uint8_t { forward, reverse, tangent };
+enum class PassKind : uint8_t { forward, backward, tangent };
 
-struct RecipeSweep {
-    SweepKind kind = SweepKind::forward;
+struct RecipePass {
+    PassKind kind = PassKind::forward;
     // Of methods that perturb weights (Recipe::materialize): forward: points at which the loss is evaluated while a
     // block is here; tangent: directions at once.
     int k = 1;
-    // A forward sweep with k = 1 whose one point is the weights as they are: they are read where they lie, and copied
+    // A forward pass with k = 1 whose one point is the weights as they are: they are read where they lie, and copied
     // only where they are computed with in another type.
     bool clean = false;
     // tangent: directions over matrices are factors of at most this rank, in f32; 0: number by number.
     int64_t rank = 0;
 };
 // Bytes that one copy of a parameter, or one direction over it, takes where runs read it.
-int64_t probe_bytes(const RecipeSweep& sweep, const ParamSpec& param, DType compute);
+int64_t probe_bytes(const RecipePass& pass, const ParamSpec& param, DType compute);
 
 // Numbers that outlive a step: `bytes` for every `per` elements of a chunk, the last group rounded up. Chunks begin at
 // whole groups: `per` divides 2^22.
@@ -49,7 +49,7 @@ int64_t state_bytes(const StateSpec& state, int64_t count);
 struct UpdateCall {
     Param param;
     int64_t first = 0;    // index of the chunk's first element in the parameter
-    int64_t element = 0;  // and in the model (element_starts): what noise is counted by
+    int64_t element = 0;  // and in the model (global_offsets): what noise is counted by
     int64_t count = 0;
     uint16_t* hi = nullptr;  // split master, updated in place
     int16_t* lo = nullptr;
@@ -60,27 +60,27 @@ struct UpdateCall {
 using UpdateKernel = void (*)(const UpdateCall& call, Stream& stream);
 
 // One parameter, on the device that computes with it: the updates that it lacks are applied, in place, and
-// what this sweep reads instead of it is made. Every element depends on its own index and on nothing else, so any
+// what this pass reads instead of it is made. Every element depends on its own index and on nothing else, so any
 // split of a call gives the same bits.
 struct MaterializeCall {
     Param param;
-    int64_t element = 0;           // of the parameter's first element in the model (element_starts)
+    int64_t element = 0;           // of the parameter's first element in the model (global_offsets)
     std::byte* weights = nullptr;  // numel numbers of param.storage.dtype
-    // Steps that were applied, oldest first, none left out between them. The updates of the last `pending` are to be
+    // Steps that were applied, oldest first, none left out between them. The updates of the last `deferred` are to be
     // applied, one after another; those before are what updates look back at, Recipe::history of them where there were
     // so many.
     std::span<const StepParams> steps;
-    int pending = 0;
-    // False: the updates of weights that are folded by the window are not stored, but what is written below has them.
-    bool folds = true;
-    const LowRankSum* sum = nullptr;   // of weights that are never folded: what the steps before have made of them
-    const StepParams* step = nullptr;  // of the sweep
-    int sweep = 0;                     // index into Recipe::sweeps
-    int point = -1;                    // of the sweep's points the only one that is wanted; -1: all of them
+    int deferred = 0;
+    // False: the updates of weights that are merged by the window are not stored, but what is written below has them.
+    bool merges = true;
+    const LowRankSum* sum = nullptr;   // of weights that are never merged: what the steps before have made of them
+    const StepParams* step = nullptr;  // of the pass
+    int pass = 0;                      // index into Recipe::passes
+    int point = -1;                    // of the pass's points the only one that is wanted; -1: all of them
     DType compute = DType::f32;        // of everything that is written below; null: not wanted
     std::byte* plain = nullptr;        // the weights themselves
-    // forward: the weights at this sweep's points; tangent: its directions. One behind the other, numel numbers each;
-    // or left factors [k, rank, rows] and behind them right ones [k, rank, cols], in f32, where the sweep has a rank.
+    // forward: the weights at this pass's points; tangent: its directions. One behind the other, numel numbers each;
+    // or left factors [k, rank, rows] and behind them right ones [k, rank, cols], in f32, where the pass has a rank.
     std::byte* probes = nullptr;
 };
 using MaterializeKernel = void (*)(const MaterializeCall& call, Stream& stream);
@@ -95,7 +95,7 @@ struct Concluded {
 struct Recipe {
     std::string name;
     StoreType store = StoreType::split;  // of parameters that are trained
-    std::vector<RecipeSweep> sweeps;
+    std::vector<RecipePass> passes;
     std::vector<StateSpec> state;
     bool needs_grad_norm = false;                     // a reduction over all gradients stands before the updates
     int update_bytes_per_element = 0;                 // memory traffic of the update, for the simulator
@@ -105,19 +105,19 @@ struct Recipe {
     // What makes what runs read of weights that are kept otherwise, by DeviceKind.
     std::array<MaterializeKernel, kDeviceKinds> materialize{convert_weights};
     // What it takes beyond the bytes it moves: random numbers for each element of a parameter, counted as Gaussian ones
-    // (Machine::noise_per_s), for a sweep (an index, or -1: nothing is probed) where so many updates are applied to it
+    // (Machine::noise_per_s), for a pass (an index, or -1: nothing is probed) where so many updates are applied to it
     // on the average.
-    std::function<double(const Param& param, int sweep, double updates)> draws;
-    int history = 0;                       // steps before it that a step's update looks back at
-    Folding folding = Folding::each_step;  // of the weights (ParamPerturb::folding)
-    int64_t fold_window = 0;               // each_window: steps of a window
+    std::function<double(const Param& param, int pass, double updates)> draws;
+    int history = 0;                 // steps before it that a step's update looks back at
+    Merge merge = Merge::each_step;  // of the weights (ParamPerturb::merge)
+    int64_t merge_window = 0;        // per_window: steps of a window
     // Forward-only methods: what a step's losses say of its update: fills PerturbStep::scalars, and `apply` with
-    // whether they are finite. `losses`: sums over the step's tokens, sweep by sweep: of a forward sweep, one for each
-    // point; of a tangent sweep, the loss and its derivative along each direction.
+    // whether they are finite. `losses`: sums over the step's tokens, pass by pass: of a forward pass, one for each
+    // point; of a tangent pass, the loss and its derivative along each direction.
     Concluded (*conclude)(const MethodOptions& options, std::span<const double> losses, StepParams& step) = nullptr;
 
-    bool runs(SweepKind kind) const;
-    // Sweeps are forward or tangent only, of perturbed weights.
+    bool runs(PassKind kind) const;
+    // Passes are forward or tangent only, of perturbed weights.
     bool probes() const { return conclude != nullptr; }
 };
 

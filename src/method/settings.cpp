@@ -10,18 +10,18 @@ namespace {
 
 using Problems = std::vector<Problem>;
 
-void check_folding(const MethodOptions& o, Problems& problems) {
-    if (o.folding == Folding::each_step) return;
+void check_merge(const MethodOptions& o, Problems& problems) {
+    if (o.merge == Merge::each_step) return;
     const auto refuse = [&](std::string_view why, std::string_view hint) {
-        problems.push_back({fmt::format("fold_updates {}: {}", folding_name(o.folding), why), std::string(hint)});
+        problems.push_back({fmt::format("merge_updates {}: {}", merge_name(o.merge), why), std::string(hint)});
     };
     if (o.noise != NoiseKind::low_rank)
         return refuse("only directions of factors have a sum that takes no memory", "noise: low_rank");
     if (o.moments != NoiseMoments::none) refuse("there are no moments of what is not stored", "zo_optimizer: sgd");
-    if (o.folding == Folding::never && (o.noise_window != 0 || !o.noise_keeps_left))
+    if (o.merge == Merge::never && (o.noise_window != 0 || !o.noise_keeps_left))
         refuse("both factors stay for the whole run", "noise_window: 0 and noise_kept: both");
-    if (o.folding == Folding::each_window && (o.noise_window < 2 || o.noise_window > kFoldWindowMax))
-        refuse(fmt::format("a window of noise_window steps, 2 to {}; it is {}", kFoldWindowMax, o.noise_window),
+    if (o.merge == Merge::per_window && (o.noise_window < 2 || o.noise_window > kMergeWindowMax))
+        refuse(fmt::format("a window of noise_window steps, 2 to {}; it is {}", kMergeWindowMax, o.noise_window),
                "noise_window: 50");
 }
 
@@ -56,11 +56,11 @@ Problems problems(std::string_view method, const MethodOptions& options) {
     const Recipe plain = find_method(method).recipe({});
     check_estimator(options, found);
     check_moments(options, found);
-    if (plain.probes()) check_folding(options, found);
+    if (plain.probes()) check_merge(options, found);
     if (!plain.probes() && options.moments != NoiseMoments::none)
         found.push_back(
             {fmt::format("zo_optimizer is for methods without a backward pass, method is {}", method), "zeroth_order"});
-    if (options.sparse_share < 1 && !(plain.probes() && plain.runs(SweepKind::forward)))
+    if (options.sparse_share < 1 && !(plain.probes() && plain.runs(PassKind::forward)))
         found.push_back({"sparse_share is a way of zeroth_order", "method: zeroth_order"});
     return found;
 }

@@ -19,7 +19,7 @@ struct MethodOptions {
     double epsilon = 1e-8;
     double weight_decay = 0.0;
     double max_grad_norm = 1.0;  // 0: no clipping
-    StateFormat state_format = StateFormat::s1;
+    StateFormat state_format = StateFormat::fp32;
     double zo_eps = 1e-3;                            // how far from the weights a step looks
     int directions = 1;                              // random directions of a step, at most kDirectionsMax
     double scalar_clip = 0;                          // what a step finds along a direction is cut to this; 0: it is not
@@ -34,7 +34,7 @@ struct MethodOptions {
     double sparse_share = 1;
     NoiseMoments moments = NoiseMoments::none;
     int replay_window = kReplayWindow;  // steps that moments are made of
-    Folding folding = Folding::each_step;
+    Merge merge = Merge::each_step;
 };
 
 // Settings that contradict each other, and what to set instead.

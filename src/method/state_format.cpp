@@ -4,12 +4,12 @@ namespace windlass {
 
 std::string_view state_format_name(StateFormat format) {
     switch (format) {
-        case StateFormat::s1:
-            return "s1";
-        case StateFormat::s2:
-            return "s2";
-        case StateFormat::s3:
-            return "s3";
+        case StateFormat::fp32:
+            return "fp32";
+        case StateFormat::bf16:
+            return "bf16";
+        case StateFormat::int8:
+            return "int8";
     }
     return "?";
 }
@@ -19,18 +19,6 @@ std::optional<StateFormat> state_format_from_name(std::string_view name) {
         if (state_format_name(format) == name) return format;
     }
     return std::nullopt;
-}
-
-std::string_view state_format_words(StateFormat format) {
-    switch (format) {
-        case StateFormat::s1:
-            return "f32 moments";
-        case StateFormat::s2:
-            return "bf16 moments";
-        case StateFormat::s3:
-            return "8-bit moments";
-    }
-    return "?";
 }
 
 }  // namespace windlass

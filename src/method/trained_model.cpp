@@ -76,22 +76,22 @@ void keep_frozen_as_file(TrainedModel& model) {
     }
 }
 
-std::string_view folding_name(Folding folding) {
-    static constexpr std::array<std::string_view, 3> kNames = {"each_step", "each_window", "never"};
-    return kNames[static_cast<size_t>(folding)];
+std::string_view merge_name(Merge merge) {
+    static constexpr std::array<std::string_view, 3> kNames = {"each_step", "per_window", "never"};
+    return kNames[static_cast<size_t>(merge)];
 }
 
-std::optional<Folding> folding_from_name(std::string_view name) {
-    for (const Folding folding : {Folding::each_step, Folding::each_window, Folding::never}) {
-        if (folding_name(folding) == name) return folding;
+std::optional<Merge> merge_from_name(std::string_view name) {
+    for (const Merge merge : {Merge::each_step, Merge::per_window, Merge::never}) {
+        if (merge_name(merge) == name) return merge;
     }
     return std::nullopt;
 }
 
-void set_folding(TrainedModel& model, Folding folding) {
+void set_merge(TrainedModel& model, Merge merge) {
     for (size_t index = 0; index < model.params.size(); ++index) {
-        const bool each_step = folding == Folding::never && model.params[index].shape.rank() < 2;
-        model.perturb[index].folding = each_step ? Folding::each_step : folding;
+        const bool each_step = merge == Merge::never && model.params[index].shape.rank() < 2;
+        model.perturb[index].merge = each_step ? Merge::each_step : merge;
     }
 }
 

@@ -44,14 +44,14 @@ struct ParamStorage {
 // Forward-only methods: when what a run changes is rounded into the numbers that are kept. Until then those are read
 // only, and what is computed with is their difference to the sum of the run's updates, which is made again from
 // numbers that the run has anyway (perturb/README.md).
-enum class Folding : uint8_t { each_step, each_window, never };
-// "each_step", "each_window", "never": as in configuration.
-std::string_view folding_name(Folding folding);
-std::optional<Folding> folding_from_name(std::string_view name);
+enum class Merge : uint8_t { each_step, per_window, never };
+// "each_step", "per_window", "never": as in configuration.
+std::string_view merge_name(Merge merge);
+std::optional<Merge> merge_from_name(std::string_view name);
 
 // Forward-only methods.
 struct ParamPerturb {
-    Folding folding = Folding::each_step;
+    Merge merge = Merge::each_step;
     float magnitude_limit = std::numeric_limits<float>::infinity();  // larger weights are neither moved nor probed
 };
 
@@ -65,7 +65,7 @@ struct Param {
     int64_t numel() const { return spec.numel(); }
     bool trains() const { return training.trains; }
     // What is computed with may be other than what is kept.
-    bool keeps_sum() const { return training.trains && perturb.folding != Folding::each_step; }
+    bool keeps_sum() const { return training.trains && perturb.merge != Merge::each_step; }
 };
 
 // A parameter of no model, for measurements and tests.
@@ -122,8 +122,8 @@ void set_scale_exponents(std::span<const int> exponents, std::string_view where,
 void keep_in_4_bits(TrainedModel& model);
 bool is_kept_in_4_bits(const TrainedModel& model);
 
-// each_window: of all parameters; never: of matrices and tables, vectors are folded at each step.
-void set_folding(TrainedModel& model, Folding folding);
+// per_window: of all parameters; never: of matrices and tables, vectors are merged at each step.
+void set_merge(TrainedModel& model, Merge merge);
 
 // Weights as they are kept as fp32, and fp32 so kept (perturb/stored.h).
 void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, int64_t first, std::span<float> out);

@@ -7,7 +7,7 @@
 
 namespace windlass {
 
-// Radians a position, op by op in the order of the forward sweep; empty for a model without rope.
+// Radians a position, op by op in the order of the forward pass; empty for a model without rope.
 std::vector<double> rope_table(const ModelSpec& model);
 
 }  // namespace windlass

@@ -39,7 +39,7 @@ std::vector<int> made_by_forward(const Program& program, std::vector<bool> read)
     return values;
 }
 
-// What some reverse of this block reads. Its input's gradient is taken to be wanted, so that a block keeps the same
+// What some backward of this block reads. Its input's gradient is taken to be wanted, so that a block keeps the same
 // whatever lies below it.
 std::vector<bool> values_that_may_be_read(const Program& program, const std::vector<uint8_t>& trainable) {
     return values_backward_reads(program, trainable, values_with_gradient(program, trainable, true));
@@ -49,7 +49,7 @@ Cost cost_of(const Program& program, const OpSize& size, const std::vector<bool>
     Cost cost;
     for (size_t n = 0; n < nodes.size(); ++n) {
         const Node& node = program.nodes[n];
-        if (nodes[n]) add_cost(cost, node.op->cost(node.spec, size, Direction::forward));
+        if (nodes[n]) add_cost(cost, node.op->cost(node.spec, size, DiffMode::forward));
     }
     return cost;
 }

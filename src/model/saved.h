@@ -1,8 +1,8 @@
-// saved.h: what reverse reads of forward, value by value: kept in one of three regions, or computed again. Where a
+// saved.h: what backward reads of forward, value by value: kept in one of three regions, or computed again. Where a
 // region is, and whether it is the same place meanwhile, says who runs the segments.
 //
 // A saved value is one that a backward kernel reads: a value of the program or a private output of an op (attention's
-// log-sum-exp). The block's input is none of them: reverse always has it. Whatever is chosen for each, gradients are
+// log-sum-exp). The block's input is none of them: backward always has it. Whatever is chosen for each, gradients are
 // the same bits: a value that is computed again comes from the same kernels, given the same values.
 #pragma once
 
@@ -18,7 +18,7 @@ enum class SaveChoice : uint8_t {
     keep,         // Region::saved
     keep_second,  // Region::saved_second
     keep_third,   // Region::saved_third
-    recompute,    // nowhere: reverse runs the forward calls that make it
+    recompute,    // nowhere: backward runs the forward calls that make it
 };
 
 struct SavedValue {
@@ -30,17 +30,18 @@ struct SavedValue {
     int64_t recompute_bytes = 0;
 };
 
-// What a choice is due for, in the order of the program's values; `trainable` by the program's weights, empty for
-// all. It is the same list for either direction, and does not depend on whether the input's gradient is wanted.
-// Of a block whose reverse computes its output (sweep.h) training runs no forward that could keep anything.
+// The values that backward reads, which therefore need a SaveChoice, in program order; `trainable` by the program's
+// weights, empty for all. The list is the same for forward and backward, and does not depend on whether the input's
+// gradient is wanted. Of a block whose backward computes its output (pass.h) training runs no forward that could keep
+// anything.
 std::vector<SavedValue> saved_values(const Program& program, const OpSize& size, const std::vector<uint8_t>& trainable);
 
-// The forward calls that reverse runs with these choices, by saved_values: each once, however many values it makes or
+// The forward calls that backward runs with these choices, by saved_values: each once, however many values it makes or
 // feeds. No segment is built.
 Cost recompute_cost(const Program& program, const OpSize& size, const std::vector<uint8_t>& trainable,
                     const std::vector<SaveChoice>& choices);
 
-// ---- what the sweep asks ----
+// ---- what the pass asks ----
 
 // Values that have a gradient which somebody wants.
 std::vector<bool> values_with_gradient(const Program& program, const std::vector<uint8_t>& trainable,

@@ -14,12 +14,12 @@ constexpr std::array<std::string_view, kRegions> kRegionNames = {
 
 Kernel cell(const SegmentCall& call, DeviceKind device) {
     const OpCells& cells = call.node->op->on(device);
-    switch (call.direction) {
-        case Direction::forward:
+    switch (call.mode) {
+        case DiffMode::forward:
             return cells.forward;
-        case Direction::backward:
+        case DiffMode::vjp:
             return cells.backward;
-        case Direction::tangent:
+        case DiffMode::jvp:
             return cells.tangent;
     }
     return nullptr;
@@ -80,13 +80,13 @@ OpCall bind_call(const SegmentCall& call, const OpSize& size, const SegmentBindi
 
 }  // namespace
 
-std::string_view direction_name(Direction direction) {
-    switch (direction) {
-        case Direction::forward:
+std::string_view diff_mode_name(DiffMode mode) {
+    switch (mode) {
+        case DiffMode::forward:
             return "forward";
-        case Direction::backward:
+        case DiffMode::vjp:
             return "backward";
-        case Direction::tangent:
+        case DiffMode::jvp:
             return "tangent";
     }
     return "?";
@@ -96,7 +96,7 @@ void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& 
     thread_local std::vector<BoundCall> bound;
     thread_local std::vector<OpCall> arguments;
     OpSize size = segment.size;
-    if (binding.row_length > 0) size.row_length = std::min(size.row_length, binding.row_length);
+    if (binding.sequence_length > 0) size.sequence_length = std::min(size.sequence_length, binding.sequence_length);
     for (size_t index = 0; index < segment.calls.size();) {
         const SegmentCall& call = segment.calls[index];
         const auto count = static_cast<size_t>(call.together);
@@ -111,13 +111,13 @@ void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& 
         } else {
             for (const OpCall& each : arguments) cell(call, stream.device())(each, stream);
         }
-        if (binding.profile != nullptr) binding.profile->add(call.node->op->name, call.direction, now_ns() - start);
+        if (binding.profile != nullptr) binding.profile->add(call.node->op->name, call.mode, now_ns() - start);
         index += count;
     }
 }
 
 std::string Segment::to_string() const {
-    std::string text = fmt::format("{}: {} x {} tokens\n", name, size.rows, size.row_length);
+    std::string text = fmt::format("{}: {} x {} tokens\n", name, size.rows, size.sequence_length);
     const auto places = [](const std::vector<Slot>& slots) {
         std::string out;
         for (const Slot& slot : slots)
@@ -125,8 +125,8 @@ std::string Segment::to_string() const {
         return out;
     };
     for (const SegmentCall& call : calls) {
-        text += fmt::format("  {} {}:", direction_name(call.direction), call.node->op->name);
-        if (call.direction == Direction::backward) {
+        text += fmt::format("  {} {}:", diff_mode_name(call.mode), call.node->op->name);
+        if (call.mode == DiffMode::vjp) {
             text += fmt::format("{} ->{}\n", places(call.grad_out), places(call.grad_in));
         } else {
             text += fmt::format("{} ->{}\n", places(call.in), places(call.out));

@@ -1,6 +1,6 @@
 // segment.h: one direction of one block for one micro-batch, as a flat list of kernel calls over memory slots.
 //
-// Made by sweep.h from a Program. Every value has a place: an offset in one of a few regions whose base addresses
+// Made by pass.h from a Program. Every value has a place: an offset in one of a few regions whose base addresses
 // are bound when the segment runs. So a segment is data: sized, checked and priced before anything is allocated.
 #pragma once
 
@@ -23,9 +23,9 @@ enum class Region : uint8_t {
     none,          // not kept, or not wanted
     input,         // the residual stream coming in              [T, C]
     output,        // what the block hands on: residual, loss    [T, C]
-    grad_output,   // reverse: gradient of the output; overwritten while the segment runs
-    grad_input,    // reverse: where the gradient of the input goes; see Segment::gradient_in_place
-    saved,         // values that forward keeps for reverse, which only reads them
+    grad_output,   // backward: gradient of the output; overwritten while the segment runs
+    grad_input,    // backward: where the gradient of the input goes; see Segment::gradient_in_place
+    saved,         // values that forward keeps for backward, which only reads them
     saved_second,  // and more of them, in regions that may wait elsewhere
     saved_third,
     work,  // everything else, by liveness
@@ -44,7 +44,7 @@ struct Slot {
 
 struct SegmentCall {
     const Node* node = nullptr;
-    Direction direction = Direction::forward;
+    DiffMode mode = DiffMode::forward;
     std::vector<Slot> in, out, saved;
     std::vector<Slot> grad_out, grad_in, tangent_in, tangent_out;
     std::vector<uint8_t> add_to_grad_in;
@@ -55,9 +55,9 @@ struct SegmentCall {
 };
 
 struct Segment {
-    std::string name;  // "forward", "reverse+recompute", ...
+    std::string name;  // "forward", "backward+recompute", ...
     OpSize size;
-    // reverse: the gradient of the input is left in the memory of grad_output (a residual stream); else it is
+    // backward: the gradient of the input is left in the memory of grad_output (a residual stream); else it is
     // written to grad_input, which must then be other memory.
     bool gradient_in_place = false;
     std::vector<SegmentCall> calls;
@@ -72,23 +72,23 @@ struct Segment {
 // Where the time of a compute lane goes: nanoseconds by op and direction.
 class OpProfile {
   public:
-    void add(std::string_view op, Direction direction, int64_t ns) { ns_[{op, direction}] += ns; }
-    const std::map<std::pair<std::string_view, Direction>, int64_t>& ns() const { return ns_; }
+    void add(std::string_view op, DiffMode mode, int64_t ns) { ns_[{op, mode}] += ns; }
+    const std::map<std::pair<std::string_view, DiffMode>, int64_t>& ns() const { return ns_; }
     void clear() { ns_.clear(); }
 
   private:
-    std::map<std::pair<std::string_view, Direction>, int64_t> ns_;
+    std::map<std::pair<std::string_view, DiffMode>, int64_t> ns_;
 };
 
-std::string_view direction_name(Direction direction);
+std::string_view diff_mode_name(DiffMode mode);
 
 struct SegmentBinding {
     std::array<std::byte*, kRegions> base{};
     std::span<const Weight> weights;      // by the program's weights
-    std::span<const GradientSink> sinks;  // reverse: by the program's weights
+    std::span<const GradientSink> sinks;  // backward: by the program's weights
     const Batch* batch = nullptr;
     const HeadParams* head = nullptr;
-    int64_t row_length = 0;           // tokens a row, where they are fewer than the segment was made for; 0: so many
+    int64_t sequence_length = 0;      // tokens a row, where they are fewer than the segment was made for; 0: so many
     Tensor cache_keys, cache_values;  // decoding
     OpProfile* profile = nullptr;
 };

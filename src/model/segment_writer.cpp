@@ -14,8 +14,8 @@ std::array<std::vector<Slot>*, 7> slots_of(SegmentCall& call) {
 bool run_together(const SegmentCall& a, const SegmentCall& b, const OpSize& size) {
     const OpRecord& op = *a.node->op;
     const auto same = [](const Slot& x, const Slot& y) { return x.region == y.region && x.offset == y.offset; };
-    return op.joins != nullptr && b.node->op == &op && a.direction == Direction::forward &&
-           b.direction == Direction::forward && op.joins(a.node->spec, size) && op.joins(b.node->spec, size) &&
+    return op.joins != nullptr && b.node->op == &op && a.mode == DiffMode::forward && b.mode == DiffMode::forward &&
+           op.joins(a.node->spec, size) && op.joins(b.node->spec, size) &&
            std::equal(a.in.begin(), a.in.end(), b.in.begin(), b.in.end(), same);
 }
 
@@ -62,9 +62,8 @@ Slot SegmentWriter::work(int value, int k) {
 
 void SegmentWriter::add(SegmentCall call) {
     const OpRecord& op = *call.node->op;
-    call.cost = op.cost(call.node->spec, segment_.size, call.direction);
-    if (op.scratch_bytes != nullptr)
-        call.scratch_bytes = op.scratch_bytes(call.node->spec, segment_.size, call.direction);
+    call.cost = op.cost(call.node->spec, segment_.size, call.mode);
+    if (op.scratch_bytes != nullptr) call.scratch_bytes = op.scratch_bytes(call.node->spec, segment_.size, call.mode);
     call.scratch_offset = new_piece(call.scratch_bytes);
     touch_piece(call.scratch_offset);
     for (const auto* slots : slots_of(call)) {

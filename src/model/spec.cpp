@@ -9,10 +9,10 @@ namespace {
 constexpr double kSweepsOfForward = 3.0;  // a training step: forward, and backward twice that
 
 // Pairs of a query and a key it sees, per token of a row of T: T / 2, or with a window w < T, w - w^2 / 2T.
-double keys_per_token(int64_t row_length, int64_t window) {
-    const double T = static_cast<double>(row_length);
+double keys_per_token(int64_t sequence_length, int64_t window) {
+    const double T = static_cast<double>(sequence_length);
     const double w = window > 0 ? std::min(T, static_cast<double>(window)) : T;
-    return row_length == 0 ? 0.0 : w - w * w / (2.0 * T);
+    return sequence_length == 0 ? 0.0 : w - w * w / (2.0 * T);
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ DType files_type(const ModelSpec& model) {
     return type;
 }
 
-std::vector<int64_t> element_starts(const ModelSpec& model) {
+std::vector<int64_t> global_offsets(const ModelSpec& model) {
     constexpr int64_t kElementsPerBlock = 256;  // of the state formats in blocks, and of counters drawn together
     std::vector<int64_t> starts;
     int64_t end = 0;
@@ -54,7 +54,7 @@ int64_t ModelSpec::matmul_param_count() const {
     return count;
 }
 
-double ModelSpec::training_flops_per_token(int64_t row_length) const {
+double ModelSpec::training_flops_per_token(int64_t sequence_length) const {
     double flops = 2.0 * static_cast<double>(matmul_param_count());
     for (const Block& block : blocks) {
         for (const Node& node : block.program->nodes) {
@@ -62,7 +62,7 @@ double ModelSpec::training_flops_per_token(int64_t row_length) const {
             const auto& attention = node.spec.get<AttentionAttrs>();
             // Two products, q k^T and the weighted sum of v, of H * D multiply-adds a pair each.
             flops += 4.0 * static_cast<double>(attention.heads * attention.head_size) *
-                     keys_per_token(row_length, attention.window);
+                     keys_per_token(sequence_length, attention.window);
         }
     }
     return kSweepsOfForward * flops;

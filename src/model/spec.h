@@ -16,7 +16,7 @@ struct ParamSpec {
     std::string name;  // as in the model's files
     Shape shape;       // as in the model's files
     DType file_dtype = DType::f32;
-    int block = 0;          // home: the first block, in order of the forward sweep, that uses it
+    int block = 0;          // home: the first block, in order of the forward pass, that uses it
     int layer = -1;         // the layer that it is at home in, however blocks are cut; -1: embedding or head
     std::string alias;      // the other name of a tied table, where the files hold it under both
     std::string tied_name;  // the other name of a tied table, wherever the files hold it; empty for all others
@@ -36,7 +36,7 @@ struct ModelSpec {
     int64_t hidden = 0;
     int64_t context_length = 0;                    // positions the model was made for
     std::vector<ParamSpec> params;                 // the canonical table: sorted by name, bytewise
-    std::vector<Block> blocks;                     // embedding, layers, head with the loss: the forward sweep in order
+    std::vector<Block> blocks;                     // embedding, layers, head with the loss: the forward pass in order
     Block logits;                                  // the head without the loss, for generation
     std::vector<std::string> notes;                // what the user should know: ignored dropout, padded vocabulary, ...
     std::vector<std::string> config_notes;         // those of them on keys of config.json that have no effect
@@ -46,7 +46,7 @@ struct ModelSpec {
     // Products with weights: parameters without tables that are only looked up ("mat" of the benchmarks).
     int64_t matmul_param_count() const;
     // 6 N + attention (causal half counted), per token of a row of this length, for a whole training step.
-    double training_flops_per_token(int64_t row_length) const;
+    double training_flops_per_token(int64_t sequence_length) const;
 };
 
 // The type of all files where they agree, else f32, which holds any of them.
@@ -54,6 +54,6 @@ DType files_type(const ModelSpec& model);
 
 // The index in the model of each parameter's first element, by which random numbers are counted: parameters in
 // canonical order, each beginning at a multiple of 256, since the counters of so many are drawn together.
-std::vector<int64_t> element_starts(const ModelSpec& model);
+std::vector<int64_t> global_offsets(const ModelSpec& model);
 
 }  // namespace windlass

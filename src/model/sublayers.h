@@ -1,6 +1,6 @@
 // sublayers.h: the same model in smaller blocks: a layer's attention and its feed-forward apart.
 //
-// Streaming moves whole blocks and probes whole blocks, so half a block takes half the room. For sweeps that only go
+// Streaming moves whole blocks and probes whole blocks, so half a block takes half the room. For passes that only go
 // forward this costs nothing: between the parts goes one residual stream, which is in memory anyhow.
 #pragma once
 

@@ -12,8 +12,8 @@ void infer(OpSpec& spec) {
     spec.out = {spec.in[0]};
 }
 
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
-    return streaming_cost(spec, size, direction, {1, 0, 1}, {});
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    return streaming_cost(spec, size, mode, {1, 0, 1}, {});
 }
 
 std::vector<OpCase> cases() {

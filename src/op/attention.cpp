@@ -32,8 +32,8 @@ Pairs count_pairs(const AttentionAttrs& attrs, const OpSize& size) {
     const auto first_key = [&](int64_t query) {
         return attrs.window == 0 ? 0 : std::max<int64_t>(0, size.cached + query - attrs.window + 1);
     };
-    for (int64_t begin = 0; begin < size.row_length; begin += kQueryTile) {
-        const int64_t end = std::min(size.row_length, begin + kQueryTile);
+    for (int64_t begin = 0; begin < size.sequence_length; begin += kQueryTile) {
+        const int64_t end = std::min(size.sequence_length, begin + kQueryTile);
         const int64_t keys = size.cached + end - first_key(begin) / kKeyStep * kKeyStep;
         pairs.visited += static_cast<double>((end - begin) * keys);
         for (int64_t query = begin; query < end; ++query) {
@@ -46,31 +46,31 @@ Pairs count_pairs(const AttentionAttrs& attrs, const OpSize& size) {
 
 // Products per pair: forward q k and p v; backward those that make p again, dp, dq, dk and dv; tangent, besides
 // forward, q k again, dq k + q dk, p dv and dp v.
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const auto& attrs = spec.get<AttentionAttrs>();
     const Pairs pairs = count_pairs(attrs, size);
     const double product = 2.0 * static_cast<double>(attrs.head_size);
     const int64_t values = value_bytes(spec.in, size) + value_bytes(spec.out, size) + value_bytes(spec.saved, size);
-    switch (direction) {
-        case Direction::forward:
+    switch (mode) {
+        case DiffMode::forward:
             return {2 * product * pairs.visited, 2 * product * pairs.seen, values};
-        case Direction::backward:
+        case DiffMode::vjp:
             return {5 * product * pairs.visited, 4 * product * pairs.seen, 2 * values};
-        case Direction::tangent:
+        case DiffMode::jvp:
             return {(2 + 5 * size.k) * product * pairs.visited, (2 + 4 * size.k) * product * pairs.seen,
                     (1 + size.k) * values};
     }
     return {};
 }
 
-int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const int64_t head_size = spec.get<AttentionAttrs>().head_size;
-    switch (direction) {
-        case Direction::forward:
+    switch (mode) {
+        case DiffMode::forward:
             return size.threads * ForwardSpace::bytes(head_size);
-        case Direction::backward:
-            return size.threads * BackwardSpace::bytes(head_size, size.row_length);
-        case Direction::tangent:
+        case DiffMode::vjp:
+            return size.threads * BackwardSpace::bytes(head_size, size.sequence_length);
+        case DiffMode::jvp:
             return size.threads * TangentSpace::bytes(head_size);
     }
     return 0;
@@ -97,11 +97,12 @@ OpSample sample(const OpSpec& spec, const OpSize& size) {
     made.spec.in = spec.in.size() == 1 ? std::vector<ValueSpec>{{queries + 2 * keys}}
                                        : std::vector<ValueSpec>{{queries}, {keys}, {keys}};
     OpSize& cut = made.size;
-    cut.row_length = std::min(power_of_two_below(size.row_length), kRowMax);
-    cut.rows = std::clamp(power_of_two_below(size.tokens()), cut.row_length, std::max(cut.row_length, kTokens)) /
-               cut.row_length;
+    cut.sequence_length = std::min(power_of_two_below(size.sequence_length), kRowMax);
+    cut.rows =
+        std::clamp(power_of_two_below(size.tokens()), cut.sequence_length, std::max(cut.sequence_length, kTokens)) /
+        cut.sequence_length;
     made.shape = fmt::format("{}/{}x{}", attrs.heads, attrs.key_heads, attrs.head_size);
-    made.tokens = fmt::format("{}x{}", cut.rows, cut.row_length);
+    made.tokens = fmt::format("{}x{}", cut.rows, cut.sequence_length);
     return made;
 }
 
@@ -118,12 +119,12 @@ std::string describe(const OpSpec& spec) {
 }
 
 struct CaseShape {
-    int64_t heads, key_heads, head_size, row_length, window;
+    int64_t heads, key_heads, head_size, sequence_length, window;
     bool packed, documents;
 };
 
 OpCase make_case(std::string name, CaseShape shape) {
-    OpCase test{.name = std::move(name), .row_length = shape.row_length, .documents = shape.documents};
+    OpCase test{.name = std::move(name), .sequence_length = shape.sequence_length, .documents = shape.documents};
     test.weight_scale = 1;
     const int64_t queries = shape.heads * shape.head_size, keys = shape.key_heads * shape.head_size;
     test.spec.attrs = AttentionAttrs{.heads = shape.heads,

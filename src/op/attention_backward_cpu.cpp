@@ -18,10 +18,10 @@ class BackwardPiece {
           key_head_(key_head),
           head_size_(tiles.attrs().head_size),
           heads_(split_heads(call.in, tiles.attrs())),
-          space_(scratch, head_size_, tiles.row_length()) {}
+          space_(scratch, head_size_, tiles.sequence_length()) {}
 
     void run() {
-        const auto bytes = static_cast<size_t>(tiles_.row_length() * head_size_) * sizeof(float);
+        const auto bytes = static_cast<size_t>(tiles_.sequence_length() * head_size_) * sizeof(float);
         std::memset(space_.dk, 0, bytes);
         std::memset(space_.dv, 0, bytes);
         for (int64_t i = 0; i < tiles_.group(); ++i) {
@@ -39,7 +39,7 @@ class BackwardPiece {
         dot_rows(tiles_.queries(call_.out[0], tile), tiles_.queries(call_.grad_out[0], tile), delta_.data());
         const Tensor& saved = call_.saved[0];
         for (int64_t i = 0; i < tile.count; ++i) {
-            const int64_t token = row_ * tiles_.row_length() + tile.begin + i;
+            const int64_t token = row_ * tiles_.sequence_length() + tile.begin + i;
             log_sum_[static_cast<size_t>(i)] = saved.as<float>()[token * saved.row_stride + tile.head];
         }
     }
@@ -98,7 +98,7 @@ class BackwardPiece {
     void write_keys(int part, const float* numbers) const {
         const Output grad = grad_of(part);
         if (grad.value.empty()) return;
-        write_rows({tiles_.keys(grad.value, row_, key_head_, {0, tiles_.row_length()}), grad.add}, numbers);
+        write_rows({tiles_.keys(grad.value, row_, key_head_, {0, tiles_.sequence_length()}), grad.add}, numbers);
     }
 
     const OpCall& call_;

@@ -11,10 +11,10 @@ void append(const OpCall& call, const Heads& heads, const AttentionTiles& tiles,
     const auto copy = [&](const Tensor& from, const Tensor& cache, int64_t row) {
         const int64_t capacity = cache.rows() / tiles.rows();
         const auto bytes = static_cast<size_t>(from.cols() * dtype_bytes(from.dtype));
-        WINDLASS_CHECK(tiles.cached() + tiles.row_length() <= capacity && cache.dtype == from.dtype,
-                       "{} tokens behind {} in a cache for {}", tiles.row_length(), tiles.cached(), capacity);
-        for (int64_t i = 0; i < tiles.row_length(); ++i) {
-            const Tensor source = from.slice_rows(row * tiles.row_length() + i, 1);
+        WINDLASS_CHECK(tiles.cached() + tiles.sequence_length() <= capacity && cache.dtype == from.dtype,
+                       "{} tokens behind {} in a cache for {}", tiles.sequence_length(), tiles.cached(), capacity);
+        for (int64_t i = 0; i < tiles.sequence_length(); ++i) {
+            const Tensor source = from.slice_rows(row * tiles.sequence_length() + i, 1);
             const Tensor target = cache.slice_rows(row * capacity + tiles.cached() + i, 1);
             std::memcpy(target.data, source.data, bytes);
         }
@@ -30,7 +30,7 @@ void save_log_sums(const OpCall& call, const AttentionTiles& tiles, const QueryT
     if (call.saved.empty() || call.saved[0].empty()) return;
     const Tensor& saved = call.saved[0];
     for (int64_t i = 0; i < tile.count; ++i) {
-        const int64_t token = tile.row * tiles.row_length() + tile.begin + i;
+        const int64_t token = tile.row * tiles.sequence_length() + tile.begin + i;
         saved.as<float>()[token * saved.row_stride + tile.head] = totals.log_sum[static_cast<size_t>(i)];
     }
 }

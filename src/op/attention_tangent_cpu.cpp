@@ -19,7 +19,7 @@ class TangentPiece {
 
     void run() {
         totals_ = attend(tiles_, tile_, heads_, space_.forward);
-        for (int j = 0; j < call_.size->k; ++j) run_direction(j * tiles_.rows() * tiles_.row_length());
+        for (int j = 0; j < call_.size->k; ++j) run_direction(j * tiles_.rows() * tiles_.sequence_length());
     }
 
   private:

@@ -50,7 +50,7 @@ class AttentionTiles {
     const AttentionAttrs& attrs() const { return attrs_; }
     int64_t group() const { return attrs_.heads / attrs_.key_heads; }  // query heads per key head
     int64_t rows() const { return batch_.rows; }
-    int64_t row_length() const { return batch_.row_length; }
+    int64_t sequence_length() const { return batch_.sequence_length; }
     int64_t cached() const { return batch_.cached; }
     int64_t query_tiles() const;  // of one row and head
     QueryTile query_tile(int64_t row, int64_t head, int64_t index) const;
@@ -87,8 +87,8 @@ struct BackwardSpace {
     float* ds;
     float* dq;       // [queries, D]
     float *dk, *dv;  // [row length, D]
-    BackwardSpace(Scratch& scratch, int64_t head_size, int64_t row_length);
-    static int64_t bytes(int64_t head_size, int64_t row_length);
+    BackwardSpace(Scratch& scratch, int64_t head_size, int64_t sequence_length);
+    static int64_t bytes(int64_t head_size, int64_t sequence_length);
 };
 
 struct TangentSpace {

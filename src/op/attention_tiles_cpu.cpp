@@ -62,18 +62,18 @@ Heads split_heads(std::span<const Tensor> values, const AttentionAttrs& attrs) {
 }
 
 AttentionTiles::AttentionTiles(const OpCall& call)
-    : attrs_(call.spec->get<AttentionAttrs>()), batch_(*call.batch), key_rows_(batch_.row_length) {}
+    : attrs_(call.spec->get<AttentionAttrs>()), batch_(*call.batch), key_rows_(batch_.sequence_length) {}
 
 int64_t AttentionTiles::query_tiles() const {
-    return div_up(row_length(), kQueryTile);
+    return div_up(sequence_length(), kQueryTile);
 }
 
 QueryTile AttentionTiles::query_tile(int64_t row, int64_t head, int64_t index) const {
     QueryTile tile{.row = row, .head = head, .begin = index * kQueryTile};
-    tile.count = std::min(kQueryTile, row_length() - tile.begin);
+    tile.count = std::min(kQueryTile, sequence_length() - tile.begin);
     tile.position = cached() + tile.begin;
     tile.keys_end = tile.position + tile.count;
-    const int32_t* const doc_start = batch_.doc_start + row * row_length() + tile.begin;
+    const int32_t* const doc_start = batch_.doc_start + row * sequence_length() + tile.begin;
     for (int64_t i = 0; i < tile.count; ++i) {
         const int64_t in_window = attrs_.window == 0 ? 0 : tile.position + i - attrs_.window + 1;
         tile.first_key[static_cast<size_t>(i)] = std::max<int64_t>(doc_start[i], in_window);
@@ -87,7 +87,7 @@ KeyTile AttentionTiles::key_tile(const QueryTile& tile, int64_t begin) const {
 }
 
 Tensor AttentionTiles::queries(const Tensor& value, const QueryTile& tile, int64_t first_row) const {
-    return value.slice_rows(first_row + tile.row * row_length() + tile.begin, tile.count)
+    return value.slice_rows(first_row + tile.row * sequence_length() + tile.begin, tile.count)
         .slice_cols(tile.head * attrs_.head_size, attrs_.head_size);
 }
 
@@ -103,17 +103,17 @@ int64_t ForwardSpace::bytes(int64_t head_size) {
     return 2 * float_bytes(kTile) + float_bytes(kQueryTile * head_size);
 }
 
-BackwardSpace::BackwardSpace(Scratch& scratch, int64_t head_size, int64_t row_length)
+BackwardSpace::BackwardSpace(Scratch& scratch, int64_t head_size, int64_t sequence_length)
     : scores(scratch.floats(kTile)),
       dp(scratch.floats(kTile)),
       p(scratch.floats(kTile)),
       ds(scratch.floats(kTile)),
       dq(scratch.floats(kQueryTile * head_size)),
-      dk(scratch.floats(row_length * head_size)),
-      dv(scratch.floats(row_length * head_size)) {}
+      dk(scratch.floats(sequence_length * head_size)),
+      dv(scratch.floats(sequence_length * head_size)) {}
 
-int64_t BackwardSpace::bytes(int64_t head_size, int64_t row_length) {
-    return 4 * float_bytes(kTile) + float_bytes(kQueryTile * head_size) + 2 * float_bytes(row_length * head_size);
+int64_t BackwardSpace::bytes(int64_t head_size, int64_t sequence_length) {
+    return 4 * float_bytes(kTile) + float_bytes(kQueryTile * head_size) + 2 * float_bytes(sequence_length * head_size);
 }
 
 TangentSpace::TangentSpace(Scratch& scratch, int64_t head_size)

@@ -7,11 +7,11 @@
 
 namespace windlass {
 
-// `rows` sequences of `row_length` tokens each, row after row: T = rows * row_length. Attention never crosses a
-// row, nor a document inside a row. Padding is a document of its own whose targets are ignored.
+// `rows` sequences of `sequence_length` tokens each, row after row: T = rows * sequence_length. Attention never crosses
+// a row, nor a document inside a row. Padding is a document of its own whose targets are ignored.
 struct Batch {
     int64_t rows = 0;
-    int64_t row_length = 0;
+    int64_t sequence_length = 0;
     const int32_t* tokens = nullptr;     // [T]
     const int32_t* positions = nullptr;  // [T] position inside the document, restarting at 0
     const int32_t* doc_start = nullptr;  // [T] index inside the row of the first token of the token's document
@@ -19,21 +19,21 @@ struct Batch {
     // Decoding: this many earlier tokens of each row are in the cache (OpCall::cache_*), 0 without one.
     int64_t cached = 0;
 
-    int64_t count() const { return rows * row_length; }
+    int64_t count() const { return rows * sequence_length; }
 };
 
 inline constexpr int32_t kIgnored = -100;
 inline constexpr int kDirectionsMax = 64;         // of one step
 inline constexpr int64_t kDirectionRankMax = 64;  // of the factors that a matrix's direction may come as
 
-// What the head says of each token that has a target, in a forward sweep (ops.h).
-enum class HeadResult : uint8_t { loss, miss, likeliest };
+// What the head says of each token that has a target, in a forward pass (ops.h).
+enum class HeadResult : uint8_t { loss, is_wrong, argmax };
 
 // What the head goes by beside its batch.
 struct HeadParams {
     double loss_scale = 1;                 // 1 / (target tokens of the whole optimizer step)
-    HeadResult result = HeadResult::loss;  // of forward sweeps
-    int64_t id_count = 0;                  // HeadResult::likeliest: ids from this on are never it
+    HeadResult result = HeadResult::loss;  // of forward passes
+    int64_t id_count = 0;                  // HeadResult::argmax: ids from this on are never it
 };
 
 }  // namespace windlass

@@ -32,40 +32,40 @@ Cost tangent_cost(const OpSpec& spec, const OpSize& size, double product, int64_
 }
 
 // Forward: logits. Backward: logits again, dX and dW.
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const Shape& weight = spec.weights[0];
     const double product = 2.0 * static_cast<double>(size.tokens()) * static_cast<double>(weight.numel());
     const int64_t tiles = div_up(size.tokens(), cross_entropy_tile(weight[0]));
     const int64_t logit_bytes = size.tokens() * weight[0] * 4;
     const int64_t weight_bytes = weight.numel() * dtype_bytes(size.compute);
     const int64_t values = value_bytes(spec.in, size) + value_bytes(spec.out, size);
-    switch (direction) {
-        case Direction::forward:
+    switch (mode) {
+        case DiffMode::forward:
             return {product, product, values + tiles * weight_bytes + 2 * logit_bytes};
-        case Direction::backward:
+        case DiffMode::vjp:
             return {3 * product, 3 * product,
                     2 * values + tiles * (2 * weight_bytes + 8 * weight.numel()) + 5 * logit_bytes};
-        case Direction::tangent:
+        case DiffMode::jvp:
             return tangent_cost(spec, size, product, values + tiles * 2 * weight_bytes + 3 * logit_bytes);
     }
     return {};
 }
 
-int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const Shape& weight = spec.weights[0];
     const int64_t tile = std::min(cross_entropy_tile(weight[0]), size.tokens());
     const int64_t logits = float_bytes(tile * cross_entropy_stride(weight[0]));
     const int64_t bytes = read_matrix_bytes(weight, size) + logits;
-    if (direction != Direction::tangent) return bytes;
+    if (mode != DiffMode::jvp) return bytes;
     const int64_t rank = factor_rank(size, weight);
     return bytes + logits + float_bytes(tile) + (rank > 0 ? InnerProducts::bytes(weight[1], rank, tile, size) : 0);
 }
 
-OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t row_length, bool documents) {
+OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t sequence_length, bool documents) {
     OpCase test{.name = std::move(name)};
     test.spec.in = {{.cols = columns}};
     test.spec.weights = {{vocab, columns}};
-    test.row_length = row_length;
+    test.sequence_length = sequence_length;
     test.documents = documents;
     return test;
 }

@@ -251,9 +251,9 @@ void cross_entropy_forward_cpu(const OpCall& call, Stream& stream) {
         switch (call.head == nullptr ? HeadResult::loss : call.head->result) {
             case HeadResult::loss:
                 return write_losses(tile, call.out[0], head);
-            case HeadResult::miss:
+            case HeadResult::is_wrong:
                 return write_misses(tile, call.out[0], head);
-            case HeadResult::likeliest:
+            case HeadResult::argmax:
                 return write_likeliest(tile, call.out[0], call.head->id_count, head);
         }
     });

@@ -21,22 +21,22 @@ Cost tangent_cost(const OpSpec& spec, const OpSize& size) {
 }
 
 // Rows of the table are gathered; backward reads and writes the f32 rows of the gradient.
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const int64_t out = value_bytes(spec.out, size);
     const int64_t numbers = size.tokens() * spec.out[0].cols;
-    switch (direction) {
-        case Direction::forward:
+    switch (mode) {
+        case DiffMode::forward:
             return {0, 0, 2 * out};
-        case Direction::backward:
+        case DiffMode::vjp:
             return {static_cast<double>(numbers), static_cast<double>(numbers),
                     out + 2 * numbers * static_cast<int64_t>(sizeof(float))};
-        case Direction::tangent:
+        case DiffMode::jvp:
             return tangent_cost(spec, size);
     }
     return {};
 }
 
-int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction) {
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode) {
     return WorkerRows::bytes(size, spec.out[0].cols);
 }
 

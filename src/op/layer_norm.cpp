@@ -19,20 +19,20 @@ void infer(OpSpec& spec) {
     spec.saved = {{2, ValueType::f32}};  // mean, rstd
 }
 
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
-    return streaming_cost(spec, size, direction, {8, 17, 21}, kReads);
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    return streaming_cost(spec, size, mode, {8, 17, 21}, kReads);
 }
 
 // Rows of each worker, the weights, and what the direction adds: partial gradients or the weights' tangents.
-int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const int64_t cols = spec.in[0].cols;
     const int64_t row = WorkerRows::bytes(size, cols), weights = 2 * float_bytes(cols);
-    switch (direction) {
-        case Direction::forward:
+    switch (mode) {
+        case DiffMode::forward:
             return 2 * row + weights;
-        case Direction::backward:
+        case DiffMode::vjp:
             return 3 * row + weights + 2 * VectorGradient::bytes(size.tokens(), cols);
-        case Direction::tangent:
+        case DiffMode::jvp:
             return 3 * row + weights + 2 * VectorTangents::bytes(size, cols);
     }
     return 0;
@@ -48,7 +48,7 @@ std::vector<OpCase> cases() {
                       .spec = {.attrs = LayerNormAttrs{eps}, .in = {{cols}}, .weights = {{cols}, {cols}}}};
     };
     OpCase chunks = of("chunks", 24, 1e-5);  // several partial gradients
-    chunks.row_length = 83;
+    chunks.sequence_length = 83;
     return {of("row", 96, 1e-5), of("ragged", 1037, 1e-6), std::move(chunks)};
 }
 

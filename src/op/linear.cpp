@@ -38,18 +38,18 @@ Cost tangent_cost(const OpSpec& spec, const OpSize& size, double product) {
     return {flops, flops, weight_bytes + 2 * values * size.k};
 }
 
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const int64_t weight = spec.weights[0].numel();
     const double product = 2.0 * static_cast<double>(size.tokens()) * static_cast<double>(weight);
     const int64_t values = value_bytes(spec.in, size) + value_bytes(spec.out, size);
     const int64_t weight_bytes = weight * (dtype_bytes(size.compute));
-    switch (direction) {
-        case Direction::forward:
+    switch (mode) {
+        case DiffMode::forward:
             return {product, product, values + weight_bytes};
         // Two products; dW is read and written in f32.
-        case Direction::backward:
+        case DiffMode::vjp:
             return {2 * product, 2 * product, 2 * values + weight_bytes + 2 * 4 * weight};
-        case Direction::tangent:
+        case DiffMode::jvp:
             return tangent_cost(spec, size, product);
     }
     return {};
@@ -65,15 +65,15 @@ int64_t factor_scratch_bytes(const OpSpec& spec, const OpSize& size) {
            (spec.weights.size() == 2 ? VectorTangents::bytes(size, width) : 0);
 }
 
-int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     int64_t bytes = read_matrix_bytes(spec.weights[0], size);
-    if (direction == Direction::forward && is_gemv(size))
+    if (mode == DiffMode::forward && is_gemv(size))
         bytes += gemv_space_bytes(spec.in[0].cols, spec.out[0].cols, !spec.get<LinearAttrs>().in_out);
-    if (direction == Direction::tangent && factor_rank(size, spec.weights[0]) > 0)
+    if (mode == DiffMode::jvp && factor_rank(size, spec.weights[0]) > 0)
         return bytes + factor_scratch_bytes(spec, size);
     if (spec.weights.size() == 1) return bytes;
     const int64_t width = spec.weights[1].numel();
-    if (direction != Direction::backward) return bytes + float_bytes(width);
+    if (mode != DiffMode::vjp) return bytes + float_bytes(width);
     return bytes + VectorGradient::bytes(size.tokens(), width) + WorkerRows::bytes(size, width);
 }
 
@@ -103,7 +103,7 @@ std::vector<OpCase> cases() {
     // More tokens than a chunk of the bias gradient, more columns than a panel.
     all.push_back(make_case("several panels", false, true, 19, 200));
     all.back().rows = 3;
-    all.back().row_length = 67;
+    all.back().sequence_length = 67;
     return all;
 }
 

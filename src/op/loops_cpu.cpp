@@ -249,19 +249,18 @@ int64_t value_bytes(std::span<const ValueSpec> specs, const OpSize& size) {
     return bytes;
 }
 
-Cost streaming_cost(const OpSpec& spec, const OpSize& size, Direction direction, FlopsPerNumber flops,
-                    BackwardReads reads) {
+Cost streaming_cost(const OpSpec& spec, const OpSize& size, DiffMode mode, FlopsPerNumber flops, BackwardReads reads) {
     const int64_t in = value_bytes(spec.in, size);
     const int64_t out = value_bytes(spec.out, size);
     const auto numbers = static_cast<double>(size.tokens() * spec.out[0].cols);
     const bool linear = !reads.in && !reads.out;
-    switch (direction) {
-        case Direction::forward:
+    switch (mode) {
+        case DiffMode::forward:
             return {flops.forward * numbers, flops.forward * numbers, in + out};
-        case Direction::backward:
+        case DiffMode::vjp:
             return {flops.backward * numbers, flops.backward * numbers,
                     (reads.in ? in : 0) + (reads.out ? out : 0) + out + in};
-        case Direction::tangent:
+        case DiffMode::jvp:
             return {flops.tangent * numbers * size.k, flops.tangent * numbers * size.k,
                     (linear ? 0 : in) + size.k * (in + out)};
     }

@@ -89,7 +89,7 @@ class VectorTangents {
     VectorTangents(const Weight& weight, const OpSize& size, Scratch& scratch);
     static int64_t bytes(const OpSize& size, int64_t cols) { return float_bytes(size.k * cols); }
     // Null: zero.
-    const float* operator[](int64_t direction) const { return data_ == nullptr ? nullptr : data_ + direction * cols_; }
+    const float* operator[](int64_t mode) const { return data_ == nullptr ? nullptr : data_ + mode * cols_; }
 
   private:
     int64_t cols_;
@@ -121,7 +121,6 @@ int64_t value_bytes(std::span<const ValueSpec> specs, const OpSize& size);
 struct FlopsPerNumber {
     double forward, backward, tangent;
 };
-Cost streaming_cost(const OpSpec& spec, const OpSize& size, Direction direction, FlopsPerNumber flops,
-                    BackwardReads reads);
+Cost streaming_cost(const OpSpec& spec, const OpSize& size, DiffMode mode, FlopsPerNumber flops, BackwardReads reads);
 
 }  // namespace windlass

@@ -23,7 +23,7 @@
 
 namespace windlass {
 
-enum class Direction : uint8_t { forward, backward, tangent };
+enum class DiffMode : uint8_t { forward, vjp, jvp };
 
 // The element type of a value: that of the computation (bf16 or f32, from Numerics), or f32 whatever it is.
 enum class ValueType : uint8_t { compute, f32 };
@@ -81,7 +81,7 @@ bool equal_attributes(const OpSpec& one, const OpSpec& other) {
 // Everything that decides how much an op costs or how much scratch it wants, apart from its OpSpec.
 struct OpSize {
     int64_t rows = 0;  // of the batch
-    int64_t row_length = 0;
+    int64_t sequence_length = 0;
     DType compute = DType::f32;
     bool split_weights = false;  // weights arrive as base + low and must be joined
     int k = 1;                   // directions, for tangent
@@ -89,7 +89,7 @@ struct OpSize {
     int threads = 1;             // scratch per worker; never changes bits
     int64_t cached = 0;
 
-    int64_t tokens() const { return rows * row_length; }
+    int64_t tokens() const { return rows * sequence_length; }
 };
 
 struct Cost {
@@ -150,7 +150,7 @@ struct OpCase {
     std::string name;
     OpSpec spec;
     int64_t rows = 2;
-    int64_t row_length = 16;
+    int64_t sequence_length = 16;
     bool documents = false;     // rows hold several documents and padding
     double weight_scale = 0.5;  // standard deviation of weights and inputs
 };
@@ -159,11 +159,11 @@ struct OpRecord {
     std::string_view name;
     // Checks in, weights and attrs; fills out and saved.
     void (*infer)(OpSpec& spec) = nullptr;
-    Cost (*cost)(const OpSpec& spec, const OpSize& size, Direction direction) = nullptr;
+    Cost (*cost)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;
     OpWork work = OpWork::traffic;
     // What is measured in place of a call (sample.h); null: it only looks up or copies, and has no rate of its own.
     OpSample (*sample)(const OpSpec& spec, const OpSize& size) = nullptr;
-    int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, Direction direction) = nullptr;  // null: none
+    int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;  // null: none
     std::string (*describe)(const OpSpec& spec) = nullptr;  // attributes, for printing; null: none
     // Whether two specs ask for the same: printed numbers are rounded, and long ones summed up. null: no attributes.
     bool (*same_attributes)(const OpSpec& one, const OpSpec& other) = nullptr;
@@ -172,9 +172,9 @@ struct OpRecord {
     bool (*joins)(const OpSpec& spec, const OpSize& size) = nullptr;
     // Columns of the keys, and of the values, that decoding caches of each token; null: none.
     int64_t (*cache_columns)(const OpSpec& spec) = nullptr;
-    // backward is the identity onto every input (add): the sweep passes the gradient on instead of calling it.
+    // backward is the identity onto every input (add): a backward pass hands the gradient on instead of calling it.
     bool passes_gradient = false;
-    // backward also computes `out` (a loss fused with its own gradient): a training sweep runs no forward for it.
+    // backward also computes `out` (a loss fused with its own gradient): a training pass runs no forward for it.
     bool backward_computes_out = false;
     std::vector<OpCase> (*cases)() = nullptr;
     std::array<OpCells, kDeviceKinds> cells{};  // indexed by DeviceKind

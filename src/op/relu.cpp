@@ -14,8 +14,8 @@ void infer(OpSpec& spec) {
     spec.out = {spec.in[0]};
 }
 
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
-    return streaming_cost(spec, size, direction, {1, 1, 1}, kReads);
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    return streaming_cost(spec, size, mode, {1, 1, 1}, kReads);
 }
 
 std::vector<OpCase> cases() {

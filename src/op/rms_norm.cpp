@@ -21,20 +21,20 @@ void infer(OpSpec& spec) {
     spec.saved = {{spec.get<RmsNormAttrs>().groups, ValueType::f32}};  // rstd
 }
 
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
-    return streaming_cost(spec, size, direction, {4, 10, 11}, kReads);
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    return streaming_cost(spec, size, mode, {4, 10, 11}, kReads);
 }
 
 // Rows of each worker, the weight, and what the direction adds: partial gradients or the weight's tangents.
-int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction direction) {
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const int64_t cols = spec.in[0].cols, group = group_size(spec);
     const int64_t row = WorkerRows::bytes(size, cols);
-    switch (direction) {
-        case Direction::forward:
+    switch (mode) {
+        case DiffMode::forward:
             return 2 * row + float_bytes(group);
-        case Direction::backward:
+        case DiffMode::vjp:
             return 3 * row + float_bytes(group) + VectorGradient::bytes(size.tokens(), group);
-        case Direction::tangent:
+        case DiffMode::jvp:
             return 3 * row + float_bytes(group) + VectorTangents::bytes(size, group);
     }
     return 0;
@@ -52,7 +52,7 @@ std::vector<OpCase> cases() {
                       .spec = {.attrs = RmsNormAttrs{eps, groups}, .in = {{groups * size}}, .weights = {{size}}}};
     };
     OpCase chunks = of("chunks", 1, 24, 1e-5);  // several partial gradients
-    chunks.row_length = 83;
+    chunks.sequence_length = 83;
     return {of("row", 1, 96, 1e-6), of("ragged", 1, 1037, 1e-5), of("heads", 4, 24, 1e-6), std::move(chunks)};
 }
 

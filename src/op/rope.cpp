@@ -19,13 +19,13 @@ void infer(OpSpec& spec) {
 }
 
 // Three operations a number; angles (about 50 operations a pair and token) are shared by the heads.
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const double angles = 25.0 / static_cast<double>(spec.get<RopeAttrs>().heads);
-    return streaming_cost(spec, size, direction, {3 + angles, 3 + angles, 3 + angles}, {});
+    return streaming_cost(spec, size, mode, {3 + angles, 3 + angles, 3 + angles}, {});
 }
 
 // Each worker has a row in, a row out, and the angles of a token; the frequencies are shared.
-int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, Direction) {
+int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode) {
     const auto pairs = static_cast<int64_t>(spec.get<RopeAttrs>().frequencies.size());
     return 2 * WorkerRows::bytes(size, spec.in[0].cols) + WorkerRows::bytes(size, 2 * pairs) + float_bytes(pairs);
 }
@@ -48,7 +48,7 @@ std::vector<OpCase> cases() {
     OpCase documents = of("documents", 2, 8, 1e4);
     documents.documents = true;
     OpCase far = of("far", 1, 32, 5e5);
-    far.row_length = 700;
+    far.sequence_length = 700;
     return {of("heads", 3, 16, 1e4), of("ragged", 2, 11, 1e4), std::move(documents), std::move(far)};
 }
 

@@ -12,8 +12,8 @@ constexpr int kTangentsMax = 4;
 
 OpSample sample_of(OpSpec spec, const OpSize& size, std::string shape) {
     OpSample sample{.spec = std::move(spec), .size = sample_size(size), .shape = std::move(shape), .tokens = {}};
-    sample.size.row_length = std::clamp(power_of_two_below(size.tokens()), kTokensMin, kTokensMax);
-    sample.tokens = fmt::format("{}", sample.size.row_length);
+    sample.size.sequence_length = std::clamp(power_of_two_below(size.tokens()), kTokensMin, kTokensMax);
+    sample.tokens = fmt::format("{}", sample.size.sequence_length);
     return sample;
 }
 

@@ -16,8 +16,8 @@ void infer(OpSpec& spec) {
 }
 
 // An exponential and a division count ten.
-Cost cost(const OpSpec& spec, const OpSize& size, Direction direction) {
-    return streaming_cost(spec, size, direction, {22, 28, 29}, kReads);
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    return streaming_cost(spec, size, mode, {22, 28, 29}, kReads);
 }
 
 std::vector<OpCase> cases() {

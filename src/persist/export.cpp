@@ -84,8 +84,8 @@ SaveOptions save_options(const Source& source, const ExportOptions& options) {
 ExportResult export_folder(FileSystem& files, const Source& source, const RunState& state,
                            const ExportOptions& options) {
     if (!source.is_checkpoint)
-        throw UserError(ExitCode::usage, source.store, "a run with fold_updates {} has its weights in its log",
-                        state.identity.fold_updates)
+        throw UserError(ExitCode::usage, source.store, "a run with merge_updates {} has its weights in its log",
+                        state.identity.merge_updates)
             .hint(fmt::format("windlass replay {} RUN/{} --to DIR", source.base, kTrajectoryName));
     ModelFolder folder = ModelFolder::open(files, source.base);
     HfConfig config = folder.config();
@@ -104,7 +104,7 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     HfConfig config = base.config();
     TrainedModel model(build_model(config, base.tensors()));
     const RunState state = parse_run_state(store.committed_run_state(), source.store);
-    if (state.identity.fold_updates != folding_name(Folding::each_step))
+    if (state.identity.merge_updates != merge_name(Merge::each_step))
         return export_folder(files, source, state, options);
     keep_as(store, state, source.base, model);
     StoreMasters masters(store, model);

@@ -10,7 +10,7 @@ Exporter::Exporter(FileSystem& files, const Session& session, const RunFolder& f
     : files_(files), session_(session), folder_(folder), engine_(engine) {
     // Without export_steps the plan holds no memory for it; there may be some left all the same.
     const int64_t left = session.request.budgets.ram - session.planned.memory_bytes;
-    goes_beside_ = session.planned.plan.store && session.recipe.folding == Folding::each_step &&
+    goes_beside_ = session.planned.plan.store && session.recipe.merge == Merge::each_step &&
                    (session.request.budgets.exporter > 0 || left >= export_memory_bytes(session.model));
 }
 

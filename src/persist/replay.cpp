@@ -21,11 +21,11 @@ namespace {
 
 constexpr int64_t kPieceElements = int64_t{1} << 20;
 constexpr int64_t kWindowSteps = 1024;  // that are in memory at once
-static_assert(kFoldWindowMax <= kWindowSteps);
+static_assert(kMergeWindowMax <= kWindowSteps);
 
-int64_t fold_window(const TrajectoryHeader& header, const TrainedModel& model) {
-    const bool by_window = std::ranges::any_of(
-        model.perturb, [](const ParamPerturb& param) { return param.folding == Folding::each_window; });
+int64_t merge_window(const TrajectoryHeader& header, const TrainedModel& model) {
+    const bool by_window =
+        std::ranges::any_of(model.perturb, [](const ParamPerturb& param) { return param.merge == Merge::per_window; });
     return by_window ? header.noise.window : 1;
 }
 
@@ -56,19 +56,19 @@ int64_t step_to_replay(const TrajectoryReader& log, const ReplayOptions& options
 
 }  // namespace
 
-int64_t folded_step(const TrajectoryHeader& header, const TrainedModel& model, int64_t step) {
-    return round_down(step, fold_window(header, model));
+int64_t merged_step(const TrajectoryHeader& header, const TrainedModel& model, int64_t step) {
+    return round_down(step, merge_window(header, model));
 }
 
 Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const TrainedModel& model,
                ReadMasters masters, int threads, ReplayOf what)
     : log_(log),
       first_step_(first_step),
-      folded_step_(folded_step(log.header(), model, last_step)),
-      at_once_(round_down(kWindowSteps, fold_window(log.header(), model))),
+      merged_step_(merged_step(log.header(), model, last_step)),
+      at_once_(round_down(kWindowSteps, merge_window(log.header(), model))),
       model_(model),
       masters_(std::move(masters)),
-      elements_(element_starts(model)),
+      elements_(global_offsets(model)),
       stream_(make_stream(DeviceKind::cpu, threads)),
       sums_(model) {
     noise_of(log.header(), "the log");
@@ -78,7 +78,7 @@ Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, con
                         dtype_name(log.header().storage), dtype_name(stored))
             .hint("the model folder that this run started from");
     if (what == ReplayOf::kept) return;
-    held_ = logged_steps(log, folded_step_, last_step);
+    deferred_ = logged_steps(log, merged_step_, last_step);
     if (sums_.empty()) return;
     WINDLASS_CHECK(first_step == log.first_step(), "a sum of steps from {} on", first_step);
     for_logged_steps(log, last_step, [&](const StepParams& step) { sums_.add(step); });
@@ -87,7 +87,7 @@ Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, con
 // The steps of a window, read once for all pieces where one window is the whole run.
 void Replay::load_steps(int64_t first_step) {
     if (window_ == first_step) return;
-    steps_ = logged_steps(log_, first_step - 1, std::min(folded_step_, first_step + at_once_ - 1));
+    steps_ = logged_steps(log_, first_step - 1, std::min(merged_step_, first_step + at_once_ - 1));
     window_ = first_step;
 }
 
@@ -95,18 +95,18 @@ void Replay::take_piece(int index, int64_t first, std::span<float> masters) {
     const Param param = model_.param(index);
     weights_.resize(static_cast<size_t>(stored_bytes(param.storage.dtype, std::ssize(masters))));
     encode_kept(param, masters, weights_);
-    const Folding folding = param.perturb.folding;
+    const Merge merge = param.perturb.merge;
     const UpdatedElements elements{.param = param,
                                    .element = elements_[at(index)] + first,
                                    .count = std::ssize(masters),
                                    .weights = weights_.data(),
                                    .first = first};
-    for (int64_t step = first_step_; step <= folded_step_ && folding != Folding::never; step += at_once_) {
+    for (int64_t step = first_step_; step <= merged_step_ && merge != Merge::never; step += at_once_) {
         load_steps(step);
-        update_by_steps(elements, steps_.steps, steps_.pending, *stream_);
+        update_by_steps(elements, steps_.steps, steps_.deferred, *stream_);
     }
     if (param.keeps_sum())
-        read_updated(elements, held_.steps, folding == Folding::each_window ? held_.pending : 0,
+        read_updated(elements, deferred_.steps, merge == Merge::per_window ? deferred_.deferred : 0,
                      sums_.by_param()[at(index)], masters, *stream_);
     else
         decode_kept(param.storage, weights_, 0, masters);
@@ -128,7 +128,7 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     TrainedModel model = stored_model(folder);
     read_param_groups(log.header(), options.log, model);
     read_weight_storage(log.header(), options.log, model);
-    set_folding(model, logged_options(log.header(), options.log).folding);
+    set_merge(model, logged_options(log.header(), options.log).merge);
     check_tied(folder, model);
     const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
         load_elements(folder, model.params[static_cast<size_t>(param)], first, out);

@@ -21,12 +21,12 @@
 
 namespace windlass {
 
-// What is wanted of weights that updates stay beside (Folding): all that was learned, or what is kept of it.
+// What is wanted of weights that updates stay beside (Merge): all that was learned, or what is kept of it.
 enum class ReplayOf : uint8_t { weights, kept };
 
-// The last step whose update is in what is kept of these weights behind step `step`; matrices that are never folded
+// The last step whose update is in what is kept of these weights behind step `step`; matrices that are never merged
 // apart, which have none.
-int64_t folded_step(const TrajectoryHeader& header, const TrainedModel& model, int64_t step);
+int64_t merged_step(const TrajectoryHeader& header, const TrainedModel& model, int64_t step);
 
 // Steps [first, last] of a log over masters that stand behind step first - 1: as they are kept, where updates stay
 // beside them.
@@ -45,7 +45,7 @@ class Replay {
     void load_steps(int64_t first_step);
 
     TrajectoryReader& log_;
-    int64_t first_step_, folded_step_;
+    int64_t first_step_, merged_step_;
     int64_t at_once_;  // steps of a window of the log
     const TrainedModel& model_;
     ReadMasters masters_;
@@ -54,7 +54,7 @@ class Replay {
     std::vector<std::byte> weights_;  // a piece, as stored
     LoggedSteps steps_;               // a window of the log
     int64_t window_ = -1;             // its first step
-    LoggedSteps held_;                // of the last step, behind folded_step_
+    LoggedSteps deferred_;            // of the last step, behind merged_step_
     LowRankSums sums_;
 };
 

@@ -67,7 +67,7 @@ TrajectoryHeader trajectory_header(const Session& session) {
             .run_seed = session.identity.seed,
             .noise = logged_noise(noise_of(options)),
             .directions = options.directions,
-            .eps = session.recipe.runs(SweepKind::tangent) ? 0.0 : options.zo_eps,
+            .eps = session.recipe.runs(PassKind::tangent) ? 0.0 : options.zo_eps,
             .storage = storage,
             .stochastic_rounding = rounds,
             .base = {.name = session.config.model,
@@ -125,9 +125,9 @@ LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last) {
         found.steps.insert(found.steps.begin(), piece.begin(), piece.end());
     }
     if (found.steps.size() > wanted) found.steps.erase(found.steps.begin(), found.steps.end() - rule.history());
-    const std::vector<StepParams> pending = take(home + 1, last);
-    found.steps.insert(found.steps.end(), pending.begin(), pending.end());
-    found.pending = static_cast<int>(pending.size());
+    const std::vector<StepParams> deferred = take(home + 1, last);
+    found.steps.insert(found.steps.end(), deferred.begin(), deferred.end());
+    found.deferred = static_cast<int>(deferred.size());
     return found;
 }
 
@@ -170,7 +170,7 @@ TrajectoryLog TrajectoryLog::resume(FileSystem& files, const std::string& run_fo
             .hint("resume: STEP of a checkpoint within the log; or move the log away, then a new one begins there");
     write_state(files, path_in(run_folder, kTrajectoryStateName), state);
     if (state.progress.step < last) {
-        log_info("the log is cut off behind step {}; it held steps up to {}", state.progress.step, last);
+        log_info("the log is cut off behind step {}; it deferred steps up to {}", state.progress.step, last);
         writer.truncate_after(state.progress.step);
     }
     return {files, run_folder, std::move(writer), state.progress.step};

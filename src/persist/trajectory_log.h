@@ -40,8 +40,8 @@ StepParams step_of(const TrajectoryHeader& header, const TrajectoryRecord& recor
 
 // Steps of a log as updates take them (MaterializeCall::steps).
 struct LoggedSteps {
-    std::vector<StepParams> steps;  // that were applied, oldest first: history, and what is pending
-    int pending = 0;
+    std::vector<StepParams> steps;  // that were applied, oldest first: history, and what is deferred
+    int deferred = 0;
 };
 // Pending are those behind step `home` up to and with step `last`; the log holds both (home: or is its base).
 LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last);

@@ -24,7 +24,7 @@ struct Noise {
     bool keeps_left = false;  // both factors are kept, not only v
 };
 
-inline constexpr int64_t kFoldWindowMax = 1024;  // steps of a window that updates are folded by (Folding)
+inline constexpr int64_t kMergeWindowMax = 1024;  // steps of a window that updates are merged by (Merge)
 
 // The rank of directions over this parameter; 0 where they are not made of factors.
 int64_t direction_rank(const Noise& noise, const Shape& shape);

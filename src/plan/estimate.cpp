@@ -47,7 +47,7 @@ struct Line {
 };
 
 // Depths of the two short models. Buffers for what is read, copied or updated ahead take turns, and where the turns
-// stand at the end of a sweep decides how they share addresses: the deeper of the two ends as the whole model does.
+// stand at the end of a pass decides how they share addresses: the deeper of the two ends as the whole model does.
 struct Depths {
     int few = 0, more = 0;
 };
@@ -105,7 +105,7 @@ namespace {
 // All of a plan that evaluation, or updates alone, depend on. Lanes do not matter: buffers live by the order of tasks.
 std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks) {
     const bool updates = request.kind == ScheduleRequest::Kind::redo || request.kind == ScheduleRequest::Kind::flush;
-    std::string key = fmt::format("{} {} {} {} ", schedule_name(request), request.rows, request.micro_count, blocks);
+    std::string key = fmt::format("{} {} {} {} ", schedule_name(request), request.rows, request.micro_batches, blocks);
     key += updates ? fmt::format("{} {}", plan.update_ahead, plan.group_chunks) : fmt::format("{}", plan.read_ahead);
     for (int block = 0; block < blocks; ++block) {
         const BlockPlan& each = plan.of(block);

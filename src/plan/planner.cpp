@@ -52,15 +52,15 @@ int64_t gradient_spill_bytes(const TrainedModel& model, const Plan& plan) {
 void fill_placement(Planned& planned, const PlanRequest& request, int64_t store, int64_t spill) {
     const bool apart = planned.plan.own_memory();
     const std::vector<TierId>& tiers = planned.schedules.tiers;
-    const auto device = peak_by_owner(planned.schedules, find_tier(tiers, TierKind::device));
-    const auto host = peak_by_owner(planned.schedules, find_tier(tiers, TierKind::host));
+    const auto device = peak_by_tag(planned.schedules, find_tier(tiers, TierKind::device));
+    const auto host = peak_by_tag(planned.schedules, find_tier(tiers, TierKind::host));
     int64_t host_named = 0, device_named = 0;
-    for (size_t owner = 0; owner < kOwners; ++owner) {
-        const int64_t near = apart ? host[owner] : device[owner], own = apart ? device[owner] : 0;
+    for (size_t tag = 0; tag < kMemoryTags; ++tag) {
+        const int64_t near = apart ? host[tag] : device[tag], own = apart ? device[tag] : 0;
         host_named += near;
         device_named += own;
         if (near + own > 0)
-            planned.placement.push_back({std::string(owner_name(static_cast<Owner>(owner))), near, own, 0});
+            planned.placement.push_back({std::string(memory_tag_name(static_cast<MemoryTag>(tag))), near, own, 0});
     }
     const auto arena = planned.schedules.by_kind(planned.schedules.arena_bytes);
     const int64_t near = arena[slot(apart ? TierKind::host : TierKind::device)];
@@ -112,8 +112,8 @@ Limits limits_of(const Budgets& budgets) {
             .writes = budgets.step_disk_writes > 0 ? budgets.step_disk_writes : Limits::kNone};
 }
 
-// A wrong guess is mended by reading all of the guessed blocks' masters and moments again, and writing them; without a
-// store by copying them back, and updating again.
+// A wrong guess is mended by reading all of the speculative blocks' masters and moments again, and writing them;
+// without a store by copying them back, and updating again.
 double redo_seconds(const TrainedModel& model, const Recipe& recipe, const Machine& machine, const Plan& plan) {
     double elements = 0;
     for (const Param param : model.all_params()) {
@@ -177,7 +177,7 @@ SpaceInput space_input(const TrainedModel& model, const SavedRanks& ranks) {
 const ScheduleRequest& largest_request(const PlanRequest& request) {
     return *std::max_element(request.schedules.begin(), request.schedules.end(),
                              [](const ScheduleRequest& a, const ScheduleRequest& b) {
-                                 return a.rows * a.row_length < b.rows * b.row_length;
+                                 return a.rows * a.sequence_length < b.rows * b.sequence_length;
                              });
 }
 
@@ -210,7 +210,7 @@ std::vector<ScheduleRequest> largest_of_each_kind(std::vector<ScheduleRequest> r
     using Kind = ScheduleRequest::Kind;
     std::stable_sort(requests.begin(), requests.end(), [](const ScheduleRequest& a, const ScheduleRequest& b) {
         const bool a_trains = a.kind == Kind::train, b_trains = b.kind == Kind::train;
-        return a_trains != b_trains ? a_trains : a.rows * a.row_length > b.rows * b.row_length;
+        return a_trains != b_trains ? a_trains : a.rows * a.sequence_length > b.rows * b.sequence_length;
     });
     std::vector<ScheduleRequest> largest;
     for (const ScheduleRequest& request : requests) {
@@ -251,7 +251,7 @@ class PolicySearch {
     // No choice takes less: each step writes all that is trained to the store, and brings its gradients down where they
     // are not at home on the device.
     double least_seconds() const {
-        if (!recipe_.runs(SweepKind::reverse)) return 0;
+        if (!recipe_.runs(PassKind::backward)) return 0;
         double written = 0, down = 0;
         for (const Param param : model_.all_params()) {
             if (!param.trains()) continue;

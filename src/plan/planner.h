@@ -34,13 +34,13 @@ struct PlanRequest {
     int threads = 1;
     Budgets budgets;
     std::vector<ScheduleRequest> schedules;
-    int writeback_steps = 0;       // forward-only: between two of which updates go home; 0: the planner's choice
-    double clip_frequency = 0.25;  // of steps: what a guessed update that must be redone costs; before any was seen
+    int writeback_steps = 0;  // forward-only: between two of which updates are written back; 0: the planner's choice
+    double clip_frequency = 0.25;  // of steps: what a speculative update that must be redone costs; before any was seen
 };
 
 // One line of the placement table.
 struct PlacementRow {
-    std::string owner;
+    std::string tag;
     int64_t memory_bytes = 0;  // of the host
     int64_t device_bytes = 0;  // of a device with its own memory
     int64_t disk_bytes = 0;
@@ -62,7 +62,7 @@ struct Planned {
     int64_t device_bytes = 0;  // of a device with its own memory
     int64_t disk_bytes = 0;    // working store and spills
     Simulation step;           // of the largest training schedule (or the first one)
-    double redo_seconds = 0;   // what a clipped step takes longer, where updates are guessed
+    double redo_seconds = 0;   // what a clipped step takes longer, where updates are speculative
     double mean_seconds =
         0;  // of a step, with the share of clipped ones that is to be expected: plans are compared by it
     Binding binding;
@@ -83,7 +83,7 @@ const Schedule& leading_schedule(const ScheduleSet& set);
 
 // What a policy must know of a model to say what may be turned.
 struct SpaceInput {
-    int saved_most = 0;    // values that a block keeps for reverse
+    int saved_most = 0;    // values that a block keeps for backward
     int block_chunks = 1;  // chunks of the largest block's update
 };
 

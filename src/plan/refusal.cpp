@@ -96,24 +96,24 @@ void refuse(const std::vector<Refused>& refused, const PlanRequest& request) {
 
 namespace {
 
-bool has_kernel(const OpCells& cells, Direction direction) {
-    switch (direction) {
-        case Direction::forward:
+bool has_kernel(const OpCells& cells, DiffMode mode) {
+    switch (mode) {
+        case DiffMode::forward:
             return cells.forward != nullptr;
-        case Direction::backward:
+        case DiffMode::vjp:
             return cells.backward != nullptr;
-        case Direction::tangent:
+        case DiffMode::jvp:
             return cells.tangent != nullptr;
     }
     return false;
 }
 
 // Evaluation runs forward whatever the method.
-std::vector<Direction> directions_of(const Recipe& recipe) {
-    std::vector<Direction> directions = {Direction::forward};
-    if (recipe.runs(SweepKind::reverse)) directions.push_back(Direction::backward);
-    if (recipe.runs(SweepKind::tangent)) directions.push_back(Direction::tangent);
-    return directions;
+std::vector<DiffMode> modes_of(const Recipe& recipe) {
+    std::vector<DiffMode> modes = {DiffMode::forward};
+    if (recipe.runs(PassKind::backward)) modes.push_back(DiffMode::vjp);
+    if (recipe.runs(PassKind::tangent)) modes.push_back(DiffMode::jvp);
+    return modes;
 }
 
 UserError missing(std::string_view what, DeviceKind device) {
@@ -126,14 +126,14 @@ UserError missing(std::string_view what, DeviceKind device) {
 void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind device) {
     for (const Block& block : model.blocks) {
         for (const Node& node : block.program->nodes) {
-            for (const Direction direction : directions_of(recipe)) {
-                if (!has_kernel(node.op->on(device), direction))
-                    throw missing(fmt::format("{} kernel of {}", direction_name(direction), node.op->name), device);
+            for (const DiffMode mode : modes_of(recipe)) {
+                if (!has_kernel(node.op->on(device), mode))
+                    throw missing(fmt::format("{} kernel of {}", diff_mode_name(mode), node.op->name), device);
             }
         }
     }
     const auto cell = static_cast<size_t>(device);
-    if (recipe.runs(SweepKind::reverse) && recipe.update[cell] == nullptr)
+    if (recipe.runs(PassKind::backward) && recipe.update[cell] == nullptr)
         throw missing(fmt::format("update kernel of {}", recipe.name), device);
     if (recipe.probes() && recipe.materialize[cell] == nullptr)
         throw missing(fmt::format("kernel that perturbs weights for {}", recipe.name), device);

@@ -16,7 +16,7 @@ constexpr int kRungs = 3;             // of a ladder where there are two
 constexpr int kRungsAlone = 6;        // where only one kind of memory differs between choices
 constexpr double kFactorMin = 1.1;    // between two of them
 constexpr double kWorthwhile = 1e-3;  // a gain below this share of a step is none
-constexpr int kGuessed = static_cast<int>(UpdateTime::in_backward);
+constexpr int kSpeculative = static_cast<int>(UpdateTime::in_backward);
 
 // Fits before fast; among the equally fast what wears the drives less, then what has more slack. Among what does not
 // fit, what is nearer to it. No order: of three choices, each within the margin of the next, each can be better than
@@ -174,14 +174,14 @@ class Ladders {
         return *best;
     }
 
-    // With updates guessed and the most of them held: neither is worth much without the other, so that turning one knob
-    // after the other passes by both. What it finds counts, but no search goes on from there: all that is looked at
-    // without it is looked at with it, too.
+    // With updates speculative and the most of them deferred: neither is worth much without the other, so that turning
+    // one knob after the other passes by both. What it finds counts, but no search goes on from there: all that is
+    // looked at without it is looked at with it, too.
     void hold(Choice start, const Limits& limits, const Limits& most) {
-        const std::vector<int>&updates = space_.of(Knob::update), &held = space_.of(Knob::held);
-        if (held.size() < 2 || std::find(updates.begin(), updates.end(), kGuessed) == updates.end()) return;
-        at(start, Knob::update) = kGuessed;
-        at(start, Knob::held) = held.back();
+        const std::vector<int>&updates = space_.of(Knob::update), &deferred = space_.of(Knob::deferred);
+        if (deferred.size() < 2 || std::find(updates.begin(), updates.end(), kSpeculative) == updates.end()) return;
+        at(start, Knob::update) = kSpeculative;
+        at(start, Knob::deferred) = deferred.back();
         Descent(space_, evaluate_, limits, most, start).run();
     }
 

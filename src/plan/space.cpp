@@ -25,13 +25,13 @@ double recompute_seconds(const SavedValue& value, const Machine& machine, DType 
 std::vector<SaveChoice> saved_choices(const Choice& choice, const std::vector<int>& rank) {
     std::vector<SaveChoice> saved(rank.size(), SaveChoice::recompute);
     const size_t keep = static_cast<size_t>(at(choice, Knob::keep));
-    const size_t park = keep + static_cast<size_t>(at(choice, Knob::park));
-    const size_t spill = park + static_cast<size_t>(at(choice, Knob::spill));
+    const size_t offload = keep + static_cast<size_t>(at(choice, Knob::offload));
+    const size_t spill = offload + static_cast<size_t>(at(choice, Knob::spill));
     for (size_t place = 0; place < rank.size(); ++place) {
         SaveChoice& value = saved[static_cast<size_t>(rank[place])];
         if (place < keep)
             value = SaveChoice::keep;
-        else if (place < park)
+        else if (place < offload)
             value = kKeepOnHost;
         else if (place < spill)
             value = kKeepOnDisk;
@@ -60,16 +60,17 @@ Choice Space::richest() const {
 }
 
 Choice Space::canonical(Choice choice) const {
-    if (at(choice, Knob::update) != static_cast<int>(UpdateTime::in_backward)) at(choice, Knob::held) = 0;
-    int left = std::max({of(Knob::keep).back(), of(Knob::park).back(), of(Knob::spill).back()});  // as a block may have
-    for (const Knob knob : {Knob::keep, Knob::park, Knob::spill})
+    if (at(choice, Knob::update) != static_cast<int>(UpdateTime::in_backward)) at(choice, Knob::deferred) = 0;
+    int left =
+        std::max({of(Knob::keep).back(), of(Knob::offload).back(), of(Knob::spill).back()});  // as a block may have
+    for (const Knob knob : {Knob::keep, Knob::offload, Knob::spill})
         left -= at(choice, knob) = std::min(at(choice, knob), left);
     return choice;
 }
 
 Space Space::recomputing() const {
     Space space = *this;
-    for (const Knob knob : {Knob::keep, Knob::park, Knob::spill}) {
+    for (const Knob knob : {Knob::keep, Knob::offload, Knob::spill}) {
         if (of(knob).front() != 0) return *this;
         space.of(knob) = {0};
     }
@@ -84,12 +85,13 @@ int64_t Space::size() const {
 
 namespace {
 
-// Each step's update is applied again until it goes home, so that the longer the period, the more random numbers are
-// drawn: half as many a step as it has steps. Signs cost little; nobody draws hundreds of normal numbers for a weight.
+// Each step's update is applied again until it is written back, so that the longer the period, the more random numbers
+// are drawn: half as many a step as it has steps. Signs cost little; nobody draws hundreds of normal numbers for a
+// weight.
 std::vector<int> writeback_choices(const Space& space, const TrainedModel& model, const Recipe& recipe, int wanted) {
-    const bool goes_home = space.base.store || (space.base.own_memory() && space.near != Home::device);
-    if (recipe.folding == Folding::each_window) return {static_cast<int>(recipe.fold_window)};
-    if (!goes_home) return {1};
+    const bool is_written_back = space.base.store || (space.base.own_memory() && space.near != Home::device);
+    if (recipe.merge == Merge::per_window) return {static_cast<int>(recipe.merge_window)};
+    if (!is_written_back) return {1};
     if (wanted > 0) return {wanted};
     std::vector<int> choices = {1, 2, 4, 8, 16};
     const auto all = model.all_params();
@@ -102,14 +104,15 @@ std::vector<int> writeback_choices(const Space& space, const TrainedModel& model
 
 Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe, int writeback_steps) {
     for (const Knob knob : {Knob::state, Knob::gradients}) space.of(knob) = {kShares};
-    for (const Knob knob : {Knob::held, Knob::keep, Knob::park, Knob::spill, Knob::update_ahead, Knob::host_threads})
+    for (const Knob knob :
+         {Knob::deferred, Knob::keep, Knob::offload, Knob::spill, Knob::update_ahead, Knob::host_threads})
         space.of(knob) = {0};
     space.of(Knob::update) = {static_cast<int>(UpdateTime::next_forward)};
-    space.of(Knob::boundary) = {static_cast<int>(Home::device)};
-    space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
+    space.of(Knob::block_input) = {static_cast<int>(Home::device)};
+    space.of(Knob::order) = {static_cast<int>(MicroOrder::layer_first)};
     space.of(Knob::group_chunks) = {1};
-    const bool has_pairs = std::any_of(recipe.sweeps.begin(), recipe.sweeps.end(), [](const RecipeSweep& sweep) {
-        return sweep.kind == SweepKind::forward && sweep.k > 1;
+    const bool has_pairs = std::any_of(recipe.passes.begin(), recipe.passes.end(), [](const RecipePass& pass) {
+        return pass.kind == PassKind::forward && pass.k > 1;
     });
     if (has_pairs) space.of(Knob::one_probe) = {1, 0};
     space.of(Knob::writeback_steps) = writeback_choices(space, model, recipe, writeback_steps);
@@ -123,7 +126,7 @@ Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe,
 SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest, const Numerics& numerics,
                       const Machine& machine) {
     SavedRanks ranks;
-    const OpSize size{.rows = largest.rows, .row_length = largest.row_length, .compute = numerics.compute};
+    const OpSize size{.rows = largest.rows, .sequence_length = largest.sequence_length, .compute = numerics.compute};
     for (const Block& block : model.blocks) {
         if (ranks.contains(block.program.get())) continue;
         const std::vector<SavedValue> values = saved_values(*block.program, size, trainable_of(model, block));
@@ -164,7 +167,7 @@ std::vector<const Program*> programs_of(const ModelSpec& model, int blocks) {
 
 int period_of(const Choice& choice) {
     int period = 1;
-    for (const Knob knob : {Knob::weights, Knob::state, Knob::gradients, Knob::held})
+    for (const Knob knob : {Knob::weights, Knob::state, Knob::gradients, Knob::deferred})
         period = std::lcm(period, kShares / std::gcd(kShares, at(choice, knob)));
     return period;
 }
@@ -188,14 +191,14 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
         BlockPlan each{.weights = home(Knob::weights, block),
                        .state = home(Knob::state, block),
                        .gradients = home(Knob::gradients, block),
-                       .boundary = static_cast<Home>(at(choice, Knob::boundary)),
+                       .block_input = static_cast<Home>(at(choice, Knob::block_input)),
                        .cache = static_cast<Home>(at(choice, Knob::cache)),
                        .update = static_cast<UpdateTime>(at(choice, Knob::update))};
-        if (each.update == UpdateTime::in_backward && in_share(block, at(choice, Knob::held)))
+        if (each.update == UpdateTime::in_backward && in_share(block, at(choice, Knob::deferred)))
             each.update = UpdateTime::next_forward;
         const std::vector<int>& rank = ranks.at(programs[static_cast<size_t>(block)]);
         each.saved = saved_choices(choice, rank);
-        each.recompute = at(choice, Knob::keep) + at(choice, Knob::park) + at(choice, Knob::spill) == 0;
+        each.recompute = at(choice, Knob::keep) + at(choice, Knob::offload) + at(choice, Knob::spill) == 0;
         plan.blocks.push_back(std::move(each));
     }
     return plan;

@@ -2,8 +2,8 @@
 //
 // A choice is one number a knob. Homes of weights, state and gradients are shares: so many eighths of the blocks,
 // spread evenly over the depth, live near (in memory), the others far. What becomes of saved values goes by one ranking
-// of each program's values, seconds saved for a byte: the first `keep` stay on the device, the next `park` wait in host
-// memory, the next `spill` on disk, and the rest is computed again.
+// of each program's values, seconds saved for a byte: the first `keep` stay on the device, the next `offload` wait in
+// host memory, the next `spill` on disk, and the rest is computed again.
 #pragma once
 
 #include <array>
@@ -19,24 +19,24 @@
 namespace windlass {
 
 enum class Knob : uint8_t {
-    weights,    // eighths near
-    state,      // eighths near
-    gradients,  // eighths near
-    update,     // UpdateTime
-    held,       // eighths of the blocks whose update is held, where the others guess
-    keep,       // values of a block
-    park,       // values of a block
-    spill,      // values of a block
-    boundary,   // Home
-    cache,      // Home
-    order,      // MicroOrder
+    weights,      // eighths near
+    state,        // eighths near
+    gradients,    // eighths near
+    update,       // UpdateTime
+    deferred,     // eighths of the blocks whose update is deferred, where the others guess
+    keep,         // values of a block
+    offload,      // values of a block
+    spill,        // values of a block
+    block_input,  // Home
+    cache,        // Home
+    order,        // MicroOrder
     read_ahead,
     update_ahead,
     group_chunks,
     host_threads,
     upload_ahead,
     one_probe,        // 1: points one after the other
-    writeback_steps,  // between two of which updates go home; 0 is 1
+    writeback_steps,  // between two of which updates are written back; 0 is 1
 };
 inline constexpr int kKnobs = 18;
 inline constexpr int kShares = 8;
@@ -60,15 +60,15 @@ struct Space {
     Choice middle() const;
     Choice richest() const;
     // The same plan, as the first of the choices that stand for it: of values that a block does not have none is kept,
-    // and no update is held where none is guessed.
+    // and no update is deferred where none is speculative.
     Choice canonical(Choice choice) const;
     int64_t size() const;
     // What is left of it where all saved values are computed again; all of it where that is not among its choices.
     Space recomputing() const;
 };
 
-// What is left to turn where there is no reverse sweep: nothing waits for one, and updates are the next forward's.
-// `writeback_steps`: between two of which updates go home; 0: to be chosen.
+// What is left to turn where there is no backward pass: nothing waits for one, and updates are the next forward's.
+// `writeback_steps`: between two of which updates are written back; 0: to be chosen.
 Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe, int writeback_steps);
 
 // Saved values of each program of a model, the most seconds saved for a byte first.

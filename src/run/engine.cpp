@@ -23,13 +23,13 @@ struct Engine::Impl {
     Impl(FileSystem& files_in, EngineSetup setup_in)
         : files(files_in),
           setup(std::move(setup_in)),
-          elements(element_starts(setup.model)),
+          elements(global_offsets(setup.model)),
           own_device(setup.device == nullptr ? make_device(setup.plan.device.kind) : nullptr),
           device(setup.device == nullptr ? *own_device : *setup.device),
           arenas(setup.schedules, device),
           streams(setup.schedules, device, setup.plan.threads, setup.plan.host_threads),
           movers(files, setup.emulation, setup.plan.store, setup.schedules.schedules.front().lanes.size()),
-          recent(setup.recipe.history, setup.recipe.folding == Folding::each_window),
+          recent(setup.recipe.history, setup.recipe.merge == Merge::per_window),
           sums(setup.model) {
         for (const Param param : setup.model.all_params())
             norm_partials.emplace_back(param.trains() ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
@@ -46,11 +46,12 @@ struct Engine::Impl {
         durable_step = store->store().committed_step();
     }
     ChunkIo chunks() {
-        WINDLASS_CHECK(!held.has_value() || keeps_window(), "the update of step {} is still held", held->step);
+        WINDLASS_CHECK(!deferred.has_value() || keeps_window(), "the update of step {} is still deferred",
+                       deferred->step);
         return ChunkIo(setup, arenas, store.get());
     }
 
-    // Masters of a chunk in staging, with what is held beside what is kept.
+    // Masters of a chunk in staging, with what is deferred beside what is kept.
     void join(ChunkIo& chunks, const ChunkSpan& chunk, int64_t first, std::span<float> masters) {
         const Param param = setup.model.param(chunk.param);
         if (!param.keeps_sum()) return chunks.join(chunk, first, masters);
@@ -61,7 +62,7 @@ struct Engine::Impl {
                           .count = chunk.count,
                           .weights = chunks.weights(),
                           .first = chunk.first},
-                         recent.steps(), param.perturb.folding == Folding::each_window ? recent.pending() : 0,
+                         recent.steps(), param.perturb.merge == Merge::per_window ? recent.deferred() : 0,
                          sums.by_param()[at(chunk.param)], numbers, launch.stream());
         };
         streams.compute().launch(read);
@@ -101,18 +102,18 @@ struct Engine::Impl {
         open_store(Store::open(files, setup.store_path));
     }
 
-    // Updates are held until their window is over.
-    bool keeps_window() const { return setup.recipe.folding == Folding::each_window; }
-    // Whether this step writes back what is pending: of a forward-only method; other updates that are deferred always
+    // Updates are deferred until their window is over.
+    bool keeps_window() const { return setup.recipe.merge == Merge::per_window; }
+    // Whether this step writes back what is deferred: of a forward-only method; other updates that are deferred always
     // are.
     bool writes_back(int64_t step) const {
         if (!setup.recipe.probes()) return true;
-        if (keeps_window()) return recent.pending() > 0 && window_start(step, setup.recipe.fold_window) == step;
-        return recent.pending() >= setup.plan.writeback_steps;
+        if (keeps_window()) return recent.deferred() > 0 && window_start(step, setup.recipe.merge_window) == step;
+        return recent.deferred() >= setup.plan.writeback_steps;
     }
 
     StepReport execute(const Schedule& schedule, const StepInput& input, bool stoppable = true, bool home = true,
-                       WrittenAnswers* answers = nullptr) {
+                       GeneratedAnswers* answers = nullptr) {
         ExecuteContext context{.setup = setup,
                                .arenas = arenas,
                                .streams = streams,
@@ -122,7 +123,7 @@ struct Engine::Impl {
                                .elements = elements,
                                .norm_partials = norm_partials,
                                .stop = stoppable ? stop : never,
-                               .pending = held && !setup.recipe.probes() ? &held->params : nullptr,
+                               .deferred = deferred && !setup.recipe.probes() ? &deferred->params : nullptr,
                                .recent = setup.recipe.probes() ? &recent : nullptr,
                                .sums = sums.by_param(),
                                .writes_back = home,
@@ -132,7 +133,7 @@ struct Engine::Impl {
     }
 
     // A training schedule, once. What landed on the way is let go of, also where it fails.
-    StepReport run_round(const Schedule& schedule, const StepInput& input, bool home, WrittenAnswers* answers) {
+    StepReport run_round(const Schedule& schedule, const StepInput& input, bool home, GeneratedAnswers* answers) {
         try {
             StepReport report = execute(schedule, input, true, home, answers);
             drop_landed();
@@ -144,12 +145,12 @@ struct Engine::Impl {
     }
 
     // Rounds on the same directions until all points have written their answers. The first brings home what is to go
-    // home, and applies in place what is pending; the others find it done, and apply to what they fetch the same
+    // home, and applies in place what is deferred; the others find it done, and apply to what they fetch the same
     // updates as the first.
     StepReport write_answers(const Schedule& schedule, const StepInput& input, bool home) {
-        WINDLASS_CHECK(!setup.recipe.runs(SweepKind::tangent), "nothing is written along a tangent");
-        const int points = static_cast<int>(schedule.outputs.size()) / schedule.micro_count;
-        WrittenAnswers answers(*input.objective, input.micro, points);
+        WINDLASS_CHECK(!setup.recipe.runs(PassKind::tangent), "nothing is written along a tangent");
+        const int points = static_cast<int>(schedule.outputs.size()) / schedule.micro_batches;
+        GeneratedAnswers answers(*input.objective, input.micro, points);
         StepReport step = run_round(schedule, input, home, &answers);
         while (!answers.is_done()) {
             StepReport round = run_round(schedule, input, home, &answers);
@@ -162,23 +163,23 @@ struct Engine::Impl {
         return step;
     }
 
-    // Held updates are in memory and on disk. Their factors are wanted until the schedule ends.
+    // Deferred updates are in memory and on disk. Their factors are wanted until the schedule ends.
     void land() {
-        if (!held || held->landed) return;
-        if (store != nullptr) store->commit(held->step, held->run_state);
-        durable_step = held->step;
-        held->landed = true;
+        if (!deferred || deferred->landed) return;
+        if (store != nullptr) store->commit(deferred->step, deferred->run_state);
+        durable_step = deferred->step;
+        deferred->landed = true;
     }
     void land_in_place() {
-        if (held && !keeps_window()) held->landed_in_place = true;
+        if (deferred && !keeps_window()) deferred->landed_in_place = true;
     }
     void drop_landed() {
-        if (!held) return;
-        if (held->landed_in_place) recent.land_in_place();
-        held->landed_in_place = false;
-        if (!held->landed) return;
+        if (!deferred) return;
+        if (deferred->landed_in_place) recent.land_in_place();
+        deferred->landed_in_place = false;
+        if (!deferred->landed) return;
         recent.land();
-        held.reset();
+        deferred.reset();
     }
     void commit_now(int64_t step, const std::string& run_state, bool applied) {
         if (store != nullptr) {
@@ -188,14 +189,15 @@ struct Engine::Impl {
         durable_step = step;
     }
 
-    // Guessed wrongly: once more, from the state before, or back to it. Without a store that state is nowhere else.
+    // A wrong guess: the update is done again from the state before it, or taken back. Without a store `kept` has that
+    // state.
     void redo(const StepParams& params) {
         execute(*setup.schedules.find("redo"), {.params = params}, /*stoppable=*/setup.plan.store);
     }
 
     // The update of a step that the next one's forward will do; of a forward-only method those of `recent`, up to this
     // step.
-    struct Held {
+    struct Deferred {
         StepParams params;
         int64_t step = 0;
         std::string run_state;
@@ -212,7 +214,7 @@ struct Engine::Impl {
     Movers movers;
     std::unique_ptr<WorkingStore> store;
     std::vector<std::vector<double>> norm_partials;
-    std::optional<Held> held;
+    std::optional<Deferred> deferred;
     RecentSteps recent;
     LowRankSums sums;
     int64_t durable_step = 0;
@@ -282,7 +284,7 @@ StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) 
                writes = input.objective != nullptr && writes_answers(input.objective->kind);
     StepReport report =
         writes ? impl_->write_answers(schedule, input, home) : impl_->run_round(schedule, input, home, nullptr);
-    WINDLASS_CHECK(!(impl_->held && home) && impl_->recent.pending_in_place() == 0,
+    WINDLASS_CHECK(!(impl_->deferred && home) && impl_->recent.deferred_in_place() == 0,
                    "step {} is over, and the one before it has not landed", input.params.step);
     const bool guessed_wrong = !report.applied || report.clip_scale != 1.0;
     if (guessed_wrong && impl_->setup.plan.any(UpdateTime::in_backward)) {
@@ -299,17 +301,17 @@ void Engine::commit(int64_t step, const std::string& run_state, const StepReport
         impl_->sums.add(report.params);
     }
     const bool holds =
-        probes ? impl_->recent.pending() > 0 : report.applied && impl_->setup.plan.any(UpdateTime::next_forward);
+        probes ? impl_->recent.deferred() > 0 : report.applied && impl_->setup.plan.any(UpdateTime::next_forward);
     if (holds)
-        impl_->held = Impl::Held{.params = report.params, .step = step, .run_state = run_state};
+        impl_->deferred = Impl::Deferred{.params = report.params, .step = step, .run_state = run_state};
     else
         impl_->commit_now(step, run_state, report.applied);
 }
 
-void Engine::recall(std::vector<StepParams> steps, int pending, int64_t step, const std::string& run_state) {
-    impl_->recent.recall(std::move(steps), pending);
-    if (pending > 0)
-        impl_->held = Impl::Held{.step = step, .run_state = run_state};
+void Engine::recall(std::vector<StepParams> steps, int deferred, int64_t step, const std::string& run_state) {
+    impl_->recent.recall(std::move(steps), deferred);
+    if (deferred > 0)
+        impl_->deferred = Impl::Deferred{.step = step, .run_state = run_state};
     else if (step > impl_->durable_step)
         impl_->commit_now(step, run_state, false);
 }
@@ -323,7 +325,7 @@ int64_t Engine::durable_step() const {
 }
 
 void Engine::flush() {
-    if (!impl_->held || (impl_->keeps_window() && !impl_->writes_back(impl_->held->step + 1))) return;
+    if (!impl_->deferred || (impl_->keeps_window() && !impl_->writes_back(impl_->deferred->step + 1))) return;
     impl_->execute(*impl_->setup.schedules.find("flush"), {}, /*stoppable=*/false);
     impl_->drop_landed();
 }
@@ -360,8 +362,8 @@ StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
 void Engine::snapshot(const std::string& path, int64_t step, const std::string& run_state) {
     flush();
     ChunkIo chunks = impl_->chunks();
-    const int64_t held_by = impl_->held ? impl_->durable_step : step;
-    impl_->write_store(path, 1, held_by, run_state, chunks, [&](const ChunkSpan& chunk) { chunks.fetch(chunk); });
+    const int64_t deferred_by = impl_->deferred ? impl_->durable_step : step;
+    impl_->write_store(path, 1, deferred_by, run_state, chunks, [&](const ChunkSpan& chunk) { chunks.fetch(chunk); });
 }
 
 void Engine::read_masters(int param, int64_t first, std::span<float> out) {

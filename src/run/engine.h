@@ -48,7 +48,7 @@ struct EngineSetup {
 };
 
 struct StepInput {
-    std::vector<Batch> micro;  // micro_count of them, each of the schedule's rows x row_length
+    std::vector<Batch> micro;  // micro_batches of them, each of the schedule's rows x sequence_length
     StepParams params;         // seed, step, learning_rate, loss_scale; head and id_count of an evaluation
     // Forward-only methods: what the step is judged by, instead of the sum of its token losses. Written answers are for
     // those that look at points, and no tangents.
@@ -65,7 +65,7 @@ struct StepReport {
     double grad_norm = 0;  // before clipping; 0 without the reduction
     double clip_scale = 1;
     bool applied = false;  // false: loss or norm not finite, nothing was updated
-    bool redone = false;   // the update was guessed, and done again
+    bool redone = false;   // the update was speculative, and done again
     StepParams params;     // with the clip factor
     int64_t rounds = 1;    // times that the schedule ran: more than once where answers were written
     double seconds = 0;    // of all rounds
@@ -94,21 +94,21 @@ class Engine {
     // One training step. With a store it writes the version that is not current, which becomes current in commit().
     // Where the plan holds updates for the next step's forward, this step first does, and commits, those of the step
     // before; of a forward-only method each Plan::writeback_steps, and applies them in passing otherwise. Where the
-    // step is judged by answers that are written, the schedule runs until all are (written_answers.h). Throws
+    // step is judged by answers that are written, the schedule runs until all are (generated_answers.h). Throws
     // MachineError when a disk fails; then the step is not committed.
     StepReport train_step(const Schedule& schedule, const StepInput& input);
-    // The step is over. It is durable when this returns, unless its update is held: see durable_step().
+    // The step is over. It is durable when this returns, unless its update is deferred: see durable_step().
     void commit(int64_t step, const std::string& run_state, const StepReport& report);
     // The last step whose update has landed, and, with a store, is committed.
     int64_t durable_step() const;
     // The last steps of an interrupted run whose state the engine was filled with, oldest first, those that were
-    // applied: of the last `pending` that state does not have the updates, which become held; those before are history
+    // applied. The state lacks the updates of the last `deferred` of them; the earlier ones are history
     // (Recipe::history). `step`, with its run state, is the last one, applied or not.
-    void recall(std::vector<StepParams> steps, int pending, int64_t step, const std::string& run_state);
-    // The next step, in order, of all that were applied before: what weights that are never folded have of them.
+    void recall(std::vector<StepParams> steps, int deferred, int64_t step, const std::string& run_state);
+    // The next step, in order, of all that were applied before: what weights that are never merged have of them.
     void recall_sums(const StepParams& step);
-    // Does and commits updates that are held, but for those of a window that is not over (Folding). evaluate, decode,
-    // snapshot and read_masters want this first.
+    // Applies and commits deferred updates, except those of an unfinished window (Merge). To be called before
+    // evaluate, decode, snapshot and read_masters.
     void flush();
 
     // Forward only. token_losses: fill StepReport::token_losses.
@@ -118,7 +118,7 @@ class Engine {
     StepReport decode(const Schedule& schedule, const StepInput& input);
 
     // Writes hi, lo and state of the last committed step as a snapshot store: of the step `step`, or where updates are
-    // held until their window is over of durable_step().
+    // deferred until their window is over of durable_step().
     void snapshot(const std::string& path, int64_t step, const std::string& run_state);
     // fp32 masters of elements [first, first + out.size()) of a parameter, with all updates.
     void read_masters(int param, int64_t first, std::span<float> out);

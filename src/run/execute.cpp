@@ -17,9 +17,9 @@ namespace {
 
 // Whether a step may still be dropped where its state has no other version: until something changes it. From then on it
 // is finished. Which of the two comes first is decided once for all lanes.
-class Turning {
+class PointOfNoReturn {
   public:
-    explicit Turning(bool changes) : changes_(changes ? 1 : 0) {}
+    explicit PointOfNoReturn(bool changes) : changes_(changes ? 1 : 0) {}
     // Before a change. False: the step was dropped.
     bool begin_change() {
         int changes = changes_.load();
@@ -48,7 +48,7 @@ class Execution {
           input_(input),
           outputs_(set_, schedule, context.arenas),
           params_(input.params),
-          turning_(context.holds()),
+          point_of_no_return_(context.holds()),
           lanes_({.set = set_,
                   .schedule = schedule,
                   .arenas = context.arenas,
@@ -58,7 +58,7 @@ class Execution {
         if (input.objective != nullptr) ask_head(input.objective, params_);
         if (context.setup.recipe.prepare != nullptr)
             context.setup.recipe.prepare(context.setup.method_options, params_);
-        guess_ = params_;
+        speculation_ = params_;
     }
 
     StepReport run() {
@@ -82,10 +82,11 @@ class Execution {
     }
 
     bool has_store() const { return context_.setup.plan.store; }
-    bool stops() { return context_.stop.load() && (has_store() || turning_.drop()); }
-    // An update of state that has no store, once begun, is finished; so is one that was held, from the start.
+    bool stops() { return context_.stop.load() && (has_store() || point_of_no_return_.drop()); }
+    // An update of state that has no store, once begun, is finished; so is one that was deferred, from the start.
     bool begins_change(const Task& task) {
-        return has_store() || task.verb != Verb::update || task.when != When::always || turning_.begin_change();
+        return has_store() || task.verb != Verb::update || task.when != When::always ||
+               point_of_no_return_.begin_change();
     }
 
     // What tasks do, in lanes of which some run ahead.
@@ -121,12 +122,12 @@ class Execution {
         if (task.verb == Verb::reduce) return context_.setup.recipe.probes() ? conclude() : find_norm();
         WINDLASS_CHECK(task.verb == Verb::mark, "this is work of a stream");
         context_.mark();
-        if (context_.holds()) turning_.end_change();
+        if (context_.holds()) point_of_no_return_.end_change();
     }
 
     const Batch& batch_of(const RunTask& task) const {
         if (context_.answers == nullptr) return input_.micro[at(task.micro)];
-        return context_.answers->batch(task.stream, task.micro);
+        return context_.answers->batch(task.probe_index, task.micro);
     }
 
     void perform_run(const RunTask& task, const LaunchedMemory& memory) {
@@ -157,7 +158,9 @@ class Execution {
     }
 
     void perform_update(const Task& task, const UpdateTask& update, const LaunchedMemory& memory) {
-        const StepParams& params = task.when == When::deferred ? *context_.pending : update.guessed ? guess_ : params_;
+        const StepParams& params = task.when == When::deferred ? *context_.deferred
+                                   : update.speculative        ? speculation_
+                                                               : params_;
         if (!params.apply && !update.restores) return;
         Stream& stream = memory.stream();
         const UpdateKernel kernel = context_.setup.recipe.update[static_cast<size_t>(stream.device())];
@@ -187,7 +190,7 @@ class Execution {
         const RecentSteps* const recent = context_.recent;
         const Applies applies = context_.writes_back ? each.writing_back : each.between;
         if (recent == nullptr || applies == Applies::none) return 0;
-        return applies == Applies::last ? recent->pending_in_place() : recent->pending();
+        return applies == Applies::last ? recent->deferred_in_place() : recent->deferred();
     }
 
     void perform_materialize(const MaterializeTask& task, const LaunchedMemory& memory) {
@@ -201,11 +204,11 @@ class Execution {
                     .element = context_.elements[at(each.param)],
                     .weights = memory.address(each.weights),
                     .steps = due > 0 ? context_.recent->steps() : std::span<const StepParams>(),
-                    .pending = due,
-                    .folds = context_.writes_back,
+                    .deferred = due,
+                    .merges = context_.writes_back,
                     .sum = context_.sums[at(each.param)],
                     .step = &params_,
-                    .sweep = task.sweep,
+                    .pass = task.pass,
                     .point = task.point,
                     .compute = schedule_.size.compute,
                     .plain = plain,
@@ -250,18 +253,18 @@ class Execution {
     const StepInput& input_;
     const StepOutputs outputs_;
     StepParams params_;
-    StepParams guess_;  // what updates go by until the norm is known
+    StepParams speculation_;  // what updates go by until the norm is known
     StepReport report_;
     bool reduced_ = false;
-    Turning turning_;  // where there is no store
+    PointOfNoReturn point_of_no_return_;  // where there is no store
     TaskLanes lanes_;
 };
 
 }  // namespace
 
 StepReport execute(const Schedule& schedule, ExecuteContext& context, const StepInput& input) {
-    WINDLASS_CHECK(static_cast<int>(input.micro.size()) == schedule.micro_count,
-                   "{} micro-batches for a schedule of {}", input.micro.size(), schedule.micro_count);
+    WINDLASS_CHECK(static_cast<int>(input.micro.size()) == schedule.micro_batches,
+                   "{} micro-batches for a schedule of {}", input.micro.size(), schedule.micro_batches);
     return Execution(schedule, context, input).run();
 }
 

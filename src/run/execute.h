@@ -7,12 +7,12 @@
 
 #include "run/arenas.h"
 #include "run/engine.h"
+#include "run/generated_answers.h"
 #include "run/lane_streams.h"
 #include "run/lane_workers.h"
 #include "run/movers.h"
 #include "run/recent_steps.h"
 #include "run/working_store.h"
-#include "run/written_answers.h"
 
 namespace windlass {
 
@@ -24,18 +24,19 @@ struct ExecuteContext {
     WorkingStore* store = nullptr;  // where the plan has one
     Movers& movers;
     LaneWorkers& workers;
-    std::span<const int64_t> elements;                // by parameter (element_starts)
+    std::span<const int64_t> elements;                // by parameter (global_offsets)
     std::vector<std::vector<double>>& norm_partials;  // by parameter
     std::atomic<bool>& stop;
-    const StepParams* pending = nullptr;  // of the update that the step before held; null: none
+    const StepParams* deferred = nullptr;  // of the update that the step before deferred; null: none
     // Forward-only methods: the steps whose updates weights lack, and whether this one writes them back.
     const RecentSteps* recent = nullptr;
-    std::span<const LowRankSum* const> sums;  // by parameter: of weights that are never folded, else null
+    std::span<const LowRankSum* const> sums;  // by parameter: of weights that are never merged, else null
     bool writes_back = true;
-    WrittenAnswers* answers = nullptr;  // where points read rows of their own: those, given what this round finds
-    std::function<void()> mark;  // what was held has landed: everywhere, or in place alone where nothing goes home
+    GeneratedAnswers* answers = nullptr;  // where points read rows of their own: those, given what this round finds
+    std::function<void()>
+        mark;  // what was deferred has landed: everywhere, or in place alone where nothing is written back
 
-    bool holds() const { return pending != nullptr || (recent != nullptr && recent->pending() > 0); }
+    bool holds() const { return deferred != nullptr || (recent != nullptr && recent->deferred() > 0); }
 };
 
 // Fills loss_sum, grad_norm, clip_scale, applied, seconds, busy_seconds and tasks. Throws the first failure;

@@ -1,4 +1,4 @@
-// kept.h: what a guessed update overwrites, kept in memory where no store has it, and taken back.
+// kept.h: what a speculative update overwrites, kept in memory where no store has it, and taken back.
 #pragma once
 
 #include "device/cpu/team.h"

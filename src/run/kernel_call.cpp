@@ -23,37 +23,37 @@ void fill_randomly(HugeBuffer& buffer, DType dtype) {
         std::memcpy(buffer.data() + at, buffer.data(), static_cast<size_t>(std::min(period, buffer.size() - at)));
 }
 
-KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, Direction direction, Stream& stream)
-    : op_(op), spec_(std::move(spec)), size_(size), direction_(direction) {
+KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, DiffMode mode, Stream& stream)
+    : op_(op), spec_(std::move(spec)), size_(size), direction_(mode) {
     op_.infer(spec_);
     in_ = values(spec_.in);
     out_ = values(spec_.out);
     saved_ = values(spec_.saved);
     make_weights();
-    if (direction == Direction::backward) {
+    if (mode == DiffMode::vjp) {
         grad_out_ = values(spec_.out);
         grad_in_ = values(spec_.in);
         add_to_grad_in_.assign(grad_in_.size(), 0);
     }
-    if (direction == Direction::tangent) {
+    if (mode == DiffMode::jvp) {
         tangent_in_ = values(spec_.in, size.k);
         tangent_out_ = values(spec_.out, size.k);
     }
     int64_t scratch = 0;
     if (op_.scratch_bytes != nullptr) {
-        for (const Direction each : {Direction::forward, direction})
+        for (const DiffMode each : {DiffMode::forward, mode})
             scratch = std::max(scratch, op_.scratch_bytes(spec_, size_, each));
     }
     scratch_ = HugeBuffer(scratch, true);
     zeros_.resize(static_cast<size_t>(size.tokens()));
     batch_ = {.rows = size.rows,
-              .row_length = size.row_length,
+              .sequence_length = size.sequence_length,
               .tokens = zeros_.data(),
               .positions = zeros_.data(),
               .doc_start = zeros_.data(),
               .targets = zeros_.data()};
     head_.loss_scale = 1.0 / static_cast<double>(size.tokens());
-    if (direction == Direction::backward) run(Direction::forward, stream);
+    if (mode == DiffMode::vjp) run(DiffMode::forward, stream);
 }
 
 void KernelCall::operator()(Stream& stream) {
@@ -94,13 +94,13 @@ void KernelCall::make_directions(const Shape& shape, Weight& weight) {
 void KernelCall::make_weights() {
     for (const Shape& shape : spec_.weights) {
         Weight weight{.base = tensor(shape, size_.compute)};
-        if (direction_ == Direction::tangent) make_directions(shape, weight);
+        if (direction_ == DiffMode::jvp) make_directions(shape, weight);
         weights_.push_back(weight);
-        if (direction_ == Direction::backward) sinks_.push_back({.target = tensor(shape, DType::f32), .first = true});
+        if (direction_ == DiffMode::vjp) sinks_.push_back({.target = tensor(shape, DType::f32), .first = true});
     }
 }
 
-void KernelCall::run(Direction direction, Stream& stream) {
+void KernelCall::run(DiffMode mode, Stream& stream) {
     const OpCall call{.spec = &spec_,
                       .size = &size_,
                       .batch = &batch_,
@@ -117,8 +117,8 @@ void KernelCall::run(Direction direction, Stream& stream) {
                       .tangent_out = tangent_out_,
                       .scratch = scratch_.span()};
     const OpCells& cells = op_.on(stream.device());
-    if (direction == Direction::forward) return cells.forward(call, stream);
-    (direction == Direction::backward ? cells.backward : cells.tangent)(call, stream);
+    if (mode == DiffMode::forward) return cells.forward(call, stream);
+    (mode == DiffMode::vjp ? cells.backward : cells.tangent)(call, stream);
 }
 
 }  // namespace windlass

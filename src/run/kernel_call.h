@@ -14,7 +14,7 @@ void fill_randomly(HugeBuffer& buffer, DType dtype);
 // Values are random; what backward reads of forward is forward's own. Memory is taken in the constructor.
 class KernelCall {
   public:
-    KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, Direction direction, Stream& stream);
+    KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, DiffMode mode, Stream& stream);
     void operator()(Stream& stream);
     int64_t bytes() const;  // of all values and weights
     double flops() const { return op_.cost(spec_, size_, direction_).flops; }
@@ -24,12 +24,12 @@ class KernelCall {
     std::vector<Tensor> values(const std::vector<ValueSpec>& specs, int copies = 1);
     void make_directions(const Shape& shape, Weight& weight);
     void make_weights();
-    void run(Direction direction, Stream& stream);
+    void run(DiffMode mode, Stream& stream);
 
     const OpRecord& op_;
     OpSpec spec_;
     OpSize size_;
-    Direction direction_;
+    DiffMode direction_;
     std::vector<HugeBuffer> buffers_;
     std::vector<Tensor> in_, out_, saved_, grad_out_, grad_in_, tangent_in_, tangent_out_;
     std::vector<uint8_t> add_to_grad_in_;

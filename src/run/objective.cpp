@@ -15,7 +15,7 @@ std::vector<int64_t> targets_by_row(std::span<const Batch> micro) {
     std::vector<int64_t> counts;
     for (const Batch& batch : micro) {
         for (int64_t row = 0; row < batch.rows; ++row) {
-            const std::span targets(batch.targets + row * batch.row_length, at(batch.row_length));
+            const std::span targets(batch.targets + row * batch.sequence_length, at(batch.sequence_length));
             counts.push_back(std::ssize(targets) - std::count(targets.begin(), targets.end(), kIgnored));
         }
     }
@@ -108,9 +108,9 @@ bool writes_answers(Objective objective) {
 void ask_head(const ObjectiveRows* rows, StepParams& params) {
     params.head.result = HeadResult::loss;
     if (rows == nullptr) return;
-    if (rows->kind == Objective::exact_match) params.head.result = HeadResult::miss;
+    if (rows->kind == Objective::exact_match) params.head.result = HeadResult::is_wrong;
     if (!writes_answers(rows->kind)) return;
-    params.head.result = HeadResult::likeliest;
+    params.head.result = HeadResult::argmax;
     params.head.id_count = rows->answers->id_count;
 }
 
@@ -135,15 +135,15 @@ std::vector<double> judge_step(const ObjectiveRows& rows, const Recipe& recipe, 
     WINDLASS_CHECK(!writes_answers(rows.kind), "written answers are judged as text");
     const Judge judge(rows, micro);
     std::vector<double> results;
-    for (const RecipeSweep& sweep : recipe.sweeps) {
+    for (const RecipePass& pass : recipe.passes) {
         const int first = static_cast<int>(results.size());
-        if (sweep.kind != SweepKind::tangent) {
-            for (int point = 0; point < sweep.k; ++point) results.push_back(judge.value(sums(first + point)));
+        if (pass.kind != PassKind::tangent) {
+            for (int point = 0; point < pass.k; ++point) results.push_back(judge.value(sums(first + point)));
             continue;
         }
         const std::vector<double> losses = sums(first);
         results.push_back(judge.value(losses));
-        for (int j = 1; j <= sweep.k; ++j) results.push_back(judge.derivative(losses, sums(first + j)));
+        for (int j = 1; j <= pass.k; ++j) results.push_back(judge.derivative(losses, sums(first + j)));
     }
     return results;
 }

@@ -28,7 +28,7 @@ enum class Objective : uint8_t {
 
 std::string_view name_of(Objective objective);
 std::optional<Objective> objective_from_name(std::string_view name);
-// A step of it writes answers, over several rounds (written_answers.h).
+// A step of it writes answers, over several rounds (generated_answers.h).
 bool writes_answers(Objective objective);
 
 // Neighbouring rows of a step that make one example: its candidates, or the one row of exact_match and f1.
@@ -73,9 +73,9 @@ int64_t best_candidate(std::span<const CandidateLoss> candidates, bool by_mean);
 // The sums of token results over each of the step's rows, of one of the numbers that Recipe::conclude wants to know.
 using RowSums = std::function<std::vector<double>(int result)>;
 
-// What Recipe::conclude takes: for each of its numbers the objective's sum over the examples. Of a tangent sweep the
+// What Recipe::conclude takes: for each of its numbers the objective's sum over the examples. Of a tangent pass the
 // derivatives of choice_loss follow from those of the rows; the other objectives have none. Not for answers that are
-// written: WrittenAnswers::losses.
+// written: GeneratedAnswers::losses.
 std::vector<double> judge_step(const ObjectiveRows& rows, const Recipe& recipe, std::span<const Batch> micro,
                                const RowSums& sums);
 

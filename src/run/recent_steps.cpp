@@ -6,28 +6,28 @@ namespace windlass {
 
 void RecentSteps::add(const StepParams& step) {
     steps_.push_back(step);
-    ++pending_;
+    ++deferred_;
     if (!together_) ++in_place_;
     forget();
 }
 
-void RecentSteps::recall(std::vector<StepParams> steps, int pending) {
-    WINDLASS_CHECK(pending >= 0 && static_cast<size_t>(pending) <= steps.size(), "{} of {} steps are pending", pending,
-                   steps.size());
+void RecentSteps::recall(std::vector<StepParams> steps, int deferred) {
+    WINDLASS_CHECK(deferred >= 0 && static_cast<size_t>(deferred) <= steps.size(), "{} of {} steps are deferred",
+                   deferred, steps.size());
     steps_ = std::move(steps);
-    pending_ = pending;
-    in_place_ = together_ ? 0 : pending;
+    deferred_ = deferred;
+    in_place_ = together_ ? 0 : deferred;
     forget();
 }
 
 void RecentSteps::land() {
-    pending_ = in_place_ = 0;
+    deferred_ = in_place_ = 0;
     forget();
 }
 
 // What no update looks at any more.
 void RecentSteps::forget() {
-    const size_t wanted = static_cast<size_t>(pending_) + history_;
+    const size_t wanted = static_cast<size_t>(deferred_) + history_;
     if (steps_.size() > wanted) steps_.erase(steps_.begin(), steps_.end() - static_cast<std::ptrdiff_t>(wanted));
 }
 

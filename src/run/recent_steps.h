@@ -3,7 +3,7 @@
 //
 // Resident weights are updated in place at their next use, so they lack one step's update at most. Fetched weights lack
 // those of all steps since their last write-back. Steps that were not applied do not count. Where updates are stored
-// window by window (Folding), all weights lack those of the window until it is over.
+// window by window (Merge), all weights lack those of the window until it is over.
 //
 // Threads: a schedule that runs may read it from every lane; it is changed between schedules only.
 #pragma once
@@ -23,17 +23,17 @@ class RecentSteps {
 
     // A step was applied: nobody has its update yet.
     void add(const StepParams& step);
-    // These instead, oldest first, of which nobody has the last `pending`.
-    void recall(std::vector<StepParams> steps, int pending);
+    // These instead, oldest first, of which nobody has the last `deferred`.
+    void recall(std::vector<StepParams> steps, int deferred);
     // Every update is there, in place; everywhere.
     void land_in_place() { in_place_ = 0; }
     void land();
 
-    // History and what is pending, oldest first.
+    // History and what is deferred, oldest first.
     std::span<const StepParams> steps() const { return steps_; }
     // Of those, the last that are to be applied: to what is fetched, and to what is updated in place.
-    int pending() const { return pending_; }
-    int pending_in_place() const { return in_place_; }
+    int deferred() const { return deferred_; }
+    int deferred_in_place() const { return in_place_; }
 
   private:
     void forget();
@@ -41,7 +41,7 @@ class RecentSteps {
     size_t history_;
     bool together_;
     std::vector<StepParams> steps_;
-    int pending_ = 0, in_place_ = 0;
+    int deferred_ = 0, in_place_ = 0;
 };
 
 }  // namespace windlass

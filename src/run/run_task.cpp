@@ -28,10 +28,10 @@ void bind_cache(const RunTask& task, const RunContext& context, const LaunchedMe
 
 // What is decoded may have fewer tokens than the schedule was made for: its rows then lie closer together.
 void bind_row_length(const RunTask& task, const OpSize& whole, const Segment& segment, SegmentBinding& binding) {
-    const int64_t length = binding.batch->row_length, most = whole.row_length;
+    const int64_t length = binding.batch->sequence_length, most = whole.sequence_length;
     WINDLASS_CHECK(binding.batch->rows == whole.rows && (length == most || (length > 1 && length < most)),
                    "{} rows of {} tokens in a schedule for {} of {}", binding.batch->rows, length, whole.rows, most);
-    binding.row_length = length;
+    binding.sequence_length = length;
     if (task.last_token_of < 0) return;
     const ValueSpec& value = segment.program->values[at(segment.program->inputs[0])].spec;
     const int64_t token_bytes = value.cols * dtype_bytes(dtype_of(value.type, segment.size.compute));

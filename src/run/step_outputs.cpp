@@ -23,8 +23,8 @@ double StepOutputs::sum(std::span<const BufferSlice> outputs) const {
 std::vector<double> StepOutputs::row_sums(std::span<const BufferSlice> outputs) const {
     std::vector<double> sums;
     const std::vector<float> all = numbers(outputs);
-    for (auto row = all.begin(); row != all.end(); row += schedule_.size.row_length)
-        sums.push_back(std::accumulate(row, row + schedule_.size.row_length, 0.0));
+    for (auto row = all.begin(); row != all.end(); row += schedule_.size.sequence_length)
+        sums.push_back(std::accumulate(row, row + schedule_.size.sequence_length, 0.0));
     return sums;
 }
 
@@ -37,13 +37,13 @@ std::vector<float> StepOutputs::numbers(std::span<const BufferSlice> outputs) co
 }
 
 std::span<const BufferSlice> StepOutputs::of(int result) const {
-    const auto count = static_cast<size_t>(schedule_.micro_count);
+    const auto count = static_cast<size_t>(schedule_.micro_batches);
     return std::span(schedule_.outputs).subspan(static_cast<size_t>(result) * count, count);
 }
 
 std::optional<std::vector<double>> step_losses(const StepOutputs& outputs, const Recipe& recipe,
                                                std::span<const Batch> micro, const ObjectiveRows* objective,
-                                               WrittenAnswers* answers) {
+                                               GeneratedAnswers* answers) {
     if (answers != nullptr) {
         for (int point = 0; point < outputs.results(); ++point)
             answers->take(point, outputs.numbers(outputs.of(point)));

@@ -1,4 +1,4 @@
-// step_outputs.h: what a sweep's last segment left behind: losses of tokens, summed in one order everywhere.
+// step_outputs.h: what a pass's last segment left behind: losses of tokens, summed in one order everywhere.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "run/arenas.h"
-#include "run/written_answers.h"
+#include "run/generated_answers.h"
 #include "schedule/schedule.h"
 
 namespace windlass {
@@ -25,7 +25,7 @@ class StepOutputs {
     std::vector<float> numbers(std::span<const BufferSlice> outputs) const;
     // Those of one of the numbers that Recipe::conclude wants to know: one for each micro-batch.
     std::span<const BufferSlice> of(int result) const;
-    int results() const { return static_cast<int>(schedule_.outputs.size()) / schedule_.micro_count; }
+    int results() const { return static_cast<int>(schedule_.outputs.size()) / schedule_.micro_batches; }
 
   private:
     void read(const BufferSlice& output, std::span<float> numbers) const;
@@ -39,6 +39,6 @@ class StepOutputs {
 // given what a round found, and nothing is to be concluded while they are not done.
 std::optional<std::vector<double>> step_losses(const StepOutputs& outputs, const Recipe& recipe,
                                                std::span<const Batch> micro, const ObjectiveRows* objective,
-                                               WrittenAnswers* answers);
+                                               GeneratedAnswers* answers);
 
 }  // namespace windlass

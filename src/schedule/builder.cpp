@@ -36,11 +36,11 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
     schedule_.name = schedule_name(request);
     schedule_.size = {
         .rows = request.rows,
-        .row_length = request.row_length,
+        .sequence_length = request.sequence_length,
         .compute = input.numerics.compute,
         .split_weights = std::ranges::any_of(input.model.blocks, [&](const Block& block) { return needs_low(block); }),
         .threads = input.plan.threads};
-    schedule_.micro_count = request.micro_count;
+    schedule_.micro_batches = request.micro_batches;
     schedule_.host_threads = input.plan.host_threads;
     schedule_.lanes = lanes_beside(input.plan.device.index);
 }
@@ -49,9 +49,9 @@ const Block& ScheduleBuilder::block(int index) const {
     return at(index) < in_.model.blocks.size() ? in_.model.blocks[at(index)] : in_.model.logits;
 }
 
-BufferId ScheduleBuilder::buffer(std::string name, Owner owner, int64_t bytes, TierKind tier) {
+BufferId ScheduleBuilder::buffer(std::string name, MemoryTag tag, int64_t bytes, TierKind tier) {
     schedule_.buffers.push_back(
-        {.name = std::move(name), .owner = owner, .bytes = bytes, .tier = find_tier(in_.tiers, tier)});
+        {.name = std::move(name), .tag = tag, .bytes = bytes, .tier = find_tier(in_.tiers, tier)});
     return in_.persistent_count + static_cast<int>(schedule_.buffers.size()) - 1;
 }
 
@@ -59,15 +59,15 @@ int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
     key.program = block.program.get();
     const auto [entry, is_new] = segment_index_.try_emplace(key, 0);
     if (!is_new) return entry->second;
-    SweepOptions options{.size = schedule_.size, .save = key.save, .choices = key.saved};
-    if (key.one_token) options.size.rows = options.size.row_length = 1;
+    PassOptions options{.size = schedule_.size, .save = key.save, .choices = key.saved};
+    if (key.one_token) options.size.rows = options.size.sequence_length = 1;
     options.want_grad_input = key.passes_gradient_on && !block.program->inputs.empty();
     options.size.k = std::max(1, key.tangents);
     options.size.rank = key.rank;
     for (const int param : block.params) options.trainable.push_back(in_.param(param).trains());
-    schedule_.segments.push_back(key.reverse        ? sweep_reverse(block.program, options)
-                                 : key.tangents > 0 ? sweep_tangent(block.program, options)
-                                                    : sweep_forward(block.program, options));
+    schedule_.segments.push_back(key.backward       ? backward_pass(block.program, options)
+                                 : key.tangents > 0 ? tangent_pass(block.program, options)
+                                                    : forward_pass(block.program, options));
     entry->second = static_cast<int>(schedule_.segments.size()) - 1;
     return entry->second;
 }
@@ -96,7 +96,7 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
     }
     if (task.pieces.empty()) return;
     task.buffer = buffer(fmt::format("{}.{}", block.name, is_low ? "low" : "weights"),
-                         is_low ? Owner::low_halves : Owner::weights, end, in_.host_tier());
+                         is_low ? MemoryTag::low_halves : MemoryTag::weights, end, in_.host_tier());
     for (const size_t index : read) slices[index].buffer = task.buffer;
     move(std::move(task));
 }
@@ -146,7 +146,7 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
     if (tasks.empty()) return;
     if (slot == kNoBuffer)
         buffer(fmt::format("{}.{} on the device", block.name, is_low ? "low" : "weights"),
-               is_low ? Owner::low_halves : Owner::weights, end, TierKind::device);
+               is_low ? MemoryTag::low_halves : MemoryTag::weights, end, TierKind::device);
     for (MoveTask& each : tasks) move(std::move(each));
 }
 
@@ -178,8 +178,8 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
     uses.insert(uses.end(), weights.uses.begin(), weights.uses.end());
     const int64_t work_bytes = segment.region_bytes(Region::work);
     if (work_bytes > 0) {
-        const BufferId work = buffer(fmt::format("{}.{}.work", block(task.block).name, task.micro), Owner::workspace,
-                                     work_bytes, TierKind::device);
+        const BufferId work = buffer(fmt::format("{}.{}.work", block(task.block).name, task.micro),
+                                     MemoryTag::workspace, work_bytes, TierKind::device);
         task.regions[static_cast<size_t>(Region::work)] = {work, 0};
         uses.push_back({work, true});
     }

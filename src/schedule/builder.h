@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/sweep.h"
+#include "model/pass.h"
 #include "schedule/layout.h"
 #include "schedule/lower.h"
 
@@ -23,19 +23,18 @@ struct LowerInput {
     std::vector<TierId> tiers = tiers_beside(plan.device.index);
 
     // Forward-only: these are not where the parameter lives, so what an update makes of them is gone behind the step
-    // unless it goes home.
+    // unless it is written back.
     bool is_fetched(int param, const BufferSlice& weights) const {
         return place(param).weights.buffer != weights.buffer;
     }
-    // What is computed with is another type than what is kept, or has updates that are not stored in it.
+    // The kernels need a converted copy: the stored type is not the one they compute with, or updates that were not
+    // merged are added.
     bool converts(int index) const {
         const Param each = param(index);
         return each.storage.store == StoreType::as_file && (each.storage.dtype != numerics.compute || each.keeps_sum());
     }
     // Updates change what is kept.
-    bool is_stored_to(int index) const {
-        return param(index).trains() && param(index).perturb.folding != Folding::never;
-    }
+    bool is_stored_to(int index) const { return param(index).trains() && param(index).perturb.merge != Merge::never; }
     // f32 joins both halves of a split master.
     bool needs_low(int index) const {
         return numerics.compute == DType::f32 && param(index).storage.store == StoreType::split;
@@ -56,7 +55,7 @@ struct BlockWeights {
     std::vector<BufferSlice> host_lo;  // kNoBuffer where runs read none
 };
 
-// What the runs of one sweep read of a block.
+// What the runs of one pass read of a block.
 struct MaterializedWeights {
     std::vector<BlockWeights> points;     // forward: what each point's runs read; tangent: one, the weights themselves
     std::vector<BufferSlice> directions;  // tangent: by the program's weights
@@ -65,7 +64,7 @@ struct MaterializedWeights {
 // One pass of all micro-batches through one block.
 struct Visit {
     int block = 0;
-    bool reverse = false;
+    bool backward = false;
 };
 
 class ScheduleBuilder {
@@ -76,14 +75,14 @@ class ScheduleBuilder {
     Schedule& schedule() { return schedule_; }
     const Block& block(int index) const;
 
-    BufferId buffer(std::string name, Owner owner, int64_t bytes, TierKind tier);
-    // The segment of a block for one direction; made once for equal programs that keep the same for reverse.
+    BufferId buffer(std::string name, MemoryTag tag, int64_t bytes, TierKind tier);
+    // The segment of a block for one direction; made once for equal programs that keep the same for backward.
     struct SegmentKey {
         const Program* program = nullptr;
-        bool reverse = false;
+        bool backward = false;
         bool save = false;               // everything, unless `saved` says what
         bool one_token = false;          // of one row, whatever the schedule's size
-        bool passes_gradient_on = true;  // reverse: some block before this one wants it
+        bool passes_gradient_on = true;  // backward: some block before this one wants it
         int tangents = 0;                // forward with so many
         int64_t rank = 0;                // of the factors that matrices' directions come as; 0: in full
         std::vector<SaveChoice> saved;
@@ -101,17 +100,17 @@ class ScheduleBuilder {
     // Bytes of its weights that go up.
     int64_t upload_bytes(const Block& block) const;
 
-    // The block's weights are on the device: updates those whose home it is if `updates`, and makes what this sweep of
+    // The block's weights are on the device: updates those whose home it is if `updates`, and makes what this pass of
     // the recipe reads; -1: nothing is probed, and nothing read.
     struct Materialization {
         int block = 0;
-        int sweep = -1;
-        int point = -1;  // of a forward sweep the only point that is made; -1: all of them
+        int pass = -1;
+        int point = -1;  // of a forward pass the only point that is made; -1: all of them
         bool updates = false;
     };
     MaterializedWeights materialize(const Materialization& wanted, const BlockWeights& weights);
-    // Bytes of one of the copies, or directions, that a parameter has in a sweep.
-    int64_t copy_bytes(int sweep, int param) const;
+    // Bytes of one of the copies, or directions, that a parameter has in a pass.
+    int64_t copy_bytes(int pass, int param) const;
     // Weights that are kept in another type than runs read are copied as that; the others are read where they are.
     void convert(int block, BlockWeights& weights);
 
@@ -154,7 +153,7 @@ Schedule lower_train(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_probe(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_eval(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_decode(const LowerInput& input, const ScheduleRequest& request);
-// Updates that were guessed and are done again; updates that were held and are wanted now.
+// Speculative updates that are done again; deferred updates that are wanted now.
 Schedule lower_redo(const LowerInput& input);
 Schedule lower_flush(const LowerInput& input);
 

@@ -91,8 +91,8 @@ class Checker {
         auto next = born.begin();
         std::vector<int> done(schedule_.lanes.size(), 0);  // tasks so far, by lane
         const int32_t after = rows_.add();
-        const int32_t held = rows_.add();  // the last tasks of the update that the step before held
-        const int32_t norm = rows_.add();  // the one that finds the norm
+        const int32_t deferred = rows_.add();  // the last tasks of the update that the step before deferred
+        const int32_t norm = rows_.add();      // the one that finds the norm
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
             Task& task = schedule_.tasks[index];
             const Wait self{task.lane, ++done[at(task.lane)]};
@@ -108,8 +108,8 @@ class Checker {
                 order_on_disk(schedule_.moves[at(task.payload)], self, after);
             }
             if (task.verb == Verb::materialize) refuse_late_updates(schedule_.materializations[at(task.payload)]);
-            if (task.verb == Verb::mark) rows_.raise(after, held);
-            if (task.when != When::always || task.verb == Verb::materialize) rows_.raise(held, self);
+            if (task.verb == Verb::mark) rows_.raise(after, deferred);
+            if (task.when != When::always || task.verb == Verb::materialize) rows_.raise(deferred, self);
             if (needs_norm(task)) rows_.raise(after, norm);
             if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].param < 0) rows_.raise(norm, self);
             task.after = rows_.waits(after, task.lane);
@@ -127,7 +127,8 @@ class Checker {
     }
 
     bool needs_norm(const Task& task) const {
-        return task.verb == Verb::update && task.when == When::always && !schedule_.updates[at(task.payload)].guessed;
+        return task.verb == Verb::update && task.when == When::always &&
+               !schedule_.updates[at(task.payload)].speculative;
     }
 
     // The buffer's first task waits for all users of the buffers that had its addresses before.
@@ -147,8 +148,8 @@ class Checker {
         if (begin < end) tenants[begin] = {end, buffer};
     }
 
-    // What an update that was held writes may have been read once before, for that update: whoever else read it got the
-    // weights of the step before.
+    // What an update that was deferred writes may have been read once before, for that update: whoever else read it got
+    // the weights of the step before.
     void refuse_stale_reads(const Task& task) {
         const MoveTask& move = schedule_.moves[at(task.payload)];
         if (move.kind == MoveKind::up || move.kind == MoveKind::down) return refuse_stale_copies(task, move);
@@ -236,7 +237,7 @@ std::map<BufferId, Ranges> kept_bytes_of(const ScheduleSet& set, const Schedule&
     std::map<BufferId, Ranges> by_buffer;
     for (const Task& task : schedule.tasks) {
         for (const BufferUse& use : task.uses) {
-            if (use.write == write && set.buffer(schedule, use.buffer).owner == Owner::kept)
+            if (use.write == write && set.buffer(schedule, use.buffer).tag == MemoryTag::kept)
                 by_buffer[use.buffer].emplace_back(use.begin, use.end);
         }
     }
@@ -262,27 +263,27 @@ bool holds(const std::map<BufferId, Ranges>& all, BufferId buffer, const std::pa
 }
 
 // A wrong guess can be taken back: what it overwrites is in a store, or kept; and what one schedule goes back to, every
-// schedule that guesses has kept.
+// schedule that speculates has kept.
 void require_way_back(const ScheduleSet& set) {
-    std::vector<const Schedule*> guessing;
+    std::vector<const Schedule*> speculating;
     for (const Schedule& schedule : set.schedules) {
-        bool guesses = false;
+        bool speculates = false;
         for (const UpdateTask& update : schedule.updates) {
-            guesses = guesses || update.guessed;
+            speculates = speculates || update.speculative;
             for (const UpdateChunk& chunk : update.chunks)
-                WINDLASS_CHECK(!update.guessed || chunk.kept.buffer != kNoBuffer || chunk.block.buffer != kNoBuffer,
-                               "{} guesses an update of parameter {} and keeps nothing to go back to", schedule.name,
+                WINDLASS_CHECK(!update.speculative || chunk.kept.buffer != kNoBuffer || chunk.block.buffer != kNoBuffer,
+                               "{} speculates an update of parameter {} and keeps nothing to go back to", schedule.name,
                                chunk.param);
         }
-        if (guesses) guessing.push_back(&schedule);
+        if (speculates) speculating.push_back(&schedule);
     }
-    const auto is_kept = [](const BufferSpec& buffer) { return buffer.owner == Owner::kept; };
+    const auto is_kept = [](const BufferSpec& buffer) { return buffer.tag == MemoryTag::kept; };
     if (std::none_of(set.persistent.begin(), set.persistent.end(), is_kept)) return;
     for (const Schedule& schedule : set.schedules) {
         const std::map<BufferId, Ranges> wanted = kept_bytes_of(set, schedule, false);
         if (wanted.empty()) continue;
-        WINDLASS_CHECK(!guessing.empty(), "{} goes back to what no schedule kept", schedule.name);
-        for (const Schedule* guess : guessing) {
+        WINDLASS_CHECK(!speculating.empty(), "{} goes back to what no schedule kept", schedule.name);
+        for (const Schedule* guess : speculating) {
             const std::map<BufferId, Ranges> kept = kept_bytes_of(set, *guess, true);
             for (const auto& [buffer, ranges] : wanted) {
                 for (const auto& range : ranges)
@@ -327,10 +328,10 @@ void place_buffers(ScheduleSet& set) {
     sum_arenas(set);
 }
 
-std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, int tier) {
-    std::array<int64_t, kOwners> bytes{};
+std::array<int64_t, kMemoryTags> peak_by_tag(const ScheduleSet& set, int tier) {
+    std::array<int64_t, kMemoryTags> bytes{};
     for (const BufferSpec& buffer : set.persistent) {
-        if (buffer.tier == tier) bytes[static_cast<size_t>(buffer.owner)] += buffer.bytes;
+        if (buffer.tier == tier) bytes[static_cast<size_t>(buffer.tag)] += buffer.bytes;
     }
     const auto less = [&](const Schedule& a, const Schedule& b) {
         return a.transient_bytes[at(tier)] < b.transient_bytes[at(tier)];
@@ -352,7 +353,7 @@ std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, int tier) {
     }
     for (const BufferSpec& buffer : largest->buffers) {
         if (buffer.tier == tier && buffer.first <= peak && peak <= buffer.last)
-            bytes[static_cast<size_t>(buffer.owner)] += buffer.bytes;
+            bytes[static_cast<size_t>(buffer.tag)] += buffer.bytes;
     }
     return bytes;
 }

@@ -17,7 +17,7 @@ void check(ScheduleSet& set);
 // Places buffers and finds the peaks, and proves nothing: of schedules that are weighed and never run.
 void place_buffers(ScheduleSet& set);
 
-// Bytes of a tier by owner at the moment of its peak, persistent ones included.
-std::array<int64_t, kOwners> peak_by_owner(const ScheduleSet& set, int tier);
+// Bytes of a tier by tag at the moment of its peak, persistent ones included.
+std::array<int64_t, kMemoryTags> peak_by_tag(const ScheduleSet& set, int tier);
 
 }  // namespace windlass

@@ -14,15 +14,15 @@ bool is_measured(const OpRecord& op, const OpSize& size) {
     return op.work != OpWork::product || size.tokens() > kNarrowRows;
 }
 
-KernelCase kernel_case(const OpRecord& op, const OpSpec& spec, const OpSize& size, Direction direction) {
+KernelCase kernel_case(const OpRecord& op, const OpSpec& spec, const OpSize& size, DiffMode mode) {
     OpSample sample = op.sample(spec, size);
     const std::string tangents =
-        direction == Direction::tangent
+        mode == DiffMode::jvp
             ? fmt::format(" k={}{}", sample.size.k, size.rank > 0 ? fmt::format(" rank={}", size.rank) : "")
             : "";
-    std::string key = fmt::format("{} {}{} {} {} {}", op.name, direction_name(direction), tangents,
-                                  dtype_name(size.compute), sample.shape, sample.tokens);
-    return {std::move(key), &op, std::move(sample.spec), sample.size, direction};
+    std::string key = fmt::format("{} {}{} {} {} {}", op.name, diff_mode_name(mode), tangents, dtype_name(size.compute),
+                                  sample.shape, sample.tokens);
+    return {std::move(key), &op, std::move(sample.spec), sample.size, mode};
 }
 
 // What such blocks cost is calling them: the rates by shape serve as well.
@@ -32,28 +32,28 @@ bool is_small(const Program& program) {
                        [](const ProgramWeight& weight) { return weight.shape.numel() < kElements; });
 }
 
-// What a sweep asks of kernels: direction, and of a tangent how many directions and of which rank.
+// What a pass asks of kernels: direction, and of a tangent how many directions and of which rank.
 struct SweepKernels {
-    Direction direction;
+    DiffMode mode;
     int k = 1;
     int64_t rank = 0;
 };
 
 std::vector<SweepKernels> kernels_of(const Recipe& recipe) {
     std::vector<SweepKernels> list;
-    for (const RecipeSweep& sweep : recipe.sweeps) {
-        if (sweep.kind == SweepKind::tangent) list.push_back({Direction::tangent, sweep.k, sweep.rank});
+    for (const RecipePass& pass : recipe.passes) {
+        if (pass.kind == PassKind::tangent) list.push_back({DiffMode::jvp, pass.k, pass.rank});
         // Tangents go beside the values themselves.
-        const bool reverse = sweep.kind == SweepKind::reverse;
-        list.push_back({.direction = reverse ? Direction::backward : Direction::forward});
+        const bool backward = pass.kind == PassKind::backward;
+        list.push_back({.mode = backward ? DiffMode::vjp : DiffMode::forward});
     }
     return list;
 }
 
 }  // namespace
 
-std::string kernel_key(const OpRecord& op, const OpSpec& spec, const OpSize& size, Direction direction) {
-    return is_measured(op, size) ? kernel_case(op, spec, size, direction).key : "";
+std::string kernel_key(const OpRecord& op, const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    return is_measured(op, size) ? kernel_case(op, spec, size, mode).key : "";
 }
 
 std::vector<KernelCase> kernel_cases(const ModelSpec& model, const Recipe& recipe, std::span<const OpSize> sizes) {
@@ -61,11 +61,11 @@ std::vector<KernelCase> kernel_cases(const ModelSpec& model, const Recipe& recip
     std::set<std::string> keys;
     std::set<const Program*> programs;
     const auto add = [&](const Node& node, OpSize size) {
-        for (const auto& [direction, k, rank] : kernels_of(recipe)) {
+        for (const auto& [mode, k, rank] : kernels_of(recipe)) {
             size.k = k;
             size.rank = rank;
             if (!is_measured(*node.op, size)) continue;
-            KernelCase made = kernel_case(*node.op, node.spec, size, direction);
+            KernelCase made = kernel_case(*node.op, node.spec, size, mode);
             if (keys.insert(made.key).second) cases.push_back(std::move(made));
         }
     };

@@ -21,16 +21,16 @@ struct KernelCase {
     const OpRecord* op = nullptr;
     OpSpec spec;
     OpSize size;
-    Direction direction = Direction::forward;
+    DiffMode mode = DiffMode::forward;
 };
 
 // "linear backward bf16 384x1152 512": the kernel, its direction, type, weight [rows x cols as stored], heads or
 // columns, and tokens. Empty for what only looks up or copies, and for products so narrow that they have a rate of
 // their own (GemmShape::narrow).
-std::string kernel_key(const OpRecord& op, const OpSpec& spec, const OpSize& size, Direction direction);
+std::string kernel_key(const OpRecord& op, const OpSpec& spec, const OpSize& size, DiffMode mode);
 
 // The kernels that steps of this model with micro-batches of these sizes are made of, each key once; none of
-// blocks so small that calls are what they cost. Of a size: rows, row_length, compute.
+// blocks so small that calls are what they cost. Of a size: rows, sequence_length, compute.
 std::vector<KernelCase> kernel_cases(const ModelSpec& model, const Recipe& recipe, std::span<const OpSize> sizes);
 
 }  // namespace windlass

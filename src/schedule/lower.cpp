@@ -35,11 +35,11 @@ class PersistentWriter {
 
   private:
     // One buffer for each thing and tier; it grows as parameters are put into it.
-    BufferSlice put(const std::string& name, Owner owner, Home home, int64_t bytes) {
+    BufferSlice put(const std::string& name, MemoryTag tag, Home home, int64_t bytes) {
         if (home == Home::disk) return {};
         const TierKind tier = plan_.own_memory() && home == Home::host ? TierKind::host : TierKind::device;
         const auto [entry, is_new] = index_.try_emplace({name, tier}, static_cast<BufferId>(buffers.size()));
-        if (is_new) buffers.push_back({.name = name, .owner = owner, .tier = find_tier(tiers, tier)});
+        if (is_new) buffers.push_back({.name = name, .tag = tag, .tier = find_tier(tiers, tier)});
         BufferSpec& buffer = buffers[at(entry->second)];
         const BufferSlice slice{entry->second, buffer.bytes};
         buffer.bytes += round_up(bytes, kParamAlignment);
@@ -49,20 +49,20 @@ class PersistentWriter {
         const Param param = model_.param(index);
         const BlockPlan& plan = plan_.of(param.spec.block);
         ParamPlace& place = ids.params[at(index)];
-        place.weights = put("weights", Owner::weights, plan.weights, weight_bytes(param, param.numel()));
+        place.weights = put("weights", MemoryTag::weights, plan.weights, weight_bytes(param, param.numel()));
         const bool is_split = param.storage.store == StoreType::split,
                    wants_low = is_split && (trains || numerics_.compute == DType::f32);
         if (plan_.store) {
             if (trains && param.trains() && is_split)
-                place.chunks = put("state", Owner::state, plan.state, all_blocks(param));
+                place.chunks = put("state", MemoryTag::state, plan.state, all_blocks(param));
         } else {
-            if (wants_low) place.low = put("low halves", Owner::low_halves, plan.state, param.numel() * 2);
+            if (wants_low) place.low = put("low halves", MemoryTag::low_halves, plan.state, param.numel() * 2);
             if (trains && param.trains()) put_state(param, plan, place);
         }
-        if (!trains || !param.trains() || !recipe_.runs(SweepKind::reverse)) return;
-        place.gradient = put("gradients", Owner::gradients, plan.gradients, param.numel() * 4);
+        if (!trains || !param.trains() || !recipe_.runs(PassKind::backward)) return;
+        place.gradient = put("gradients", MemoryTag::gradients, plan.gradients, param.numel() * 4);
         if (!plan_.store && plan.update == UpdateTime::in_backward)
-            place.kept = put("kept", Owner::kept, plan.state, all_kept(param));
+            place.kept = put("kept", MemoryTag::kept, plan.state, all_kept(param));
     }
     int64_t all_kept(const Param& param) const {
         const int64_t full = param.numel() / kChunkElements * kChunkElements;
@@ -76,7 +76,7 @@ class PersistentWriter {
     }
     void put_state(const Param& param, const BlockPlan& plan, ParamPlace& place) {
         for (const StateSpec& state : recipe_.state) {
-            place.state.push_back(put(state.name, Owner::state, plan.state, state_bytes(state, param.numel())));
+            place.state.push_back(put(state.name, MemoryTag::state, plan.state, state_bytes(state, param.numel())));
         }
     }
     // Loading, checkpoints and export pass through here, one chunk at a time: as fp32, as weights, as state.
@@ -87,7 +87,7 @@ class PersistentWriter {
             count = std::max(count, elements);
             state = std::max(state, state_block_bytes(recipe_, param, elements));
         }
-        ids.staging = add("chunk in transit", Owner::staging, 2 * aligned_bytes(count, 4) + state,
+        ids.staging = add("chunk in transit", MemoryTag::staging, 2 * aligned_bytes(count, 4) + state,
                           plan_.own_memory() ? TierKind::host : TierKind::device);
     }
     void write_cache(int64_t rows) {
@@ -96,14 +96,14 @@ class PersistentWriter {
             const Home home = plan_.of(static_cast<int>(block)).cache;
             CachePlace place{
                 .bytes = 2 * aligned_bytes(rows * cache_columns(model_.blocks[block]), dtype_bytes(numerics_.compute))};
-            if (place.bytes > 0) place.memory = put("key-value cache", Owner::cache, home, place.bytes);
+            if (place.bytes > 0) place.memory = put("key-value cache", MemoryTag::cache, home, place.bytes);
             if (place.bytes > 0 && home == Home::disk)
                 place.file_offset = std::exchange(ids.cache_file_bytes, ids.cache_file_bytes + place.bytes);
             ids.caches.push_back(place);
         }
     }
-    BufferId add(std::string name, Owner owner, int64_t bytes, TierKind tier) {
-        buffers.push_back({.name = std::move(name), .owner = owner, .bytes = bytes, .tier = find_tier(tiers, tier)});
+    BufferId add(std::string name, MemoryTag tag, int64_t bytes, TierKind tier) {
+        buffers.push_back({.name = std::move(name), .tag = tag, .bytes = bytes, .tier = find_tier(tiers, tier)});
         return static_cast<BufferId>(buffers.size()) - 1;
     }
 
@@ -121,15 +121,15 @@ void require_consistent(const TrainedModel& model, const Recipe& recipe, const P
     for (int block = 0; block < static_cast<int>(model.blocks.size()); ++block) {
         const BlockPlan& each = plan.of(block);
         const bool uses_disk = each.weights == Home::disk || each.state == Home::disk || each.gradients == Home::disk ||
-                               each.boundary == Home::disk || each.cache == Home::disk;
+                               each.block_input == Home::disk || each.cache == Home::disk;
         WINDLASS_CHECK(plan.store || !uses_disk, "block {} lives on a disk that is not there", block);
-        WINDLASS_CHECK(each.weights == Home::device || plan.order == MicroOrder::vertical,
-                       "horizontal order is for weights that stay");
+        WINDLASS_CHECK(each.weights == Home::device || plan.order == MicroOrder::layer_first,
+                       "micro_batch_first is for weights that stay");
         WINDLASS_CHECK(!recipe.probes() || each.update == UpdateTime::next_forward,
-                       "block {}: what is learnt without a reverse sweep is applied in the next forward", block);
+                       "block {}: what is learnt without a backward pass is applied in the next forward", block);
         WINDLASS_CHECK(!recipe.probes() || !plan.own_memory() || !plan.store || each.weights != Home::device,
                        "block {}: weights on a device with its own memory cannot be written to disk", block);
-        if (!plan.own_memory() || !recipe.runs(SweepKind::reverse)) continue;
+        if (!plan.own_memory() || !recipe.runs(PassKind::backward)) continue;
         const bool on_device = each.state == Home::device;
         WINDLASS_CHECK(on_device || plan.host_threads > 0, "block {}: an update on the host needs a host lane", block);
         WINDLASS_CHECK(!plan.store || !on_device,
@@ -151,11 +151,11 @@ int64_t cache_columns(const Block& block) {
 std::string schedule_name(const ScheduleRequest& request) {
     switch (request.kind) {
         case ScheduleRequest::Kind::train:
-            return fmt::format("train/{}", request.row_length);
+            return fmt::format("train/{}", request.sequence_length);
         case ScheduleRequest::Kind::eval:
-            return fmt::format("eval/{}", request.row_length);
+            return fmt::format("eval/{}", request.sequence_length);
         case ScheduleRequest::Kind::decode:
-            return fmt::format("decode/{}", request.row_length);
+            return fmt::format("decode/{}", request.sequence_length);
         case ScheduleRequest::Kind::redo:
             return "redo";
         case ScheduleRequest::Kind::flush:
@@ -169,7 +169,7 @@ namespace {
 Schedule lower_request(const LowerInput& input, const ScheduleRequest& request) {
     switch (request.kind) {
         case ScheduleRequest::Kind::train:
-            WINDLASS_CHECK(input.recipe.probes() || input.recipe.runs(SweepKind::reverse), "{} learns nothing",
+            WINDLASS_CHECK(input.recipe.probes() || input.recipe.runs(PassKind::backward), "{} learns nothing",
                            input.recipe.name);
             return input.recipe.probes() ? lower_probe(input, request) : lower_train(input, request);
         case ScheduleRequest::Kind::eval:
@@ -193,7 +193,7 @@ std::vector<ScheduleRequest> update_requests(const Plan& plan, const std::vector
     std::vector<ScheduleRequest> more;
     if (trains && plan.any(UpdateTime::in_backward)) more.push_back({.kind = ScheduleRequest::Kind::redo});
     if (trains && plan.any(UpdateTime::next_forward))
-        more.push_back({.kind = ScheduleRequest::Kind::flush, .rows = 0, .row_length = 0, .micro_count = 0});
+        more.push_back({.kind = ScheduleRequest::Kind::flush, .rows = 0, .sequence_length = 0, .micro_batches = 0});
     return more;
 }
 

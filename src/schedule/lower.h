@@ -14,8 +14,8 @@ struct ScheduleRequest {
     // redo, flush: updates alone; lower adds them where the plan needs them.
     enum class Kind : uint8_t { train, eval, decode, redo, flush } kind = Kind::train;
     int64_t rows = 1;
-    int64_t row_length = 1;
-    int micro_count = 1;
+    int64_t sequence_length = 1;
+    int micro_batches = 1;
     int64_t cache_capacity = 0;  // decode: tokens per row that the cache holds
 };
 

@@ -8,12 +8,12 @@ namespace windlass {
 
 ActivationBuffers::ActivationBuffers(ScheduleBuilder& builder)
     : builder_(builder), in_(builder.in()), blocks_(static_cast<int>(in_.model.blocks.size())) {
-    activations_.assign(at(blocks_), std::vector<Activation>(at(builder.schedule().micro_count)));
+    activations_.assign(at(blocks_), std::vector<Activation>(at(builder.schedule().micro_batches)));
 }
 
 // Whole blocks of the disk, so that any of them may go there.
-BufferId ActivationBuffers::make(int block, int micro, std::string_view what, Owner owner, int64_t bytes) {
-    return builder_.buffer(fmt::format("{}.{}.{}", builder_.block(block).name, micro, what), owner,
+BufferId ActivationBuffers::make(int block, int micro, std::string_view what, MemoryTag tag, int64_t bytes) {
+    return builder_.buffer(fmt::format("{}.{}.{}", builder_.block(block).name, micro, what), tag,
                            round_up(bytes, kParamAlignment), TierKind::device);
 }
 
@@ -31,11 +31,11 @@ void ActivationBuffers::bind_forward(RunTask& task, std::vector<BufferUse>& uses
     for (size_t index = 0; index < kSavedRegions; ++index) {
         const int64_t bytes = segment.region_bytes(kSaved[index]);
         if (bytes == 0) continue;
-        here.saved[index] = make(task.block, task.micro, "saved", Owner::activations, bytes);
+        here.saved[index] = make(task.block, task.micro, "saved", MemoryTag::activations, bytes);
         bind(task, uses, kSaved[index], here.saved[index], true);
     }
     const bool is_head = task.block == blocks_ - 1;
-    const BufferId out = make(task.block, task.micro, "out", is_head ? Owner::staging : Owner::boundaries,
+    const BufferId out = make(task.block, task.micro, "out", is_head ? MemoryTag::staging : MemoryTag::block_inputs,
                               segment.region_bytes(Region::output));
     bind(task, uses, Region::output, out, true);
     if (is_head)
@@ -51,7 +51,7 @@ void ActivationBuffers::bind_reverse(RunTask& task, std::vector<BufferUse>& uses
     for (size_t index = 0; index < kSavedRegions; ++index) bind(task, uses, kSaved[index], here.saved[index], false);
     bind(task, uses, Region::grad_output, here.gradient, true);
     if (const int64_t bytes = segment.region_bytes(Region::output); bytes > 0) {
-        const BufferId loss = make(task.block, task.micro, "loss", Owner::staging, bytes);
+        const BufferId loss = make(task.block, task.micro, "loss", MemoryTag::staging, bytes);
         bind(task, uses, Region::output, loss, true);
         builder_.schedule().outputs[at(task.micro)] = {loss, 0};
     }
@@ -59,7 +59,7 @@ void ActivationBuffers::bind_reverse(RunTask& task, std::vector<BufferUse>& uses
     BufferId gradient = here.gradient;
     if (!segment.gradient_in_place) {
         gradient =
-            make(task.block, task.micro, "gradient", Owner::boundaries, segment.region_bytes(Region::grad_input));
+            make(task.block, task.micro, "gradient", MemoryTag::block_inputs, segment.region_bytes(Region::grad_input));
         bind(task, uses, Region::grad_input, gradient, true);
     }
     of(task.block - 1, task.micro).gradient = gradient;
@@ -67,53 +67,54 @@ void ActivationBuffers::bind_reverse(RunTask& task, std::vector<BufferUse>& uses
 
 void ActivationBuffers::spill(int block, int micro) {
     Activation& here = of(block, micro);
-    const Home home = in_.plan.of(block).boundary;
-    if (leaves(home) && here.input != kNoBuffer) here.parked_input = park(here.input, home);
+    const Home home = in_.plan.of(block).block_input;
+    if (leaves(home) && here.input != kNoBuffer) here.offloaded_input = offload(here.input, home);
     for (size_t index = 0; index < kSavedRegions; ++index) {
         if (leaves(kSavedHome[index]) && here.saved[index] != kNoBuffer)
-            here.parked_saved[index] = park(here.saved[index], kSavedHome[index]);
+            here.offloaded_saved[index] = offload(here.saved[index], kSavedHome[index]);
     }
 }
 
 void ActivationBuffers::bring(const Visit& visit, int micro) {
     Activation& here = of(visit.block, micro);
-    if (!visit.reverse) return;
-    const auto bring = [&](Parked& parked, BufferId& buffer) {
-        if (parked.is_away()) buffer = bring_back(parked);
-        parked = {};
+    if (!visit.backward) return;
+    const auto bring = [&](Offloaded& offloaded, BufferId& buffer) {
+        if (offloaded.is_away()) buffer = bring_back(offloaded);
+        offloaded = {};
     };
-    bring(here.parked_input, here.input);
-    for (size_t index = 0; index < kSavedRegions; ++index) bring(here.parked_saved[index], here.saved[index]);
+    bring(here.offloaded_input, here.input);
+    for (size_t index = 0; index < kSavedRegions; ++index) bring(here.offloaded_saved[index], here.saved[index]);
 }
 
-ActivationBuffers::Parked ActivationBuffers::park(BufferId buffer, Home home) {
+ActivationBuffers::Offloaded ActivationBuffers::offload(BufferId buffer, Home home) {
     Schedule& schedule = builder_.schedule();
     const BufferSpec spec = schedule.buffers[at(buffer - in_.persistent_count)];
-    Parked parked{.bytes = spec.bytes, .owner = spec.owner};
+    Offloaded offloaded{.bytes = spec.bytes, .tag = spec.tag};
     BufferId from = buffer;
     if (in_.plan.own_memory()) {
-        from = builder_.buffer(spec.name + " on the host", spec.owner, spec.bytes, TierKind::host);
+        from = builder_.buffer(spec.name + " on the host", spec.tag, spec.bytes, TierKind::host);
         copy(MoveKind::down, buffer, from, spec.bytes);
     }
     if (home == Home::disk) {
-        parked.file_offset = schedule.activation_file_bytes;
+        offloaded.file_offset = schedule.activation_file_bytes;
         schedule.activation_file_bytes += spec.bytes;
-        transfer(MoveKind::disk_write, from, parked);
+        transfer(MoveKind::disk_write, from, offloaded);
     } else {
-        parked.host = from;
+        offloaded.host = from;
     }
-    return parked;
+    return offloaded;
 }
 
-BufferId ActivationBuffers::bring_back(const Parked& parked) {
-    const BufferId on_device = builder_.buffer("back", parked.owner, parked.bytes, TierKind::device);
-    BufferId from = parked.host;
-    if (parked.file_offset >= 0) {
-        from = in_.plan.own_memory() ? builder_.buffer("back on the host", parked.owner, parked.bytes, TierKind::host)
-                                     : on_device;
-        transfer(MoveKind::disk_read, from, parked);
+BufferId ActivationBuffers::bring_back(const Offloaded& offloaded) {
+    const BufferId on_device = builder_.buffer("back", offloaded.tag, offloaded.bytes, TierKind::device);
+    BufferId from = offloaded.host;
+    if (offloaded.file_offset >= 0) {
+        from = in_.plan.own_memory()
+                   ? builder_.buffer("back on the host", offloaded.tag, offloaded.bytes, TierKind::host)
+                   : on_device;
+        transfer(MoveKind::disk_read, from, offloaded);
     }
-    if (in_.plan.own_memory()) copy(MoveKind::up, from, on_device, parked.bytes);
+    if (in_.plan.own_memory()) copy(MoveKind::up, from, on_device, offloaded.bytes);
     return on_device;
 }
 
@@ -122,11 +123,11 @@ void ActivationBuffers::copy(MoveKind kind, BufferId from, BufferId to, int64_t 
         {.kind = kind, .place = DiskPlace::activation, .buffer = to, .source = from, .pieces = {{.bytes = bytes}}});
 }
 
-void ActivationBuffers::transfer(MoveKind kind, BufferId buffer, const Parked& parked) {
+void ActivationBuffers::transfer(MoveKind kind, BufferId buffer, const Offloaded& offloaded) {
     builder_.move({.kind = kind,
                    .place = DiskPlace::activation,
                    .buffer = buffer,
-                   .pieces = {{.first = parked.file_offset, .bytes = parked.bytes}}});
+                   .pieces = {{.first = offloaded.file_offset, .bytes = offloaded.bytes}}});
 }
 
 GradientBuffers::GradientBuffers(ScheduleBuilder& builder)
@@ -179,7 +180,7 @@ void GradientBuffers::make_buffer(const std::vector<int>& params, int block, Tie
         end += aligned_bytes(in_.param(param).numel(), 4);
     }
     const BufferId made =
-        builder_.buffer(fmt::format("{}.gradients", builder_.block(block).name), Owner::gradients, end, tier);
+        builder_.buffer(fmt::format("{}.gradients", builder_.block(block).name), MemoryTag::gradients, end, tier);
     for (const int param : params) slices[at(param)].buffer = made;
 }
 

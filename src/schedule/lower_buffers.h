@@ -16,47 +16,47 @@ class ActivationBuffers {
 
     // Regions of a forward segment; its output becomes the next block's input, or the step's result.
     void bind_forward(RunTask& task, std::vector<BufferUse>& uses);
-    // Regions of a reverse segment; where it passes it on, the gradient of its input becomes that of the output of the
+    // Regions of a backward segment; where it passes it on, the gradient of its input becomes that of the output of the
     // block before.
     void bind_reverse(RunTask& task, std::vector<BufferUse>& uses, bool passes_gradient_on);
     // What the plan does not keep on the device leaves it, once forward is through with it.
     void spill(int block, int micro);
-    // It comes back for a reverse visit. Does nothing where nothing left, or where it was called before.
+    // It comes back for a backward visit. Does nothing where nothing left, or where it was called before.
     void bring(const Visit& visit, int micro);
 
   private:
-    // What forward keeps for reverse, by where it waits.
+    // What forward keeps for backward, by where it waits.
     static constexpr size_t kSavedRegions = 3;
     static constexpr std::array<Region, kSavedRegions> kSaved = {Region::saved, Region::saved_second,
                                                                  Region::saved_third};
     static constexpr std::array<Home, kSavedRegions> kSavedHome = {Home::device, Home::host, Home::disk};
 
     // A buffer that left the device.
-    struct Parked {
+    struct Offloaded {
         BufferId host = kNoBuffer;  // or, on disk:
         int64_t file_offset = -1;
         int64_t bytes = 0;
-        Owner owner = Owner::boundaries;
+        MemoryTag tag = MemoryTag::block_inputs;
         bool is_away() const { return bytes > 0; }
     };
     struct Activation {
         BufferId input = kNoBuffer;  // the block's residual stream in
         std::array<BufferId, kSavedRegions> saved{kNoBuffer, kNoBuffer, kNoBuffer};
         BufferId gradient = kNoBuffer;  // of the block's output
-        Parked parked_input;
-        std::array<Parked, kSavedRegions> parked_saved;
+        Offloaded offloaded_input;
+        std::array<Offloaded, kSavedRegions> offloaded_saved;
     };
 
     Activation& of(int block, int micro) {
         return activations_[static_cast<size_t>(block)][static_cast<size_t>(micro)];
     }
-    BufferId make(int block, int micro, std::string_view what, Owner owner, int64_t bytes);
+    BufferId make(int block, int micro, std::string_view what, MemoryTag tag, int64_t bytes);
     void bind(RunTask& task, std::vector<BufferUse>& uses, Region region, BufferId buffer, bool write) const;
     bool leaves(Home home) const { return home == Home::disk || (home == Home::host && in_.plan.own_memory()); }
-    Parked park(BufferId buffer, Home home);
-    BufferId bring_back(const Parked& parked);
+    Offloaded offload(BufferId buffer, Home home);
+    BufferId bring_back(const Offloaded& offloaded);
     void copy(MoveKind kind, BufferId from, BufferId to, int64_t bytes);
-    void transfer(MoveKind kind, BufferId buffer, const Parked& parked);
+    void transfer(MoveKind kind, BufferId buffer, const Offloaded& offloaded);
 
     ScheduleBuilder& builder_;
     const LowerInput& in_;
@@ -69,7 +69,7 @@ class GradientBuffers {
   public:
     explicit GradientBuffers(ScheduleBuilder& builder);
 
-    // Targets of a reverse segment's contributions.
+    // Targets of a backward segment's contributions.
     void bind(RunTask& task, std::vector<BufferUse>& uses);
     // The last contributions are there: partial sums for the norm, and the move to where the plan holds them.
     void finish(int block);
@@ -87,7 +87,7 @@ class GradientBuffers {
     std::vector<BufferSlice> target_;  // by parameter: where runs add
     std::vector<BufferSlice> held_;    // by parameter: in the memory of whoever updates
     std::vector<bool> written_;        // by parameter: some contribution was scheduled
-    std::vector<int> last_user_;       // by parameter: the last block of reverse that adds to it
+    std::vector<int> last_user_;       // by parameter: the last block of backward that adds to it
 };
 
 }  // namespace windlass

@@ -15,9 +15,9 @@ class ForwardLowering {
     }
 
     void write() {
-        const size_t micro_count = static_cast<size_t>(builder_.schedule().micro_count);
-        stream_.assign(micro_count, {});
-        builder_.schedule().outputs.assign(micro_count, {});
+        const size_t micro_batches = static_cast<size_t>(builder_.schedule().micro_batches);
+        stream_.assign(micro_batches, {});
+        builder_.schedule().outputs.assign(micro_batches, {});
         for (size_t index = 0; index < blocks_.size(); ++index) {
             while (fetched_.size() <
                    std::min(blocks_.size(), index + 1 + static_cast<size_t>(builder_.in().plan.read_ahead)))
@@ -26,7 +26,7 @@ class ForwardLowering {
             builder_.convert(blocks_[index], fetched_[index]);
             while (decodes() && caches_.size() < fetched_.size())
                 caches_.push_back(bring_cache(blocks_[caches_.size()]));
-            for (int micro = 0; micro < builder_.schedule().micro_count; ++micro) pass(index, micro);
+            for (int micro = 0; micro < builder_.schedule().micro_batches; ++micro) pass(index, micro);
             if (decodes()) return_cache(blocks_[index], caches_[index]);
         }
     }
@@ -47,7 +47,7 @@ class ForwardLowering {
             uses.push_back({stream.buffer, false});
         }
         const BufferId out = builder_.buffer(fmt::format("{}.{}.out", builder_.block(block).name, micro),
-                                             is_last ? Owner::staging : Owner::boundaries,
+                                             is_last ? MemoryTag::staging : MemoryTag::block_inputs,
                                              segment.region_bytes(Region::output), TierKind::device);
         task.regions[at(Region::output)] = {out, 0};
         uses.push_back({out, true});
@@ -64,8 +64,8 @@ class ForwardLowering {
         const int64_t rows = builder_.schedule().size.rows,
                       bytes = builder_.segment_at(id).region_bytes(Region::output);
         const BufferSlice stream = stream_[static_cast<size_t>(micro)];
-        const BufferId out = builder_.buffer(fmt::format("{}.{}.out", block.name, micro), Owner::staging, rows * bytes,
-                                             TierKind::device);
+        const BufferId out = builder_.buffer(fmt::format("{}.{}.out", block.name, micro), MemoryTag::staging,
+                                             rows * bytes, TierKind::device);
         for (int row = 0; row < rows; ++row) {
             RunTask task{.segment = id, .block = last_block_, .micro = micro, .last_token_of = row};
             task.regions[at(Region::input)] = stream;
@@ -95,7 +95,7 @@ class ForwardLowering {
         const CachePlace& place = cache_place(block);
         if (stays(block)) return place.memory;
         const BufferId here =
-            builder_.buffer(builder_.block(block).name + ".cache", Owner::cache, place.bytes, TierKind::device);
+            builder_.buffer(builder_.block(block).name + ".cache", MemoryTag::cache, place.bytes, TierKind::device);
         const BufferSlice host = on_host(place, here);
         if (place.file_offset >= 0) move_file(MoveKind::disk_read, host.buffer, place);
         if (host.buffer != here) copy(MoveKind::up, host, {here, 0}, place.bytes);
@@ -117,7 +117,7 @@ class ForwardLowering {
     BufferSlice on_host(const CachePlace& place, BufferId here) {
         if (place.file_offset < 0) return place.memory;
         if (!builder_.in().plan.own_memory()) return {here, 0};
-        return {builder_.buffer("cache on the host", Owner::cache, place.bytes, TierKind::host), 0};
+        return {builder_.buffer("cache on the host", MemoryTag::cache, place.bytes, TierKind::host), 0};
     }
     void copy(MoveKind kind, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
         builder_.move({.kind = kind,

@@ -7,7 +7,7 @@ namespace windlass {
 namespace {
 
 // A step of a method that never goes backward. Each block is fetched once; the update of the step before is applied to
-// it and written back at once, beside what follows. While the block is here, every sweep of the recipe perturbs it and
+// it and written back at once, beside what follows. While the block is here, every pass of the recipe perturbs it and
 // sends all micro-batches through. So weights cross each link once a step, however many directions there are (ZO2's
 // order: arXiv 2503.12668, with the update written back before the forwards instead of behind them).
 //
@@ -15,22 +15,22 @@ namespace {
 // write-back are applied to each fetched copy. The schedule is the same for both kinds of step: its tasks say what each
 // kind does (When, Applies).
 //
-// Without sweeps it is nothing but the updates: a flush.
+// Without passes it is nothing but the updates: a flush.
 class ProbeLowering {
   public:
-    ProbeLowering(ScheduleBuilder& builder, bool sweeps)
+    ProbeLowering(ScheduleBuilder& builder, bool passes)
         : builder_(builder),
           in_(builder.in()),
           blocks_(static_cast<int>(in_.model.blocks.size())),
-          sweeps_(sweeps ? static_cast<int>(in_.recipe.sweeps.size()) : 0) {
-        for (int sweep = 0; sweep < sweeps_; ++sweep) {
+          passes_(passes ? static_cast<int>(in_.recipe.passes.size()) : 0) {
+        for (int pass = 0; pass < passes_; ++pass) {
             first_.push_back(results_);
-            results_ += is_tangent(sweep) ? 1 + k_of(sweep) : k_of(sweep);
-            streams_ += is_tangent(sweep) ? 1 : k_of(sweep);
+            results_ += is_tangent(pass) ? 1 + k_of(pass) : k_of(pass);
+            streams_ += is_tangent(pass) ? 1 : k_of(pass);
         }
-        stream_.assign(at(streams_ * micro_count()), {});
-        tangents_.assign(at(sweeps_ * micro_count()), {});
-        builder_.schedule().outputs.assign(at(results_ * micro_count()), {});
+        stream_.assign(at(streams_ * micro_batches()), {});
+        tangents_.assign(at(passes_ * micro_batches()), {});
+        builder_.schedule().outputs.assign(at(results_ * micro_batches()), {});
         landed_.assign(at(blocks_), false);
     }
 
@@ -48,13 +48,13 @@ class ProbeLowering {
                                 slot(static_cast<int>(ready), late + 1));
             visit(static_cast<int>(index), fetched[index]);
         }
-        if (sweeps_ > 0) builder_.reduce({});
+        if (passes_ > 0) builder_.reduce({});
     }
 
   private:
-    int micro_count() const { return builder_.schedule().micro_count; }
-    int k_of(int sweep) const { return in_.recipe.sweeps[at(sweep)].k; }
-    bool is_tangent(int sweep) const { return in_.recipe.sweeps[at(sweep)].kind == SweepKind::tangent; }
+    int micro_batches() const { return builder_.schedule().micro_batches; }
+    int k_of(int pass) const { return in_.recipe.passes[at(pass)].k; }
+    bool is_tangent(int pass) const { return in_.recipe.passes[at(pass)].kind == PassKind::tangent; }
 
     // Nothing is read or goes up before the update of what it holds is on its way home.
     bool is_current(int block) const {
@@ -77,32 +77,33 @@ class ProbeLowering {
         for (int other = block; other + 1 < blocks_; other += static_cast<int>(count))
             bytes = std::max(bytes, builder_.upload_bytes(builder_.block(other)));
         if (bytes == 0) return kNoBuffer;
-        return slots_[index] = builder_.buffer(fmt::format("slot {}", index), Owner::weights, bytes, TierKind::device);
+        return slots_[index] =
+                   builder_.buffer(fmt::format("slot {}", index), MemoryTag::weights, bytes, TierKind::device);
     }
 
     void visit(int block, const BlockWeights& weights) {
-        if (sweeps_ == 0) {
+        if (passes_ == 0) {
             builder_.materialize({.block = block, .updates = true}, weights);
-            send_home(block, weights);
+            write_back(block, weights);
         }
         int stream = 0;
-        for (int sweep = 0; sweep < sweeps_; ++sweep) {
-            const bool one_by_one = in_.plan.one_probe && !is_tangent(sweep) && k_of(sweep) > 1;
-            for (int turn = 0; turn < (one_by_one ? k_of(sweep) : 1); ++turn) {
-                const bool is_first = sweep == 0 && turn == 0;
+        for (int pass = 0; pass < passes_; ++pass) {
+            const bool one_by_one = in_.plan.one_probe && !is_tangent(pass) && k_of(pass) > 1;
+            for (int turn = 0; turn < (one_by_one ? k_of(pass) : 1); ++turn) {
+                const bool is_first = pass == 0 && turn == 0;
                 const MaterializedWeights ready = builder_.materialize(
-                    {.block = block, .sweep = sweep, .point = one_by_one ? turn : -1, .updates = is_first}, weights);
-                if (is_first) send_home(block, weights);
+                    {.block = block, .pass = pass, .point = one_by_one ? turn : -1, .updates = is_first}, weights);
+                if (is_first) write_back(block, weights);
                 for (int point = 0; point < std::ssize(ready.points); ++point, ++stream) {
-                    for (int micro = 0; micro < micro_count(); ++micro)
-                        pass(block, ready, {sweep, point, turn + point, stream, micro});
+                    for (int micro = 0; micro < micro_batches(); ++micro)
+                        run_block(block, ready, {pass, point, turn + point, stream, micro});
                 }
             }
         }
     }
 
     // To host memory and to disk, where they live there, or where every step is to be found on disk.
-    void send_home(int block, const BlockWeights& weights) {
+    void write_back(int block, const BlockWeights& weights) {
         builder_.set_when(When::write_back);
         MoveTask down{.kind = MoveKind::down}, write{.kind = MoveKind::disk_write, .place = DiskPlace::weight};
         for (size_t index = 0; index < in_.model.blocks[at(block)].params.size(); ++index) {
@@ -146,39 +147,40 @@ class ProbeLowering {
     }
 
     struct Pass {
-        int sweep;
+        int pass;
         int place;  // among those that were made at once
-        int point;  // among those of the sweep
-        int stream, micro;
+        int point;  // among those of the pass
+        int probe, micro;
     };
 
-    void pass(int block, const MaterializedWeights& ready, const Pass& which) {
+    void run_block(int block, const MaterializedWeights& ready, const Pass& which) {
         ScheduleBuilder::SegmentKey key;
-        if (is_tangent(which.sweep)) {
-            key.tangents = k_of(which.sweep);
-            key.rank = in_.recipe.sweeps[at(which.sweep)].rank;
+        if (is_tangent(which.pass)) {
+            key.tangents = k_of(which.pass);
+            key.rank = in_.recipe.passes[at(which.pass)].rank;
         }
         const int id = builder_.segment(builder_.block(block), std::move(key));
-        RunTask task{.segment = id, .block = block, .micro = which.micro, .stream = which.stream};
+        RunTask task{.segment = id, .block = block, .micro = which.micro, .probe_index = which.probe};
         std::vector<BufferUse> uses;
-        const std::string name = fmt::format("{}.{}.{}", builder_.block(block).name, which.stream, which.micro);
+        const std::string name = fmt::format("{}.{}.{}", builder_.block(block).name, which.probe, which.micro);
         const bool is_last = block + 1 == blocks_;
-        const int cell = which.stream * micro_count() + which.micro;
+        const int cell = which.probe * micro_batches() + which.micro;
         const BufferId out = hand_on(task, uses, stream_[at(cell)], Region::input, Region::output, name, is_last);
-        if (is_last) result(first_[at(which.sweep)] + which.point, which.micro) = {out, 0};
-        if (is_tangent(which.sweep)) {
-            bind_directions(block, ready, which.sweep, task, uses);
-            BufferSlice& tangents = tangents_[at(which.sweep * micro_count() + which.micro)];
+        if (is_last) result(first_[at(which.pass)] + which.point, which.micro) = {out, 0};
+        if (is_tangent(which.pass)) {
+            bind_directions(block, ready, which.pass, task, uses);
+            BufferSlice& tangents = tangents_[at(which.pass * micro_batches() + which.micro)];
             const BufferId made = hand_on(task, uses, tangents, Region::tangent_input, Region::tangent_output,
                                           name + ".tangents", is_last);
-            for (int j = 0; is_last && j < k_of(which.sweep); ++j)
-                result(first_[at(which.sweep)] + 1 + j, which.micro) = {made,
-                                                                        j * builder_.schedule().size.tokens() * 4};
+            for (int j = 0; is_last && j < k_of(which.pass); ++j)
+                result(first_[at(which.pass)] + 1 + j, which.micro) = {made, j * builder_.schedule().size.tokens() * 4};
         }
         builder_.run(std::move(task), ready.points[at(which.place)], std::move(uses));
     }
 
-    BufferSlice& result(int index, int micro) { return builder_.schedule().outputs[at(index * micro_count() + micro)]; }
+    BufferSlice& result(int index, int micro) {
+        return builder_.schedule().outputs[at(index * micro_batches() + micro)];
+    }
 
     // What a pass reads was written by the block before; what it writes takes its place.
     BufferId hand_on(RunTask& task, std::vector<BufferUse>& uses, BufferSlice& stream, Region in, Region out,
@@ -188,7 +190,7 @@ class ProbeLowering {
             task.regions[at(in)] = stream;
             uses.push_back({stream.buffer, false});
         }
-        const BufferId made = builder_.buffer(name + ".out", is_last ? Owner::staging : Owner::boundaries,
+        const BufferId made = builder_.buffer(name + ".out", is_last ? MemoryTag::staging : MemoryTag::block_inputs,
                                               segment.region_bytes(out), TierKind::device);
         task.regions[at(out)] = {made, 0};
         uses.push_back({made, true});
@@ -196,24 +198,24 @@ class ProbeLowering {
         return made;
     }
 
-    void bind_directions(int block, const MaterializedWeights& ready, int sweep, RunTask& task,
+    void bind_directions(int block, const MaterializedWeights& ready, int pass, RunTask& task,
                          std::vector<BufferUse>& uses) {
         task.directions = ready.directions;
         for (size_t index = 0; index < task.directions.size(); ++index) {
             const int param = in_.model.blocks[at(block)].params[index];
             const BufferSlice& slice = task.directions[index];
-            const int64_t bytes = k_of(sweep) * builder_.copy_bytes(sweep, param);
+            const int64_t bytes = k_of(pass) * builder_.copy_bytes(pass, param);
             uses.push_back({slice.buffer, false, slice.offset, slice.offset + bytes});
         }
     }
 
     ScheduleBuilder& builder_;
     const LowerInput& in_;
-    int blocks_, sweeps_;
+    int blocks_, passes_;
     int results_ = 0, streams_ = 0;
-    std::vector<int> first_;             // by sweep: its first result
+    std::vector<int> first_;             // by pass: its first result
     std::vector<BufferSlice> stream_;    // by stream and micro-batch: what goes from block to block
-    std::vector<BufferSlice> tangents_;  // by sweep and micro-batch
+    std::vector<BufferSlice> tangents_;  // by pass and micro-batch
     std::vector<BufferId> slots_;        // for layers that go up
     std::vector<bool> landed_;           // by block: its update is on its way home
 };
@@ -223,7 +225,7 @@ class ProbeLowering {
 Schedule lower_probe(const LowerInput& input, const ScheduleRequest& request) {
     ScheduleBuilder builder(input, request);
     const bool trains = request.kind == ScheduleRequest::Kind::train;
-    if (trains) builder.schedule().writeback_steps = input.plan.writeback_steps;  // a flush goes home always
+    if (trains) builder.schedule().writeback_steps = input.plan.writeback_steps;  // a flush always writes back
     ProbeLowering(builder, trains).write();
     return builder.finish();
 }

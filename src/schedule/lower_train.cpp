@@ -28,29 +28,29 @@ class TrainLowering {
           in_(builder.in()),
           blocks_(static_cast<int>(in_.model.blocks.size())),
           first_trained_(first_trained_block(in_.model)),
-          micro_count_(builder.schedule().micro_count),
+          micro_batches_(builder.schedule().micro_batches),
           gradients_(builder),
           activations_(builder),
-          held_(builder, {.weights = [this](int param) { return weights_of(param); },
-                          .gradient = [this](int param) { return in_.place(param).gradient; }}),
-          guessed_(builder, {.weights = [this](int param) { return weights_of(param); },
-                             .gradient = [this](int param) { return gradients_.in_memory(param); },
-                             .guessed = true}),
+          deferred_(builder, {.weights = [this](int param) { return weights_of(param); },
+                              .gradient = [this](int param) { return in_.place(param).gradient; }}),
+          speculative_(builder, {.weights = [this](int param) { return weights_of(param); },
+                                 .gradient = [this](int param) { return gradients_.in_memory(param); },
+                                 .speculative = true}),
           certain_(builder, {.weights = [this](int param) { return in_.place(param).weights; },
                              .gradient = [this](int param) { return in_.place(param).gradient; }}) {
         landed_.assign(at(blocks_), false);
         for (int block = 0; block < blocks_; ++block) {
-            if (in_.plan.of(block).update == UpdateTime::next_forward) last_held_ = block;
+            if (in_.plan.of(block).update == UpdateTime::next_forward) last_deferred_ = block;
         }
-        builder_.schedule().outputs.assign(at(micro_count_), {});
+        builder_.schedule().outputs.assign(at(micro_batches_), {});
     }
 
     void write() {
-        if (in_.plan.order == MicroOrder::vertical)
-            write_vertical();
+        if (in_.plan.order == MicroOrder::layer_first)
+            write_layer_first();
         else
-            write_horizontal();
-        guessed_.drain();
+            write_micro_batch_first();
+        speculative_.drain();
         if (in_.recipe.needs_grad_norm) builder_.reduce({});
         for (int block = 0; block < blocks_; ++block) add_updates(certain_, UpdateTime::after_backward, block);
         certain_.drain();
@@ -72,7 +72,7 @@ class TrainLowering {
     // Reads begin read_ahead blocks early; what then happens on the way, updates and the copy up, at most one early.
     // What a pass leaves goes down beside the next one where reads begin three blocks early: if its buffer ended with
     // the pass, the next one's could have its place and would wait for the copy. That takes room for both.
-    void write_vertical() {
+    void write_layer_first() {
         const size_t early = at(in_.plan.read_ahead), late = in_.plan.own_memory() ? std::min<size_t>(early, 1) : 0;
         const std::vector<Visit> list = visits();
         std::vector<BlockWeights> fetched;
@@ -88,7 +88,7 @@ class TrainLowering {
                 fetched.push_back(begin_fetch(list[fetched.size()]));
             for (; ready < std::min(fetched.size(), index + 1 + late); ++ready)
                 finish_fetch(list[ready], fetched[ready]);
-            for (int micro = 0; micro < micro_count_; ++micro) {
+            for (int micro = 0; micro < micro_batches_; ++micro) {
                 prefetch_activations(list, index, micro);
                 pass(list[index], fetched[index], micro);
                 leave();
@@ -99,9 +99,9 @@ class TrainLowering {
         leave();
     }
 
-    // Each micro-batch goes all the way; only the first block's reverse waits for all of them, so that a table tied
+    // Each micro-batch goes all the way; only the first block's backward waits for all of them, so that a table tied
     // to the head gets its contributions in the canonical order.
-    void write_horizontal() {
+    void write_micro_batch_first() {
         const auto visit = [&](const Visit& each, int micro) {
             BlockWeights weights;
             if (micro == 0) {
@@ -116,19 +116,19 @@ class TrainLowering {
             pass(each, weights, micro);
             spill(each, micro);
         };
-        for (int micro = 0; micro < micro_count_; ++micro) {
+        for (int micro = 0; micro < micro_batches_; ++micro) {
             for (const Visit& each : visits()) {
-                if (each.block != 0 || !each.reverse) visit(each, micro);
+                if (each.block != 0 || !each.backward) visit(each, micro);
             }
         }
-        for (int micro = 0; first_trained_ == 0 && micro < micro_count_; ++micro) visit({0, true}, micro);
+        for (int micro = 0; first_trained_ == 0 && micro < micro_batches_; ++micro) visit({0, true}, micro);
         for (int block = blocks_ - 1; block >= first_trained_; --block)
             finish_gradients(block, builder_.read_weights(builder_.block(block)));
     }
 
-    // The update that the step before held is done when a block is first fetched, before its weights go up.
+    // The update that the step before deferred is done when a block is first fetched, before its weights go up.
     bool updates_on_arrival(const Visit& visit) const {
-        const bool first = !visit.reverse || visit.block == blocks_ - 1;
+        const bool first = !visit.backward || visit.block == blocks_ - 1;
         return first && in_.plan.of(visit.block).update == UpdateTime::next_forward;
     }
     // No read may stand before the update of what it reads: it would see the weights of the step before.
@@ -146,7 +146,7 @@ class TrainLowering {
         if (updates_on_arrival(visit)) {
             builder_.set_when(When::deferred);
             updating_ = &weights;
-            add_updates(held_, UpdateTime::next_forward, visit.block);
+            add_updates(deferred_, UpdateTime::next_forward, visit.block);
             builder_.set_when(When::always);
         }
         return weights;
@@ -154,16 +154,16 @@ class TrainLowering {
     void finish_fetch(const Visit& visit, BlockWeights& weights) {
         if (updates_on_arrival(visit)) {
             builder_.set_when(When::deferred);
-            held_.drain_block(visit.block);
+            deferred_.drain_block(visit.block);
             landed_[at(visit.block)] = true;
-            if (visit.block == last_held_) builder_.mark();
+            if (visit.block == last_deferred_) builder_.mark();
             builder_.set_when(When::always);
         }
         builder_.upload(builder_.block(visit.block), weights);
         builder_.convert(visit.block, weights);
     }
 
-    // Memory that holds the weights which an update changes: for good, or since the block was read for a sweep.
+    // Memory that holds the weights which an update changes: for good, or since the block was read for a pass.
     BufferSlice weights_of(int param) const {
         const std::vector<int>& params = in_.model.blocks[at(in_.param(param).spec.block)].params;
         const size_t index = static_cast<size_t>(std::find(params.begin(), params.end(), param) - params.begin());
@@ -178,13 +178,13 @@ class TrainLowering {
     void finish_gradients(int block, const BlockWeights& weights) {
         gradients_.finish(block);
         updating_ = &weights;
-        add_updates(guessed_, UpdateTime::in_backward, block);
+        add_updates(speculative_, UpdateTime::in_backward, block);
     }
 
     // While a pass computes, what the next one wants of spilled activations is on its way.
     void prefetch_activations(const std::vector<Visit>& list, size_t index, int micro) {
         activations_.bring(list[index], micro);
-        const bool last = micro + 1 == micro_count_;
+        const bool last = micro + 1 == micro_batches_;
         if (!last)
             activations_.bring(list[index], micro + 1);
         else if (index + 1 < list.size())
@@ -192,27 +192,27 @@ class TrainLowering {
     }
 
     void spill(const Visit& visit, int micro) {
-        if (!visit.reverse && visit.block >= first_trained_) activations_.spill(visit.block, micro);
+        if (!visit.backward && visit.block >= first_trained_) activations_.spill(visit.block, micro);
     }
 
     // What a pass leaves, once the block is done.
     void finish_pass(const Visit& visit, const BlockWeights& weights, int micro) {
         spill(visit, micro);
-        if (visit.reverse && micro + 1 == micro_count_) finish_gradients(visit.block, weights);
+        if (visit.backward && micro + 1 == micro_batches_) finish_gradients(visit.block, weights);
     }
 
     void pass(const Visit& visit, const BlockWeights& weights, int micro) {
-        if (visit.reverse)
-            reverse(visit.block, weights, micro);
+        if (visit.backward)
+            backward(visit.block, weights, micro);
         else
             forward(visit.block, weights, micro);
     }
 
     // The head computes its loss and gradient in one go, from its input alone: it keeps nothing.
-    int segment(int block, bool reverse) {
-        ScheduleBuilder::SegmentKey key{.reverse = reverse};
+    int segment(int block, bool backward) {
+        ScheduleBuilder::SegmentKey key{.backward = backward};
         const BlockPlan& plan = in_.plan.of(block);
-        if (reverse) key.passes_gradient_on = block > first_trained_;
+        if (backward) key.passes_gradient_on = block > first_trained_;
         if (block != blocks_ - 1 && block >= first_trained_) {
             key.save = !plan.recompute;
             key.saved = plan.saved;
@@ -227,7 +227,7 @@ class TrainLowering {
         builder_.run(std::move(task), weights, std::move(uses));
     }
 
-    void reverse(int block, const BlockWeights& weights, int micro) {
+    void backward(int block, const BlockWeights& weights, int micro) {
         RunTask task{.segment = segment(block, true), .block = block, .micro = micro};
         std::vector<BufferUse> uses;
         activations_.bind_reverse(task, uses, block > first_trained_);
@@ -239,13 +239,13 @@ class TrainLowering {
     const LowerInput& in_;
     int blocks_;
     int first_trained_;
-    int micro_count_;
+    int micro_batches_;
     GradientBuffers gradients_;
     ActivationBuffers activations_;
-    UpdateStream held_, guessed_, certain_;
+    UpdateStream deferred_, speculative_, certain_;
     const BlockWeights* updating_ = nullptr;  // of the block whose updates are being added
-    std::vector<bool> landed_;                // by block: the update that the step before held is scheduled
-    int last_held_ = -1;                      // the last block in the order of forward whose update is held
+    std::vector<bool> landed_;                // by block: the update that the step before deferred is scheduled
+    int last_deferred_ = -1;                  // the last block in the order of forward whose update is deferred
 };
 
 }  // namespace

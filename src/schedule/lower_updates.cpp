@@ -81,7 +81,7 @@ void UpdateStream::read_into(const ChunkGroup& chunks, DiskPlace place, const st
     move_pieces(chunks, MoveKind::disk_read, place, targets);
 }
 
-std::vector<BufferSlice> UpdateStream::read(const ChunkGroup& chunks, DiskPlace place, Owner owner) {
+std::vector<BufferSlice> UpdateStream::read(const ChunkGroup& chunks, DiskPlace place, MemoryTag tag) {
     int64_t end = 0;
     std::vector<BufferSlice> slices;
     slices.reserve(chunks.size());
@@ -90,7 +90,7 @@ std::vector<BufferSlice> UpdateStream::read(const ChunkGroup& chunks, DiskPlace 
         end += piece_bytes(in_, place, chunk.param, chunk.count);
     }
     const BufferId made =
-        builder_.buffer(fmt::format("update.{}.{}", count_, owner_name(owner)), owner, end, in_.host_tier());
+        builder_.buffer(fmt::format("update.{}.{}", count_, memory_tag_name(tag)), tag, end, in_.host_tier());
     for (BufferSlice& slice : slices) slice.buffer = made;
     read_into(chunks, place, slices);
     return slices;
@@ -99,7 +99,7 @@ std::vector<BufferSlice> UpdateStream::read(const ChunkGroup& chunks, DiskPlace 
 // All chunks of a group are at home in one block, so one look at the first one's home tells for all.
 void UpdateStream::stage_weights(Staged& staged) {
     if (sources_.weights(staged.chunks[0].param).buffer == kNoBuffer) {
-        staged.weights = read(staged.chunks, DiskPlace::weight, Owner::weights);
+        staged.weights = read(staged.chunks, DiskPlace::weight, MemoryTag::weights);
         return;
     }
     staged.weights.reserve(staged.chunks.size());
@@ -114,7 +114,7 @@ void UpdateStream::stage_state(Staged& staged) {
     const ParamPlace& first = in_.place(staged.chunks[0].param);
     if (first.low.buffer != kNoBuffer) return;  // arrays of their own, without a store
     if (first.chunks.buffer == kNoBuffer) {
-        staged.blocks = read(staged.chunks, DiskPlace::state, Owner::state);
+        staged.blocks = read(staged.chunks, DiskPlace::state, MemoryTag::state);
         return;
     }
     staged.blocks.reserve(staged.chunks.size());
@@ -126,7 +126,7 @@ void UpdateStream::stage_state(Staged& staged) {
 
 void UpdateStream::stage_gradient(Staged& staged) {
     if (sources_.gradient(staged.chunks[0].param).buffer == kNoBuffer) {
-        staged.gradient = read(staged.chunks, DiskPlace::gradient, Owner::gradients);
+        staged.gradient = read(staged.chunks, DiskPlace::gradient, MemoryTag::gradients);
         return;
     }
     staged.gradient.reserve(staged.chunks.size());
@@ -155,7 +155,7 @@ UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const
         update.lo = behind(place.low, chunk.first * 2);
         for (size_t s = 0; s < place.state.size(); ++s)
             update.state.push_back(behind(place.state[s], state_bytes(in_.recipe.state[s], chunk.first)));
-        if (sources_.guessed || sources_.again)
+        if (sources_.speculative || sources_.again)
             update.kept = behind(place.kept, kept_offset(in_.recipe, in_.param(chunk.param), chunk.first));
         return update;
     }
@@ -166,7 +166,7 @@ UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const
 }
 
 void UpdateStream::finish(const Staged& staged) {
-    UpdateTask task{.guessed = sources_.guessed, .restores = sources_.again && !in_.plan.store};
+    UpdateTask task{.speculative = sources_.speculative, .restores = sources_.again && !in_.plan.store};
     task.chunks.reserve(staged.chunks.size());
     for (size_t index = 0; index < staged.chunks.size(); ++index) task.chunks.push_back(update_chunk(staged, index));
     builder_.update(std::move(task), lane_of(staged.chunks[0].param));
@@ -183,7 +183,7 @@ namespace {
 
 // A schedule of nothing but the updates of blocks that update at this time, from gradients that were held.
 Schedule lower_held(const LowerInput& input, ScheduleRequest::Kind kind, UpdateTime time) {
-    ScheduleBuilder builder(input, {.kind = kind, .rows = 0, .row_length = 0, .micro_count = 0});
+    ScheduleBuilder builder(input, {.kind = kind, .rows = 0, .sequence_length = 0, .micro_batches = 0});
     const bool is_flush = kind == ScheduleRequest::Kind::flush;
     builder.set_when(is_flush ? When::deferred : When::always);
     UpdateStream stream(builder, {.weights = [&](int param) { return input.place(param).weights; },

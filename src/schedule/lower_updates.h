@@ -23,9 +23,9 @@ class UpdateStream {
     // and a group brings its own.
     struct Sources {
         std::function<BufferSlice(int param)> weights, gradient;
-        bool guessed = false;  // before the norm is known
-        bool again = false;    // memory holds what a wrong guess made of it: take the version before, which is in the
-                               // store, or kept in memory
+        bool speculative = false;  // before the norm is known
+        bool again = false;  // memory holds what a wrong guess made of it: take the version before, which is in the
+                             // store, or kept in memory
     };
 
     UpdateStream(ScheduleBuilder& builder, Sources sources);
@@ -51,7 +51,7 @@ class UpdateStream {
     void write_back(const Staged& staged);
     LaneKind lane_of(int param) const;
     // A buffer for these pieces of the group, and the read that fills it; where each chunk's begins.
-    std::vector<BufferSlice> read(const ChunkGroup& chunks, DiskPlace place, Owner owner);
+    std::vector<BufferSlice> read(const ChunkGroup& chunks, DiskPlace place, MemoryTag tag);
     // A read of these pieces to where they belong in memory.
     void read_into(const ChunkGroup& chunks, DiskPlace place, const std::vector<BufferSlice>& targets);
     void move_pieces(const ChunkGroup& chunks, MoveKind kind, DiskPlace place, const std::vector<BufferSlice>& slices);

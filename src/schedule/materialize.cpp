@@ -7,8 +7,8 @@
 
 namespace windlass {
 
-int64_t ScheduleBuilder::copy_bytes(int sweep, int param) const {
-    return probe_bytes(in_.recipe.sweeps[at(sweep)], in_.param(param).spec, in_.numerics.compute);
+int64_t ScheduleBuilder::copy_bytes(int pass, int param) const {
+    return probe_bytes(in_.recipe.passes[at(pass)], in_.param(param).spec, in_.numerics.compute);
 }
 
 void ScheduleBuilder::convert(int block, BlockWeights& weights) {
@@ -20,16 +20,16 @@ void ScheduleBuilder::convert(int block, BlockWeights& weights) {
 }
 
 MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, const BlockWeights& weights) {
-    const int block = wanted.block, sweep = wanted.sweep;
-    const SweepKind kind = sweep < 0 ? SweepKind::forward : in_.recipe.sweeps[at(sweep)].kind;
-    const bool tangents = kind == SweepKind::tangent, clean = sweep >= 0 && in_.recipe.sweeps[at(sweep)].clean;
-    const int copies = sweep < 0 || clean ? 0 : wanted.point < 0 ? in_.recipe.sweeps[at(sweep)].k : 1;
-    const bool wants_plain = tangents || clean || (sweep < 0 && !wanted.updates);
+    const int block = wanted.block, pass = wanted.pass;
+    const PassKind kind = pass < 0 ? PassKind::forward : in_.recipe.passes[at(pass)].kind;
+    const bool tangents = kind == PassKind::tangent, clean = pass >= 0 && in_.recipe.passes[at(pass)].clean;
+    const int copies = pass < 0 || clean ? 0 : wanted.point < 0 ? in_.recipe.passes[at(pass)].k : 1;
+    const bool wants_plain = tangents || clean || (pass < 0 && !wanted.updates);
     const int64_t element = dtype_bytes(in_.numerics.compute);
     const BufferId made = in_.persistent_count + std::ssize(schedule_.buffers);  // if anything is written
     const std::vector<int>& params = this->block(block).params;
-    MaterializeTask task{.block = block, .sweep = sweep, .point = wanted.point};
-    MaterializedWeights ready{.points = std::vector<BlockWeights>(at(wants_plain || sweep < 0 ? 1 : copies))};
+    MaterializeTask task{.block = block, .pass = pass, .point = wanted.point};
+    MaterializedWeights ready{.points = std::vector<BlockWeights>(at(wants_plain || pass < 0 ? 1 : copies))};
     int64_t end = 0;
     const auto room = [&](int64_t bytes) {
         const BufferSlice slice{made, end};
@@ -57,7 +57,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
         const auto made_at = [&](const BufferSlice& slice) { return WeightUse{slice, {}, in_.numerics.compute}; };
         const WeightUse plain = each.plain.buffer == kNoBuffer ? stored : made_at(each.plain);
         if (wants_plain) reads(ready.points[0], plain, numel);
-        if (copies > 0 && !shares) each.probes = room(copies * copy_bytes(sweep, param));
+        if (copies > 0 && !shares) each.probes = room(copies * copy_bytes(pass, param));
         for (int point = 0; !tangents && point < copies; ++point)
             reads(ready.points[at(point)], shares ? plain : made_at({made, each.probes.offset + point * bytes}), numel);
         if (tangents) ready.directions.push_back(each.probes);
@@ -65,7 +65,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
     }
     if (end > 0) {
         const BufferId is =
-            buffer(fmt::format("{}.probes", this->block(block).name), Owner::probes, end, TierKind::device);
+            buffer(fmt::format("{}.probes", this->block(block).name), MemoryTag::probes, end, TierKind::device);
         WINDLASS_CHECK(is == made, "buffer {} was to be {}", is, made);
     }
     add_materialization(std::move(task));
@@ -78,7 +78,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
 // them.
 void ScheduleBuilder::decide_updates(MaterializeParam& each, bool is_first, bool fetched) const {
     if (!in_.is_stored_to(each.param)) return;
-    if (in_.param(each.param).perturb.folding == Folding::each_window) {
+    if (in_.param(each.param).perturb.merge == Merge::per_window) {
         each.writing_back = each.updates ? Applies::deferred : Applies::none;
         each.between = Applies::deferred;
     } else if (each.updates) {
@@ -92,7 +92,7 @@ void ScheduleBuilder::decide_updates(MaterializeParam& each, bool is_first, bool
 // window's are one.
 double ScheduleBuilder::mean_updates(const Param& param, const MaterializeParam& each) const {
     const double steps = schedule_.writeback_steps;
-    if (param.perturb.folding == Folding::each_window) return each.updates ? 1.0 / steps : 0;
+    if (param.perturb.merge == Merge::per_window) return each.updates ? 1.0 / steps : 0;
     if (each.between == Applies::last) return 1;
     if (each.between == Applies::none) return 0;
     return each.writing_back == Applies::none ? (steps - 1) / 2 : (steps + 1) / 2;
@@ -115,17 +115,17 @@ void ScheduleBuilder::add_materialization(MaterializeTask task) {
         const int64_t bytes = weight_bytes(param, param.numel());
         use(each.weights, bytes, writes);
         // Read as well as written, each so many steps.
-        const int64_t period = param.perturb.folding == Folding::each_window ? schedule_.writeback_steps : 1;
+        const int64_t period = param.perturb.merge == Merge::per_window ? schedule_.writeback_steps : 1;
         if (writes) demand.memory_bytes += bytes / period;
         if (in_.recipe.draws)
-            demand.noise += static_cast<double>(param.numel()) * in_.recipe.draws(param, task.sweep, updates);
+            demand.noise += static_cast<double>(param.numel()) * in_.recipe.draws(param, task.pass, updates);
     }
     for (const MaterializeParam& each : task.params) {
         const int64_t numel = in_.param(each.param).numel();
         use(each.plain, numel * element, true);
-        if (task.sweep < 0) continue;
-        const int copies = task.point < 0 ? in_.recipe.sweeps[at(task.sweep)].k : 1;
-        use(each.probes, copies * copy_bytes(task.sweep, each.param), true);
+        if (task.pass < 0) continue;
+        const int copies = task.point < 0 ? in_.recipe.passes[at(task.pass)].k : 1;
+        use(each.probes, copies * copy_bytes(task.pass, each.param), true);
     }
     const bool writes = std::any_of(uses.begin(), uses.end(), [](const BufferUse& each) { return each.write; });
     if (!writes) return;

@@ -14,11 +14,11 @@ namespace windlass {
 
 struct Numerics {
     DType compute = DType::bf16;
-    int64_t micro_rows = 1;            // rows of a micro-batch
-    int64_t micro_count = 1;           // micro-batches of an optimizer step
-    std::vector<int64_t> row_lengths;  // at most four buckets, rising; a step is padded to the first that holds it
-    std::string kernel_path;           // instruction set of the kernels, e.g. "avx512_bf16"
-    StateFormat state_format = StateFormat::s1;
+    int64_t micro_batch_size = 1;           // rows of a micro-batch
+    int64_t micro_batches = 1;              // micro-batches of an optimizer step
+    std::vector<int64_t> sequence_lengths;  // at most four buckets, rising; a step is padded to the first that holds it
+    std::string kernel_path;                // instruction set of the kernels, e.g. "avx512_bf16"
+    StateFormat state_format = StateFormat::fp32;
 
     bool operator==(const Numerics&) const = default;
 };

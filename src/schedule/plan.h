@@ -15,17 +15,17 @@ namespace windlass {
 // `device` is the machine's memory and `host` is the same.
 enum class Home : uint8_t { device, host, disk };
 
-// vertical: all micro-batches pass a block before the next block, so weights cross each link once a sweep.
-// horizontal: each micro-batch makes its whole way, so activations of one are alive at a time; for weights that stay.
-enum class MicroOrder : uint8_t { vertical, horizontal };
+// layer_first: all micro-batches pass a block before the next block, so weights cross each link once a pass.
+// micro_batch_first: each micro-batch makes its whole way, so activations of one are alive at a time; for weights that
+// stay.
+enum class MicroOrder : uint8_t { layer_first, micro_batch_first };
 
 // When a parameter is updated. The clip factor is known when the last gradient is.
-//   after_backward  behind the norm: nothing overlaps, nothing is guessed
-//   in_backward     as soon as its gradient is there, guessing that nothing is clipped ("speculate"); the version
-//   before
-//                   stays current in the store, or, without one, is kept in memory beside the state: where the guess
+//   after_backward  behind the norm: nothing overlaps, nothing is a guess
+//   in_backward     as soon as its gradient is there, speculating that nothing is clipped; the version before stays
+//                   current in the store, or, without one, is kept in memory beside the state: where the guess
 //                   was wrong the update is done again from there
-//   next_forward    held, and done when the next step's forward sweep first wants it ("defer")
+//   next_forward    deferred, and done when the next step's forward pass first wants it ("defer")
 enum class UpdateTime : uint8_t { after_backward, in_backward, next_forward };
 
 // Where a plan puts the regions of values that forward keeps (model/saved.h): the first stays on the device.
@@ -33,11 +33,11 @@ inline constexpr SaveChoice kKeepOnHost = SaveChoice::keep_second, kKeepOnDisk =
 
 // One block's share of a plan. Its parameters are those whose home block it is.
 struct BlockPlan {
-    Home weights = Home::device;    // what sweeps read
-    Home state = Home::device;      // moments and low halves
-    Home gradients = Home::device;  // between their last contribution and the update
-    Home boundary = Home::device;   // the block's input, between its forward and its reverse
-    Home cache = Home::device;      // keys and values of earlier tokens, between two calls of decoding
+    Home weights = Home::device;      // what passes read
+    Home state = Home::device;        // moments and low halves
+    Home gradients = Home::device;    // between their last contribution and the update
+    Home block_input = Home::device;  // the block's input, between its forward and its backward
+    Home cache = Home::device;        // keys and values of earlier tokens, between two calls of decoding
     UpdateTime update = UpdateTime::after_backward;
     bool recompute = false;         // keep the input only
     std::vector<SaveChoice> saved;  // instead, by saved_values of the block's program: what becomes of each
@@ -51,13 +51,13 @@ struct Plan {
     int threads = 1;       // of the compute lane
     int host_threads = 0;  // of the host lane, for updates beside compute; 0: the compute lane does them
     bool store = false;    // a working store on disk: every step writes it, and every committed step is a checkpoint
-    MicroOrder order = MicroOrder::vertical;
+    MicroOrder order = MicroOrder::layer_first;
     int read_ahead = 1;    // blocks whose weights are under way beside the one in use
     int group_chunks = 1;  // chunks that are read, updated and written as one, where a block has so many
     // Where weights are probed and go up: blocks that are on the device, or on their way there, beside the one in use.
     // At most read_ahead of them.
     int upload_ahead = 0;
-    // Where weights are probed: a sweep's points one after the other, so that one probed copy of a block is there at a
+    // Where weights are probed: a pass's points one after the other, so that one probed copy of a block is there at a
     // time; random numbers are then drawn for each of them.
     bool one_probe = false;
     // Where weights are perturbed: they are written back, over the link and to disk, every so many steps. In between,

@@ -44,7 +44,7 @@ PriceList::PriceList(const Schedule& schedule, const Machine& machine)
 
 double PriceList::call_rate(const SegmentCall& call, const OpSize& size) const {
     if (!machine_.kernels.empty()) {
-        const auto known = machine_.kernels.find(kernel_key(*call.node->op, call.node->spec, size, call.direction));
+        const auto known = machine_.kernels.find(kernel_key(*call.node->op, call.node->spec, size, call.mode));
         if (known != machine_.kernels.end()) return known->second;
     }
     return machine_.gemm_flops(schedule_.size.compute, shape_of(call, size));

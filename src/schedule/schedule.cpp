@@ -7,13 +7,13 @@
 
 namespace windlass {
 
-std::string_view owner_name(Owner owner) {
-    static constexpr std::array<std::string_view, kOwners> kNames = {
+std::string_view memory_tag_name(MemoryTag tag) {
+    static constexpr std::array<std::string_view, kMemoryTags> kNames = {
         "weights",         "probed weights", "low halves",
-        "optimizer state", "gradients",      "versions kept for wrong guesses",
-        "activations",     "boundaries",     "workspace",
+        "optimizer state", "gradients",      "versions kept for wrong speculates",
+        "activations",     "block inputs",   "workspace",
         "cache",           "staging"};
-    return kNames[static_cast<size_t>(owner)];
+    return kNames[static_cast<size_t>(tag)];
 }
 
 std::string_view lane_name(LaneKind lane) {

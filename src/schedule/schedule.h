@@ -60,25 +60,25 @@ std::vector<TierId> tiers_beside(int device);
 int find_tier(std::span<const TierId> tiers, TierKind kind);
 
 // Named owners: every byte of the arena belongs to one, and the plan prints them.
-enum class Owner : uint8_t {
+enum class MemoryTag : uint8_t {
     weights,
     probes,  // what is computed with instead of weights: perturbed, converted, directions
     low_halves,
     state,
     gradients,
-    kept,  // what guessed updates overwrote, where no store has it
+    kept,  // what speculative updates overwrote, where no store has it
     activations,
-    boundaries,
+    block_inputs,
     workspace,
     cache,
     staging
 };
-inline constexpr int kOwners = 11;
-std::string_view owner_name(Owner owner);
+inline constexpr int kMemoryTags = 11;
+std::string_view memory_tag_name(MemoryTag tag);
 
 struct BufferSpec {
     std::string name;
-    Owner owner = Owner::workspace;
+    MemoryTag tag = MemoryTag::workspace;
     int64_t bytes = 0;
     int tier = 0;  // index into ScheduleSet::tiers
     // Filled by check:
@@ -97,7 +97,7 @@ struct BufferSlice {
 };
 
 // materialize: makes what runs read of a block's weights that are kept otherwise (Recipe::materialize).
-// mark: the update that the step before held is whole, in memory and on disk: that step may be committed.
+// mark: the update that the step before deferred is whole, in memory and on disk: that step may be committed.
 enum class Verb : uint8_t { run, move, update, reduce, materialize, mark };
 
 // Where a run reads one of its program's weights, and what it finds there.
@@ -112,7 +112,7 @@ struct RunTask {
     int segment = -1;  // index into Schedule::segments
     int block = 0;     // ModelSpec::blocks.size() means ModelSpec::logits
     int micro = 0;
-    int stream = 0;          // of a forward-only step: which of its passes, counted over all sweeps
+    int probe_index = 0;     // of a forward-only step: which of the perturbed forwards, counted over all passes
     int last_token_of = -1;  // decoding: of the region `input` it reads the last token of this row, and nothing else
     std::array<BufferSlice, kRegions> regions{};
     std::vector<WeightUse> weights;        // by the program's weights
@@ -152,14 +152,14 @@ struct UpdateChunk {
     BufferSlice hi, lo, gradient;
     std::vector<BufferSlice> state;
     BufferSlice block;  // low halves and state as the store has them, where they lie so
-    // Weights, low halves and state as they were before a guess (kept_bytes in layout.h): a guessed update first copies
-    // them here. kNoBuffer: the store has them, or nothing is guessed.
+    // Weights, low halves and state as they were before a guess (kept_bytes in layout.h): a speculative update first
+    // copies them here. kNoBuffer: the store has them, or nothing is speculative.
     BufferSlice kept;
 };
 struct UpdateTask {
     std::vector<UpdateChunk> chunks;
-    bool guessed = false;   // the norm is not known yet: as if nothing were clipped and everything finite
-    bool restores = false;  // first takes what `kept` has, even where the step is not applied
+    bool speculative = false;  // the norm is not known yet: as if nothing were clipped and everything finite
+    bool restores = false;     // first takes what `kept` has, even where the step is not applied
 };
 
 // reduce: partial sums of squares of one parameter's gradient; or, with param < 0, the norm, clip and apply flags, or
@@ -182,8 +182,8 @@ struct MaterializeParam {
 // materialize: the parameters of one block.
 struct MaterializeTask {
     int block = 0;
-    int sweep = -1;  // index into Recipe::sweeps; -1: nothing is probed
-    int point = -1;  // of the sweep's points the only one that is made; -1: all of them
+    int pass = -1;   // index into Recipe::passes; -1: nothing is probed
+    int point = -1;  // of the pass's points the only one that is made; -1: all of them
     std::vector<MaterializeParam> params;
 };
 
@@ -223,10 +223,10 @@ struct Task {
 struct Schedule {
     std::string name;  // "train/512", "eval/512", "decode/1", "redo", "flush"
     OpSize size;       // of a micro-batch
-    int micro_count = 1;
+    int micro_batches = 1;
     int host_threads = 0;  // of the host lane; size.threads are those of the compute lane
-    // Forward-only: updated weights go home each so many steps (Plan::writeback_steps). In the steps between, moves of
-    // what was held are passed over.
+    // Forward-only: updated weights are written back each so many steps (Plan::writeback_steps). In the steps between,
+    // moves of what was deferred are passed over.
     int writeback_steps = 1;
     std::vector<LaneId> lanes = lanes_beside(0);
     std::vector<Segment> segments;
@@ -251,7 +251,7 @@ struct ParamPlace {
     BufferSlice weights, low, gradient;
     std::vector<BufferSlice> state;  // one per Recipe::state
     BufferSlice chunks;              // instead of low and state: chunk by chunk as a working store has them
-    BufferSlice kept;                // chunk by chunk, where updates are guessed without a store
+    BufferSlice kept;                // chunk by chunk, where updates are speculative without a store
 };
 // Where a block's keys and values of earlier tokens wait for the next ones: keys, and as many bytes of values behind
 // them.
@@ -291,9 +291,9 @@ struct TaskSpan {
     double end_s = 0;
 };
 
-// Sum of demands: of a step on the average, where not every step's updates go home.
+// Sum of demands: of a step on the average, where not every step's updates are written back.
 Demand total_demand(const Schedule& schedule);
-// Of a forward-only step that runs its schedule so many times: updates go home in the first alone.
+// Of a forward-only step that runs its schedule so many times: updates are written back in the first alone.
 Demand in_rounds(Demand demand, int64_t rounds);
 
 }  // namespace windlass

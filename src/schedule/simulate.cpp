@@ -32,7 +32,7 @@ class LaneOrder {
 // constant speed: 1 as if it were alone, less where something that it uses is short.
 class Fluid {
   public:
-    // `all`: else without what is passed over where nothing goes home.
+    // `all`: else without what is passed over where nothing is written back.
     Fluid(const Schedule& schedule, const Machine& machine, bool all, Simulation& result)
         : schedule_(schedule),
           prices_(schedule, machine),

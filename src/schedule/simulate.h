@@ -13,8 +13,8 @@
 
 namespace windlass {
 
-// Where not every step's updates go home (Schedule::writeback_steps): a step on the average over the period; `tasks`
-// are those of the step that they go home in.
+// Where not every step's updates are written back (Schedule::writeback_steps): a step on the average over the period;
+// `tasks` are those of the step that they are written back in.
 struct Simulation {
     double seconds = 0;
     std::array<double, kLaneKinds> busy_seconds{};   // by kind of lane: some task of it was running

@@ -67,7 +67,7 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
             return move_name(model, set, schedule, schedule.moves[payload]);
         case Verb::update: {
             const UpdateTask& update = schedule.updates[payload];
-            const std::string_view how = update.guessed ? " (guessed)" : update.restores ? " (again)" : "";
+            const std::string_view how = update.speculative ? " (speculative)" : update.restores ? " (again)" : "";
             return fmt::format("update{} {}", how, home_of(model, update.chunks[0].param));
         }
         case Verb::reduce: {
@@ -76,7 +76,7 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
         }
         case Verb::materialize: {
             const MaterializeTask& made = schedule.materializations[payload];
-            return fmt::format("materialize {} sweep {}", block_name(model, made.block), made.sweep);
+            return fmt::format("materialize {} pass {}", block_name(model, made.block), made.pass);
         }
         case Verb::mark:
             return "mark";

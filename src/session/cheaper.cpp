@@ -39,11 +39,11 @@ Kind other_formats(const Session& session) {
 }
 
 // A kernel that was not measured goes by the rate of large products, which says too little to compare by.
-bool knows_kernels(const Session& session, int64_t micro_rows) {
+bool knows_kernels(const Session& session, int64_t micro_batch_size) {
     if (session.machine.kernels.empty()) return true;
     std::vector<OpSize> sizes;
-    for (const int64_t length : session.numerics().row_lengths)
-        sizes.push_back({.rows = micro_rows, .row_length = length, .compute = session.numerics().compute});
+    for (const int64_t length : session.numerics().sequence_lengths)
+        sizes.push_back({.rows = micro_batch_size, .sequence_length = length, .compute = session.numerics().compute});
     const std::vector<KernelCase> cases = kernel_cases(session.model, session.recipe, sizes);
     return std::ranges::all_of(cases, [&](const KernelCase& c) { return session.machine.kernels.contains(c.key); });
 }
@@ -54,11 +54,11 @@ Kind other_micro_batches(const Session& session) {
     const Numerics& now = session.numerics();
     const int64_t rows = session.rows_per_step();
     for (int64_t cut = session.rows_per_example(); cut <= rows; cut *= 2) {
-        if (!session.config.per_device_train_batch_size || rows % cut != 0 || cut == now.micro_rows) continue;
+        if (!session.config.per_device_train_batch_size || rows % cut != 0 || cut == now.micro_batch_size) continue;
         if (!knows_kernels(session, cut)) continue;
         kind.emplace_back([cut](Variation& variation) {
-            variation.micro_count = variation.micro_rows * variation.micro_count / cut;
-            variation.micro_rows = cut;
+            variation.micro_batches = variation.micro_batch_size * variation.micro_batches / cut;
+            variation.micro_batch_size = cut;
         });
     }
     return kind;
@@ -69,10 +69,11 @@ Kind other_micro_batches(const Session& session) {
 Kind more_rows(const Session& session) {
     Kind kind;
     for (int64_t times = 4; times <= kTimesRows; times *= 4) {
-        if (times * session.numerics().micro_count > kMicroBatchesMost) break;
-        kind.emplace_back([times](Variation& variation) { variation.micro_count *= times; });
-        if (session.config.per_device_train_batch_size && knows_kernels(session, times * session.numerics().micro_rows))
-            kind.emplace_back([times](Variation& variation) { variation.micro_rows *= times; });
+        if (times * session.numerics().micro_batches > kMicroBatchesMost) break;
+        kind.emplace_back([times](Variation& variation) { variation.micro_batches *= times; });
+        if (session.config.per_device_train_batch_size &&
+            knows_kernels(session, times * session.numerics().micro_batch_size))
+            kind.emplace_back([times](Variation& variation) { variation.micro_batch_size *= times; });
     }
     return kind;
 }
@@ -106,10 +107,11 @@ Settings settings_of(const Session& session, const Variation& variation) {
     Settings settings;
     const auto add = [&](std::string key, std::string_view value) { settings.emplace_back(std::move(key), value); };
     if (variation.state_format != now.state_format) add("state_format", state_format_name(variation.state_format));
-    if (variation.micro_rows != now.micro_rows)
-        add("per_device_train_batch_size", fmt::format("{}", variation.micro_rows / session.rows_per_example()));
-    if (variation.micro_count != now.micro_count)
-        add("gradient_accumulation_steps", fmt::format("{}", accumulation * variation.micro_count / now.micro_count));
+    if (variation.micro_batch_size != now.micro_batch_size)
+        add("per_device_train_batch_size", fmt::format("{}", variation.micro_batch_size / session.rows_per_example()));
+    if (variation.micro_batches != now.micro_batches)
+        add("gradient_accumulation_steps",
+            fmt::format("{}", accumulation * variation.micro_batches / now.micro_batches));
     if (variation.device_bytes != now.device_bytes) add("device_memory", fmt::format("{:.0f}%", 100 * kDeviceShare));
     if (variation.recompute != now.recompute) add("gradient_checkpointing", variation.recompute);
     if (variation.update_time != now.update_time) add("update_time", variation.update_time);
@@ -120,8 +122,8 @@ Settings settings_of(const Session& session, const Variation& variation) {
 std::string changes_of(const Session& session, const Variation& variation) {
     std::vector<std::string> changes;
     if (variation.state_format != session.numerics().state_format)
-        changes.emplace_back(state_format_words(variation.state_format));
-    const int64_t rows = variation.micro_rows * variation.micro_count;
+        changes.push_back(fmt::format("{} moments", state_format_name(variation.state_format)));
+    const int64_t rows = variation.micro_batch_size * variation.micro_batches;
     if (rows != session.rows_per_step())
         changes.push_back(fmt::format("{} rows a step, not {}", rows, session.rows_per_step()));
     return fmt::format("{}", fmt::join(changes, ", "));
@@ -130,13 +132,14 @@ std::string changes_of(const Session& session, const Variation& variation) {
 std::optional<Cheaper> plan_cheaper(const Session& session, const Variation& variation) {
     std::optional<Planned> planned = plan_variation(session, variation);
     if (!planned) return std::nullopt;
-    Cheaper found{.settings = settings_of(session, variation),
-                  .planned = std::move(*planned),
-                  .tokens = variation.micro_rows * variation.micro_count * session.numerics().row_lengths.back(),
-                  .changes = changes_of(session, variation)};
+    Cheaper found{
+        .settings = settings_of(session, variation),
+        .planned = std::move(*planned),
+        .tokens = variation.micro_batch_size * variation.micro_batches * session.numerics().sequence_lengths.back(),
+        .changes = changes_of(session, variation)};
     const Simulation& step = found.planned.step;
     found.step_seconds = in_rounds(step, session.rounds_most).seconds + found.planned.mean_seconds - step.seconds;
-    const int64_t tokens = session.rows_per_step() * session.numerics().row_lengths.back();
+    const int64_t tokens = session.rows_per_step() * session.numerics().sequence_lengths.back();
     found.gain = found.tokens_per_second() * session.seconds_at_most() / static_cast<double>(tokens);
     return found;
 }
@@ -181,7 +184,7 @@ std::vector<Cheaper> other_methods(const Session& session, const std::vector<Met
         Cheaper other{.settings = {{"method", each.method}},
                       .planned = *each.planned,
                       .step_seconds = each.planned->mean_seconds,
-                      .tokens = session.rows_per_step() * session.numerics().row_lengths.back(),
+                      .tokens = session.rows_per_step() * session.numerics().sequence_lengths.back(),
                       .changes = fmt::format("{:.2g} times the steps", factor)};
         other.gain = session.seconds_at_most() / (other.step_seconds * factor);
         if (other.gain >= kWorthALine) found.push_back(std::move(other));

@@ -16,7 +16,7 @@
 #include "base/units.h"
 #include "config/user_folder.h"
 #include "device/cpu/isa.h"
-#include "run/probe.h"
+#include "run/calibrate.h"
 #include "schedule/machine_text.h"
 #include "session/signals.h"
 
@@ -35,7 +35,7 @@ std::string read_all(int descriptor) {
 
 // The forked process. Nothing may leave it upward: a second run of everything that main does would follow.
 // It ends with its parent: an orphan would measure on, and hold the locks that it was forked with.
-[[noreturn]] void probe_and_exit(const std::function<Machine()>& probe, int answer, pid_t parent) noexcept {
+[[noreturn]] void calibrate_and_exit(const std::function<Machine()>& probe, int answer, pid_t parent) noexcept {
     bool is_whole = false;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
@@ -50,12 +50,12 @@ std::string read_all(int descriptor) {
 }
 
 // In a process of its own: what probing takes of memory is neither in this run's peak nor under its limit.
-Machine probe_apart(std::string_view what, const std::function<Machine()>& probe) {
+Machine calibrate_apart(std::string_view what, const std::function<Machine()>& probe) {
     int ends[2];
     if (pipe(ends) != 0) throw MachineError("pipe", "probe", errno);
     const pid_t parent = getpid(), child = fork();
     if (child < 0) throw MachineError("fork", "probe", errno);
-    if (child == 0) probe_and_exit(probe, ends[1], parent);
+    if (child == 0) calibrate_and_exit(probe, ends[1], parent);
     close(ends[1]);
     const std::string text = read_all(ends[0]);
     close(ends[0]);
@@ -103,7 +103,8 @@ Machine known_machine(FileSystem& files, const std::string& disk_folder, int thr
     const std::string path = machine_cache_path(disk_folder, threads);
     if (const std::optional<Machine> kept = kept_machine(files, path)) return *kept;
     log_info("measuring this machine, once; kept in {}", path);
-    const Machine machine = probe_apart(disk_folder, [&] { return probe_machine(files, disk_folder, threads); });
+    const Machine machine =
+        calibrate_apart(disk_folder, [&] { return calibrate_machine(files, disk_folder, threads); });
     keep(files, path, machine);
     return machine;
 }
@@ -116,12 +117,12 @@ void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<co
     log_info("measuring {} kernels of this model, once", missing);
     const auto probe = [&] {
         Machine more = machine;
-        probe_kernels(cases, threads, more);
+        calibrate_kernels(cases, threads, more);
         return more;
     };
     Machine more;
     try {
-        more = probe_apart("", probe);
+        more = calibrate_apart("", probe);
     } catch (const UserError& error) {
         log_warning("predictions go by the rates of large products: {}", error.what());
         return;

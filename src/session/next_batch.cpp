@@ -14,7 +14,8 @@ StepBatch next_batch(Session& session, DataPosition& position) {
     for (int attempt = 0; attempt < kTriesMax; ++attempt) {
         const std::vector<PackedRow> order = session.data->training().take(position, session.examples_per_step());
         const std::vector<RowSamples> rows = session.data->read_training(order);
-        StepBatch batch(rows, numerics.micro_rows, numerics.micro_count, bucket_for(numerics.row_lengths, rows), 0);
+        StepBatch batch(rows, numerics.micro_batch_size, numerics.micro_batches,
+                        bucket_for(numerics.sequence_lengths, rows), 0);
         batch.set_objective(session.data->objective(order, *session.tokenizer, id_count));
         if (batch.target_tokens() > 0) return batch;
         log_warning("{} rows without a token to learn are passed over", rows.size());

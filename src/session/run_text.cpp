@@ -17,7 +17,7 @@ std::string rate_text(double bytes_per_s) {
 }
 
 int64_t step_tokens(const Session& session) {
-    return session.rows_per_step() * session.numerics().row_lengths.back();
+    return session.rows_per_step() * session.numerics().sequence_lengths.back();
 }
 
 std::string placement_table(const Session& session) {
@@ -33,7 +33,7 @@ std::string placement_table(const Session& session) {
     };
     add("Placement", "device", apart ? "host" : "memory", "disk");
     for (const PlacementRow& row : planned.placement)
-        add("  " + row.owner, bytes_or_dash(row.device_bytes), bytes_or_dash(row.memory_bytes),
+        add("  " + row.tag, bytes_or_dash(row.device_bytes), bytes_or_dash(row.memory_bytes),
             bytes_or_dash(row.disk_bytes));
     add("  predicted peak", bytes_or_dash(planned.device_bytes), format_bytes(planned.memory_bytes),
         bytes_or_dash(planned.disk_bytes));
@@ -124,13 +124,13 @@ std::string plan_line(const Session& session) {
 std::string method_words(const Session& session) {
     const StateFormat format = session.numerics().state_format;
     const MethodOptions& options = session.method_options;
-    if (!session.recipe.probes()) return fmt::format("{} ({})", state_format_words(format), state_format_name(format));
+    if (!session.recipe.probes()) return fmt::format("{} moments", state_format_name(format));
     std::string text = fmt::format("{} {} {}", options.directions, noise_kind_name(options.noise),
                                    options.directions == 1 ? "direction" : "directions");
     if (const Noise noise = noise_of(options); noise.rank > 0)
         text += fmt::format(" of rank {}, {} kept for {}", noise.rank, noise.keeps_left ? "both factors" : "one factor",
                             noise.window == 0 ? "the whole run" : fmt::format("{} steps", noise.window));
-    if (session.recipe.runs(SweepKind::forward)) {
+    if (session.recipe.runs(PassKind::forward)) {
         if (options.estimator != ZoEstimator::two_sided) text += fmt::format(", {}", estimator_name(options.estimator));
         text += fmt::format(", eps {:g}", options.zo_eps);
         if (options.sparse_share < 1) text += fmt::format(", the smallest {:g} of each matrix", options.sparse_share);
@@ -153,7 +153,7 @@ std::string method_text(const Session& session) {
     return fmt::format(
         "Method    {}, {}, {} rows x {} accumulated, up to {} tokens each = {} tokens a step, computed in {}{}; "
         "policy {}\n",
-        session.recipe.name, method_words(session), n.micro_rows, n.micro_count, n.row_lengths.back(),
+        session.recipe.name, method_words(session), n.micro_batch_size, n.micro_batches, n.sequence_lengths.back(),
         step_tokens(session), dtype_name(n.compute), recomputes ? ", activations recomputed" : "", plan.policy);
 }
 
@@ -228,7 +228,7 @@ std::string plan_json(const Session& session, const Json& advice) {
     const Planned& p = session.planned;
     Json placement = Json::array();
     for (const PlacementRow& row : p.placement)
-        placement.push_back({{"owner", row.owner},
+        placement.push_back({{"tag", row.tag},
                              {"device_bytes", row.device_bytes},
                              {"memory_bytes", row.memory_bytes},
                              {"disk_bytes", row.disk_bytes}});

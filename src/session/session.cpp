@@ -61,13 +61,13 @@ void group_parameters(Session& session) {
                                             100.0 * static_cast<double>(trained) / static_cast<double>(all)));
 }
 
-void note_folding(Session& session) {
+void note_merge(Session& session) {
     const Recipe& recipe = session.recipe;
-    if (recipe.folding == Folding::each_window)
+    if (recipe.merge == Merge::per_window)
         session.notes.push_back(
             fmt::format("weights are read only, {} steps at a time; what these learn stays beside them until then",
-                        recipe.fold_window));
-    if (recipe.folding == Folding::never)
+                        recipe.merge_window));
+    if (recipe.merge == Merge::never)
         session.notes.emplace_back("matrices and tables are read only; what they learn stays beside them");
 }
 
@@ -90,10 +90,10 @@ LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
 // Lengths are a part of numerics: rows to evaluate on that came later have to do with those of the run.
 void require_room(const Session& session, const Identity& recorded) {
     if (!session.data || session.identity.data_fingerprint != recorded.data_fingerprint) return;
-    const int64_t longest = std::ranges::max(session.data->row_lengths(session.config.max_length));
-    if (longest > recorded.numerics.row_lengths.back())
+    const int64_t longest = std::ranges::max(session.data->sequence_lengths(session.config.max_length));
+    if (longest > recorded.numerics.sequence_lengths.back())
         throw UserError(ExitCode::usage, "eval_data", "a row has {} tokens, the run was begun with rows of {} at most",
-                        longest, recorded.numerics.row_lengths.back())
+                        longest, recorded.numerics.sequence_lengths.back())
             .hint("shorter rows, or windlass eval on what the run saves");
 }
 
@@ -103,16 +103,16 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
     numerics.kernel_path = isa_name(cpu_isa());
     numerics.state_format = session.method_options.state_format;
     const auto [rows, count] = micro_choices(session, recorded).front();
-    numerics.micro_rows = rows;
-    numerics.micro_count = count;
+    numerics.micro_batch_size = rows;
+    numerics.micro_batches = count;
     if (recorded) {
-        numerics.row_lengths = recorded->identity.numerics.row_lengths;
+        numerics.sequence_lengths = recorded->identity.numerics.sequence_lengths;
         require_room(session, recorded->identity);
     } else if (session.data) {
-        numerics.row_lengths = choose_row_lengths(session.data->row_lengths(session.config.max_length), rows * count,
-                                                  session.config.max_length);
+        numerics.sequence_lengths = choose_row_lengths(session.data->sequence_lengths(session.config.max_length),
+                                                       rows * count, session.config.max_length);
     } else {
-        numerics.row_lengths = {session.config.max_length};
+        numerics.sequence_lengths = {session.config.max_length};
     }
 }
 
@@ -120,8 +120,8 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
 std::vector<OpSize> micro_sizes(const Session& session, const std::optional<RunState>& recorded) {
     std::vector<OpSize> sizes;
     for (const auto& [rows, count] : micro_choices(session, recorded)) {
-        for (const int64_t length : session.identity.numerics.row_lengths)
-            sizes.push_back({.rows = rows, .row_length = length, .compute = session.identity.numerics.compute});
+        for (const int64_t length : session.identity.numerics.sequence_lengths)
+            sizes.push_back({.rows = rows, .sequence_length = length, .compute = session.identity.numerics.compute});
     }
     return sizes;
 }
@@ -168,8 +168,8 @@ int64_t most_rounds(FileSystem& files, const Config& config, const Recipe& recip
     return task.max_new_tokens;
 }
 
-// What the planner is to choose from. In each round updates that have not gone home are applied to what is fetched: so
-// over many of them it is better that they go at once, unless writing is what is short.
+// What the planner is to choose from. In each round updates that have not been written back are applied to what is
+// fetched: so over many of them it is better that they go at once, unless writing is what is short.
 int wanted_writeback(const Session& session) {
     if (session.config.writeback_steps) return static_cast<int>(*session.config.writeback_steps);
     return session.rounds_most > 1 && session.config.ssd_writes.text.empty() ? 1 : 0;
@@ -184,7 +184,7 @@ void require_narrow(const Config& config, const TrainedModel& model) {
                         config.weight_storage, config.method)
             .hint("freeze matrices (param_groups), or method: zeroth_order");
     const auto is_written = [](const Param& param) {
-        return param.storage.dtype == DType::nf4 && param.trains() && param.perturb.folding != Folding::never;
+        return param.storage.dtype == DType::nf4 && param.trains() && param.perturb.merge != Merge::never;
     };
     const auto params = model.all_params();
     const auto trained = std::ranges::find_if(params, is_written);
@@ -192,7 +192,7 @@ void require_narrow(const Config& config, const TrainedModel& model) {
     throw UserError(ExitCode::usage, "weight_storage",
                     "nf4 keeps matrices of layers as they were loaded, but {} is trained", (*trained).spec.name)
         .hint(
-            "fold_updates: never (with noise: low_rank, noise_window: 0, noise_kept: both), or to freeze the matrices "
+            "merge_updates: never (with noise: low_rank, noise_window: 0, noise_kept: both), or to freeze the matrices "
             "of "
             "layers, which windlass inspect MODEL --tensors lists");
 }
@@ -226,7 +226,7 @@ void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_s
     if (!frozen_is_split && recipe.store == StoreType::split) keep_frozen_as_file(model);
     if (config.weight_storage == "f8") keep_in_8_bits(model);
     if (config.weight_storage == "nf4") keep_in_4_bits(model);
-    set_folding(model, recipe.folding);
+    set_merge(model, recipe.merge);
 }
 
 Emulation emulation_of(const Config& config) {
@@ -271,10 +271,10 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     set_kept_types(config, session.recipe, session.identity.frozen_is_split, session.model);
     require_narrow(config, session.model);
     session.identity.weight_storage = config.weight_storage;
-    session.identity.fold_updates = folding_name(session.recipe.folding);
+    session.identity.merge_updates = merge_name(session.recipe.merge);
     if (recorded && recorded->identity.weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))
         set_scale_exponents(recorded->identity.scale_exponents, config.model, session.model);
-    note_folding(session);
+    note_merge(session);
     if (session.recipe.probes()) session.model = in_sublayers(session.model);
     if (session.folder.tensors().empty()) note_absent(files, session);
     if (!session.config.train_data.empty()) open_data(files, session);

@@ -38,7 +38,7 @@ struct Session {
     std::vector<std::string> notes;  // what the user should know
 
     const Numerics& numerics() const { return identity.numerics; }
-    int64_t rows_per_step() const { return numerics().micro_rows * numerics().micro_count; }
+    int64_t rows_per_step() const { return numerics().micro_batch_size * numerics().micro_batches; }
     // A training example is a row, unless an objective compares its candidates.
     int64_t rows_per_example() const { return data ? data->rows_per_example() : 1; }
     int64_t examples_per_step() const { return rows_per_step() / rows_per_example(); }

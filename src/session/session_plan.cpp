@@ -15,9 +15,10 @@ constexpr int64_t kMicroRowsMax = 65536;
 
 std::vector<ScheduleRequest> schedule_requests(const Numerics& numerics, bool evaluates) {
     std::vector<ScheduleRequest> requests;
-    for (const int64_t length : numerics.row_lengths) {
-        ScheduleRequest request{
-            .rows = numerics.micro_rows, .row_length = length, .micro_count = static_cast<int>(numerics.micro_count)};
+    for (const int64_t length : numerics.sequence_lengths) {
+        ScheduleRequest request{.rows = numerics.micro_batch_size,
+                                .sequence_length = length,
+                                .micro_batches = static_cast<int>(numerics.micro_batches)};
         requests.push_back(request);
         request.kind = ScheduleRequest::Kind::eval;
         if (evaluates) requests.push_back(request);
@@ -42,8 +43,8 @@ void plan_shapes(Session& session, const std::optional<RunState>& recorded) {
     std::exception_ptr refusal;
     for (const auto& [rows, count] : micro_choices(session, recorded)) {
         Numerics choice = numerics;
-        choice.micro_rows = rows;
-        choice.micro_count = count;
+        choice.micro_batch_size = rows;
+        choice.micro_batches = count;
         PlanRequest request = session.request;
         request.schedules = schedule_requests(choice, session.has_eval());
         request.budgets.step_disk_writes = step_disk_writes(session);
@@ -143,7 +144,7 @@ std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
                 .hint("a larger gradient_accumulation_steps");
         return {{rows, accumulation}};
     }
-    if (recorded) return {{recorded->identity.numerics.micro_rows, recorded->identity.numerics.micro_count}};
+    if (recorded) return {{recorded->identity.numerics.micro_batch_size, recorded->identity.numerics.micro_batches}};
     std::vector<std::pair<int64_t, int64_t>> choices;
     for (int64_t rows = kAutoRows; rows >= 1; rows /= 2)
         choices.emplace_back(rows * rows_each, accumulation * (kAutoRows / rows));

@@ -24,8 +24,8 @@ PlanRequest request_for(const Session& session, const Variation& variation) {
     request.budgets.device = variation.device_bytes;
     request.budgets.step_disk_writes = variation.step_disk_writes;
     for (ScheduleRequest& schedule : request.schedules) {
-        schedule.rows = variation.micro_rows;
-        schedule.micro_count = static_cast<int>(variation.micro_count);
+        schedule.rows = variation.micro_batch_size;
+        schedule.micro_batches = static_cast<int>(variation.micro_batches);
     }
     return request;
 }
@@ -35,8 +35,8 @@ PlanRequest request_for(const Session& session, const Variation& variation) {
 Variation variation_of(const Session& session) {
     return {.method = session.config.method,
             .state_format = session.numerics().state_format,
-            .micro_rows = session.numerics().micro_rows,
-            .micro_count = session.numerics().micro_count,
+            .micro_batch_size = session.numerics().micro_batch_size,
+            .micro_batches = session.numerics().micro_batches,
             .device_bytes = session.request.budgets.device,
             .policy = session.request.policy,
             .recompute = session.request.recompute,
@@ -55,8 +55,8 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     options.state_format = variation.state_format;
     Numerics numerics = session.numerics();
     numerics.state_format = variation.state_format;
-    numerics.micro_rows = variation.micro_rows;
-    numerics.micro_count = variation.micro_count;
+    numerics.micro_batch_size = variation.micro_batch_size;
+    numerics.micro_batches = variation.micro_batches;
     const Recipe recipe = make_recipe(variation.method, options);
     try {
         return without_schedules(

@@ -11,8 +11,8 @@ namespace windlass {
 // What may differ from the session. Rows, their lengths, the machine and all else are the session's.
 struct Variation {
     std::string method;
-    StateFormat state_format = StateFormat::s1;
-    int64_t micro_rows = 0, micro_count = 0;
+    StateFormat state_format = StateFormat::fp32;
+    int64_t micro_batch_size = 0, micro_batches = 0;
     int64_t device_bytes = 0;  // budget of the device's own memory
     std::string policy, recompute, update_time;
     int64_t step_disk_writes = 0;  // 0: as many as it likes

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "config/renamed.h"
 #include "method/recipe.h"
 #include "op/batch.h"
 
@@ -30,11 +31,11 @@ int small(const Json& value) {
 Numerics read_numerics(const Json& json) {
     Numerics n;
     n.compute = dtype_from_name(json.at("compute").get<std::string>()).value();
-    n.micro_rows = integer(json, "micro_rows");
-    n.micro_count = integer(json, "micro_count");
-    for (const Json& each : json.at("row_lengths")) n.row_lengths.push_back(integer_of(each).value());
+    n.micro_batch_size = integer(json, "micro_rows");
+    n.micro_batches = integer(json, "micro_count");
+    for (const Json& each : json.at("row_lengths")) n.sequence_lengths.push_back(integer_of(each).value());
     n.kernel_path = json.at("kernel_path").get<std::string>();
-    n.state_format = state_format_from_name(json.value("state_format", "s1")).value();  // older runs had no other
+    n.state_format = state_format_from_name(json.value("state_format", "fp32")).value();  // older runs had no other
     return n;
 }
 
@@ -70,10 +71,11 @@ Texts read_settings(const Json& json) {
 
 bool is_sane(const Identity& s) {
     const Numerics& n = s.numerics;
-    return n.micro_rows > 0 && n.micro_count > 0 && n.micro_rows <= 65536 && n.micro_count <= (int64_t{1} << 20) &&
-           !n.row_lengths.empty() && n.row_lengths.size() <= 4 && n.row_lengths.front() > 0 &&
-           n.row_lengths.back() <= (int64_t{1} << 20) && std::ranges::is_sorted(n.row_lengths) && s.directions >= 1 &&
-           s.directions <= kDirectionsMax && folding_from_name(s.fold_updates) &&
+    return n.micro_batch_size > 0 && n.micro_batches > 0 && n.micro_batch_size <= 65536 &&
+           n.micro_batches <= (int64_t{1} << 20) && !n.sequence_lengths.empty() && n.sequence_lengths.size() <= 4 &&
+           n.sequence_lengths.front() > 0 && n.sequence_lengths.back() <= (int64_t{1} << 20) &&
+           std::ranges::is_sorted(n.sequence_lengths) && s.directions >= 1 && s.directions <= kDirectionsMax &&
+           merge_from_name(s.merge_updates) &&
            (s.weight_storage == kF8 ||
             (s.scale_exponents.empty() && (s.weight_storage == kAsFile || s.weight_storage == kNf4)));
 }
@@ -101,10 +103,10 @@ class Comparison {
 void compare_numerics(const Identity& was, const Identity& is, Comparison& compare) {
     const Numerics &a = was.numerics, &b = is.numerics;
     compare.of("dtype", dtype_name(a.compute), dtype_name(b.compute));
-    compare.of("per_device_train_batch_size", a.micro_rows, b.micro_rows);
-    compare.of("gradient_accumulation_steps", a.micro_count, b.micro_count);
-    compare.of("row lengths", fmt::format("{}", fmt::join(a.row_lengths, ", ")),
-               fmt::format("{}", fmt::join(b.row_lengths, ", ")));
+    compare.of("per_device_train_batch_size", a.micro_batch_size, b.micro_batch_size);
+    compare.of("gradient_accumulation_steps", a.micro_batches, b.micro_batches);
+    compare.of("row lengths", fmt::format("{}", fmt::join(a.sequence_lengths, ", ")),
+               fmt::format("{}", fmt::join(b.sequence_lengths, ", ")));
     compare.of("kernel path (WINDLASS_CPU)", a.kernel_path, b.kernel_path);
     compare.of("state_format", state_format_name(a.state_format), state_format_name(b.state_format));
     const Coefficients &from = was.coefficients, &to = is.coefficients;
@@ -144,8 +146,8 @@ void warn_of_unrecorded(const Identity& was, const Identity& is, std::string_vie
 }  // namespace
 
 Json numerics_json(const Numerics& n) {
-    return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_rows},
-            {"micro_count", n.micro_count},     {"row_lengths", n.row_lengths},
+    return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_batch_size},
+            {"micro_count", n.micro_batches},   {"row_lengths", n.sequence_lengths},
             {"kernel_path", n.kernel_path},     {"state_format", state_format_name(n.state_format)}};
 }
 
@@ -165,13 +167,17 @@ void write_identity(const Identity& s, Json& json) {
     add_text("rope", s.coefficients.rope);
     add_text("libm", s.coefficients.libm);
     add_text("weight_storage", s.weight_storage, kAsFile);
-    add_text("fold_updates", s.fold_updates, kEachStep);
+    add_text("merge_updates", s.merge_updates, kEachStep);
     if (!s.settings.empty()) json["settings"] = s.settings;
     if (s.directions != 1) json["directions"] = s.directions;
     if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
 }
 
-Identity read_identity(const Json& json) {
+Identity read_identity(Json json) {
+    rename_members(json);
+    for (const char* inner : {"numerics", "settings"}) {
+        if (json.contains(inner)) rename_members(json[inner]);
+    }
     if (!json.at("seed").is_number_unsigned()) throw std::bad_optional_access();
     const auto text = [&](const char* key, const std::string& missing = "") { return json.value(key, missing); };
     Identity s{.run_id = text("run_id"),
@@ -181,7 +187,7 @@ Identity read_identity(const Json& json) {
                .param_groups = json.value("param_groups", std::vector<std::string>()),  // older runs had none
                .weight_storage = text("weight_storage", kAsFile),
                .frozen_is_split = json.value("frozen_is_split", true),
-               .fold_updates = text("fold_updates", kEachStep),
+               .merge_updates = text("merge_updates", kEachStep),
                .directions = json.contains("directions") ? small(json.at("directions")) : 1,
                .settings = read_settings(json),
                .coefficients = {text("products"), text("rope"), text("libm")},
@@ -221,7 +227,7 @@ std::vector<Difference> differences(const Identity& was, const Identity& is) {
     const auto groups = [](const Identity& run) { return fmt::format("[{}]", fmt::join(run.param_groups, ", ")); };
     compare.of("param_groups", groups(was), groups(is));
     compare.of("weight_storage", was.weight_storage, is.weight_storage);
-    compare.of("fold_updates", was.fold_updates, is.fold_updates);
+    compare.of("merge_updates", was.merge_updates, is.merge_updates);
     compare.of("training rows", was.data_fingerprint, is.data_fingerprint);
     compare_settings(was, is, compare);
     return std::move(compare.found);

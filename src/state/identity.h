@@ -35,7 +35,7 @@ struct Identity {
     std::string weight_storage = "as_file";
     // Whether what is not trained has low halves in the run's stores, as it had in older runs.
     bool frozen_is_split = false;
-    std::string fold_updates = "each_step";
+    std::string merge_updates = "each_step";
     int directions = 1;                           // of a step of a forward-only method
     std::vector<int> scale_exponents;             // by parameter, where weights are kept in 8 bits; else empty
     std::map<std::string, std::string> settings;  // keys that nothing else here says; none: not recorded, in older runs
@@ -49,7 +49,7 @@ Json numerics_json(const Numerics& numerics);
 // Puts its members into an object.
 void write_identity(const Identity& identity, Json& json);
 // Throws nlohmann's exceptions and std::bad_optional_access for what is no identity.
-Identity read_identity(const Json& json);
+Identity read_identity(Json json);
 
 // What becomes of a run of this method under another value of a key.
 OnResume rule_of(const ConfigKey& key, bool probes);

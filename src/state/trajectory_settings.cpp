@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "config/param_group_text.h"
+#include "config/renamed.h"
 
 namespace windlass {
 namespace {
@@ -21,7 +22,7 @@ constexpr const char* kLimits = "magnitude_limits";
 constexpr const char* kGroups = "param_groups";
 constexpr const char* kStorage = "weight_storage";
 constexpr const char* kScales = "scale_exponents";
-constexpr const char* kFolding = "fold_updates";
+constexpr const char* kMerge = "merge_updates";
 constexpr const char* kOptimizer = "optimizer";
 constexpr const char* kWindow = "replay_window";
 constexpr const char* kBeta1 = "beta1";
@@ -29,7 +30,7 @@ constexpr const char* kBeta2 = "beta2";
 constexpr const char* kEpsilon = "epsilon";
 constexpr std::array<std::string_view, 16> kKnown = {
     kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,
-    kStorage,     kScales,     kFolding,   kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon};
+    kStorage,     kScales,     kMerge,     kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon};
 constexpr int64_t kNoiseRevision = 1;  // of the bits in perturb/README.md
 
 // The kinds that logs know, by their number there.
@@ -42,6 +43,7 @@ Json parse(const TrajectoryHeader& header, std::string_view where) {
     if (!json.is_object() && !json.is_null())
         throw UserError(ExitCode::storage, where, "the log's settings are no JSON object");
     if (json.is_null()) return Json::object();
+    rename_members(json);
     // What is not known may be what updates were made by: weights that were made again without it would be others.
     for (const auto& [key, value] : json.items()) {
         if (std::ranges::find(kKnown, key) == kKnown.end())
@@ -150,7 +152,7 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
     if (!model.groups.empty()) settings[kGroups] = param_group_texts(model);
     if (const MomentRule rule = moment_rule(options); rule.moments != NoiseMoments::none)
         settings.update(rule_json(rule));
-    if (recipe.runs(SweepKind::forward)) {
+    if (recipe.runs(PassKind::forward)) {
         settings[kEstimator] = std::string(estimator_name(options.estimator));
         if (options.sparse_share < 1) {
             settings[kSparseShare] = options.sparse_share;
@@ -162,7 +164,7 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
         settings[kScales] = scale_exponents(model);
     }
     if (is_kept_in_4_bits(model)) settings[kStorage] = "nf4";
-    if (recipe.folding != Folding::each_step) settings[kFolding] = folding_name(recipe.folding);
+    if (recipe.merge != Merge::each_step) settings[kMerge] = merge_name(recipe.merge);
     return settings.dump();
 }
 
@@ -185,7 +187,7 @@ MethodOptions logged_options(const TrajectoryHeader& header, std::string_view wh
     options.layer_drop = number(settings, where, kLayerDrop, 1);
     if (settings.contains(kSparseShare)) options.sparse_share = number(settings, where, kSparseShare, 1);
     options.estimator = named(settings, where, kEstimator, ZoEstimator::two_sided, estimator_from_name);
-    options.folding = named(settings, where, kFolding, Folding::each_step, folding_from_name);
+    options.merge = named(settings, where, kMerge, Merge::each_step, merge_from_name);
     try {
         read_rule(settings, where, options);
     } catch (const nlohmann::json::exception& error) {
@@ -208,7 +210,7 @@ Identity logged_identity(const TrajectoryHeader& header, std::string_view where)
     const auto text = [](const auto& value) { return fmt::format("{}", value); };
     Identity identity{.seed = header.run_seed,
                       .method = header.method,
-                      .fold_updates = std::string(folding_name(options.folding)),
+                      .merge_updates = std::string(merge_name(options.merge)),
                       .directions = options.directions,
                       .settings = {{"noise", text(noise_kind_name(options.noise))},
                                    {"noise_rank", text(options.noise_rank)},

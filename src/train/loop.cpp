@@ -40,7 +40,7 @@ TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Eng
       loss_(state_.progress.last_loss),
       eval_loss_(std::numeric_limits<double>::quiet_NaN()),
       first_step_(state_.progress.step) {
-    for (const int64_t length : session.numerics().row_lengths)
+    for (const int64_t length : session.numerics().sequence_lengths)
         predicted_[length] = simulate(schedule_of(length), session.machine).seconds;
 }
 
@@ -107,9 +107,9 @@ void TrainLoop::stop() {
     exporter_.finish();
 }
 
-const Schedule& TrainLoop::schedule_of(int64_t row_length) const {
-    const Schedule* schedule = engine_.setup().schedules.find(schedule_name({.row_length = row_length}));
-    WINDLASS_CHECK(schedule != nullptr, "there is no training schedule for rows of {} tokens", row_length);
+const Schedule& TrainLoop::schedule_of(int64_t sequence_length) const {
+    const Schedule* schedule = engine_.setup().schedules.find(schedule_name({.sequence_length = sequence_length}));
+    WINDLASS_CHECK(schedule != nullptr, "there is no training schedule for rows of {} tokens", sequence_length);
     return *schedule;
 }
 
@@ -117,7 +117,7 @@ void TrainLoop::step() {
     const int64_t start = now_ns();
     DataPosition position = state_.progress.position;
     const StepBatch batch = next_batch(session_, position);
-    const Schedule& schedule = schedule_of(batch.row_length());
+    const Schedule& schedule = schedule_of(batch.sequence_length());
     const StepInput input{
         .micro = batch.micro(),
         .params = {.seed = state_.identity.seed,
@@ -172,7 +172,7 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
     metrics.tokens = batch.tokens();
     metrics.target_tokens = batch.target_tokens();
     metrics.tokens_total = state_.progress.tokens_total;
-    metrics.predicted_seconds = predicted_.at(batch.row_length()) * static_cast<double>(report.rounds) +
+    metrics.predicted_seconds = predicted_.at(batch.sequence_length()) * static_cast<double>(report.rounds) +
                                 (report.redone ? session_.planned.redo_seconds : 0);
     if (session_.rounds_most > 1) metrics.rounds = report.rounds;
     metrics.mfu = peak > 0 ? demand.model_flops / seconds / peak : 0;
@@ -225,7 +225,7 @@ void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& repor
     Json json = {{"step", state_.progress.step},
                  {"loss", fmt::format("{}", report.loss_sum)},
                  {"grad_norm", fmt::format("{}", report.grad_norm)},
-                 {"row_length", batch.row_length()}};
+                 {"row_length", batch.sequence_length()}};
     for (const Batch& micro : batch.micro()) {
         const auto list = [&](const int32_t* numbers) {
             return std::vector<int32_t>(numbers, numbers + micro.count());

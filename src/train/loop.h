@@ -53,7 +53,7 @@ class TrainLoop {
     bool saves_now();
     void save();
     void finish();
-    const Schedule& schedule_of(int64_t row_length) const;
+    const Schedule& schedule_of(int64_t sequence_length) const;
 
     FileSystem& files_;
     Session& session_;

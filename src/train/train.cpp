@@ -26,8 +26,8 @@ namespace {
 // run.yaml says what `auto` became where it decides the bits.
 Config resolved_config(const Session& session) {
     Config config = session.config;
-    config.per_device_train_batch_size = session.numerics().micro_rows / session.rows_per_example();
-    config.gradient_accumulation_steps = session.numerics().micro_count;
+    config.per_device_train_batch_size = session.numerics().micro_batch_size / session.rows_per_example();
+    config.gradient_accumulation_steps = session.numerics().micro_batches;
     config.directions = session.method_options.directions;
     config.dtype = dtype_name(session.numerics().compute);
     config.state_format = state_format_name(session.numerics().state_format);
@@ -78,7 +78,7 @@ void replay_into(FileSystem& files, Session& session, const StartPoint& start, i
     TrajectoryReader log = TrajectoryReader::open(files, path);
     if (start.from == StartPoint::From::model)
         require_trajectory_base(log.header(), describe_base(session.config.model, session.model, masters), path);
-    const int64_t last = folded_step(log.header(), session.model, start.last().progress.step);
+    const int64_t last = merged_step(log.header(), session.model, start.last().progress.step);
     if (last > step) log_info("steps {} to {} are taken from the log", step + 1, last);
     Replay replay(log, step + 1, last, session.model, std::move(masters), session.threads, ReplayOf::kept);
     engine.fill(last, run_state_text(start.last()),
@@ -94,10 +94,10 @@ void replay_store(FileSystem& files, Session& session, const StartPoint& start, 
         [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); }, engine);
 }
 
-// What weights have learned since they were last folded is in the log alone.
+// What weights have learned since they were last merged is in the log alone.
 void require_no_log(const Session& session, int64_t home, int64_t last, const std::string& path) {
-    const bool never = session.recipe.folding == Folding::never;
-    if (session.recipe.folding == Folding::each_step || (never ? last : last - home) == 0) return;
+    const bool never = session.recipe.merge == Merge::never;
+    if (session.recipe.merge == Merge::each_step || (never ? last : last - home) == 0) return;
     throw UserError(ExitCode::storage, path, "does not hold steps {} to {}, which are in no weights yet",
                     never ? 1 : home + 1, last)
         .hint("begin anew with the model folder in a checkpoint, which has them");
@@ -112,16 +112,16 @@ void recall_steps(FileSystem& files, const Session& session, const StartPoint& s
     if (!files.exists(path)) return require_no_log(session, home, last, path);
     TrajectoryReader log = TrajectoryReader::open(files, path);
     if (home < log.first_step() - 1 || last > log.last_step()) return;  // refused where the log is opened to write
-    if (session.recipe.folding == Folding::never) {
+    if (session.recipe.merge == Merge::never) {
         if (log.first_step() > 1) require_no_log(session, 0, last, path);
         for_logged_steps(log, last, [&](const StepParams& step) { engine.recall_sums(step); });
     }
     LoggedSteps found = logged_steps(log, home, last);
-    engine.recall(std::move(found.steps), found.pending, last, run_state_text(start.last()));
+    engine.recall(std::move(found.steps), found.deferred, last, run_state_text(start.last()));
 }
 
-// A store may be behind the log by as many steps as lie between two that go home: their updates are held again. Behind
-// by more it belongs to a plan of longer periods, or was moved here: it is written anew.
+// A store may be behind the log by as many steps as lie between two that are written back: their updates are deferred
+// again. Behind by more it belongs to a plan of longer periods, or was moved here: it is written anew.
 void begin_at_store(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
     const int64_t most = session.planned.plan.any(UpdateTime::next_forward) ? session.planned.plan.writeback_steps : 0;
     if (start.logged && start.logged->progress.step > start.state.progress.step + most)

@@ -7,7 +7,7 @@
 namespace windlass {
 namespace {
 
-const OpSize kSize{.rows = 2, .row_length = 16, .compute = DType::bf16};
+const OpSize kSize{.rows = 2, .sequence_length = 16, .compute = DType::bf16};
 
 // Every case of every op, with its shapes inferred.
 template <typename Body>
@@ -42,8 +42,8 @@ TEST(Records, NameTheirCasesOnce) {
 
 TEST(Records, CostSomething) {
     for_every_case([](const OpRecord& op, const OpSpec& spec) {
-        for (const Direction direction : {Direction::forward, Direction::backward, Direction::tangent}) {
-            const Cost cost = op.cost(spec, kSize, direction);
+        for (const DiffMode mode : {DiffMode::forward, DiffMode::vjp, DiffMode::jvp}) {
+            const Cost cost = op.cost(spec, kSize, mode);
             EXPECT_GT(cost.bytes, 0);
             EXPECT_GE(cost.flops, cost.model_flops);
             EXPECT_GE(cost.model_flops, 0);
@@ -63,17 +63,17 @@ TEST(Costs, OfLinearAreItsProducts) {
     kLinear.infer(spec);
     const double product = as_double(2 * tokens * in * out);
     const int64_t values = 2 * tokens * (in + out), weight = 2 * in * out;  // bf16
-    const Cost forward = kLinear.cost(spec, kSize, Direction::forward);
+    const Cost forward = kLinear.cost(spec, kSize, DiffMode::forward);
     EXPECT_EQ(forward.flops, product);
     EXPECT_EQ(forward.bytes, values + weight);
-    const Cost backward = kLinear.cost(spec, kSize, Direction::backward);
+    const Cost backward = kLinear.cost(spec, kSize, DiffMode::vjp);
     EXPECT_EQ(backward.flops, 2 * product);
     EXPECT_EQ(backward.bytes, 2 * values + weight + 2 * 4 * in * out) << "the gradient is read and written in f32";
     OpSize size = kSize;
     size.k = k;
-    EXPECT_EQ(kLinear.cost(spec, size, Direction::tangent).flops, 2 * k * product);
+    EXPECT_EQ(kLinear.cost(spec, size, DiffMode::jvp).flops, 2 * k * product);
     size.rank = 4;  // x dW^T by way of x v^T and u
-    EXPECT_EQ(kLinear.cost(spec, size, Direction::tangent).flops,
+    EXPECT_EQ(kLinear.cost(spec, size, DiffMode::jvp).flops,
               as_double(k) * (product + as_double(2 * tokens * size.rank * (in + out))));
 }
 
@@ -82,11 +82,11 @@ TEST(Costs, OfTheHeadAreItsProducts) {
     OpSpec spec{.in = {{.cols = cols}}, .weights = {Shape{vocab, cols}}};
     kCrossEntropy.infer(spec);
     const double product = as_double(2 * tokens * cols * vocab);
-    EXPECT_EQ(kCrossEntropy.cost(spec, kSize, Direction::forward).flops, product);
-    EXPECT_EQ(kCrossEntropy.cost(spec, kSize, Direction::backward).flops, 3 * product) << "logits, dX, dW";
+    EXPECT_EQ(kCrossEntropy.cost(spec, kSize, DiffMode::forward).flops, product);
+    EXPECT_EQ(kCrossEntropy.cost(spec, kSize, DiffMode::vjp).flops, 3 * product) << "logits, dX, dW";
     OpSize size = kSize;
     size.k = 3;
-    EXPECT_EQ(kCrossEntropy.cost(spec, size, Direction::tangent).flops, (1 + 2 * 3) * product);
+    EXPECT_EQ(kCrossEntropy.cost(spec, size, DiffMode::jvp).flops, (1 + 2 * 3) * product);
 }
 
 // Of each query and each key that it sees: q k and p v forward; dv, dp, dq, dk backward.
@@ -98,11 +98,11 @@ TEST(Costs, OfAttentionAreItsPairs) {
         int64_t seen = 0;
         for (int64_t query = 0; query < 16; ++query) seen += window == 0 ? query + 1 : std::min(query + 1, window);
         const double product = as_double(2 * 8 * seen * 4 * 2);  // heads, rows
-        EXPECT_EQ(kAttention.cost(spec, kSize, Direction::forward).model_flops, 2 * product);
-        EXPECT_EQ(kAttention.cost(spec, kSize, Direction::backward).model_flops, 4 * product);
+        EXPECT_EQ(kAttention.cost(spec, kSize, DiffMode::forward).model_flops, 2 * product);
+        EXPECT_EQ(kAttention.cost(spec, kSize, DiffMode::vjp).model_flops, 4 * product);
         OpSize size = kSize;
         size.k = 3;
-        EXPECT_EQ(kAttention.cost(spec, size, Direction::tangent).model_flops, (2 + 4 * 3) * product);
+        EXPECT_EQ(kAttention.cost(spec, size, DiffMode::jvp).model_flops, (2 + 4 * 3) * product);
     }
 }
 
@@ -110,13 +110,13 @@ TEST(Records, CostGrowsWithTokensAndDirections) {
     for_every_case([](const OpRecord& op, const OpSpec& spec) {
         OpSize more = kSize;
         more.rows *= 2;
-        for (const Direction direction : {Direction::forward, Direction::backward, Direction::tangent}) {
-            EXPECT_GT(op.cost(spec, more, direction).bytes, op.cost(spec, kSize, direction).bytes);
+        for (const DiffMode mode : {DiffMode::forward, DiffMode::vjp, DiffMode::jvp}) {
+            EXPECT_GT(op.cost(spec, more, mode).bytes, op.cost(spec, kSize, mode).bytes);
         }
         OpSize wide = kSize;
         wide.k = 3;
-        EXPECT_GT(op.cost(spec, wide, Direction::tangent).bytes, op.cost(spec, kSize, Direction::tangent).bytes);
-        EXPECT_EQ(op.cost(spec, wide, Direction::forward).bytes, op.cost(spec, kSize, Direction::forward).bytes);
+        EXPECT_GT(op.cost(spec, wide, DiffMode::jvp).bytes, op.cost(spec, kSize, DiffMode::jvp).bytes);
+        EXPECT_EQ(op.cost(spec, wide, DiffMode::forward).bytes, op.cost(spec, kSize, DiffMode::forward).bytes);
     });
 }
 
@@ -126,10 +126,10 @@ TEST(Records, ScratchDoesNotShrinkWithThreadsOrTokens) {
         OpSize more = kSize;
         more.rows *= 2;
         more.threads = 3;
-        for (const Direction direction : {Direction::forward, Direction::backward, Direction::tangent}) {
-            const int64_t bytes = op.scratch_bytes(spec, kSize, direction);
+        for (const DiffMode mode : {DiffMode::forward, DiffMode::vjp, DiffMode::jvp}) {
+            const int64_t bytes = op.scratch_bytes(spec, kSize, mode);
             EXPECT_GE(bytes, 0);
-            EXPECT_GE(op.scratch_bytes(spec, more, direction), bytes);
+            EXPECT_GE(op.scratch_bytes(spec, more, mode), bytes);
         }
     });
 }

@@ -74,7 +74,7 @@ Matrix reference_attention(const Problem& problem) {
     const Batch& batch = *problem.batch;
     Matrix out(q.rows, heads * size);
     for (int64_t t = 0; t < q.rows; ++t) {
-        const int64_t row = t / batch.row_length * batch.row_length;
+        const int64_t row = t / batch.sequence_length * batch.sequence_length;
         int64_t begin = row + batch.doc_start[t];
         if (window > 0) begin = std::max(begin, t - window + 1);
         for (int64_t head = 0; head < heads; ++head) {

@@ -121,10 +121,10 @@ Trial::Trial(const Setting& setting)
 // Documents of random lengths, the last of each row padding; or one document a row.
 void Trial::make_batch(const OpCase& op_case) {
     const uint64_t ids = spec_.weights.empty() ? 100 : static_cast<uint64_t>(spec_.weights[0][0]);
-    const auto length_max = static_cast<uint64_t>(std::max<int64_t>(1, op_case.row_length / 2));
+    const auto length_max = static_cast<uint64_t>(std::max<int64_t>(1, op_case.sequence_length / 2));
     for (int64_t row = 0; row < op_case.rows; ++row) {
-        for (int64_t begin = 0; begin < op_case.row_length;) {
-            const int64_t left = op_case.row_length - begin;
+        for (int64_t begin = 0; begin < op_case.sequence_length;) {
+            const int64_t left = op_case.sequence_length - begin;
             const int64_t drawn = 1 + static_cast<int64_t>(rng_.below(length_max));
             const int64_t length = op_case.documents ? std::min(left, drawn) : left;
             const bool padding = op_case.documents && begin > 0 && length == left;
@@ -138,7 +138,8 @@ void Trial::make_batch(const OpCase& op_case) {
             begin += length;
         }
     }
-    batch_ = {op_case.rows, op_case.row_length, tokens_.data(), positions_.data(), doc_start_.data(), targets_.data()};
+    batch_ = {op_case.rows,      op_case.sequence_length, tokens_.data(),
+              positions_.data(), doc_start_.data(),       targets_.data()};
 }
 
 // Inputs at least 2^-10 from zero: a small step from them crosses no kink (relu).

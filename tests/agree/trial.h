@@ -73,8 +73,8 @@ class Trial {
     // The same numbers in double precision.
     Problem problem() const;
     Matrix grad_out() const;
-    std::vector<Matrix> tangents_in(int direction) const;       // one per input
-    std::vector<Matrix> tangents_weights(int direction) const;  // one per weight
+    std::vector<Matrix> tangents_in(int mode) const;       // one per input
+    std::vector<Matrix> tangents_weights(int mode) const;  // one per weight
     std::vector<Matrix> prior_in() const;
     std::vector<Matrix> prior_weights() const;
 
@@ -94,7 +94,7 @@ class Trial {
     std::vector<Value> values(std::span<const ValueSpec> specs, int64_t gap) const;  // [T, C]
     void randomize(Value& value);
     std::vector<Weight> weights() const;
-    void run(Kernel kernel, OpCall& call, Direction direction) const;
+    void run(Kernel kernel, OpCall& call, DiffMode mode) const;
 
     const OpRecord* op_;
     OpSpec spec_;

@@ -51,7 +51,7 @@ void expect_intact(const std::vector<Value>& values, std::string_view what) {
 
 OpSize Trial::size(int threads, int k) const {
     return {.rows = batch_.rows,
-            .row_length = batch_.row_length,
+            .sequence_length = batch_.sequence_length,
             .compute = compute_,
             .split_weights = split_,
             .k = k,
@@ -67,8 +67,8 @@ std::vector<Weight> Trial::weights() const {
     return list;
 }
 
-void Trial::run(Kernel kernel, OpCall& call, Direction direction) const {
-    const int64_t bytes = op_->scratch_bytes == nullptr ? 0 : op_->scratch_bytes(spec_, *call.size, direction);
+void Trial::run(Kernel kernel, OpCall& call, DiffMode mode) const {
+    const int64_t bytes = op_->scratch_bytes == nullptr ? 0 : op_->scratch_bytes(spec_, *call.size, mode);
     Guarded scratch(bytes);
     call.spec = &spec_;
     call.batch = &batch_;
@@ -84,7 +84,7 @@ ForwardResult Trial::forward(int threads) const {
     const std::vector<Tensor> in = tensors(in_), out = tensors(result.out), saved = tensors(result.saved);
     const std::vector<Weight> given = weights();
     OpCall call{.size = &call_size, .in = in, .out = out, .saved = saved, .weights = given};
-    run(op_->on(DeviceKind::cpu).forward, call, Direction::forward);
+    run(op_->on(DeviceKind::cpu).forward, call, DiffMode::forward);
     expect_intact(result.out, "out");
     expect_intact(result.saved, "saved");
     return result;
@@ -116,7 +116,7 @@ BackwardResult Trial::backward(const ForwardResult& kept, int threads, BackwardM
                 .grad_in = grad_in,
                 .add_to_grad_in = add,
                 .sinks = sinks};
-    run(op_->on(DeviceKind::cpu).backward, call, Direction::backward);
+    run(op_->on(DeviceKind::cpu).backward, call, DiffMode::vjp);
     expect_intact(result.grad_in, "grad_in");
     expect_intact(result.grad_weights, "the target");
     expect_intact(result.out, "out");
@@ -149,7 +149,7 @@ std::vector<Value> Trial::tangent(const ForwardResult& kept, int threads, int be
                 .weights = given,
                 .tangent_in = tangent_in,
                 .tangent_out = tangent_out};
-    run(op_->on(DeviceKind::cpu).tangent, call, Direction::tangent);
+    run(op_->on(DeviceKind::cpu).tangent, call, DiffMode::jvp);
     EXPECT_TRUE(all.intact()) << "written outside tangent_out";
     for (int d = 0; d < count; ++d) {
         const Tensor& one = result.emplace_back(out_one.dtype, out_one.shape, gap_).tensor();

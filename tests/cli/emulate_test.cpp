@@ -14,7 +14,7 @@ struct Emulated {
     std::string model;
     std::string policy;
     std::string update_time = "auto";
-    std::string state_format = "s1";
+    std::string state_format = "fp32";
 };
 
 void PrintTo(const Emulated& run, std::ostream* out) {
@@ -96,14 +96,14 @@ TEST_P(EmulatedDevice, TrainsTheModelOfEverythingInMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, EmulatedDevice,
                          testing::Values(Emulated{"llama3", "in_memory"}, Emulated{"llama3", "host_stream"},
-                                         Emulated{"gpt2", "host_stream", "next_forward", "s2"},
-                                         Emulated{"llama3", "host_stream", "in_backward", "s3"},
+                                         Emulated{"gpt2", "host_stream", "next_forward", "bf16"},
+                                         Emulated{"llama3", "host_stream", "in_backward", "int8"},
                                          Emulated{"gpt2", "in_memory", "in_backward"},
-                                         Emulated{"llama_tiny", "host_stream", "after_backward", "s3"},
+                                         Emulated{"llama_tiny", "host_stream", "after_backward", "int8"},
                                          Emulated{"gpt2", "three_tier"},
                                          Emulated{"llama_tiny", "three_tier", "in_backward"},
-                                         Emulated{"llama3", "three_tier", "next_forward", "s2"},
-                                         Emulated{"llama3", "three_tier", "in_backward", "s3"}),
+                                         Emulated{"llama3", "three_tier", "next_forward", "bf16"},
+                                         Emulated{"llama3", "three_tier", "in_backward", "int8"}),
                          name_of_emulated);
 
 // ---- memory as predicted ----

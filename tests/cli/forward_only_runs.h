@@ -16,21 +16,21 @@ struct ForwardOnlySetup {
     std::string method;
     bool on_disk = false;
     std::string kept;     // which factors of directions of low rank; empty: Gaussian ones
-    std::string storage;  // of weights; empty: as_file. With nf4 matrices of layers are frozen, or folded never
-    std::string folds;    // when updates are folded into weights; empty: at each step
+    std::string storage;  // of weights; empty: as_file. With nf4 matrices of layers are frozen, or merged never
+    std::string merges;   // when updates are merged into weights; empty: at each step
 };
 
 inline void PrintTo(const ForwardOnlySetup& setup, std::ostream* out) {
     *out << setup.model << ", " << setup.method << (setup.on_disk ? " on disk" : " in memory")
          << (setup.kept.empty() ? "" : ", low rank") << (setup.storage.empty() ? "" : ", ") << setup.storage
-         << (setup.folds.empty() ? "" : ", folded ") << setup.folds;
+         << (setup.merges.empty() ? "" : ", merged ") << setup.merges;
 }
 
 inline std::string name_of_forward_only(const testing::TestParamInfo<ForwardOnlySetup>& info) {
     return fmt::format("{}_{}_{}{}{}{}{}", info.param.model, info.param.method,
                        info.param.on_disk ? "on_disk" : "in_memory", info.param.kept.empty() ? "" : "_low_rank",
                        info.param.storage.empty() ? "" : "_" + info.param.storage,
-                       info.param.folds.empty() ? "" : "_folded_", info.param.folds);
+                       info.param.merges.empty() ? "" : "_folded_", info.param.merges);
 }
 
 // Two directions, decay, and a learning rate that moves weights far enough to be seen in bf16.
@@ -44,10 +44,10 @@ inline Settings settings_of(Sandbox& sandbox, const ForwardOnlySetup& setup, int
         settings["noise_kept"] = setup.kept;
     }
     if (!setup.storage.empty()) settings["weight_storage"] = setup.storage;
-    if (setup.storage == "nf4" && setup.folds.empty())
+    if (setup.storage == "nf4" && setup.merges.empty())
         settings["freeze"] = setup.model == "gpt2" ? "*.c_*.weight" : "*_proj.weight";
-    if (!setup.folds.empty()) settings["fold_updates"] = setup.folds;
-    if (setup.folds == "never") settings["noise_window"] = "0";
+    if (!setup.merges.empty()) settings["merge_updates"] = setup.merges;
+    if (setup.merges == "never") settings["noise_window"] = "0";
     settings["learning_rate"] = "1e-4";
     settings["weight_decay"] = "0.1";
     settings["warmup_steps"] = "3";

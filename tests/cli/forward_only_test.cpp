@@ -64,7 +64,7 @@ TEST_P(ForwardOnly, GoesOnFromTheLogWhenTheStoreIsGone) {
     fs::remove_all(sandbox / "ssd");
     settings["max_steps"] = "12";
     const std::string said = must_succeed(sandbox.train(settings, {"--resume"})).err;
-    const bool by_window = GetParam().folds == "each_window";  // of five steps
+    const bool by_window = GetParam().merges == "per_window";  // of five steps
     EXPECT_THAT(said, HasSubstr(fmt::format("steps 1 to {} are taken from the log", by_window ? 5 : 6)));
     expect_same(outcome_of(sandbox), expected);
 }
@@ -92,8 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
                     ForwardOnlySetup{"gpt2", "forward_gradient", false, "both", "f8"},
                     ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "", "nf4"},
                     ForwardOnlySetup{"gpt2", "forward_gradient", false, "both", "nf4"},
-                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "right", "", "each_window"},
-                    ForwardOnlySetup{"gpt2", "forward_gradient", false, "right", "f8", "each_window"},
+                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "right", "", "per_window"},
+                    ForwardOnlySetup{"gpt2", "forward_gradient", false, "right", "f8", "per_window"},
                     ForwardOnlySetup{"llama_tiny", "zeroth_order", false, "both", "", "never"},
                     ForwardOnlySetup{"gpt2", "forward_gradient", true, "both", "f8", "never"},
                     ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "both", "nf4", "never"}),
@@ -235,11 +235,11 @@ TEST_F(ForwardOnlyErrors, ALogThatIsGoneBeginsAnewAtACheckpoint) {
     EXPECT_TRUE(weights_in(sandbox_ / "replayed") == weights_in(sandbox_.out() + "/final"));
 }
 
-// What was learned since weights were last folded is in the log alone.
+// What was learned since weights were last merged is in the log alone.
 TEST_F(ForwardOnlyErrors, ALogThatHoldsWhatWasLearnedCannotBeDoneWithout) {
-    for (const char* folds : {"each_window", "never"}) {
+    for (const char* merges : {"per_window", "never"}) {
         Sandbox sandbox;
-        const cli::ForwardOnlySetup setup{"gpt2", "zeroth_order", false, "both", "", folds};
+        const cli::ForwardOnlySetup setup{"gpt2", "zeroth_order", false, "both", "", merges};
         Settings first = settings_of(sandbox, setup, 7);
         first["save_steps"] = "7";
         must_succeed(sandbox.train(first));
@@ -248,7 +248,7 @@ TEST_F(ForwardOnlyErrors, ALogThatHoldsWhatWasLearnedCannotBeDoneWithout) {
         EXPECT_TRUE(weights_in(sandbox / "exported") == weights_in(sandbox.out() + "/final"));
         fs::remove(log_of(sandbox));
         first["max_steps"] = "9";
-        const bool never = std::string(folds) == "never";
+        const bool never = std::string(merges) == "never";
         expect_refused(run(sandbox.train(first, {"--resume"})), 6,
                        never ? "does not hold steps 1 to 7" : "does not hold steps 6 to 7");
     }

@@ -15,11 +15,11 @@ constexpr int64_t kSteps = 200;
 struct LongRun {
     std::string model;  // gpt2: tied head, llama: a head of its own, both f32; llama_tiny: bf16
     std::string method;
-    uint32_t seed = 0;           // of the moments at which it is killed
-    std::string storage, folds;  // of weights, and of updates along directions of low rank (ForwardOnlySetup)
+    uint32_t seed = 0;            // of the moments at which it is killed
+    std::string storage, merges;  // of weights, and of updates along directions of low rank (ForwardOnlySetup)
 
     ForwardOnlySetup setup(bool on_disk = false) const {
-        return {model, method, on_disk, folds.empty() ? "" : folds == "never" ? "both" : "right", storage, folds};
+        return {model, method, on_disk, merges.empty() ? "" : merges == "never" ? "both" : "right", storage, merges};
     }
 };
 
@@ -33,7 +33,7 @@ Settings settings_of(Sandbox& sandbox, const LongRun& run, const std::string& po
     settings["lr_scheduler_type"] = "cosine";
     settings["eval_data"] = sandbox.token_rows();
     settings["eval_steps"] = "10";
-    if (run.folds == "each_window")
+    if (run.merges == "per_window")
         settings["noise_window"] = "7";  // evaluations fall into the middle of windows
     else
         settings["writeback_steps"] = "4";
@@ -84,11 +84,11 @@ INSTANTIATE_TEST_SUITE_P(Models, SlowLongRun,
                                          LongRun{"llama_tiny", "zeroth_order", 3},
                                          LongRun{"gpt2", "forward_gradient", 4},
                                          LongRun{"llama_tiny", "forward_gradient", 5},
-                                         LongRun{"gpt2", "zeroth_order", 6, "f8", "each_window"},
+                                         LongRun{"gpt2", "zeroth_order", 6, "f8", "per_window"},
                                          LongRun{"llama_tiny", "zeroth_order", 7, "nf4", "never"}),
                          [](const auto& info) {
                              const LongRun& run = info.param;
-                             return run.model + "_" + run.method + (run.folds.empty() ? "" : "_folded_" + run.folds);
+                             return run.model + "_" + run.method + (run.merges.empty() ? "" : "_folded_" + run.merges);
                          });
 
 }  // namespace

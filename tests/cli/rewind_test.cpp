@@ -32,9 +32,9 @@ class Rewind : public testing::TestWithParam<ForwardOnlySetup> {
     }
     // What stays beside weights has no moments.
     static Settings optimizer() {
-        return GetParam().folds.empty() ? kAdam : Settings{{"lr_scheduler_type", "constant_with_warmup"}};
+        return GetParam().merges.empty() ? kAdam : Settings{{"lr_scheduler_type", "constant_with_warmup"}};
     }
-    static bool folds_by_window() { return GetParam().folds == "each_window"; }  // of five steps
+    static bool folds_by_window() { return GetParam().merges == "per_window"; }  // of five steps
     Sandbox sandbox_;
 };
 
@@ -118,7 +118,7 @@ TEST_P(Rewind, BranchesFromAnyStep) {
 INSTANTIATE_TEST_SUITE_P(
     Setups, Rewind,
     testing::Values(ForwardOnlySetup{"llama_tiny", "zeroth_order"}, ForwardOnlySetup{"gpt2", "forward_gradient", true},
-                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "right", "", "each_window"},
+                    ForwardOnlySetup{"llama_tiny", "zeroth_order", true, "right", "", "per_window"},
                     ForwardOnlySetup{"gpt2", "zeroth_order", false, "both", "", "never"}),
     name_of_forward_only);
 

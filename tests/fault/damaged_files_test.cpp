@@ -134,18 +134,20 @@ void read_model(const std::string& path) {
 }
 
 std::string state_text() {
-    const RunState state{
-        .identity = {.run_id = "0123456789abcdef",
-                     .seed = 7,
-                     .method = "adamw",
-                     .data_fingerprint = "ab",
-                     .param_groups = {"*norm* weight_decay=0.01"},
-                     .weight_storage = "f8",
-                     .scale_exponents = {-3, 4},
-                     .settings = {{"adam_beta1", "0.9"}},
-                     .coefficients = {"avx2", "0f", "1e"},
-                     .numerics = {.micro_rows = 2, .micro_count = 4, .row_lengths = {64, 128}, .kernel_path = "avx2"}},
-        .progress = {.step = 12}};
+    const RunState state{.identity = {.run_id = "0123456789abcdef",
+                                      .seed = 7,
+                                      .method = "adamw",
+                                      .data_fingerprint = "ab",
+                                      .param_groups = {"*norm* weight_decay=0.01"},
+                                      .weight_storage = "f8",
+                                      .scale_exponents = {-3, 4},
+                                      .settings = {{"adam_beta1", "0.9"}},
+                                      .coefficients = {"avx2", "0f", "1e"},
+                                      .numerics = {.micro_batch_size = 2,
+                                                   .micro_batches = 4,
+                                                   .sequence_lengths = {64, 128},
+                                                   .kernel_path = "avx2"}},
+                         .progress = {.step = 12}};
     return run_state_text(state);
 }
 

@@ -44,7 +44,7 @@ TEST(Axes, OnlyModelsNameOps) {
     const auto found = lines_with(
         kOps,
         [](const SourceFile& file) {
-            const bool measures = file.in("src/run/probe_");
+            const bool measures = file.in("src/run/calibrate_");
             return !file.in("src/op/") && !file.in("src/model/") && !measures;
         },
         true);
@@ -64,7 +64,7 @@ TEST(Axes, OnlyConfigurationNamesMethods) {
     const auto found = lines_with(
         std::regex("\"(" + names + ")\""),
         [](const SourceFile& file) {
-            const bool may = file.in("src/method/") || file.in("src/config/config") || file.in("src/run/probe_");
+            const bool may = file.in("src/method/") || file.in("src/config/config") || file.in("src/run/calibrate_");
             return !may;
         },
         true);

@@ -75,7 +75,7 @@ class AnswersRun : public TrainTest {
         const TaskSet set = all_rows(opened.tokenizer);
         const int64_t capacity = answer_capacity(set, opened.model.context_length);
         Inference inference(files_, opened, {.model = at(model), .dtype = "f32", .threads = 2},
-                            {.row_lengths = {1}, .schedules = answer_requests(capacity)});
+                            {.sequence_lengths = {1}, .schedules = answer_requests(capacity)});
         return 1 - evaluate_answers(inference.engine(), set, opened.tokenizer, opened.tokenizer.vocab_size(), capacity)
                        .score();
     }
@@ -184,7 +184,7 @@ TEST_F(AnswersRun, APlanCountsTheRounds) {
     EXPECT_EQ(Json::parse(plan_json(once, Json::object()))["step"]["rounds"], 1);
 }
 
-// In every round what has not gone home is applied once more.
+// In every round what has not been written back is applied once more.
 TEST_F(AnswersRun, UpdatesGoHomeAtOnceUnlessTheDriveIsToRest) {
     const auto period = [&](const Settings& changes) {
         Settings settings = judged({{"policy", "three_tier"}, {"disk_rate", "1MB"}, {"noise", "rademacher"}});

@@ -45,7 +45,7 @@ class CheaperTest : public TrainTest {
         return prepare_session(files_, config, std::nullopt, ConfigUse::plan);
     }
     static double tokens_per_second(const Session& session) {
-        return static_cast<double>(session.rows_per_step() * session.numerics().row_lengths.back()) /
+        return static_cast<double>(session.rows_per_step() * session.numerics().sequence_lengths.back()) /
                session.seconds_at_most();
     }
 };

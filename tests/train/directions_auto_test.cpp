@@ -28,7 +28,7 @@ class DirectionsAuto : public TrainTest {
 TEST_F(DirectionsAuto, ManyWhereTheLinkDecidesAndTheLeastInMemory) {
     const Session slow = session(streamed());
     EXPECT_GE(slow.method_options.directions, 4);
-    EXPECT_EQ(slow.recipe.sweeps.size(), static_cast<size_t>(slow.method_options.directions));
+    EXPECT_EQ(slow.recipe.passes.size(), static_cast<size_t>(slow.method_options.directions));
     EXPECT_THAT(slow.notes, Contains(HasSubstr("directions is")));
     // So many take at most a third longer for each time they were doubled.
     const Session one = session(streamed({{"directions", "1"}}));

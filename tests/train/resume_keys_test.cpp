@@ -22,9 +22,9 @@ using testing::HasSubstr;
 // Methods that keep a log have keys of their own. What the others have is tried without one.
 bool is_of_probes(std::string_view key) {
     static const std::set<std::string_view> names = {
-        "zo_eps",       "directions",     "noise",        "noise_rank",      "noise_window", "noise_kept",
-        "fold_updates", "scalar_clip",    "zo_optimizer", "replay_window",   "zo_estimator", "layer_drop",
-        "sparse_share", "weight_storage", "objective",    "writeback_steps", "branch_from"};
+        "zo_eps",        "directions",     "noise",        "noise_rank",      "noise_window", "noise_kept",
+        "merge_updates", "scalar_clip",    "zo_optimizer", "replay_window",   "zo_estimator", "layer_drop",
+        "sparse_share",  "weight_storage", "objective",    "writeback_steps", "branch_from"};
     return names.contains(key);
 }
 
@@ -133,12 +133,12 @@ std::map<std::string, Change> ResumeKeysTest::changes() const {
             {"per_device_train_batch_size", {"1"}},
             {"gradient_accumulation_steps", {"1"}},
             {"dtype", {"bf16"}},
-            {"state_format", {"s2"}},
+            {"state_format", {"bf16"}},
             {"freeze", {"[\"*norm*\"]", {}, groups}},
             {"param_groups", {"[\"*norm* weight_decay=0.5\"]", {}, groups}},
             {"weight_storage", {"f8"}},
             {"directions", {"3"}},
-            {"fold_updates", {"each_window"}},
+            {"merge_updates", {"per_window"}},
             {"ignore_config_keys", {"[attention_dropout]"}},
             {"val_split", {"0.2"}},
             {"packing", {"true"}},

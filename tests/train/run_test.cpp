@@ -182,9 +182,9 @@ TEST_F(RunTest, ChoicesAreScoredByTheirOwnTokensAlone) {
     std::vector<ChoiceRow> as_b = as_a;
     for (ChoiceRow& made : as_b) made.right = 1;
     Inference inference(files_, opened, {.model = at("model"), .threads = 2},
-                        {.micro_rows = 4,
-                         .row_lengths = {16},
-                         .schedules = {{.kind = ScheduleRequest::Kind::eval, .rows = 4, .row_length = 16}}});
+                        {.micro_batch_size = 4,
+                         .sequence_lengths = {16},
+                         .schedules = {{.kind = ScheduleRequest::Kind::eval, .rows = 4, .sequence_length = 16}}});
     EXPECT_EQ(evaluate_choices(inference.engine(), as_a).right + evaluate_choices(inference.engine(), as_b).right, 3);
 }
 

@@ -15,7 +15,7 @@ using StateFormatTest = TrainTest;
 
 TEST_F(StateFormatTest, PlacementAndStopsNeverChangeABit) {
     std::vector<std::string> weights;
-    for (const char* format : {"s1", "s2", "s3"}) {
+    for (const char* format : {"fp32", "bf16", "int8"}) {
         const std::string name = format, whole = name + "_whole", parts = name + "_parts", disk = name + "_disk";
         run(whole, {{"state_format", format}});
         run(disk, {{"state_format", format}, {"policy", "three_tier"}});
@@ -32,13 +32,13 @@ TEST_F(StateFormatTest, PlacementAndStopsNeverChangeABit) {
 }
 
 TEST_F(StateFormatTest, AnotherFormatIsAnotherRun) {
-    run("run", {{"max_steps", "4"}, {"save_steps", "4"}, {"state_format", "s2"}});
+    run("run", {{"max_steps", "4"}, {"save_steps", "4"}, {"state_format", "bf16"}});
     try {
-        run("run", {{"resume", "auto"}, {"state_format", "s3"}});
+        run("run", {{"resume", "auto"}, {"state_format", "int8"}});
         FAIL();
     } catch (const UserError& error) {
         EXPECT_EQ(error.code(), ExitCode::usage);
-        EXPECT_THAT(error.what(), testing::HasSubstr("state_format was s2, is s3"));
+        EXPECT_THAT(error.what(), testing::HasSubstr("state_format was bf16, is int8"));
     }
 }
 
@@ -64,7 +64,7 @@ std::string learnable_rows(int64_t count) {
 TEST_F(StateFormatTest, LossesFollowThoseOfF32) {
     write("train.jsonl", learnable_rows(600));
     std::vector<double> last;
-    for (const char* format : {"s1", "s2", "s3"}) {
+    for (const char* format : {"fp32", "bf16", "int8"}) {
         run(format, {{"state_format", format}, {"max_steps", "300"}, {"learning_rate", "0.001"}});
         const std::vector<double> all = losses(format);
         ASSERT_EQ(all.size(), 300u);

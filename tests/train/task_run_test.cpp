@@ -151,7 +151,7 @@ TEST_F(TaskRun, ShortAnswersAreCountedWhereEveryTokenIsTheLikeliest) {
     const TaskSet set = held_out("answer.json", opened.tokenizer);
     const int64_t capacity = answer_capacity(set, opened.model.context_length);
     Inference inference(files_, opened, {.model = at("run/final"), .dtype = "f32", .threads = 2},
-                        {.row_lengths = {1}, .schedules = answer_requests(capacity)});
+                        {.sequence_lengths = {1}, .schedules = answer_requests(capacity)});
     int64_t exact = 0;
     for (const ChoiceRow& row : set.rows) {
         const Sample& sample = row.candidates[0];

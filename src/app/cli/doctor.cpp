@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "config/user_folder.h"
 #include "device/cpu/isa.h"
-#include "run/probe.h"
+#include "run/calibrate.h"
 #include "schedule/machine_profiles.h"
 #include "schedule/machine_text.h"
 #include "session/budget.h"
@@ -162,7 +162,7 @@ ExitCode run_doctor(const DoctorArgs& args) {
     const int threads = args.threads > 0 ? args.threads : default_threads();
     log_info("measuring processor and memory{}, which takes some seconds",
              args.ssd_dir.empty() ? "" : fmt::format(", and the drive of {}", args.ssd_dir));
-    const Machine machine = probe_machine(files, args.ssd_dir, threads);
+    const Machine machine = calibrate_machine(files, args.ssd_dir, threads);
     files.make_folders(user_cache_folder());
     write_text_atomic(files, machine_cache_path(args.ssd_dir, threads), machine_text(machine));
     if (!args.save.empty()) write_text_atomic(files, args.save, machine_text(machine));

@@ -102,9 +102,10 @@ std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<
 
 InferenceShape eval_shape(const Config& config, const std::vector<uint32_t>& lengths) {
     const int64_t rows = config.per_device_train_batch_size.value_or(kBatchRows);
-    InferenceShape shape{.micro_rows = rows, .row_lengths = choose_row_lengths(lengths, rows, config.max_length)};
-    for (const int64_t length : shape.row_lengths)
-        shape.schedules.push_back({.kind = ScheduleRequest::Kind::eval, .rows = rows, .row_length = length});
+    InferenceShape shape{.micro_batch_size = rows,
+                         .sequence_lengths = choose_row_lengths(lengths, rows, config.max_length)};
+    for (const int64_t length : shape.sequence_lengths)
+        shape.schedules.push_back({.kind = ScheduleRequest::Kind::eval, .rows = rows, .sequence_length = length});
     return shape;
 }
 

@@ -82,7 +82,7 @@ ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& ar
     }
     const int64_t capacity = answer_capacity(set, opened.model.context_length);
     Inference inference(real_files(), opened, inference_options(config),
-                        {.row_lengths = {1}, .schedules = answer_requests(capacity)});
+                        {.sequence_lengths = {1}, .schedules = answer_requests(capacity)});
     const int64_t vocab = std::min<int64_t>(opened.tokenizer.vocab_size(), opened.model.vocab);
     print_answers(set, evaluate_answers(inference.engine(), set, opened.tokenizer, vocab, capacity), args.json);
     return ExitCode::ok;

@@ -66,7 +66,7 @@ ExitCode run_generate(const GenerateArgs& args) {
     if (new_tokens < args.max_new_tokens) log_info("note: at most {} new tokens fit the model's positions", new_tokens);
     const int64_t capacity = std::ssize(ids) + new_tokens;
     Inference inference(real_files(), opened, inference_options(config),
-                        {.row_lengths = {1}, .schedules = decode_requests(std::ssize(ids), capacity)});
+                        {.sequence_lengths = {1}, .schedules = decode_requests(std::ssize(ids), capacity)});
     StreamDecoder decoder(opened.tokenizer, true);
     std::string text;
     const auto take = [&](const std::string& piece) {

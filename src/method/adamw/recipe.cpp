@@ -96,11 +96,11 @@ struct Format {
 
 Format format_of(StateFormat format) {
     switch (format) {
-        case StateFormat::s1:
+        case StateFormat::fp32:
             break;
-        case StateFormat::s2:
+        case StateFormat::bf16:
             return {{{"m", 2}, {"v", 2}}, update_bf16, 20};
-        case StateFormat::s3:
+        case StateFormat::int8:
             return {{{"m", 1}, {"m_scale", 4, kAdamwBlock}, {"v", 1}, {"v_scale", 4, kAdamwBlock}}, update_blocks, 16};
     }
     return {{{"m", 4}, {"v", 4}}, update_f32, 28};
@@ -110,7 +110,7 @@ Recipe recipe(const MethodOptions& options) {
     Format format = format_of(options.state_format);
     return {.name = "adamw",
             .store = StoreType::split,
-            .sweeps = {{SweepKind::forward}, {SweepKind::reverse}},
+            .passes = {{PassKind::forward}, {PassKind::backward}},
             .state = std::move(format.state),
             .needs_grad_norm = true,  // for clipping, and to see what is not finite
             .update_bytes_per_element = format.update_bytes_per_element,

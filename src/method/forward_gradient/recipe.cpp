@@ -21,12 +21,12 @@ Recipe recipe(const MethodOptions& options) {
     const int64_t rank = noise_of(options).rank;  // factors take next to no numbers
     Recipe made{.name = "forward_gradient",
                 .store = StoreType::as_file,
-                .sweeps = {{.kind = SweepKind::tangent, .k = options.directions, .rank = rank}},
+                .passes = {{.kind = PassKind::tangent, .k = options.directions, .rank = rank}},
                 .prepare = set_noise,
                 .draws = draws_of(options, {rank > 0 ? 0 : options.directions}),
                 .history = moment_rule(options).history(),
-                .folding = options.folding,
-                .fold_window = options.folding == Folding::each_window ? options.noise_window : 0,
+                .merge = options.merge,
+                .merge_window = options.merge == Merge::per_window ? options.noise_window : 0,
                 .conclude = conclude};
     made.materialize[static_cast<size_t>(DeviceKind::cpu)] = materialize_tangents;
     return made;

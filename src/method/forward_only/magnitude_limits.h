@@ -23,8 +23,7 @@ class MagnitudeHistogram {
     void add(std::span<const float> weights);
     // The least limit that so large a share of them does not exceed. share in (0, 1].
     float limit(double share) const;
-    // The smallest of the magnitudes that are counted as such a limit is, and as the largest of all: its upper bits,
-    // the others 0.
+    // The lower edge of the bin of the histogram that limit(share), or the largest magnitude, falls into.
     float at_limit(double share) const { return of_bin(bin_of(share), 0); }
     float largest() const;
 

@@ -21,14 +21,13 @@ NoiseTerm direction(const StepParams& step, const NoiseRun& run, int index, doub
 
 // Whether updates are to stay out of the numbers that are kept.
 bool is_open(const MaterializeCall& call) {
-    return call.param.perturb.folding == Folding::never ||
-           (call.param.perturb.folding == Folding::each_window && !call.folds);
+    return call.param.perturb.merge == Merge::never || (call.param.perturb.merge == Merge::per_window && !call.merges);
 }
 
 // What the updates that are due are drawn from.
 NoiseRun due_run(const MaterializeCall& call) {
     if (call.sum == nullptr || call.sum->scales.empty())
-        return run_of(call, call.pending > 0 ? call.steps.back() : *call.step);
+        return run_of(call, call.deferred > 0 ? call.steps.back() : *call.step);
     return noise_run(call.sum->noise, call.sum->seed, call.param.spec, call.element, 0, call.param.numel());
 }
 
@@ -36,7 +35,7 @@ NoiseRun due_run(const MaterializeCall& call) {
 // `plain` is.
 void pass(const MaterializeCall& call, const NoiseTerm* probe, std::byte* plain, Stream& stream) {
     const NoiseRun run = due_run(call);
-    const NoiseUpdates due(call.param, run, call.steps, call.pending, call.sum);
+    const NoiseUpdates due(call.param, run, call.steps, call.deferred, call.sum);
     const bool updates = due.count() > 0;
     if (!updates && probe == nullptr && plain == nullptr) return;
     // Both points, one behind the other, or the one that is wanted.
@@ -79,10 +78,10 @@ void copy_points(const MaterializeCall& call, int count, Stream& stream) {
         write_plain(call, call.probes + point * bytes, stream);
 }
 
-// `count` points along the direction of the sweep.
+// `count` points along the direction of the pass.
 void materialize_at(const MaterializeCall& call, int count, Stream& stream) {
     const bool probes = call.probes != nullptr, probed = probes && moves(call.param, *call.step);
-    const NoiseTerm probe = direction(*call.step, run_of(call, *call.step), call.sweep, call.step->perturb().eps);
+    const NoiseTerm probe = direction(*call.step, run_of(call, *call.step), call.pass, call.step->perturb().eps);
     if (probed || !is_open(call)) pass(call, probed ? &probe : nullptr, nullptr, stream);
     if (probes && !probed) copy_points(call, count, stream);
     if (call.plain != nullptr) write_plain(call, call.plain, stream);
@@ -94,11 +93,11 @@ std::function<double(const Param&, int, double)> draws_of(const MethodOptions& o
     const Noise noise = noise_of(options);
     const double update = options.directions * moment_rule(options).window, layers = 1 - options.layer_drop;
     return [noise, update, layers, directions = options.directions, perturbed = std::move(perturbed)](
-               const Param& param, int sweep, double updates) {
+               const Param& param, int pass, double updates) {
         if (!param.trains()) return 0.0;
         const WeightWork work{.noise = noise,
                               .stored = param.storage.dtype,
-                              .drawn = (sweep < 0 ? 0 : perturbed[static_cast<size_t>(sweep)]) + updates * update,
+                              .drawn = (pass < 0 ? 0 : perturbed[static_cast<size_t>(pass)]) + updates * update,
                               .sums = param.keeps_sum() ? static_cast<double>(directions) : 0,
                               .rounds = updates};
         return (param.spec.layer < 0 ? 1.0 : layers) * kPerturbWeights.draws(work);
@@ -151,11 +150,11 @@ double set_scalars(const MethodOptions& options, std::span<const double> found, 
     return scalars[0];
 }
 
-void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int pending, Stream& stream) {
-    if (pending == 0) return;
+void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int deferred, Stream& stream) {
+    if (deferred == 0) return;
     const NoiseRun run = noise_run(steps.back().perturb().noise, steps.back().seed, elements.param.spec,
                                    elements.element - elements.first, elements.first, elements.count);
-    const NoiseUpdates updates(elements.param, run, steps, pending, nullptr);
+    const NoiseUpdates updates(elements.param, run, steps, deferred, nullptr);
     if (updates.count() == 0) return;
     update_and_probe(run,
                      {.type = weight_type(elements.param.storage.dtype),
@@ -169,18 +168,18 @@ void update_by_steps(const UpdatedElements& elements, std::span<const StepParams
                      stream);
 }
 
-void read_updated(const UpdatedElements& elements, std::span<const StepParams> steps, int pending,
+void read_updated(const UpdatedElements& elements, std::span<const StepParams> steps, int deferred,
                   const LowRankSum* sum, std::span<float> numbers, Stream& stream) {
     WINDLASS_CHECK(std::ssize(numbers) == elements.count, "{} numbers of {}", numbers.size(), elements.count);
     const bool has_sum = sum != nullptr && !sum->scales.empty();
-    const Noise noise = has_sum ? sum->noise : pending > 0 ? steps.back().perturb().noise : Noise();
+    const Noise noise = has_sum ? sum->noise : deferred > 0 ? steps.back().perturb().noise : Noise();
     const NoiseRun run =
         noise_run(noise,
-                  has_sum       ? sum->seed
-                  : pending > 0 ? steps.back().seed
-                                : 0,
+                  has_sum        ? sum->seed
+                  : deferred > 0 ? steps.back().seed
+                                 : 0,
                   elements.param.spec, elements.element - elements.first, elements.first, elements.count);
-    const NoiseUpdates updates(elements.param, run, steps, pending, sum);
+    const NoiseUpdates updates(elements.param, run, steps, deferred, sum);
     update_and_probe(run,
                      {.type = weight_type(elements.param.storage.dtype),
                       .scale_exponent = elements.param.storage.scale_exponent,

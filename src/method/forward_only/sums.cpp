@@ -26,9 +26,9 @@ void add_step(const NoiseRun& run, const StepParams& step, double rate, double d
 }  // namespace
 
 LowRankSums::LowRankSums(const TrainedModel& model) : model_(model), by_param_(model.params.size(), nullptr) {
-    const std::vector<int64_t> elements = element_starts(model);
+    const std::vector<int64_t> elements = global_offsets(model);
     for (size_t param = 0; param < model.params.size(); ++param) {
-        if (!model.training[param].trains || model.perturb[param].folding != Folding::never) continue;
+        if (!model.training[param].trains || model.perturb[param].merge != Merge::never) continue;
         entries_.push_back({static_cast<int>(param), elements[param], {}});
     }
     for (const Entry& each : entries_) by_param_[static_cast<size_t>(each.param)] = &each.sum;

@@ -1,4 +1,4 @@
-// sums.h: what a run has made of matrices whose kept numbers never change (Folding::never): a sum of low rank beside
+// sums.h: what a run has made of matrices whose kept numbers never change (Merge::never): a sum of low rank beside
 // them.
 //
 // Both factors of a direction are kept for the whole run (TeZO), so the sum over all steps is one matrix of the
@@ -24,7 +24,7 @@ class LowRankSums {
     void add(const StepParams& step);
     // Those of no step.
     void clear();
-    // By parameter, of those that are never folded; null for all others. Stays where it is.
+    // By parameter, of those that are never merged; null for all others. Stays where it is.
     std::span<const LowRankSum* const> by_param() const { return by_param_; }
     bool empty() const { return entries_.empty(); }
 

@@ -4,19 +4,19 @@
 
 namespace windlass {
 
-NoiseUpdates::NoiseUpdates(const Param& param, const NoiseRun& run, std::span<const StepParams> steps, int pending,
+NoiseUpdates::NoiseUpdates(const Param& param, const NoiseRun& run, std::span<const StepParams> steps, int deferred,
                            const LowRankSum* sum)
     : run_(run) {
-    WINDLASS_CHECK(pending >= 0 && static_cast<size_t>(pending) <= steps.size(), "{} of {} steps are pending", pending,
-                   steps.size());
-    switch (param.perturb.folding) {
-        case Folding::each_step:
-            add_each(param, steps, pending);
+    WINDLASS_CHECK(deferred >= 0 && static_cast<size_t>(deferred) <= steps.size(), "{} of {} steps are deferred",
+                   deferred, steps.size());
+    switch (param.perturb.merge) {
+        case Merge::each_step:
+            add_each(param, steps, deferred);
             break;
-        case Folding::each_window:
-            add_windows(param, steps.last(static_cast<size_t>(pending)));
+        case Merge::per_window:
+            add_windows(param, steps.last(static_cast<size_t>(deferred)));
             break;
-        case Folding::never:
+        case Merge::never:
             if (sum != nullptr && !sum->scales.empty()) add_sum(*sum);
             break;
     }
@@ -30,8 +30,8 @@ NoiseUpdates::NoiseUpdates(const Param& param, const NoiseRun& run, std::span<co
     }
 }
 
-void NoiseUpdates::add_each(const Param& param, std::span<const StepParams> steps, int pending) {
-    for (size_t last = steps.size() - static_cast<size_t>(pending); last < steps.size(); ++last) {
+void NoiseUpdates::add_each(const Param& param, std::span<const StepParams> steps, int deferred) {
+    for (size_t last = steps.size() - static_cast<size_t>(deferred); last < steps.size(); ++last) {
         if (moves(param, steps[last])) add(param, steps.first(last + 1));
     }
 }

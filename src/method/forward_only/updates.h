@@ -2,7 +2,7 @@
 //
 // With u the mean of what a step found along its directions, (g_1 z_1 + ... + g_n z_n) / n, each is
 //     w <- w - rate u - (1 - decay) w, or with moments: - rate m, - rate m / (sqrt(v) + epsilon)
-// and those of the steps of one window, where they are folded together, are one: the sum of them.
+// and those of the steps of one window, where they are merged together, are one: the sum of them.
 #pragma once
 
 #include "method/forward_only/step_numbers.h"
@@ -12,9 +12,9 @@ namespace windlass {
 
 class NoiseUpdates {
   public:
-    // The last `pending` of `steps` (MaterializeCall::steps); of a parameter that is never folded what `sum` says
+    // The last `deferred` of `steps` (MaterializeCall::steps); of a parameter that is never merged what `sum` says
     // instead. `run` may be any part of the parameter.
-    NoiseUpdates(const Param& param, const NoiseRun& run, std::span<const StepParams> steps, int pending,
+    NoiseUpdates(const Param& param, const NoiseRun& run, std::span<const StepParams> steps, int deferred,
                  const LowRankSum* sum);
     NoiseUpdates(const NoiseUpdates&) = delete;
     NoiseUpdates& operator=(const NoiseUpdates&) = delete;
@@ -23,7 +23,7 @@ class NoiseUpdates {
     int64_t count() const { return std::ssize(steps_); }
 
   private:
-    void add_each(const Param& param, std::span<const StepParams> steps, int pending);
+    void add_each(const Param& param, std::span<const StepParams> steps, int deferred);
     void add_windows(const Param& param, std::span<const StepParams> steps);
     void add_window(const Param& param, std::span<const StepParams> steps);
     void add_sum(const LowRankSum& sum);

@@ -23,13 +23,13 @@ Recipe recipe(const MethodOptions& options) {
                 .store = StoreType::as_file,
                 .prepare = set_noise,
                 .history = moment_rule(options).history(),
-                .folding = options.folding,
-                .fold_window = options.folding == Folding::each_window ? options.noise_window : 0,
+                .merge = options.merge,
+                .merge_window = options.merge == Merge::per_window ? options.noise_window : 0,
                 .conclude = conclude};
     std::vector<int> perturbed(static_cast<size_t>(options.directions), 1);
-    made.sweeps.assign(perturbed.size(), {.kind = SweepKind::forward, .k = points_of(options.estimator)});
+    made.passes.assign(perturbed.size(), {.kind = PassKind::forward, .k = points_of(options.estimator)});
     if (looks_at_weights(options.estimator)) {
-        made.sweeps.push_back({.kind = SweepKind::forward, .clean = true});
+        made.passes.push_back({.kind = PassKind::forward, .clean = true});
         perturbed.push_back(0);
     }
     made.draws = draws_of(options, std::move(perturbed));

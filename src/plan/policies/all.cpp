@@ -49,8 +49,8 @@ Space common_space(const PlanRequest& request, const SpaceInput& input) {
     space.base = {.device = request.device, .threads = request.threads};
     space.values.fill({0});
     space.of(Knob::weights) = space.of(Knob::state) = space.of(Knob::gradients) = {kShares};
-    space.of(Knob::boundary) = space.of(Knob::cache) = {static_cast<int>(Home::device)};
-    space.of(Knob::order) = {static_cast<int>(MicroOrder::vertical)};
+    space.of(Knob::block_input) = space.of(Knob::cache) = {static_cast<int>(Home::device)};
+    space.of(Knob::order) = {static_cast<int>(MicroOrder::layer_first)};
     space.of(Knob::group_chunks) = {1};
     space.of(Knob::update) = update_choices(request);
     if (request.recompute == "false")
@@ -61,7 +61,7 @@ Space common_space(const PlanRequest& request, const SpaceInput& input) {
 }
 
 void add_streaming(Space& space, const PlanRequest& request, const SpaceInput& input) {
-    if (space.of(Knob::update).size() > 1) space.of(Knob::held) = {0, 2, 4};
+    if (space.of(Knob::update).size() > 1) space.of(Knob::deferred) = {0, 2, 4};
     space.of(Knob::read_ahead) = {0, 1, 2, 3};
     space.of(Knob::update_ahead) = {0, 1, 2, 4, 8};
     space.of(Knob::host_threads) = host_thread_choices(request);
@@ -75,14 +75,14 @@ void add_streaming(Space& space, const PlanRequest& request, const SpaceInput& i
     const bool decodes =
         std::ranges::any_of(request.schedules, [](const ScheduleRequest& each) { return each.cache_capacity > 0; });
     // What takes less memory stands first.
-    for (const Knob knob : {Knob::boundary, Knob::cache}) {
+    for (const Knob knob : {Knob::block_input, Knob::cache}) {
         std::vector<int>& homes = space.of(knob);
         if (knob == Knob::cache && !decodes) continue;
         if (request.device.own_memory) homes.insert(homes.begin(), static_cast<int>(Home::host));
         if (space.base.store) homes.insert(homes.begin(), static_cast<int>(Home::disk));
     }
     if (request.recompute != "auto") return;
-    if (request.device.own_memory) space.of(Knob::park) = up_to(input.saved_most);
+    if (request.device.own_memory) space.of(Knob::offload) = up_to(input.saved_most);
     if (space.base.store) space.of(Knob::spill) = up_to(input.saved_most);
 }
 

@@ -8,7 +8,7 @@ namespace {
 std::optional<Space> space(const PlanRequest& request, const SpaceInput& input) {
     Space made = common_space(request, input);
     made.base.policy = "in_memory";
-    made.of(Knob::order) = {static_cast<int>(MicroOrder::horizontal)};
+    made.of(Knob::order) = {static_cast<int>(MicroOrder::micro_batch_first)};
     return made;
 }
 

@@ -44,7 +44,7 @@ struct Trained {
     float master(size_t i) const { return std::bit_cast<float>(join_master({hi[i], lo[i]})); }
     // A moment as it is stored.
     double moment(bool second, int64_t i) {
-        if (options.state_format == StateFormat::s2)
+        if (options.state_format == StateFormat::bf16)
             return std::bit_cast<float>(static_cast<uint32_t>(at<uint16_t>(second ? 1 : 0)[i]) << 16);
         const uint8_t code = at<uint8_t>(second ? 2 : 0)[i];
         const double scale = at<float>(second ? 3 : 1)[i / kBlock];
@@ -99,19 +99,19 @@ Trained random_run(StateFormat format, int64_t count) {
     return run;
 }
 
-// The bits that an element's moment is rounded by, as a fraction: sixteen of them in s2, twenty in s3.
+// The bits that an element's moment is rounded by, as a fraction: sixteen of them in bf16, twenty in int8.
 double random_fraction(StateFormat format, int64_t element, int64_t step, bool second) {
     const int64_t i = element % kBlock, place = i % 128;
     const auto counter = static_cast<uint64_t>((element - i) / 4 + place % 64 / 4 * 2 + place % 2);
     const auto words =
         philox(11, {.block = counter, .stream = RandomStream::rounding, .step = static_cast<uint32_t>(step)});
     const uint32_t word = std::rotl(words[static_cast<size_t>(place / 64 * 2 + place / 2 % 2)], i < 128 ? 0 : 8);
-    const int bits = format == StateFormat::s2 ? 16 : 20;
+    const int bits = format == StateFormat::bf16 ? 16 : 20;
     return std::ldexp(second ? word >> (32 - bits) : word & ((1u << bits) - 1), -bits);
 }
 
 class Formats : public testing::TestWithParam<StateFormat> {};
-INSTANTIATE_TEST_SUITE_P(Rounded, Formats, testing::Values(StateFormat::s2, StateFormat::s3),
+INSTANTIATE_TEST_SUITE_P(Rounded, Formats, testing::Values(StateFormat::bf16, StateFormat::int8),
                          [](const auto& info) { return std::string(state_format_name(info.param)); });
 
 TEST_P(Formats, EveryInstructionSetGivesTheSameBits) {
@@ -173,7 +173,7 @@ TEST_P(Formats, RoundsToTheNeighbourThatItsBitsChoose) {
             const double exact = second ? static_cast<float>(1 - 0.95) * g * g : static_cast<float>(1 - 0.9) * g;
             const double stored = run.moment(second, i), size = std::abs(exact);
             double below = 0, above = 0;
-            if (GetParam() == StateFormat::s2) {
+            if (GetParam() == StateFormat::bf16) {
                 const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(size));
                 below = std::bit_cast<float>(bits & 0xffff0000u);
                 above = std::bit_cast<float>((bits & 0xffff0000u) + 0x10000u);
@@ -226,7 +226,7 @@ TEST_P(Formats, RoundingIsUnbiased) {
         const double m = 0.5 * run.gradient[i], v = m * m;
         // bf16: 2^-7 of the number; 8 bits: 1/8, and 2^-octaves / 8 of the scale, which is at most four times the
         // largest number: here below 4.
-        const double gap = GetParam() == StateFormat::s2 ? 0x1p-7 : 0.125;
+        const double gap = GetParam() == StateFormat::bf16 ? 0x1p-7 : 0.125;
         const double m_gap = gap * std::abs(m) + 0x1p-17, v_gap = gap * v + 0x1p-33;
         EXPECT_NEAR(first[i], m, 6 * m_gap / (2 * std::sqrt(kSteps))) << i;
         EXPECT_NEAR(second[i], v, 6 * v_gap / (2 * std::sqrt(kSteps))) << i;
@@ -239,7 +239,7 @@ TEST_P(Formats, RoundingIsUnbiased) {
 
 // What can be stored is stored as it is, so numbers that do not change do not wander.
 TEST(Blocks, KeepTheNumbersThatTheyHave) {
-    Trained run(StateFormat::s3, kBlock);
+    Trained run(StateFormat::int8, kBlock);
     for (int64_t i = 0; i < kBlock; ++i) run.at<uint8_t>(0)[i] = run.at<uint8_t>(2)[i] = static_cast<uint8_t>(i);
     run.at<uint8_t>(0)[128] = 0;  // minus zero becomes plus zero
     *run.at<float>(1) = 0x1p-7f;
@@ -254,7 +254,7 @@ TEST(Blocks, KeepTheNumbersThatTheyHave) {
 // The scale is the least that the largest magnitude needs, when gradients jump up or down by any power of ten; a
 // rounded moment is within an eighth of itself, which may be all that the scale is off.
 TEST(Blocks, ScalesFollowTheLargestMoments) {
-    Trained run(StateFormat::s3, kBlock);
+    Trained run(StateFormat::int8, kBlock);
     double m = 0, v = 0;
     int64_t step = 0;
     for (const int power : {0, 5, -9, -3, 12, -14, -15, 2}) {
@@ -276,7 +276,7 @@ TEST(Blocks, ScalesFollowTheLargestMoments) {
 
 // Squares of gradients may be numbers that f32 hardly has: scales end where floors would, moments stay.
 TEST(Blocks, KeepTheSmallestMoments) {
-    Trained run(StateFormat::s3, kBlock);
+    Trained run(StateFormat::int8, kBlock);
     for (float& g : run.gradient) g = 1e-21f;
     run.update(run.prepared(1, 1e-3));
     EXPECT_EQ(*run.at<float>(3), 0x1p-94f);
@@ -288,7 +288,7 @@ TEST(Blocks, KeepTheSmallestMoments) {
 
 // An element whose gradients are far below its neighbours' has a second moment still: no step longer than Adam's.
 TEST(Blocks, NeverDivideByASecondMomentThatVanished) {
-    Trained run(StateFormat::s3, kBlock, 0.9, 0.999);
+    Trained run(StateFormat::int8, kBlock, 0.9, 0.999);
     for (int64_t i = 0; i < kBlock; ++i) run.gradient[static_cast<size_t>(i)] = i == 0 ? 1e3f : 1e-5f;
     for (int64_t step = 1; step <= 200; ++step) {
         const std::vector<uint16_t> before = run.hi;

@@ -181,14 +181,14 @@ TEST(EstimatorRecipe, LooksAtAsManyPointsAsItsFormulaTakes) {
         const Recipe recipe = make_recipe("zeroth_order", {.directions = 8, .estimator = estimator});
         const LoneParam matrix{.spec = {.name = "w", .shape = {4, 4}}};
         int points = 0, clean = 0, index = 0;
-        for (const RecipeSweep& sweep : recipe.sweeps) {
-            points += sweep.k;
-            clean += sweep.clean ? 1 : 0;
-            EXPECT_EQ(recipe.draws(matrix, index++, 0), sweep.clean ? 0.0 : 1.0);
+        for (const RecipePass& pass : recipe.passes) {
+            points += pass.k;
+            clean += pass.clean ? 1 : 0;
+            EXPECT_EQ(recipe.draws(matrix, index++, 0), pass.clean ? 0.0 : 1.0);
         }
         EXPECT_EQ(points, 8 * points_of(estimator) + clean);
         EXPECT_EQ(clean, looks_at_weights(estimator) ? 1 : 0);
-        EXPECT_EQ(recipe.sweeps.back().clean, looks_at_weights(estimator));
+        EXPECT_EQ(recipe.passes.back().clean, looks_at_weights(estimator));
         EXPECT_EQ(recipe.draws(matrix, -1, 1), 8);
     }
 }

@@ -72,12 +72,12 @@ class DroppedArrival : public testing::Test {
         made.perturb().scalars[1] = -0.5f;
         return made;
     }
-    MaterializeCall call(const StepParams* pending, const StepParams& step) {
+    MaterializeCall call(const StepParams* deferred, const StepParams& step) {
         return {.param = param_,
                 .element = 256,
                 .weights = reinterpret_cast<std::byte*>(weights_.data()),
-                .steps = pending == nullptr ? std::span<const StepParams>() : std::span(pending, 1),
-                .pending = pending == nullptr ? 0 : 1,
+                .steps = deferred == nullptr ? std::span<const StepParams>() : std::span(deferred, 1),
+                .deferred = deferred == nullptr ? 0 : 1,
                 .step = &step,
                 .probes = reinterpret_cast<std::byte*>(probes_.data())};
     }

@@ -63,12 +63,12 @@ class Arrivals : public testing::TestWithParam<Case> {
         std::vector<std::byte> weights = weights_;
         const auto stream = make_stream(DeviceKind::cpu, threads);
         for (int number = 1; number <= kSteps; ++number) {
-            const StepParams pending = step(number), next = step(number + 1);
+            const StepParams deferred = step(number), next = step(number + 1);
             materialize_points({.param = param_,
                                 .element = kElement,
                                 .weights = weights.data(),
-                                .steps = {&pending, 1},
-                                .pending = 1,
+                                .steps = {&deferred, 1},
+                                .deferred = 1,
                                 .step = &next},
                                *stream);
         }

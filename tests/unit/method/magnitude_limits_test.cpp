@@ -137,15 +137,15 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
         std::vector<float> weights, probes;
     };
     Arrived arrive(const Param& param, std::vector<std::byte> weights, int64_t number) {
-        const StepParams pending = step(number), next = step(number + 1);
+        const StepParams deferred = step(number), next = step(number + 1);
         std::vector<float> probes(2 * kCount);
         materialize_points({.param = param,
                             .element = kElement,
                             .weights = weights.data(),
-                            .steps = {&pending, 1},
-                            .pending = 1,
+                            .steps = {&deferred, 1},
+                            .deferred = 1,
                             .step = &next,
-                            .sweep = 1,
+                            .pass = 1,
                             .probes = reinterpret_cast<std::byte*>(probes.data())},
                            *stream_);
         return {numbers(weights), probes};

@@ -58,16 +58,16 @@ class Materialization : public testing::Test {
     std::vector<float> weights_ = some_weights();
     const std::vector<float> before_ = weights_;
     std::vector<float> probes_ = std::vector<float>(3 * kCount);
-    const StepParams held_ = step_of(kThree, 4), step_ = step_of(kThree, 5);
+    const StepParams deferred_ = step_of(kThree, 4), step_ = step_of(kThree, 5);
 
     MaterializeCall call() {
         return {.param = param_,
                 .element = kElement,
                 .weights = reinterpret_cast<std::byte*>(weights_.data()),
-                .steps = {&held_, 1},
-                .pending = 1,
+                .steps = {&deferred_, 1},
+                .deferred = 1,
                 .step = &step_,
-                .sweep = 1,
+                .pass = 1,
                 .probes = reinterpret_cast<std::byte*>(probes_.data())};
     }
     float probe(int64_t index, int64_t i) const { return probes_[static_cast<size_t>(index * kCount + i)]; }
@@ -79,7 +79,7 @@ TEST_F(Materialization, UpdatesAlongTheDirectionsOfTheStepBefore) {
         param_.training.decays = decays;
         materialize_points(call(), *stream_);
         for (size_t i = 0; i < kCount; ++i) {
-            const double expected = updated(before_[i], kThree, held_, decays, static_cast<int64_t>(i));
+            const double expected = updated(before_[i], kThree, deferred_, decays, static_cast<int64_t>(i));
             ASSERT_NEAR(weights_[i], expected, kTolerance) << i;
         }
     }
@@ -102,7 +102,7 @@ TEST_F(Materialization, WritesAllDirectionsOfAStep) {
 
 TEST_F(Materialization, LeavesTheWeightsWhereNothingIsHeld) {
     MaterializeCall nothing = call();
-    nothing.pending = 0;
+    nothing.deferred = 0;
     materialize_points(nothing, *stream_);
     materialize_tangents(nothing, *stream_);
     EXPECT_EQ(weights_, before_);

@@ -11,8 +11,8 @@ TEST(Methods, AreFoundByTheirNames) {
         EXPECT_TRUE(names.insert(method->name).second) << method->name;
         const Recipe recipe = make_recipe(method->name, {});
         EXPECT_EQ(recipe.name, method->name);
-        EXPECT_FALSE(recipe.sweeps.empty());
-        EXPECT_NE(recipe.probes(), recipe.runs(SweepKind::reverse)) << method->name;
+        EXPECT_FALSE(recipe.passes.empty());
+        EXPECT_NE(recipe.probes(), recipe.runs(PassKind::backward)) << method->name;
     }
 }
 
@@ -30,23 +30,23 @@ TEST(Methods, AnUnknownNameListsTheOthers) {
 
 TEST(Methods, EvaluationChangesNothing) {
     const Recipe recipe = forward_recipe();
-    EXPECT_TRUE(recipe.runs(SweepKind::forward));
-    EXPECT_FALSE(recipe.runs(SweepKind::reverse));
+    EXPECT_TRUE(recipe.runs(PassKind::forward));
+    EXPECT_FALSE(recipe.runs(PassKind::backward));
     EXPECT_TRUE(recipe.state.empty());
 }
 
 // Bytes that outlive a step, beside the two halves of the master.
 TEST(Methods, StateIsWhatTheirPapersSay) {
     const ParamSpec matrix{.name = "w", .shape = Shape{4096, 1024}};
-    const auto bytes_of = [&](const char* name, StateFormat format = StateFormat::s1) {
+    const auto bytes_of = [&](const char* name, StateFormat format = StateFormat::fp32) {
         int64_t bytes = 0;
         for (const StateSpec& state : make_recipe(name, {.state_format = format}).state)
             bytes += state_bytes(state, matrix.numel());
         return bytes;
     };
     EXPECT_EQ(bytes_of("adamw"), 8 * matrix.numel());
-    EXPECT_EQ(bytes_of("adamw", StateFormat::s2), 4 * matrix.numel());
-    EXPECT_EQ(bytes_of("adamw", StateFormat::s3), 2 * matrix.numel() + 8 * matrix.numel() / 256);
+    EXPECT_EQ(bytes_of("adamw", StateFormat::bf16), 4 * matrix.numel());
+    EXPECT_EQ(bytes_of("adamw", StateFormat::int8), 2 * matrix.numel() + 8 * matrix.numel() / 256);
     EXPECT_EQ(bytes_of("zeroth_order"), 0);
 }
 

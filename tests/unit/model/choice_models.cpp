@@ -70,15 +70,15 @@ ParamValues random_masters(const ModelSpec& model, uint64_t seed) {
     return masters;
 }
 
-TokenBatch random_batch(const ModelSpec& model, int64_t rows, int64_t row_length, uint64_t seed) {
+TokenBatch random_batch(const ModelSpec& model, int64_t rows, int64_t sequence_length, uint64_t seed) {
     Random random(seed, RandomStream::test);
     std::vector<int64_t> tokens, targets;
-    for (int64_t t = 0; t < rows * row_length; ++t) {
+    for (int64_t t = 0; t < rows * sequence_length; ++t) {
         tokens.push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(model.vocab))));
         const auto target = static_cast<int64_t>(random.below(static_cast<uint64_t>(model.vocab)));
         targets.push_back(random.below(5) == 0 ? kIgnored : target);
     }
-    return TokenBatch::make(rows, tokens, targets, std::vector<int64_t>{0, row_length / 3, row_length});
+    return TokenBatch::make(rows, tokens, targets, std::vector<int64_t>{0, sequence_length / 3, sequence_length});
 }
 
 std::vector<SaveChoice> choices_of(uint64_t recomputed, size_t count, Random& random) {

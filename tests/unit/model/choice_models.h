@@ -18,7 +18,7 @@ ModelSpec model_with_norms_around();
 ModelSpec choice_model(const std::string& name);
 
 ParamValues random_masters(const ModelSpec& model, uint64_t seed);
-TokenBatch random_batch(const ModelSpec& model, int64_t rows, int64_t row_length, uint64_t seed);
+TokenBatch random_batch(const ModelSpec& model, int64_t rows, int64_t sequence_length, uint64_t seed);
 
 // Bit i of `recomputed`: whether value i is computed again; those kept lie in any of the three regions.
 std::vector<SaveChoice> choices_of(uint64_t recomputed, size_t count, Random& random);

@@ -8,7 +8,7 @@ namespace windlass {
 
 TokenBatch TokenBatch::make(int64_t rows, std::span<const int64_t> tokens, std::span<const int64_t> targets,
                             std::span<const int64_t> borders) {
-    TokenBatch batch{.rows = rows, .row_length = static_cast<int64_t>(tokens.size()) / rows};
+    TokenBatch batch{.rows = rows, .sequence_length = static_cast<int64_t>(tokens.size()) / rows};
     batch.tokens.assign(tokens.begin(), tokens.end());
     batch.targets.assign(targets.begin(), targets.end());
     for (int64_t row = 0; row < rows; ++row) {
@@ -25,7 +25,7 @@ TokenBatch TokenBatch::make(int64_t rows, std::span<const int64_t> tokens, std::
 
 Batch TokenBatch::view() const {
     return {.rows = rows,
-            .row_length = row_length,
+            .sequence_length = sequence_length,
             .tokens = tokens.data(),
             .positions = positions.data(),
             .doc_start = doc_start.data(),
@@ -71,18 +71,18 @@ std::vector<Weight> ModelRunner::weights_of(const Block& block, const std::vecto
 
 OpSize ModelRunner::size_of(const TokenBatch& batch) const {
     return {.rows = batch.rows,
-            .row_length = batch.row_length,
+            .sequence_length = batch.sequence_length,
             .compute = options_.compute,
             .split_weights = options_.split_weights,
             .threads = options_.threads};
 }
 
-SweepOptions ModelRunner::sweep_options(int block_index, const TokenBatch& batch) const {
+PassOptions ModelRunner::sweep_options(int block_index, const TokenBatch& batch) const {
     const auto index = static_cast<size_t>(block_index);
     const Block& block = model_.blocks[index];
-    SweepOptions options{.size = size_of(batch),
-                         .save = options_.save && !reverse_computes_output(*block.program),
-                         .want_grad_input = block_index > 0};
+    PassOptions options{.size = size_of(batch),
+                        .save = options_.save && !reverse_computes_output(*block.program),
+                        .want_grad_input = block_index > 0};
     if (!options_.trainable.empty()) {
         for (const int param : block.params)
             options.trainable.push_back(options_.trainable[static_cast<size_t>(param)]);
@@ -149,8 +149,8 @@ void ModelRunner::move_saved(const Segment& forward, Kept& kept) {
 }
 
 std::byte* ModelRunner::forward_block(const Block& block, const TokenBatch& batch, std::byte* input,
-                                      const SweepOptions& options, Kept* kept) {
-    const Segment segment = sweep_forward(block.program, options);
+                                      const PassOptions& options, Kept* kept) {
+    const Segment segment = forward_pass(block.program, options);
     const std::vector<Weight> weights = weights_of(block);
     SegmentBinding binding{.weights = weights};
     at(binding, Region::input) = input;
@@ -168,13 +168,13 @@ std::byte* ModelRunner::forward_block(const Block& block, const TokenBatch& batc
 
 std::vector<float> ModelRunner::forward(const TokenBatch& batch, const Block& last) {
     std::byte* x = nullptr;
-    const SweepOptions options{.size = size_of(batch), .save = false};
+    const PassOptions options{.size = size_of(batch), .save = false};
     for (size_t b = 0; b + 1 < model_.blocks.size(); ++b)
         x = forward_block(model_.blocks[b], batch, x, options, nullptr);
     const std::byte* const y = forward_block(last, batch, x, options, nullptr);
     const ValueSpec& spec = output_of(last);
     std::vector<float> out =
-        numbers(y, dtype_of(spec.type, options_.compute), batch.rows * batch.row_length * spec.cols);
+        numbers(y, dtype_of(spec.type, options_.compute), batch.rows * batch.sequence_length * spec.cols);
     release();
     return out;
 }
@@ -183,7 +183,7 @@ std::byte* ModelRunner::reverse_block(int block_index, const TokenBatch& batch, 
                                       std::byte* grad_output, std::vector<GradientSink>& sinks_by_param,
                                       GradientResult& result) {
     const Block& block = model_.blocks[static_cast<size_t>(block_index)];
-    const Segment segment = sweep_reverse(block.program, sweep_options(block_index, batch));
+    const Segment segment = backward_pass(block.program, sweep_options(block_index, batch));
     std::vector<GradientSink> sinks;
     for (const int param : block.params) {
         sinks.push_back(sinks_by_param[static_cast<size_t>(param)]);
@@ -198,10 +198,10 @@ std::byte* ModelRunner::reverse_block(int block_index, const TokenBatch& batch, 
     run(segment, binding, batch, 1.0 / static_cast<double>(batch.trained()));
     for (size_t region = 0; region < kept.was.size(); ++region) {
         const std::vector<std::byte>& was = kept.was[region];
-        EXPECT_TRUE(std::equal(was.begin(), was.end(), binding.base[region])) << "reverse wrote to what was kept";
+        EXPECT_TRUE(std::equal(was.begin(), was.end(), binding.base[region])) << "backward wrote to what was kept";
     }
     if (reverse_computes_output(*block.program))
-        result.losses = numbers(at(binding, Region::output), DType::f32, batch.rows * batch.row_length);
+        result.losses = numbers(at(binding, Region::output), DType::f32, batch.rows * batch.sequence_length);
     const Region place = segment.gradient_in_place ? Region::grad_output : Region::grad_input;
     const std::byte* const gradient = at(binding, place);
     result.grad_inputs[static_cast<size_t>(block_index)].assign(gradient, gradient + segment.region_bytes(place));
@@ -252,7 +252,7 @@ TangentResult ModelRunner::tangent(const TokenBatch& batch, const ParamValues& d
     SegmentBinding binding;
     for (size_t b = 0; b < model_.blocks.size(); ++b) {
         const Block& block = b + 1 < model_.blocks.size() ? model_.blocks[b] : last;
-        const Segment segment = sweep_tangent(block.program, {.size = size});
+        const Segment segment = tangent_pass(block.program, {.size = size});
         const std::vector<Weight> weights = weights_of(block, &direction_tensors);
         at(binding, Region::input) = at(binding, Region::output);
         at(binding, Region::tangent_input) = at(binding, Region::tangent_output);
@@ -263,7 +263,7 @@ TangentResult ModelRunner::tangent(const TokenBatch& batch, const ParamValues& d
     }
     const ValueSpec& spec = output_of(last);
     const DType dtype = dtype_of(spec.type, options_.compute);
-    const int64_t count = batch.rows * batch.row_length * spec.cols;
+    const int64_t count = batch.rows * batch.sequence_length * spec.cols;
     TangentResult result{numbers(at(binding, Region::output), dtype, count),
                          numbers(at(binding, Region::tangent_output), dtype, k * count)};
     release();

@@ -9,8 +9,8 @@
 
 #include "device/device.h"
 #include "model/families.h"
+#include "model/pass.h"
 #include "model/segment.h"
-#include "model/sweep.h"
 #include "tests/agree/guarded.h"
 
 namespace windlass {
@@ -18,8 +18,8 @@ namespace windlass {
 // The tokens of a micro-batch, owned.
 struct TokenBatch {
     int64_t rows = 0;
-    int64_t row_length = 0;
-    std::vector<int32_t> tokens, positions, doc_start, targets;  // [rows * row_length]
+    int64_t sequence_length = 0;
+    std::vector<int32_t> tokens, positions, doc_start, targets;  // [rows * sequence_length]
 
     // `borders`: where documents begin in every row, and its end: {0, 9, 24}.
     static TokenBatch make(int64_t rows, std::span<const int64_t> tokens, std::span<const int64_t> targets,
@@ -30,7 +30,7 @@ struct TokenBatch {
 
 struct RunnerOptions {
     DType compute = DType::f32;
-    bool save = true;  // keep what reverse reads; else compute it again
+    bool save = true;  // keep what backward reads; else compute it again
     // By block, of those that run forward: what they keep, by saved_values. Empty: as `save` says.
     std::vector<std::vector<SaveChoice>> choices;
     std::vector<uint8_t> trainable;  // by ModelSpec::params; empty means all
@@ -68,7 +68,7 @@ class ModelRunner {
 
   private:
     using Memory = agree::Guarded;
-    struct Kept {  // of a block's forward, for its reverse
+    struct Kept {  // of a block's forward, for its backward
         std::byte* input = nullptr;
         SegmentBinding regions;                            // the saved regions, bound
         std::array<std::vector<std::byte>, kRegions> was;  // what they held
@@ -78,14 +78,14 @@ class ModelRunner {
     void load_weight(const ParamSpec& param, std::span<const float> masters);
     std::vector<Weight> weights_of(const Block& block, const std::vector<Tensor>* directions = nullptr) const;
     OpSize size_of(const TokenBatch& batch) const;
-    SweepOptions sweep_options(int block_index, const TokenBatch& batch) const;
+    PassOptions sweep_options(int block_index, const TokenBatch& batch) const;
     std::vector<GradientSink> sinks_of(GradientResult& result) const;
     std::byte* allocate(int64_t bytes);
-    // Swaps what forward kept out and in: reverse finds it at other addresses, and nothing at the old ones.
+    // Swaps what forward kept out and in: backward finds it at other addresses, and nothing at the old ones.
     void move_saved(const Segment& forward, Kept& kept);
     void run(const Segment& segment, SegmentBinding binding, const TokenBatch& batch, double loss_scale = 1.0);
     // Runs a block forward; returns where its output lies.
-    std::byte* forward_block(const Block& block, const TokenBatch& batch, std::byte* input, const SweepOptions& options,
+    std::byte* forward_block(const Block& block, const TokenBatch& batch, std::byte* input, const PassOptions& options,
                              Kept* kept);
     // Runs it in reverse; takes where the gradient of its output lies, returns where that of its input does.
     std::byte* reverse_block(int block_index, const TokenBatch& batch, const Kept& kept, std::byte* grad_output,

@@ -2,8 +2,8 @@
 #include "model/program.h"
 
 #include "model/families/assembly.h"
+#include "model/pass.h"
 #include "model/segment.h"
-#include "model/sweep.h"
 #include "op/ops.h"
 
 namespace windlass {
@@ -74,28 +74,28 @@ TEST(ProgramDeath, StopsAtAShapeThatDoesNotFit) {
 
 TEST(Segment, PrintsItsCallsAndSizes) {
     const auto program = std::make_shared<const Program>(small());
-    const SweepOptions options{.size = {.rows = 1, .row_length = 16, .compute = DType::f32}, .save = true};
-    const std::string forward = sweep_forward(program, options).to_string();
+    const PassOptions options{.size = {.rows = 1, .sequence_length = 16, .compute = DType::f32}, .save = true};
+    const std::string forward = forward_pass(program, options).to_string();
     EXPECT_THAT(forward, testing::StartsWith("forward+save: 1 x 16 tokens\n  forward rms_norm: input+0 -> saved+64\n"));
     EXPECT_THAT(forward, testing::HasSubstr("  input: 512 bytes\n"));
-    const std::string reverse = sweep_reverse(program, options).to_string();
-    EXPECT_THAT(reverse, testing::HasSubstr("  backward linear: grad_output+0 -> work+0\n"));
+    const std::string backward = backward_pass(program, options).to_string();
+    EXPECT_THAT(backward, testing::HasSubstr("  backward linear: grad_output+0 -> work+0\n"));
 }
 
 TEST(SegmentDeath, WantsItsRegionsBound) {
     const auto program = std::make_shared<const Program>(small());
-    const Segment forward = sweep_forward(program, {.size = {.rows = 1, .row_length = 16}});
+    const Segment forward = forward_pass(program, {.size = {.rows = 1, .sequence_length = 16}});
     const auto stream = make_stream(DeviceKind::cpu, 1);
     EXPECT_DEATH(run_segment(forward, {}, *stream), "region input is not bound");
 }
 
 TEST(OpProfile, AddsUpByOpAndDirection) {
     OpProfile profile;
-    profile.add("linear", Direction::forward, 3);
-    profile.add("linear", Direction::forward, 4);
-    profile.add("linear", Direction::backward, 5);
-    EXPECT_EQ(profile.ns().at({"linear", Direction::forward}), 7);
-    EXPECT_EQ(profile.ns().at({"linear", Direction::backward}), 5);
+    profile.add("linear", DiffMode::forward, 3);
+    profile.add("linear", DiffMode::forward, 4);
+    profile.add("linear", DiffMode::vjp, 5);
+    EXPECT_EQ(profile.ns().at({"linear", DiffMode::forward}), 7);
+    EXPECT_EQ(profile.ns().at({"linear", DiffMode::vjp}), 5);
     profile.clear();
     EXPECT_TRUE(profile.ns().empty());
 }

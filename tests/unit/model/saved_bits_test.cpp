@@ -1,7 +1,7 @@
 // Whatever a block keeps, wherever it lies meanwhile, gradients are the same bits.
 //
-// Regions lie in memory of their own, which starts as NaN; what was kept is moved between forward and reverse, and
-// reverse may not write to it (model_runner.h): a value that nobody made, or that lies elsewhere, is not overlooked.
+// Regions lie in memory of their own, which starts as NaN; what was kept is moved between forward and backward, and
+// backward may not write to it (model_runner.h): a value that nobody made, or that lies elsewhere, is not overlooked.
 #include <cstring>
 
 #include "tests/unit/model/choice_models.h"
@@ -32,7 +32,7 @@ bool all_finite(const GradientResult& result) {
 
 class SavedBits : public testing::TestWithParam<std::string> {
   protected:
-    OpSize size(DType compute) const { return {.rows = kRows, .row_length = kRowLength, .compute = compute}; }
+    OpSize size(DType compute) const { return {.rows = kRows, .sequence_length = kRowLength, .compute = compute}; }
 
     // How many values each block that runs forward has a choice for.
     std::vector<size_t> counts(const std::vector<uint8_t>& trainable = {}) const {

@@ -1,4 +1,4 @@
-// What reverse reads, choice by choice, on segments as data: every set of values to compute again.
+// What backward reads, choice by choice, on segments as data: every set of values to compute again.
 #include "model/saved.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace windlass {
 namespace {
 
-constexpr OpSize kSize{.rows = 2, .row_length = 5, .compute = DType::bf16};  // slots that fill no whole line
+constexpr OpSize kSize{.rows = 2, .sequence_length = 5, .compute = DType::bf16};  // slots that fill no whole line
 constexpr uint64_t kSeed = 3;
 
 using ProgramPtr = std::shared_ptr<const Program>;
 using Choices = std::vector<SaveChoice>;
 
-SweepOptions with(const Program& program, Choices choices) {
+PassOptions with(const Program& program, Choices choices) {
     return {.size = kSize, .want_grad_input = !program.inputs.empty(), .choices = std::move(choices)};
 }
 
@@ -31,11 +31,11 @@ std::vector<ProgramPtr> programs_of(const std::string& model) {
 }
 
 // What follows is checked of every set of values to compute again that is tried.
-struct Sweep {
+struct Pass {
     Choices choices;
-    Segment forward, reverse;
+    Segment forward, backward;
 };
-using Check = void (*)(const Sweep&);
+using Check = void (*)(const Pass&);
 
 // Every set of values to compute again, where there are not more than these, else a sample of so many.
 void for_each_set(const std::string& model, uint64_t sets_max, const std::vector<Check>& checks) {
@@ -44,10 +44,10 @@ void for_each_set(const std::string& model, uint64_t sets_max, const std::vector
         const size_t count = saved_values(*program, kSize, {}).size();
         const uint64_t sets = uint64_t{1} << count;
         for (uint64_t i = 0; count > 0 && i < std::min(sets, sets_max); ++i) {
-            const SweepOptions options =
+            const PassOptions options =
                 with(*program, choices_of(sets <= sets_max ? i : random.below(sets), count, random));
-            const Sweep sweep{options.choices, sweep_forward(program, options), sweep_reverse(program, options)};
-            for (const Check check : checks) check(sweep);
+            const Pass pass{options.choices, forward_pass(program, options), backward_pass(program, options)};
+            for (const Check check : checks) check(pass);
             if (testing::Test::HasFailure()) return;
         }
     }
@@ -69,17 +69,17 @@ TEST_P(Saved, KeepingAllAndNothingIsWhatTheFlagSays) {
         const size_t count = saved_values(*program, kSize, {}).size();
         if (count == 0) continue;
         for (const bool save : {true, false}) {
-            SweepOptions flag = with(*program, {});
+            PassOptions flag = with(*program, {});
             flag.save = save;
-            const SweepOptions each = with(*program, Choices(count, save ? SaveChoice::keep : SaveChoice::recompute));
-            expect_same_segment(sweep_forward(program, flag), sweep_forward(program, each));
-            expect_same_segment(sweep_reverse(program, flag), sweep_reverse(program, each));
+            const PassOptions each = with(*program, Choices(count, save ? SaveChoice::keep : SaveChoice::recompute));
+            expect_same_segment(forward_pass(program, flag), forward_pass(program, each));
+            expect_same_segment(backward_pass(program, flag), backward_pass(program, each));
         }
     }
 }
 
-void bytes_add_up(const Sweep& sweep) {
-    const auto& [choices, forward, reverse] = sweep;
+void bytes_add_up(const Pass& pass) {
+    const auto& [choices, forward, backward] = pass;
     std::array<int64_t, kRegions> bytes{};
     const std::vector<SavedValue> values = saved_values(*forward.program, kSize, {});
     for (size_t i = 0; i < values.size(); ++i) {
@@ -89,15 +89,15 @@ void bytes_add_up(const Sweep& sweep) {
     }
     for (const Region region : kSavedRegions) {
         EXPECT_EQ(forward.region_bytes(region), bytes[static_cast<size_t>(region)]);
-        EXPECT_EQ(reverse.region_bytes(region), bytes[static_cast<size_t>(region)]);
+        EXPECT_EQ(backward.region_bytes(region), bytes[static_cast<size_t>(region)]);
     }
 }
 TEST_P(Saved, BytesAddUpToTheRegions) {
     sample(bytes_add_up);
 }
 
-void values_lie_where_chosen(const Sweep& sweep) {
-    const auto& [choices, forward, reverse] = sweep;
+void values_lie_where_chosen(const Pass& pass) {
+    const auto& [choices, forward, backward] = pass;
     const Program& program = *forward.program;
     const std::vector<SavedValue> values = saved_values(program, kSize, {});
     const std::map<int, Place> kept = saved_places(forward);
@@ -113,24 +113,24 @@ void values_lie_where_chosen(const Sweep& sweep) {
         }
     }
     EXPECT_EQ(kept.size(), kept_count);
-    for (const auto& [value, place] : saved_places(reverse)) EXPECT_EQ(kept.at(value), place);
+    for (const auto& [value, place] : saved_places(backward)) EXPECT_EQ(kept.at(value), place);
 }
 TEST_P(Saved, EachValueLiesWhereItWasChosenTo) {
     sample(values_lie_where_chosen);
 }
 
-void values_live(const Sweep& sweep) {
-    const auto& [choices, forward, reverse] = sweep;
+void values_live(const Pass& pass) {
+    const auto& [choices, forward, backward] = pass;
     expect_values_live_until_read(forward);
-    expect_values_live_until_read(reverse);
+    expect_values_live_until_read(backward);
 }
 TEST_P(Saved, ValuesLiveUntilTheyAreRead) {
     sample(values_live);
 }
 
-void kept_is_only_read(const Sweep& sweep) {
-    const auto& [choices, forward, reverse] = sweep;
-    for (const SegmentCall* call : calls_of(reverse, Direction::forward)) {
+void kept_is_only_read(const Pass& pass) {
+    const auto& [choices, forward, backward] = pass;
+    for (const SegmentCall* call : calls_of(backward, DiffMode::forward)) {
         for (const auto* made : {&call->out, &call->saved}) {
             for (const Slot& slot : *made) EXPECT_EQ(slot.region, Region::work) << call->node->op->name;
         }
@@ -155,22 +155,22 @@ bool is_read_later(const Segment& segment, size_t index) {
     for (size_t later = index + 1; later < segment.calls.size(); ++later) {
         const SegmentCall& call = segment.calls[later];
         if (reads(call.node->in, call.in)) return true;
-        if (call.direction == Direction::forward) continue;
+        if (call.mode == DiffMode::forward) continue;
         if (reads(call.node->out, call.out) || reads(call.node->saved, call.saved)) return true;
     }
     return false;
 }
 
 // Together with ValuesLiveUntilTheyAreRead: exactly the calls that are needed.
-void nothing_is_run_in_vain(const Sweep& sweep) {
-    const auto& [choices, forward, reverse] = sweep;
-    const size_t again = calls_of(reverse, Direction::forward).size();
+void nothing_is_run_in_vain(const Pass& pass) {
+    const auto& [choices, forward, backward] = pass;
+    const size_t again = calls_of(backward, DiffMode::forward).size();
     EXPECT_EQ(again > 0, std::ranges::count(choices, SaveChoice::recompute) > 0);
     for (size_t i = 0; i < again; ++i) {
-        EXPECT_EQ(reverse.calls[i].direction, Direction::forward);  // before all backward calls
-        EXPECT_TRUE(is_read_later(reverse, i)) << reverse.calls[i].node->op->name;
+        EXPECT_EQ(backward.calls[i].mode, DiffMode::forward);  // before all backward calls
+        EXPECT_TRUE(is_read_later(backward, i)) << backward.calls[i].node->op->name;
         if (i > 0) {
-            EXPECT_LT(reverse.calls[i - 1].node, reverse.calls[i].node);
+            EXPECT_LT(backward.calls[i - 1].node, backward.calls[i].node);
         }
     }
 }
@@ -178,13 +178,13 @@ TEST_P(Saved, ReverseRunsNothingAgainThatNobodyReads) {
     sample(nothing_is_run_in_vain);
 }
 
-void recompute_cost_is_the_difference(const Sweep& sweep) {
-    const auto& [choices, forward, reverse] = sweep;
-    const Cost cost = recompute_cost(*reverse.program, kSize, {}, choices);
+void recompute_cost_is_the_difference(const Pass& pass) {
+    const auto& [choices, forward, backward] = pass;
+    const Cost cost = recompute_cost(*backward.program, kSize, {}, choices);
     const Segment kept =
-        sweep_reverse(reverse.program, with(*reverse.program, Choices(choices.size(), SaveChoice::keep)));
-    EXPECT_EQ(kept.cost.flops + cost.flops, reverse.cost.flops);
-    EXPECT_EQ(kept.cost.bytes + cost.bytes, reverse.cost.bytes);
+        backward_pass(backward.program, with(*backward.program, Choices(choices.size(), SaveChoice::keep)));
+    EXPECT_EQ(kept.cost.flops + cost.flops, backward.cost.flops);
+    EXPECT_EQ(kept.cost.bytes + cost.bytes, backward.cost.bytes);
 }
 TEST_P(Saved, TheCostOfRecomputingIsWhatReverseCostsMore) {
     sample(recompute_cost_is_the_difference);
@@ -239,11 +239,11 @@ struct Layer {
         EXPECT_EQ(found, again.size());
         return choices;
     }
-    // The values that reverse makes again, in order.
-    std::vector<std::string> made_again(SweepOptions options) const {
+    // The values that backward makes again, in order.
+    std::vector<std::string> made_again(PassOptions options) const {
         std::vector<std::string> made;
-        const Segment reverse = sweep_reverse(program, options);
-        for (const SegmentCall* call : calls_of(reverse, Direction::forward))
+        const Segment backward = backward_pass(program, options);
+        for (const SegmentCall* call : calls_of(backward, DiffMode::forward))
             made.push_back(program->values[at(call->node->out[0])].name);
         return made;
     }
@@ -317,7 +317,7 @@ TEST(SavedValues, AreFewerWhereLittleIsTrained) {
 
 TEST(EarlyStop, WhatIsNotReadIsNotMadeAgain) {
     const Layer llama("llama");
-    SweepOptions options = with(*llama.program, llama.recompute({"mlp.act", "mlp.up_proj", "self_attn.residual"}));
+    PassOptions options = with(*llama.program, llama.recompute({"mlp.act", "mlp.up_proj", "self_attn.residual"}));
     options.want_grad_input = false;
     EXPECT_EQ(llama.made_again(options).size(), 4u);
     options.trainable.assign(llama.program->weights.size(), 0);
@@ -342,7 +342,7 @@ TEST(RecomputeCost, CountsACallOnce) {
 
 TEST(SavedChoicesDeath, OneIsDueForEachValue) {
     const Layer llama("llama");
-    EXPECT_DEATH(sweep_forward(llama.program, with(*llama.program, Choices(3, SaveChoice::keep))),
+    EXPECT_DEATH(forward_pass(llama.program, with(*llama.program, Choices(3, SaveChoice::keep))),
                  "3 choices for 13 saved values");
 }
 

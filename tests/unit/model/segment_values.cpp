@@ -60,10 +60,10 @@ std::map<int, Place> saved_places(const Segment& segment) {
     return places;
 }
 
-std::vector<const SegmentCall*> calls_of(const Segment& segment, Direction direction) {
+std::vector<const SegmentCall*> calls_of(const Segment& segment, DiffMode mode) {
     std::vector<const SegmentCall*> calls;
     for (const SegmentCall& call : segment.calls) {
-        if (call.direction == direction) calls.push_back(&call);
+        if (call.mode == mode) calls.push_back(&call);
     }
     return calls;
 }
@@ -86,7 +86,7 @@ void expect_values_live_until_read(const Segment& segment) {
             if (slots[i].region == Region::work) memory.write(slots[i], tokens, name(values[i]));
     };
     for (const SegmentCall& call : segment.calls) {
-        const bool forward = call.direction == Direction::forward;
+        const bool forward = call.mode == DiffMode::forward;
         read(call, call.node->in, call.in);
         if (!forward && !call.node->op->backward_computes_out) {
             read(call, call.node->out, call.out);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/sweep.h"
+#include "model/pass.h"
 
 namespace windlass {
 
@@ -16,7 +16,7 @@ bool is_saved(Region region);
 using Place = std::pair<Region, int64_t>;
 std::map<int, Place> saved_places(const Segment& segment);
 
-std::vector<const SegmentCall*> calls_of(const Segment& segment, Direction direction);
+std::vector<const SegmentCall*> calls_of(const Segment& segment, DiffMode mode);
 
 // Every forward value that a call reads in work memory must still be where it was written.
 void expect_values_live_until_read(const Segment& segment);

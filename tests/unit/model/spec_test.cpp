@@ -8,7 +8,7 @@ TEST(ModelSpec, ElementsAreCountedInCanonicalOrderByBlocks) {
     ModelSpec model;
     model.params = {
         {.name = "a", .shape = Shape{3, 100}}, {.name = "b", .shape = Shape{256}}, {.name = "c", .shape = Shape{1}}};
-    EXPECT_EQ(element_starts(model), (std::vector<int64_t>{0, 512, 768}));
+    EXPECT_EQ(global_offsets(model), (std::vector<int64_t>{0, 512, 768}));
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(Sublayers, AreTheSameOpsOnTheSameParameters) {
         const ModelSpec whole = golden_model(name), parts = in_sublayers(whole);
         EXPECT_THAT(all_lines(parts), ElementsAreArray(all_lines(whole))) << name;
         EXPECT_EQ(lines_of(parts, parts.logits), lines_of(whole, whole.logits)) << name;
-        EXPECT_EQ(element_starts(parts), element_starts(whole)) << name;
+        EXPECT_EQ(global_offsets(parts), global_offsets(whole)) << name;
         EXPECT_EQ(parts.param_count(), whole.param_count()) << name;
     }
 }

@@ -73,10 +73,11 @@ struct Sequence {
     const AttentionAttrs& attrs() const { return spec.get<AttentionAttrs>(); }
 
     // Runs a direction over tokens [begin, begin + count) with `cached` tokens before them.
-    void run(Direction direction, OpCall call, int64_t cached, int64_t count) {
-        const OpSize size{.rows = 1, .row_length = count, .compute = dtype, .threads = 2, .cached = cached};
-        const Batch batch{.rows = 1, .row_length = count, .doc_start = doc_start.data() + cached, .cached = cached};
-        std::vector<std::byte> scratch(static_cast<size_t>(kAttention.scratch_bytes(spec, size, direction)) + 64);
+    void run(DiffMode mode, OpCall call, int64_t cached, int64_t count) {
+        const OpSize size{.rows = 1, .sequence_length = count, .compute = dtype, .threads = 2, .cached = cached};
+        const Batch batch{
+            .rows = 1, .sequence_length = count, .doc_start = doc_start.data() + cached, .cached = cached};
+        std::vector<std::byte> scratch(static_cast<size_t>(kAttention.scratch_bytes(spec, size, mode)) + 64);
         const size_t shift = 64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64;
         call.spec = &spec;
         call.size = &size;
@@ -84,13 +85,13 @@ struct Sequence {
         call.scratch = std::span(scratch).subspan(shift, scratch.size() - 64);
         CpuStream stream(2);
         const OpCells& cells = kAttention.on(DeviceKind::cpu);
-        (direction == Direction::forward    ? cells.forward
-         : direction == Direction::backward ? cells.backward
-                                            : cells.tangent)(call, stream);
+        (mode == DiffMode::forward ? cells.forward
+         : mode == DiffMode::vjp   ? cells.backward
+                                   : cells.tangent)(call, stream);
     }
     void forward() {
         const Tensor in[] = {q.tensor(), k.tensor(), v.tensor()}, outs[] = {out.tensor()}, saved[] = {log_sum.tensor()};
-        run(Direction::forward, {.in = in, .out = outs, .saved = saved}, 0, q.rows());
+        run(DiffMode::forward, {.in = in, .out = outs, .saved = saved}, 0, q.rows());
     }
 
     double want(int64_t token, int64_t head, int64_t d) const {
@@ -170,9 +171,9 @@ TEST_P(AttentionOn, LongRowsHaveOneDerivative) {
                      out[] = {sequence.out.tensor()};
         const Tensor saved[] = {sequence.log_sum.tensor()}, grad_out[] = {grad.tensor()}, u_out[] = {tangent.tensor()};
         const Tensor grad_in[] = {dq.tensor(), dk.tensor(), dv.tensor()}, u[] = {uq.tensor(), uk.tensor(), uv.tensor()};
-        sequence.run(Direction::backward,
-                     {.in = in, .out = out, .saved = saved, .grad_out = grad_out, .grad_in = grad_in}, 0, c.length);
-        sequence.run(Direction::tangent, {.in = in, .tangent_in = u, .tangent_out = u_out}, 0, c.length);
+        sequence.run(DiffMode::vjp, {.in = in, .out = out, .saved = saved, .grad_out = grad_out, .grad_in = grad_in}, 0,
+                     c.length);
+        sequence.run(DiffMode::jvp, {.in = in, .tangent_in = u, .tangent_out = u_out}, 0, c.length);
         const double pushed = grad.dot(tangent), pulled = dq.dot(uq) + dk.dot(uk) + dv.dot(uv);
         // Roundings of single numbers are independent: they add up like the square root of their count.
         const double size = std::sqrt(grad.dot(grad)) + std::sqrt(dq.dot(dq) + dk.dot(dk) + dv.dot(dv));
@@ -189,7 +190,7 @@ TEST_P(AttentionOn, DecodingWithACacheIsTheSame) {
             const int64_t count = begin == 0 ? kPrompt : begin < 60 ? 1 : std::min<int64_t>(9, kLength - begin);
             const auto part = [&](Values& all) { return all.tensor().slice_rows(begin, count); };
             const Tensor in[] = {part(sequence.q), part(sequence.k), part(sequence.v)}, out[] = {part(sequence.out)};
-            sequence.run(Direction::forward,
+            sequence.run(DiffMode::forward,
                          {.in = in, .out = out, .cache_keys = keys.tensor(), .cache_values = values.tensor()}, begin,
                          count);
             begin += count;

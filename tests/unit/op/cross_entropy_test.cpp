@@ -35,10 +35,10 @@ struct Head {
     void forward(HeadResult result, int64_t id_count = kVocab) {
         OpSpec spec{.in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
         kCrossEntropy.infer(spec);
-        const OpSize size{.rows = 1, .row_length = kTokens, .threads = 2};
-        const Batch batch{.rows = 1, .row_length = kTokens, .targets = targets.data()};
+        const OpSize size{.rows = 1, .sequence_length = kTokens, .threads = 2};
+        const Batch batch{.rows = 1, .sequence_length = kTokens, .targets = targets.data()};
         const HeadParams head{.result = result, .id_count = id_count};
-        const auto bytes = static_cast<size_t>(kCrossEntropy.scratch_bytes(spec, size, Direction::forward));
+        const auto bytes = static_cast<size_t>(kCrossEntropy.scratch_bytes(spec, size, DiffMode::forward));
         std::vector<std::byte> scratch(bytes + 64);
         const size_t shift = 64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64;
         const Tensor in[] = {{DType::f32, {kTokens, kColumns}, x.data()}},
@@ -60,10 +60,10 @@ struct Head {
     void backward(int threads = 2) {
         OpSpec spec{.in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
         kCrossEntropy.infer(spec);
-        const OpSize size{.rows = 1, .row_length = kTokens, .threads = threads};
-        const Batch batch{.rows = 1, .row_length = kTokens, .targets = targets.data()};
+        const OpSize size{.rows = 1, .sequence_length = kTokens, .threads = threads};
+        const Batch batch{.rows = 1, .sequence_length = kTokens, .targets = targets.data()};
         const HeadParams head{.loss_scale = 0.25};
-        const auto bytes = static_cast<size_t>(kCrossEntropy.scratch_bytes(spec, size, Direction::backward));
+        const auto bytes = static_cast<size_t>(kCrossEntropy.scratch_bytes(spec, size, DiffMode::vjp));
         std::vector<std::byte> scratch(bytes + 64);
         const size_t shift = 64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64;
         const Tensor in[] = {{DType::f32, {kTokens, kColumns}, x.data()}},
@@ -153,15 +153,15 @@ TEST(CrossEntropy, MissesAreTargetsThatGreedyDecodingDoesNotWrite) {
     const std::vector<int32_t> likeliest = likeliest_ids(head, kVocab);
     ASSERT_GT(std::count(likeliest.begin(), likeliest.end(), 7), 0);
     head.targets = likeliest;
-    head.forward(HeadResult::miss);
+    head.forward(HeadResult::is_wrong);
     EXPECT_THAT(head.loss, Each(0));
     for (size_t t = 0; t < likeliest.size(); ++t)
         head.targets[t] = t % 5 == 0 ? kIgnored : likeliest[t] == 7 ? 20 : (likeliest[t] + 1) % kVocab;
-    head.forward(HeadResult::miss);
+    head.forward(HeadResult::is_wrong);
     for (size_t t = 0; t < likeliest.size(); ++t) ASSERT_EQ(head.loss[t], t % 5 == 0 ? 0 : 1) << t;
     head.w[33 * kColumns] = std::numeric_limits<float>::quiet_NaN();
     std::fill(head.targets.begin(), head.targets.end(), 33);
-    head.forward(HeadResult::miss);
+    head.forward(HeadResult::is_wrong);
     for (const float miss : head.loss) ASSERT_TRUE(std::isnan(miss)) << "no number is no answer";
 }
 
@@ -175,14 +175,14 @@ TEST(CrossEntropy, TheLikeliestIsWhatGreedyDecodingWrites) {
             const std::vector<int32_t> likeliest = likeliest_ids(head, id_count);
             ASSERT_GT(std::count(likeliest.begin(), likeliest.end(), 7), 0);
             for (size_t t = 0; t < likeliest.size(); t += 5) head.targets[t] = kIgnored;
-            head.forward(HeadResult::likeliest, id_count);
+            head.forward(HeadResult::argmax, id_count);
             for (size_t t = 0; t < likeliest.size(); ++t)
                 ASSERT_EQ(head.loss[t], static_cast<float>(t % 5 == 0 ? 0 : likeliest[t])) << isa_name(isa) << t;
         }
         Head head;
         std::fill(head.targets.begin(), head.targets.end(), 0);
         head.w[33 * kColumns] = std::numeric_limits<float>::quiet_NaN();
-        head.forward(HeadResult::likeliest);
+        head.forward(HeadResult::argmax);
         set_cpu_isa(before);
         for (const float id : head.loss) ASSERT_TRUE(std::isnan(id)) << "no number is no answer";
     }

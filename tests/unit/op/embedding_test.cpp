@@ -11,7 +11,7 @@ class Embedding : public testing::Test {
   protected:
     Embedding() {
         kEmbedding.infer(spec_);
-        scratch_.resize(static_cast<size_t>(kEmbedding.scratch_bytes(spec_, size_, Direction::forward)) + 64);
+        scratch_.resize(static_cast<size_t>(kEmbedding.scratch_bytes(spec_, size_, DiffMode::forward)) + 64);
         call_.spec = &spec_;
         call_.size = &size_;
         call_.batch = &batch_;
@@ -33,8 +33,8 @@ class Embedding : public testing::Test {
     std::vector<float> out_numbers_ = std::vector<float>(6), grad_numbers_ = {1, 2, 3, 4, 5, 6};
     std::vector<float> target_ = std::vector<float>(8, 100.0f);
     OpSpec spec_{.attrs = EmbeddingAttrs{}, .weights = {{4, 2}}};
-    OpSize size_{.rows = 1, .row_length = 3};
-    Batch batch_{.rows = 1, .row_length = 3, .tokens = tokens_.data(), .positions = positions_.data()};
+    OpSize size_{.rows = 1, .sequence_length = 3};
+    Batch batch_{.rows = 1, .sequence_length = 3, .tokens = tokens_.data(), .positions = positions_.data()};
     Weight weight_{.base = Tensor(DType::f32, {4, 2}, table_.data())};
     Tensor out_{DType::f32, {3, 2}, out_numbers_.data()};
     Tensor grad_out_{DType::f32, {3, 2}, grad_numbers_.data()};

@@ -166,9 +166,9 @@ TEST(Gemv, ProductsTogetherHaveTheBitsOfEach) {
 
 // Its bits are not those of gemm.
 TEST(Gemv, IsForOneTokenAlone) {
-    EXPECT_TRUE(is_gemv({.rows = 1, .row_length = 1}));
-    EXPECT_FALSE(is_gemv({.rows = 2, .row_length = 1}));
-    EXPECT_FALSE(is_gemv({.rows = 1, .row_length = 2}));
+    EXPECT_TRUE(is_gemv({.rows = 1, .sequence_length = 1}));
+    EXPECT_FALSE(is_gemv({.rows = 2, .sequence_length = 1}));
+    EXPECT_FALSE(is_gemv({.rows = 1, .sequence_length = 2}));
 }
 
 TEST(Gemv, RefusesWhatItDoesNotDo) {

@@ -54,7 +54,7 @@ class Norm : public testing::TestWithParam<const OpRecord*> {
     std::vector<Weight> weights_;
     std::array<GradientSink, 2> sinks_;
     OpSpec spec_;
-    OpSize size_{.rows = 1, .row_length = kRows, .threads = 2};
+    OpSize size_{.rows = 1, .sequence_length = kRows, .threads = 2};
     CpuStream stream_{1};
     OpCall call_;
 };

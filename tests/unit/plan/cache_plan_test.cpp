@@ -14,7 +14,7 @@ Planned plan_to_generate(const Budgets& budgets, bool own_memory) {
     const PlanRequest request{
         .device = {.own_memory = own_memory},
         .budgets = budgets,
-        .schedules = {{.kind = ScheduleRequest::Kind::decode, .row_length = 1, .cache_capacity = kCapacity}}};
+        .schedules = {{.kind = ScheduleRequest::Kind::decode, .sequence_length = 1, .cache_capacity = kCapacity}}};
     const Machine machine{.gemm_bf16_flops = 1e12,
                           .gemm_f32_flops = 5e11,
                           .memory_bytes_per_s = 2e10,

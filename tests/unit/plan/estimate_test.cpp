@@ -96,7 +96,7 @@ TEST_P(Estimates, AgreeWhereLayersAreTreatedByTurns) {
             plan.blocks.push_back({.weights = Home::host,
                                    .state = third ? Home::host : Home::disk,
                                    .gradients = Home::host,
-                                   .boundary = Home::host,
+                                   .block_input = Home::host,
                                    .update = UpdateTime::in_backward,
                                    .recompute = true});
         }
@@ -123,7 +123,7 @@ TEST(Estimate, LowersAFewLayers) {
                     .common = {.weights = Home::disk,
                                .state = Home::disk,
                                .gradients = Home::disk,
-                               .boundary = Home::host,
+                               .block_input = Home::host,
                                .recompute = true}};
     std::vector<int> blocks;
     const Machine machine = machines()[2];

@@ -27,7 +27,7 @@ TrainedModel deep_model() {
 }
 
 std::optional<Planned> plan(const std::string& recompute, int64_t ram, double disk_bytes_per_s) {
-    static const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::s1});
+    static const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::fp32});
     static const TrainedModel model = stored_as(deep_model(), recipe);
     const Numerics numerics = numerics_of(DType::bf16, 2, 512, 1);
     const PlanRequest request{.policy = "three_tier",

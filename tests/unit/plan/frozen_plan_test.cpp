@@ -36,7 +36,7 @@ Planned plan(const TrainedModel& model, const Budgets& budgets, const std::strin
 TEST(FrozenPlan, TakesLittleMoreThanTheWeights) {
     const TrainedModel all = deep_model({}), last = deep_model(kLastTwo);
     const Planned full = plan(all, {.ram = kPlenty}, "in_memory"), few = plan(last, {.ram = kPlenty}, "in_memory");
-    // Masters of 4 bytes; moments and gradients of 12 more, and 12 kept where an update is guessed.
+    // Masters of 4 bytes; moments and gradients of 12 more, and 12 kept where an update is speculative.
     const int64_t frozen = all.param_count() - trained_count(last);
     EXPECT_GT(full.memory_bytes - few.memory_bytes, 12 * frozen);
     EXPECT_LT(few.step.seconds, full.step.seconds / 2);
@@ -52,7 +52,7 @@ TEST(FrozenPlan, HasNoMomentsOnDisk) {
     const auto store = [](const Planned& planned) {
         int64_t bytes = 0;
         for (const PlacementRow& row : planned.placement)
-            if (row.owner.starts_with("working store")) bytes = row.disk_bytes;
+            if (row.tag.starts_with("working store")) bytes = row.disk_bytes;
         return bytes;
     };
     const int64_t frozen = deep_model({}).param_count() - trained_count(deep_model(kLastTwo));

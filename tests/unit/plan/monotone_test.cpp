@@ -72,7 +72,7 @@ Question some_question(Dice& dice) {
                          .memory_bytes_per_s = 4e10,
                          .disk_read_bytes_per_s = 3e9,
                          .disk_write_bytes_per_s = 1.5e9};
-    const StateFormat format = dice.of({StateFormat::s1, StateFormat::s2, StateFormat::s3});
+    const StateFormat format = dice.of({StateFormat::fp32, StateFormat::bf16, StateFormat::int8});
     Question question{.machine = name == "laptop" ? completed(laptop) : find_machine(real_files(), name),
                       .recipe = make_recipe("adamw", {.state_format = format}),
                       .numerics = numerics_of(DType::bf16, dice.of({1, 4}), dice.of({64, 512}), dice.of({1, 2, 8}))};

@@ -18,10 +18,10 @@ TEST(OnDevice, UpdatesAtItsMemorysRateWhereEverythingFits) {
     const TrainedModel model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
         "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
         "max_position_embeddings": 8192, "tie_word_embeddings": false})");
-    const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::s2});
+    const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::bf16});
     ASSERT_EQ(recipe.update_bytes_per_element, 20);
     Numerics numerics = numerics_of(DType::bf16, 16, 1024, 1);
-    numerics.state_format = StateFormat::s2;
+    numerics.state_format = StateFormat::bf16;
     const PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = true},
                               .threads = machine.threads,
                               .budgets = {.ram = 800 * kGiB, .device = 132 * kGiB},

@@ -105,19 +105,19 @@ TEST(Planner, PricesAGuessThatIsKeptInMemory) {
         return evaluate_plan(model(), recipe, numerics, some_machine(), request,
                              {.policy = "in_memory", .common = {.update = update}});
     };
-    const Planned waits = planned(UpdateTime::after_backward), guesses = planned(UpdateTime::in_backward);
+    const Planned waits = planned(UpdateTime::after_backward), speculates = planned(UpdateTime::in_backward);
     int64_t kept = 0;
     for (const Param param : model().all_params()) kept += kept_bytes(recipe, param, param.numel());
-    EXPECT_EQ(guesses.memory_bytes - waits.memory_bytes, kept);
+    EXPECT_EQ(speculates.memory_bytes - waits.memory_bytes, kept);
     const double rate = some_machine().memory_bytes_per_s;
-    EXPECT_NEAR(guesses.step.seconds - waits.step.seconds, 2.0 * static_cast<double>(kept) / rate, 1e-9);
+    EXPECT_NEAR(speculates.step.seconds - waits.step.seconds, 2.0 * static_cast<double>(kept) / rate, 1e-9);
     const auto elements = static_cast<double>(model().param_count());
-    EXPECT_NEAR(guesses.redo_seconds, elements * (recipe.update_bytes_per_element + 2 * 12) / rate,
-                1e-3 * guesses.redo_seconds);
+    EXPECT_NEAR(speculates.redo_seconds, elements * (recipe.update_bytes_per_element + 2 * 12) / rate,
+                1e-3 * speculates.redo_seconds);
     EXPECT_EQ(waits.redo_seconds, 0);
     int64_t shown = 0;
-    for (const PlacementRow& row : guesses.placement) {
-        if (row.owner == "versions kept for wrong guesses") shown = row.memory_bytes;
+    for (const PlacementRow& row : speculates.placement) {
+        if (row.tag == "versions kept for wrong speculates") shown = row.memory_bytes;
     }
     EXPECT_EQ(shown, kept);
 }
@@ -160,8 +160,8 @@ TEST(Planner, TheTableAddsUp) {
         const Planned planned = plan({.ram = kPlenty, .disk = kPlenty, .process = process}, policy);
         int64_t memory = 0, disk = 0;
         for (const PlacementRow& row : planned.placement) {
-            EXPECT_GE(row.memory_bytes, 0) << row.owner;
-            EXPECT_GE(row.disk_bytes, 0) << row.owner;
+            EXPECT_GE(row.memory_bytes, 0) << row.tag;
+            EXPECT_GE(row.disk_bytes, 0) << row.tag;
             memory += row.memory_bytes;
             disk += row.disk_bytes;
         }
@@ -178,7 +178,7 @@ TEST(Planner, MoreMemoryIsNeverSlower) {
     for (int64_t ram = least; ram < 8 * least; ram += least / 2) {
         const Planned planned = plan({.ram = ram, .disk = kPlenty});
         EXPECT_LE(planned.memory_bytes, ram);
-        EXPECT_LE(planned.step.seconds, 1.03 * before) << ram;  // the search is held to 3 % of the best
+        EXPECT_LE(planned.step.seconds, 1.03 * before) << ram;  // the search is deferred to 3 % of the best
         before = std::min(before, planned.step.seconds);
     }
 }
@@ -289,7 +289,7 @@ TEST(Planner, ProbesOnePointAtATimeWhereBothDoNotFit) {
 }
 
 // Weights on a drive: what limits its writes, or makes them take longer than anything else, makes
-// updates go home more rarely; what makes random numbers dear, more often.
+// updates are written back more rarely; what makes random numbers dear, more often.
 TEST(Planner, UpdatesGoHomeAsOftenAsDriveAndNoiseAllow) {
     if (is_address_sanitized()) GTEST_SKIP() << "hundreds of large schedules";
     const Recipe recipe = make_recipe("zeroth_order", {});

@@ -34,9 +34,9 @@ Space thinned(Space space) {
             values = few;
         }
     }
-    space.of(Knob::spill) = space.of(Knob::park) = {0};
+    space.of(Knob::spill) = space.of(Knob::offload) = {0};
     space.of(Knob::group_chunks) = {1};
-    space.of(Knob::held) = {0};
+    space.of(Knob::deferred) = {0};
     return space;
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 int64_t weights_in(const Planned& planned) {
     int64_t bytes = 0;
-    for (const PlacementRow& row : planned.placement) bytes += row.owner == "weights" ? row.memory_bytes : 0;
+    for (const PlacementRow& row : planned.placement) bytes += row.tag == "weights" ? row.memory_bytes : 0;
     return bytes;
 }
 

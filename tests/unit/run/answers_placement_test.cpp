@@ -81,8 +81,8 @@ JudgedAnswers run_judged(const Golden& golden, EngineOptions options) {
 
 EngineOptions options_of(const MethodOptions& method) {
     EngineOptions options = forward_only_options("zeroth_order", method);
-    options.micro_rows = 4;
-    options.micro_count = 2;
+    options.micro_batch_size = 4;
+    options.micro_batches = 2;
     return options;
 }
 
@@ -138,7 +138,7 @@ std::vector<std::vector<int32_t>> decoded(Engine& engine, TestBatch batch) {
     }
     for (size_t i = 0; i < kNewTokens; ++i) {
         StepInput input{.micro = {batch.rows(0, kAskedRows)}};
-        input.params.head.result = HeadResult::likeliest;
+        input.params.head.result = HeadResult::argmax;
         input.params.head.id_count = kVocab;
         const StepReport report = engine.evaluate(*engine.setup().schedules.find("eval/24"), input, true);
         for (size_t row = 0; row < kAskedRows; ++row) {
@@ -157,8 +157,8 @@ std::vector<std::vector<int32_t>> decoded(Engine& engine, TestBatch batch) {
 TEST(AnswersOfAStep, AreWhatDecodingWrites) {
     const Golden golden("llama");
     EngineOptions options = options_of({.zo_eps = 1e-12});
-    options.micro_rows = kAskedRows;
-    options.micro_count = 1;
+    options.micro_batch_size = kAskedRows;
+    options.micro_batches = 1;
     FaultFiles image("/image");
     const auto engine = make_engine(image, golden.folder, options);
     TestBatch batch = prompts(1);

@@ -28,8 +28,8 @@ constexpr Place kPlaces[] = {
 // One line of the table.
 struct Trial {
     Place place;
-    StateFormat format = StateFormat::s1;
-    int micro_count = 1;
+    StateFormat format = StateFormat::fp32;
+    int micro_batches = 1;
     double device = 1, host = 1;  // levels
     int index = 0;                // turns what the line does not name: model, machine, threads, update, jitter, drive
 };
@@ -70,7 +70,8 @@ struct Question {
         : model(tiny_model(model_name(trial))),
           method({.weight_decay = 0.1, .max_grad_norm = norm_limit(trial), .state_format = trial.format}),
           recipe(make_recipe("adamw", method)),
-          numerics(numerics_of(compute_type(trial), kTableRows / trial.micro_count, kTableLength, trial.micro_count)),
+          numerics(
+              numerics_of(compute_type(trial), kTableRows / trial.micro_batches, kTableLength, trial.micro_batches)),
           machine(machine_of(trial.index)) {
         numerics.state_format = trial.format;
         request = {.policy = trial.place.policy,
@@ -79,7 +80,7 @@ struct Question {
                    .threads = 1 + trial.index % 3,
                    .schedules = {train_request(numerics), train_request(numerics)}};
         request.schedules[1].kind = ScheduleRequest::Kind::eval;
-        request.schedules[1].micro_count = 1;
+        request.schedules[1].micro_batches = 1;
     }
 
     TrainedModel model;
@@ -102,9 +103,9 @@ Budgets budgets_of(const Question& question, const Trial& trial) {
         if (policy->name != question.request.policy) continue;
         const Space space = policy->space(question.request, {.saved_most = most_saved(ranks)}).value();
         const Planned least = needs(space, space.leanest()), most = needs(space, space.richest());
-        Choice parked = space.richest();
-        at(parked, Knob::keep) = 0;
-        const Planned other = needs(space, parked);
+        Choice offloaded = space.richest();
+        at(offloaded, Knob::keep) = 0;
+        const Planned other = needs(space, offloaded);
         const auto level = [](int64_t low, int64_t high, double share) {
             return low + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(0, high - low)));
         };
@@ -117,9 +118,9 @@ Budgets budgets_of(const Question& question, const Trial& trial) {
 }
 
 std::string plan_line(const Plan& plan) {
-    return fmt::format("{}; {}; {}; boundaries {}, ahead {} and {}, groups of {}, host threads {}",
+    return fmt::format("{}; {}; {}; block inputs {}, ahead {} and {}, groups of {}, host threads {}",
                        describe_placement(plan), describe_updates(plan), describe_saved(plan),
-                       home_name(plan.of(1).boundary), plan.read_ahead, plan.update_ahead, plan.group_chunks,
+                       home_name(plan.of(1).block_input), plan.read_ahead, plan.update_ahead, plan.group_chunks,
                        plan.host_threads);
 }
 
@@ -129,7 +130,7 @@ std::string budget_line(const Trial& trial, const Budgets& budgets) {
     };
     return fmt::format("{:<11} {:<11} {:<5} {} {} x {} {}  device {}  host {}  disk {:>9}", trial.place.policy,
                        trial.place.own_memory ? "cpu:emulate" : "cpu", model_name(trial),
-                       dtype_name(compute_type(trial)), state_format_name(trial.format), trial.micro_count,
+                       dtype_name(compute_type(trial)), state_format_name(trial.format), trial.micro_batches,
                        trial.index % 3,
                        trial.place.own_memory ? share(trial.device, budgets.device) : fmt::format("{:>16}", "-"),
                        share(trial.host, budgets.ram), format_bytes(budgets.disk));
@@ -152,9 +153,9 @@ EngineOptions options_of(const Question& question, const Plan& plan) {
     return {.plan = plan,
             .compute = question.numerics.compute,
             .method = question.method,
-            .micro_rows = question.numerics.micro_rows,
-            .micro_count = static_cast<int>(question.numerics.micro_count),
-            .row_length = kTableLength};
+            .micro_batch_size = question.numerics.micro_batch_size,
+            .micro_batches = static_cast<int>(question.numerics.micro_batches),
+            .sequence_length = kTableLength};
 }
 
 class BudgetTable : public testing::Test {
@@ -194,11 +195,11 @@ class BudgetTable : public testing::Test {
     // Everything in memory, one thread.
     const Outcome& reference_of(const Trial& trial, const Question& question) {
         const std::string key = fmt::format("{} {} {} {}", model_name(trial), dtype_name(compute_type(trial)),
-                                            state_format_name(trial.format), trial.micro_count);
+                                            state_format_name(trial.format), trial.micro_batches);
         const auto found = references_.find(key);
         if (found != references_.end()) return found->second;
         const Golden golden(model_name(trial));
-        const Plan plan{.policy = "in_memory", .order = MicroOrder::horizontal};
+        const Plan plan{.policy = "in_memory", .order = MicroOrder::micro_batch_first};
         const Outcome made = run_steps(golden, table_batches(golden), options_of(question, plan));
         expect_some_clipped(made);
         return references_.emplace(key, made).first->second;
@@ -213,9 +214,9 @@ std::vector<Trial> drawn_table(int draws) {
     const auto any_level = [&] { return kLevels[random.below(std::size(kLevels))]; };
     for (const Place& place : kPlaces) {
         for (const StateFormat format : kStateFormats) {
-            for (const int micro_count : {1, 4}) {
+            for (const int micro_batches : {1, 4}) {
                 for (int draw = 0; draw < draws; ++draw)
-                    table.push_back({place, format, micro_count, any_level(), any_level(),
+                    table.push_back({place, format, micro_batches, any_level(), any_level(),
                                      static_cast<int>(table.size()) + draw / 2});
             }
         }
@@ -237,13 +238,13 @@ TEST_F(SlowBudgetTable, NeverChangesABit) {
     std::vector<Trial> table;
     for (const Place& place : kPlaces) {
         for (const StateFormat format : kStateFormats) {
-            for (const int micro_count : {1, 4}) {
+            for (const int micro_batches : {1, 4}) {
                 for (const double device : kLevels) {
                     if (!place.own_memory && device < 1) continue;
                     for (const double host : kLevels)
                         for (int turn = 0; turn < 3; ++turn)
                             table.push_back(
-                                {place, format, micro_count, device, host, static_cast<int>(table.size()) + turn});
+                                {place, format, micro_batches, device, host, static_cast<int>(table.size()) + turn});
                 }
             }
         }

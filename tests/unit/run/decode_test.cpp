@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "model/sweep.h"
+#include "model/pass.h"
 #include "op/ops.h"
 #include "tests/unit/run/engine_fixture.h"
 
@@ -29,13 +29,13 @@ struct DecodeBatch {
     DecodeBatch(const TestBatch& from, int64_t rows, int64_t cached, int64_t count)
         : positions(static_cast<size_t>(rows * count)), doc_start(positions.size(), 0), targets(positions.size(), -1) {
         for (int64_t row = 0; row < rows; ++row) {
-            const auto begin = from.tokens.begin() + row * from.row_length + cached;
+            const auto begin = from.tokens.begin() + row * from.sequence_length + cached;
             tokens.insert(tokens.end(), begin, begin + count);
             std::iota(positions.begin() + row * count, positions.begin() + (row + 1) * count,
                       static_cast<int32_t>(cached));
         }
         batch = {.rows = rows,
-                 .row_length = count,
+                 .sequence_length = count,
                  .tokens = tokens.data(),
                  .positions = positions.data(),
                  .doc_start = doc_start.data(),
@@ -61,7 +61,7 @@ class Decode : public testing::TestWithParam<DecodeCase> {
         ModelFolder model = ModelFolder::open(real_files(), golden_.folder);
         HfConfig config = model.config();
         EngineSetup setup{.model = TrainedModel(build_model(config, model.tensors())), .recipe = forward_recipe()};
-        setup.numerics = {.compute = GetParam().compute, .micro_rows = rows(), .row_lengths = {kLength}};
+        setup.numerics = {.compute = GetParam().compute, .micro_batch_size = rows(), .sequence_lengths = {kLength}};
         setup.plan = plan;
         std::vector<ScheduleRequest> requests = {{DecodeKind::eval, rows(), kLength, 1}};
         for (const int64_t length : {kLength, int64_t{7}, int64_t{1}})
@@ -181,8 +181,8 @@ TEST(DecodedLayer, MultipliesQueriesKeysAndValuesAtOnce) {
     const auto runs = [&](int64_t tokens) {
         std::vector<int64_t> together;
         const Segment layer =
-            sweep_forward(model.blocks[1].program,
-                          {.size = {.rows = 1, .row_length = tokens, .compute = DType::bf16}, .save = false});
+            forward_pass(model.blocks[1].program,
+                         {.size = {.rows = 1, .sequence_length = tokens, .compute = DType::bf16}, .save = false});
         for (const SegmentCall& call : layer.calls) {
             if (call.node->op == &kLinear) together.push_back(call.together);
         }

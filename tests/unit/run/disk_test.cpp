@@ -19,8 +19,10 @@ const TestBatch& batch(int64_t step) {
 }
 
 EngineOptions on_image(Home weights, Home gradients, int read_ahead = 1) {
-    EngineOptions options{
-        .plan = disk_plan(weights, gradients), .micro_rows = 1, .micro_count = 2, .store_path = "/image/store.wls"};
+    EngineOptions options{.plan = disk_plan(weights, gradients),
+                          .micro_batch_size = 1,
+                          .micro_batches = 2,
+                          .store_path = "/image/store.wls"};
     options.plan.read_ahead = read_ahead;
     return options;
 }
@@ -30,7 +32,8 @@ const std::vector<std::string>& states() {
     static const std::vector<std::string> all = [] {
         const TempFolder folder;
         std::vector<std::string> list;
-        const auto engine = make_engine(real_files(), disk_golden().folder, {.micro_rows = 1, .micro_count = 2});
+        const auto engine =
+            make_engine(real_files(), disk_golden().folder, {.micro_batch_size = 1, .micro_batches = 2});
         for (int64_t step = 0; step <= kDiskSteps; ++step) {
             if (step > 0) train_on(*engine, batch(step), step, 1e-2);
             list.push_back(state_bytes(*engine, real_files(), folder / "state.wls"));

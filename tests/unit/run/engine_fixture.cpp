@@ -50,14 +50,14 @@ TestBatch::TestBatch(std::vector<int32_t> tokens_in, std::vector<int32_t> target
       targets(std::move(targets_in)),
       doc_start(tokens.size(), 0),
       row_count(rows),
-      row_length(std::ssize(tokens) / rows) {
-    for (int64_t t = 0; t < std::ssize(tokens); ++t) positions.push_back(static_cast<int32_t>(t % row_length));
+      sequence_length(std::ssize(tokens) / rows) {
+    for (int64_t t = 0; t < std::ssize(tokens); ++t) positions.push_back(static_cast<int32_t>(t % sequence_length));
 }
 
 Batch TestBatch::rows(int64_t first, int64_t count) const {
-    const int64_t begin = first * row_length;
+    const int64_t begin = first * sequence_length;
     return {.rows = count,
-            .row_length = row_length,
+            .sequence_length = sequence_length,
             .tokens = tokens.data() + begin,
             .positions = positions.data() + begin,
             .doc_start = doc_start.data() + begin,
@@ -82,10 +82,10 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
     if (setup.recipe.store == StoreType::split && !options.frozen_is_split) keep_frozen_as_file(setup.model);
     if (options.in_8_bits) keep_in_8_bits(setup.model);
     if (options.in_4_bits) keep_in_4_bits(setup.model);
-    set_folding(setup.model, setup.recipe.folding);
+    set_merge(setup.model, setup.recipe.merge);
     for (int index = 0; index < setup.model.param_size(); ++index) {
         const Param param = setup.model.param(index);
-        const bool is_writable = param.storage.dtype != DType::nf4 || param.perturb.folding == Folding::never;
+        const bool is_writable = param.storage.dtype != DType::nf4 || param.perturb.merge == Merge::never;
         if (!is_writable) setup.model.training[static_cast<size_t>(index)].trains = false;
     }
     separate_programs(setup.model);
@@ -93,17 +93,17 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
         load_elements(folder, setup.model.params[static_cast<size_t>(param)], first, out);
     });
     setup.numerics = {.compute = options.compute,
-                      .micro_rows = options.micro_rows,
-                      .micro_count = options.micro_count,
-                      .row_lengths = {options.row_length},
+                      .micro_batch_size = options.micro_batch_size,
+                      .micro_batches = options.micro_batches,
+                      .sequence_lengths = {options.sequence_length},
                       .kernel_path = std::string(isa_name(cpu_isa())),
                       .state_format = options.method.state_format};
     setup.plan = options.plan;
-    if (setup.recipe.fold_window > 0) setup.plan.writeback_steps = static_cast<int>(setup.recipe.fold_window);
+    if (setup.recipe.merge_window > 0) setup.plan.writeback_steps = static_cast<int>(setup.recipe.merge_window);
     using Kind = ScheduleRequest::Kind;
     setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
-                            {{Kind::train, options.micro_rows, options.row_length, options.micro_count},
-                             {Kind::eval, options.micro_rows, options.row_length, 1}});
+                            {{Kind::train, options.micro_batch_size, options.sequence_length, options.micro_batches},
+                             {Kind::eval, options.micro_batch_size, options.sequence_length, 1}});
     check(setup.schedules);
     if (options.spoil) options.spoil(setup.schedules);
     setup.store_path = options.store_path;
@@ -133,8 +133,8 @@ Plan mixed_plan(const Plan& plan, size_t blocks) {
 StepInput step_input(const Engine& engine, const TestBatch& batch, int64_t step, double learning_rate) {
     const Numerics& numerics = engine.setup().numerics;
     StepInput input;
-    for (int64_t micro = 0; micro < numerics.micro_count; ++micro)
-        input.micro.push_back(batch.rows(micro * numerics.micro_rows, numerics.micro_rows));
+    for (int64_t micro = 0; micro < numerics.micro_batches; ++micro)
+        input.micro.push_back(batch.rows(micro * numerics.micro_batch_size, numerics.micro_batch_size));
     input.params = {.seed = 7,
                     .step = step,
                     .learning_rate = learning_rate,
@@ -143,7 +143,7 @@ StepInput step_input(const Engine& engine, const TestBatch& batch, int64_t step,
 }
 
 const Schedule& train_schedule(const Engine& engine, const TestBatch& batch) {
-    return *engine.setup().schedules.find(fmt::format("train/{}", batch.row_length));
+    return *engine.setup().schedules.find(fmt::format("train/{}", batch.sequence_length));
 }
 
 std::string run_state_of(int64_t step) {

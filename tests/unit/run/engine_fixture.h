@@ -33,11 +33,11 @@ struct TestBatch {
     int64_t target_count() const;
 
     std::vector<int32_t> tokens, targets, positions, doc_start;
-    int64_t row_count, row_length;
+    int64_t row_count, sequence_length;
 };
 
 inline Plan memory_plan() {
-    return {.policy = "test", .order = MicroOrder::horizontal};
+    return {.policy = "test", .order = MicroOrder::micro_batch_first};
 }
 // For methods that go forward only.
 inline Plan forward_only_memory_plan() {
@@ -62,9 +62,9 @@ struct EngineOptions {
     DType compute = DType::f32;
     std::string method_name = "adamw";
     MethodOptions method;
-    int64_t micro_rows = 2;
-    int micro_count = 1;
-    int64_t row_length = 24;
+    int64_t micro_batch_size = 2;
+    int micro_batches = 1;
+    int64_t sequence_length = 24;
     std::string store_path;
     Emulation emulation;
     Device* device = nullptr;                      // instead of the plan's
@@ -73,7 +73,7 @@ struct EngineOptions {
     std::vector<ParamGroup> groups;
     bool frozen_is_split = false;  // what is not trained has low halves, as in older runs
     bool in_8_bits = false;        // matrices are kept so
-    bool in_4_bits = false;        // those of layers are, and frozen unless updates are never folded
+    bool in_4_bits = false;        // those of layers are, and frozen unless updates are never merged
 };
 
 // An engine with the model loaded, and the schedules that `options` ask for: train and eval.

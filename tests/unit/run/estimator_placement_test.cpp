@@ -26,7 +26,7 @@ MethodOptions never_folded(double layer_drop = 0) {
             .noise_window = 0,
             .noise_keeps_left = true,
             .layer_drop = layer_drop,
-            .folding = Folding::never};
+            .merge = Merge::never};
 }
 
 const Variant kVariants[] = {
@@ -54,7 +54,7 @@ const Variant kVariants[] = {
       .noise = NoiseKind::low_rank,
       .noise_window = 3,  // of four steps
       .estimator = ZoEstimator::spsa15,
-      .folding = Folding::each_window}},
+      .merge = Merge::per_window}},
     {"tangents_by_window",
      "forward_gradient",
      {.weight_decay = 0.1,
@@ -62,7 +62,7 @@ const Variant kVariants[] = {
       .noise = NoiseKind::low_rank,
       .noise_window = 2,
       .noise_keeps_left = true,
-      .folding = Folding::each_window},
+      .merge = Merge::per_window},
      true},
     {"never_folded", "zeroth_order", never_folded(0.5)},
     {"tangents_never_folded", "forward_gradient", never_folded()},
@@ -97,8 +97,8 @@ TEST_P(VariantPlacement, NeverChangesABit) {
         options.compute = types[way].second;
         options.in_8_bits = variant.in_8_bits;
         options.in_4_bits = variant.in_4_bits;
-        options.micro_count = 1 + static_cast<int>(way % 2);
-        options.micro_rows = 2 / options.micro_count;
+        options.micro_batches = 1 + static_cast<int>(way % 2);
+        options.micro_batch_size = 2 / options.micro_batches;
         const Outcome reference = run_steps(golden, batches, options);
         EXPECT_NE(reference.losses[0], reference.losses[2]) << "nothing was learnt";
         for (size_t taken = 0; taken < kPlansOfAWay; ++taken) {

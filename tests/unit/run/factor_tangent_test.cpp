@@ -14,10 +14,10 @@ constexpr MethodOptions kOptions{
     .directions = kDirections, .noise = NoiseKind::low_rank, .noise_rank = 2, .noise_window = 4};
 
 // The directions of a step in full, one after the other in each parameter's values.
-ParamValues directions_of(const TrainedModel& model, int64_t step) {
+ParamValues modes_of(const TrainedModel& model, int64_t step) {
     const auto stream = make_stream(DeviceKind::cpu, 1);
     const Noise noise = noise_of(kOptions);
-    const std::vector<int64_t> starts = element_starts(model);
+    const std::vector<int64_t> starts = global_offsets(model);
     ParamValues directions;
     for (size_t param = 0; param < model.params.size(); ++param) {
         const ParamSpec& spec = model.params[param];
@@ -38,13 +38,13 @@ TEST_P(FactorTangents, AreThoseOfTheirProducts) {
     const auto engine = make_engine(real_files(), golden.folder, forward_only_options("forward_gradient", kOptions));
     const TrainedModel& model = engine->setup().model;
     const std::vector<int64_t> tokens(batch.tokens.begin(), batch.tokens.end()),
-        targets(batch.targets.begin(), batch.targets.end()), borders = {0, batch.row_length};
+        targets(batch.targets.begin(), batch.targets.end()), borders = {0, batch.sequence_length};
     const TokenBatch same = TokenBatch::make(2, tokens, targets, borders);
     ModelRunner runner(model, all_masters(*engine), {});
     double error = 0, size = 0;
     for (const int64_t step : {1, 3}) {
         const StepReport report = train_on(*engine, batch, step, /*learning_rate=*/0);
-        const std::vector<float> tangents = runner.loss_tangent(same, directions_of(model, step), kDirections).tangents;
+        const std::vector<float> tangents = runner.loss_tangent(same, modes_of(model, step), kDirections).tangents;
         for (int index = 0; index < kDirections; ++index) {
             const auto first = tangents.begin() + index * std::ssize(tokens);
             double derivative = 0;

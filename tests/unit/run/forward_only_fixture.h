@@ -1,4 +1,4 @@
-// forward_only_fixture.h: engines of methods without a reverse sweep, on golden models in files of any type.
+// forward_only_fixture.h: engines of methods without a backward pass, on golden models in files of any type.
 #pragma once
 
 #include "model/load.h"

@@ -17,7 +17,7 @@ constexpr uint64_t kEngineSeed = 7;  // of the fixture's engines
 // The direction z of a step over each parameter; zero over those that are not trained.
 std::vector<std::vector<float>> direction_of(const TrainedModel& model, const Noise& noise, int64_t step, int index) {
     const auto stream = make_stream(DeviceKind::cpu, 1);
-    const std::vector<int64_t> starts = element_starts(model);
+    const std::vector<int64_t> starts = global_offsets(model);
     std::vector<std::vector<float>> direction;
     for (size_t param = 0; param < model.params.size(); ++param) {
         direction.emplace_back(static_cast<size_t>(model.params[param].numel()));
@@ -159,7 +159,7 @@ bool is_trained(const ParamSpec& param) {
     return param.name == "transformer.h.0.attn.c_proj.weight" || param.name == "transformer.ln_f.weight";
 }
 
-// The gradient by reverse sweeps.
+// The gradient by backward passes.
 ParamValues gradient_of(Engine& engine, const Golden& golden) {
     const std::vector<int32_t> ids = golden.ids("ids"), targets = golden.ids("targets");
     const std::vector<int64_t> tokens(ids.begin(), ids.end()), wanted(targets.begin(), targets.end());

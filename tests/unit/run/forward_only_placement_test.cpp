@@ -26,8 +26,8 @@ EngineOptions options_of(const char* method, DType compute, size_t way) {
                                                           .moments = static_cast<NoiseMoments>(way % 3),
                                                           .replay_window = way % 3 == 0 ? kReplayWindow : 3});
     options.compute = compute;
-    options.micro_count = way % 2 == 0 ? 1 : 2;
-    options.micro_rows = 2 / options.micro_count;
+    options.micro_batches = way % 2 == 0 ? 1 : 2;
+    options.micro_batch_size = 2 / options.micro_batches;
     return options;
 }
 
@@ -102,7 +102,7 @@ ManySteps run_many(const Golden& golden, const EngineOptions& asked, int64_t eva
         EXPECT_TRUE(report.applied);
         run.losses.push_back(report.loss_sum);
         if (evaluate_every == 0 || step % evaluate_every != 0) continue;
-        const StepInput input{.micro = {batches[0].rows(0, options.micro_rows)}};
+        const StepInput input{.micro = {batches[0].rows(0, options.micro_batch_size)}};
         run.evaluated.push_back(engine->evaluate(*engine->setup().schedules.find("eval/24"), input).loss_sum);
         EXPECT_EQ(engine->durable_step(), step);
     }
@@ -116,8 +116,8 @@ TEST_P(ForwardOnlyRun, IsTheSameWhereverItIsPlacedAndHoweverOftenItIsEvaluated) 
     const auto& [method, name] = GetParam();
     const Golden golden(name);
     EngineOptions options = forward_only_options(method, {.weight_decay = 0.1, .directions = 2});
-    options.micro_rows = 1;
-    options.micro_count = 2;
+    options.micro_batch_size = 1;
+    options.micro_batches = 2;
     const ManySteps reference = run_many(golden, options, kEvaluateEvery);
     EXPECT_LT(reference.evaluated.back(), reference.evaluated.front()) << "nothing was learnt";
     const std::vector<Plan> plans = forward_only_plans(DeviceKind::cpu, tiny_model(name).blocks.size(), 2);

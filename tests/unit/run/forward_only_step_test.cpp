@@ -187,7 +187,7 @@ bool is_trained(Engine& engine, const TestBatch& batch, int64_t step) {
     }
 }
 
-// The update that was held is there whole, or, where it was to be found on disk, not at all; of the step there is
+// The update that was deferred is there whole, or, where it was to be found on disk, not at all; of the step there is
 // nothing, or, in memory, where it may be over before the update has landed, all.
 TEST_P(ForwardOnlySteps, AStopLeavesTheStepBefore) {
     for (const Plan& plan : plans()) {

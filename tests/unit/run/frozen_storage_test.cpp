@@ -27,7 +27,7 @@ TEST_P(FrozenStorage, ComputesWhatItsMastersWould) {
     Golden golden("llama");
     golden.folder = write_model(golden, files, folder);
     const std::array<TestBatch, 2> batches = batches_of(golden);
-    EngineOptions options{.compute = compute, .micro_rows = 1, .micro_count = 2, .trains = trains};
+    EngineOptions options{.compute = compute, .micro_batch_size = 1, .micro_batches = 2, .trains = trains};
     const auto run = [&](bool frozen_is_split) {
         options.frozen_is_split = frozen_is_split;
         const auto engine = make_engine(real_files(), golden.folder, options);
@@ -59,7 +59,7 @@ TEST_P(NarrowFrozen, NeverChangesABit) {
     const auto [in_4_bits, compute] = GetParam();
     const Golden golden("llama");
     const std::array<TestBatch, 2> batches = batches_of(golden);
-    EngineOptions options{.compute = compute, .micro_rows = 1, .micro_count = 2, .trains = trains};
+    EngineOptions options{.compute = compute, .micro_batch_size = 1, .micro_batches = 2, .trains = trains};
     const Outcome plain = run_steps(golden, batches, options);
     (in_4_bits ? options.in_4_bits : options.in_8_bits) = true;
     const Outcome reference = run_steps(golden, batches, options);

@@ -28,7 +28,8 @@ class Gpt2Reference {
     // The mean over the targets that are not ignored.
     double loss(const DoubleWeights& weights, const TestBatch& batch) const {
         double sum = 0;
-        for (int64_t row = 0; row < batch.row_count; ++row) sum += row_loss(weights, batch, row * batch.row_length);
+        for (int64_t row = 0; row < batch.row_count; ++row)
+            sum += row_loss(weights, batch, row * batch.sequence_length);
         return sum / static_cast<double>(batch.target_count());
     }
 
@@ -38,7 +39,7 @@ class Gpt2Reference {
     static size_t at(int64_t index) { return static_cast<size_t>(index); }
 
     double row_loss(const DoubleWeights& w, const TestBatch& batch, int64_t first) const {
-        const int64_t T = batch.row_length, C = hidden_;
+        const int64_t T = batch.sequence_length, C = hidden_;
         const Values &tokens = w.at("transformer.wte.weight"), &positions = w.at("transformer.wpe.weight");
         Values x(at(T * C));
         for (int64_t i = 0; i < T * C; ++i)

@@ -13,7 +13,7 @@ TEST_P(Inference, LoadsAndScoresWithoutTrainingState) {
     ModelFolder model = ModelFolder::open(real_files(), golden.folder);
     HfConfig config = model.config();
     EngineSetup setup{.model = TrainedModel(build_model(config, model.tensors())), .recipe = forward_recipe()};
-    setup.numerics = {.compute = DType::f32, .micro_rows = 2, .row_lengths = {24}};
+    setup.numerics = {.compute = DType::f32, .micro_batch_size = 2, .sequence_lengths = {24}};
     setup.plan = {
         .policy = "test", .store = GetParam() == Home::disk, .common = {.weights = GetParam(), .state = GetParam()}};
     setup.schedules =

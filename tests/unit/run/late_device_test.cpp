@@ -27,8 +27,8 @@ struct Reference {
           batches(batches_of(golden)),
           options{.compute = way / 3 % 2 == 0 ? DType::f32 : DType::bf16,
                   .method = {.weight_decay = 0.1, .max_grad_norm = way % 3 == 1 ? 3.2 : 2.9},
-                  .micro_rows = way / 6 == 0 ? 2 : 1,
-                  .micro_count = way / 6 == 0 ? 1 : 2},
+                  .micro_batch_size = way / 6 == 0 ? 2 : 1,
+                  .micro_batches = way / 6 == 0 ? 1 : 2},
           outcome(run_steps(golden, batches, options)) {
         expect_some_clipped(outcome);
     }
@@ -108,13 +108,13 @@ std::vector<EngineOptions> forward_only_ways() {
     std::vector<EngineOptions> ways;
     for (const char* const method : {"zeroth_order", "forward_gradient"})
         ways.push_back(forward_only_options(method, {.directions = 2}));
-    for (const Folding folding : {Folding::each_window, Folding::never}) {
-        const bool never = folding == Folding::never;
+    for (const Merge merge : {Merge::per_window, Merge::never}) {
+        const bool never = merge == Merge::never;
         ways.push_back(forward_only_options("zeroth_order", {.directions = 2,
                                                              .noise = NoiseKind::low_rank,
                                                              .noise_window = never ? 0 : 3,
                                                              .noise_keeps_left = never,
-                                                             .folding = folding}));
+                                                             .merge = merge}));
     }
     return ways;
 }
@@ -131,14 +131,14 @@ void expect_no_bit_changes_forward_only(uint64_t seeds, size_t stride) {
         std::erase_if(plans, [](const Plan& plan) { return !plan.own_memory(); });
         for (size_t index = 0; index < plans.size(); index += stride) {
             options.plan = plans[index];
-            if (options.method.folding == Folding::each_step)
+            if (options.method.merge == Merge::each_step)
                 options.plan.writeback_steps = 1 + static_cast<int>(index % 3);
             ++tally.placements;
             for (uint64_t seed = 1; seed <= seeds; ++seed, ++tally.runs) {
                 FakeAsync device({.seed = 1000 * index + seed});
                 options.device = &device;
                 EXPECT_TRUE(run_steps(golden, batches, options) == expected)
-                    << options.method_name << ", folding " << static_cast<int>(options.method.folding) << ", "
+                    << options.method_name << ", merge " << static_cast<int>(options.method.merge) << ", "
                     << describe(options.plan) << ", seed " << seed;
                 tally.waits += device.waits();
                 tally.ran_ahead += device.ran_ahead();

@@ -12,7 +12,7 @@ constexpr uint64_t kSeed = 7;  // of the fixture's engines
 class InPlace {
   public:
     InPlace(Engine& engine, const MethodOptions& options)
-        : engine_(engine), options_(options), starts_(element_starts(engine.setup().model)) {
+        : engine_(engine), options_(options), starts_(global_offsets(engine.setup().model)) {
         for (const std::vector<float>& values : all_masters(engine)) {
             Stored& stored = weights_.emplace_back(WeightType::f32, std::ssize(values));
             for (size_t i = 0; i < values.size(); ++i) stored.set(static_cast<int64_t>(i), values[i]);

@@ -71,8 +71,8 @@ Judged run_judged(const Golden& golden, EngineOptions options, Objective kind) {
 
 EngineOptions options_of(const std::string& method, double eps) {
     EngineOptions options = forward_only_options(method, {.zo_eps = eps, .directions = 3});
-    options.micro_rows = 8;  // two micro-batches, and examples in both
-    options.micro_count = 2;
+    options.micro_batch_size = 8;  // two micro-batches, and examples in both
+    options.micro_batches = 2;
     return options;
 }
 
@@ -109,8 +109,8 @@ TEST(ObjectiveOfAStep, IsWhatEvaluatingTheRowsGives) {
     const Golden golden("llama");
     EngineOptions options = options_of("zeroth_order", 1e-12);
     options.method.directions = 1;
-    options.micro_rows = kExamples * kCandidates;
-    options.micro_count = 1;
+    options.micro_batch_size = kExamples * kCandidates;
+    options.micro_batches = 1;
     FaultFiles image("/image");
     const auto engine = make_engine(image, golden.folder, options);
     const TestBatch batch = candidate_batch(1);
@@ -124,7 +124,7 @@ TEST(ObjectiveOfAStep, IsWhatEvaluatingTheRowsGives) {
         return sums;
     };
     const std::vector<double> losses = row_sums();
-    input.params.head.result = HeadResult::miss;
+    input.params.head.result = HeadResult::is_wrong;
     const std::vector<double> misses = row_sums();
     int64_t wrong = 0, missed = 0;
     for (int64_t i = 0; i < kExamples; ++i) {

@@ -19,8 +19,8 @@ struct Rows {
     std::vector<int32_t> targets = {kIgnored, 5,        kIgnored, kIgnored, 1,        kIgnored, 2, kIgnored,
                                     7,        kIgnored, kIgnored, kIgnored, kIgnored, 4,        4, 4};
     std::vector<Batch> micro() const {
-        return {{.rows = 2, .row_length = 4, .targets = targets.data()},
-                {.rows = 2, .row_length = 4, .targets = targets.data() + 8}};
+        return {{.rows = 2, .sequence_length = 4, .targets = targets.data()},
+                {.rows = 2, .sequence_length = 4, .targets = targets.data() + 8}};
     }
 };
 
@@ -30,10 +30,10 @@ ObjectiveRows two_examples(Objective kind, bool by_mean = true) {
             .examples = {{.first_row = 0, .row_count = 2, .right = 0}, {.first_row = 2, .row_count = 2, .right = 1}}};
 }
 
-// The numbers that a recipe with one forward sweep of as many points would get.
+// The numbers that a recipe with one forward pass of as many points would get.
 std::vector<double> judge(const ObjectiveRows& rows, const std::vector<std::vector<double>>& points) {
     const Rows batch;
-    const Recipe recipe{.sweeps = {{.kind = SweepKind::forward, .k = static_cast<int>(points.size())}}};
+    const Recipe recipe{.passes = {{.kind = PassKind::forward, .k = static_cast<int>(points.size())}}};
     return judge_step(rows, recipe, batch.micro(), [&](int result) { return points[static_cast<size_t>(result)]; });
 }
 
@@ -54,8 +54,8 @@ TEST(Objective, TheHeadIsAskedForWhatItWants) {
         f1{.kind = Objective::f1, .answers = AnswerRules{.id_count = 50}};
     EXPECT_EQ(asked(nullptr).first, HeadResult::loss);
     EXPECT_EQ(asked(&accuracy).first, HeadResult::loss);
-    EXPECT_EQ(asked(&exact).first, HeadResult::miss);
-    EXPECT_EQ(asked(&f1), std::pair(HeadResult::likeliest, int64_t{50}));
+    EXPECT_EQ(asked(&exact).first, HeadResult::is_wrong);
+    EXPECT_EQ(asked(&f1), std::pair(HeadResult::argmax, int64_t{50}));
 }
 
 TEST(Objective, TheBestCandidateHasTheGreatestScoreTheFirstOfEquals) {
@@ -102,7 +102,7 @@ TEST(Objective, TangentsOfChoiceLossAreItsDerivatives) {
         for (size_t i = 0; i < at.size(); ++i) at[i] += step * by[i];
         return judge(rows, {at})[0];
     };
-    const Recipe recipe{.sweeps = {{.kind = SweepKind::tangent, .k = 2}}};
+    const Recipe recipe{.passes = {{.kind = PassKind::tangent, .k = 2}}};
     const Rows batch;
     const std::vector<std::vector<double>> results = {sums, first, second};
     const std::vector<double> found =

@@ -87,7 +87,7 @@ double length(const std::vector<double>& values) {
 TokenBatch token_batch(const TestBatch& batch) {
     const std::vector<int64_t> tokens(batch.tokens.begin(), batch.tokens.end());
     const std::vector<int64_t> targets(batch.targets.begin(), batch.targets.end());
-    const std::vector<int64_t> borders = {0, batch.row_length};
+    const std::vector<int64_t> borders = {0, batch.sequence_length};
     return TokenBatch::make(batch.row_count, tokens, targets, borders);
 }
 
@@ -204,7 +204,8 @@ Plan keeping_some(const Plan& plan, const TrainedModel& model) {
         std::vector<uint8_t> trains;
         for (const int param : model.blocks[block].params)
             trains.push_back(model.training[static_cast<size_t>(param)].trains);
-        const size_t values = saved_values(*model.blocks[block].program, {.rows = 1, .row_length = 24}, trains).size();
+        const size_t values =
+            saved_values(*model.blocks[block].program, {.rows = 1, .sequence_length = 24}, trains).size();
         for (size_t value = 0; value < values; ++value) {
             const auto choice = static_cast<SaveChoice>((value + block) % 4);
             some.blocks[block].saved.push_back(choice == kKeepOnDisk && !plan.store ? SaveChoice::keep : choice);
@@ -221,8 +222,8 @@ TEST_P(GroupsPlaced, AdamwNeverChangesABit) {
     EngineOptions options{
         .compute = compute,
         .method = {.weight_decay = 0.1, .max_grad_norm = std::string_view(name) == "llama" ? 1.6 : 2.2},
-        .micro_rows = 1,
-        .micro_count = 2};
+        .micro_batch_size = 1,
+        .micro_batches = 2};
     options.groups = groups_of(name);
     const std::array<TestBatch, 2> batches = batches_of(golden);
     const Outcome reference = run_steps(golden, batches, options);
@@ -231,7 +232,7 @@ TEST_P(GroupsPlaced, AdamwNeverChangesABit) {
     apply_param_groups(options.groups, "groups", model);
     const std::vector<Plan> plans = plans_on(DeviceKind::cpu);
     for (size_t index = compute == DType::f32 ? 0 : 1; index < plans.size(); index += kGroupStride) {
-        const bool mixes = plans[index].order == MicroOrder::vertical && index % 2 == 0;
+        const bool mixes = plans[index].order == MicroOrder::layer_first && index % 2 == 0;
         options.plan = mixes ? keeping_some(plans[index], model) : plans[index];
         options.plan.threads = 1 + static_cast<int>(index % 2);
         options.emulation = {.jitter_seed = index, .jitter_ns = index % 3 == 0 ? 100'000 : 0};

@@ -27,20 +27,20 @@ std::vector<Plan> updated_apart_in_memory() {
     for (int index = 0; index < 16; ++index) {
         const bool own_memory = index % 2 == 1, beside = index / 2 % 2 == 1;
         const Home home = own_memory && beside ? Home::host : Home::device;
-        plans.push_back(
-            {.policy = home == Home::host ? "host_stream" : "in_memory",
-             .device = {.own_memory = own_memory},
-             .threads = 1 + index % 3,
-             .host_threads = beside ? 1 + index / 4 % 2 : 0,
-             .order = home == Home::device && index / 4 % 2 == 0 ? MicroOrder::horizontal : MicroOrder::vertical,
-             .read_ahead = index / 4,
-             .update_ahead = index / 4 % 3,
-             .common = {.weights = home,
-                        .state = home,
-                        .gradients = home,
-                        .boundary = home,
-                        .update = index < 12 ? UpdateTime::in_backward : UpdateTime::next_forward,
-                        .recompute = index % 3 == 2}});
+        plans.push_back({.policy = home == Home::host ? "host_stream" : "in_memory",
+                         .device = {.own_memory = own_memory},
+                         .threads = 1 + index % 3,
+                         .host_threads = beside ? 1 + index / 4 % 2 : 0,
+                         .order = home == Home::device && index / 4 % 2 == 0 ? MicroOrder::micro_batch_first
+                                                                             : MicroOrder::layer_first,
+                         .read_ahead = index / 4,
+                         .update_ahead = index / 4 % 3,
+                         .common = {.weights = home,
+                                    .state = home,
+                                    .gradients = home,
+                                    .block_input = home,
+                                    .update = index < 12 ? UpdateTime::in_backward : UpdateTime::next_forward,
+                                    .recompute = index % 3 == 2}});
     }
     return plans;
 }
@@ -51,7 +51,7 @@ std::vector<Plan> all_plans() {
     std::vector<Plan> plans = updated_apart_in_memory();
     for (const int threads : {1, 2, 3}) {
         for (const bool recompute : {false, true}) {
-            for (const MicroOrder order : {MicroOrder::vertical, MicroOrder::horizontal}) {
+            for (const MicroOrder order : {MicroOrder::layer_first, MicroOrder::micro_batch_first}) {
                 plans.push_back({.policy = "in_memory", .threads = threads, .order = order});
                 plans.back().common.recompute = recompute;
             }
@@ -70,12 +70,12 @@ std::vector<Plan> all_plans() {
         plan.common = {.weights = index / 3 % 2 == 0 ? far : near,
                        .state = index % 5 == 0 ? near : far,
                        .gradients = index / 6 % 2 == 0 ? far : near,
-                       .boundary = index / 4 % 2 == 0 ? far : near,
+                       .block_input = index / 4 % 2 == 0 ? far : near,
                        .update = static_cast<UpdateTime>(index / 6 % 3),
                        .recompute = index % 4 == 2};
         plans.push_back(plan);
     }
-    // Everything on disk, read ever earlier: over the turn from forward to reverse, and past blocks' updates.
+    // Everything on disk, read ever earlier: over the turn from forward to backward, and past blocks' updates.
     for (int index = 0; index < 12; ++index) {
         const bool own_memory = index % 2 == 1;
         plans.push_back({.policy = "three_tier",
@@ -99,7 +99,7 @@ namespace {
 // Each block another way, and each of its saved values.
 Plan mixed_values(const Plan& plan, const TrainedModel& model) {
     Plan mixed = mixed_plan(plan, model.blocks.size());
-    const OpSize size{.rows = 1, .row_length = 24};  // how many saved values there are does not depend on it
+    const OpSize size{.rows = 1, .sequence_length = 24};  // how many saved values there are does not depend on it
     for (size_t block = 0; block < model.blocks.size(); ++block) {
         BlockPlan& each = mixed.blocks[block];
         each.recompute = plan.common.recompute;
@@ -118,7 +118,7 @@ std::vector<Plan> with_mixed(std::vector<Plan> plans, const TrainedModel& model)
     for (size_t index = 0, count = plans.size(); index < count; ++index) {
         // What a device updates in its own memory is all there.
         const bool stays = plans[index].own_memory() && plans[index].common.state == Home::device;
-        if (plans[index].order == MicroOrder::vertical && !stays) plans.push_back(mixed_values(plans[index], model));
+        if (plans[index].order == MicroOrder::layer_first && !stays) plans.push_back(mixed_values(plans[index], model));
     }
     return plans;
 }

@@ -22,18 +22,18 @@ double norm_limit(std::string_view model) {
 class Placement : public testing::TestWithParam<std::tuple<const char*, DType, int, StateFormat>> {};
 
 TEST_P(Placement, NeverChangesABit) {
-    const auto& [name, compute, micro_count, format] = GetParam();
+    const auto& [name, compute, micro_batches, format] = GetParam();
     const Golden golden(name);
     EngineOptions options{.compute = compute,
                           .method = {.weight_decay = 0.1, .max_grad_norm = norm_limit(name), .state_format = format},
-                          .micro_rows = 2 / micro_count,
-                          .micro_count = micro_count};
+                          .micro_batch_size = 2 / micro_batches,
+                          .micro_batches = micro_batches};
     const std::array<TestBatch, 2> batches = {TestBatch(golden.ids("ids"), golden.ids("targets"), 2),
                                               TestBatch(golden.ids("ids_b"), golden.ids("targets_b"), 2)};
     const Outcome reference = run_steps(golden, batches, options);
     expect_some_clipped(reference);
     const std::vector<Plan> plans = with_mixed(all_plans(), tiny_model(name));
-    const auto first = static_cast<size_t>(micro_count + static_cast<int>(format)) % kTrainedStride;
+    const auto first = static_cast<size_t>(micro_batches + static_cast<int>(format)) % kTrainedStride;
     for (size_t index = first; index < plans.size(); index += kTrainedStride) {
         const Plan& plan = plans[index];
         options.plan = plan;
@@ -53,13 +53,13 @@ TEST_P(Placement, NeverChangesABit) {
 INSTANTIATE_TEST_SUITE_P(Models, Placement,
                          testing::Combine(testing::Values("gpt2", "llama", "llama3"),
                                           testing::Values(DType::f32, DType::bf16), testing::Values(1, 2),
-                                          testing::Values(StateFormat::s1)));
+                                          testing::Values(StateFormat::fp32)));
 INSTANTIATE_TEST_SUITE_P(Formats, Placement,
                          testing::Combine(testing::Values("gpt2", "llama"), testing::Values(DType::f32),
-                                          testing::Values(2), testing::Values(StateFormat::s2, StateFormat::s3)));
+                                          testing::Values(2), testing::Values(StateFormat::bf16, StateFormat::int8)));
 
 // Behind a first step whose gradients are not clipped AdamW's first moments are its gradients, but for a factor. Of
-// split masters in s1, a chunk of n elements is 2 n bytes of weights, 2 n of low halves, 4 n of them, and 4 n of the
+// split masters in fp32, a chunk of n elements is 2 n bytes of weights, 2 n of low halves, 4 n of them, and 4 n of the
 // second moments; each of these parameters is one chunk.
 std::vector<float> first_moments(Engine& engine) {
     const TempFolder folder;
@@ -92,11 +92,11 @@ TEST(MicroBatches, SplitChangesOnlyRounding) {
         const TestBatch batch(golden.ids("ids"), golden.ids("targets"), 2);
         std::vector<double> losses;
         std::vector<std::vector<float>> gradients;
-        for (const int micro_count : {1, 2}) {
+        for (const int micro_batches : {1, 2}) {
             const EngineOptions options{.compute = compute,
                                         .method = {.max_grad_norm = 1e30},
-                                        .micro_rows = 2 / micro_count,
-                                        .micro_count = micro_count};
+                                        .micro_batch_size = 2 / micro_batches,
+                                        .micro_batches = micro_batches};
             const auto engine = make_engine(real_files(), golden.folder, options);
             losses.push_back(train_on(*engine, batch, 1, 1e-3).loss_sum);
             gradients.push_back(first_moments(*engine));

@@ -1,4 +1,4 @@
-// Steps without a reverse sweep: the same bits in whole layers and in sublayers, with both probes at once or one by
+// Steps without a backward pass: the same bits in whole layers and in sublayers, with both probes at once or one by
 // one, and however many layers go up ahead.
 #include "device/cpu/isa.h"
 #include "model/sublayers.h"
@@ -42,22 +42,24 @@ struct ProbedWay {
 // Sanitizers look at every other number of layers that go up ahead.
 const int kAheadStride = is_sanitized() ? 2 : 1;
 
-std::unique_ptr<Engine> probing_engine(const ProbedVariant& variant, const ProbedWay& way, int64_t row_length) {
+std::unique_ptr<Engine> probing_engine(const ProbedVariant& variant, const ProbedWay& way, int64_t sequence_length) {
     ModelFolder folder = ModelFolder::open(real_files(), probed_golden().folder);
     HfConfig config = folder.config();
-    EngineSetup setup{
-        .model = TrainedModel(build_model(config, folder.tensors())),
-        .recipe = make_recipe(variant.method, variant.options),
-        .method_options = variant.options,
-        .numerics = {.compute = DType::f32, .micro_rows = 1, .micro_count = 2, .row_lengths = {row_length}},
-        .plan = way.plan,
-        .seed = 7};
+    EngineSetup setup{.model = TrainedModel(build_model(config, folder.tensors())),
+                      .recipe = make_recipe(variant.method, variant.options),
+                      .method_options = variant.options,
+                      .numerics = {.compute = DType::f32,
+                                   .micro_batch_size = 1,
+                                   .micro_batches = 2,
+                                   .sequence_lengths = {sequence_length}},
+                      .plan = way.plan,
+                      .seed = 7};
     setup.plan.writeback_steps = way.writeback_steps;
     setup.numerics.kernel_path = std::string(isa_name(cpu_isa()));
     set_store(setup.model, setup.recipe.store);
     if (way.sublayers) setup.model = in_sublayers(setup.model);
     setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
-                            {{ScheduleRequest::Kind::train, 1, row_length, 2}});
+                            {{ScheduleRequest::Kind::train, 1, sequence_length, 2}});
     check(setup.schedules);
     auto engine = std::make_unique<Engine>(real_files(), std::move(setup));
     engine->load(folder, "{}");
@@ -74,7 +76,7 @@ struct Result {
 Result train(const ProbedVariant& variant, const ProbedWay& way) {
     const TestBatch a(probed_golden().ids("ids"), probed_golden().ids("targets"), 2);
     const TestBatch b(probed_golden().ids("ids_b"), probed_golden().ids("targets_b"), 2);
-    const auto engine = probing_engine(variant, way, a.row_length);
+    const auto engine = probing_engine(variant, way, a.sequence_length);
     Result result;
     for (int64_t step = 1; step <= 3; ++step) {
         const StepReport report = train_on(*engine, step % 2 == 0 ? b : a, step, 1e-3);

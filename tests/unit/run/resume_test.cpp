@@ -16,8 +16,8 @@ class Resumed : public testing::TestWithParam<std::tuple<const char*, Home, Home
     EngineOptions options(Plan plan, const std::string& store) const {
         return {.plan = std::move(plan),
                 .method = {.weight_decay = 0.1, .state_format = std::get<3>(GetParam())},
-                .micro_rows = 1,
-                .micro_count = 2,
+                .micro_batch_size = 1,
+                .micro_batches = 2,
                 .store_path = folder_ / store};
     }
     Plan disk() const { return disk_plan(std::get<1>(GetParam()), std::get<2>(GetParam())); }
@@ -125,17 +125,18 @@ TEST_P(Resumed, EvaluationLeavesNoTrace) {
 
 INSTANTIATE_TEST_SUITE_P(Homes, Resumed,
                          testing::Combine(testing::Values("gpt2", "llama3"), testing::Values(Home::device, Home::disk),
-                                          testing::Values(Home::device, Home::disk), testing::Values(StateFormat::s1)));
+                                          testing::Values(Home::device, Home::disk),
+                                          testing::Values(StateFormat::fp32)));
 INSTANTIATE_TEST_SUITE_P(Formats, Resumed,
                          testing::Combine(testing::Values("gpt2"), testing::Values(Home::device, Home::disk),
                                           testing::Values(Home::device),
-                                          testing::Values(StateFormat::s2, StateFormat::s3)));
+                                          testing::Values(StateFormat::bf16, StateFormat::int8)));
 
 TEST(Resume, RefusesTheStateOfAnotherFormat) {
     const TempFolder folder;
     EngineOptions options{.plan = disk_plan(Home::disk, Home::disk), .store_path = folder / "store.wls"};
     make_engine(real_files(), Golden("gpt2").folder, options);
-    options.method.state_format = StateFormat::s2;
+    options.method.state_format = StateFormat::bf16;
     const auto other = make_engine(real_files(), Golden("gpt2").folder, options, false);
     try {
         other->reopen();

@@ -21,8 +21,11 @@ TestBatch batch(const char* suffix) {
 
 // Everything in the host's memory, beside a device with its own, whose lanes overtake each other.
 Plan stream_plan(UpdateTime update) {
-    const BlockPlan blocks{
-        .weights = Home::host, .state = Home::host, .gradients = Home::host, .boundary = Home::host, .update = update};
+    const BlockPlan blocks{.weights = Home::host,
+                           .state = Home::host,
+                           .gradients = Home::host,
+                           .block_input = Home::host,
+                           .update = update};
     return {.policy = "stream", .device = {.own_memory = true}, .host_threads = 1, .common = blocks};
 }
 Plan guessing_plan() {

@@ -1,5 +1,5 @@
-// Updates that go home each so many steps: how often they do, and that nobody finds another state than if they always
-// did: evaluations, snapshots, runs that are killed.
+// Updates that are written back each so many steps: how often they do, and that nobody finds another state than if they
+// always did: evaluations, snapshots, runs that are killed.
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -66,7 +66,7 @@ TEST_P(WriteBack, WritesTheDiskOnlyThen) {
         for (int64_t step = 2; step <= 13; ++step) train(*engine, step);
         return image_.calls(FaultCall::write) - before;
     };
-    // Weights are most of it; a commit's own writes depend on what the record before it held.
+    // Weights are most of it; a commit's own writes depend on what the record before it deferred.
     const auto each = static_cast<double>(writes_of(1));
     EXPECT_NEAR(4 * static_cast<double>(writes_of(4)), each, 0.1 * each);
     EXPECT_NEAR(12 * static_cast<double>(writes_of(12)), each, 0.1 * each);
@@ -101,7 +101,7 @@ TEST_P(WriteBack, ShowsTheSameStateToEverybody) {
     for (const int period : {2, 3, 16}) EXPECT_TRUE(run(period) == expected) << period;
 }
 
-// Steps that were held are told to the engine that goes on: from a log in a run, here from what was reported.
+// Steps that were deferred are told to the engine that goes on: from a log in a run, here from what was reported.
 TEST_P(WriteBack, GoesOnFromAStoreThatIsBehind) {
     if (!GetParam().store) GTEST_SKIP() << "there is no store to go on from";
     constexpr MethodOptions kAdam{.weight_decay = 0.1, .moments = NoiseMoments::both, .replay_window = 3};
@@ -125,9 +125,9 @@ TEST_P(WriteBack, GoesOnFromAStoreThatIsBehind) {
         std::vector<StepParams> recent;
         for (const StepParams& step : applied)
             if (step.step <= last && step.step > home - 2) recent.push_back(step);
-        const auto pending = static_cast<int>(
+        const auto deferred = static_cast<int>(
             std::ranges::count_if(recent, [home](const StepParams& step) { return step.step > home; }));
-        run->recall(recent, pending, last, run_state_of(last));
+        run->recall(recent, deferred, last, run_state_of(last));
         for (int64_t step = last + 1; step <= 9; ++step) step == 6 ? try_bad_step(*run, step) : train(*run, step);
         EXPECT_TRUE(state(*run) == states.back()) << last;
         EXPECT_EQ(run->durable_step(), 9);
@@ -150,8 +150,8 @@ std::vector<Plan> writeback_plans() {
     std::vector<Plan> plans;
     const std::vector<Plan> all = forward_only_plans(DeviceKind::cpu, tiny_model("gpt2").blocks.size(), 1);
     for (const Plan& plan : all) {
-        const bool goes_home = plan.store || (plan.own_memory() && plan.common.weights == Home::host);
-        if (goes_home && plan.read_ahead == 1) plans.push_back(plan);
+        const bool is_written_back = plan.store || (plan.own_memory() && plan.common.weights == Home::host);
+        if (is_written_back && plan.read_ahead == 1) plans.push_back(plan);
     }
     return plans;
 }

@@ -1,5 +1,5 @@
 // Answers that are written greedily with guesses: they are what a token at a time gives, in fewer rounds.
-#include "run/written_answers.h"
+#include "run/generated_answers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ struct AnswerRows {
     std::vector<Batch> micro() const {
         const auto part = [&](int64_t first) {
             return Batch{.rows = 2,
-                         .row_length = kPromptLength,
+                         .sequence_length = kPromptLength,
                          .tokens = tokens.data() + first * kPromptLength,
                          .targets = targets.data() + first * kPromptLength};
         };
@@ -68,7 +68,7 @@ ObjectiveRows answer_rules() {
 }
 
 // What a point's rows make the model say, of every token.
-std::vector<float> say(const WrittenAnswers& answers, int point, const Model& model) {
+std::vector<float> say(const GeneratedAnswers& answers, int point, const Model& model) {
     std::vector<float> said;
     for (int micro = 0; micro < 2; ++micro) {
         const Batch& batch = answers.batch(point, micro);
@@ -82,7 +82,7 @@ std::vector<float> say(const WrittenAnswers& answers, int point, const Model& mo
 }
 
 // Rounds until all is written.
-int rounds_of(WrittenAnswers& answers, const std::vector<Model>& models) {
+int rounds_of(GeneratedAnswers& answers, const std::vector<Model>& models) {
     int rounds = 0;
     for (; !answers.is_done(); ++rounds)
         for (size_t point = 0; point < models.size(); ++point)
@@ -103,7 +103,7 @@ std::vector<int32_t> greedy(int64_t row, const Model& model) {
     return ids;
 }
 
-TEST(WrittenAnswers, AreThoseOfGreedyDecodingWhateverIsGuessed) {
+TEST(GeneratedAnswers, AreThoseOfGreedyDecodingWhateverIsGuessed) {
     const std::vector<Model> models = {[](std::span<const int32_t> tokens) { return mixed(tokens, 1); },
                                        [](std::span<const int32_t> tokens) { return mixed(tokens, 2); }};
     const ObjectiveRows rows = answer_rules();
@@ -112,7 +112,7 @@ TEST(WrittenAnswers, AreThoseOfGreedyDecodingWhateverIsGuessed) {
         std::vector<int32_t> guess = greedy(2, models[0]);  // right up to some token
         for (size_t i = random.below(6); i < guess.size(); ++i) guess[i] = static_cast<int32_t>(random.below(50));
         const AnswerRows batch(guess);
-        WrittenAnswers answers(rows, batch.micro(), 2);
+        GeneratedAnswers answers(rows, batch.micro(), 2);
         EXPECT_LE(rounds_of(answers, models), kAnswerTokens);
         for (int point = 0; point < 2; ++point) {
             for (size_t example = 0; example < rows.examples.size(); ++example) {
@@ -129,11 +129,11 @@ float counting(std::span<const int32_t> tokens) {
     return static_cast<float>(20 + std::ranges::count_if(tokens, [](int32_t token) { return token != 9; }));
 }
 
-TEST(WrittenAnswers, TakeOneRoundWhereAllWasGuessed) {
+TEST(GeneratedAnswers, TakeOneRoundWhereAllWasGuessed) {
     const auto rounds = [](const std::vector<int32_t>& guess) {
         const ObjectiveRows rows = answer_rules();
         const AnswerRows batch(guess);
-        WrittenAnswers answers(rows, batch.micro(), 1);
+        GeneratedAnswers answers(rows, batch.micro(), 1);
         return rounds_of(answers, {counting});
     };
     EXPECT_EQ(rounds({20, 21, 22, 23, 24}), 1);
@@ -142,10 +142,10 @@ TEST(WrittenAnswers, TakeOneRoundWhereAllWasGuessed) {
     EXPECT_EQ(rounds({9, 9, 9, 9, 9}), 3) << "what is said behind wrong guesses may be right";
 }
 
-TEST(WrittenAnswers, EndAtTheEndOfTextAndBehindTheStop) {
+TEST(GeneratedAnswers, EndAtTheEndOfTextAndBehindTheStop) {
     const ObjectiveRows rows = answer_rules();
     const AnswerRows batch({5, 5, 5, 5, 5});
-    WrittenAnswers answers(rows, batch.micro(), 3);
+    GeneratedAnswers answers(rows, batch.micro(), 3);
     const auto third = [](int32_t id) {
         return [id](std::span<const int32_t> tokens) {
             const auto written = std::ranges::count(tokens, 5);
@@ -159,10 +159,10 @@ TEST(WrittenAnswers, EndAtTheEndOfTextAndBehindTheStop) {
     EXPECT_THAT(answers.losses(), ElementsAre(3 + 0.75, 3 + 1.125, 3 + 1.875)) << "of three examples, as judged";
 }
 
-TEST(WrittenAnswers, ALogitThatIsNoNumberIsNoAnswer) {
+TEST(GeneratedAnswers, ALogitThatIsNoNumberIsNoAnswer) {
     const ObjectiveRows rows = answer_rules();
     const AnswerRows batch({9, 9, 9, 9, 9});
-    WrittenAnswers answers(rows, batch.micro(), 2);
+    GeneratedAnswers answers(rows, batch.micro(), 2);
     const Model wrong = [](std::span<const int32_t> tokens) {
         return tokens.back() == 21 ? kNoNumber : counting(tokens);
     };
@@ -174,7 +174,7 @@ TEST(WrittenAnswers, ALogitThatIsNoNumberIsNoAnswer) {
 TEST(WrittenAnswersDeath, WantRoomForAllOfThem) {
     const ObjectiveRows rows = answer_rules();
     const AnswerRows batch({5, 5, 5, 5});
-    EXPECT_DEATH(WrittenAnswers(rows, batch.micro(), 1), "4 targets in one run, and its answer 5 tokens");
+    EXPECT_DEATH(GeneratedAnswers(rows, batch.micro(), 1), "4 targets in one run, and its answer 5 tokens");
 }
 
 }  // namespace

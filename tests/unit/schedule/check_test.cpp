@@ -1,4 +1,4 @@
-// What check promises, held against an independent reading of the same schedules.
+// What check promises, deferred against an independent reading of the same schedules.
 #include "base/index.h"
 #include "base/math.h"
 #include "schedule/layout.h"
@@ -92,7 +92,7 @@ TEST_P(Checked, ReportedPeakIsTheLargestSumOfLiveBytes) {
             for (const Schedule& each : set.schedules) transient = std::max(transient, each.transient_bytes[at(tier)]);
             EXPECT_EQ(set.arena_bytes[at(tier)], set.persistent_bytes[at(tier)] + transient);
             int64_t owned = 0;
-            for (const int64_t bytes : peak_by_owner(set, tier)) owned += bytes;
+            for (const int64_t bytes : peak_by_tag(set, tier)) owned += bytes;
             EXPECT_LE(owned, set.arena_bytes[at(tier)]);
         }
     });
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Checked,
                              return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));
                          });
 
-// All schedules of a run share its persistent buffers; evaluation and generation are held to the same.
+// All schedules of a run share its persistent buffers; evaluation and generation are deferred to the same.
 TEST(Check, EvaluationAndGenerationAreOrderedToo) {
     const TrainedModel model = tiny_model("qwen3");
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
@@ -197,7 +197,7 @@ ScheduleSet guessing_set() {
 // Takes uses of kept versions from a task of the training step that has some.
 void forget_to_keep(ScheduleSet& set, bool all) {
     for (Task& task : set.schedules[0].tasks) {
-        const auto keeps = [&](const BufferUse& use) { return set.persistent[at(use.buffer)].owner == Owner::kept; };
+        const auto keeps = [&](const BufferUse& use) { return set.persistent[at(use.buffer)].tag == MemoryTag::kept; };
         const auto persistent = [&](const BufferUse& use) { return at(use.buffer) < set.persistent.size(); };
         const size_t erased =
             std::erase_if(task.uses, [&](const BufferUse& use) { return persistent(use) && keeps(use); });
@@ -215,14 +215,14 @@ TEST(CheckDeath, RefusesToGoBackToWhatWasNotKept) {
 
 TEST(CheckDeath, RefusesToGoBackWhereNobodyGuesses) {
     ScheduleSet set = guessing_set();
-    for (UpdateTask& update : set.schedules[0].updates) update.guessed = false;
+    for (UpdateTask& update : set.schedules[0].updates) update.speculative = false;
     EXPECT_DEATH(check(set), "redo goes back to what no schedule kept");
 }
 
 TEST(CheckDeath, RefusesAGuessThatCannotBeTakenBack) {
     ScheduleSet set = guessing_set();
     set.schedules[0].updates.back().chunks.back().kept = {};
-    EXPECT_DEATH(check(set), "train/8 guesses an update of parameter .* and keeps nothing to go back to");
+    EXPECT_DEATH(check(set), "train/8 speculates an update of parameter .* and keeps nothing to go back to");
 }
 
 TEST(Check, TakesOverAddressesOnlyFromTheDead) {

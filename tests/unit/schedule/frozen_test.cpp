@@ -51,9 +51,9 @@ TEST(Frozen, ATiedTableBringsTheGradientAllTheWay) {
     }
 }
 
-int64_t persistent_bytes(const ScheduleSet& set, Owner owner) {
+int64_t persistent_bytes(const ScheduleSet& set, MemoryTag tag) {
     int64_t bytes = 0;
-    for (const BufferSpec& buffer : set.persistent) bytes += buffer.owner == owner ? buffer.bytes : 0;
+    for (const BufferSpec& buffer : set.persistent) bytes += buffer.tag == tag ? buffer.bytes : 0;
     return bytes;
 }
 
@@ -64,8 +64,8 @@ TEST(Frozen, MemoryHoldsNeitherGradientsNorMoments) {
     const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, 1), plan);
     int64_t gradients = 0;
     for (const Param param : model.all_params()) gradients += param.trains() ? aligned_bytes(param.numel(), 4) : 0;
-    EXPECT_EQ(persistent_bytes(set, Owner::gradients), gradients);
-    EXPECT_EQ(persistent_bytes(set, Owner::state), 2 * gradients);
+    EXPECT_EQ(persistent_bytes(set, MemoryTag::gradients), gradients);
+    EXPECT_EQ(persistent_bytes(set, MemoryTag::state), 2 * gradients);
     for (size_t param = 0; param < model.params.size(); ++param) {
         const ParamPlace& place = set.ids.params[param];
         EXPECT_EQ(place.gradient.buffer != kNoBuffer, model.training[param].trains);

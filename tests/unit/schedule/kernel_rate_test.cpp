@@ -16,7 +16,9 @@ constexpr const char* kLlama1b = R"({"model_type": "llama", "hidden_size": 2048,
     "max_position_embeddings": 2048, "tie_word_embeddings": false})";
 
 std::vector<KernelCase> cases_of(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics) {
-    const OpSize size{.rows = numerics.micro_rows, .row_length = numerics.row_lengths[0], .compute = numerics.compute};
+    const OpSize size{.rows = numerics.micro_batch_size,
+                      .sequence_length = numerics.sequence_lengths[0],
+                      .compute = numerics.compute};
     return kernel_cases(model, recipe, {&size, 1});
 }
 

@@ -1,4 +1,5 @@
-// Steps that never go backward: what arrives, what is updated, what goes home, and how often it crosses each link.
+// Steps that never go backward: what arrives, what is updated, what is written back, and how often it crosses each
+// link.
 #include <algorithm>
 
 #include "base/index.h"
@@ -46,10 +47,10 @@ TEST_P(ProbedStep, EveryBlockArrivesOnceForEachSweep) {
     for_each_plan([](const TrainedModel& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
         std::vector<std::pair<int, int>> arrived;
         for (const MaterializeTask& task : set.schedules[0].materializations)
-            arrived.emplace_back(task.block, task.sweep);
+            arrived.emplace_back(task.block, task.pass);
         std::vector<std::pair<int, int>> expected;
         for (int block = 0; block < std::ssize(model.blocks); ++block)
-            for (int sweep = 0; sweep < std::ssize(recipe.sweeps); ++sweep) expected.emplace_back(block, sweep);
+            for (int pass = 0; pass < std::ssize(recipe.passes); ++pass) expected.emplace_back(block, pass);
         EXPECT_EQ(arrived, expected);
     });
 }
@@ -64,7 +65,7 @@ TEST_P(ProbedStep, EveryParameterIsUpdatedOnceAtItsHome) {
                 for (const MaterializeParam& each : task.params) {
                     if (!each.updates) continue;
                     EXPECT_EQ(task.block, model.params[at(each.param)].block);
-                    EXPECT_LE(task.sweep, 0);
+                    EXPECT_LE(task.pass, 0);
                     ++updates[at(each.param)];
                 }
             }
@@ -110,7 +111,7 @@ TEST_P(ProbedStep, TheMarkWaitsForAllThatWasHeld) {
     for_each_plan([](const TrainedModel&, const Recipe&, const ScheduleSet& set, const Plan&) {
         for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
             const TaskOrder order(*schedule);
-            std::vector<size_t> marks, held;
+            std::vector<size_t> marks, deferred;
             for (size_t index = 0; index < schedule->tasks.size(); ++index) {
                 const Task& task = schedule->tasks[index];
                 const MaterializeTask* const arrival = materialize_of(*schedule, task);
@@ -119,11 +120,11 @@ TEST_P(ProbedStep, TheMarkWaitsForAllThatWasHeld) {
                 if (task.verb == Verb::mark)
                     marks.push_back(index);
                 else if (task.when != When::always || updates)
-                    held.push_back(index);
+                    deferred.push_back(index);
             }
             ASSERT_EQ(marks.size(), 1u);
             EXPECT_EQ(schedule->tasks[marks[0]].when, When::deferred);
-            for (const size_t index : held) EXPECT_TRUE(is_before(*schedule, order, index, marks[0])) << index;
+            for (const size_t index : deferred) EXPECT_TRUE(is_before(*schedule, order, index, marks[0])) << index;
         }
     });
 }
@@ -134,7 +135,7 @@ TEST_P(ProbedStep, AFlushComputesNothing) {
         EXPECT_TRUE(flush.runs.empty());
         EXPECT_TRUE(flush.reduces.empty());
         for (const MaterializeTask& task : flush.materializations) {
-            EXPECT_EQ(task.sweep, -1);
+            EXPECT_EQ(task.pass, -1);
             for (const MaterializeParam& each : task.params) EXPECT_EQ(each.probes.buffer, kNoBuffer);
         }
     });
@@ -145,10 +146,10 @@ TEST_P(ProbedStep, KeepsNothingForAReverseSweep) {
     for_each_plan([](const TrainedModel& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
         const Schedule& schedule = set.schedules[0];
         size_t streams = 0, results = 0;
-        for (const RecipeSweep& sweep : recipe.sweeps) {
-            const bool tangent = sweep.kind == SweepKind::tangent;
-            streams += tangent ? 1 : at(sweep.k);
-            results += at(sweep.k + (tangent ? 1 : 0));
+        for (const RecipePass& pass : recipe.passes) {
+            const bool tangent = pass.kind == PassKind::tangent;
+            streams += tangent ? 1 : at(pass.k);
+            results += at(pass.k + (tangent ? 1 : 0));
         }
         EXPECT_EQ(schedule.runs.size(), streams * 2 * model.blocks.size());
         EXPECT_EQ(schedule.outputs.size(), results * 2);
@@ -190,8 +191,8 @@ TEST_P(ProbedStep, WeightsCrossEachLinkOnceHoweverManyDirections) {
         const Recipe recipe = recipe_of(directions);
         const TrainedModel model = model_of(recipe);
         for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
-            for (const int micro_count : {1, 4}) {
-                const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, micro_count), plan);
+            for (const int micro_batches : {1, 4}) {
+                const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, micro_batches), plan);
                 const Demand found = total_demand(set.schedules[0]), expected = expected_traffic(model, plan);
                 EXPECT_EQ(found.disk_read_bytes, expected.disk_read_bytes) << describe(plan);
                 EXPECT_EQ(found.disk_write_bytes, expected.disk_write_bytes) << describe(plan);
@@ -210,7 +211,7 @@ TEST_P(ProbedStep, EveryPassKnowsItsPoint) {
         size_t seen = 0;
         for (const RunTask& run : schedule.runs) {
             if (run.block + 1 != std::ssize(model.blocks)) continue;
-            const BufferSlice& result = schedule.outputs[at(run.stream * schedule.micro_count + run.micro)];
+            const BufferSlice& result = schedule.outputs[at(run.probe_index * schedule.micro_batches + run.micro)];
             EXPECT_EQ(run.regions[static_cast<size_t>(Region::output)].buffer, result.buffer);
             ++seen;
         }
@@ -218,8 +219,8 @@ TEST_P(ProbedStep, EveryPassKnowsItsPoint) {
     });
 }
 
-// Where updates go home each fourth step the schedule is the same but for its bytes a step, and for the head, which
-// fetches a tied table once more and updates it too.
+// Where updates are written back each fourth step the schedule is the same but for its bytes a step, and for the head,
+// which fetches a tied table once more and updates it too.
 TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {
     for_each_plan([&](const TrainedModel& model, const Recipe& recipe, const ScheduleSet& each, const Plan& plan) {
         Plan rarely = plan;
@@ -237,7 +238,7 @@ TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {
             for (const MaterializeParam& param : task.params) {
                 const Param each = model.param(param.param);
                 const bool lives_here = plan.of(each.spec.block).weights == Home::device;
-                const bool is_first = task.sweep == 0, is_home = each.spec.block == task.block;
+                const bool is_first = task.pass == 0, is_home = each.spec.block == task.block;
                 const Applies lacks = lives_here ? Applies::last : Applies::deferred;
                 EXPECT_EQ(param.writing_back, is_first && is_home ? lacks : Applies::none) << each.spec.name;
                 const bool again = is_first && !is_home && !lives_here;

@@ -29,12 +29,12 @@ std::vector<std::vector<Contribution>> contributions(const TrainedModel& model, 
 }
 
 // Blocks from the last to the first, in a block micro-batches in ascending order; the first one writes, the others add.
-std::vector<std::vector<Contribution>> canonical(const TrainedModel& model, int micro_count) {
+std::vector<std::vector<Contribution>> canonical(const TrainedModel& model, int micro_batches) {
     std::vector<std::vector<Contribution>> by_param(model.params.size());
     for (int block = static_cast<int>(model.blocks.size()) - 1; block >= 0; --block) {
         for (const int param : model.blocks[static_cast<size_t>(block)].params) {
             auto& list = by_param[static_cast<size_t>(param)];
-            for (int micro = 0; micro < micro_count; ++micro) list.push_back({block, micro, list.empty()});
+            for (int micro = 0; micro < micro_batches; ++micro) list.push_back({block, micro, list.empty()});
         }
     }
     return by_param;
@@ -78,7 +78,7 @@ TEST(Lower, EveryChunkIsUpdatedOnce) {
         const UpdateCounts counts = updated_by(set.schedules[0], model);
         const UpdateTime time = plan.common.update;
         EXPECT_EQ(counts.known, time == UpdateTime::after_backward ? all : none) << describe(plan);
-        EXPECT_EQ(counts.guessed, time == UpdateTime::in_backward ? all : none) << describe(plan);
+        EXPECT_EQ(counts.speculative, time == UpdateTime::in_backward ? all : none) << describe(plan);
         EXPECT_EQ(counts.deferred, time == UpdateTime::next_forward ? all : none) << describe(plan);
         EXPECT_EQ(set.find("redo") != nullptr, time == UpdateTime::in_backward);
         EXPECT_EQ(set.find("flush") != nullptr, time == UpdateTime::next_forward);
@@ -111,14 +111,14 @@ TEST(Lower, AGuessWithoutAStoreKeepsWhatItOverwrites) {
             const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 2), plan);
             int64_t kept = 0;
             for (const BufferSpec& buffer : set.persistent) {
-                if (buffer.owner == Owner::kept) kept += buffer.bytes;
+                if (buffer.tag == MemoryTag::kept) kept += buffer.bytes;
             }
             EXPECT_EQ(kept, bytes);
             const Schedule& redo = *set.find("redo");
             EXPECT_TRUE(redo.moves.empty());
             std::map<std::pair<int, int64_t>, BufferSlice> places;  // by parameter and element
             for (const UpdateTask& update : set.schedules[0].updates) {
-                EXPECT_TRUE(update.guessed && !update.restores);
+                EXPECT_TRUE(update.speculative && !update.restores);
                 for (const UpdateChunk& chunk : update.chunks) {
                     places[{chunk.param, chunk.first}] = chunk.kept;
                     EXPECT_EQ(set.persistent[static_cast<size_t>(chunk.kept.buffer)].tier,
@@ -126,7 +126,7 @@ TEST(Lower, AGuessWithoutAStoreKeepsWhatItOverwrites) {
                 }
             }
             for (const UpdateTask& update : redo.updates) {
-                EXPECT_TRUE(update.restores && !update.guessed);
+                EXPECT_TRUE(update.restores && !update.speculative);
                 for (const UpdateChunk& chunk : update.chunks) {
                     const BufferSlice place = places.at({chunk.param, chunk.first});
                     EXPECT_EQ(chunk.kept.buffer, place.buffer);
@@ -144,7 +144,7 @@ TEST(Lower, NothingIsKeptWhereNothingIsGuessedOrAStoreHasIt) {
     for (const Plan& plan : plans_on(DeviceKind::cpu)) {
         if (!plan.store && plan.any(UpdateTime::in_backward)) continue;
         const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, 1), plan);
-        for (const BufferSpec& buffer : set.persistent) EXPECT_NE(buffer.owner, Owner::kept) << describe(plan);
+        for (const BufferSpec& buffer : set.persistent) EXPECT_NE(buffer.tag, MemoryTag::kept) << describe(plan);
     }
 }
 
@@ -169,7 +169,7 @@ TEST(Lower, KeptVersionsShareNoBytes) {
         }
         EXPECT_GT(ranges.size(), model.params.size());
         for (const BufferSpec& buffer : set.persistent) {
-            if (buffer.owner == Owner::kept) {
+            if (buffer.tag == MemoryTag::kept) {
                 EXPECT_EQ(buffer.bytes, end);
             }
         }
@@ -207,23 +207,23 @@ int64_t moved(const Schedule& schedule, DiskPlace place, bool to_disk) {
 }
 
 // Of N parameters in fp32 masters, in bf16 with everything on disk (Smart-Infinity, section II, counts the same for
-// fp16 weights): 2 N bytes of weights for each sweep and for the update, which reads and writes 10 N of low halves and
+// fp16 weights): 2 N bytes of weights for each pass and for the update, which reads and writes 10 N of low halves and
 // moments and writes 2 N of weights; gradients go out and come back with 4 N. However many micro-batches there are.
 TEST(Lower, VerticalOrderReadsEveryWeightOncePerSweep) {
     const TrainedModel model = tiny_model("llama");  // no tied table: every parameter belongs to one block
     const int64_t n = model.param_count();
     int64_t head = 0;  // it is passed once: its loss and gradient are computed together
     for (const int param : model.blocks.back().params) head += model.params[static_cast<size_t>(param)].numel();
-    for (const int micro_count : {1, 2, 5}) {
+    for (const int micro_batches : {1, 2, 5}) {
         for (const int read_ahead : {0, 1, 3}) {
             const Plan plan{.store = true,
                             .read_ahead = read_ahead,
                             .update_ahead = read_ahead,
                             .common = {.weights = Home::disk, .state = Home::disk, .gradients = Home::disk}};
             const auto set =
-                checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, micro_count), plan);
+                checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 8, micro_batches), plan);
             const Schedule& schedule = set.schedules[0];
-            EXPECT_EQ(moved(schedule, DiskPlace::weight, false), (n - head) + n + n);  // forward, reverse, update
+            EXPECT_EQ(moved(schedule, DiskPlace::weight, false), (n - head) + n + n);  // forward, backward, update
             EXPECT_EQ(moved(schedule, DiskPlace::weight, true), n);
             for (const bool to_disk : {false, true}) {
                 EXPECT_EQ(moved(schedule, DiskPlace::state, to_disk), n);
@@ -283,14 +283,14 @@ TEST(Lower, ChunksShareNoBytesOfTheirState) {
 
 TEST(Lower, HorizontalOrderKeepsTheActivationsOfOneMicroBatch) {
     const TrainedModel model = tiny_model("llama");
-    const auto activations = [&](MicroOrder order, int micro_count) {
+    const auto activations = [&](MicroOrder order, int micro_batches) {
         const Plan plan{.order = order};
         const ScheduleSet set =
-            checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 64, micro_count), plan);
+            checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 64, micro_batches), plan);
         return set.schedules[0].transient_bytes[slot(TierKind::device)];
     };
-    EXPECT_LT(2 * activations(MicroOrder::horizontal, 8), 3 * activations(MicroOrder::horizontal, 1));
-    EXPECT_GT(activations(MicroOrder::vertical, 8), 2 * activations(MicroOrder::vertical, 1));
+    EXPECT_LT(2 * activations(MicroOrder::micro_batch_first, 8), 3 * activations(MicroOrder::micro_batch_first, 1));
+    EXPECT_GT(activations(MicroOrder::layer_first, 8), 2 * activations(MicroOrder::layer_first, 1));
 }
 
 // Lowers, checks and simulates a step of a model that no memory here would hold, on a device that has none.
@@ -323,7 +323,7 @@ TEST_P(Shapes, LowerAndSimulate) {
         const BlockPlan& homes = plan.common;
         const bool smallest = homes.weights == Home::disk && homes.gradients == Home::disk && homes.recompute &&
                               homes.update == UpdateTime::in_backward;
-        const bool many_chunks = recipe.runs(SweepKind::reverse);  // SlowShapes has the others
+        const bool many_chunks = recipe.runs(PassKind::backward);  // SlowShapes has the others
         if (!many_chunks || (smallest && plan.read_ahead == 1)) expect_lowers(model, recipe, plan);
     }
 }

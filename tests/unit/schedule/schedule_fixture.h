@@ -50,20 +50,23 @@ inline TrainedModel stored_as(TrainedModel model, const Recipe& recipe) {
     return model;
 }
 
-inline Numerics numerics_of(DType compute, int64_t rows, int64_t row_length, int micro_count) {
-    return {.compute = compute, .micro_rows = rows, .micro_count = micro_count, .row_lengths = {row_length}};
+inline Numerics numerics_of(DType compute, int64_t rows, int64_t sequence_length, int micro_batches) {
+    return {.compute = compute,
+            .micro_batch_size = rows,
+            .micro_batches = micro_batches,
+            .sequence_lengths = {sequence_length}};
 }
 
 inline ScheduleRequest train_request(const Numerics& numerics) {
-    return {ScheduleRequest::Kind::train, numerics.micro_rows, numerics.row_lengths[0],
-            static_cast<int>(numerics.micro_count)};
+    return {ScheduleRequest::Kind::train, numerics.micro_batch_size, numerics.sequence_lengths[0],
+            static_cast<int>(numerics.micro_batches)};
 }
 
 // Plans on a device that shares the host's memory: everything in memory, or with a store on disk.
 inline std::vector<Plan> shared_memory_plans(DeviceKind device, int read_ahead_max) {
     std::vector<Plan> plans;
     for (const bool recompute : {false, true}) {
-        for (const MicroOrder order : {MicroOrder::horizontal, MicroOrder::vertical}) {
+        for (const MicroOrder order : {MicroOrder::micro_batch_first, MicroOrder::layer_first}) {
             for (const UpdateTime update :
                  {UpdateTime::after_backward, UpdateTime::in_backward, UpdateTime::next_forward}) {
                 plans.push_back({.policy = "memory",
@@ -83,7 +86,7 @@ inline std::vector<Plan> shared_memory_plans(DeviceKind device, int read_ahead_m
                              .common = {.weights = index % 2 == 0 ? Home::device : Home::disk,
                                         .state = read_ahead == 1 && index % 2 == 0 ? Home::device : Home::disk,
                                         .gradients = index / 2 % 2 == 0 ? Home::device : Home::disk,
-                                        .boundary = recompute ? Home::disk : Home::device,
+                                        .block_input = recompute ? Home::disk : Home::device,
                                         .update = static_cast<UpdateTime>(index / 4 % 3),
                                         .recompute = recompute}});
         }
@@ -105,7 +108,7 @@ inline std::vector<Plan> own_memory_plans(DeviceKind device) {
                          .common = {.weights = store && index / 2 % 2 == 1 ? Home::disk : Home::host,
                                     .state = store && index / 4 % 2 == 1 ? Home::disk : Home::host,
                                     .gradients = store && index / 2 % 2 == 1 ? Home::disk : Home::host,
-                                    .boundary = store ? Home::disk : Home::host,
+                                    .block_input = store ? Home::disk : Home::host,
                                     .update = static_cast<UpdateTime>(index / 2 % 3),
                                     .recompute = index / 4 % 2 == 1}});
     }
@@ -115,7 +118,7 @@ inline std::vector<Plan> own_memory_plans(DeviceKind device) {
 // Every place for weights, state and gradients that a policy uses, with everything else that a plan may say.
 inline std::vector<Plan> plans_on(DeviceKind device, int read_ahead_max = 2) {
     std::vector<Plan> plans = shared_memory_plans(device, read_ahead_max);
-    // Reads early enough to pass over the turn from forward to reverse, and updates that forward does.
+    // Reads early enough to pass over the turn from forward to backward, and updates that forward does.
     for (const bool own_memory : {false, true}) {
         plans.push_back({.policy = "disk",
                          .device = {.kind = device, .own_memory = own_memory},
@@ -175,9 +178,9 @@ inline std::vector<Plan> plans_for(const Recipe& recipe, const TrainedModel& mod
 }
 
 inline std::string describe(const Plan& plan) {
-    return fmt::format("{}: {}, boundaries {}, {}, update {}, recompute {}, read ahead {}, host threads {}",
-                       plan.policy, describe_placement(plan), home_name(plan.common.boundary),
-                       plan.order == MicroOrder::vertical ? "vertical" : "horizontal",
+    return fmt::format("{}: {}, block inputs {}, {}, update {}, recompute {}, read ahead {}, host threads {}",
+                       plan.policy, describe_placement(plan), home_name(plan.common.block_input),
+                       plan.order == MicroOrder::layer_first ? "layer first" : "micro-batch first",
                        update_time_name(plan.common.update), plan.common.recompute, plan.read_ahead, plan.host_threads);
 }
 

@@ -75,7 +75,7 @@ TEST(Simulate, AWaitForTheOtherLaneTakesTurns) {
     EXPECT_EQ(simulate(schedule, unit_machine()).seconds, 10);
 }
 
-// What goes home each third step: a step of 3 seconds with it, of 1 without.
+// What is written back each third step: a step of 3 seconds with it, of 1 without.
 TEST(Simulate, AStepIsTheMeanOverThePeriodInWhichUpdatesGoHome) {
     Task home = writes(2, waits(1, 0, 0));
     home.when = When::write_back;
@@ -166,19 +166,19 @@ TEST(Simulate, StepsLieBetweenTheBusiestLaneAndTheirSum) {
     }
 }
 
-// Order moves nothing and computes the same: in memory both take the same time; from disk only vertical exists, and its
-// reads do not grow with the micro-batches while its computing does.
+// Order moves nothing and computes the same: in memory both take the same time; from disk only layer_first exists, and
+// its reads do not grow with the micro-batches while its computing does.
 TEST(Simulate, AccumulationCostsNoReads) {
     const TrainedModel model = tiny_model("llama");
     const Machine machine{
         .gemm_f32_flops = 1e9, .memory_bytes_per_s = 1e10, .disk_read_bytes_per_s = 1e8, .disk_write_bytes_per_s = 5e7};
-    const auto step = [&](const Plan& plan, int micro_count) {
+    const auto step = [&](const Plan& plan, int micro_batches) {
         return simulate(
-            checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 32, micro_count), plan).schedules[0],
+            checked(model, make_recipe("adamw", {}), numerics_of(DType::f32, 1, 32, micro_batches), plan).schedules[0],
             machine);
     };
-    const double horizontal = step({.order = MicroOrder::horizontal}, 4).seconds;
-    EXPECT_NEAR(step({.order = MicroOrder::vertical}, 4).seconds, horizontal, 1e-9 * horizontal);
+    const double micro_batch_first = step({.order = MicroOrder::micro_batch_first}, 4).seconds;
+    EXPECT_NEAR(step({.order = MicroOrder::layer_first}, 4).seconds, micro_batch_first, 1e-9 * micro_batch_first);
     const Plan disk{.store = true, .common = {.weights = Home::disk, .state = Home::disk, .gradients = Home::disk}};
     const Simulation one = step(disk, 1), four = step(disk, 4);
     for (const LaneKind lane : {LaneKind::disk_read, LaneKind::disk_write})

@@ -101,7 +101,7 @@ TEST(Trace, NamesStepsLanesAndTasks) {
                     .common = {.weights = Home::disk,
                                .state = Home::disk,
                                .gradients = Home::disk,
-                               .boundary = Home::disk,
+                               .block_input = Home::disk,
                                .recompute = true}};
     const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 32, 2), plan);
     Trace trace;
@@ -117,7 +117,7 @@ TEST(Trace, NamesStepsLanesAndTasks) {
     for (const char* title : {"a \"step\"", "compute", "host", "up", "down", "disk read", "disk write"})
         EXPECT_TRUE(titles.contains(title)) << title;
     for (const char* name :
-         {"forward layers.1 micro 1", "reverse+recompute layers.0 micro 0", "read weights layers.1",
+         {"forward layers.1 micro 1", "backward+recompute layers.0 micro 0", "read weights layers.1",
           "up weights layers.0", "down gradients layers.1", "write gradients layers.1", "read state layers.0",
           "update layers.0", "write state layers.0", "down activations layers.0.1.out", "norm",
           "squares model.layers.0.self_attn.q_proj.weight"})

@@ -1,5 +1,5 @@
 // updates_once.h: in every lowered schedule each trained parameter's update takes effect once, element by element: when
-// it is known, on a guess, or deferred; and what is done again, or flushed, is what was guessed, or deferred.
+// it is known, on a guess, or deferred; and what is done again, or flushed, is what was speculative, or deferred.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace windlass {
 
 // Elements that a schedule updates, by parameter.
 struct UpdateCounts {
-    std::vector<int64_t> known, guessed, deferred;
-    explicit UpdateCounts(size_t params) : known(params), guessed(params), deferred(params) {}
+    std::vector<int64_t> known, speculative, deferred;
+    explicit UpdateCounts(size_t params) : known(params), speculative(params), deferred(params) {}
 };
 
 inline UpdateCounts updated_by(const Schedule& schedule, const TrainedModel& model) {
@@ -29,10 +29,12 @@ inline UpdateCounts updated_by(const Schedule& schedule, const TrainedModel& mod
         }
         if (task.verb != Verb::update) continue;
         const UpdateTask& update = schedule.updates[at(task.payload)];
-        EXPECT_TRUE(norm_is_known || task.when == When::deferred || update.guessed || update.restores ||
+        EXPECT_TRUE(norm_is_known || task.when == When::deferred || update.speculative || update.restores ||
                     !schedule.name.starts_with("train"))
             << schedule.name;
-        auto& list = task.when == When::deferred ? found.deferred : update.guessed ? found.guessed : found.known;
+        auto& list = task.when == When::deferred ? found.deferred
+                     : update.speculative        ? found.speculative
+                                                 : found.known;
         for (const UpdateChunk& chunk : update.chunks) {
             EXPECT_EQ(chunk.first, list[at(chunk.param)]) << model.params[at(chunk.param)].name;
             list[at(chunk.param)] += chunk.count;
@@ -47,8 +49,8 @@ inline void expect_updates_once(const TrainedModel& model, const ScheduleSet& se
         const bool trains = schedule.name.starts_with("train");
         for (int index = 0; index < model.param_size(); ++index) {
             const Param param = model.param(index);
-            const bool is_stored_to = param.trains() && param.perturb.folding != Folding::never;
-            const std::array lists = {found.known[at(index)], found.guessed[at(index)], found.deferred[at(index)]};
+            const bool is_stored_to = param.trains() && param.perturb.merge != Merge::never;
+            const std::array lists = {found.known[at(index)], found.speculative[at(index)], found.deferred[at(index)]};
             int64_t sum = 0;
             for (const int64_t elements : lists) {
                 EXPECT_TRUE(elements == 0 || elements == param.numel()) << schedule.name << ": " << param.spec.name;
@@ -67,7 +69,7 @@ inline void expect_updates_once(const TrainedModel& model, const ScheduleSet& se
             const UpdateCounts done = updated_by(*again, model);
             EXPECT_EQ(done.known == none ? done.deferred : done.known, elements) << name;
         };
-        expect_again("redo", found.guessed);
+        expect_again("redo", found.speculative);
         expect_again("flush", found.deferred);
     }
 }

@@ -48,8 +48,8 @@ TEST(StepBatch, MicroBatchesSplitTheSameRows) {
         }
         rows.push_back({made});
     }
-    const auto all = [&](int64_t micro_rows, int64_t micro_count, auto member) {
-        const StepBatch batch(rows, micro_rows, micro_count, 16, 0);
+    const auto all = [&](int64_t micro_batch_size, int64_t micro_batches, auto member) {
+        const StepBatch batch(rows, micro_batch_size, micro_batches, 16, 0);
         std::vector<int32_t> joined;
         for (const Batch& micro : batch.micro()) {
             const auto part = numbers(micro.*member, micro.count());

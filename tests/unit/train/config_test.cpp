@@ -161,8 +161,22 @@ TEST_F(ConfigTest, KeysOfEarlierVersionsPassWhereTheyChangeNothing) {
         return problem(all);
     };
     EXPECT_EQ(with("exact_inplace=false"), "");
+    EXPECT_THAT(with("fold_updates=each_window"),
+                HasSubstr("fold_updates: each_window has another name now. Try: merge_updates: per_window"));
+    EXPECT_THAT(with("state_format=s2"), HasSubstr("state_format: s2 has another name now. Try: state_format: bf16"));
     for (const char* word : {"exact_inplace=true", "exact_inplace=[false]", "exact_inplace=null"})
         EXPECT_THAT(with(word), HasSubstr("there is no key \"exact_inplace\". Try: zeroth_order without it")) << word;
+}
+
+TEST_F(ConfigTest, ARunsOwnFileMayHaveTheNamesOfEarlierVersions) {
+    const std::string old = "fold_updates: each_step\nstate_format: s3\n";
+    const Config config = read(with({write(fmt::format("# run 1\n{} And more.\n{}", kRunConfigHead, old))})).config;
+    EXPECT_EQ(config.state_format, "int8");
+    EXPECT_TRUE(config.was_given("merge_updates"));
+    const std::string told = problem(with({write(old)}));
+    EXPECT_THAT(told, HasSubstr(":1: fold_updates: each_step has another name now. Try: merge_updates: each_step"));
+    EXPECT_THAT(told, HasSubstr(":2: state_format: s3 has another name now. Try: state_format: int8"));
+    EXPECT_THAT(config_to_yaml(config), testing::StartsWith(std::string(kRunConfigHead)));
 }
 
 TEST_F(ConfigTest, EveryMethodMayKeepWeightsInFewBits) {
@@ -181,9 +195,9 @@ TEST_F(ConfigTest, EveryMethodMayKeepWeightsInFewBits) {
 
 TEST_F(ConfigTest, WindowsThatAreFoldedAtTheirEndLeaveNoOtherPeriod) {
     EXPECT_THAT(problem({"model=m", "train_data=a.jsonl", "output_dir=o", "method=zeroth_order", "noise=low_rank",
-                         "fold_updates=each_window", "writeback_steps=4"}),
+                         "merge_updates=per_window", "writeback_steps=4"}),
                 HasSubstr("writeback_steps: auto"));
-    EXPECT_THAT(problem({"fold_updates=each_moon"}), HasSubstr("is not one of: each_step, each_window, never"));
+    EXPECT_THAT(problem({"merge_updates=each_moon"}), HasSubstr("is not one of: each_step, per_window, never"));
 }
 
 TEST_F(ConfigTest, NamesWhoCannotLearnFromWrittenAnswers) {

@@ -60,7 +60,7 @@ TEST(Prefill, AsksForTwoSchedulesAtMost) {
         std::vector<int64_t> lengths;
         for (const ScheduleRequest& request : decode_requests(prompt_tokens, 1000)) {
             EXPECT_EQ(request.cache_capacity, 1000);
-            lengths.push_back(request.row_length);
+            lengths.push_back(request.sequence_length);
         }
         return lengths;
     };

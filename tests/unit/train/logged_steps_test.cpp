@@ -75,18 +75,18 @@ TEST_F(Logged, StepsComeWithAsMuchHistoryAsTheyLookBackAt) {
     TrajectoryReader log = this->log();
     LoggedSteps found = logged_steps(log, 21, 23);
     EXPECT_EQ(numbers_of(found), std::vector<int64_t>({17, 18, 19, 21, 22, 23}));
-    EXPECT_EQ(found.pending, 2);
+    EXPECT_EQ(found.deferred, 2);
     found = logged_steps(log, 21, 21);
     EXPECT_EQ(numbers_of(found), std::vector<int64_t>({17, 18, 19, 21}));
-    EXPECT_EQ(found.pending, 0);
+    EXPECT_EQ(found.deferred, 0);
     found = logged_steps(log, kFirst - 1, 11);  // the log's first steps have less
     EXPECT_EQ(numbers_of(found), std::vector<int64_t>({4, 5, 6, 7, 8, 9, 11}));
-    EXPECT_EQ(found.pending, 7);
+    EXPECT_EQ(found.deferred, 7);
     found = logged_steps(log, kFirst + 1, kFirst + 1);
     EXPECT_EQ(numbers_of(found), std::vector<int64_t>({4, 5}));
     found = logged_steps(log, 899, 901);
     EXPECT_EQ(numbers_of(found), std::vector<int64_t>({496, 497, 498, 499, 901}));
-    EXPECT_EQ(found.pending, 1);
+    EXPECT_EQ(found.deferred, 1);
     EXPECT_EQ(found.steps[0].perturb().rule, noise_of(log.header(), "log").rule);
 }
 
@@ -99,7 +99,7 @@ TEST_F(Logged, AReplayLooksBackFromWhereverItBegins) {
     encode_numbers(DType::bf16, expected, stored);
     const LoggedSteps all = logged_steps(log, kFirst - 1, kLast);
     const auto stream = make_stream(DeviceKind::cpu, 1);
-    update_by_steps({.param = model_.param(0), .count = kCount, .weights = stored.data()}, all.steps, all.pending,
+    update_by_steps({.param = model_.param(0), .count = kCount, .weights = stored.data()}, all.steps, all.deferred,
                     *stream);
     decode_numbers(DType::bf16, stored, expected);
     Replay whole(log, kFirst, kLast, model_, base_masters, 1);

@@ -71,15 +71,15 @@ class Replayed : public testing::Test {
         for (int64_t step = 1; step <= last_step; ++step) {
             const TrajectoryRecord record = record_of(step);
             if (!record.applied) continue;
-            StepParams pending{.seed = 5, .step = step, .learning_rate = record.learning_rate};
-            pending.method = PerturbStep{.decay = record.decay, .directions = static_cast<int>(record.scalars.size())};
-            std::ranges::copy(record.scalars, pending.perturb().scalars.begin());
+            StepParams deferred{.seed = 5, .step = step, .learning_rate = record.learning_rate};
+            deferred.method = PerturbStep{.decay = record.decay, .directions = static_cast<int>(record.scalars.size())};
+            std::ranges::copy(record.scalars, deferred.perturb().scalars.begin());
             materialize_points({.param = each,
-                                .element = element_starts(model_)[static_cast<size_t>(param)],
+                                .element = global_offsets(model_)[static_cast<size_t>(param)],
                                 .weights = weights.data(),
-                                .steps = {&pending, 1},
-                                .pending = 1,
-                                .step = &pending},
+                                .steps = {&deferred, 1},
+                                .deferred = 1,
+                                .step = &deferred},
                                *stream);
         }
         decode_numbers(DType::bf16, weights, masters);

@@ -13,11 +13,11 @@ RunState example() {
                          .method = "adamw",
                          .data_fingerprint = "abc",
                          .numerics = {.compute = DType::bf16,
-                                      .micro_rows = 4,
-                                      .micro_count = 2,
-                                      .row_lengths = {64, 256},
+                                      .micro_batch_size = 4,
+                                      .micro_batches = 2,
+                                      .sequence_lengths = {64, 256},
                                       .kernel_path = "avx2",
-                                      .state_format = StateFormat::s2},
+                                      .state_format = StateFormat::bf16},
                          .schedule = {.type = "cosine", .peak = 3e-5, .total_steps = 100, .warmup_steps = 10}},
             .progress = {.step = 7,
                          .position = {2, 11},
@@ -95,12 +95,12 @@ TEST(RunState, KnowsWeightsIn4BitsWhichHaveNoScalesBesideThem) {
 
 TEST(RunState, KnowsWhenUpdatesAreFolded) {
     RunState state = example();
-    EXPECT_EQ(parse_run_state(run_state_text(state), "here").identity.fold_updates, "each_step");
-    state.identity.fold_updates = "never";
+    EXPECT_EQ(parse_run_state(run_state_text(state), "here").identity.merge_updates, "each_step");
+    state.identity.merge_updates = "never";
     std::string text = run_state_text(state);
-    EXPECT_EQ(parse_run_state(text, "here").identity.fold_updates, "never");
+    EXPECT_EQ(parse_run_state(text, "here").identity.merge_updates, "never");
     EXPECT_THAT(refusal(state.identity, example().identity),
-                testing::HasSubstr("fold_updates was never, is each_step"));
+                testing::HasSubstr("merge_updates was never, is each_step"));
     text.replace(text.find("\"never\""), 7, "\"moon\"");
     EXPECT_THROW(parse_run_state(text, "x"), UserError);
 }
@@ -117,7 +117,7 @@ TEST(RunState, RefusesDamage) {
     EXPECT_THROW(parse_run_state(with("\"version\":1", "\"version\":2"), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"bf16\"", "\"f8\""), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"micro_rows\":4", "\"micro_rows\":-4"), "x"), UserError);
-    EXPECT_THROW(parse_run_state(with("\"s2\"", "\"s9\""), "x"), UserError);
+    EXPECT_THROW(parse_run_state(with("\"state_format\":\"bf16\"", "\"state_format\":\"s9\""), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"clipped_steps\":2", "\"clipped_steps\":7"), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("[64,256]", "[256,64]"), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"step\":7", "\"step\":\"seven\""), "x"), UserError);
@@ -126,23 +126,38 @@ TEST(RunState, RefusesDamage) {
 // Runs that were begun before there was a choice kept f32 moments.
 TEST(RunState, WithoutAStateFormatHasTheFirst) {
     std::string text = run_state_text(example());
-    const std::string entry = ",\"state_format\":\"s2\"";
+    const std::string entry = ",\"state_format\":\"bf16\"";
     ASSERT_NE(text.find(entry), std::string::npos);
     text.erase(text.find(entry), entry.size());
-    EXPECT_EQ(parse_run_state(text, "x").identity.numerics.state_format, StateFormat::s1);
+    EXPECT_EQ(parse_run_state(text, "x").identity.numerics.state_format, StateFormat::fp32);
+}
+
+// So that runs of earlier versions go on: settings, numerics and the state's own members.
+TEST(RunState, IsReadWithTheNamesOfEarlierVersions) {
+    RunState state = example();
+    state.identity.merge_updates = "per_window";
+    state.identity.settings["merge_updates"] = "per_window";
+    std::string text = run_state_text(state);
+    for (const auto& [now, was] : {std::pair{"\"state_format\":\"bf16\"", "\"state_format\":\"s2\""},
+                                   {"\"merge_updates\":\"per_window\"", "\"fold_updates\":\"each_window\""},
+                                   {"\"merge_updates\":\"per_window\"", "\"fold_updates\":\"each_window\""}}) {
+        ASSERT_NE(text.find(now), std::string::npos) << now;
+        text.replace(text.find(now), std::string_view(now).size(), was);
+    }
+    EXPECT_EQ(run_state_text(parse_run_state(text, "x")), run_state_text(state));
 }
 
 TEST(Identity, NamesEveryDifferenceThatChangesBits) {
     const Identity was = example().identity;
     Identity other = was;
     other.seed = 1;
-    other.numerics.micro_rows = 8;
+    other.numerics.micro_batch_size = 8;
     other.numerics.kernel_path = "avx512";
-    other.numerics.state_format = StateFormat::s3;
+    other.numerics.state_format = StateFormat::int8;
     other.data_fingerprint = "xyz";
     other.param_groups = {"*norm*", "* train=false"};
     for (const char* part : {"checkpoint-7", "seed was 42, is 1", "per_device_train_batch_size was 4, is 8",
-                             "kernel path (WINDLASS_CPU) was avx2, is avx512", "state_format was s2, is s3",
+                             "kernel path (WINDLASS_CPU) was avx2, is avx512", "state_format was bf16, is int8",
                              "param_groups was [], is [*norm*, * train=false]", "training rows was abc, is xyz"})
         EXPECT_THAT(refusal(was, other), testing::HasSubstr(part));
     Identity longer = was;
@@ -205,7 +220,7 @@ TEST(Identity, OfEarlierVersionsReadsOn) {
     const std::string text =
         R"({"format":"windlass run state","version":1,"step":4,"epoch":0,"row":16,"seed":42,"method":"adamw",)"
         R"("data":"abc","param_groups":[],"frozen_is_split":false,"numerics":{"compute":"f32","micro_rows":2,)"
-        R"("micro_count":2,"row_lengths":[48],"kernel_path":"avx2","state_format":"s1"},"lr_schedule":{"type":)"
+        R"("micro_count":2,"row_lengths":[48],"kernel_path":"avx2","state_format":"fp32"},"lr_schedule":{"type":)"
         R"("linear","peak":0.001,"total_steps":6,"warmup_steps":0,"min_ratio":0.0,"cycles":1,"power":1.0,)"
         R"("decay_steps":0},"tokens_total":9,"last_loss":4.5,"bad_steps":0,"applied_steps":4,"clipped_steps":4,)"
         R"("metrics":null,"update":{"adam_beta1":0.9,"adam_epsilon":1e-08},"settings":{"objective":"loss"}})";

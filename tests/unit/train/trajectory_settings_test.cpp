@@ -147,32 +147,32 @@ TrainedModel matrix_and_vector() {
 }
 
 TEST(TrajectorySettings, HoldWhenUpdatesAreFolded) {
-    const auto folded = [](const MethodOptions& options) {
+    const auto merged = [](const MethodOptions& options) {
         TrainedModel model = matrix_and_vector();
-        set_folding(model, read(header_of(options, model)).folding);
-        return std::pair(model.perturb[0].folding, model.perturb[1].folding);
+        set_merge(model, read(header_of(options, model)).merge);
+        return std::pair(model.perturb[0].merge, model.perturb[1].merge);
     };
-    const MethodOptions window{.noise = NoiseKind::low_rank, .noise_window = 5, .folding = Folding::each_window};
+    const MethodOptions window{.noise = NoiseKind::low_rank, .noise_window = 5, .merge = Merge::per_window};
     const MethodOptions never{
-        .noise = NoiseKind::low_rank, .noise_window = 0, .noise_keeps_left = true, .folding = Folding::never};
-    EXPECT_EQ(folded({}), std::pair(Folding::each_step, Folding::each_step));
-    EXPECT_EQ(folded(window), std::pair(Folding::each_window, Folding::each_window));
-    EXPECT_EQ(folded(never), std::pair(Folding::never, Folding::each_step));
+        .noise = NoiseKind::low_rank, .noise_window = 0, .noise_keeps_left = true, .merge = Merge::never};
+    EXPECT_EQ(merged({}), std::pair(Merge::each_step, Merge::each_step));
+    EXPECT_EQ(merged(window), std::pair(Merge::per_window, Merge::per_window));
+    EXPECT_EQ(merged(never), std::pair(Merge::never, Merge::each_step));
     MethodOptions each_step = window;
-    each_step.folding = Folding::each_step;
+    each_step.merge = Merge::each_step;
     EXPECT_THAT(changes(header_of(each_step), header_of(window)),
-                ElementsAre("fold_updates was each_step, is each_window"));
+                ElementsAre("merge_updates was each_step, is per_window"));
 }
 
 TEST(TrajectorySettings, RefuseFoldingThatNoNoiseHas) {
     const TrajectoryNoise gaussian, window{.kind = TrajectoryNoiseKind::low_rank, .rank = 2, .window = 5},
         whole{.kind = TrajectoryNoiseKind::low_rank, .rank = 2, .window = 0};
-    for (const auto& [text, noise] : {std::pair(R"({"fold_updates": "each_window"})", gaussian),
-                                      {R"({"fold_updates": "each_window"})", whole},
-                                      {R"({"fold_updates": "never"})", whole},
-                                      {R"({"fold_updates": "never"})", window},
-                                      {R"({"fold_updates": "each_moon"})", window},
-                                      {R"({"fold_updates": 3})", window}}) {
+    for (const auto& [text, noise] : {std::pair(R"({"merge_updates": "per_window"})", gaussian),
+                                      {R"({"merge_updates": "per_window"})", whole},
+                                      {R"({"merge_updates": "never"})", whole},
+                                      {R"({"merge_updates": "never"})", window},
+                                      {R"({"merge_updates": "each_moon"})", window},
+                                      {R"({"merge_updates": 3})", window}}) {
         const TrajectoryHeader header{.method = "zeroth_order", .noise = noise, .settings = text};
         EXPECT_THROW(read(header), UserError) << text;
     }
@@ -234,14 +234,14 @@ TEST(TrajectorySettings, RefuseWhatContradictsItself) {
     many.directions = kDirectionsMax;
     many.moments = NoiseMoments::first;
     many.replay_window = kReplayWindowMax;
-    unkept.folding = Folding::never;
-    short_window.folding = Folding::each_window;
+    unkept.merge = Merge::never;
+    short_window.merge = Merge::per_window;
     short_window.noise_window = 1;
     for (const MethodOptions& wrong : {alone, still, many, unkept, short_window}) {
         const auto found = problems("zeroth_order", wrong);
         ASSERT_EQ(found.size(), 1u);
         Recipe recipe = make_recipe("zeroth_order", {});
-        recipe.folding = wrong.folding;
+        recipe.merge = wrong.merge;
         const TrajectoryHeader header{.method = "zeroth_order",
                                       .noise = logged_noise(noise_of(wrong)),
                                       .directions = wrong.directions,

@@ -5,7 +5,7 @@
 #include "device/cpu/cpu_stream.h"
 #include "format/checksum.h"
 #include "method/recipe.h"
-#include "run/probe_parts.h"
+#include "run/calibrate_parts.h"
 #include "tier/disk_mover.h"
 
 namespace windlass {
@@ -178,7 +178,7 @@ class UpdatePass {
 
 }  // namespace
 
-void probe_memory(Stream& stream, Machine& machine) {
+void calibrate_memory(Stream& stream, Machine& machine) {
     HugeBuffer from(kCopyBytes, true), to(kCopyBytes, true);
     const auto copy = [&](int64_t offset, int64_t bytes) {
         std::memcpy(to.data() + offset, from.data() + offset, static_cast<size_t>(bytes));
@@ -200,7 +200,7 @@ void probe_memory(Stream& stream, Machine& machine) {
     machine.task_seconds = hand_over_seconds();
 }
 
-void probe_disk(FileSystem& files, const std::string& folder, Machine& machine) {
+void calibrate_disk(FileSystem& files, const std::string& folder, Machine& machine) {
     machine.disk_bytes = files.free_bytes(folder);
     const int64_t windows = std::clamp(machine.disk_bytes / 8, kDiskWindow, kDiskFileBytes) / kDiskWindow;
     ProbeFile file(files, folder, windows * kDiskWindow, kDiskWindow);
@@ -212,7 +212,7 @@ void probe_disk(FileSystem& files, const std::string& folder, Machine& machine) 
     machine.drives = 1;
 }
 
-void probe_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine) {
+void calibrate_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine) {
     UpdatePass pass;
     const double alone = best_seconds([&] { pass.run(stream); });
     machine.update_bytes_per_s = per_second(pass.bytes(), alone);

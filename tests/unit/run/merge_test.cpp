@@ -1,5 +1,5 @@
-// Updates that stay beside weights (Folding): what goes home and when, and what evaluations, snapshots and runs that go
-// on find meanwhile.
+// Updates that stay beside weights (Merge): what is written back and when, and what evaluations, snapshots and runs
+// that go on find meanwhile.
 #include "tests/sanitizer.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
@@ -10,24 +10,24 @@ namespace {
 constexpr const char* kStore = "/image/store.wls";
 constexpr int kWindow = 3;
 
-MethodOptions options_of(Folding folding) {
-    const bool never = folding == Folding::never;
+MethodOptions options_of(Merge merge) {
+    const bool never = merge == Merge::never;
     return {.weight_decay = 0.1,
             .directions = 2,
             .noise = NoiseKind::low_rank,
             .noise_window = never ? 0 : kWindow,
             .noise_keeps_left = never,
-            .folding = folding};
+            .merge = merge};
 }
 
 // Of a model with a tied table, in bf16.
-class FoldedRun : public testing::TestWithParam<std::tuple<Plan, Folding>> {
+class MergedRun : public testing::TestWithParam<std::tuple<Plan, Merge>> {
   protected:
-    FoldedRun() { golden_.folder = write_model(golden_, DType::bf16, folder_); }
+    MergedRun() { golden_.folder = write_model(golden_, DType::bf16, folder_); }
 
-    Folding folding() const { return std::get<1>(GetParam()); }
+    Merge merge() const { return std::get<1>(GetParam()); }
     std::unique_ptr<Engine> engine(bool load = true) {
-        EngineOptions options = forward_only_options("zeroth_order", options_of(folding()));
+        EngineOptions options = forward_only_options("zeroth_order", options_of(merge()));
         options.plan = std::get<0>(GetParam());
         options.store_path = kStore;
         if (load) image_.remove_tree(kStore);
@@ -53,7 +53,7 @@ class FoldedRun : public testing::TestWithParam<std::tuple<Plan, Folding>> {
 };
 
 // Masters have every step; what is kept changes behind windows alone, or for vectors alone.
-TEST_P(FoldedRun, StoresBehindWindowsOnly) {
+TEST_P(MergedRun, StoresBehindWindowsOnly) {
     const auto engine = this->engine();
     std::vector<std::string> states = {kept(*engine)};
     auto before = all_masters(*engine);
@@ -64,14 +64,14 @@ TEST_P(FoldedRun, StoresBehindWindowsOnly) {
         before = masters;
         states.push_back(kept(*engine));
         const bool is_stored = states[static_cast<size_t>(step)] != states[static_cast<size_t>(step - 1)];
-        EXPECT_EQ(is_stored, folding() == Folding::never || step % kWindow == 0) << step;
+        EXPECT_EQ(is_stored, merge() == Merge::never || step % kWindow == 0) << step;
     }
-    EXPECT_EQ(engine->durable_step(), folding() == Folding::never ? 7 : 6);
+    EXPECT_EQ(engine->durable_step(), merge() == Merge::never ? 7 : 6);
 }
 
 // What a step has made of tables and matrices is to be seen at once, but is not on disk.
-TEST_P(FoldedRun, NeverWritesWhatIsNeverFolded) {
-    if (folding() != Folding::never || !std::get<0>(GetParam()).store) GTEST_SKIP() << "nothing is read only";
+TEST_P(MergedRun, NeverWritesWhatIsNeverFolded) {
+    if (merge() != Merge::never || !std::get<0>(GetParam()).store) GTEST_SKIP() << "nothing is read only";
     const auto engine = this->engine();
     const TrainedModel& model = engine->setup().model;
     train(*engine, 1);
@@ -85,7 +85,7 @@ TEST_P(FoldedRun, NeverWritesWhatIsNeverFolded) {
 }
 
 // Looking changes nothing.
-TEST_P(FoldedRun, ShowsTheSameToEverybody) {
+TEST_P(MergedRun, ShowsTheSameToEverybody) {
     const auto run = [&](bool looks) {
         const auto engine = this->engine();
         std::vector<double> losses;
@@ -104,7 +104,7 @@ TEST_P(FoldedRun, ShowsTheSameToEverybody) {
 }
 
 // The loss that an evaluation finds is that of the masters.
-TEST_P(FoldedRun, EvaluatesTheMasters) {
+TEST_P(MergedRun, EvaluatesTheMasters) {
     const auto engine = this->engine();
     const double first = loss(*engine);
     for (int64_t step = 1; step <= 4; ++step) train(*engine, step);
@@ -121,7 +121,7 @@ TEST_P(FoldedRun, EvaluatesTheMasters) {
     EXPECT_EQ(loss(*engine), loss(*reference));
 }
 
-TEST_P(FoldedRun, GoesOnFromASnapshotAndTheSteps) {
+TEST_P(MergedRun, GoesOnFromASnapshotAndTheSteps) {
     const auto straight = engine();
     std::vector<double> expected;
     for (int64_t step = 1; step <= 8; ++step) expected.push_back(train(*straight, step).loss_sum);
@@ -139,10 +139,10 @@ TEST_P(FoldedRun, GoesOnFromASnapshotAndTheSteps) {
         Store snapshot = Store::open(image_, "/image/snapshot.wls", OpenMode::read);
         EXPECT_EQ(run->restore(snapshot), run_state_of(last));
         const int64_t home = run->durable_step();
-        EXPECT_EQ(home, folding() == Folding::never ? last : last - last % kWindow);
-        const auto pending = std::span(applied).subspan(static_cast<size_t>(home));
-        run->recall({pending.begin(), pending.end()}, static_cast<int>(pending.size()), last, run_state_of(last));
-        if (folding() == Folding::never)
+        EXPECT_EQ(home, merge() == Merge::never ? last : last - last % kWindow);
+        const auto deferred = std::span(applied).subspan(static_cast<size_t>(home));
+        run->recall({deferred.begin(), deferred.end()}, static_cast<int>(deferred.size()), last, run_state_of(last));
+        if (merge() == Merge::never)
             for (const StepParams& step : applied) run->recall_sums(step);
         for (int64_t step = last + 1; step <= 8; ++step)
             EXPECT_EQ(train(*run, step).loss_sum, expected[static_cast<size_t>(step - 1)]) << last << ", " << step;
@@ -156,15 +156,15 @@ std::vector<Plan> some_plans() {
     const std::vector<Plan> all = forward_only_plans(DeviceKind::cpu, tiny_model("gpt2").blocks.size(), 1);
     int found = 0;
     for (const Plan& plan : all) {
-        const bool goes_home = plan.store || (plan.own_memory() && plan.common.weights == Home::host);
-        if (!goes_home || plan.read_ahead != 1) continue;
+        const bool is_written_back = plan.store || (plan.own_memory() && plan.common.weights == Home::host);
+        if (!is_written_back || plan.read_ahead != 1) continue;
         if (!is_sanitized() || found++ % 2 == 0) plans.push_back(plan);  // every other one shows how they are executed
     }
     return plans;
 }
-INSTANTIATE_TEST_SUITE_P(Plans, FoldedRun,
+INSTANTIATE_TEST_SUITE_P(Plans, MergedRun,
                          testing::Combine(testing::ValuesIn(some_plans()),
-                                          testing::Values(Folding::each_window, Folding::never)));
+                                          testing::Values(Merge::per_window, Merge::never)));
 
 }  // namespace
 }  // namespace windlass

@@ -1,6 +1,6 @@
 #include "base/file.h"
 #include "method/recipe.h"
-#include "run/probe_parts.h"
+#include "run/calibrate_parts.h"
 
 namespace windlass {
 namespace {
@@ -10,7 +10,7 @@ constexpr double kNumbers = 2;                 // for each weight: of the update
 
 }  // namespace
 
-void probe_noise(Stream& stream, Machine& machine) {
+void calibrate_noise(Stream& stream, Machine& machine) {
     const MethodOptions options;
     const Recipe recipe = make_recipe("zeroth_order", options);
     const LoneParam param{.spec = {.name = "noise", .shape = {kRows, kCols}},
@@ -19,15 +19,15 @@ void probe_noise(Stream& stream, Machine& machine) {
                           .perturb = {}};
     const int64_t count = param.spec.numel(), bytes = count * dtype_bytes(DType::bf16);
     HugeBuffer weights(bytes, true), probes(2 * bytes, true);
-    StepParams pending{.seed = 1, .step = 1, .learning_rate = 1e-6};
-    recipe.prepare(options, pending);
-    pending.perturb().scalars[0] = 1;
-    StepParams step = pending;
+    StepParams deferred{.seed = 1, .step = 1, .learning_rate = 1e-6};
+    recipe.prepare(options, deferred);
+    deferred.perturb().scalars[0] = 1;
+    StepParams step = deferred;
     step.step = 2;
     const MaterializeCall call{.param = param,
                                .weights = weights.data(),
-                               .steps = {&pending, 1},
-                               .pending = 1,
+                               .steps = {&deferred, 1},
+                               .deferred = 1,
                                .step = &step,
                                .compute = DType::bf16,
                                .probes = probes.data()};

@@ -1,5 +1,5 @@
-// Updates that stay beside weights: what is computed with in a window, what is folded behind it, and sums that are
-// never folded.
+// Updates that stay beside weights: what is computed with in a window, what is merged behind it, and sums that are
+// never merged.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr int kWindow = 5, kDirections = 2;
 struct Case {
     const char* name;
     DType stored = DType::bf16;
-    Folding folding = Folding::each_window;
+    Merge merge = Merge::per_window;
     bool keeps_left = false;
     bool is_matrix = true;
     double layer_drop = 0;
@@ -31,12 +31,12 @@ void PrintTo(const Case& each, std::ostream* out) {
     *out << each.name;
 }
 
-class Folded : public testing::TestWithParam<Case> {
+class Merged : public testing::TestWithParam<Case> {
   protected:
-    Folded() : isa_(detected_isa()), stream_(make_stream(DeviceKind::cpu, 2)) {
+    Merged() : isa_(detected_isa()), stream_(make_stream(DeviceKind::cpu, 2)) {
         param_.storage.store = StoreType::as_file;
         param_.storage.dtype = GetParam().stored;
-        param_.perturb.folding = GetParam().folding;
+        param_.perturb.merge = GetParam().merge;
         param_.spec.layer = 3;
         param_.perturb.magnitude_limit = GetParam().limit;
         if (param_.storage.dtype == DType::f8_e4m3) param_.storage.scale_exponent = -11;
@@ -51,10 +51,10 @@ class Folded : public testing::TestWithParam<Case> {
         decode_kept(param_.storage, weights_, 0, base_);
         for (int number = 1; number <= kWindow; ++number) steps_.push_back(step(number));
     }
-    ~Folded() override { set_cpu_isa(isa_); }
+    ~Merged() override { set_cpu_isa(isa_); }
 
     static MethodOptions options() {
-        const bool never = GetParam().folding == Folding::never;
+        const bool never = GetParam().merge == Merge::never;
         return {.weight_decay = 0.1,
                 .directions = kDirections,
                 .noise = NoiseKind::low_rank,
@@ -62,7 +62,7 @@ class Folded : public testing::TestWithParam<Case> {
                 .noise_window = never ? 0 : kWindow,
                 .noise_keeps_left = GetParam().keeps_left,
                 .layer_drop = GetParam().layer_drop,
-                .folding = GetParam().folding};
+                .merge = GetParam().merge};
     }
     static StepParams step(int number) {
         StepParams step{.seed = 77, .step = number, .learning_rate = 3e-2 / number};
@@ -71,7 +71,7 @@ class Folded : public testing::TestWithParam<Case> {
         EXPECT_TRUE(step.apply);
         return step;
     }
-    // What the steps so far have made of a parameter that is never folded.
+    // What the steps so far have made of a parameter that is never merged.
     const LowRankSum* sum() {
         sums_.emplace(model_);
         for (const StepParams& step : steps_) sums_->add(step);
@@ -123,7 +123,7 @@ class Folded : public testing::TestWithParam<Case> {
     std::optional<LowRankSums> sums_;
 };
 
-TEST_P(Folded, ReadsWhatTheStepsAddUpTo) {
+TEST_P(Merged, ReadsWhatTheStepsAddUpTo) {
     const std::vector<std::byte> kept = weights_;
     const std::vector<double> expected = reference();
     const std::vector<float> found = read(kCount);
@@ -137,7 +137,7 @@ TEST_P(Folded, ReadsWhatTheStepsAddUpTo) {
     EXPECT_GT(moved, 0.01);
 }
 
-TEST_P(Folded, HasOneSetOfBits) {
+TEST_P(Merged, HasOneSetOfBits) {
     const std::vector<float> expected = read(kCount);
     for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
         if (isa > detected_isa()) continue;
@@ -148,7 +148,7 @@ TEST_P(Folded, HasOneSetOfBits) {
 }
 
 // Copies and both points are the nearest to those numbers; nothing is stored.
-TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
+TEST_P(Merged, ArrivesWithUpdatesThatAreNotStored) {
     const std::vector<std::byte> kept = weights_;
     const std::vector<float> numbers = read(kCount);
     const StepParams next = step(kWindow);  // of the window's directions
@@ -158,8 +158,8 @@ TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
                         .element = kElement,
                         .weights = weights_.data(),
                         .steps = steps_,
-                        .pending = kWindow,
-                        .folds = false,
+                        .deferred = kWindow,
+                        .merges = false,
                         .sum = all,
                         .step = &next,
                         .compute = DType::f32,
@@ -180,8 +180,8 @@ TEST_P(Folded, ArrivesWithUpdatesThatAreNotStored) {
 }
 
 // Behind the window: one of the two neighbours, right in the mean; and the same from a log.
-TEST_P(Folded, FoldsAWindowByOneRounding) {
-    if (param_.perturb.folding == Folding::never) GTEST_SKIP() << "nothing is folded";
+TEST_P(Merged, FoldsAWindowByOneRounding) {
+    if (param_.perturb.merge == Merge::never) GTEST_SKIP() << "nothing is merged";
     const std::vector<float> numbers = read(kCount);
     std::vector<std::byte> logged = weights_;
     update_by_steps({param_, kElement, kCount, logged.data()}, steps_, kWindow, *stream_);
@@ -190,18 +190,18 @@ TEST_P(Folded, FoldsAWindowByOneRounding) {
                         .element = kElement,
                         .weights = weights_.data(),
                         .steps = steps_,
-                        .pending = kWindow,
+                        .deferred = kWindow,
                         .step = &next},
                        *stream_);
     EXPECT_TRUE(weights_ == logged);
-    std::vector<float> folded(kCount), nearest(kCount);
-    decode_kept(param_.storage, weights_, 0, folded);
+    std::vector<float> merged(kCount), nearest(kCount);
+    decode_kept(param_.storage, weights_, 0, merged);
     std::vector<std::byte> bytes(weights_.size());
     encode_kept(param_, numbers, bytes);
     decode_kept(param_.storage, bytes, 0, nearest);
     double error = 0, spread = 0;
     for (int64_t i = 0; i < kCount; ++i) {
-        const double off = static_cast<double>(folded[at(i)]) - numbers[at(i)];
+        const double off = static_cast<double>(merged[at(i)]) - numbers[at(i)];
         const double least = std::abs(static_cast<double>(nearest[at(i)]) - numbers[at(i)]);
         // Half of what lies between its neighbours is the most that the nearest is off; 8 % where a scale ends.
         ASSERT_LE(std::abs(off),
@@ -211,22 +211,22 @@ TEST_P(Folded, FoldsAWindowByOneRounding) {
         ASSERT_GE(std::abs(off) + 1e-9, least);
     }
     if (param_.storage.dtype == DType::f32) {
-        EXPECT_TRUE(folded == numbers);
+        EXPECT_TRUE(merged == numbers);
     } else {
         EXPECT_LT(std::abs(error), 5 * std::sqrt(spread));
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Folded,
+INSTANTIATE_TEST_SUITE_P(Types, Merged,
                          testing::Values(Case{"f32", DType::f32}, Case{"bf16"}, Case{"f16", DType::f16},
                                          Case{"f8", DType::f8_e4m3},
-                                         Case{"both_kept", DType::bf16, Folding::each_window, true},
-                                         Case{"dropped", DType::bf16, Folding::each_window, false, true, 0.5},
-                                         Case{"masked", DType::bf16, Folding::each_window, false, true, 0, 0.02f},
-                                         Case{"vector", DType::bf16, Folding::each_window, false, false},
-                                         Case{"never", DType::bf16, Folding::never, true},
-                                         Case{"never_f32", DType::f32, Folding::never, true},
-                                         Case{"never_dropped", DType::bf16, Folding::never, true, true, 0.5}),
+                                         Case{"both_kept", DType::bf16, Merge::per_window, true},
+                                         Case{"dropped", DType::bf16, Merge::per_window, false, true, 0.5},
+                                         Case{"masked", DType::bf16, Merge::per_window, false, true, 0, 0.02f},
+                                         Case{"vector", DType::bf16, Merge::per_window, false, false},
+                                         Case{"never", DType::bf16, Merge::never, true},
+                                         Case{"never_f32", DType::f32, Merge::never, true},
+                                         Case{"never_dropped", DType::bf16, Merge::never, true, true, 0.5}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(FoldingOptions, AreRefusedWhereThereIsNoSum) {
@@ -238,11 +238,11 @@ TEST(FoldingOptions, AreRefusedWhereThereIsNoSum) {
         }
         return "";
     };
-    MethodOptions window{.noise = NoiseKind::low_rank, .noise_window = 50, .folding = Folding::each_window};
+    MethodOptions window{.noise = NoiseKind::low_rank, .noise_window = 50, .merge = Merge::per_window};
     EXPECT_EQ(refusal(window), "");
-    EXPECT_EQ(make_recipe("forward_gradient", window).fold_window, 50);
+    EXPECT_EQ(make_recipe("forward_gradient", window).merge_window, 50);
     MethodOptions never{
-        .noise = NoiseKind::low_rank, .noise_window = 0, .noise_keeps_left = true, .folding = Folding::never};
+        .noise = NoiseKind::low_rank, .noise_window = 0, .noise_keeps_left = true, .merge = Merge::never};
     EXPECT_EQ(refusal(never), "");
     const auto expect = [&](MethodOptions options, const char* hint) {
         EXPECT_NE(refusal(options).find(hint), std::string::npos) << refusal(options);
@@ -257,7 +257,7 @@ TEST(FoldingOptions, AreRefusedWhereThereIsNoSum) {
     }
     window.noise_window = 1;
     expect(window, "noise_window");
-    window.noise_window = kFoldWindowMax + 1;
+    window.noise_window = kMergeWindowMax + 1;
     expect(window, "noise_window");
     never.noise_window = 50;
     expect(never, "noise_window: 0");

@@ -1,4 +1,4 @@
-// written_answers.h: answers that the model writes, greedily, at each point of a forward-only step that is judged by
+// generated_answers.h: answers that the model writes, greedily, at each point of a forward-only step that is judged by
 // them.
 //
 // Each point has rows of its own: the prompt, what it has written, and guesses at the rest. A round sends all of them
@@ -20,15 +20,15 @@
 
 namespace windlass {
 
-class WrittenAnswers {
+class GeneratedAnswers {
   public:
     // Answers to the examples of a step at so many points. The targets of each example's row are one run of
     // AnswerRules::max_new_tokens tokens: the first guess. `rows` and what it refers to outlive it.
-    WrittenAnswers(const ObjectiveRows& rows, std::span<const Batch> micro, int points);
+    GeneratedAnswers(const ObjectiveRows& rows, std::span<const Batch> micro, int points);
 
     // The rows that a point reads in the round that comes.
     const Batch& batch(int point, int micro) const;
-    // What a round found: HeadResult::likeliest of every token of the step's rows, in order.
+    // What a round found: HeadResult::argmax of every token of the step's rows, in order.
     void take(int point, std::span<const float> likeliest);
 
     // Every answer is whole, or one met a logit that is no number.

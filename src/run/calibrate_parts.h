@@ -1,4 +1,4 @@
-// probe_parts.h: what the probe measures, part by part; for the .cpp files of this floor. Each fills its fields.
+// calibrate_parts.h: what the probe measures, part by part; for the .cpp files of this floor. Each fills its fields.
 #pragma once
 
 #include <functional>
@@ -18,14 +18,14 @@ double usual_seconds(const std::function<void()>& work);
 double rounded(double rate);
 
 // Products by shape and type, attention, and the cost of a call.
-void probe_products(Stream& stream, Machine& machine);
+void calibrate_products(Stream& stream, Machine& machine);
 // Copies by all threads, by one, and by two at once; checksums; handing tasks to another thread.
-void probe_memory(Stream& stream, Machine& machine);
+void calibrate_memory(Stream& stream, Machine& machine);
 // A drive, through the code that training moves with. The file is removed.
-void probe_disk(FileSystem& files, const std::string& folder, Machine& machine);
+void calibrate_disk(FileSystem& files, const std::string& folder, Machine& machine);
 // Random numbers: a large bf16 matrix is updated along one direction and perturbed along another.
-void probe_noise(Stream& stream, Machine& machine);
+void calibrate_noise(Stream& stream, Machine& machine);
 // The update pass, alone and beside copies and, where `folder` is not empty, a drive that reads and writes.
-void probe_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine);
+void calibrate_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine);
 
 }  // namespace windlass

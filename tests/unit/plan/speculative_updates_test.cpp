@@ -1,4 +1,4 @@
-// A model of 8 billion parameters on a desktop: what is fastest depends on how often a guessed update is redone.
+// A model of 8 billion parameters on a desktop: what is fastest depends on how often a speculative update is redone.
 #include "base/units.h"
 #include "plan/planner.h"
 #include "schedule/machine_profiles.h"
@@ -13,9 +13,9 @@ constexpr const char* kLlama8b = R"({"model_type": "llama", "hidden_size": 4096,
     "max_position_embeddings": 8192, "tie_word_embeddings": false})";
 
 Planned desktop_plan(double clip_frequency) {
-    const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::s3});
+    const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::int8});
     Numerics numerics = numerics_of(DType::bf16, 8, 1024, 1);
-    numerics.state_format = StateFormat::s3;
+    numerics.state_format = StateFormat::int8;
     const Machine machine = find_machine(real_files(), "rtx4090-desktop");
     const PlanRequest request{.policy = "three_tier",
                               .device = {.kind = DeviceKind::fake, .own_memory = true},
@@ -26,8 +26,8 @@ Planned desktop_plan(double clip_frequency) {
     return make_plan(stored_as(model_of(kLlama8b), recipe), recipe, numerics, machine, request);
 }
 
-// Seconds that searches with four times as many descents found: 19.25 with half of the blocks held, which redoes 10.85;
-// 20.27 with none held; 21.29 with nothing guessed.
+// Seconds that searches with four times as many descents found: 19.25 with half of the blocks deferred, which
+// redoes 10.85; 20.27 with none deferred; 21.29 with nothing speculative.
 TEST(GuessedUpdates, HalfOfThemAreHeldWhereNoneIsRedone) {
     if (is_sanitized()) GTEST_SKIP() << "a search of a large model, under sanitizers half a minute";
     const Planned planned = desktop_plan(0);

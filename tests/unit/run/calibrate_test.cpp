@@ -1,5 +1,5 @@
 // This machine, measured: every rate is there, and none contradicts another.
-#include "run/probe.h"
+#include "run/calibrate.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "model/families.h"
-#include "run/probe_parts.h"
+#include "run/calibrate_parts.h"
 #include "schedule/machine_text.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/base/temp_folder.h"
@@ -15,7 +15,7 @@
 namespace windlass {
 namespace {
 
-TEST(Probe, RoundsToFourDigits) {
+TEST(Calibrate, RoundsToFourDigits) {
     EXPECT_EQ(rounded(123456), 123500);
     EXPECT_EQ(rounded(1.23456e-6), 1.235e-6);
     EXPECT_EQ(rounded(0.99999), 1);
@@ -43,7 +43,7 @@ struct UnequalWork {
 
 // A round takes no less than what its call saw of it, and all of them no more than the whole. So the least of the
 // rounds times their number is within the whole, and so is the median times those that are no shorter.
-TEST(Probe, TakesTheBestRoundOrTheMedian) {
+TEST(Calibrate, TakesTheBestRoundOrTheMedian) {
     const auto measure = [](auto how, const std::vector<int>& lengths, UnequalWork& work) {
         work = {lengths};
         const int64_t start = now_ns();
@@ -64,7 +64,7 @@ TEST(Probe, TakesTheBestRoundOrTheMedian) {
     EXPECT_LE(high, high_whole);
 }
 
-TEST(Probe, CallsQuickWorkSixTimesAndSlowWorkTwice) {
+TEST(Calibrate, CallsQuickWorkSixTimesAndSlowWorkTwice) {
     int calls = 0;
     usual_seconds([&] { ++calls; });
     EXPECT_EQ(calls, 6);  // one warms up
@@ -76,9 +76,9 @@ TEST(Probe, CallsQuickWorkSixTimesAndSlowWorkTwice) {
     EXPECT_EQ(calls, 2);
 }
 
-TEST(Probe, FillsEveryRate) {
+TEST(Calibrate, FillsEveryRate) {
     const TempFolder folder;
-    const Machine machine = probe_machine(real_files(), folder.path(), 2);
+    const Machine machine = calibrate_machine(real_files(), folder.path(), 2);
     EXPECT_EQ(machine.threads, 2);
     EXPECT_TRUE(machine.unified_memory);
     EXPECT_GT(machine.memory_bytes, 0);
@@ -98,12 +98,12 @@ TEST(Probe, FillsEveryRate) {
 }
 
 // In every direction, with every kind of kernel that is measured.
-TEST(Probe, MeasuresTheKernelsOfAModel) {
+TEST(Calibrate, MeasuresTheKernelsOfAModel) {
     HfConfig config = HfConfig::parse(R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 320,
         "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 64})",
                                       "config.json");
     const TrainedModel model(build_model(config, {}));
-    const OpSize size{.rows = 1, .row_length = 48, .compute = DType::f32};
+    const OpSize size{.rows = 1, .sequence_length = 48, .compute = DType::f32};
     for (const NoiseKind noise : {NoiseKind::gaussian, NoiseKind::low_rank}) {
         const bool adamw = noise == NoiseKind::gaussian;
         const Recipe recipe = make_recipe(adamw ? "adamw" : "forward_gradient", {.directions = 2, .noise = noise});
@@ -111,16 +111,16 @@ TEST(Probe, MeasuresTheKernelsOfAModel) {
         ASSERT_GT(cases.size(), 5u);
         Machine machine;
         machine.kernels[cases[0].key] = 7;
-        probe_kernels(cases, 1, machine);
+        calibrate_kernels(cases, 1, machine);
         EXPECT_EQ(machine.kernels.size(), cases.size());
         for (const auto& [kernel, rate] : machine.kernels) EXPECT_GT(rate, 0) << kernel;
         EXPECT_EQ(machine.kernels[cases[0].key], 7);
     }
 }
 
-TEST(Probe, LeavesADriveOutWhereThereIsNone) {
+TEST(Calibrate, LeavesADriveOutWhereThereIsNone) {
     if (is_sanitized()) GTEST_SKIP() << "FillsEveryRate measures the same, and a drive";
-    const Machine machine = probe_machine(real_files(), "", 1);
+    const Machine machine = calibrate_machine(real_files(), "", 1);
     EXPECT_EQ(machine.disk_bytes, 0);
     EXPECT_EQ(machine.disk_read_bytes_per_s, 0);
     EXPECT_EQ(machine.drives, 0);

@@ -1,4 +1,4 @@
-// Sweeps over the weights as they are, beside those over points: read where they lie, once for all sweeps; and what the
+// Passes over the weights as they are, beside those over points: read where they lie, once for all passes; and what the
 // random numbers of a step cost where layers are left out.
 #include <algorithm>
 
@@ -19,7 +19,7 @@ Recipe recipe_of(ZoEstimator estimator, double layer_drop = 0) {
     return make_recipe("zeroth_order", {.directions = 3, .estimator = estimator, .layer_drop = layer_drop});
 }
 
-// Which buffers the runs of a step read weights from, by the owner: those of points, and those of the clean sweep.
+// Which buffers the runs of a step read weights from, by the tag: those of points, and those of the clean pass.
 TEST(CleanSweep, ReadsTheWeightsWhereTheyLie) {
     for (const ZoEstimator estimator : {ZoEstimator::one_sided, ZoEstimator::fzoo, ZoEstimator::spsa15}) {
         const Recipe recipe = recipe_of(estimator);
@@ -29,15 +29,15 @@ TEST(CleanSweep, ReadsTheWeightsWhereTheyLie) {
             const Schedule& schedule = set.schedules[0];
             size_t from_probes = 0, from_weights = 0;
             for (const RunTask& run : schedule.runs) {
-                const Owner owner = set.buffer(schedule, run.weights[0].data.buffer).owner;
-                EXPECT_TRUE(owner == Owner::probes || owner == Owner::weights) << owner_name(owner);
-                ++(owner == Owner::probes ? from_probes : from_weights);
+                const MemoryTag tag = set.buffer(schedule, run.weights[0].data.buffer).tag;
+                EXPECT_TRUE(tag == MemoryTag::probes || tag == MemoryTag::weights) << memory_tag_name(tag);
+                ++(tag == MemoryTag::probes ? from_probes : from_weights);
             }
             const size_t runs = 2 * model.blocks.size();  // of two micro-batches
             EXPECT_EQ(from_weights, runs) << describe(plan);
             EXPECT_EQ(from_probes, runs * 3 * at(points_of(estimator))) << describe(plan);
             for (const MaterializeTask& task : schedule.materializations)
-                EXPECT_FALSE(recipe.sweeps[at(task.sweep)].clean);
+                EXPECT_FALSE(recipe.passes[at(task.pass)].clean);
         }
     }
 }
@@ -51,7 +51,7 @@ TEST(CleanSweep, ConvertsWhatIsStoredOtherwise) {
         size_t copied = 0;
         for (const MaterializeTask& task : set.schedules[0].materializations) {
             for (const MaterializeParam& each : task.params) {
-                const bool clean = recipe.sweeps[at(task.sweep)].clean;
+                const bool clean = recipe.passes[at(task.pass)].clean;
                 EXPECT_EQ(each.plain.buffer != kNoBuffer, clean);
                 EXPECT_EQ(each.probes.buffer != kNoBuffer, !clean);
                 EXPECT_FALSE(clean && each.updates);

@@ -1,4 +1,4 @@
-#include "run/probe.h"
+#include "run/calibrate.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "device/cpu/isa.h"
-#include "run/probe_parts.h"
+#include "run/calibrate_parts.h"
 
 namespace windlass {
 namespace {
@@ -47,15 +47,15 @@ double rounded(double rate) {
     return unit < 1 ? std::round(rate / unit) / std::round(1 / unit) : std::round(rate / unit) * unit;
 }
 
-Machine probe_machine(FileSystem& files, const std::string& disk_folder, int threads) {
+Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int threads) {
     Machine machine{.name = fmt::format("cpu-{}", isa_name(cpu_isa())), .threads = threads};
     machine.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
     const std::unique_ptr<Stream> stream = make_stream(DeviceKind::cpu, threads);
-    probe_products(*stream, machine);
-    probe_memory(*stream, machine);
-    probe_noise(*stream, machine);
-    if (!disk_folder.empty()) probe_disk(files, disk_folder, machine);
-    probe_update(files, disk_folder, *stream, machine);
+    calibrate_products(*stream, machine);
+    calibrate_memory(*stream, machine);
+    calibrate_noise(*stream, machine);
+    if (!disk_folder.empty()) calibrate_disk(files, disk_folder, machine);
+    calibrate_update(files, disk_folder, *stream, machine);
     return machine;
 }
 

@@ -6,9 +6,9 @@
 #include "device/cpu/cpu_stream.h"
 #include "op/gemm.h"
 #include "op/ops.h"
+#include "run/calibrate.h"
+#include "run/calibrate_parts.h"
 #include "run/kernel_call.h"
-#include "run/probe.h"
-#include "run/probe_parts.h"
 
 namespace windlass {
 namespace {
@@ -75,22 +75,22 @@ double one_thread_gain(Team& team) {
 
 double attention_rate(DType dtype, Stream& stream) {
     constexpr int64_t kHeads = 8, kHeadSize = 64;
-    const OpSize size{.rows = 2, .row_length = 1024, .compute = dtype, .threads = cpu_team(stream).size()};
+    const OpSize size{.rows = 2, .sequence_length = 1024, .compute = dtype, .threads = cpu_team(stream).size()};
     const int64_t cols = kHeads * kHeadSize;
     KernelCall call(kAttention,
                     {.attrs = AttentionAttrs{kHeads, kHeads, kHeadSize, 0.125}, .in = {{cols}, {cols}, {cols}}}, size,
-                    Direction::forward, stream);
+                    DiffMode::forward, stream);
     return rounded(call.flops() / best_seconds([&] { call(stream); }));
 }
 
 // What a call costs that computes next to nothing: the mean over a block's usual kinds of kernels.
 double call_seconds(Stream& stream) {
     constexpr int64_t kCols = 16, kRepeats = 50;
-    const OpSize size{.rows = 1, .row_length = 16, .compute = DType::f32, .threads = cpu_team(stream).size()};
+    const OpSize size{.rows = 1, .sequence_length = 16, .compute = DType::f32, .threads = cpu_team(stream).size()};
     std::vector<KernelCall> calls;
     calls.reserve(4);
     const auto add = [&](const OpRecord& op, OpSpec spec) {
-        calls.emplace_back(op, std::move(spec), size, Direction::forward, stream);
+        calls.emplace_back(op, std::move(spec), size, DiffMode::forward, stream);
     };
     add(kRmsNorm, {.attrs = RmsNormAttrs{}, .in = {{kCols}}, .weights = {{kCols}}});
     add(kLinear, {.attrs = LinearAttrs{}, .in = {{kCols}}, .weights = {{kCols, kCols}}});
@@ -112,7 +112,7 @@ double kernel_rate(const KernelCase& each, Stream& stream) {
     int64_t bytes = 0;
     double flops = 0;
     do {
-        calls.push_back(std::make_unique<KernelCall>(*each.op, each.spec, size, each.direction, stream));
+        calls.push_back(std::make_unique<KernelCall>(*each.op, each.spec, size, each.mode, stream));
         bytes += calls.back()->bytes();
         flops += calls.back()->flops();
     } while (bytes < kBytes && std::ssize(calls) < kCallsMax);
@@ -124,7 +124,7 @@ double kernel_rate(const KernelCase& each, Stream& stream) {
 
 }  // namespace
 
-void probe_products(Stream& stream, Machine& machine) {
+void calibrate_products(Stream& stream, Machine& machine) {
     Team& team = cpu_team(stream);
     machine.gemm_bf16_flops = product_rate(DType::bf16, kLarge, team);
     machine.gemm_f32_flops = product_rate(DType::f32, kLarge, team);
@@ -136,7 +136,7 @@ void probe_products(Stream& stream, Machine& machine) {
     machine.kernel_seconds = call_seconds(stream);
 }
 
-void probe_kernels(std::span<const KernelCase> cases, int threads, Machine& machine) {
+void calibrate_kernels(std::span<const KernelCase> cases, int threads, Machine& machine) {
     const std::unique_ptr<Stream> stream = make_stream(DeviceKind::cpu, threads);
     for (const KernelCase& each : cases) {
         if (!machine.kernels.contains(each.key)) machine.kernels[each.key] = kernel_rate(each, *stream);

@@ -1,4 +1,4 @@
-#include "run/written_answers.h"
+#include "run/generated_answers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,15 +22,15 @@ int64_t answer_begin(std::span<const int32_t> targets, int64_t count) {
 
 }  // namespace
 
-WrittenAnswers::WrittenAnswers(const ObjectiveRows& rows, std::span<const Batch> micro, int points) : rows_(rows) {
+GeneratedAnswers::GeneratedAnswers(const ObjectiveRows& rows, std::span<const Batch> micro, int points) : rows_(rows) {
     WINDLASS_CHECK(rows.answers.has_value() && !micro.empty(), "nothing says how answers are written");
-    const int64_t row_length = micro[0].row_length, micro_rows = micro[0].rows;
+    const int64_t sequence_length = micro[0].sequence_length, micro_batch_size = micro[0].rows;
     for (const ObjectiveExample& example : rows.examples) {
-        const Batch& batch = micro[at(example.first_row / micro_rows)];
-        const int64_t row = example.first_row % micro_rows;
-        const std::span targets(batch.targets + row * row_length, at(row_length));
+        const Batch& batch = micro[at(example.first_row / micro_batch_size)];
+        const int64_t row = example.first_row % micro_batch_size;
+        const std::span targets(batch.targets + row * sequence_length, at(sequence_length));
         const int64_t begin = answer_begin(targets, rows.answers->max_new_tokens);
-        begins_.push_back(at(example.first_row * row_length + begin));
+        begins_.push_back(at(example.first_row * sequence_length + begin));
     }
     points_.resize(at(points));
     for (Point& point : points_) {
@@ -46,11 +46,11 @@ WrittenAnswers::WrittenAnswers(const ObjectiveRows& rows, std::span<const Batch>
     }
 }
 
-const Batch& WrittenAnswers::batch(int point, int micro) const {
+const Batch& GeneratedAnswers::batch(int point, int micro) const {
     return points_[at(point)].micro[at(micro)];
 }
 
-void WrittenAnswers::take(int point, std::span<const float> likeliest) {
+void GeneratedAnswers::take(int point, std::span<const float> likeliest) {
     Point& taken = points_[at(point)];
     WINDLASS_CHECK(likeliest.size() == taken.tokens.size(), "{} tokens are told of {}", likeliest.size(),
                    taken.tokens.size());
@@ -63,7 +63,7 @@ void WrittenAnswers::take(int point, std::span<const float> likeliest) {
     }
 }
 
-void WrittenAnswers::go_on(Answer& answer, std::span<const float> likeliest, std::span<int32_t> guesses) const {
+void GeneratedAnswers::go_on(Answer& answer, std::span<const float> likeliest, std::span<int32_t> guesses) const {
     for (bool is_known = true; is_known && !answer.is_whole;) {
         const size_t next = answer.ids.size();
         if (std::isnan(likeliest[next])) {
@@ -79,7 +79,7 @@ void WrittenAnswers::go_on(Answer& answer, std::span<const float> likeliest, std
         if (!std::isnan(likeliest[i])) guesses[i] = static_cast<int32_t>(likeliest[i]);
 }
 
-void WrittenAnswers::add(Answer& answer, int32_t id) const {
+void GeneratedAnswers::add(Answer& answer, int32_t id) const {
     const AnswerRules& rules = *rows_.answers;
     if (std::count(rules.end_ids.begin(), rules.end_ids.end(), id) > 0) {
         answer.is_whole = true;
@@ -89,7 +89,7 @@ void WrittenAnswers::add(Answer& answer, int32_t id) const {
     answer.is_whole = std::ssize(answer.ids) == rules.max_new_tokens || rules.is_whole(answer.ids);
 }
 
-bool WrittenAnswers::is_done() const {
+bool GeneratedAnswers::is_done() const {
     bool is_whole = true;
     for (const Point& point : points_) {
         for (const Answer& answer : point.answers) {
@@ -100,11 +100,11 @@ bool WrittenAnswers::is_done() const {
     return is_whole;
 }
 
-std::span<const int32_t> WrittenAnswers::ids(int point, int64_t example) const {
+std::span<const int32_t> GeneratedAnswers::ids(int point, int64_t example) const {
     return points_[at(point)].answers[at(example)].ids;
 }
 
-std::vector<double> WrittenAnswers::losses() const {
+std::vector<double> GeneratedAnswers::losses() const {
     std::vector<double> losses;
     for (const Point& point : points_) {
         double& sum = losses.emplace_back(0);

@@ -1,4 +1,4 @@
-#include "model/sweep.h"
+#include "model/pass.h"
 
 #include <algorithm>
 
@@ -12,13 +12,13 @@ bool contains(const std::vector<int>& list, int value) {
     return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-std::vector<Region> regions_of(const Program& program, const SweepOptions& options) {
+std::vector<Region> regions_of(const Program& program, const PassOptions& options) {
     if (options.choices.empty())
         return regions_of_saved(program, options.save ? SaveChoice::keep : SaveChoice::recompute);
     return regions_of_saved(program, options.trainable, options.choices);
 }
 
-// Slots of forward's values: those that are kept lie in their regions, others in work memory. In reverse that holds
+// Slots of forward's values: those that are kept lie in their regions, others in work memory. In backward that holds
 // for the output too, of which nobody outside hears a second time.
 std::vector<Slot> forward_slots(SegmentWriter& writer, const std::vector<Region>& regions, bool output_region) {
     const Program& program = writer.program();
@@ -52,7 +52,7 @@ std::vector<Slot> pick_if(bool read, const std::vector<Slot>& slots, const std::
 
 SegmentCall forward_call(const Node& node, const std::vector<Slot>& slots) {
     return {.node = &node,
-            .direction = Direction::forward,
+            .mode = DiffMode::forward,
             .in = pick(slots, node.in),
             .out = pick(slots, node.out),
             .saved = pick(slots, node.saved)};
@@ -72,7 +72,7 @@ SegmentCall call_again(SegmentWriter& writer, const Node& node, const std::vecto
     return call;
 }
 
-// Gradients of values while the sweep runs backward. An op that passes its gradient on shares the memory of its
+// Gradients of values while the pass runs backward. An op that passes its gradient on shares the memory of its
 // output's gradient with its inputs; adding to shared memory is safe once nobody else still has to read it.
 class Gradients {
   public:
@@ -109,7 +109,7 @@ void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slo
                   const std::vector<uint8_t>& trainable, Gradients& gradients) {
     const Program& program = writer.program();
     SegmentCall call{.node = &node,
-                     .direction = Direction::backward,
+                     .mode = DiffMode::vjp,
                      .in = pick_if(backward_reads_in(node, trainable), slots, node.in),
                      .out = pick_if(node.op->reads.out, slots, node.out),
                      .saved = pick(slots, node.saved)};
@@ -154,7 +154,7 @@ bool reverse_computes_output(const Program& program) {
                        [](const Node& node) { return node.op->backward_computes_out; });
 }
 
-Segment sweep_forward(std::shared_ptr<const Program> program, const SweepOptions& options) {
+Segment forward_pass(std::shared_ptr<const Program> program, const PassOptions& options) {
     const auto kept = [](SaveChoice choice) { return choice != SaveChoice::recompute; };
     const bool save = options.choices.empty() ? options.save : std::ranges::any_of(options.choices, kept);
     SegmentWriter writer(program, options.size, save ? "forward+save" : "forward");
@@ -163,11 +163,11 @@ Segment sweep_forward(std::shared_ptr<const Program> program, const SweepOptions
     return writer.finish();
 }
 
-Segment sweep_reverse(std::shared_ptr<const Program> program, const SweepOptions& options) {
+Segment backward_pass(std::shared_ptr<const Program> program, const PassOptions& options) {
     const bool all_kept = options.choices.empty()
                               ? options.save
                               : std::ranges::find(options.choices, SaveChoice::recompute) == options.choices.end();
-    SegmentWriter writer(program, options.size, all_kept ? "reverse" : "reverse+recompute");
+    SegmentWriter writer(program, options.size, all_kept ? "backward" : "backward+recompute");
     const std::vector<Region> regions = regions_of(*program, options);
     const std::vector<Slot> slots = forward_slots(writer, regions, false);
     const std::vector<bool> wanted = values_with_gradient(*program, options.trainable, options.want_grad_input);
@@ -197,7 +197,7 @@ Segment sweep_reverse(std::shared_ptr<const Program> program, const SweepOptions
     return segment;
 }
 
-Segment sweep_tangent(std::shared_ptr<const Program> program, const SweepOptions& options) {
+Segment tangent_pass(std::shared_ptr<const Program> program, const PassOptions& options) {
     SegmentWriter writer(program, options.size, "tangent");
     const int k = options.size.k;
     const std::vector<Slot> slots = forward_slots(writer, regions_of_saved(*program, SaveChoice::recompute), true);
@@ -213,7 +213,7 @@ Segment sweep_tangent(std::shared_ptr<const Program> program, const SweepOptions
     for (const Node& node : program->nodes) {
         writer.add(forward_call(node, slots));
         writer.add({.node = &node,
-                    .direction = Direction::tangent,
+                    .mode = DiffMode::jvp,
                     .in = pick(slots, node.in),
                     .out = pick(slots, node.out),
                     .saved = pick(slots, node.saved),
