@@ -120,13 +120,8 @@ Settings settings_of(const Session& session, const Variation& variation) {
 }
 
 std::string changes_of(const Session& session, const Variation& variation) {
-    std::vector<std::string> changes;
-    if (variation.state_format != session.numerics().state_format)
-        changes.push_back(fmt::format("{} moments", state_format_name(variation.state_format)));
     const int64_t rows = variation.micro_batch_size * variation.micro_batches;
-    if (rows != session.rows_per_step())
-        changes.push_back(fmt::format("{} rows a step, not {}", rows, session.rows_per_step()));
-    return fmt::format("{}", fmt::join(changes, ", "));
+    return rows == session.rows_per_step() ? "" : fmt::format("{} rows a step, not {}", rows, session.rows_per_step());
 }
 
 std::optional<Cheaper> plan_cheaper(const Session& session, const Variation& variation) {
