@@ -117,7 +117,7 @@ Store Store::open(FileSystem& files, const std::string& path, OpenMode mode) {
     std::array<std::optional<CommitRecord>, 2> records = {store.read_slot(0), store.read_slot(1)};
     if (!records[0] && !records[1]) {
         throw UserError(ExitCode::storage, path,
-                        "the store holds no whole commit: its first one was cut off, or it is damaged_store")
+                        "the store holds no whole commit: its first one was cut off, or it is damaged")
             .hint("an earlier checkpoint, or starting the run anew");
     }
     const uint64_t first = records[0] ? records[0]->sequence : 0, second = records[1] ? records[1]->sequence : 0;

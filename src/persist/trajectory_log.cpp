@@ -170,7 +170,7 @@ TrajectoryLog TrajectoryLog::resume(FileSystem& files, const std::string& run_fo
             .hint("resume: STEP of a checkpoint within the log; or move the log away, then a new one begins there");
     write_state(files, path_in(run_folder, kTrajectoryStateName), state);
     if (state.progress.step < last) {
-        log_info("the log is cut off behind step {}; it deferred steps up to {}", state.progress.step, last);
+        log_info("the log is cut off behind step {}; it held steps up to {}", state.progress.step, last);
         writer.truncate_after(state.progress.step);
     }
     return {files, run_folder, std::move(writer), state.progress.step};

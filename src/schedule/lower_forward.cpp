@@ -109,9 +109,10 @@ class ForwardLowering {
         if (place.file_offset >= 0) move_file(MoveKind::disk_write, host.buffer, place);
     }
     bool stays(int block) const {
+        if (cache_place(block).bytes == 0) return true;  // the block of logits is none of the plan's
         const Plan& plan = builder_.in().plan;
         const Home home = plan.of(block).cache;
-        return cache_place(block).bytes == 0 || home == Home::device || (home == Home::host && !plan.own_memory());
+        return home == Home::device || (home == Home::host && !plan.own_memory());
     }
     // Where it is before it goes up and after it came down; the device's own buffer where that is in the host's memory.
     BufferSlice on_host(const CachePlace& place, BufferId here) {

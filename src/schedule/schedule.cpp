@@ -10,7 +10,7 @@ namespace windlass {
 std::string_view memory_tag_name(MemoryTag tag) {
     static constexpr std::array<std::string_view, kMemoryTags> kNames = {
         "weights",         "probed weights", "low halves",
-        "optimizer state", "gradients",      "versions kept for wrong speculates",
+        "optimizer state", "gradients",      "versions kept for wrong speculations",
         "activations",     "block inputs",   "workspace",
         "cache",           "staging"};
     return kNames[static_cast<size_t>(tag)];

@@ -228,7 +228,7 @@ std::string plan_json(const Session& session, const Json& advice) {
     const Planned& p = session.planned;
     Json placement = Json::array();
     for (const PlacementRow& row : p.placement)
-        placement.push_back({{"tag", row.tag},
+        placement.push_back({{"owner", row.tag},
                              {"device_bytes", row.device_bytes},
                              {"memory_bytes", row.memory_bytes},
                              {"disk_bytes", row.disk_bytes}});

@@ -117,7 +117,7 @@ TEST(Planner, PricesAGuessThatIsKeptInMemory) {
     EXPECT_EQ(waits.redo_seconds, 0);
     int64_t shown = 0;
     for (const PlacementRow& row : speculates.placement) {
-        if (row.tag == "versions kept for wrong speculates") shown = row.memory_bytes;
+        if (row.tag == "versions kept for wrong speculations") shown = row.memory_bytes;
     }
     EXPECT_EQ(shown, kept);
 }
