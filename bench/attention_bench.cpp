@@ -116,7 +116,7 @@ void run(DType dtype, int threads, std::string_view filter) {
         const double rate = peak(dtype, stream.team());
         const OpCells& cells = kAttention.on(DeviceKind::cpu);
         const double forward = median_seconds([&] { cells.forward(call, stream); });
-        const double backward = median_seconds([&] { cells.backward(call, stream); });
+        const double backward = median_seconds([&] { cells.vjp(call, stream); });
         const auto over_peak = [&](DiffMode mode, double seconds) {
             return kAttention.cost(spec, size, mode).model_flops / seconds / rate;
         };

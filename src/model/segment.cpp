@@ -12,19 +12,6 @@ constexpr std::array<std::string_view, kRegions> kRegionNames = {
     "-",           "input", "output",        "grad_output",   "grad_input", "saved", "saved_second",
     "saved_third", "work",  "tangent_input", "tangent_output"};
 
-Kernel cell(const SegmentCall& call, DeviceKind device) {
-    const OpCells& cells = call.node->op->on(device);
-    switch (call.mode) {
-        case DiffMode::forward:
-            return cells.forward;
-        case DiffMode::vjp:
-            return cells.backward;
-        case DiffMode::jvp:
-            return cells.tangent;
-    }
-    return nullptr;
-}
-
 // The tensors of one call, bound to memory. Reused between calls, so that running allocates nothing in the end.
 struct BoundCall {
     std::vector<Tensor> in, out, saved, grad_out, grad_in, tangent_in, tangent_out;
@@ -105,11 +92,12 @@ void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& 
         for (size_t i = 0; i < count; ++i)
             arguments.push_back(bind_call(segment.calls[index + i], size, binding, bound[i]));
         const int64_t start = binding.profile != nullptr ? now_ns() : 0;
-        const auto together = call.node->op->on(stream.device()).together;
-        if (count > 1 && together != nullptr) {
-            together(arguments, stream);
+        const OpCells& cells = call.node->op->on(stream.device());
+        if (count > 1 && cells.together != nullptr) {
+            cells.together(arguments, stream);
         } else {
-            for (const OpCall& each : arguments) cell(call, stream.device())(each, stream);
+            const Kernel kernel = cells.of(call.mode);
+            for (const OpCall& each : arguments) kernel(each, stream);
         }
         if (binding.profile != nullptr) binding.profile->add(call.node->op->name, call.mode, now_ns() - start);
         index += count;

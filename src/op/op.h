@@ -132,10 +132,12 @@ using Kernel = void (*)(const OpCall& call, Stream& stream);
 
 struct OpCells {
     Kernel forward = nullptr;
-    Kernel backward = nullptr;
-    Kernel tangent = nullptr;
+    Kernel vjp = nullptr;  // backward
+    Kernel jvp = nullptr;  // tangents
     // Forward of several calls that read one input and nothing of each other; null: one after the other.
     void (*together)(std::span<const OpCall> calls, Stream& stream) = nullptr;
+
+    Kernel of(DiffMode mode) const { return mode == DiffMode::forward ? forward : mode == DiffMode::vjp ? vjp : jvp; }
 };
 
 // What backward reads of forward, so that only that is kept.

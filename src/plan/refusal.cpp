@@ -96,18 +96,6 @@ void refuse(const std::vector<Refused>& refused, const PlanRequest& request) {
 
 namespace {
 
-bool has_kernel(const OpCells& cells, DiffMode mode) {
-    switch (mode) {
-        case DiffMode::forward:
-            return cells.forward != nullptr;
-        case DiffMode::vjp:
-            return cells.backward != nullptr;
-        case DiffMode::jvp:
-            return cells.tangent != nullptr;
-    }
-    return false;
-}
-
 // Evaluation runs forward whatever the method.
 std::vector<DiffMode> modes_of(const Recipe& recipe) {
     std::vector<DiffMode> modes = {DiffMode::forward};
@@ -127,7 +115,7 @@ void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind de
     for (const Block& block : model.blocks) {
         for (const Node& node : block.program->nodes) {
             for (const DiffMode mode : modes_of(recipe)) {
-                if (!has_kernel(node.op->on(device), mode))
+                if (node.op->on(device).of(mode) == nullptr)
                     throw missing(fmt::format("{} kernel of {}", diff_mode_name(mode), node.op->name), device);
             }
         }

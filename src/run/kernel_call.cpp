@@ -116,9 +116,7 @@ void KernelCall::run(DiffMode mode, Stream& stream) {
                       .tangent_in = tangent_in_,
                       .tangent_out = tangent_out_,
                       .scratch = scratch_.span()};
-    const OpCells& cells = op_.on(stream.device());
-    if (mode == DiffMode::forward) return cells.forward(call, stream);
-    (mode == DiffMode::vjp ? cells.backward : cells.tangent)(call, stream);
+    op_.on(stream.device()).of(mode)(call, stream);
 }
 
 }  // namespace windlass

@@ -27,7 +27,7 @@ TEST(Records, AreComplete) {
         SCOPED_TRACE(op->name);
         EXPECT_TRUE(names.insert(op->name).second) << "listed twice";
         const OpCells& cells = op->on(DeviceKind::cpu);
-        EXPECT_TRUE(cells.forward != nullptr && cells.backward != nullptr && cells.tangent != nullptr);
+        EXPECT_TRUE(cells.forward != nullptr && cells.vjp != nullptr && cells.jvp != nullptr);
         ASSERT_TRUE(op->infer != nullptr && op->cost != nullptr && op->cases != nullptr);
         EXPECT_FALSE(op->cases().empty());
     }

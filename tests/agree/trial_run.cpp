@@ -116,7 +116,7 @@ BackwardResult Trial::backward(const ForwardResult& kept, int threads, BackwardM
                 .grad_in = grad_in,
                 .add_to_grad_in = add,
                 .sinks = sinks};
-    run(op_->on(DeviceKind::cpu).backward, call, DiffMode::vjp);
+    run(op_->on(DeviceKind::cpu).vjp, call, DiffMode::vjp);
     expect_intact(result.grad_in, "grad_in");
     expect_intact(result.grad_weights, "the target");
     expect_intact(result.out, "out");
@@ -149,7 +149,7 @@ std::vector<Value> Trial::tangent(const ForwardResult& kept, int threads, int be
                 .weights = given,
                 .tangent_in = tangent_in,
                 .tangent_out = tangent_out};
-    run(op_->on(DeviceKind::cpu).tangent, call, DiffMode::jvp);
+    run(op_->on(DeviceKind::cpu).jvp, call, DiffMode::jvp);
     EXPECT_TRUE(all.intact()) << "written outside tangent_out";
     for (int d = 0; d < count; ++d) {
         const Tensor& one = result.emplace_back(out_one.dtype, out_one.shape, gap_).tensor();

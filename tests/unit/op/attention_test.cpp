@@ -84,10 +84,7 @@ struct Sequence {
         call.batch = &batch;
         call.scratch = std::span(scratch).subspan(shift, scratch.size() - 64);
         CpuStream stream(2);
-        const OpCells& cells = kAttention.on(DeviceKind::cpu);
-        (mode == DiffMode::forward ? cells.forward
-         : mode == DiffMode::vjp   ? cells.backward
-                                   : cells.tangent)(call, stream);
+        kAttention.on(DeviceKind::cpu).of(mode)(call, stream);
     }
     void forward() {
         const Tensor in[] = {q.tensor(), k.tensor(), v.tensor()}, outs[] = {out.tensor()}, saved[] = {log_sum.tensor()};

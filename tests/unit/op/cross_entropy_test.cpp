@@ -73,17 +73,17 @@ struct Head {
         const GradientSink sinks[] = {{{DType::f32, {kVocab, kColumns}, dw.data()}, true}};
         CpuStream stream(threads);
         kCrossEntropy.on(DeviceKind::cpu)
-            .backward({.spec = &spec,
-                       .size = &size,
-                       .batch = &batch,
-                       .head = &head,
-                       .in = in,
-                       .out = out,
-                       .weights = weights,
-                       .grad_in = grad_in,
-                       .sinks = sinks,
-                       .scratch = std::span(scratch).subspan(shift, bytes)},
-                      stream);
+            .vjp({.spec = &spec,
+                  .size = &size,
+                  .batch = &batch,
+                  .head = &head,
+                  .in = in,
+                  .out = out,
+                  .weights = weights,
+                  .grad_in = grad_in,
+                  .sinks = sinks,
+                  .scratch = std::span(scratch).subspan(shift, bytes)},
+                 stream);
     }
 };
 

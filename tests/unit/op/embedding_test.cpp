@@ -56,27 +56,27 @@ TEST_F(Embedding, PositionsAreOffset) {
 }
 
 TEST_F(Embedding, GradientsOfARowAddUp) {
-    cells().backward(call_, stream_);
+    cells().vjp(call_, stream_);
     EXPECT_EQ(target_, (std::vector<float>{103, 104, 100, 100, 106, 108, 100, 100}));
 }
 
 TEST_F(Embedding, TheFirstGradientFindsGarbage) {
     std::fill(target_.begin(), target_.end(), std::numeric_limits<float>::quiet_NaN());
     sink_.first = true;
-    cells().backward(call_, stream_);
+    cells().vjp(call_, stream_);
     EXPECT_EQ(target_, (std::vector<float>{3, 4, 0, 0, 6, 8, 0, 0}));
 }
 
 TEST_F(Embedding, AFrozenTableGetsNoGradient) {
     sink_ = {};
-    cells().backward(call_, stream_);
+    cells().vjp(call_, stream_);
     EXPECT_EQ(target_, std::vector<float>(8, 100.0f));
 }
 
 TEST_F(Embedding, AFrozenTableMovesNothing) {
     call_.tangent_out = {&out_, 1};
     std::fill(out_numbers_.begin(), out_numbers_.end(), 5.0f);
-    cells().tangent(call_, stream_);
+    cells().jvp(call_, stream_);
     EXPECT_EQ(out_numbers_, std::vector<float>(6, 0.0f));
 }
 

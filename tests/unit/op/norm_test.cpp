@@ -73,7 +73,7 @@ TEST_P(Norm, GradientsThatNobodyWantsAreNotWritten) {
     grad_in_.data = nullptr;
     std::vector<float> gradient(kCols, 9.0f);
     sinks_[0] = {Tensor(DType::f32, {kCols}, gradient.data()), true};
-    cells().backward(call_, stream_);
+    cells().vjp(call_, stream_);
     EXPECT_NE(gradient[0], 9.0f);
     EXPECT_EQ(dx_, std::vector<float>(kRows * kCols, 0.0f));
 }
@@ -82,10 +82,10 @@ TEST_P(Norm, FrozenWeightsHaveNoTangent) {
     const Tensor tangent_in = grad_out_, tangent_out = grad_in_;
     call_.tangent_in = {&tangent_in, 1};
     call_.tangent_out = {&tangent_out, 1};
-    cells().tangent(call_, stream_);
+    cells().jvp(call_, stream_);
     const std::vector<float> frozen = dx_;
     weights_[0].direction = Tensor(DType::f32, {1, kCols}, zeros_.data());
-    cells().tangent(call_, stream_);
+    cells().jvp(call_, stream_);
     EXPECT_EQ(dx_, frozen);
 }
 
@@ -94,7 +94,7 @@ TEST_P(Norm, AnAbsentTangentIsZero) {
     call_.tangent_in = {&tangent_in, 1};
     call_.tangent_out = {&tangent_out, 1};
     weights_[0].direction = Tensor(DType::f32, {1, kCols}, ones_.data());
-    cells().tangent(call_, stream_);
+    cells().jvp(call_, stream_);
     cells().forward(call_, stream_);
     for (size_t i = 0; i < dx_.size(); ++i) EXPECT_NEAR(dx_[i], y_[i], 1e-6);  // the weights are one, too
 }
