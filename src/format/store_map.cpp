@@ -17,7 +17,6 @@ constexpr int64_t kChunkElementsUnit = 256;
 constexpr int64_t kChunksMax = int64_t{1} << 26;
 constexpr int64_t kElementBytesMax = 64;
 constexpr int64_t kSectionsMax = 64;
-constexpr int64_t kSectionAlignment = 64;
 constexpr int64_t kRunStateBytesMax = int64_t{16} << 20;
 constexpr int64_t kMetaBytesMax = int64_t{4} << 20;
 
@@ -177,7 +176,7 @@ int64_t StoreMap::state_bytes(const StoreParam& param, int64_t elements) const {
     int64_t bytes = 0;
     for (int64_t i = 0; i < section_count(param); ++i) {
         const StoreSection& section = layout_.sections[static_cast<size_t>(i)];
-        bytes += round_up(div_up(elements, section.per) * section.bytes, kSectionAlignment);
+        bytes += section_bytes(section.bytes, section.per, elements);
     }
     return bytes;
 }
@@ -219,7 +218,7 @@ int64_t StoreMap::section_offset(int64_t index, int64_t section) const {
     int64_t offset = 0;
     for (int64_t i = 0; i < section; ++i) {
         const StoreSection& before = layout_.sections[static_cast<size_t>(i)];
-        offset += round_up(div_up(count, before.per) * before.bytes, kSectionAlignment);
+        offset += section_bytes(before.bytes, before.per, count);
     }
     return offset;
 }

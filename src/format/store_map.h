@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/math.h"
+
 namespace windlass {
 
 struct StoreParam {
@@ -25,6 +27,12 @@ struct StoreSection {
     int64_t bytes = 0;
     int64_t per = 1;
 };
+
+// Bytes of a section of so many elements: the next one begins at a cache line.
+inline int64_t section_bytes(int64_t bytes, int64_t per, int64_t elements) {
+    constexpr int64_t kAlignment = 64;
+    return round_up(div_up(elements, per) * bytes, kAlignment);
+}
 
 struct StoreLayout {
     std::vector<StoreParam> params;             // in block order: this is their order in the file

@@ -29,14 +29,6 @@ int64_t version_bytes(const Recipe& recipe, const Param& param) {
            (rest > 0 ? kept_bytes(recipe, param, rest) : 0);
 }
 
-// Two versions; the commit records are small beside them.
-int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe) {
-    constexpr int64_t kRecords = 8 * kMiB;
-    int64_t bytes = kRecords;
-    for (const Param param : model.all_params()) bytes += 2 * version_bytes(recipe, param);
-    return bytes;
-}
-
 // The file has room for the gradients of all that is trained as soon as one block's go there.
 int64_t gradient_spill_bytes(const TrainedModel& model, const Plan& plan) {
     int64_t bytes = 0;
@@ -77,6 +69,7 @@ void fill_placement(Planned& planned, const PlanRequest& request, int64_t store,
 struct Needs {
     double seconds = 0, redo_seconds = 0;
     std::array<int64_t, kTierKinds> arena_bytes{};
+    int64_t store_bytes = 0;  // where the plan has a store
     int64_t activation_file_bytes = 0;
     int64_t disk_write_bytes = 0;
 };
@@ -85,19 +78,17 @@ struct Needs {
 struct Totals {
     int64_t memory = 0, device = 0, store = 0, spill = 0;
 };
-Totals totals(const TrainedModel& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
-              const Needs& needs) {
+Totals totals(const TrainedModel& model, const PlanRequest& request, const Plan& plan, const Needs& needs) {
     const bool apart = plan.own_memory();
     return {.memory = needs.arena_bytes[slot(apart ? TierKind::host : TierKind::device)] + request.budgets.process +
                       (plan.store ? request.budgets.exporter : 0),
             .device = apart ? needs.arena_bytes[slot(TierKind::device)] : 0,
-            .store = plan.store ? working_store_bytes(model, recipe) : 0,
+            .store = plan.store ? needs.store_bytes : 0,
             .spill = gradient_spill_bytes(model, plan) + needs.activation_file_bytes};
 }
 
-Evaluation evaluation_of(const TrainedModel& model, const Recipe& recipe, const PlanRequest& request, const Plan& plan,
-                         const Needs& needs) {
-    const Totals total = totals(model, recipe, request, plan, needs);
+Evaluation evaluation_of(const TrainedModel& model, const PlanRequest& request, const Plan& plan, const Needs& needs) {
+    const Totals total = totals(model, request, plan, needs);
     return {.seconds = needs.seconds + request.clip_frequency * needs.redo_seconds,
             .memory_bytes = total.memory,
             .device_bytes = total.device,
@@ -189,8 +180,9 @@ Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Num
     planned.plan = plan;
     planned.schedules = lower(model, recipe, numerics, plan, request.schedules);
     check(planned.schedules);
-    const Totals total = totals(model, recipe, request, plan,
+    const Totals total = totals(model, request, plan,
                                 {.arena_bytes = planned.schedules.by_kind(planned.schedules.arena_bytes),
+                                 .store_bytes = plan.store ? working_store_bytes(model, recipe) : 0,
                                  .activation_file_bytes = planned.schedules.activation_file_bytes()});
     planned.device_bytes = total.device;
     planned.memory_bytes = total.memory;
@@ -235,14 +227,13 @@ class PolicySearch {
           ranks_(ranks),
           policy_(policy),
           space_(std::move(space)),
+          store_bytes_(space_.base.store ? working_store_bytes(model, recipe) : 0),
           estimate_(model, recipe, numerics, machine, largest_of_each_kind(request.schedules)),
           evaluate_([this](const Choice& choice) { return quick(choice); },
                     [this](const Choice& choice) { return least(plan(choice)); },
                     [this](const Choice& choice) { return space_.canonical(choice); }) {}
 
-    bool has_no_disk() const {
-        return space_.base.store && working_store_bytes(model_, recipe_) > request_.budgets.disk;
-    }
+    bool has_no_disk() const { return store_bytes_ > request_.budgets.disk; }
     // Whether even the leanest choice wants more memory than there is.
     bool is_hopeless() const {
         const Evaluation leanest = against(least(plan(space_.leanest())), limits_of(request_.budgets));
@@ -300,14 +291,16 @@ class PolicySearch {
 
     Plan plan(const Choice& choice) const { return plan_of(space_, choice, ranks_, programs_of(model_)); }
     Evaluation least(const Plan& plan) const {
-        return evaluation_of(model_, recipe_, request_, plan,
-                             {.arena_bytes = persistent_bytes(model_, recipe_, numerics_, plan, request_.schedules)});
+        return evaluation_of(model_, request_, plan,
+                             {.arena_bytes = persistent_bytes(model_, recipe_, numerics_, plan, request_.schedules),
+                              .store_bytes = store_bytes_});
     }
     Evaluation exact(const Planned& planned) const {
-        return evaluation_of(model_, recipe_, request_, planned.plan,
+        return evaluation_of(model_, request_, planned.plan,
                              {.seconds = planned.step.seconds,
                               .redo_seconds = planned.redo_seconds,
                               .arena_bytes = planned.schedules.by_kind(planned.schedules.arena_bytes),
+                              .store_bytes = store_bytes_,
                               .activation_file_bytes = planned.schedules.activation_file_bytes(),
                               .disk_write_bytes = planned.step.demand.disk_write_bytes});
     }
@@ -315,10 +308,11 @@ class PolicySearch {
         const auto plan_for = [&](int blocks) { return plan_of(space_, choice, ranks_, programs_of(model_, blocks)); };
         const Estimate found = estimate_(plan_for, period_of(choice));
         const Plan whole = plan(choice);
-        Evaluation evaluation = evaluation_of(model_, recipe_, request_, whole,
+        Evaluation evaluation = evaluation_of(model_, request_, whole,
                                               {.seconds = found.seconds,
                                                .redo_seconds = redo_seconds(model_, recipe_, machine_, whole),
                                                .arena_bytes = found.arena_bytes,
+                                               .store_bytes = store_bytes_,
                                                .activation_file_bytes = found.activation_file_bytes,
                                                .disk_write_bytes = found.demand.disk_write_bytes});
         evaluation.slack = std::min(whole.read_ahead, kSlackMax) + std::min(whole.update_ahead, kSlackMax);
@@ -333,6 +327,7 @@ class PolicySearch {
     const SavedRanks& ranks_;
     const Policy& policy_;
     Space space_;
+    int64_t store_bytes_;
     Estimator estimate_;
     Evaluator evaluate_;
 };

@@ -40,7 +40,7 @@ struct Engine::Impl {
             return param.trains() && setup.plan.of(param.spec.block).gradients == Home::disk;
         };
         store =
-            std::make_unique<WorkingStore>(files, std::move(opened), setup.model, setup.recipe, setup.store_path,
+            std::make_unique<WorkingStore>(files, std::move(opened), setup.model, setup.store_path,
                                            WorkingStore::Spills{std::ranges::any_of(setup.model.all_params(), spills),
                                                                 setup.schedules.activation_file_bytes()});
         durable_step = store->store().committed_step();

@@ -4,57 +4,8 @@
 
 #include "base/index.h"
 #include "base/log.h"
-#include "tensor/nf4_levels.h"
 
 namespace windlass {
-namespace {
-
-// Data position, schedule, the tail of the loss history: a few kilobytes; the store keeps room in two records.
-constexpr int64_t kRunStateBytesMax = int64_t{1} << 20;
-
-// Elements that a parameter's weights are kept in groups of.
-int group_of(const Param& param) {
-    return param.storage.dtype == DType::nf4 ? static_cast<int>(kNf4Block) : 1;
-}
-bool is_split(const Param& param) {
-    return param.storage.store == StoreType::split;
-}
-int group_bytes(const Param& param) {
-    return static_cast<int>(weight_bytes(param, group_of(param)));
-}
-
-}  // namespace
-
-StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta) {
-    int widest = 1;
-    for (const Param param : model.all_params()) {
-        if (group_of(param) == 1) widest = std::max(widest, group_bytes(param));
-    }
-    StoreLayout layout{.chunk_elements = kChunkElements,
-                       .versions = versions,
-                       .weight_bytes = widest,
-                       .run_state_bytes_max = kRunStateBytesMax,
-                       .meta = std::move(meta)};
-    // A parameter has the first sections alone: low halves where its masters are split, state where it is trained.
-    const auto all = model.all_params();
-    const bool has_low = std::ranges::any_of(all, [](const Param& param) { return is_split(param); });
-    if (has_low) layout.sections.push_back({"low", 2});
-    for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, state.bytes, state.per});
-    for (const int index : store_order(model)) {
-        const Param param = model.param(index);
-        WINDLASS_CHECK(!param.trains() || recipe.state.empty() || is_split(param) == has_low,
-                       "{} has state, but not the low halves before it", param.spec.name);
-        const int64_t sections = (is_split(param) ? 1 : 0) + (param.trains() ? std::ssize(recipe.state) : 0);
-        const int group = group_of(param), bytes = group_bytes(param);
-        layout.params.push_back(
-            {.name = param.spec.name,
-             .numel = param.numel(),
-             .sections = sections == std::ssize(layout.sections) ? StoreParam::kAllSections : sections,
-             .weight_bytes = bytes == widest && group == 1 ? 0 : bytes,
-             .weight_group = group});
-    }
-    return layout;
-}
 
 void require_layout(const StoreLayout& found, const StoreLayout& expected, const std::string& path) {
     const auto refuse = [&](std::string_view what, const auto& got, const auto& want) {
@@ -91,8 +42,8 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
         throw refuse("the chunk size", found.chunk_elements, expected.chunk_elements);
 }
 
-WorkingStore::WorkingStore(FileSystem& files, Store store, const TrainedModel& model, const Recipe& recipe,
-                           const std::string& spill_path, const Spills& spills)
+WorkingStore::WorkingStore(FileSystem& files, Store store, const TrainedModel& model, const std::string& spill_path,
+                           const Spills& spills)
     : files_(files),
       store_(std::move(store)),
       model_(model),
@@ -111,10 +62,6 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const TrainedModel& m
     }
     if (spills.gradients) gradients_ = make_spill(spill_path + ".gradients", end);
     if (spills.activation_bytes > 0) activations_ = make_spill(spill_path + ".activations", spills.activation_bytes);
-    const std::vector<int64_t> sections = state_sections(recipe, model.param(order[0]), store_.chunk(0).count);
-    WINDLASS_CHECK(store_.state_extent(0, 0).bytes == sections.back(),
-                   "schedule and store disagree on a chunk's state: {} and {} bytes", sections.back(),
-                   store_.state_extent(0, 0).bytes);
 }
 
 WorkingStore::~WorkingStore() {

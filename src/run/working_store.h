@@ -14,15 +14,11 @@
 
 #include "format/checksum.h"
 #include "format/store.h"
-#include "method/recipe.h"
 #include "schedule/layout.h"
 #include "schedule/schedule.h"
 #include "tier/disk_mover.h"
 
 namespace windlass {
-
-// How a Store of this model and method is laid out: parameters in store order, sections low halves and state.
-StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta);
 
 // Refuses a store of another model or method, naming the first difference.
 void require_layout(const StoreLayout& found, const StoreLayout& expected, const std::string& path);
@@ -50,8 +46,8 @@ class WorkingStore {
         bool gradients = false;
         int64_t activation_bytes = 0;
     };
-    WorkingStore(FileSystem& files, Store store, const TrainedModel& model, const Recipe& recipe,
-                 const std::string& spill_path, const Spills& spills);
+    WorkingStore(FileSystem& files, Store store, const TrainedModel& model, const std::string& spill_path,
+                 const Spills& spills);
     ~WorkingStore();
 
     Store& store() { return store_; }

@@ -3,22 +3,69 @@
 #include <algorithm>
 #include <numeric>
 
+#include "format/store.h"
 #include "schedule/numerics.h"
+#include "tensor/nf4_levels.h"
 
 namespace windlass {
 namespace {
 
-// Sections of a chunk's state begin at cache lines.
-int64_t section_bytes(int64_t bytes) {
-    constexpr int64_t kSectionAlignment = 64;
-    return round_up(bytes, kSectionAlignment);
-}
+// Data position, schedule, the tail of the loss history: a few kilobytes; the store keeps room in two records.
+constexpr int64_t kRunStateBytesMax = int64_t{1} << 20;
 
+// Elements that a parameter's weights are kept in groups of.
+int group_of(const Param& param) {
+    return param.storage.dtype == DType::nf4 ? static_cast<int>(kNf4Block) : 1;
+}
+bool is_split(const Param& param) {
+    return param.storage.store == StoreType::split;
+}
 int64_t low_bytes(const Param& param, int64_t count) {
-    return param.storage.store == StoreType::split ? 2 * count : 0;
+    return is_split(param) ? section_bytes(2, 1, count) : 0;
+}
+int64_t bytes_of(const StateSpec& state, int64_t count) {
+    return section_bytes(state.bytes, state.per, count);
+}
+int group_bytes(const Param& param) {
+    return static_cast<int>(weight_bytes(param, group_of(param)));
 }
 
 }  // namespace
+
+StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta) {
+    int widest = 1;
+    for (const Param param : model.all_params()) {
+        if (group_of(param) == 1) widest = std::max(widest, group_bytes(param));
+    }
+    StoreLayout layout{.chunk_elements = kChunkElements,
+                       .versions = versions,
+                       .weight_bytes = widest,
+                       .run_state_bytes_max = kRunStateBytesMax,
+                       .meta = std::move(meta)};
+    // A parameter has the first sections alone: low halves where its masters are split, state where it is trained.
+    const auto all = model.all_params();
+    const bool has_low = std::ranges::any_of(all, [](const Param& param) { return is_split(param); });
+    if (has_low) layout.sections.push_back({"low", 2});
+    for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, state.bytes, state.per});
+    for (const int index : store_order(model)) {
+        const Param param = model.param(index);
+        WINDLASS_CHECK(!param.trains() || recipe.state.empty() || is_split(param) == has_low,
+                       "{} has state, but not the low halves before it", param.spec.name);
+        const int64_t sections = (is_split(param) ? 1 : 0) + (param.trains() ? std::ssize(recipe.state) : 0);
+        const int group = group_of(param), bytes = group_bytes(param);
+        layout.params.push_back(
+            {.name = param.spec.name,
+             .numel = param.numel(),
+             .sections = sections == std::ssize(layout.sections) ? StoreParam::kAllSections : sections,
+             .weight_bytes = bytes == widest && group == 1 ? 0 : bytes,
+             .weight_group = group});
+    }
+    return layout;
+}
+
+int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe) {
+    return Store::file_bytes(store_layout(model, recipe, 2, "")) + kRunStateBytesMax;
+}
 
 std::vector<int> store_order(const ModelSpec& model) {
     std::vector<int> order(model.params.size());
@@ -42,15 +89,15 @@ std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, in
     std::vector<int64_t> offsets;
     offsets.reserve(recipe.state.size() + 2);
     offsets.push_back(0);
-    offsets.push_back(section_bytes(low_bytes(param, count)));
+    offsets.push_back(low_bytes(param, count));
     for (const StateSpec& state : recipe.state)
-        offsets.push_back(offsets.back() + (param.trains() ? section_bytes(state_bytes(state, count)) : 0));
+        offsets.push_back(offsets.back() + (param.trains() ? bytes_of(state, count) : 0));
     return offsets;
 }
 
 int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t count) {
-    int64_t end = section_bytes(low_bytes(param, count));
-    for (const StateSpec& state : recipe.state) end += param.trains() ? section_bytes(state_bytes(state, count)) : 0;
+    int64_t end = low_bytes(param, count);
+    for (const StateSpec& state : recipe.state) end += param.trains() ? bytes_of(state, count) : 0;
     return round_up(end, kParamAlignment);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/math.h"
+#include "format/store_map.h"
 #include "method/recipe.h"
 #include "method/trained_model.h"
 #include "schedule/schedule.h"
@@ -27,6 +28,11 @@ inline int64_t weight_bytes(const Param& param, int64_t count) {
 inline int64_t aligned_weight_bytes(const Param& param, int64_t count) {
     return round_up(weight_bytes(param, count), kParamAlignment);
 }
+
+// A store of all parameters: weights, low halves and state, chunk by chunk.
+StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta);
+// Bytes of the file of a working store, with room for what the run says of itself in it.
+int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe);
 
 // The order of parameters in the working store and of their updates: by home block, then canonical.
 std::vector<int> store_order(const ModelSpec& model);

@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "format/manifest.h"
 #include "format/store.h"
-#include "run/working_store.h"
+#include "schedule/layout.h"
 
 namespace windlass {
 namespace {
