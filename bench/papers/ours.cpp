@@ -123,7 +123,7 @@ class Search {
           recipe_(recipe),
           numerics_(numerics),
           request_(request_of(question, numerics)),
-          ranks_(rank_saved(model_, request_.schedules[0], numerics, question.machine)) {
+          ranks_(rank_saved(model_, request_.schedules[0], request_.device.kind, numerics, question.machine)) {
         space_ = *policy.space(request_, {.saved_most = most_saved(ranks_), .block_chunks = block_chunks(model_)});
     }
 

@@ -63,7 +63,7 @@ Slot SegmentWriter::work(int value, int k) {
 void SegmentWriter::add(SegmentCall call) {
     const OpRecord& op = *call.node->op;
     call.cost = op.cost(call.node->spec, segment_.size, call.mode);
-    if (op.scratch_bytes != nullptr) call.scratch_bytes = op.scratch_bytes(call.node->spec, segment_.size, call.mode);
+    call.scratch_bytes = op.scratch_bytes(call.node->spec, segment_.size, call.mode);
     call.scratch_offset = new_piece(call.scratch_bytes);
     touch_piece(call.scratch_offset);
     for (const auto* slots : slots_of(call)) {

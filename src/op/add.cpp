@@ -25,10 +25,9 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kAdd = {
     .name = "add",
     .infer = infer,
-    .cost = cost,
     .passes_gradient = true,
     .cases = cases,
-    .cells = {{{add_forward_cpu, add_backward_cpu, add_tangent_cpu}}},
+    .cells = on_cpu({.cost = cost, .forward = add_forward_cpu, .vjp = add_backward_cpu, .jvp = add_tangent_cpu}),
 };
 
 }  // namespace windlass

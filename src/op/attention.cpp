@@ -156,16 +156,18 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kAttention{
     .name = "attention",
     .infer = infer,
-    .cost = cost,
     .work = OpWork::attention,
     .sample = sample,
-    .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<AttentionAttrs>,
     .reads = {.in = true, .out = true},
     .cache_columns = cache_columns,
     .cases = cases,
-    .cells = {OpCells{attention_forward_cpu, attention_backward_cpu, attention_tangent_cpu}},
+    .cells = on_cpu({.cost = cost,
+                     .scratch_bytes = scratch_bytes,
+                     .forward = attention_forward_cpu,
+                     .vjp = attention_backward_cpu,
+                     .jvp = attention_tangent_cpu}),
 };
 
 }  // namespace windlass

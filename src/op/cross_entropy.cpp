@@ -89,14 +89,16 @@ int64_t cross_entropy_stride(int64_t vocab) {
 constinit const OpRecord kCrossEntropy{
     .name = "cross_entropy",
     .infer = infer,
-    .cost = cost,
     .work = OpWork::product,
     .sample = [](const OpSpec& spec, const OpSize& size) { return sample_product(spec, size, 1); },
-    .scratch_bytes = scratch_bytes,
     .reads = {.in = true, .out = false},
     .backward_computes_out = true,
     .cases = cases,
-    .cells = {OpCells{cross_entropy_forward_cpu, cross_entropy_backward_cpu, cross_entropy_tangent_cpu}},
+    .cells = on_cpu({.cost = cost,
+                     .scratch_bytes = scratch_bytes,
+                     .forward = cross_entropy_forward_cpu,
+                     .vjp = cross_entropy_backward_cpu,
+                     .jvp = cross_entropy_tangent_cpu}),
 };
 
 }  // namespace windlass

@@ -61,12 +61,14 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kEmbedding = {
     .name = "embedding",
     .infer = infer,
-    .cost = cost,
-    .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<EmbeddingAttrs>,
     .cases = cases,
-    .cells = {{{embedding_forward_cpu, embedding_backward_cpu, embedding_tangent_cpu}}},
+    .cells = on_cpu({.cost = cost,
+                     .scratch_bytes = scratch_bytes,
+                     .forward = embedding_forward_cpu,
+                     .vjp = embedding_backward_cpu,
+                     .jvp = embedding_tangent_cpu}),
 };
 
 }  // namespace windlass

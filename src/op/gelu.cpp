@@ -38,13 +38,12 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kGelu = {
     .name = "gelu",
     .infer = infer,
-    .cost = cost,
     .sample = sample_rows,
     .describe = describe,
     .same_attributes = equal_attributes<GeluAttrs>,
     .reads = kReads,
     .cases = cases,
-    .cells = {{{gelu_forward_cpu, gelu_backward_cpu, gelu_tangent_cpu}}},
+    .cells = on_cpu({.cost = cost, .forward = gelu_forward_cpu, .vjp = gelu_backward_cpu, .jvp = gelu_tangent_cpu}),
 };
 
 }  // namespace windlass

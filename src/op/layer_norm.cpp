@@ -57,14 +57,16 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kLayerNorm = {
     .name = "layer_norm",
     .infer = infer,
-    .cost = cost,
     .sample = sample_rows,
-    .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<LayerNormAttrs>,
     .reads = kReads,
     .cases = cases,
-    .cells = {{{layer_norm_forward_cpu, layer_norm_backward_cpu, layer_norm_tangent_cpu}}},
+    .cells = on_cpu({.cost = cost,
+                     .scratch_bytes = scratch_bytes,
+                     .forward = layer_norm_forward_cpu,
+                     .vjp = layer_norm_backward_cpu,
+                     .jvp = layer_norm_tangent_cpu}),
 };
 
 }  // namespace windlass

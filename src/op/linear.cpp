@@ -112,16 +112,19 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kLinear{
     .name = "linear",
     .infer = infer,
-    .cost = cost,
     .work = OpWork::product,
     .sample = sample,
-    .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<LinearAttrs>,
     .reads = {.in = true, .out = false, .in_for_weights = true},
     .joins = joins,
     .cases = cases,
-    .cells = {OpCells{linear_forward_cpu, linear_backward_cpu, linear_tangent_cpu, linear_together_cpu}},
+    .cells = on_cpu({.cost = cost,
+                     .scratch_bytes = scratch_bytes,
+                     .forward = linear_forward_cpu,
+                     .vjp = linear_backward_cpu,
+                     .jvp = linear_tangent_cpu,
+                     .together = linear_together_cpu}),
 };
 
 }  // namespace windlass

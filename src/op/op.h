@@ -82,6 +82,7 @@ bool equal_attributes(const OpSpec& one, const OpSpec& other) {
 struct OpSize {
     int64_t rows = 0;  // of the batch
     int64_t sequence_length = 0;
+    DeviceKind device = DeviceKind::cpu;
     DType compute = DType::f32;
     bool split_weights = false;  // weights arrive as base + low and must be joined
     int k = 1;                   // directions, for tangent
@@ -125,12 +126,15 @@ struct OpCall {
     std::span<const Tensor> tangent_in;   // tangent: [k * T, C]
     std::span<const Tensor> tangent_out;  // tangent: [k * T, C]
     Tensor cache_keys, cache_values;      // decoding: attention's cache [rows * capacity, Hk * D], else empty
-    std::span<std::byte> scratch;         // OpRecord::scratch_bytes of it, 64-byte aligned
+    std::span<std::byte> scratch;         // OpCells::scratch_bytes of it, 64-byte aligned
 };
 
 using Kernel = void (*)(const OpCall& call, Stream& stream);
 
+// An op on one device: its kernels, and what they take.
 struct OpCells {
+    Cost (*cost)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;
+    int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;  // null: none
     Kernel forward = nullptr;
     Kernel vjp = nullptr;  // backward
     Kernel jvp = nullptr;  // tangents
@@ -139,6 +143,11 @@ struct OpCells {
 
     Kernel of(DiffMode mode) const { return mode == DiffMode::forward ? forward : mode == DiffMode::vjp ? vjp : jvp; }
 };
+
+// Kernels of the CPU. Devices that are not here are planned for as if theirs took as much.
+constexpr std::array<OpCells, kDeviceKinds> on_cpu(const OpCells& cells) {
+    return {cells, {.cost = cells.cost, .scratch_bytes = cells.scratch_bytes}};
+}
 
 // What backward reads of forward, so that only that is kept.
 struct BackwardReads {
@@ -161,11 +170,9 @@ struct OpRecord {
     std::string_view name;
     // Checks in, weights and attrs; fills out and saved.
     void (*infer)(OpSpec& spec) = nullptr;
-    Cost (*cost)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;
     OpWork work = OpWork::traffic;
     // What is measured in place of a call (sample.h); null: it only looks up or copies, and has no rate of its own.
     OpSample (*sample)(const OpSpec& spec, const OpSize& size) = nullptr;
-    int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;  // null: none
     std::string (*describe)(const OpSpec& spec) = nullptr;  // attributes, for printing; null: none
     // Whether two specs ask for the same: printed numbers are rounded, and long ones summed up. null: no attributes.
     bool (*same_attributes)(const OpSpec& one, const OpSpec& other) = nullptr;
@@ -182,6 +189,13 @@ struct OpRecord {
     std::array<OpCells, kDeviceKinds> cells{};  // indexed by DeviceKind
 
     const OpCells& on(DeviceKind device) const { return cells[static_cast<size_t>(device)]; }
+    Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) const {
+        return on(size.device).cost(spec, size, mode);
+    }
+    int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) const {
+        const OpCells& cells = on(size.device);
+        return cells.scratch_bytes == nullptr ? 0 : cells.scratch_bytes(spec, size, mode);
+    }
 };
 
 // The list (all.cpp).

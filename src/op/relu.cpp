@@ -27,11 +27,10 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kRelu = {
     .name = "relu",
     .infer = infer,
-    .cost = cost,
     .sample = sample_rows,
     .reads = kReads,
     .cases = cases,
-    .cells = {{{relu_forward_cpu, relu_backward_cpu, relu_tangent_cpu}}},
+    .cells = on_cpu({.cost = cost, .forward = relu_forward_cpu, .vjp = relu_backward_cpu, .jvp = relu_tangent_cpu}),
 };
 
 }  // namespace windlass

@@ -61,14 +61,16 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kRmsNorm = {
     .name = "rms_norm",
     .infer = infer,
-    .cost = cost,
     .sample = sample_rows,
-    .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<RmsNormAttrs>,
     .reads = kReads,
     .cases = cases,
-    .cells = {{{rms_norm_forward_cpu, rms_norm_backward_cpu, rms_norm_tangent_cpu}}},
+    .cells = on_cpu({.cost = cost,
+                     .scratch_bytes = scratch_bytes,
+                     .forward = rms_norm_forward_cpu,
+                     .vjp = rms_norm_backward_cpu,
+                     .jvp = rms_norm_tangent_cpu}),
 };
 
 }  // namespace windlass

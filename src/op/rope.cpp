@@ -57,13 +57,15 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kRope = {
     .name = "rope",
     .infer = infer,
-    .cost = cost,
     .sample = sample_rows,
-    .scratch_bytes = scratch_bytes,
     .describe = describe,
     .same_attributes = equal_attributes<RopeAttrs>,
     .cases = cases,
-    .cells = {{{rope_forward_cpu, rope_backward_cpu, rope_tangent_cpu}}},
+    .cells = on_cpu({.cost = cost,
+                     .scratch_bytes = scratch_bytes,
+                     .forward = rope_forward_cpu,
+                     .vjp = rope_backward_cpu,
+                     .jvp = rope_tangent_cpu}),
 };
 
 }  // namespace windlass

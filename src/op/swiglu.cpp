@@ -32,11 +32,11 @@ std::vector<OpCase> cases() {
 constinit const OpRecord kSwiglu = {
     .name = "swiglu",
     .infer = infer,
-    .cost = cost,
     .sample = sample_rows,
     .reads = kReads,
     .cases = cases,
-    .cells = {{{swiglu_forward_cpu, swiglu_backward_cpu, swiglu_tangent_cpu}}},
+    .cells =
+        on_cpu({.cost = cost, .forward = swiglu_forward_cpu, .vjp = swiglu_backward_cpu, .jvp = swiglu_tangent_cpu}),
 };
 
 }  // namespace windlass

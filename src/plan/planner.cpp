@@ -334,11 +334,11 @@ class PolicySearch {
 
 }  // namespace
 
-Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                  const PlanRequest& request) {
+PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+                      const PlanRequest& request) {
     // What is planned for a machine that is not here runs there.
     if (request.device.kind != DeviceKind::fake) require_kernels(model, recipe, request.device.kind);
-    const SavedRanks ranks = rank_saved(model, largest_request(request), numerics, machine);
+    const SavedRanks ranks = rank_saved(model, largest_request(request), request.device.kind, numerics, machine);
     const SpaceInput input = space_input(model, ranks);
     std::optional<Planned> best;
     int evaluations = 0;
@@ -365,11 +365,18 @@ Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numeric
             if (search->evaluations() == 0) search->look_around();
             search->report(refused);
         }
-        refuse(refused, request);
+        return nearest_fit(refused, request);
     }
     best->evaluations = evaluations;
     best->binding = find_binding(*best, machine);
     return std::move(*best);
+}
+
+Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+                  const PlanRequest& request) {
+    PlanOutcome outcome = find_plan(model, recipe, numerics, machine, request);
+    if (const auto* none = std::get_if<NoFit>(&outcome)) throw none->error();
+    return std::get<Planned>(std::move(outcome));
 }
 
 }  // namespace windlass

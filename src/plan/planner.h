@@ -5,9 +5,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "method/recipe.h"
+#include "plan/no_fit.h"
 #include "plan/space.h"
 #include "schedule/check.h"
 #include "schedule/lower.h"
@@ -69,8 +71,12 @@ struct Planned {
     int evaluations = 0;  // choices that were lowered and simulated
 };
 
-// The fastest choice found of all policies asked for that fits. Throws UserError(no_fit) naming the need, the budget
-// and the smallest change that would make it fit.
+using PlanOutcome = std::variant<Planned, NoFit>;
+
+// The fastest choice found of all policies asked for that fits.
+PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+                      const PlanRequest& request);
+// The same, for who has nothing else to try: throws NoFit::error().
 Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request);
 

@@ -74,7 +74,7 @@ std::vector<std::string> enough_changes(const Nearest& nearest) {
 
 }  // namespace
 
-void refuse(const std::vector<Refused>& refused, const PlanRequest& request) {
+NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request) {
     const Nearest nearest(refused);
     if (nearest.any == nullptr)
         throw UserError(ExitCode::usage, "policy", "{} has no plan for {}", request.policy, device_name(request.device))
@@ -90,8 +90,12 @@ void refuse(const std::vector<Refused>& refused, const PlanRequest& request) {
         needs += fmt::format(" and {} on the device", enough(need.device_bytes));
         allowed += fmt::format(" and {}", format_bytes(request.budgets.device));
     }
-    throw UserError(ExitCode::no_fit, "plan", "does not fit\n  needs at least {}\n  allowed are {}\n  Try: {}", needs,
-                    allowed, fmt::join(enough_changes(nearest), kNextWayOut));
+    return {std::move(needs), std::move(allowed), enough_changes(nearest)};
+}
+
+UserError NoFit::error() const {
+    return UserError(ExitCode::no_fit, "plan", "does not fit\n  needs at least {}\n  allowed are {}\n  Try: {}", needs,
+                     allowed, fmt::join(ways_out, kNextWayOut));
 }
 
 namespace {

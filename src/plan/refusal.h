@@ -1,4 +1,4 @@
-// refusal.h: what is said when nothing fits: the need, the budgets, and the smallest change that would be enough.
+// refusal.h: what is said when nothing fits, and what is refused whatever the budgets.
 #pragma once
 
 #include <string_view>
@@ -9,9 +9,6 @@
 
 namespace windlass {
 
-// Between what may be tried: a line each.
-inline constexpr std::string_view kNextWayOut = "\n   or: ";
-
 // A choice that was evaluated.
 struct Refused {
     std::string_view policy;
@@ -19,8 +16,8 @@ struct Refused {
     Evaluation evaluation;
 };
 
-// Throws UserError(no_fit).
-[[noreturn]] void refuse(const std::vector<Refused>& refused, const PlanRequest& request);
+// What comes nearest of these. Throws UserError(usage) where there are none: the policy is not for this device.
+NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request);
 // Throws UserError(gpu) naming the first kernel that steps of this recipe need and this build has not for the device.
 void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind device);
 // Throws UserError(usage): there is no such policy.

@@ -123,10 +123,13 @@ Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe,
     return space;
 }
 
-SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest, const Numerics& numerics,
-                      const Machine& machine) {
+SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest, DeviceKind device,
+                      const Numerics& numerics, const Machine& machine) {
     SavedRanks ranks;
-    const OpSize size{.rows = largest.rows, .sequence_length = largest.sequence_length, .compute = numerics.compute};
+    const OpSize size{.rows = largest.rows,
+                      .sequence_length = largest.sequence_length,
+                      .device = device,
+                      .compute = numerics.compute};
     for (const Block& block : model.blocks) {
         if (ranks.contains(block.program.get())) continue;
         const std::vector<SavedValue> values = saved_values(*block.program, size, trainable_of(model, block));

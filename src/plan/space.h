@@ -73,8 +73,8 @@ Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe,
 
 // Saved values of each program of a model, the most seconds saved for a byte first.
 using SavedRanks = std::map<const Program*, std::vector<int>>;
-SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest, const Numerics& numerics,
-                      const Machine& machine);
+SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest, DeviceKind device,
+                      const Numerics& numerics, const Machine& machine);
 // The most values that a block of it has.
 int most_saved(const SavedRanks& ranks);
 

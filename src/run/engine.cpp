@@ -30,10 +30,7 @@ struct Engine::Impl {
           streams(setup.schedules, device, setup.plan.threads, setup.plan.host_threads),
           movers(files, setup.emulation, setup.plan.store, setup.schedules.schedules.front().lanes.size()),
           recent(setup.recipe.history, setup.recipe.merge == Merge::per_window),
-          sums(setup.model) {
-        for (const Param param : setup.model.all_params())
-            norm_partials.emplace_back(param.trains() ? at(div_up(param.numel(), kNormChunkElements)) : 0, 0.0);
-    }
+          sums(setup.model) {}
 
     void open_store(Store opened) {
         const auto spills = [&](const Param& param) {
@@ -121,7 +118,6 @@ struct Engine::Impl {
                                .movers = movers,
                                .workers = workers,
                                .elements = elements,
-                               .norm_partials = norm_partials,
                                .stop = stoppable ? stop : never,
                                .deferred = deferred && !setup.recipe.probes() ? &deferred->params : nullptr,
                                .recent = setup.recipe.probes() ? &recent : nullptr,
@@ -213,7 +209,6 @@ struct Engine::Impl {
     LaneStreams streams;
     Movers movers;
     std::unique_ptr<WorkingStore> store;
-    std::vector<std::vector<double>> norm_partials;
     std::optional<Deferred> deferred;
     RecentSteps recent;
     LowRankSums sums;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/index.h"
 #include "device/cpu/cpu_stream.h"
+#include "run/batch_input.h"
 #include "run/kept.h"
 #include "run/norm.h"
 #include "run/run_task.h"
@@ -109,6 +110,8 @@ class Execution {
                 return add_squares(schedule_.reduces[at(task.payload)], memory);
             case Verb::materialize:
                 return perform_materialize(schedule_.materializations[at(task.payload)], memory);
+            case Verb::input:
+                return perform_input(schedule_.inputs[at(task.payload)], memory);
             case Verb::mark:
                 break;
         }
@@ -125,14 +128,19 @@ class Execution {
         if (context_.holds()) point_of_no_return_.end_change();
     }
 
-    const Batch& batch_of(const RunTask& task) const {
-        if (context_.answers == nullptr) return input_.micro[at(task.micro)];
-        return context_.answers->batch(task.probe_index, task.micro);
+    // Where the host has it.
+    const Batch& batch_of(int probe_index, int micro) const {
+        return context_.answers == nullptr ? input_.micro[at(micro)] : context_.answers->batch(probe_index, micro);
+    }
+
+    void perform_input(const InputTask& task, const LaunchedMemory& memory) {
+        put_batch(batch_of(task.probe_index, task.micro), memory.address(task.to),
+                  context_.movers.copies(MoveKind::up));
     }
 
     void perform_run(const RunTask& task, const LaunchedMemory& memory) {
-        run_task(task, {.setup = context_.setup, .schedule = schedule_, .batch = batch_of(task), .head = params_.head},
-                 memory);
+        const Batch batch = batch_at(batch_of(task.probe_index, task.micro), memory.address(task.tokens));
+        run_task(task, {.setup = context_.setup, .schedule = schedule_, .batch = batch, .head = params_.head}, memory);
     }
 
     void copy(const MoveTask& task, const LaunchedMemory& memory) {
@@ -229,15 +237,14 @@ class Execution {
     }
 
     void add_squares(const ReduceTask& task, const LaunchedMemory& memory) {
-        sum_squares(reinterpret_cast<const float*>(memory.address(task.gradient)),
-                    context_.setup.model.params[at(task.param)].numel(), context_.norm_partials[at(task.param)],
-                    cpu_team(memory.stream()));
+        const int64_t count = context_.setup.model.params[at(task.param)].numel();
+        auto* sums = reinterpret_cast<double*>(memory.address(set_.ids.params[at(task.param)].squares));
+        sum_squares(reinterpret_cast<const float*>(memory.address(task.gradient)), count,
+                    {sums, at(div_up(count, kNormChunkElements))}, cpu_team(memory.stream()));
     }
 
     void find_norm() {
-        std::vector<double> sums;
-        for (const std::vector<double>& partial : context_.norm_partials) sums.push_back(tree_sum(partial));
-        report_.grad_norm = std::sqrt(tree_sum(sums));
+        report_.grad_norm = std::sqrt(tree_sum(outputs_.sums_of_squares(context_.setup.model)));
         report_.loss_sum = outputs_.sum(schedule_.outputs);
         reduced_ = true;
         params_.apply = std::isfinite(report_.grad_norm) && std::isfinite(report_.loss_sum);
@@ -265,6 +272,8 @@ class Execution {
 StepReport execute(const Schedule& schedule, ExecuteContext& context, const StepInput& input) {
     WINDLASS_CHECK(static_cast<int>(input.micro.size()) == schedule.micro_batches,
                    "{} micro-batches for a schedule of {}", input.micro.size(), schedule.micro_batches);
+    WINDLASS_CHECK(context.answers == nullptr || schedule.writes_answers, "{} has no rows for answers that are written",
+                   schedule.name);
     return Execution(schedule, context, input).run();
 }
 

@@ -24,8 +24,7 @@ struct ExecuteContext {
     WorkingStore* store = nullptr;  // where the plan has one
     Movers& movers;
     LaneWorkers& workers;
-    std::span<const int64_t> elements;                // by parameter (global_offsets)
-    std::vector<std::vector<double>>& norm_partials;  // by parameter
+    std::span<const int64_t> elements;  // by parameter (global_offsets)
     std::atomic<bool>& stop;
     const StepParams* deferred = nullptr;  // of the update that the step before deferred; null: none
     // Forward-only methods: the steps whose updates weights lack, and whether this one writes them back.

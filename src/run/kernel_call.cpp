@@ -40,10 +40,8 @@ KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, Diff
         tangent_out_ = values(spec_.out, size.k);
     }
     int64_t scratch = 0;
-    if (op_.scratch_bytes != nullptr) {
-        for (const DiffMode each : {DiffMode::forward, mode})
-            scratch = std::max(scratch, op_.scratch_bytes(spec_, size_, each));
-    }
+    for (const DiffMode each : {DiffMode::forward, mode})
+        scratch = std::max(scratch, op_.scratch_bytes(spec_, size_, each));
     scratch_ = HugeBuffer(scratch, true);
     zeros_.resize(static_cast<size_t>(size.tokens()));
     batch_ = {.rows = size.rows,

@@ -3,6 +3,9 @@
 #include <numeric>
 
 #include "base/index.h"
+#include "base/math.h"
+#include "run/norm.h"
+#include "schedule/numerics.h"
 
 namespace windlass {
 
@@ -34,6 +37,20 @@ std::vector<float> StepOutputs::numbers(std::span<const BufferSlice> outputs) co
     for (size_t index = 0; index < outputs.size(); ++index)
         read(outputs[index], std::span(numbers).subspan(index * tokens, tokens));
     return numbers;
+}
+
+std::vector<double> StepOutputs::sums_of_squares(const TrainedModel& model) const {
+    const BufferSpec& buffer = set_.buffer(schedule_, set_.ids.squares);
+    std::vector<double> all(at(buffer.bytes) / sizeof(double));
+    arenas_.read(buffer, 0, std::span(all));
+    std::vector<double> sums;
+    for (int index = 0; index < model.param_size(); ++index) {
+        const Param param = model.param(index);
+        const int64_t first = set_.ids.params[at(index)].squares.offset / static_cast<int64_t>(sizeof(double));
+        const int64_t count = param.trains() ? div_up(param.numel(), kNormChunkElements) : 0;
+        sums.push_back(tree_sum(std::span(all).subspan(at(first), at(count))));
+    }
+    return sums;
 }
 
 std::span<const BufferSlice> StepOutputs::of(int result) const {

@@ -1,4 +1,5 @@
-// step_outputs.h: what a pass's last segment left behind: losses of tokens, summed in one order everywhere.
+// step_outputs.h: what a step left behind for the host: losses of tokens and sums of squares, added in one order
+// everywhere.
 #pragma once
 
 #include <optional>
@@ -25,6 +26,8 @@ class StepOutputs {
     std::vector<float> numbers(std::span<const BufferSlice> outputs) const;
     // Those of one of the numbers that Recipe::conclude wants to know: one for each micro-batch.
     std::span<const BufferSlice> of(int result) const;
+    // Of the gradients, by parameter: 0 of what is not trained.
+    std::vector<double> sums_of_squares(const TrainedModel& model) const;
     int results() const { return static_cast<int>(schedule_.outputs.size()) / schedule_.micro_batches; }
 
   private:

@@ -37,10 +37,12 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
     schedule_.size = {
         .rows = request.rows,
         .sequence_length = request.sequence_length,
+        .device = input.plan.device.kind,
         .compute = input.numerics.compute,
         .split_weights = std::ranges::any_of(input.model.blocks, [&](const Block& block) { return needs_low(block); }),
         .threads = input.plan.threads};
     schedule_.micro_batches = request.micro_batches;
+    schedule_.writes_answers = request.writes_answers;
     schedule_.host_threads = input.plan.host_threads;
     schedule_.lanes = lanes_beside(input.plan.device.index);
 }
@@ -175,6 +177,8 @@ void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId
 void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses) {
     const Segment& segment = segment_at(task.segment);
     task.weights = weights.read;
+    task.tokens = tokens_of(task);
+    uses.push_back({task.tokens.buffer, false});
     uses.insert(uses.end(), weights.uses.begin(), weights.uses.end());
     const int64_t work_bytes = segment.region_bytes(Region::work);
     if (work_bytes > 0) {
@@ -186,6 +190,22 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
     schedule_.runs.push_back(std::move(task));
     add(Verb::run, LaneKind::compute, schedule_.runs.size() - 1, std::move(uses),
         {.flops = segment.cost.flops, .model_flops = segment.cost.model_flops, .memory_bytes = segment.cost.bytes});
+}
+
+// They are brought when the first run wants them.
+BufferSlice ScheduleBuilder::tokens_of(const RunTask& task) {
+    const int point = schedule_.writes_answers ? task.probe_index : 0;
+    const auto [entry, is_new] = tokens_.try_emplace({point, task.micro});
+    if (!is_new) return entry->second;
+    const bool goes_up = in_.plan.own_memory();
+    const int64_t bytes = kInputBytesPerToken * schedule_.size.tokens();
+    const BufferId made =
+        buffer(fmt::format("tokens.{}", task.micro), MemoryTag::block_inputs, bytes, TierKind::device);
+    entry->second = {made, 0};
+    schedule_.inputs.push_back({task.micro, point, entry->second});
+    add(Verb::input, goes_up ? LaneKind::up : LaneKind::compute, schedule_.inputs.size() - 1, {{made, true}},
+        {.memory_bytes = goes_up ? 0 : 2 * bytes, .up_bytes = goes_up ? bytes : 0});
+    return entry->second;
 }
 
 void ScheduleBuilder::move(MoveTask task) {
@@ -263,7 +283,11 @@ void ScheduleBuilder::reduce(ReduceTask task) {
     if (task.param >= 0) {
         const int64_t bytes = in_.param(task.param).numel() * 4;
         uses.push_back({task.gradient.buffer, false, task.gradient.offset, task.gradient.offset + bytes});
+        const BufferSlice& sums = in_.place(task.param).squares;
+        uses.push_back({sums.buffer, true, sums.offset, sums.offset + squares_bytes(in_.param(task.param).numel())});
         demand.memory_bytes = bytes;
+    } else if (in_.ids.squares != kNoBuffer) {
+        uses.push_back({in_.ids.squares, false});
     }
     schedule_.reduces.push_back(task);
     add(Verb::reduce, LaneKind::compute, schedule_.reduces.size() - 1, std::move(uses), demand);

@@ -126,6 +126,7 @@ class ScheduleBuilder {
     Schedule finish() { return std::move(schedule_); }
 
   private:
+    BufferSlice tokens_of(const RunTask& task);
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
     void add_materialization(MaterializeTask task);
     void decide_updates(MaterializeParam& each, bool is_first, bool fetched) const;
@@ -140,6 +141,7 @@ class ScheduleBuilder {
     Schedule schedule_;
     When when_ = When::always;
     std::map<SegmentKey, int> segment_index_;
+    std::map<std::pair<int, int>, BufferSlice> tokens_;  // by point and micro-batch
 };
 
 // Uses of neighbouring bytes become one.

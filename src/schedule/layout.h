@@ -29,6 +29,11 @@ inline int64_t aligned_weight_bytes(const Param& param, int64_t count) {
     return round_up(weight_bytes(param, count), kParamAlignment);
 }
 
+// Of ParamPlace::squares.
+inline int64_t squares_bytes(int64_t numel) {
+    return div_up(numel, kNormChunkElements) * static_cast<int64_t>(sizeof(double));
+}
+
 // A store of all parameters: weights, low halves and state, chunk by chunk.
 StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta);
 // Bytes of the file of a working store, with room for what the run says of itself in it.

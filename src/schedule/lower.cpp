@@ -29,6 +29,7 @@ class PersistentWriter {
             cache_rows = std::max(cache_rows, request.rows * request.cache_capacity);
         }
         for (const int param : store_order(model_)) place(param, trains);
+        if (trains && recipe_.needs_grad_norm) write_squares();
         if (cache_rows > 0) write_cache(cache_rows);
         write_staging();
     }
@@ -89,6 +90,17 @@ class PersistentWriter {
         }
         ids.staging = add("chunk in transit", MemoryTag::staging, 2 * aligned_bytes(count, 4) + state,
                           plan_.own_memory() ? TierKind::host : TierKind::device);
+    }
+    // Packed: there may be thousands of vectors, of one sum each.
+    void write_squares() {
+        int64_t end = 0;
+        for (int index = 0; index < model_.param_size(); ++index) {
+            const Param param = model_.param(index);
+            if (!param.trains()) continue;
+            ids.params[at(index)].squares = {static_cast<BufferId>(buffers.size()), end};
+            end += squares_bytes(param.numel());
+        }
+        ids.squares = add("sums of squares", MemoryTag::gradients, end, TierKind::device);
     }
     void write_cache(int64_t rows) {
         ids.cache_rows = rows;

@@ -16,7 +16,8 @@ struct ScheduleRequest {
     int64_t rows = 1;
     int64_t sequence_length = 1;
     int micro_batches = 1;
-    int64_t cache_capacity = 0;  // decode: tokens per row that the cache holds
+    int64_t cache_capacity = 0;   // decode: tokens per row that the cache holds
+    bool writes_answers = false;  // of a forward-only step: each point reads rows of its own
 };
 
 // Lowers all schedules of a run together, since they share the persistent buffers.

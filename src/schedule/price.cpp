@@ -128,7 +128,8 @@ PriceList::Work PriceList::materialize_work(const Task& task) const {
 }
 
 double PriceList::pieces(const Task& task) const {
-    return task.payload >= 0 ? amount(std::ssize(schedule_.moves[static_cast<size_t>(task.payload)].pieces)) : 1.0;
+    if (task.verb != Verb::move || task.payload < 0) return 1.0;
+    return amount(std::ssize(schedule_.moves[static_cast<size_t>(task.payload)].pieces));
 }
 
 PriceList::Work PriceList::copy_work(const Task& task) const {

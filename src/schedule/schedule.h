@@ -97,8 +97,9 @@ struct BufferSlice {
 };
 
 // materialize: makes what runs read of a block's weights that are kept otherwise (Recipe::materialize).
+// input: a micro-batch's tokens go to where its runs read them.
 // mark: the update that the step before deferred is whole, in memory and on disk: that step may be committed.
-enum class Verb : uint8_t { run, move, update, reduce, materialize, mark };
+enum class Verb : uint8_t { run, move, update, reduce, materialize, input, mark };
 
 // Where a run reads one of its program's weights, and what it finds there.
 struct WeightUse {
@@ -114,6 +115,7 @@ struct RunTask {
     int micro = 0;
     int probe_index = 0;     // of a forward-only step: which of the perturbed forwards, counted over all passes
     int last_token_of = -1;  // decoding: of the region `input` it reads the last token of this row, and nothing else
+    BufferSlice tokens;      // InputTask::to
     std::array<BufferSlice, kRegions> regions{};
     std::vector<WeightUse> weights;        // by the program's weights
     std::vector<BufferSlice> gradients;    // by the program's weights; kNoBuffer: not trained
@@ -162,12 +164,20 @@ struct UpdateTask {
     bool restores = false;     // first takes what `kept` has, even where the step is not applied
 };
 
-// reduce: partial sums of squares of one parameter's gradient; or, with param < 0, the norm, clip and apply flags, or
-// what the losses of a forward-only step say.
+// reduce: sums of squares of one parameter's gradient (ParamPlace::squares); or, with param < 0, what the host decides
+// by all of them: the norm, clip and apply flags; or by the losses of a forward-only step.
 struct ReduceTask {
     int param = -1;
     BufferSlice gradient;
 };
+
+// input: the vectors of a Batch (op/batch.h), [T] i32 each, one behind the other.
+struct InputTask {
+    int micro = 0;
+    int probe_index = 0;  // RunTask::probe_index, where answers are written
+    BufferSlice to;
+};
+inline constexpr int64_t kInputBytesPerToken = 4 * sizeof(int32_t);
 
 // Which updates of past steps a materialize task applies to a parameter. last: that of the step before, since the
 // weights are updated where they live. deferred: all since they were last written back.
@@ -236,6 +246,8 @@ struct Schedule {
     std::vector<UpdateTask> updates;
     std::vector<ReduceTask> reduces;
     std::vector<MaterializeTask> materializations;
+    std::vector<InputTask> inputs;
+    bool writes_answers = false;  // each point of a forward-only step reads rows of its own, with what it has written
     std::vector<Task> tasks;
     // Where execute finds results: the loss of each token [T, 1], f32; or the logits of each row's last token,
     // [1, V], one behind the other in equal parts of their buffer. By micro-batch; where weights
@@ -252,6 +264,7 @@ struct ParamPlace {
     std::vector<BufferSlice> state;  // one per Recipe::state
     BufferSlice chunks;              // instead of low and state: chunk by chunk as a working store has them
     BufferSlice kept;                // chunk by chunk, where updates are speculative without a store
+    BufferSlice squares;             // sums over each kNormChunkElements of the gradient, f64, where the norm is wanted
 };
 // Where a block's keys and values of earlier tokens wait for the next ones: keys, and as many bytes of values behind
 // them.
@@ -263,6 +276,7 @@ struct CachePlace {
 struct PersistentIds {
     std::vector<ParamPlace> params;
     BufferId staging = kNoBuffer;
+    BufferId squares = kNoBuffer;    // of all parameters
     std::vector<CachePlace> caches;  // by block; empty: nothing is decoded
     int64_t cache_rows = 0;          // rows * capacity
     int64_t cache_file_bytes = 0;

@@ -5,7 +5,7 @@
 namespace windlass {
 namespace {
 
-constexpr std::array<std::string_view, 6> kVerbs = {"run", "move", "update", "reduce", "materialize", "mark"};
+constexpr std::array<std::string_view, 7> kVerbs = {"run", "move", "update", "reduce", "materialize", "input", "mark"};
 static_assert(static_cast<size_t>(Verb::mark) + 1 == kVerbs.size());
 constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "state", "gradients", "activations"};
 constexpr std::array<std::string_view, 4> kMoves = {"read", "write", "up", "down"};
@@ -78,6 +78,8 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
             const MaterializeTask& made = schedule.materializations[payload];
             return fmt::format("materialize {} pass {}", block_name(model, made.block), made.pass);
         }
+        case Verb::input:
+            return fmt::format("tokens micro {}", schedule.inputs[payload].micro);
         case Verb::mark:
             return "mark";
     }

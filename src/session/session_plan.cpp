@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "op/batch.h"
 #include "perturb/factors.h"
+#include "run/objective.h"
 
 namespace windlass {
 namespace {
@@ -13,15 +14,18 @@ constexpr int64_t kAutoRows = 8;  // rows that a step has for each of gradient_a
 
 constexpr int64_t kMicroRowsMax = 65536;
 
-std::vector<ScheduleRequest> schedule_requests(const Numerics& numerics, bool evaluates) {
+std::vector<ScheduleRequest> schedule_requests(const Session& session, const Recipe& recipe, const Numerics& numerics) {
+    const bool answers = recipe.probes() && writes_answers(*objective_from_name(session.config.objective));
     std::vector<ScheduleRequest> requests;
     for (const int64_t length : numerics.sequence_lengths) {
         ScheduleRequest request{.rows = numerics.micro_batch_size,
                                 .sequence_length = length,
-                                .micro_batches = static_cast<int>(numerics.micro_batches)};
+                                .micro_batches = static_cast<int>(numerics.micro_batches),
+                                .writes_answers = answers};
         requests.push_back(request);
         request.kind = ScheduleRequest::Kind::eval;
-        if (evaluates) requests.push_back(request);
+        request.writes_answers = false;
+        if (session.has_eval()) requests.push_back(request);
     }
     return requests;
 }
@@ -36,90 +40,99 @@ int64_t step_disk_writes(Session& session) {
     return std::max<int64_t>(1, parse_bytes(text, "ssd_writes") / steps);
 }
 
-// Plans every shape of a micro-batch and keeps the fastest that fits; the refusal is that of the smallest.
-void plan_shapes(Session& session, const std::optional<RunState>& recorded) {
-    Numerics& numerics = session.identity.numerics;
-    bool found = false;
-    std::exception_ptr refusal;
-    for (const auto& [rows, count] : micro_choices(session, recorded)) {
-        Numerics choice = numerics;
-        choice.micro_batch_size = rows;
-        choice.micro_batches = count;
-        PlanRequest request = session.request;
-        request.schedules = schedule_requests(choice, session.has_eval());
-        request.budgets.step_disk_writes = step_disk_writes(session);
-        try {
-            Planned planned = make_plan(session.model, session.recipe, choice, session.machine, request);
-            if (found && planned.mean_seconds >= session.planned.mean_seconds) continue;
-            session.planned = std::move(planned);
-            session.request = std::move(request);
-            numerics = choice;
-            found = true;
-        } catch (const UserError& error) {
-            if (error.code() != ExitCode::no_fit) throw;
-            refusal = std::current_exception();
-        }
-    }
-    if (!found) std::rethrow_exception(refusal);
-}
-
-// The state format that is asked for, or the most exact one that fits.
-void plan_formats(Session& session, const std::optional<RunState>& recorded) {
-    const bool is_open = session.config.state_format == "auto" && !recorded && !session.recipe.state.empty();
-    for (const StateFormat format : kStateFormats) {
-        if (is_open) {
-            session.method_options.state_format = session.identity.numerics.state_format = format;
-            session.recipe = make_recipe(session.config.method, session.method_options);
-        }
-        try {
-            plan_shapes(session, recorded);
-            if (is_open && format != kStateFormats[0])
-                session.notes.push_back(fmt::format("state_format is {}: with {} nothing fits",
-                                                    state_format_name(format), state_format_name(kStateFormats[0])));
-            return;
-        } catch (const UserError& error) {
-            const bool is_last = format == *std::prev(std::end(kStateFormats));
-            if (error.code() != ExitCode::no_fit || !is_open || is_last) throw;
-        }
-    }
-}
-
-// What is planned for one number of directions.
-struct PlannedDirections {
+// Everything that a plan is made for.
+struct Draft {
     MethodOptions options;
     Recipe recipe;
     Numerics numerics;
     PlanRequest request;
+};
+struct PlannedDraft {
+    Draft draft;
     Planned planned;
 };
+using Outcome = std::variant<PlannedDraft, NoFit>;
+
+// Of every shape of a micro-batch, the fastest that fits; the refusal is that of the smallest.
+Outcome plan_shapes(const Session& session, const std::optional<RunState>& recorded, const Draft& draft) {
+    std::optional<PlannedDraft> best;
+    NoFit refusal;
+    for (const auto& [rows, count] : micro_choices(session, recorded)) {
+        Draft choice = draft;
+        choice.numerics.micro_batch_size = rows;
+        choice.numerics.micro_batches = count;
+        choice.request.schedules = schedule_requests(session, choice.recipe, choice.numerics);
+        PlanOutcome outcome = find_plan(session.model, choice.recipe, choice.numerics, session.machine, choice.request);
+        if (auto* none = std::get_if<NoFit>(&outcome)) {
+            refusal = std::move(*none);
+            continue;
+        }
+        auto& planned = std::get<Planned>(outcome);
+        if (!best || planned.mean_seconds < best->planned.mean_seconds)
+            best = PlannedDraft{std::move(choice), std::move(planned)};
+    }
+    if (best) return std::move(*best);
+    return refusal;
+}
+
+bool leaves_format_open(const Session& session, const std::optional<RunState>& recorded) {
+    return session.config.state_format == "auto" && !recorded && !session.recipe.state.empty();
+}
+
+// The state format that is asked for, or the most exact one that fits.
+Outcome plan_formats(const Session& session, const std::optional<RunState>& recorded, const Draft& draft) {
+    if (!leaves_format_open(session, recorded)) return plan_shapes(session, recorded, draft);
+    Outcome outcome;
+    for (const StateFormat format : kStateFormats) {
+        Draft choice = draft;
+        choice.options.state_format = choice.numerics.state_format = format;
+        choice.recipe = make_recipe(session.config.method, choice.options);
+        outcome = plan_shapes(session, recorded, choice);
+        if (std::holds_alternative<PlannedDraft>(outcome)) break;
+    }
+    return outcome;
+}
 
 // Weights move once for all directions of a step. While that is what a step waits for, twice as many cost little: they
 // are taken as long as the step then has at least one and a half times as many a second.
 constexpr double kNearlyFree = 1.5;
 
-bool is_nearly_free(const Session& session, const PlannedDirections& before) {
-    const double rate = session.method_options.directions / session.planned.mean_seconds;
-    return rate >= kNearlyFree * before.options.directions / before.planned.mean_seconds;
+double directions_a_second(const PlannedDraft& plan) {
+    return plan.draft.options.directions / plan.planned.mean_seconds;
 }
 
-// With twice as many directions. False, and nothing is changed: they do not fit, or cost too much.
-bool plan_twice_as_many(Session& session, const std::optional<RunState>& recorded) {
-    PlannedDirections before{session.method_options, session.recipe, session.identity.numerics, session.request,
-                             std::move(session.planned)};
-    session.method_options.directions *= 2;
-    session.recipe = make_recipe(session.config.method, session.method_options);
-    try {
-        plan_formats(session, recorded);
-        if (is_nearly_free(session, before)) return true;
-    } catch (const UserError& error) {
-        if (error.code() != ExitCode::no_fit) throw;
-    }
-    session.method_options = before.options;
-    session.recipe = std::move(before.recipe);
-    session.identity.numerics = std::move(before.numerics);
-    session.request = std::move(before.request);
-    session.planned = std::move(before.planned);
-    return false;
+// With twice as many directions; nothing where they do not fit, or cost too much.
+std::optional<PlannedDraft> plan_twice_as_many(const Session& session, const std::optional<RunState>& recorded,
+                                               const PlannedDraft& before) {
+    Draft draft = before.draft;
+    draft.options.directions *= 2;
+    draft.recipe = make_recipe(session.config.method, draft.options);
+    Outcome outcome = plan_formats(session, recorded, draft);
+    if (std::holds_alternative<NoFit>(outcome)) return std::nullopt;
+    auto& more = std::get<PlannedDraft>(outcome);
+    if (directions_a_second(more) < kNearlyFree * directions_a_second(before)) return std::nullopt;
+    return std::move(more);
+}
+
+bool has_room_for_twice(const MethodOptions& options) {
+    const int window = options.moments == NoiseMoments::none ? 1 : options.replay_window;
+    const int rank = options.noise == NoiseKind::low_rank ? options.noise_rank : 0;
+    return 2 * options.directions <= kDirectionsMax &&
+           (rank == 0 || is_room_for(2 * options.directions * window, rank));
+}
+
+Draft draft_of(Session& session) {
+    Draft draft{session.method_options, session.recipe, session.numerics(), session.request};
+    draft.request.budgets.step_disk_writes = step_disk_writes(session);
+    return draft;
+}
+
+void take(Session& session, PlannedDraft&& found) {
+    session.method_options = found.draft.options;
+    session.recipe = std::move(found.draft.recipe);
+    session.identity.numerics = std::move(found.draft.numerics);
+    session.request = std::move(found.draft.request);
+    session.planned = std::move(found.planned);
 }
 
 }  // namespace
@@ -152,19 +165,24 @@ std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
 }
 
 void plan_session(Session& session, const std::optional<RunState>& recorded) {
-    plan_formats(session, recorded);
-    const MethodOptions& options = session.method_options;
-    const bool is_open = !session.config.directions && !recorded && session.recipe.probes();
-    const auto has_room = [&] {
-        const int window = options.moments == NoiseMoments::none ? 1 : options.replay_window;
-        const int rank = options.noise == NoiseKind::low_rank ? options.noise_rank : 0;
-        return 2 * options.directions <= kDirectionsMax &&
-               (rank == 0 || is_room_for(2 * options.directions * window, rank));
-    };
-    while (is_open && has_room() && plan_twice_as_many(session, recorded)) {
+    const bool opens_format = leaves_format_open(session, recorded);
+    const bool opens_directions = !session.config.directions && !recorded && session.recipe.probes();
+    Outcome outcome = plan_formats(session, recorded, draft_of(session));
+    if (const auto* none = std::get_if<NoFit>(&outcome)) throw none->error();
+    auto& found = std::get<PlannedDraft>(outcome);
+    while (opens_directions && has_room_for_twice(found.draft.options)) {
+        std::optional<PlannedDraft> more = plan_twice_as_many(session, recorded, found);
+        if (!more) break;
+        found = std::move(*more);
     }
+    take(session, std::move(found));
+    const MethodOptions& options = session.method_options;
     if (session.recipe.probes()) session.identity.directions = options.directions;
-    if (is_open && options.directions > 1)
+    if (opens_format && options.state_format != kStateFormats[0])
+        session.notes.push_back(fmt::format("state_format is {}: with {} nothing fits",
+                                            state_format_name(options.state_format),
+                                            state_format_name(kStateFormats[0])));
+    if (opens_directions && options.directions > 1)
         session.notes.push_back(
             fmt::format("directions is {}: most of a step, {}, is moving weights, once for all of them",
                         options.directions, format_seconds(session.planned.mean_seconds)));

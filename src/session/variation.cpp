@@ -1,6 +1,5 @@
 #include "session/variation.h"
 
-#include "base/error.h"
 #include "method/param_groups.h"
 #include "model/families.h"
 #include "model/sublayers.h"
@@ -58,13 +57,10 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     numerics.micro_batch_size = variation.micro_batch_size;
     numerics.micro_batches = variation.micro_batches;
     const Recipe recipe = make_recipe(variation.method, options);
-    try {
-        return without_schedules(
-            make_plan(model_for(session, recipe), recipe, numerics, session.machine, request_for(session, variation)));
-    } catch (const UserError& error) {
-        if (error.code() != ExitCode::no_fit) throw;
-        return std::nullopt;
-    }
+    PlanOutcome outcome =
+        find_plan(model_for(session, recipe), recipe, numerics, session.machine, request_for(session, variation));
+    if (std::holds_alternative<NoFit>(outcome)) return std::nullopt;
+    return without_schedules(std::get<Planned>(std::move(outcome)));
 }
 
 }  // namespace windlass

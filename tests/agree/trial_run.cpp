@@ -68,7 +68,7 @@ std::vector<Weight> Trial::weights() const {
 }
 
 void Trial::run(Kernel kernel, OpCall& call, DiffMode mode) const {
-    const int64_t bytes = op_->scratch_bytes == nullptr ? 0 : op_->scratch_bytes(spec_, *call.size, mode);
+    const int64_t bytes = op_->scratch_bytes(spec_, *call.size, mode);
     Guarded scratch(bytes);
     call.spec = &spec_;
     call.batch = &batch_;

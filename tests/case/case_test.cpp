@@ -80,6 +80,8 @@ std::string task_text(const TrainedModel& model, const Schedule& schedule, const
             return schedule.reduces[payload].param < 0 ? "norm" : "squares";
         case Verb::materialize:
             return fmt::format("arrive {}", block_name(schedule.materializations[payload].block));
+        case Verb::input:
+            return "tokens";
         case Verb::mark:
             return "mark";
     }

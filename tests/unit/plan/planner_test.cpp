@@ -330,7 +330,8 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
         for (const char* name : {"llama", "gpt2", "opt"}) {
             const TrainedModel kept = stored_as(tiny_model(name), recipe);
             const Numerics numerics = numerics_of(DType::bf16, 1, 16, 2);
-            const SavedRanks ranks = rank_saved(kept, train_request(numerics), numerics, some_machine());
+            const SavedRanks ranks =
+                rank_saved(kept, train_request(numerics), DeviceKind::cpu, numerics, some_machine());
             for (const bool own_memory : {false, true}) {
                 const PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = own_memory},
                                           .budgets = {.disk = kPlenty},

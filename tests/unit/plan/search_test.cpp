@@ -53,7 +53,8 @@ TEST_P(Search, IsWithinThreePercentOfTheBest) {
                         .threads = 4,
                         .budgets = {.ram = kPlenty, .disk = kPlenty, .device = kPlenty},
                         .schedules = {train_request(numerics)}};
-    const SavedRanks ranks = rank_saved(model, request.schedules[0], numerics, machine_with_a_card());
+    const SavedRanks ranks =
+        rank_saved(model, request.schedules[0], request.device.kind, numerics, machine_with_a_card());
     const Policy* three_tier = all_policies()[2];
     const Space space = thinned(*three_tier->space(request, {.saved_most = most_saved(ranks), .block_chunks = 1}));
     std::map<Choice, Planned> planned;

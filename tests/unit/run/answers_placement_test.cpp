@@ -81,6 +81,7 @@ JudgedAnswers run_judged(const Golden& golden, EngineOptions options) {
 
 EngineOptions options_of(const MethodOptions& method) {
     EngineOptions options = forward_only_options("zeroth_order", method);
+    options.writes_answers = true;
     options.micro_batch_size = 4;
     options.micro_batches = 2;
     return options;

@@ -93,8 +93,8 @@ struct Question {
 
 // Budgets at these levels. A disk at its least holds what a plan with the most memory puts there.
 Budgets budgets_of(const Question& question, const Trial& trial) {
-    const SavedRanks ranks =
-        rank_saved(question.model, question.request.schedules[0], question.numerics, question.machine);
+    const SavedRanks ranks = rank_saved(question.model, question.request.schedules[0], question.request.device.kind,
+                                        question.numerics, question.machine);
     const auto needs = [&](const Space& space, const Choice& choice) {
         return evaluate_plan(question.model, question.recipe, question.numerics, question.machine, question.request,
                              plan_of(space, choice, ranks, programs_of(question.model)));

@@ -102,7 +102,11 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
     if (setup.recipe.merge_window > 0) setup.plan.writeback_steps = static_cast<int>(setup.recipe.merge_window);
     using Kind = ScheduleRequest::Kind;
     setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
-                            {{Kind::train, options.micro_batch_size, options.sequence_length, options.micro_batches},
+                            {{.kind = Kind::train,
+                              .rows = options.micro_batch_size,
+                              .sequence_length = options.sequence_length,
+                              .micro_batches = options.micro_batches,
+                              .writes_answers = options.writes_answers},
                              {Kind::eval, options.micro_batch_size, options.sequence_length, 1}});
     check(setup.schedules);
     if (options.spoil) options.spoil(setup.schedules);

@@ -65,6 +65,7 @@ struct EngineOptions {
     int64_t micro_batch_size = 2;
     int micro_batches = 1;
     int64_t sequence_length = 24;
+    bool writes_answers = false;
     std::string store_path;
     Emulation emulation;
     Device* device = nullptr;                      // instead of the plan's

@@ -62,9 +62,12 @@ TEST(Frozen, MemoryHoldsNeitherGradientsNorMoments) {
     const TrainedModel model = frozen("llama", recipe, {"*embed*", "*.layers.0.*"});
     const Plan plan{.policy = "in_memory", .common = {.update = UpdateTime::in_backward}};
     const ScheduleSet set = checked(model, recipe, numerics_of(DType::f32, 1, 8, 1), plan);
-    int64_t gradients = 0;
-    for (const Param param : model.all_params()) gradients += param.trains() ? aligned_bytes(param.numel(), 4) : 0;
-    EXPECT_EQ(persistent_bytes(set, MemoryTag::gradients), gradients);
+    int64_t gradients = 0, squares = 0;
+    for (const Param param : model.all_params()) {
+        gradients += param.trains() ? aligned_bytes(param.numel(), 4) : 0;
+        squares += param.trains() ? squares_bytes(param.numel()) : 0;
+    }
+    EXPECT_EQ(persistent_bytes(set, MemoryTag::gradients), gradients + squares);
     EXPECT_EQ(persistent_bytes(set, MemoryTag::state), 2 * gradients);
     for (size_t param = 0; param < model.params.size(); ++param) {
         const ParamPlace& place = set.ids.params[param];

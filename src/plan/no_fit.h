@@ -1,0 +1,23 @@
+// no_fit.h: why nothing fits: the need, the budgets, and the smallest changes that would be enough.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace windlass {
+
+// Between what may be tried: a line each.
+inline constexpr std::string_view kNextWayOut = "\n   or: ";
+
+// A value and no exception: who plans may go on to fewer rows, another state format or another method.
+struct NoFit {
+    std::string needs, allowed;         // "50.45 GiB of memory and 179.49 GiB of disk"
+    std::vector<std::string> ways_out;  // "--ram 51GiB (with --policy three_tier)"
+
+    UserError error() const;  // no_fit
+};
+
+}  // namespace windlass
