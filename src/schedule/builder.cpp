@@ -45,6 +45,10 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
     schedule_.writes_answers = request.writes_answers;
     schedule_.host_threads = input.plan.host_threads;
     schedule_.lanes = lanes_beside(input.plan.device.index);
+    // Behind weights that go up early the first run would wait for those, too.
+    const bool runs = request.kind != ScheduleRequest::Kind::redo && request.kind != ScheduleRequest::Kind::flush;
+    if (!runs || input.plan.order != MicroOrder::layer_first || request.writes_answers) return;
+    for (int micro = 0; micro < request.micro_batches; ++micro) tokens_of(0, micro);
 }
 
 const Block& ScheduleBuilder::block(int index) const {
@@ -177,7 +181,7 @@ void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId
 void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses) {
     const Segment& segment = segment_at(task.segment);
     task.weights = weights.read;
-    task.tokens = tokens_of(task);
+    task.tokens = tokens_of(schedule_.writes_answers ? task.probe_index : 0, task.micro);
     uses.push_back({task.tokens.buffer, false});
     uses.insert(uses.end(), weights.uses.begin(), weights.uses.end());
     const int64_t work_bytes = segment.region_bytes(Region::work);
@@ -192,17 +196,15 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
         {.flops = segment.cost.flops, .model_flops = segment.cost.model_flops, .memory_bytes = segment.cost.bytes});
 }
 
-// They are brought when the first run wants them.
-BufferSlice ScheduleBuilder::tokens_of(const RunTask& task) {
-    const int point = schedule_.writes_answers ? task.probe_index : 0;
-    const auto [entry, is_new] = tokens_.try_emplace({point, task.micro});
+// They are brought when they are asked for first.
+BufferSlice ScheduleBuilder::tokens_of(int point, int micro) {
+    const auto [entry, is_new] = tokens_.try_emplace({point, micro});
     if (!is_new) return entry->second;
     const bool goes_up = in_.plan.own_memory();
     const int64_t bytes = kInputBytesPerToken * schedule_.size.tokens();
-    const BufferId made =
-        buffer(fmt::format("tokens.{}", task.micro), MemoryTag::block_inputs, bytes, TierKind::device);
+    const BufferId made = buffer(fmt::format("tokens.{}", micro), MemoryTag::block_inputs, bytes, TierKind::device);
     entry->second = {made, 0};
-    schedule_.inputs.push_back({task.micro, point, entry->second});
+    schedule_.inputs.push_back({micro, point, entry->second});
     add(Verb::input, goes_up ? LaneKind::up : LaneKind::compute, schedule_.inputs.size() - 1, {{made, true}},
         {.memory_bytes = goes_up ? 0 : 2 * bytes, .up_bytes = goes_up ? bytes : 0});
     return entry->second;

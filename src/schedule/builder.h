@@ -126,7 +126,7 @@ class ScheduleBuilder {
     Schedule finish() { return std::move(schedule_); }
 
   private:
-    BufferSlice tokens_of(const RunTask& task);
+    BufferSlice tokens_of(int point, int micro);
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
     void add_materialization(MaterializeTask task);
     void decide_updates(MaterializeParam& each, bool is_first, bool fetched) const;
