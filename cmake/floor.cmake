@@ -133,12 +133,13 @@ endfunction()
 # Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run. MINUTES is
 # about how long it takes: the longest begin first, so that none is left running alone. An entry that hangs is ended after
 # a quarter of an hour, a slow one after an hour: several times what they take where others compute, too.
+# PARTS: so many entries, <name>_1 and on, share its tests: one that waits much is not what all others wait for.
 # APART: the files use the same short names, and are compiled one by one.
 #
 # With WINDLASS_SANITIZED_FLOORS there is a second program and entry, <name>_sanitized, unless the label is plain: the
 # same objects of the tests, linked with the instrumented floors. So tests are compiled once.
 function(windlass_test name folder)
-  cmake_parse_arguments(ARG "APART" "MINUTES" "SEES;LINK;LABELS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "APART" "MINUTES;PARTS" "SEES;LINK;LABELS;NEEDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
   if(NOT sources)
     return()
@@ -156,7 +157,7 @@ function(windlass_test name folder)
   if(ARG_NEEDS)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
-  windlass_test_entry(${name} "-Slow*:*/Slow*" "${ARG_LABELS}" "${ARG_MINUTES}" ${name})
+  windlass_test_entry(${name} "-Slow*:*/Slow*" "${ARG_LABELS}" "${ARG_MINUTES}" ${name} ${ARG_PARTS})
   foreach(source ${sources})
     file(STRINGS ${source} slow REGEX "^(TEST|TEST_F|TEST_P|INSTANTIATE_TEST_SUITE_P)\\((Slow|[A-Za-z]+, Slow)")
     if(slow)
@@ -169,19 +170,34 @@ function(windlass_test name folder)
     list(TRANSFORM ARG_SEES APPEND _sanitized)
     target_link_libraries(${name}_sanitized PRIVATE ${ARG_SEES} ${ARG_LINK} test_main_sanitized)
     add_dependencies(tests_sanitized ${name}_sanitized)
-    windlass_test_entry(${name}_sanitized "-Slow*:*/Slow*" "sanitized;${ARG_LABELS}" "${ARG_MINUTES}" ${name}_sanitized)
+    windlass_test_entry(${name}_sanitized "-Slow*:*/Slow*" "sanitized;${ARG_LABELS}" "${ARG_MINUTES}" ${name}_sanitized
+                        ${ARG_PARTS})
   endif()
 endfunction()
 
+# An optional last argument: PARTS.
 function(windlass_test_entry entry filter labels minutes program)
+  if(ARGC GREATER 5)
+    foreach(part RANGE 1 ${ARGV5})
+      math(EXPR index "${part} - 1")
+      windlass_add_test(${entry}_${part} "GTEST_TOTAL_SHARDS=${ARGV5};GTEST_SHARD_INDEX=${index}")
+    endforeach()
+  else()
+    windlass_add_test(${entry} "")
+  endif()
+endfunction()
+
+# Reads its caller's filter, labels, minutes and program.
+macro(windlass_add_test entry environment)
   set(limit 900)  # seconds
   if("slow" IN_LIST labels)
     set(limit 3600)
   endif()
   add_test(NAME ${entry} COMMAND ${program} --gtest_filter=${filter} --gtest_brief=1
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${entry} PROPERTIES ENVIRONMENT "OMP_WAIT_POLICY=PASSIVE" LABELS "${labels}" TIMEOUT ${limit})
+  set_tests_properties(${entry} PROPERTIES ENVIRONMENT "OMP_WAIT_POLICY=PASSIVE;${environment}" LABELS "${labels}"
+                                           TIMEOUT ${limit})
   if(minutes)
     set_tests_properties(${entry} PROPERTIES COST ${minutes})
   endif()
-endfunction()
+endmacro()
