@@ -14,7 +14,13 @@ std::string enough(int64_t bytes) {
     return format_bytes(bytes + bytes / 200);
 }
 
-std::string describe(const Refused& refused) {
+bool has(const PlanRequest& request, ScheduleRequest::Kind kind) {
+    return std::ranges::any_of(request.schedules, [&](const ScheduleRequest& each) { return each.kind == kind; });
+}
+
+// The flags that choose it; empty where nothing is trained: then there are none.
+std::string describe(const Refused& refused, const PlanRequest& request) {
+    if (!has(request, ScheduleRequest::Kind::train)) return "";
     return fmt::format("--policy {}{}", refused.policy, refused.recomputes ? " --gradient-checkpointing true" : "");
 }
 
@@ -51,10 +57,11 @@ struct Nearest {
     const Refused *memory, *device, *disk, *writes, *memory_and_device, *any;
 };
 
-std::vector<std::string> enough_changes(const Nearest& nearest) {
+std::vector<std::string> enough_changes(const Nearest& nearest, const PlanRequest& request) {
     std::vector<std::string> changes;
     const auto add = [&](const std::string& change, const Refused& with) {
-        changes.push_back(fmt::format("{} (with {})", change, describe(with)));
+        const std::string flags = describe(with, request);
+        changes.push_back(flags.empty() ? change : fmt::format("{} (with {})", change, flags));
     };
     const auto ram = [](const Refused& with) { return fmt::format("--ram {}", enough(with.evaluation.memory_bytes)); };
     const auto device = [](const Refused& with) {
@@ -65,10 +72,11 @@ std::vector<std::string> enough_changes(const Nearest& nearest) {
     if (const Refused* both = nearest.memory_and_device; changes.empty() && both != nullptr)
         add(fmt::format("{} and {}", ram(*both), device(*both)), *both);
     if (nearest.disk != nullptr)
-        changes.push_back(fmt::format("an --ssd-dir with {} free for {}", enough(nearest.disk->evaluation.disk_bytes),
-                                      describe(*nearest.disk)));
+        add(fmt::format("an --ssd-dir with {} free", enough(nearest.disk->evaluation.disk_bytes)), *nearest.disk);
     if (nearest.writes != nullptr) changes.push_back("a larger --ssd-writes, or fewer steps");
-    changes.push_back("a smaller --per-device-train-batch-size or --max-length");
+    changes.push_back(has(request, ScheduleRequest::Kind::decode)
+                          ? "a shorter prompt or a smaller --max-new-tokens"
+                          : "a smaller --per-device-train-batch-size or --max-length");
     return changes;
 }
 
@@ -90,7 +98,7 @@ NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& reques
         needs += fmt::format(" and {} on the device", enough(need.device_bytes));
         allowed += fmt::format(" and {}", format_bytes(request.budgets.device));
     }
-    return {std::move(needs), std::move(allowed), enough_changes(nearest)};
+    return {std::move(needs), std::move(allowed), enough_changes(nearest, request)};
 }
 
 UserError NoFit::error() const {

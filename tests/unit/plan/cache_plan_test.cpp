@@ -1,7 +1,7 @@
 // Where a plan for generation keeps keys and values of earlier tokens.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "plan/planner.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kCapacity = 1 << 16;  // tokens: the caches are larger than all the weights
 
-Planned plan_to_generate(const Budgets& budgets, bool own_memory) {
+PlanOutcome find_plan_to_generate(const Budgets& budgets, bool own_memory) {
     const PlanRequest request{
         .device = {.own_memory = own_memory},
         .budgets = budgets,
@@ -20,7 +20,11 @@ Planned plan_to_generate(const Budgets& budgets, bool own_memory) {
                           .memory_bytes_per_s = 2e10,
                           .disk_read_bytes_per_s = 3e9,
                           .disk_write_bytes_per_s = 1e9};
-    return make_plan(tiny_model("llama"), forward_recipe(), numerics_of(DType::f32, 1, 8, 1), machine, request);
+    return find_plan(tiny_model("llama"), forward_recipe(), numerics_of(DType::f32, 1, 8, 1), machine, request);
+}
+
+Planned plan_to_generate(const Budgets& budgets, bool own_memory) {
+    return std::get<Planned>(find_plan_to_generate(budgets, own_memory));
 }
 
 int64_t cache_bytes(const Planned& planned) {
@@ -50,7 +54,15 @@ TEST(CachePlan, WaitsOnDiskWhereMemoryHasNoRoomForAll) {
     EXPECT_EQ(some.plan.of(1).cache, Home::disk);
     EXPECT_LE(some.memory_bytes, ram);
     EXPECT_GE(some.disk_bytes, cache_bytes(all));
-    EXPECT_THROW(plan_to_generate({.ram = ram}, false), UserError);
+}
+
+// Its flags are other ones than those of training.
+TEST(CachePlan, IsRefusedWithWhatGenerationMayBeGiven) {
+    const Planned all = plan_to_generate({.ram = kPlenty}, false);
+    const NoFit none = std::get<NoFit>(find_plan_to_generate({.ram = cache_bytes(all) * 3 / 4}, false));
+    EXPECT_THAT(none.ways_out, testing::ElementsAre(testing::StartsWith("--ram "), testing::StartsWith("an --ssd-dir "),
+                                                    "a shorter prompt or a smaller --max-new-tokens"));
+    EXPECT_THAT(none.ways_out, testing::Each(testing::Not(testing::HasSubstr("--policy"))));
 }
 
 }  // namespace
