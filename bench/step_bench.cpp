@@ -279,8 +279,12 @@ void print_result(const Arguments& a, const Engine& engine, const Measured& meas
     fmt::print("{} {} {} {} x {} x {}, {} threads, {}: {:.3f} s/step, {:.0f} tokens/s\n", a.shape, a.method,
                dtype_name(a.dtype), a.micro, a.rows, a.length, a.threads, isa_name(cpu_isa()), seconds,
                tokens / seconds);
-    fmt::print("gemm peak {:.1f} GFLOP/s; model {:.1f} GFLOP/s = {:.3f} of it; hardware {:.3f}\n", peak * 1e-9,
-               model_flops / seconds * 1e-9, model_flops / seconds / peak, hardware_flops / seconds / peak);
+    // A peak that the step beats was measured while others computed: it is no peak, and nothing is a share of it.
+    const bool is_peak = hardware_flops / seconds <= peak;
+    fmt::print("gemm peak {:.1f} GFLOP/s; model {:.1f} GFLOP/s{}\n", peak * 1e-9, model_flops / seconds * 1e-9,
+               is_peak ? fmt::format(" = {:.3f} of it; hardware {:.3f}", model_flops / seconds / peak,
+                                     hardware_flops / seconds / peak)
+                       : ", more than the peak: measured on a busy machine, to be run again");
     fmt::print("arena {}, peak resident {}\nwhere the time goes:\n",
                format_bytes(engine.setup().schedules.memory_bytes()), format_bytes(usage.ru_maxrss * 1024));
 }
