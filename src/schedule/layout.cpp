@@ -64,7 +64,8 @@ StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int ve
 }
 
 int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe) {
-    return Store::file_bytes(store_layout(model, recipe, 2, "")) + kRunStateBytesMax;
+    constexpr int64_t kMetaRoom = int64_t{1} << 20;  // what is not known yet: which run it is, some kilobytes
+    return Store::file_bytes(store_layout(model, recipe, 2, "")) + kMetaRoom;
 }
 
 std::vector<int> store_order(const ModelSpec& model) {

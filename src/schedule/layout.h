@@ -36,7 +36,7 @@ inline int64_t squares_bytes(int64_t numel) {
 
 // A store of all parameters: weights, low halves and state, chunk by chunk.
 StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta);
-// Bytes of the file of a working store, with room for what the run says of itself in it.
+// Bytes of the file of a working store, at most: with room for what the run says of itself in it.
 int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe);
 
 // The order of parameters in the working store and of their updates: by home block, then canonical.

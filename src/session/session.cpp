@@ -161,10 +161,9 @@ Budgets resolve_machine(FileSystem& files, Session& session, const std::optional
 
 // Of a step that writes answers each round gives every answer a token at least.
 int64_t most_rounds(FileSystem& files, const Config& config, const Recipe& recipe) {
-    const Objective objective = *objective_from_name(config.objective);
-    if (!writes_answers(objective) || !recipe.probes()) return 1;
+    if (!writes_answers(config, recipe)) return 1;
     const TaskSpec task = find_task(files, config.task);
-    require_written_answers(task, objective);
+    require_written_answers(task, *objective_from_name(config.objective));
     return task.max_new_tokens;
 }
 
@@ -227,6 +226,10 @@ void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_s
     if (config.weight_storage == "f8") keep_in_8_bits(model);
     if (config.weight_storage == "nf4") keep_in_4_bits(model);
     set_merge(model, recipe.merge);
+}
+
+bool writes_answers(const Config& config, const Recipe& recipe) {
+    return recipe.probes() && writes_answers(*objective_from_name(config.objective));
 }
 
 Emulation emulation_of(const Config& config) {

@@ -59,6 +59,9 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
 // How parameters are kept: as the recipe wants it, and matrices of forward-only methods as weight_storage says.
 void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_split, TrainedModel& model);
 
+// The points of its steps write answers, each with rows of its own.
+bool writes_answers(const Config& config, const Recipe& recipe);
+
 // What link_rate and disk_rate ask for.
 Emulation emulation_of(const Config& config);
 

@@ -5,7 +5,6 @@
 #include "base/units.h"
 #include "op/batch.h"
 #include "perturb/factors.h"
-#include "run/objective.h"
 
 namespace windlass {
 namespace {
@@ -15,13 +14,12 @@ constexpr int64_t kAutoRows = 8;  // rows that a step has for each of gradient_a
 constexpr int64_t kMicroRowsMax = 65536;
 
 std::vector<ScheduleRequest> schedule_requests(const Session& session, const Recipe& recipe, const Numerics& numerics) {
-    const bool answers = recipe.probes() && writes_answers(*objective_from_name(session.config.objective));
     std::vector<ScheduleRequest> requests;
     for (const int64_t length : numerics.sequence_lengths) {
         ScheduleRequest request{.rows = numerics.micro_batch_size,
                                 .sequence_length = length,
                                 .micro_batches = static_cast<int>(numerics.micro_batches),
-                                .writes_answers = answers};
+                                .writes_answers = writes_answers(session.config, recipe)};
         requests.push_back(request);
         request.kind = ScheduleRequest::Kind::eval;
         request.writes_answers = false;
