@@ -194,6 +194,14 @@ void check_present(const Config& c, ConfigUse use, Problems& problems) {
                     fmt::join(problems, "\n  "));
 }
 
+// Earlier versions wrote half of the device's memory into every run's own file, where device cpu has no such budget.
+void drop_former_default(const ConfigSources& sources, Config& config) {
+    const bool is_of_run = !sources.file.empty() && sources.file.front().of_run;
+    if (!is_of_run || config.device != "cpu" || config.device_memory.text != "50%") return;
+    config.device_memory = {};
+    config.given.erase("device_memory");
+}
+
 }  // namespace
 
 MethodOptions method_options(const Config& c) {
@@ -221,11 +229,13 @@ MethodOptions method_options(const Config& c) {
 
 ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     ReadConfig read;
+    read.config.written_in = sources.file_path;
     Problems problems;
     for (const auto* layer :
          {&sources.preset, &sources.environment, &sources.file, &sources.overrides, &sources.flags}) {
         apply_layer(*layer, read, problems);
     }
+    drop_former_default(sources, read.config);
     resolve_task(read.config, problems);
     check_data(read.config, problems);
     check_objective(read.config, problems);

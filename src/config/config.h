@@ -123,6 +123,7 @@ struct Config {
     std::string branch_from;  // "", "RUN" or "RUN@STEP"
     std::vector<std::string> allow_changed_settings;
     bool overwrite = false;
+    std::string written_in;  // the configuration file that was read; no key. Empty: none
 
     // Keys that somebody set: their names, not their aliases.
     std::set<std::string, std::less<>> given;
@@ -143,6 +144,7 @@ struct ConfigEntry {
 // The layers, lowest first, each in the order in which it was written.
 struct ConfigSources {
     std::vector<ConfigEntry> preset, environment, file, overrides, flags;
+    std::string file_path;
 };
 
 inline constexpr int64_t kConfigBytesMax = int64_t{1} << 20;

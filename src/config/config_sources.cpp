@@ -214,6 +214,7 @@ ConfigSources read_config_sources(FileSystem& files, std::span<const std::string
         ++i;
     }
     if (!file.empty()) sources.file = read_config_file(files, file);
+    sources.file_path = file;
     sources.preset = read_preset(files, sources);
     return sources;
 }

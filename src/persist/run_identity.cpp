@@ -17,12 +17,23 @@
 namespace windlass {
 namespace {
 
-constexpr std::string_view kLine = "# run ";
+constexpr std::string_view kIdLine = "# run ", kIdentityLine = "# identity ";
 constexpr size_t kDigits = 32;
 constexpr int64_t kYamlBytesMax = int64_t{1} << 20;
 
 bool is_run_id(std::string_view text) {
     return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// What stands behind `head` in each line that begins with it.
+std::vector<std::string_view> lines_that_begin(std::string_view text, std::string_view head) {
+    std::vector<std::string_view> found;
+    for (size_t begin = 0; begin < text.size();) {
+        const std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
+        if (line.starts_with(head)) found.push_back(line.substr(head.size()));
+        begin += line.size() + 1;
+    }
+    return found;
 }
 
 // Whether the locked file is still the one of this name: who ends takes its lock away.
@@ -44,24 +55,30 @@ std::string new_run_id() {
     return id;
 }
 
-std::string with_run_id(const std::string& run_id, const std::string& yaml) {
-    return fmt::format("{}{}: in its checkpoints, working store and log, too; leave this line in place\n{}", kLine,
-                       run_id, yaml);
+std::string with_identity(const Identity& identity, const std::string& yaml) {
+    return fmt::format("{}{}: in its checkpoints, working store and log, too; leave this line in place\n{}{}\n{}",
+                       kIdLine, identity.run_id, kIdentityLine, identity_text(identity), yaml);
 }
 
 std::string run_id_of(FileSystem& files, const std::string& run_folder) {
     const std::string path = fmt::format("{}/run.yaml", run_folder);
     if (!files.exists(path)) return "";
     const std::string text = read_text(files, path, kYamlBytesMax);
-    for (size_t begin = 0; begin < text.size();) {
-        const std::string_view line = std::string_view(text).substr(begin, text.find('\n', begin) - begin);
-        if (line.starts_with(kLine)) {
-            const std::string_view id = line.substr(kLine.size(), kDigits);
-            if (is_run_id(id)) return std::string(id);
-        }
-        begin += line.size() + 1;
+    for (const std::string_view line : lines_that_begin(text, kIdLine)) {
+        const std::string_view id = line.substr(0, kDigits);
+        if (is_run_id(id)) return std::string(id);
     }
     return "";
+}
+
+std::vector<std::string> differs_from_run(FileSystem& files, const std::string& yaml_path, const Identity& identity) {
+    const std::string text = read_text(files, yaml_path, kYamlBytesMax);
+    const std::vector<std::string_view> found = lines_that_begin(text, kIdentityLine);
+    if (found.empty()) return {};
+    std::vector<std::string> texts;
+    for (const Difference& each : differences(parse_identity(found.front(), yaml_path), identity))
+        texts.push_back(each.text());
+    return texts;
 }
 
 void require_own(const std::string& own_id, const RunState& state, const std::string& path, std::string_view remedy) {

@@ -16,10 +16,13 @@ namespace windlass {
 // 32 hexadecimal digits from the kernel's random numbers.
 std::string new_run_id();
 
-// run.yaml with the run's id in front, as a comment: an id is no setting.
-std::string with_run_id(const std::string& run_id, const std::string& yaml);
+// run.yaml with the run's identity in front, its id and the whole, as comments: they are no settings.
+std::string with_identity(const Identity& identity, const std::string& yaml);
 // The id in a folder's run.yaml; empty where there is none.
 std::string run_id_of(FileSystem& files, const std::string& run_folder);
+// What the identity in a run's run.yaml has otherwise: "training rows was ..., is ...". Nothing where it holds none, or
+// is no file of a run. Throws UserError(storage) where the line is damaged.
+std::vector<std::string> differs_from_run(FileSystem& files, const std::string& yaml_path, const Identity& identity);
 
 // UserError(storage) that names the state and both ids, where both are there and differ.
 void require_own(const std::string& own_id, const RunState& state, const std::string& path, std::string_view remedy);

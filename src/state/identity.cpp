@@ -198,6 +198,22 @@ Identity read_identity(Json json) {
     return s;
 }
 
+std::string identity_text(const Identity& identity) {
+    Json json = Json::object();
+    write_identity(identity, json);
+    return json.dump();
+}
+
+Identity parse_identity(std::string_view text, std::string_view where) {
+    try {
+        return read_identity(parse_json(text, where, ExitCode::storage));
+    } catch (const nlohmann::json::exception& error) {
+        throw UserError(ExitCode::storage, where, "not the identity of a run: {}", error.what());
+    } catch (const std::bad_optional_access&) {
+        throw UserError(ExitCode::storage, where, "not the identity of a run: it holds numbers that no run has");
+    }
+}
+
 // A log's records say what each step decayed, and moments' numbers stand in its header; nothing is clipped.
 OnResume rule_of(const ConfigKey& key, bool probes) {
     if (key.resume != OnResume::by_name || !probes) return key.resume;

@@ -51,6 +51,10 @@ void write_identity(const Identity& identity, Json& json);
 // Throws nlohmann's exceptions and std::bad_optional_access for what is no identity.
 Identity read_identity(Json json);
 
+// The same as a text in one line. Throws UserError(storage) naming `where` for what is none.
+std::string identity_text(const Identity& identity);
+Identity parse_identity(std::string_view text, std::string_view where);
+
 // What becomes of a run of this method under another value of a key.
 OnResume rule_of(const ConfigKey& key, bool probes);
 // Identity::settings of a run of this configuration.

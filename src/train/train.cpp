@@ -208,6 +208,14 @@ void clear(FileSystem& files, RunFolder& folder, const Config& config) {
     folder.clear();
 }
 
+// A run that begins from another run's run.yaml repeats it bit for bit only where all of its identity is the same.
+void tell_of_other_run(FileSystem& files, const Session& session) {
+    const std::string& yaml = session.config.written_in;
+    if (yaml.empty()) return;
+    const std::vector<std::string> others = differs_from_run(files, yaml, session.identity);
+    if (!others.empty()) log_info("not the run that {} was written by: {}", yaml, fmt::join(others, "; "));
+}
+
 }  // namespace
 
 TrainResult train(FileSystem& files, const Config& given, const TraceRequest& trace) {
@@ -232,11 +240,12 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
     if (!changed.empty()) log_warning("goes on under other settings than it began with: {}", fmt::join(changed, "; "));
+    if (!resumes) tell_of_other_run(files, session);
     session.folder.warn_of_side_files(files);
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     write_text_atomic(files, folder.file("run.yaml"),
-                      with_run_id(session.identity.run_id, config_to_yaml(resolved_config(session))));
+                      with_identity(session.identity, config_to_yaml(resolved_config(session))));
     look_at_base(session, resumes ? &start.last().identity : nullptr);
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))

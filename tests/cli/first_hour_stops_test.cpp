@@ -56,6 +56,7 @@ TEST_P(CtrlC, TwiceBeforeAnythingIsSavedNamesWhatWorks) {
     }
     const Finished stopped = process.wait();
     if (!metrics_of(sandbox_.out()).empty()) GTEST_SKIP() << "a step was done before the second signal";
+    if (says("stopped after step 0")) GTEST_SKIP() << "the first signal came before the first step";
     EXPECT_EQ(stopped.code, 130) << describe(stopped);
     EXPECT_THAT(stopped.err, HasSubstr("stopped in step 1, which was not applied"));
     const bool is_kept = GetParam();

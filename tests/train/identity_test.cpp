@@ -53,13 +53,38 @@ TEST_F(IdentityTest, StandsInTheFolderTheStoreAndTheCheckpoints) {
     run("run", with({{"max_steps", "4"}, {"save_steps", "2"}, {"save_total_limit", "2"}}));
     const std::string id = id_of("run");
     ASSERT_EQ(id.size(), 32u);
-    EXPECT_EQ(verify_checkpoint(files_, at("run/checkpoint-2")).identity.run_id, id);
+    const Identity kept = verify_checkpoint(files_, at("run/checkpoint-2")).identity;
+    EXPECT_EQ(kept.run_id, id);
+    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(fmt::format("\n# identity {}\n", identity_text(kept))));
     run("run", with({{"max_steps", "6"}, {"resume", "auto"}}));
     EXPECT_EQ(id_of("run"), id);
     const Store store = Store::open(files_, store_of("run"), OpenMode::read);
     EXPECT_EQ(parse_run_state(store.committed_run_state(), "store").identity.run_id, id);
     run("run", with({{"max_steps", "2"}, {"overwrite", "true"}}));
     EXPECT_NE(id_of("run"), id);
+}
+
+TEST_F(IdentityTest, ARunFromAnothersSettingsTellsWhatIsNotTheSame) {
+    run("first", {{"max_steps", "2"}});
+    set_log_level(LogLevel::info);
+    const std::string yaml = at("first/run.yaml");
+    const auto begin = [&](const std::string& name, std::vector<std::string> words) {
+        words.insert(words.begin(), {yaml, "output_dir=" + at(name)});
+        train(files_, make_config(read_config_sources(files_, words), ConfigUse::train).config);
+        return log_of(name);
+    };
+    EXPECT_THAT(begin("same", {}), testing::Not(HasSubstr("not the run that")));
+    EXPECT_EQ(bytes("same/final/model.safetensors"), bytes("first/final/model.safetensors"));
+    EXPECT_THAT(begin("other", {"seed=7", "learning_rate=0.02"}),
+                HasSubstr(fmt::format("not the run that {} was written by: seed was 42, is 7; learning_rate was 0.01, "
+                                      "is 0.02",
+                                      yaml)));
+    write_rows("train.jsonl", 20, 99);
+    EXPECT_THAT(begin("rows", {}), HasSubstr("was written by: training rows was "));
+    std::string text = bytes("first/run.yaml");
+    write("first/run.yaml", text.replace(text.find("# identity {"), 12, "# identity [["));
+    EXPECT_THAT([&] { begin("damaged", {}); }, testing::ThrowsMessage<UserError>(HasSubstr(yaml)));
+    set_log_level(LogLevel::warning);
 }
 
 TEST_F(IdentityTest, AnotherRunsStoreIsRefused) {

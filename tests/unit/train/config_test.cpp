@@ -179,6 +179,17 @@ TEST_F(ConfigTest, ARunsOwnFileMayHaveTheNamesOfEarlierVersions) {
     EXPECT_THAT(config_to_yaml(config), testing::StartsWith(std::string(kRunConfigHead)));
 }
 
+// As the program of that day wrote it for a run of which the model, rows, folder and seven more keys were set.
+TEST_F(ConfigTest, ARunsOwnFileOfAnEarlierVersionIsReadWhole) {
+    const std::string file = source_dir() + "/tests/golden/run_of_2026-11-22.yaml";
+    const Config config = read({file, "--resume"}).config;
+    EXPECT_EQ(config.state_format, "fp32");
+    EXPECT_EQ(config.merge_updates, "each_step");
+    EXPECT_EQ(config.learning_rate, 1e-4);
+    EXPECT_FALSE(config.was_given("device_memory"));
+    EXPECT_EQ(read({file, "--device", "cpu:emulate"}).config.device_memory.text, "50%");
+}
+
 TEST_F(ConfigTest, EveryMethodMayKeepWeightsInFewBits) {
     const auto with = [&](const std::string& method, const std::string& more) {
         return problem(
