@@ -140,7 +140,8 @@ bool print_memory(const MemoryTable& table) {
 
 bool print_directions() {
     constexpr std::array<int, 5> kDirections = {1, 2, 4, 8, 16};
-    constexpr std::array<double, 5> kWanted = {1, 1.9, 3.5, 0, 0};  // at the fewest tokens, where the link is the bound
+    // At the fewest tokens, where the link is the bound: not where products take longer than what still goes up.
+    constexpr std::array<double, 5> kWanted = {1, 1.9, 3.5, 0, 0};
     constexpr std::array<int64_t, 3> kLengths = {256, 1024, 2048};
     fmt::print("Directions a second over those of one direction a step; {}, 24 GB, simulated\n\n{:>5}{:>8}", kMachine,
                "OPT", "tokens");
@@ -156,10 +157,14 @@ bool print_directions() {
             bool row_met = true;
             for (size_t index = 0; index < kDirections.size(); ++index) {
                 const Recipe recipe = make_recipe("zeroth_order", {.directions = kDirections[index]});
-                last = plan(model_of(shape, recipe), recipe, {.tokens = tokens}).step.seconds;
+                const Simulation step = plan(model_of(shape, recipe), recipe, {.tokens = tokens}).step;
+                last = step.seconds;
                 if (index == 0) one = last;
                 const double gain = one * kDirections[index] / last;
-                row_met = row_met && (tokens != kLengths[0] || gain >= kWanted[index]);
+                const auto& busy = step.busy_seconds;
+                const bool is_wanted =
+                    tokens == kLengths[0] && busy[slot(LaneKind::up)] >= busy[slot(LaneKind::compute)];
+                row_met = row_met && (!is_wanted || gain >= kWanted[index]);
                 fmt::print("{:>9.2f}", gain);
                 std::fflush(stdout);
             }

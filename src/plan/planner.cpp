@@ -106,21 +106,23 @@ Limits limits_of(const Budgets& budgets) {
 // A wrong guess is mended by reading all of the speculative blocks' masters and moments again, and writing them;
 // without a store by copying them back, and updating again.
 double redo_seconds(const TrainedModel& model, const Recipe& recipe, const Machine& machine, const Plan& plan) {
-    double elements = 0;
+    double elements = 0, on_device = 0;
     for (const Param param : model.all_params()) {
-        if (param.trains() && plan.of(param.spec.block).update == UpdateTime::in_backward)
-            elements += static_cast<double>(param.numel());
+        const BlockPlan& block = plan.of(param.spec.block);
+        if (!param.trains() || block.update != UpdateTime::in_backward) continue;
+        const bool stays = plan.own_memory() ? block.state == Home::device : plan.host_threads == 0;
+        (stays && !machine.unified_memory ? on_device : elements) += static_cast<double>(param.numel());
     }
     const auto chunk = static_cast<double>(kept_bytes(recipe, LoneParam(), kChunkElements));
-    const double bytes = elements / kChunkElements * chunk;
+    const double element = chunk / kChunkElements, bytes = (elements + on_device) * element;
     const auto seconds = [](double amount, double rate) { return rate > 0 ? amount / rate : 0.0; };
     if (plan.store)
         return seconds(bytes, machine.disk_read_bytes_per_s) + seconds(bytes, machine.disk_write_bytes_per_s);
-    const double traffic = 2 * bytes + elements * recipe.update_bytes_per_element;
-    if (plan.host_threads == 0 && !machine.unified_memory) return seconds(traffic, machine.device_memory_bytes_per_s);
+    const double traffic = 2 * element + recipe.update_bytes_per_element;
     const int threads = plan.host_threads > 0 ? plan.host_threads : plan.threads;
     const double rate = machine.update_bytes_per_s > 0 ? machine.update_bytes_per_s : machine.memory_bytes_per_s;
-    return seconds(traffic, rate * std::min(1.0, static_cast<double>(threads) / machine.threads));
+    return seconds(on_device * traffic, machine.device_memory_bytes_per_s) +
+           seconds(elements * traffic, rate * std::min(1.0, static_cast<double>(threads) / machine.threads));
 }
 
 // The machine with one thing twice as good.
@@ -214,7 +216,7 @@ std::vector<ScheduleRequest> largest_of_each_kind(std::vector<ScheduleRequest> r
     return largest;
 }
 
-// One search, over one policy's space.
+// One search, over one policy's space under one such share.
 class PolicySearch {
   public:
     PolicySearch(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
@@ -247,7 +249,8 @@ class PolicySearch {
         for (const Param param : model_.all_params()) {
             if (!param.trains()) continue;
             written += static_cast<double>(version_bytes(recipe_, param));
-            down += 4 * static_cast<double>(param.numel());
+            if (!in_share(param.spec.block, space_.of(Knob::resident).front()))
+                down += 4 * static_cast<double>(param.numel());
         }
         const auto seconds = [](bool moves, double bytes, double rate) { return moves && rate > 0 ? bytes / rate : 0; };
         return std::max(
@@ -350,13 +353,18 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
         std::optional<Space> space = policy->space(request, input);
         if (!space) continue;
         if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);
-        PolicySearch& search = *searches.emplace_back(std::make_unique<PolicySearch>(
-            model, recipe, numerics, machine, request, ranks, *policy, std::move(*space)));
-        if (search.has_no_disk() || search.is_hopeless()) continue;
-        if (best && best->mean_seconds <= search.least_seconds()) continue;
-        std::optional<Planned> found = search.run();
-        if (found && (!best || found->mean_seconds < best->mean_seconds)) best = std::move(found);
-        evaluations += search.evaluations();
+        const std::vector<int> most_moved = {space->of(Knob::resident).front()};
+        for (const Space& part : by_residence(*space)) {
+            PolicySearch& search = *searches.emplace_back(
+                std::make_unique<PolicySearch>(model, recipe, numerics, machine, request, ranks, *policy, part));
+            if (search.has_no_disk() || search.is_hopeless()) continue;
+            if (best && best->mean_seconds <= search.least_seconds()) continue;
+            std::optional<Planned> found = search.run();
+            // More blocks stay on the device only where that is worth something.
+            const double gain = part.of(Knob::resident) == most_moved ? 0 : kWorthwhile;
+            if (found && (!best || found->mean_seconds < best->mean_seconds * (1 - gain))) best = std::move(found);
+            evaluations += search.evaluations();
+        }
     }
     if (!known) refuse_policy(request.policy);
     if (!best) {

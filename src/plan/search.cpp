@@ -12,10 +12,9 @@ namespace {
 
 constexpr int kShakes = 4;  // of each rung; one of each pair
 constexpr int kShakenKnobs = 4;
-constexpr int kRungs = 3;             // of a ladder where there are two
-constexpr int kRungsAlone = 6;        // where only one kind of memory differs between choices
-constexpr double kFactorMin = 1.1;    // between two of them
-constexpr double kWorthwhile = 1e-3;  // a gain below this share of a step is none
+constexpr int kRungs = 3;           // of a ladder where there are two
+constexpr int kRungsAlone = 6;      // where only one kind of memory differs between choices
+constexpr double kFactorMin = 1.1;  // between two of them
 constexpr int kSpeculative = static_cast<int>(UpdateTime::in_backward);
 
 // Fits before fast; among the equally fast what wears the drives less, then what has more slack. Among what does not

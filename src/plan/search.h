@@ -16,6 +16,8 @@
 
 namespace windlass {
 
+inline constexpr double kWorthwhile = 1e-3;  // a gain below this share of a step is none
+
 // What a choice costs.
 struct Evaluation {
     double seconds = 0;  // of a step, with the share of redone updates that is to be expected

@@ -102,6 +102,15 @@ std::vector<int> writeback_choices(const Space& space, const TrainedModel& model
 
 }  // namespace
 
+std::vector<Space> by_residence(const Space& space) {
+    std::vector<Space> spaces;
+    for (const int share : space.of(Knob::resident)) {
+        spaces.push_back(space);
+        spaces.back().of(Knob::resident) = {share};
+    }
+    return spaces;
+}
+
 Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe, int writeback_steps) {
     for (const Knob knob : {Knob::state, Knob::gradients}) space.of(knob) = {kShares};
     for (const Knob knob :
@@ -170,7 +179,7 @@ std::vector<const Program*> programs_of(const ModelSpec& model, int blocks) {
 
 int period_of(const Choice& choice) {
     int period = 1;
-    for (const Knob knob : {Knob::weights, Knob::state, Knob::gradients, Knob::deferred})
+    for (const Knob knob : {Knob::resident, Knob::weights, Knob::state, Knob::gradients, Knob::deferred})
         period = std::lcm(period, kShares / std::gcd(kShares, at(choice, knob)));
     return period;
 }
@@ -189,7 +198,10 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.read_ahead = std::max(plan.read_ahead, plan.upload_ahead);  // what goes up was read
     plan.one_probe = at(choice, Knob::one_probe) == 1;
     plan.writeback_steps = std::max(1, at(choice, Knob::writeback_steps));
-    const auto home = [&](Knob knob, int block) { return in_share(block, at(choice, knob)) ? space.near : space.far; };
+    const auto home = [&](Knob knob, int block) {
+        if (in_share(block, at(choice, Knob::resident))) return Home::device;
+        return in_share(block, at(choice, knob)) ? space.near : space.far;
+    };
     for (int block = 0; block < static_cast<int>(programs.size()); ++block) {
         BlockPlan each{.weights = home(Knob::weights, block),
                        .state = home(Knob::state, block),

@@ -1,9 +1,9 @@
 // space.h: what a search may turn, and the plan that a choice stands for.
 //
 // A choice is one number a knob. Homes of weights, state and gradients are shares: so many eighths of the blocks,
-// spread evenly over the depth, live near (in memory), the others far. What becomes of saved values goes by one ranking
-// of each program's values, seconds saved for a byte: the first `keep` stay on the device, the next `offload` wait in
-// host memory, the next `spill` on disk, and the rest is computed again.
+// spread evenly over the depth, are whole on the device; of the others so many live near (in memory), the rest far.
+// What becomes of saved values goes by one ranking of each program's values, seconds saved for a byte: the first `keep`
+// stay on the device, the next `offload` wait in host memory, the next `spill` on disk, and the rest is computed again.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@
 namespace windlass {
 
 enum class Knob : uint8_t {
-    weights,      // eighths near
+    resident,     // eighths of the blocks that are whole on the device, updated there
+    weights,      // eighths near, of the others
     state,        // eighths near
     gradients,    // eighths near
     update,       // UpdateTime
@@ -38,7 +39,7 @@ enum class Knob : uint8_t {
     one_probe,        // 1: points one after the other
     writeback_steps,  // between two of which updates are written back; 0 is 1
 };
-inline constexpr int kKnobs = 18;
+inline constexpr int kKnobs = 19;
 inline constexpr int kShares = 8;
 
 using Choice = std::array<int, kKnobs>;
@@ -66,6 +67,10 @@ struct Space {
     // What is left of it where all saved values are computed again; all of it where that is not among its choices.
     Space recomputing() const;
 };
+
+// A space for each share of blocks that are whole on the device. What such a share takes of the one memory it spares in
+// the other; so it is no knob of a search, whose first choice takes the least of both.
+std::vector<Space> by_residence(const Space& space);
 
 // What is left to turn where there is no backward pass: nothing waits for one, and updates are the next forward's.
 // `writeback_steps`: between two of which updates are written back; 0: to be chosen.

@@ -35,6 +35,12 @@ class Checker {
     bool persistent(BufferId id) const { return at(id) < set_.persistent.size(); }
     BufferSpec& transient(BufferId id) { return schedule_.buffers[at(id) - set_.persistent.size()]; }
 
+    bool reaches(int lane, int tier) const {
+        const LaneKind kind = schedule_.lanes[at(lane)].kind;
+        const bool of_device = kind == LaneKind::compute || kind == LaneKind::up || kind == LaneKind::down;
+        return of_device || !set_.own_memory || set_.tiers[at(tier)].kind == TierKind::host;
+    }
+
     void find_lifetimes() {
         std::vector<bool> written(schedule_.buffers.size(), false);
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
@@ -42,6 +48,9 @@ class Checker {
                 WINDLASS_CHECK(use.buffer != kNoBuffer, "task {} of {} uses a buffer that was never made", index,
                                schedule_.name);
                 const BufferSpec& spec = set_.buffer(schedule_, use.buffer);
+                WINDLASS_CHECK(reaches(schedule_.tasks[index].lane, spec.tier),
+                               "task {} of {}, of lane {}, cannot reach {}", index, schedule_.name,
+                               lane_name(schedule_.lanes[at(schedule_.tasks[index].lane)].kind), spec.name);
                 if (use.end < 0) use.end = spec.bytes;
                 WINDLASS_CHECK(
                     use.begin >= 0 && use.begin <= use.end && use.end <= round_up(spec.bytes, kParamAlignment),

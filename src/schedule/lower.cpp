@@ -221,6 +221,7 @@ ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const 
     ScheduleSet set;
     for (const ScheduleRequest& request : wanted) set.schedules.push_back(lower_request(input, request));
     set.tiers = std::move(persistent.tiers);
+    set.own_memory = plan.own_memory();
     set.persistent = std::move(persistent.buffers);
     set.ids = std::move(persistent.ids);
     return set;

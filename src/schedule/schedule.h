@@ -284,6 +284,7 @@ struct PersistentIds {
 
 struct ScheduleSet {
     std::vector<TierId> tiers = tiers_beside(0);
+    bool own_memory = false;  // the device's: lanes of the host and of drives reach the host's alone
     std::vector<BufferSpec> persistent;
     PersistentIds ids;
     std::vector<Schedule> schedules;

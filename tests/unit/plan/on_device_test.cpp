@@ -1,4 +1,8 @@
-// A device that holds everything: what its updates take.
+// A device that holds everything, or some blocks: what its updates take, and what need not be moved.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
 #include "base/units.h"
 #include "plan/planner.h"
 #include "schedule/machine_profiles.h"
@@ -9,25 +13,29 @@
 namespace windlass {
 namespace {
 
+TrainedModel llama_8b() {
+    return model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+        "max_position_embeddings": 8192, "tie_word_embeddings": false})");
+}
+
 // Where all of 8 billion parameters fits on the device it stays there, and is updated at the rate of the memory that it
 // is in. By hand: 20 bytes an element (both halves of the master read and written, moments of 2 bytes, the gradient) at
 // 4.32 TB/s are 37 ms; the host's 250 GB/s would be 643 ms.
 TEST(OnDevice, UpdatesAtItsMemorysRateWhereEverythingFits) {
     if (is_address_sanitized()) GTEST_SKIP() << "two searches of a large model";
     const Machine machine = find_machine(real_files(), "h200-server-8gen5");
-    const TrainedModel model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
-        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
-        "max_position_embeddings": 8192, "tie_word_embeddings": false})");
+    const TrainedModel model = llama_8b();
     const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::bf16});
     ASSERT_EQ(recipe.update_bytes_per_element, 20);
     Numerics numerics = numerics_of(DType::bf16, 16, 1024, 1);
     numerics.state_format = StateFormat::bf16;
-    const PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = true},
+    const PlanRequest request{.policy = "in_memory",
+                              .device = {.kind = DeviceKind::fake, .own_memory = true},
                               .threads = machine.threads,
                               .budgets = {.ram = 800 * kGiB, .device = 132 * kGiB},
                               .schedules = {train_request(numerics)}};
     const Planned planned = make_plan(model, recipe, numerics, machine, request);
-    EXPECT_EQ(planned.plan.policy, "in_memory");
     const Schedule& schedule = leading_schedule(planned.schedules);
     const PriceList prices(schedule, machine);
     double updates = 0, chunks = 0, tasks = 0;
@@ -44,6 +52,32 @@ TEST(OnDevice, UpdatesAtItsMemorysRateWhereEverythingFits) {
     // at 593 TFLOP/s, what is computed again, and kernels that wait for memory, 15 % more.
     const double multiplied = static_cast<double>(model.param_count()) - 128256.0 * 4096;
     EXPECT_NEAR(planned.step.seconds - updates, 1.15 * 6 * multiplied * 16 * 1024 / 593e12, 0.15);
+}
+
+int64_t blocks_on_device(const Plan& plan) {
+    return std::ranges::count(plan.blocks, Home::device, &BlockPlan::weights);
+}
+
+// 12 GiB hold half of the 15 GiB of 8 billion weights: so much less goes up the link.
+TEST(OnDevice, KeepsBlocksThatItHasRoomFor) {
+    const Machine machine = find_machine(real_files(), "rtx4090-desktop");
+    const TrainedModel model = llama_8b();
+    const Recipe recipe = make_recipe("zeroth_order", {});
+    const Numerics numerics = numerics_of(DType::bf16, 8, 1024, 1);
+    PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = true},
+                        .threads = machine.threads,
+                        .budgets = {.ram = 50 * kGiB, .device = 12 * kGiB},
+                        .schedules = {train_request(numerics)}};
+    const Planned planned = make_plan(model, recipe, numerics, machine, request);
+    const int64_t stay = blocks_on_device(planned.plan), all = std::ssize(planned.plan.blocks);
+    EXPECT_GE(stay, all / 4);
+    EXPECT_LT(stay, all);
+    EXPECT_THAT(describe_placement(planned.plan), testing::HasSubstr("on the device"));
+    request.budgets.device = 4 * kGiB;
+    const Planned streamed = make_plan(model, recipe, numerics, machine, request);
+    EXPECT_EQ(blocks_on_device(streamed.plan), 0);
+    EXPECT_LT(planned.step.demand.up_bytes, 0.8 * static_cast<double>(streamed.step.demand.up_bytes));
+    EXPECT_LE(planned.mean_seconds, streamed.mean_seconds);
 }
 
 }  // namespace
