@@ -78,14 +78,17 @@ struct Two {
         __builtin_prefetch(static_cast<const char*>(from) + line, 0, kSecondLevel);
 }
 
-[[gnu::always_inline]] inline float sum_of(const Floats* sums) {
-    const Floats all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    float lanes[kLanes];
-    store(lanes, all);
-    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-        for (int64_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+// The upper half of the lanes is added to the lower half until one is left. In registers: a short row's sum is a good
+// part of its product.
+template <int kCount = static_cast<int>(kLanes)>
+[[gnu::always_inline]] inline float sum_of_lanes(Floats all) {
+    if constexpr (kCount == 1) {
+        return all[0];
+    } else {
+        Lanes upper{};
+        for (int i = 0; i < kCount / 2; ++i) upper[i] = i + kCount / 2;
+        return sum_of_lanes<kCount / 2>(all + __builtin_shuffle(all, upper));
     }
-    return lanes[0];
 }
 
 template <typename Number>
@@ -108,7 +111,7 @@ template <typename Number>
         sums[1] += a.second * p.second;
         i += 2 * kLanes;
     }
-    float sum = sum_of(sums);
+    float sum = sum_of_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
     for (; i < size; ++i) sum += load_one(w + i) * load_one(x + i);
     return sum;
 }
