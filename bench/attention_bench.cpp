@@ -114,9 +114,9 @@ void run(DType dtype, int threads, std::string_view filter) {
                           .grad_in = grad_in,
                           .scratch = scratch.span()};
         const double rate = peak(dtype, stream.team());
-        const OpCells& cells = kAttention.on(DeviceKind::cpu);
-        const double forward = median_seconds([&] { cells.forward(call, stream); });
-        const double backward = median_seconds([&] { cells.vjp(call, stream); });
+        const OpKernels& kernels = *kAttention.on(DeviceKind::cpu).kernels;
+        const double forward = median_seconds([&] { kernels.forward(call, stream); });
+        const double backward = median_seconds([&] { kernels.vjp(call, stream); });
         const auto over_peak = [&](DiffMode mode, double seconds) {
             return kAttention.cost(spec, size, mode).model_flops / seconds / rate;
         };

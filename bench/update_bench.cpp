@@ -144,9 +144,8 @@ void run(int threads, StateFormat format) {
         pass_in_place(arrays, stream.team());  // back again
         copies.push_back(seconds_of([&] { copy_all(arrays, stream.team()); }));
         reads.push_back(seconds_of([&] { seen ^= read_gradient(arrays, stream.team()); }));
-        norms.push_back(seconds_of([&] {
-            sum_squares(reinterpret_cast<const float*>(arrays.gradient.data()), kElements, partial, stream.team());
-        }));
+        norms.push_back(seconds_of(
+            [&] { sum_squares(reinterpret_cast<const float*>(arrays.gradient.data()), kElements, partial, stream); }));
     }
     const double count = static_cast<double>(kElements), update_bytes = recipe.update_bytes_per_element * count;
     const double possible = std::max(best_rate(28 * count, passes), best_rate(8 * count, copies));

@@ -2,7 +2,8 @@
 #
 #   windlass_floor(<name> <number> [SEES <floor>...] [LINK <link items>...])
 #
-# collects src/<name>/**.cpp, except *_isa.cpp, which are compiled once per instruction set (below).
+# collects src/<name>/**.cpp, except *_isa.cpp, which are compiled once per instruction set (below), and *_cuda.cpp
+# (cuda.cmake).
 
 set(WINDLASS_ISAS baseline avx2 avx512)
 set(WINDLASS_ISA_FLAGS_baseline "")
@@ -28,6 +29,7 @@ endfunction()
 function(windlass_floor name number)
   cmake_parse_arguments(ARG "" "" "SEES;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "_cuda\\.cpp$")
   list(TRANSFORM ARG_SEES PREPEND windlass_)
   if(NOT sources)
     message(FATAL_ERROR "src/${name} has no sources")
@@ -100,7 +102,7 @@ function(windlass_program name folder)
   add_executable(${name} ${sources})
   list(TRANSFORM ARG_SEES PREPEND windlass_)
   windlass_precompile(${name})
-  target_link_libraries(${name} PRIVATE ${ARG_SEES} ${ARG_LINK})
+  target_link_libraries(${name} PRIVATE windlass_cuda windlass_cuda_runtime ${ARG_SEES} ${ARG_LINK})
 endfunction()
 
 # What all test programs share: main(), GoogleTest, and its headers compiled once.
@@ -127,7 +129,7 @@ function(windlass_test_main_library target scope)
 endfunction()
 
 #   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...] [MINUTES <n>]
-#                 [APART])
+#                 [APART] [LOW] [SIMT])
 #
 # makes one GoogleTest program of tests/<folder>/*.cpp and one ctest entry, <name>. Test suites whose names begin with
 # Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run. MINUTES is
@@ -135,22 +137,33 @@ endfunction()
 # a quarter of an hour, a slow one after an hour: several times what they take where others compute, too.
 # PARTS: so many entries, <name>_1 and on, share its tests: one that waits much is not what all others wait for.
 # APART: the files use the same short names, and are compiled one by one.
+# LOW: it sees floors below the ops, whose kernels it does not link.
+# SIMT: its CUDA devices are the CPU (windlass_simt_objects).
 #
 # With WINDLASS_SANITIZED_FLOORS there is a second program and entry, <name>_sanitized, unless the label is plain: the
 # same objects of the tests, linked with the instrumented floors. So tests are compiled once.
 function(windlass_test name folder)
-  cmake_parse_arguments(ARG "APART" "MINUTES;PARTS" "SEES;LINK;LABELS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "APART;LOW;SIMT" "MINUTES;PARTS" "SEES;LINK;LABELS;NEEDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
   if(NOT sources)
     return()
   endif()
   list(TRANSFORM ARG_SEES PREPEND windlass_)
+  set(cuda windlass_cuda_runtime)
+  set(cuda_sanitized windlass_cuda_runtime)
+  if(ARG_SIMT)
+    set(cuda windlass_simt)
+    set(cuda_sanitized windlass_simt_sanitized)
+  elseif(NOT ARG_LOW)
+    list(APPEND cuda windlass_cuda)
+    list(APPEND cuda_sanitized windlass_cuda)
+  endif()
   add_executable(${name} ${sources})
   target_precompile_headers(${name} REUSE_FROM test_main)
   if(WINDLASS_SANITIZED_FLOORS AND NOT ARG_APART)
     windlass_unite(${name} "${sources}")
   endif()
-  target_link_libraries(${name} PRIVATE ${ARG_SEES} ${ARG_LINK} test_main)
+  target_link_libraries(${name} PRIVATE ${cuda} ${ARG_SEES} ${ARG_LINK} test_main)
   if(NOT (WINDLASS_SANITIZE AND "plain" IN_LIST ARG_LABELS))  # what will not run need not be built
     add_dependencies(tests ${name})
   endif()
@@ -168,7 +181,7 @@ function(windlass_test name folder)
   if(WINDLASS_SANITIZED_FLOORS AND NOT "plain" IN_LIST ARG_LABELS)
     add_executable(${name}_sanitized EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${name}>)
     list(TRANSFORM ARG_SEES APPEND _sanitized)
-    target_link_libraries(${name}_sanitized PRIVATE ${ARG_SEES} ${ARG_LINK} test_main_sanitized)
+    target_link_libraries(${name}_sanitized PRIVATE ${cuda_sanitized} ${ARG_SEES} ${ARG_LINK} test_main_sanitized)
     add_dependencies(tests_sanitized ${name}_sanitized)
     windlass_test_entry(${name}_sanitized "-Slow*:*/Slow*" "sanitized;${ARG_LABELS}" "${ARG_MINUTES}" ${name}_sanitized
                         ${ARG_PARTS})

@@ -1,7 +1,8 @@
 // error.h: how anything in Windlass fails.
 //
 // UserError     somebody outside can mend it: a file, a key, a budget. Says what, where, got, want and what to try.
-// MachineError  the world failed: a system call, a device. Says the call, the file and the errno.
+// MachineError  the world failed: a system call. Says the call, the file and the errno.
+// DeviceError   a device failed. Says the call, the code and its name.
 // WINDLASS_CHECK  our own bug: prints and aborts.
 //
 // Each error carries the exit code with which the program ends when nothing catches it.
@@ -69,6 +70,13 @@ class MachineError : public Error {
 
   private:
     int error_number_;
+};
+
+// throw DeviceError("cudaMalloc", code, "cudaErrorECCUncorrectable"): a device, or its driver, failed at a call.
+class DeviceError : public Error {
+  public:
+    DeviceError(std::string_view call, int code, std::string_view name)
+        : Error(ExitCode::gpu, fmt::format("device: {} failed: {} ({})", call, name, code)) {}
 };
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& message);

@@ -2,10 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <charconv>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
 #include "device/cpu/cpu_stream.h"
+#include "device/cuda/cuda_stream.h"
 #include "device/fake/fake_stream.h"
 #include "device/host_memory.h"
 
@@ -19,7 +22,19 @@ struct NamedDevice {
 
 constexpr NamedDevice kDevices[] = {{"cpu", {DeviceKind::cpu}},
                                     {"cpu:emulate", {.kind = DeviceKind::cpu, .own_memory = true}},
-                                    {"fake", {.kind = DeviceKind::fake, .own_memory = true}}};
+                                    {"fake", {.kind = DeviceKind::fake, .own_memory = true}},
+                                    {"cuda", {.kind = DeviceKind::cuda, .own_memory = true}}};
+constexpr std::string_view kIndexed = "cuda:";
+
+// N of cuda:N.
+std::optional<int> index_of(std::string_view text) {
+    if (!text.starts_with(kIndexed)) return std::nullopt;
+    text.remove_prefix(kIndexed.size());
+    int index = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+    if (error != std::errc() || end != text.data() + text.size() || index < 0) return std::nullopt;
+    return index;
+}
 
 }  // namespace
 
@@ -29,6 +44,8 @@ std::string_view device_kind_name(DeviceKind kind) {
             return "cpu";
         case DeviceKind::fake:
             return "fake";
+        case DeviceKind::cuda:
+            return "cuda";
     }
     return "?";
 }
@@ -39,6 +56,9 @@ DeviceId parse_device(std::string_view text, std::string_view where) {
         if (text == name) return device;
         names.push_back(name);
     }
+    if (const std::optional<int> index = index_of(text))
+        return {.kind = DeviceKind::cuda, .index = *index, .own_memory = true};
+    names.push_back("cuda:N");
     throw UserError(ExitCode::usage, where, "there is no device \"{}\"", text)
         .hint(fmt::format("one of {}", fmt::join(names, ", ")));
 }
@@ -64,8 +84,9 @@ class HostDevice : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_device(DeviceKind kind) {
-    return std::make_unique<HostDevice>(kind);
+std::unique_ptr<Device> make_device(DeviceId device) {
+    if (device.kind == DeviceKind::cuda) return make_cuda_device(device.index);
+    return std::make_unique<HostDevice>(device.kind);
 }
 
 std::unique_ptr<Stream> make_stream(DeviceKind kind, int threads) {
@@ -74,8 +95,10 @@ std::unique_ptr<Stream> make_stream(DeviceKind kind, int threads) {
             return std::make_unique<CpuStream>(threads);
         case DeviceKind::fake:
             return std::make_unique<FakeStream>();
+        case DeviceKind::cuda:
+            break;
     }
-    WINDLASS_CHECK(false, "unknown device kind");
+    WINDLASS_CHECK(false, "{} does not compute in the host's memory", device_kind_name(kind));
     return nullptr;
 }
 

@@ -1,7 +1,7 @@
 // device.h: the nouns of whatever computes: DeviceId, Device, Stream, Event, Memory.
 //
-// A Stream is where kernels go, in order. On `cpu` a launch returns when the work is done; on a GPU it will return
-// at once and an Event tells. `fake` computes nothing: schedules are lowered, checked and simulated for it.
+// A Stream is where kernels go, in order. On `cpu` a launch returns when the work is done; on `cuda` it returns at once
+// and an Event tells. `fake` computes nothing: schedules are lowered, checked and simulated for it.
 // `cpu:emulate` computes as `cpu` does, with the same kernels, but in an arena of its own beside the host's: what moves
 // up and down is really copied, so that all three tiers can be exercised where there is no GPU.
 #pragma once
@@ -9,6 +9,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -19,8 +20,8 @@
 
 namespace windlass {
 
-enum class DeviceKind : uint8_t { cpu, fake };
-inline constexpr int kDeviceKinds = 2;
+enum class DeviceKind : uint8_t { cpu, fake, cuda };
+inline constexpr int kDeviceKinds = 3;
 
 struct DeviceId {
     DeviceKind kind = DeviceKind::cpu;
@@ -31,8 +32,8 @@ struct DeviceId {
 
 std::string_view device_kind_name(DeviceKind kind);
 
-// cpu | cpu:emulate | fake, which stands for a GPU and so has memory of its own. Other text is UserError(usage) at
-// `where`, a configuration key or an option.
+// cpu | cpu:emulate | fake, which stands for a GPU and so has memory of its own | cuda | cuda:N. Other text is
+// UserError(usage) at `where`, a configuration key or an option. Whether there is such a device is not looked at.
 DeviceId parse_device(std::string_view text, std::string_view where);
 // As parse_device reads it, followed by the index where that is not 0.
 std::string device_name(DeviceId device);
@@ -83,6 +84,10 @@ class Stream {
     // Returns when everything launched so far is complete. Throws what it failed with.
     virtual void synchronize() {}
 
+    // By work, while it is launched: bytes that this stream's device and the host's arenas hold, apart from each other.
+    virtual void copy(void* to, const void* from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
+    virtual void clear(void* to, int64_t bytes) { std::memset(to, 0, static_cast<size_t>(bytes)); }
+
   protected:
     static Launch on(Stream& stream) { return Launch(stream); }
     static void set_time(Event& event, int64_t ns) { event.time_ns_ = ns; }
@@ -114,10 +119,10 @@ class Device {
     virtual std::unique_ptr<Memory> allocate(int64_t bytes, MemoryKind kind) = 0;
 };
 
-// One of this kind: in today's kinds the host's memory is all there is.
-std::unique_ptr<Device> make_device(DeviceKind kind);
+// Throws UserError(gpu) where there is no such device.
+std::unique_ptr<Device> make_device(DeviceId device);
 
-// A stream of this device; `threads` workers where the device is the CPU.
+// A stream of a device that computes in the host's memory; `threads` workers where it is the CPU.
 std::unique_ptr<Stream> make_stream(DeviceKind kind, int threads);
 
 }  // namespace windlass

@@ -103,7 +103,7 @@ struct Recipe {
     // Fills StepParams::method for this step from the options and the step's other numbers.
     void (*prepare)(const MethodOptions& options, StepParams& step) = nullptr;
     // What makes what runs read of weights that are kept otherwise, by DeviceKind.
-    std::array<MaterializeKernel, kDeviceKinds> materialize{convert_weights};
+    std::array<MaterializeKernel, kDeviceKinds> materialize{convert_weights, nullptr, convert_weights};
     // What it takes beyond the bytes it moves: random numbers for each element of a parameter, counted as Gaussian ones
     // (Machine::noise_per_s), for a pass (an index, or -1: nothing is probed) where so many updates are applied to it
     // on the average.

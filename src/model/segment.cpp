@@ -92,11 +92,11 @@ void run_segment(const Segment& segment, const SegmentBinding& binding, Stream& 
         for (size_t i = 0; i < count; ++i)
             arguments.push_back(bind_call(segment.calls[index + i], size, binding, bound[i]));
         const int64_t start = binding.profile != nullptr ? now_ns() : 0;
-        const OpCells& cells = call.node->op->on(stream.device());
-        if (count > 1 && cells.together != nullptr) {
-            cells.together(arguments, stream);
+        const OpKernels& kernels = *call.node->op->on(stream.device()).kernels;
+        if (count > 1 && kernels.together != nullptr) {
+            kernels.together(arguments, stream);
         } else {
-            const Kernel kernel = cells.of(call.mode);
+            const Kernel kernel = kernels.of(call.mode);
             for (const OpCall& each : arguments) kernel(each, stream);
         }
         if (binding.profile != nullptr) binding.profile->add(call.node->op->name, call.mode, now_ns() - start);

@@ -1,5 +1,6 @@
 #include "op/add.h"
 
+#include "op/cuda_kernels.h"
 #include "op/loops_cpu.h"
 #include "op/ops.h"
 
@@ -20,6 +21,8 @@ std::vector<OpCase> cases() {
     return {{.name = "narrow", .spec = {.in = {{48}, {48}}}}, {.name = "ragged", .spec = {.in = {{1037}, {1037}}}}};
 }
 
+constexpr OpKernels kCpu{.forward = add_forward_cpu, .vjp = add_backward_cpu, .jvp = add_tangent_cpu};
+
 }  // namespace
 
 constinit const OpRecord kAdd = {
@@ -27,7 +30,7 @@ constinit const OpRecord kAdd = {
     .infer = infer,
     .passes_gradient = true,
     .cases = cases,
-    .cells = on_cpu({.cost = cost, .forward = add_forward_cpu, .vjp = add_backward_cpu, .jvp = add_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kAddCuda}),
 };
 
 }  // namespace windlass

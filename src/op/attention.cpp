@@ -1,6 +1,7 @@
 #include "op/attention.h"
 
 #include "op/attention_tiles.h"
+#include "op/cuda_kernels.h"
 #include "op/sample.h"
 
 namespace windlass {
@@ -76,6 +77,11 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     return 0;
 }
 
+// Of CUDA: the sums of dO * O.
+int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    return mode == DiffMode::vjp ? float_bytes(size.tokens() * spec.get<AttentionAttrs>().heads) : 0;
+}
+
 // Still so that each key head has as many heads as every other; whole where that does not come out.
 void cut_heads(AttentionAttrs& attrs) {
     constexpr int64_t kHeadsMax = 16;  // heads are shared among threads
@@ -140,7 +146,7 @@ OpCase make_case(std::string name, CaseShape shape) {
     return test;
 }
 
-// Rows of several key tiles: attention_test.cpp.
+// Rows of several key tiles: attention_test.cpp, and tests/agree/attention_rows_test.cpp.
 std::vector<OpCase> cases() {
     return {make_case("packed", {2, 2, 8, 16, 0, true, false}),
             make_case("apart, grouped heads", {4, 2, 8, 19, 0, false, false}),
@@ -148,8 +154,12 @@ std::vector<OpCase> cases() {
             make_case("documents", {2, 1, 8, 40, 0, false, true}),
             make_case("window", {2, 2, 8, 40, 7, true, false}),
             make_case("window and documents", {2, 1, 4, 50, 9, false, true}),
-            make_case("several query tiles", {1, 1, 4, 150, 0, true, true})};
+            make_case("several query tiles", {1, 1, 4, 150, 0, true, true}),
+            make_case("size 64, window over tiles", {2, 1, 64, 70, 6, false, false}),
+            make_case("size 80, window and documents", {1, 1, 80, 90, 40, true, true})};
 }
+
+constexpr OpKernels kCpu{.forward = attention_forward_cpu, .vjp = attention_backward_cpu, .jvp = attention_tangent_cpu};
 
 }  // namespace
 
@@ -163,11 +173,8 @@ constinit const OpRecord kAttention{
     .reads = {.in = true, .out = true},
     .cache_columns = cache_columns,
     .cases = cases,
-    .cells = on_cpu({.cost = cost,
-                     .scratch_bytes = scratch_bytes,
-                     .forward = attention_forward_cpu,
-                     .vjp = attention_backward_cpu,
-                     .jvp = attention_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
+                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kAttentionCuda}),
 };
 
 }  // namespace windlass

@@ -24,7 +24,13 @@ struct Heads {
     Tensor q, k, v;
 };
 // Of three values, or of one packed value by its columns; empty ones stay empty.
-Heads split_heads(std::span<const Tensor> values, const AttentionAttrs& attrs);
+inline Heads split_heads(std::span<const Tensor> values, const AttentionAttrs& attrs) {
+    if (values.size() == 3) return {values[0], values[1], values[2]};
+    const int64_t queries = attrs.heads * attrs.head_size, keys = attrs.key_heads * attrs.head_size;
+    const Tensor& all = values[0];
+    if (all.empty()) return {};
+    return {all.slice_cols(0, queries), all.slice_cols(queries, keys), all.slice_cols(queries + keys, keys)};
+}
 
 // Rows of one query head and the keys that they see, as indices into the row of the batch, cached tokens first.
 struct QueryTile {

@@ -9,10 +9,6 @@ constexpr IsaKernel<const AttentionLoops> kLoops{&baseline::kAttentionLoops, &av
                                                  &avx512::kAttentionLoops};
 constexpr int64_t kTile = kQueryTile * kKeyTile;
 
-Tensor columns(const Tensor& value, int64_t begin, int64_t count) {
-    return value.empty() ? value : value.slice_cols(begin, count);
-}
-
 template <typename Number>
 Rows<Number> rows_of(const Tensor& value) {
     return {value.as<Number>(), value.shape[0], value.shape[1], value.row_stride};
@@ -52,13 +48,6 @@ void mix(const Tensor& weights, const Tensor& v, const Tensor& sums, bool first)
 
 const AttentionLoops& attention_loops() {
     return *kLoops.pick();
-}
-
-Heads split_heads(std::span<const Tensor> values, const AttentionAttrs& attrs) {
-    if (values.size() == 3) return {values[0], values[1], values[2]};
-    const int64_t queries = attrs.heads * attrs.head_size, keys = attrs.key_heads * attrs.head_size;
-    return {columns(values[0], 0, queries), columns(values[0], queries, keys),
-            columns(values[0], queries + keys, keys)};
 }
 
 AttentionTiles::AttentionTiles(const OpCall& call)

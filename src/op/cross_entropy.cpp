@@ -1,9 +1,11 @@
 #include "op/cross_entropy.h"
 
 #include "base/math.h"
+#include "op/cuda_kernels.h"
 #include "op/factors.h"
 #include "op/linear.h"
 #include "op/ops.h"
+#include "op/products_cuda.h"
 #include "op/sample.h"
 
 namespace windlass {
@@ -61,6 +63,16 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     return bytes + logits + float_bytes(tile) + (rank > 0 ? InnerProducts::bytes(weight[1], rank, tile, size) : 0);
 }
 
+int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    const Shape& weight = spec.weights[0];
+    const int64_t tile = std::min(cross_entropy_tile_cuda(weight[0]), size.tokens());
+    const int64_t logits = CudaScratch::bytes_of(tile * cross_entropy_stride_cuda(weight[0]));
+    const int64_t bytes = cuda_matrix_bytes(size, weight.numel()) + head_workspace_bytes(spec, size) + logits;
+    if (mode != DiffMode::jvp) return bytes;
+    return bytes + logits + CudaScratch::bytes_of(tile) +
+           cuda_inner_product_bytes(tile, weight[1], factor_rank(size, weight), size);
+}
+
 OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t sequence_length, bool documents) {
     OpCase test{.name = std::move(name)};
     test.spec.in = {{.cols = columns}};
@@ -75,6 +87,9 @@ std::vector<OpCase> cases() {
             make_case("two tiles", 8, 67, 550, false)};
 }
 
+constexpr OpKernels kCpu{
+    .forward = cross_entropy_forward_cpu, .vjp = cross_entropy_backward_cpu, .jvp = cross_entropy_tangent_cpu};
+
 }  // namespace
 
 int64_t cross_entropy_tile(int64_t vocab) {
@@ -86,6 +101,21 @@ int64_t cross_entropy_stride(int64_t vocab) {
     return stride % 1024 == 0 ? stride + 32 : stride;
 }
 
+int64_t cross_entropy_tile_cuda(int64_t vocab) {
+    constexpr int64_t kLogits = int64_t{1} << 28;  // 1 GiB in f32
+    return std::clamp<int64_t>(round_down(kLogits / vocab, kTileStep), kTileStep, 8192);
+}
+
+// Rows of whole 256 bytes, as f32 and as bf16.
+int64_t cross_entropy_stride_cuda(int64_t vocab) {
+    return round_up<int64_t>(vocab, 64);
+}
+
+int64_t head_workspace_bytes(const OpSpec& spec, const OpSize& size) {
+    const int64_t tile = std::min(cross_entropy_tile_cuda(spec.weights[0][0]), size.tokens());
+    return gemm_workspace_bytes(static_cast<double>(tile) * static_cast<double>(spec.weights[0].numel()));
+}
+
 constinit const OpRecord kCrossEntropy{
     .name = "cross_entropy",
     .infer = infer,
@@ -94,11 +124,8 @@ constinit const OpRecord kCrossEntropy{
     .reads = {.in = true, .out = false},
     .backward_computes_out = true,
     .cases = cases,
-    .cells = on_cpu({.cost = cost,
-                     .scratch_bytes = scratch_bytes,
-                     .forward = cross_entropy_forward_cpu,
-                     .vjp = cross_entropy_backward_cpu,
-                     .jvp = cross_entropy_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
+                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kCrossEntropyCuda}),
 };
 
 }  // namespace windlass

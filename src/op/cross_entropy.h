@@ -7,6 +7,8 @@ namespace windlass {
 
 class Stream;
 struct OpCall;
+struct OpSize;
+struct OpSpec;
 
 void cross_entropy_forward_cpu(const OpCall& call, Stream& stream);
 void cross_entropy_backward_cpu(const OpCall& call, Stream& stream);
@@ -15,6 +17,12 @@ void cross_entropy_tangent_cpu(const OpCall& call, Stream& stream);
 // Elements from one row of a tile of logits to the next: not a multiple of 4096 bytes, which would make rows share
 // cache sets.
 int64_t cross_entropy_stride(int64_t vocab);
+
+// Of a CUDA device, whose products want many rows; functions of the vocabulary alone, too.
+int64_t cross_entropy_tile_cuda(int64_t vocab);
+int64_t cross_entropy_stride_cuda(int64_t vocab);
+// Of the head's largest product.
+int64_t head_workspace_bytes(const OpSpec& spec, const OpSize& size);
 
 struct CrossEntropyLoops {
     // log sum_i exp(x[i]), without overflow.

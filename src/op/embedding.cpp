@@ -1,5 +1,6 @@
 #include "op/embedding.h"
 
+#include "op/cuda_kernels.h"
 #include "op/loops_cpu.h"
 #include "op/ops.h"
 
@@ -56,6 +57,8 @@ std::vector<OpCase> cases() {
             of("position_offset", {Index::position, 2}, 34, 130)};
 }
 
+constexpr OpKernels kCpu{.forward = embedding_forward_cpu, .vjp = embedding_backward_cpu, .jvp = embedding_tangent_cpu};
+
 }  // namespace
 
 constinit const OpRecord kEmbedding = {
@@ -64,11 +67,8 @@ constinit const OpRecord kEmbedding = {
     .describe = describe,
     .same_attributes = equal_attributes<EmbeddingAttrs>,
     .cases = cases,
-    .cells = on_cpu({.cost = cost,
-                     .scratch_bytes = scratch_bytes,
-                     .forward = embedding_forward_cpu,
-                     .vjp = embedding_backward_cpu,
-                     .jvp = embedding_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
+                      {.cost = cost, .kernels = &kEmbeddingCuda}),
 };
 
 }  // namespace windlass

@@ -1,5 +1,6 @@
 #include "op/gelu.h"
 
+#include "op/cuda_kernels.h"
 #include "op/loops_cpu.h"
 #include "op/ops.h"
 #include "op/sample.h"
@@ -33,6 +34,8 @@ std::vector<OpCase> cases() {
             of("tanh", GeluAttrs::Kind::tanh, 1037, 2.0), of("tanh_wide", GeluAttrs::Kind::tanh, 64, 8.0)};
 }
 
+constexpr OpKernels kCpu{.forward = gelu_forward_cpu, .vjp = gelu_backward_cpu, .jvp = gelu_tangent_cpu};
+
 }  // namespace
 
 constinit const OpRecord kGelu = {
@@ -43,7 +46,7 @@ constinit const OpRecord kGelu = {
     .same_attributes = equal_attributes<GeluAttrs>,
     .reads = kReads,
     .cases = cases,
-    .cells = on_cpu({.cost = cost, .forward = gelu_forward_cpu, .vjp = gelu_backward_cpu, .jvp = gelu_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kGeluCuda}),
 };
 
 }  // namespace windlass

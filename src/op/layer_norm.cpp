@@ -1,8 +1,10 @@
 #include "op/layer_norm.h"
 
+#include "op/cuda_kernels.h"
 #include "op/loops_cpu.h"
 #include "op/ops.h"
 #include "op/sample.h"
+#include "op/sums_cuda.h"
 
 namespace windlass {
 namespace {
@@ -38,6 +40,12 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     return 0;
 }
 
+// Sums of chunks of rows.
+int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    if (mode != DiffMode::vjp) return 0;
+    return 2 * cuda_sum_floats(size.tokens(), spec.in[0].cols) * static_cast<int64_t>(sizeof(float));
+}
+
 std::string describe(const OpSpec& spec) {
     return fmt::format("eps={}", spec.get<LayerNormAttrs>().eps);
 }
@@ -52,6 +60,9 @@ std::vector<OpCase> cases() {
     return {of("row", 96, 1e-5), of("ragged", 1037, 1e-6), std::move(chunks)};
 }
 
+constexpr OpKernels kCpu{
+    .forward = layer_norm_forward_cpu, .vjp = layer_norm_backward_cpu, .jvp = layer_norm_tangent_cpu};
+
 }  // namespace
 
 constinit const OpRecord kLayerNorm = {
@@ -62,11 +73,8 @@ constinit const OpRecord kLayerNorm = {
     .same_attributes = equal_attributes<LayerNormAttrs>,
     .reads = kReads,
     .cases = cases,
-    .cells = on_cpu({.cost = cost,
-                     .scratch_bytes = scratch_bytes,
-                     .forward = layer_norm_forward_cpu,
-                     .vjp = layer_norm_backward_cpu,
-                     .jvp = layer_norm_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
+                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kLayerNormCuda}),
 };
 
 }  // namespace windlass

@@ -1,9 +1,12 @@
 #include "op/linear.h"
 
+#include "op/cuda_kernels.h"
 #include "op/factors.h"
 #include "op/gemv.h"
 #include "op/ops.h"
+#include "op/products_cuda.h"
 #include "op/sample.h"
+#include "op/sums_cuda.h"
 
 namespace windlass {
 namespace {
@@ -77,6 +80,17 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     return bytes + VectorGradient::bytes(size.tokens(), width) + WorkerRows::bytes(size, width);
 }
 
+int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    const Shape& weight = spec.weights[0];
+    const int64_t tokens = size.tokens(), width = spec.out[0].cols;
+    int64_t bytes = cuda_matrix_bytes(size, weight.numel()) + linear_workspace_bytes(spec, size, mode);
+    if (mode == DiffMode::jvp)
+        bytes += cuda_inner_product_bytes(tokens, spec.in[0].cols, factor_rank(size, weight), size);
+    if (spec.weights.size() == 1) return bytes;
+    if (mode == DiffMode::vjp) return bytes + CudaScratch::bytes_of(cuda_sum_floats(tokens, width));
+    return bytes + (mode == DiffMode::forward ? cuda_matrix_bytes(size, width) : 0);
+}
+
 // Each alone is read in microseconds: handing it out to threads would take a part of that.
 bool joins(const OpSpec& spec, const OpSize& size) {
     return is_gemv(size) && !spec.get<LinearAttrs>().in_out;
@@ -107,6 +121,11 @@ std::vector<OpCase> cases() {
     return all;
 }
 
+constexpr OpKernels kCpu{.forward = linear_forward_cpu,
+                         .vjp = linear_backward_cpu,
+                         .jvp = linear_tangent_cpu,
+                         .together = linear_together_cpu};
+
 }  // namespace
 
 constinit const OpRecord kLinear{
@@ -119,12 +138,8 @@ constinit const OpRecord kLinear{
     .reads = {.in = true, .out = false, .in_for_weights = true},
     .joins = joins,
     .cases = cases,
-    .cells = on_cpu({.cost = cost,
-                     .scratch_bytes = scratch_bytes,
-                     .forward = linear_forward_cpu,
-                     .vjp = linear_backward_cpu,
-                     .jvp = linear_tangent_cpu,
-                     .together = linear_together_cpu}),
+    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
+                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kLinearCuda}),
 };
 
 }  // namespace windlass

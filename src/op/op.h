@@ -131,10 +131,8 @@ struct OpCall {
 
 using Kernel = void (*)(const OpCall& call, Stream& stream);
 
-// An op on one device: its kernels, and what they take.
-struct OpCells {
-    Cost (*cost)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;
-    int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;  // null: none
+// An op's kernels on one device. What a build does not have is null.
+struct OpKernels {
     Kernel forward = nullptr;
     Kernel vjp = nullptr;  // backward
     Kernel jvp = nullptr;  // tangents
@@ -144,9 +142,18 @@ struct OpCells {
     Kernel of(DiffMode mode) const { return mode == DiffMode::forward ? forward : mode == DiffMode::vjp ? vjp : jvp; }
 };
 
-// Kernels of the CPU. Devices that are not here are planned for as if theirs took as much.
-constexpr std::array<OpCells, kDeviceKinds> on_cpu(const OpCells& cells) {
-    return {cells, {.cost = cells.cost, .scratch_bytes = cells.scratch_bytes}};
+// An op on one device: its kernels, and what they take.
+struct OpCells {
+    Cost (*cost)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;
+    int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;  // null: none
+    const OpKernels* kernels = nullptr;
+
+    Kernel of(DiffMode mode) const { return kernels == nullptr ? nullptr : kernels->of(mode); }
+};
+
+// By DeviceKind. `fake` is planned for as if its kernels took as much as the CPU's.
+constexpr std::array<OpCells, kDeviceKinds> cells_of(const OpCells& cpu, const OpCells& cuda) {
+    return {cpu, {.cost = cpu.cost, .scratch_bytes = cpu.scratch_bytes}, cuda};
 }
 
 // What backward reads of forward, so that only that is kept.

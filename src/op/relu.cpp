@@ -1,5 +1,6 @@
 #include "op/relu.h"
 
+#include "op/cuda_kernels.h"
 #include "op/loops_cpu.h"
 #include "op/ops.h"
 #include "op/sample.h"
@@ -22,6 +23,8 @@ std::vector<OpCase> cases() {
     return {{.name = "narrow", .spec = {.in = {{48}}}}, {.name = "ragged", .spec = {.in = {{1037}}}}};
 }
 
+constexpr OpKernels kCpu{.forward = relu_forward_cpu, .vjp = relu_backward_cpu, .jvp = relu_tangent_cpu};
+
 }  // namespace
 
 constinit const OpRecord kRelu = {
@@ -30,7 +33,7 @@ constinit const OpRecord kRelu = {
     .sample = sample_rows,
     .reads = kReads,
     .cases = cases,
-    .cells = on_cpu({.cost = cost, .forward = relu_forward_cpu, .vjp = relu_backward_cpu, .jvp = relu_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kReluCuda}),
 };
 
 }  // namespace windlass

@@ -1,9 +1,11 @@
 #include "op/rms_norm.h"
 
 #include "base/math.h"
+#include "op/cuda_kernels.h"
 #include "op/loops_cpu.h"
 #include "op/ops.h"
 #include "op/sample.h"
+#include "op/sums_cuda.h"
 
 namespace windlass {
 namespace {
@@ -40,6 +42,13 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     return 0;
 }
 
+// Sums of chunks of rows.
+int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    if (mode != DiffMode::vjp) return 0;
+    return cuda_sum_floats(size.tokens() * spec.get<RmsNormAttrs>().groups, group_size(spec)) *
+           static_cast<int64_t>(sizeof(float));
+}
+
 std::string describe(const OpSpec& spec) {
     const auto& attrs = spec.get<RmsNormAttrs>();
     return attrs.groups == 1 ? fmt::format("eps={}", attrs.eps)
@@ -56,6 +65,8 @@ std::vector<OpCase> cases() {
     return {of("row", 1, 96, 1e-6), of("ragged", 1, 1037, 1e-5), of("heads", 4, 24, 1e-6), std::move(chunks)};
 }
 
+constexpr OpKernels kCpu{.forward = rms_norm_forward_cpu, .vjp = rms_norm_backward_cpu, .jvp = rms_norm_tangent_cpu};
+
 }  // namespace
 
 constinit const OpRecord kRmsNorm = {
@@ -66,11 +77,8 @@ constinit const OpRecord kRmsNorm = {
     .same_attributes = equal_attributes<RmsNormAttrs>,
     .reads = kReads,
     .cases = cases,
-    .cells = on_cpu({.cost = cost,
-                     .scratch_bytes = scratch_bytes,
-                     .forward = rms_norm_forward_cpu,
-                     .vjp = rms_norm_backward_cpu,
-                     .jvp = rms_norm_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
+                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kRmsNormCuda}),
 };
 
 }  // namespace windlass

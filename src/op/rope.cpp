@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "op/cuda_kernels.h"
 #include "op/loops_cpu.h"
 #include "op/ops.h"
 #include "op/sample.h"
@@ -52,6 +53,8 @@ std::vector<OpCase> cases() {
     return {of("heads", 3, 16, 1e4), of("ragged", 2, 11, 1e4), std::move(documents), std::move(far)};
 }
 
+constexpr OpKernels kCpu{.forward = rope_forward_cpu, .vjp = rope_backward_cpu, .jvp = rope_tangent_cpu};
+
 }  // namespace
 
 constinit const OpRecord kRope = {
@@ -61,11 +64,8 @@ constinit const OpRecord kRope = {
     .describe = describe,
     .same_attributes = equal_attributes<RopeAttrs>,
     .cases = cases,
-    .cells = on_cpu({.cost = cost,
-                     .scratch_bytes = scratch_bytes,
-                     .forward = rope_forward_cpu,
-                     .vjp = rope_backward_cpu,
-                     .jvp = rope_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
+                      {.cost = cost, .kernels = &kRopeCuda}),
 };
 
 }  // namespace windlass

@@ -1,5 +1,6 @@
 #include "op/swiglu.h"
 
+#include "op/cuda_kernels.h"
 #include "op/loops_cpu.h"
 #include "op/ops.h"
 #include "op/sample.h"
@@ -27,6 +28,8 @@ std::vector<OpCase> cases() {
     return {of("one", 1), of("narrow", 48), of("ragged", 1037)};
 }
 
+constexpr OpKernels kCpu{.forward = swiglu_forward_cpu, .vjp = swiglu_backward_cpu, .jvp = swiglu_tangent_cpu};
+
 }  // namespace
 
 constinit const OpRecord kSwiglu = {
@@ -35,8 +38,7 @@ constinit const OpRecord kSwiglu = {
     .sample = sample_rows,
     .reads = kReads,
     .cases = cases,
-    .cells =
-        on_cpu({.cost = cost, .forward = swiglu_forward_cpu, .vjp = swiglu_backward_cpu, .jvp = swiglu_tangent_cpu}),
+    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kSwigluCuda}),
 };
 
 }  // namespace windlass

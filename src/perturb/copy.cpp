@@ -5,6 +5,7 @@
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
 #include "model/load.h"
+#include "perturb/copy_cuda.h"
 #include "perturb/weight_op.h"
 
 namespace windlass {
@@ -36,6 +37,8 @@ void copy_cpu(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
     });
 }
 
+constexpr WeightKernel kCopyCpu = copy_cpu;
+
 std::vector<WeightCase> cases() {
     std::vector<WeightCase> made;
     for (const DType compute : {DType::f32, DType::bf16}) {
@@ -51,13 +54,15 @@ std::vector<WeightCase> cases() {
 }  // namespace
 
 void WeightOp::operator()(const NoiseRun& run, const NoisePass& pass, Stream& stream) const {
-    const WeightKernel kernel = cells[static_cast<size_t>(stream.device())];
-    WINDLASS_CHECK(kernel != nullptr, "{} has no kernel for this device", name);
-    kernel(run, pass, stream);
+    const WeightKernel* const kernel = cells[static_cast<size_t>(stream.device())];
+    WINDLASS_CHECK(kernel != nullptr && *kernel != nullptr, "{} has no kernel for this device", name);
+    (*kernel)(run, pass, stream);
 }
 
-constinit const WeightOp kCopyWeights = {
-    .name = "copy", .draws = [](const WeightWork&) { return 0.0; }, .cases = cases, .cells = {copy_cpu}};
+constinit const WeightOp kCopyWeights = {.name = "copy",
+                                         .draws = [](const WeightWork&) { return 0.0; },
+                                         .cases = cases,
+                                         .cells = {&kCopyCpu, nullptr, &kCopyWeightsCuda}};
 
 std::span<const WeightOp* const> all_weight_ops() {
     static constexpr std::array kOps = {&kCopyWeights, &kPerturbWeights, &kWriteDirection, &kWriteFactors};

@@ -46,6 +46,8 @@ std::vector<WeightCase> factor_cases() {
             {.name = "both_kept", .noise = both, .probes = true}};
 }
 
+constexpr WeightKernel kWriteFactorsCpu = write_factors_cpu;
+
 }  // namespace
 
 int64_t direction_rank(const Noise& noise, const Shape& shape) {
@@ -192,6 +194,6 @@ const float* DrawnFactors::right(const NoiseTerm& term) {
 constinit const WeightOp kWriteFactors = {.name = "factors",
                                           .draws = [](const WeightWork&) { return 0.0; },
                                           .cases = factor_cases,
-                                          .cells = {write_factors_cpu}};
+                                          .cells = {&kWriteFactorsCpu}};
 
 }  // namespace windlass

@@ -258,6 +258,8 @@ std::vector<WeightCase> direction_cases() {
     };
 }
 
+constexpr WeightKernel kPerturbCpu = perturb_cpu, kWriteDirectionCpu = write_direction_cpu;
+
 }  // namespace
 
 std::string_view noise_kind_name(NoiseKind kind) {
@@ -315,8 +317,8 @@ void write_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type
 }
 
 constinit const WeightOp kPerturbWeights = {
-    .name = "perturb", .draws = draws, .cases = perturb_cases, .cells = {perturb_cpu}};
+    .name = "perturb", .draws = draws, .cases = perturb_cases, .cells = {&kPerturbCpu}};
 constinit const WeightOp kWriteDirection = {
-    .name = "direction", .draws = draws, .cases = direction_cases, .cells = {write_direction_cpu}};
+    .name = "direction", .draws = draws, .cases = direction_cases, .cells = {&kWriteDirectionCpu}};
 
 }  // namespace windlass

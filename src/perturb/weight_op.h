@@ -47,7 +47,7 @@ struct WeightOp {
     // Random numbers for each element, counted as Gaussian ones (Machine::noise_per_s).
     double (*draws)(const WeightWork& work) = nullptr;
     std::vector<WeightCase> (*cases)() = nullptr;
-    std::array<WeightKernel, kDeviceKinds> cells{};  // indexed by DeviceKind
+    std::array<const WeightKernel*, kDeviceKinds> cells{};  // indexed by DeviceKind; null, or to null: none
 
     // On the stream's device, which has a kernel.
     void operator()(const NoiseRun& run, const NoisePass& pass, Stream& stream) const;

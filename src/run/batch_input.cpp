@@ -17,7 +17,7 @@ int64_t vector_bytes(const Batch& batch) {
 
 }  // namespace
 
-void put_batch(const Batch& batch, std::byte* to, CopyMover& mover) {
+void put_batch(const Batch& batch, std::byte* to, CopyMover& mover, Stream& stream) {
     const auto bytes = static_cast<size_t>(vector_bytes(batch));
     std::vector<CopyRange> ranges;
     for (const auto vector : kVectors) {
@@ -26,7 +26,7 @@ void put_batch(const Batch& batch, std::byte* to, CopyMover& mover) {
                 {std::as_bytes(std::span(batch.*vector, static_cast<size_t>(batch.count()))), {to, bytes}});
         to += bytes;
     }
-    mover.transfer(ranges);
+    mover.transfer(ranges, stream);
 }
 
 Batch batch_at(const Batch& batch, std::byte* there) {

@@ -9,7 +9,7 @@
 namespace windlass {
 
 // Copies them to `to`, kInputBytesPerToken for each token.
-void put_batch(const Batch& batch, std::byte* to, CopyMover& mover);
+void put_batch(const Batch& batch, std::byte* to, CopyMover& mover, Stream& stream);
 // The batch as kernels find it there.
 Batch batch_at(const Batch& batch, std::byte* there);
 

@@ -24,7 +24,7 @@ struct Engine::Impl {
         : files(files_in),
           setup(std::move(setup_in)),
           elements(global_offsets(setup.model)),
-          own_device(setup.device == nullptr ? make_device(setup.plan.device.kind) : nullptr),
+          own_device(setup.device == nullptr ? make_device(setup.plan.device) : nullptr),
           device(setup.device == nullptr ? *own_device : *setup.device),
           arenas(setup.schedules, device),
           streams(setup.schedules, device, setup.plan.threads, setup.plan.host_threads),

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/index.h"
-#include "device/cpu/cpu_stream.h"
 #include "run/batch_input.h"
 #include "run/kept.h"
 #include "run/norm.h"
@@ -134,8 +133,8 @@ class Execution {
     }
 
     void perform_input(const InputTask& task, const LaunchedMemory& memory) {
-        put_batch(batch_of(task.probe_index, task.micro), memory.address(task.to),
-                  context_.movers.copies(MoveKind::up));
+        put_batch(batch_of(task.probe_index, task.micro), memory.address(task.to), context_.movers.copies(MoveKind::up),
+                  memory.stream());
     }
 
     void perform_run(const RunTask& task, const LaunchedMemory& memory) {
@@ -150,7 +149,7 @@ class Execution {
             ranges.push_back({{memory.address({task.source, piece.source}), bytes},
                               {memory.address({task.buffer, piece.offset}), bytes}});
         }
-        context_.movers.copies(task.kind).transfer(ranges);
+        context_.movers.copies(task.kind).transfer(ranges, memory.stream());
     }
 
     void move_on_disk(const MoveTask& task, const TaskMemory& memory) {
@@ -187,9 +186,9 @@ class Execution {
                                   .step = &params};
             std::byte* kept = memory.address(chunk.kept);
             if (update.restores)
-                restore_version(context_.setup.recipe, call, kept, cpu_team(stream));
+                restore_version(context_.setup.recipe, call, kept, stream);
             else if (kept != nullptr)
-                keep_version(context_.setup.recipe, call, kept, cpu_team(stream));
+                keep_version(context_.setup.recipe, call, kept, stream);
             if (params.apply) kernel(call, stream);
         }
     }
@@ -240,7 +239,7 @@ class Execution {
         const int64_t count = context_.setup.model.params[at(task.param)].numel();
         auto* sums = reinterpret_cast<double*>(memory.address(set_.ids.params[at(task.param)].squares));
         sum_squares(reinterpret_cast<const float*>(memory.address(task.gradient)), count,
-                    {sums, at(div_up(count, kNormChunkElements))}, cpu_team(memory.stream()));
+                    {sums, at(div_up(count, kNormChunkElements))}, memory.stream());
     }
 
     void find_norm() {

@@ -1,9 +1,10 @@
 #include "run/kept.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <vector>
 
+#include "device/cpu/cpu_stream.h"
 #include "schedule/layout.h"
 
 namespace windlass {
@@ -14,16 +15,16 @@ constexpr int64_t kPieceBytes = int64_t{1} << 20;  // what one worker copies at 
 // Bytes of a chunk where they are updated, and where they lie in its kept version.
 struct Piece {
     std::byte* live = nullptr;
-    int64_t kept = 0;
+    std::byte* kept = nullptr;
     int64_t bytes = 0;
 };
 
-std::vector<Piece> pieces_of(const Recipe& recipe, const UpdateCall& chunk) {
+std::vector<Piece> pieces_of(const Recipe& recipe, const UpdateCall& chunk, std::byte* kept) {
     std::vector<Piece> pieces;
-    const auto add = [&](void* live, int64_t kept, int64_t bytes) {
+    const auto add = [&](void* live, int64_t offset, int64_t bytes) {
         for (int64_t begin = 0; begin < bytes; begin += kPieceBytes)
             pieces.push_back(
-                {static_cast<std::byte*>(live) + begin, kept + begin, std::min(kPieceBytes, bytes - begin)});
+                {static_cast<std::byte*>(live) + begin, kept + offset + begin, std::min(kPieceBytes, bytes - begin)});
     };
     const int64_t behind_weights = aligned_weight_bytes(chunk.param, chunk.count);
     const std::vector<int64_t> sections = state_sections(recipe, chunk.param, chunk.count);
@@ -34,22 +35,26 @@ std::vector<Piece> pieces_of(const Recipe& recipe, const UpdateCall& chunk) {
     return pieces;
 }
 
-}  // namespace
-
-void keep_version(const Recipe& recipe, const UpdateCall& chunk, std::byte* kept, Team& team) {
-    const std::vector<Piece> pieces = pieces_of(recipe, chunk);
-    team.parallel_for(std::ssize(pieces), [&](int64_t index, int) {
-        const Piece& piece = pieces[static_cast<size_t>(index)];
-        std::memcpy(kept + piece.kept, piece.live, static_cast<size_t>(piece.bytes));
-    });
+// A team shares the work; a device copies by itself.
+void copy_pieces(std::span<const Piece> pieces, Stream& stream, void (*copy)(const Piece& piece, Stream& stream)) {
+    if (stream.device() != DeviceKind::cpu) {
+        for (const Piece& piece : pieces) copy(piece, stream);
+        return;
+    }
+    cpu_team(stream).parallel_for(std::ssize(pieces),
+                                  [&](int64_t index, int) { copy(pieces[static_cast<size_t>(index)], stream); });
 }
 
-void restore_version(const Recipe& recipe, const UpdateCall& chunk, const std::byte* kept, Team& team) {
-    const std::vector<Piece> pieces = pieces_of(recipe, chunk);
-    team.parallel_for(std::ssize(pieces), [&](int64_t index, int) {
-        const Piece& piece = pieces[static_cast<size_t>(index)];
-        std::memcpy(piece.live, kept + piece.kept, static_cast<size_t>(piece.bytes));
-    });
+}  // namespace
+
+void keep_version(const Recipe& recipe, const UpdateCall& chunk, std::byte* kept, Stream& stream) {
+    copy_pieces(pieces_of(recipe, chunk, kept), stream,
+                [](const Piece& piece, Stream& at) { at.copy(piece.kept, piece.live, piece.bytes); });
+}
+
+void restore_version(const Recipe& recipe, const UpdateCall& chunk, std::byte* kept, Stream& stream) {
+    copy_pieces(pieces_of(recipe, chunk, kept), stream,
+                [](const Piece& piece, Stream& at) { at.copy(piece.live, piece.kept, piece.bytes); });
 }
 
 }  // namespace windlass

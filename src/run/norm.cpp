@@ -4,6 +4,8 @@
 #include <array>
 
 #include "base/math.h"
+#include "device/cpu/cpu_stream.h"
+#include "run/norm_cuda.h"
 #include "schedule/numerics.h"
 
 namespace windlass {
@@ -11,7 +13,7 @@ namespace {
 
 // Eight running sums keep the adders busy; which element goes where is fixed, so the result is.
 double chunk_sum(const float* values, int64_t count) {
-    constexpr int64_t kLanes = 8;
+    constexpr int64_t kLanes = kNormLanes;
     std::array<double, kLanes> sums{};
     int64_t i = 0;
     for (; i + kLanes <= count; i += kLanes) {
@@ -26,10 +28,11 @@ double chunk_sum(const float* values, int64_t count) {
 
 }  // namespace
 
-void sum_squares(const float* values, int64_t count, std::span<double> partial, Team& team) {
+void sum_squares(const float* values, int64_t count, std::span<double> partial, Stream& stream) {
     WINDLASS_CHECK(static_cast<int64_t>(partial.size()) == div_up(count, kNormChunkElements),
                    "{} partial sums for {} elements", partial.size(), count);
-    team.parallel_for(static_cast<int64_t>(partial.size()), [&](int64_t chunk, int) {
+    if (stream.device() == DeviceKind::cuda) return kSumSquaresCuda({values, partial.data(), count}, stream);
+    cpu_team(stream).parallel_for(static_cast<int64_t>(partial.size()), [&](int64_t chunk, int) {
         const int64_t first = chunk * kNormChunkElements;
         partial[static_cast<size_t>(chunk)] = chunk_sum(values + first, std::min(kNormChunkElements, count - first));
     });

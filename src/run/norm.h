@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <span>
 
-#include "device/cpu/team.h"
+#include "device/device.h"
 
 namespace windlass {
 
-// partial[c] = sum of squares of elements [c * kNormChunkElements, ...). The same bits for any team.
-void sum_squares(const float* values, int64_t count, std::span<double> partial, Team& team);
+// partial[c] = sum of squares of elements [c * kNormChunkElements, ...), by work of this stream while it is launched.
+// The same bits for any team and device.
+void sum_squares(const float* values, int64_t count, std::span<double> partial, Stream& stream);
 
 // Pairwise, in a tree fixed by the length.
 double tree_sum(std::span<const double> values);

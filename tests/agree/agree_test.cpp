@@ -103,9 +103,10 @@ class Agree : public testing::TestWithParam<Setting> {
   protected:
     ~Agree() override { set_cpu_isa(before_); }
 
-    // Runs the body on every path that this machine has.
+    // Runs the body on every path that this machine has. A device's threads come in another order each time.
     template <typename Body>
     void on_every_isa(Body body) {
+        if (GetParam().device != DeviceKind::cpu) return body();
         for (const Isa isa : isas()) {
             SCOPED_TRACE(isa_name(isa));
             set_cpu_isa(isa);
@@ -250,8 +251,7 @@ TEST_P(AgreeOnDocuments, DocumentsDoNotSeeEachOther) {
     });
 }
 
-std::vector<Setting> settings_with_documents() {
-    std::vector<Setting> settings = all_settings();
+std::vector<Setting> with_documents(std::vector<Setting> settings) {
     std::erase_if(settings, [](const Setting& setting) { return !setting.op_case.documents; });
     return settings;
 }
@@ -263,8 +263,9 @@ std::string name_of(const testing::TestParamInfo<Setting>& info) {
     return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, Agree, testing::ValuesIn(all_settings()), name_of);
-INSTANTIATE_TEST_SUITE_P(Ops, AgreeOnDocuments, testing::ValuesIn(settings_with_documents()), name_of);
+INSTANTIATE_TEST_SUITE_P(Ops, Agree, testing::ValuesIn(some_settings()), name_of);
+INSTANTIATE_TEST_SUITE_P(Ops, AgreeOnDocuments, testing::ValuesIn(with_documents(all_settings())), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowOps, Agree, testing::ValuesIn(all_settings()), name_of);
 
 }  // namespace
 }  // namespace windlass::agree

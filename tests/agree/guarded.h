@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "base/math.h"
+#include "tests/agree/visible.h"
 
 namespace windlass::agree {
 
@@ -42,7 +42,7 @@ class Guarded {
     static constexpr std::byte kBrick{0x5a};
     size_t bytes_;
     size_t offset_ = 0;
-    std::vector<std::byte> memory_;
+    VisibleVector<std::byte> memory_;
 };
 
 }  // namespace windlass::agree

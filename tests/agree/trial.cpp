@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/sanitizer.h"
+
 namespace windlass::agree {
 namespace {
 
@@ -16,6 +18,14 @@ std::vector<Matrix> matrices(const std::vector<Value>& values) {
     std::vector<Matrix> list;
     for (const Value& value : values) list.push_back(value.matrix());
     return list;
+}
+
+// Devices of which the kernels are tried.
+std::vector<DeviceKind> devices() {
+    const CudaRuntime* const cuda = usable_cuda();
+    if (cuda == nullptr) return {DeviceKind::cpu};
+    if (cuda->name() == "emulated") return {DeviceKind::cuda};  // another program tries the CPU's
+    return {DeviceKind::cpu, DeviceKind::cuda};
 }
 
 }  // namespace
@@ -62,8 +72,9 @@ bool Value::intact() const {
 }
 
 std::string Setting::name() const {
-    return fmt::format("{}_{}_{}{}{}{}", op->name, op_case.name, dtype_name(compute), split ? "_split" : "",
-                       gaps ? "_gaps" : "", rank > 0 ? fmt::format("_rank_{}", rank) : "");
+    return fmt::format("{}{}_{}_{}{}{}{}", device == DeviceKind::cpu ? "" : "cuda_", op->name, op_case.name,
+                       dtype_name(compute), split ? "_split" : "", gaps ? "_gaps" : "",
+                       rank > 0 ? fmt::format("_rank_{}", rank) : "");
 }
 
 void PrintTo(const Setting& setting, std::ostream* out) {
@@ -85,6 +96,20 @@ std::vector<Setting> all_settings() {
             }
         }
     }
+    std::vector<Setting> everywhere;
+    for (const DeviceKind device : devices())
+        for (Setting setting : settings) {
+            setting.device = device;
+            everywhere.push_back(setting);
+        }
+    return everywhere;
+}
+
+std::vector<Setting> some_settings() {
+    std::vector<Setting> settings = all_settings();
+    const size_t one_of = usable_cuda() == nullptr || usable_cuda()->name() != "emulated" ? 1 : is_sanitized() ? 11 : 3;
+    size_t index = 0;
+    std::erase_if(settings, [&](const Setting&) { return index++ % one_of > 0; });
     return settings;
 }
 
@@ -92,6 +117,7 @@ Trial::Trial(const Setting& setting)
     : op_(setting.op),
       spec_(setting.op_case.spec),
       compute_(setting.compute),
+      device_(setting.device),
       split_(setting.split),
       gap_(setting.gaps ? kGap : 0),
       rank_(setting.rank),

@@ -1,4 +1,5 @@
-// trial.h: a case of an op made concrete: values, weights and tokens from a seed, in a type; runs its CPU kernels.
+// trial.h: a case of an op made concrete: values, weights and tokens from a seed, in a type; runs its kernels on a
+// device.
 //
 // What kernels may rely on is all they get: backward sees the inputs and outputs that the record says it reads, and
 // everything not yet written is NaN. Every run checks that nothing was written outside its place.
@@ -40,12 +41,16 @@ struct Setting {
     bool split = false;  // weights as halves of f32 masters
     bool gaps = false;   // between the rows of values
     int64_t rank = 0;    // of the factors that directions of matrices come as; 0: in full
+    DeviceKind device = DeviceKind::cpu;
     std::string name() const;
 };
 void PrintTo(const Setting& setting, std::ostream* out);
-// Every op and case in both types, once with gaps; those with weights also split, those with matrices also with
-// directions of rank 2 and, one column beyond a pair, 3.
+// On every device of this program (the emulated one alone, where it has that): every op and case in both types, once
+// with gaps; those with weights also split, those with matrices also with directions of rank 2 and, one column beyond a
+// pair, 3.
 std::vector<Setting> all_settings();
+// All of them on devices that compute themselves; of the emulated one, where each thread is a fiber, a sample.
+std::vector<Setting> some_settings();
 
 struct ForwardResult {
     std::vector<Value> out, saved;
@@ -84,6 +89,7 @@ class Trial {
     const OpRecord& op() const { return *op_; }
     const OpSpec& spec() const { return spec_; }
     DType compute() const { return compute_; }
+    DeviceKind device() const { return device_; }
 
   private:
     void keep_off_zero();
@@ -94,18 +100,19 @@ class Trial {
     std::vector<Value> values(std::span<const ValueSpec> specs, int64_t gap) const;  // [T, C]
     void randomize(Value& value);
     std::vector<Weight> weights() const;
-    void run(Kernel kernel, OpCall& call, DiffMode mode) const;
+    void run(OpCall& call, DiffMode mode) const;
 
     const OpRecord* op_;
     OpSpec spec_;
     DType compute_;
+    DeviceKind device_;
     bool split_;
     int64_t gap_, rank_;
     double scale_;
     Batch batch_;
     HeadParams head_;
     Random rng_{2, RandomStream::test};
-    std::vector<int32_t> tokens_, positions_, doc_start_, targets_;
+    VisibleVector<int32_t> tokens_, positions_, doc_start_, targets_;
     std::vector<Value> in_, base_, low_, grad_out_, prior_in_, prior_weights_;
     std::vector<std::vector<Value>> tangent_in_, direction_;  // [kDirections] of one per input, one per weight
     std::vector<std::vector<Value>> left_, right_;            // [kDirections] of one per weight: a matrix's factors

@@ -7,10 +7,10 @@
 namespace windlass::agree {
 namespace {
 
-Stream& stream_of(int threads) {
-    static std::map<int, std::unique_ptr<Stream>> streams;
-    std::unique_ptr<Stream>& stream = streams[threads];
-    if (stream == nullptr) stream = make_stream(DeviceKind::cpu, threads);
+Stream& stream_of(DeviceKind device, int threads) {
+    static std::map<std::pair<DeviceKind, int>, std::unique_ptr<Stream>> streams;
+    std::unique_ptr<Stream>& stream = streams[{device, threads}];
+    if (stream == nullptr) stream = make_device({device})->make_stream(threads);
     return *stream;
 }
 
@@ -52,6 +52,7 @@ void expect_intact(const std::vector<Value>& values, std::string_view what) {
 OpSize Trial::size(int threads, int k) const {
     return {.rows = batch_.rows,
             .sequence_length = batch_.sequence_length,
+            .device = device_,
             .compute = compute_,
             .split_weights = split_,
             .k = k,
@@ -67,14 +68,18 @@ std::vector<Weight> Trial::weights() const {
     return list;
 }
 
-void Trial::run(Kernel kernel, OpCall& call, DiffMode mode) const {
+void Trial::run(OpCall& call, DiffMode mode) const {
     const int64_t bytes = op_->scratch_bytes(spec_, *call.size, mode);
     Guarded scratch(bytes);
     call.spec = &spec_;
     call.batch = &batch_;
     call.head = &head_;
     call.scratch = {scratch.data(), scratch.size()};
-    kernel(call, stream_of(call.size->threads));
+    Stream& stream = stream_of(device_, call.size->threads);
+    const Kernel kernel = op_->on(device_).of(mode);
+    ASSERT_NE(kernel, nullptr) << "no kernel";
+    stream.launch([&](const Launch& launch) { kernel(call, launch.stream()); });
+    stream.synchronize();
     EXPECT_TRUE(scratch.intact()) << "written outside " << bytes << " bytes of scratch";
 }
 
@@ -84,7 +89,7 @@ ForwardResult Trial::forward(int threads) const {
     const std::vector<Tensor> in = tensors(in_), out = tensors(result.out), saved = tensors(result.saved);
     const std::vector<Weight> given = weights();
     OpCall call{.size = &call_size, .in = in, .out = out, .saved = saved, .weights = given};
-    run(op_->on(DeviceKind::cpu).forward, call, DiffMode::forward);
+    run(call, DiffMode::forward);
     expect_intact(result.out, "out");
     expect_intact(result.saved, "saved");
     return result;
@@ -116,7 +121,7 @@ BackwardResult Trial::backward(const ForwardResult& kept, int threads, BackwardM
                 .grad_in = grad_in,
                 .add_to_grad_in = add,
                 .sinks = sinks};
-    run(op_->on(DeviceKind::cpu).vjp, call, DiffMode::vjp);
+    run(call, DiffMode::vjp);
     expect_intact(result.grad_in, "grad_in");
     expect_intact(result.grad_weights, "the target");
     expect_intact(result.out, "out");
@@ -149,7 +154,7 @@ std::vector<Value> Trial::tangent(const ForwardResult& kept, int threads, int be
                 .weights = given,
                 .tangent_in = tangent_in,
                 .tangent_out = tangent_out};
-    run(op_->on(DeviceKind::cpu).jvp, call, DiffMode::jvp);
+    run(call, DiffMode::jvp);
     EXPECT_TRUE(all.intact()) << "written outside tangent_out";
     for (int d = 0; d < count; ++d) {
         const Tensor& one = result.emplace_back(out_one.dtype, out_one.shape, gap_).tensor();

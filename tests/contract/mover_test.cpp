@@ -9,6 +9,7 @@
 #include "base/file_fault.h"
 #include "base/rng.h"
 #include "base/units.h"
+#include "device/fake/fake_stream.h"
 #include "device/host_memory.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/tier/fake_clock.h"
@@ -84,8 +85,9 @@ struct CopyStand : Stand {
         std::vector<CopyRange> ranges;
         for (const Stretch& one : stretches)
             ranges.push_back({part(source.span(), one.from, one.bytes), part(sink.span(), one.to, one.bytes)});
-        mover.transfer(ranges);
+        mover.transfer(ranges, stream);
     }
+    FakeStream stream;
     Pool host{"host", std::make_unique<HostMemory>(kBytes)}, device{"device", std::make_unique<HostMemory>(kBytes)};
     Pool &from, &to;
     CopyMover mover;
@@ -325,7 +327,8 @@ TEST(MoversOfOneLink, ShareItsRate) {
 TEST(MoverDeath, ACopyHasTwoEndsOfOneSize) {
     std::vector<std::byte> from(10), to(11);
     const CopyRange range{from, to};
-    EXPECT_DEATH(CopyMover().transfer({&range, 1}), "10 bytes are copied to 11");
+    FakeStream stream;
+    EXPECT_DEATH(CopyMover().transfer({&range, 1}, stream), "10 bytes are copied to 11");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Recipe recipe(const MethodOptions& options) {
                 .merge = options.merge,
                 .merge_window = options.merge == Merge::per_window ? options.noise_window : 0,
                 .conclude = conclude};
-    made.materialize[static_cast<size_t>(DeviceKind::cpu)] = materialize_tangents;
+    made.materialize = {materialize_tangents};
     return made;
 }
 

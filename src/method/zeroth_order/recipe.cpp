@@ -33,7 +33,7 @@ Recipe recipe(const MethodOptions& options) {
         perturbed.push_back(0);
     }
     made.draws = draws_of(options, std::move(perturbed));
-    made.materialize[static_cast<size_t>(DeviceKind::cpu)] = materialize_of(options);
+    made.materialize = {materialize_of(options)};
     return made;
 }
 

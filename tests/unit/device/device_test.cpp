@@ -23,7 +23,7 @@ TEST(Device, StreamsKnowTheirDevice) {
 
 TEST(Device, TodaysStreamsCompleteAtOnce) {
     for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::fake}) {
-        const std::unique_ptr<Stream> stream = make_device(kind)->make_stream(2);
+        const std::unique_ptr<Stream> stream = make_device({kind})->make_stream(2);
         EXPECT_FALSE(stream->runs_ahead());
         const std::unique_ptr<Event> before = stream->make_event(), behind = stream->make_event();
         stream->record(*before);
@@ -43,7 +43,7 @@ TEST(Device, TodaysStreamsCompleteAtOnce) {
 }
 
 TEST(Device, TheHostReachesMemoryByCopies) {
-    const std::unique_ptr<Device> device = make_device(DeviceKind::cpu);
+    const std::unique_ptr<Device> device = make_device({DeviceKind::cpu});
     for (const MemoryKind kind : {MemoryKind::device, MemoryKind::host}) {
         const std::unique_ptr<Memory> memory = device->allocate(5000, kind);
         EXPECT_EQ(memory->bytes(), 5000);
@@ -75,7 +75,8 @@ TEST(Device, IdsAreOrdered) {
 }
 
 TEST(Device, NamesAreReadAsTheyAreWritten) {
-    for (const std::string name : {"cpu", "cpu:emulate", "fake"}) EXPECT_EQ(device_name(parse_device(name, "")), name);
+    for (const std::string name : {"cpu", "cpu:emulate", "fake", "cuda", "cuda:3"})
+        EXPECT_EQ(device_name(parse_device(name, "")), name);
     EXPECT_EQ(device_name({.kind = DeviceKind::cpu, .index = 2}), "cpu:2");
 }
 
@@ -89,14 +90,15 @@ TEST(Device, TheEmulatedOneIsACpuWithMemoryOfItsOwn) {
 }
 
 TEST(Device, AnUnknownNameIsAnsweredWithTheChoices) {
-    for (const std::string_view name : {"", "gpu", "cpu:", "cpu:emulated", "CPU", "cuda:0"}) {
+    for (const std::string_view name :
+         {"", "gpu", "cpu:", "cpu:emulated", "CPU", "cuda:", "cuda:-1", "cuda:0x", "cuda:99999999999"}) {
         try {
             parse_device(name, "run.yaml: device");
             FAIL() << name;
         } catch (const UserError& error) {
             EXPECT_EQ(error.code(), ExitCode::usage);
             EXPECT_EQ(error.what(), fmt::format("run.yaml: device: there is no device \"{}\". Try: one of cpu, "
-                                                "cpu:emulate, fake",
+                                                "cpu:emulate, fake, cuda, cuda:N",
                                                 name));
         }
     }

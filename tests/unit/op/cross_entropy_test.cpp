@@ -46,15 +46,15 @@ struct Head {
         const Weight weights[] = {{.base = {DType::f32, {kVocab, kColumns}, w.data()}}};
         CpuStream stream(2);
         kCrossEntropy.on(DeviceKind::cpu)
-            .forward({.spec = &spec,
-                      .size = &size,
-                      .batch = &batch,
-                      .head = &head,
-                      .in = in,
-                      .out = out,
-                      .weights = weights,
-                      .scratch = std::span(scratch).subspan(shift, bytes)},
-                     stream);
+            .kernels->forward({.spec = &spec,
+                               .size = &size,
+                               .batch = &batch,
+                               .head = &head,
+                               .in = in,
+                               .out = out,
+                               .weights = weights,
+                               .scratch = std::span(scratch).subspan(shift, bytes)},
+                              stream);
     }
 
     void backward(int threads = 2) {
@@ -73,17 +73,17 @@ struct Head {
         const GradientSink sinks[] = {{{DType::f32, {kVocab, kColumns}, dw.data()}, true}};
         CpuStream stream(threads);
         kCrossEntropy.on(DeviceKind::cpu)
-            .vjp({.spec = &spec,
-                  .size = &size,
-                  .batch = &batch,
-                  .head = &head,
-                  .in = in,
-                  .out = out,
-                  .weights = weights,
-                  .grad_in = grad_in,
-                  .sinks = sinks,
-                  .scratch = std::span(scratch).subspan(shift, bytes)},
-                 stream);
+            .kernels->vjp({.spec = &spec,
+                           .size = &size,
+                           .batch = &batch,
+                           .head = &head,
+                           .in = in,
+                           .out = out,
+                           .weights = weights,
+                           .grad_in = grad_in,
+                           .sinks = sinks,
+                           .scratch = std::span(scratch).subspan(shift, bytes)},
+                          stream);
     }
 };
 

@@ -25,7 +25,7 @@ class Embedding : public testing::Test {
         call_.scratch = {static_cast<std::byte*>(begin), space};
     }
 
-    const OpCells& cells() const { return kEmbedding.on(DeviceKind::cpu); }
+    const OpKernels& kernels() const { return *kEmbedding.on(DeviceKind::cpu).kernels; }
 
     std::vector<int32_t> tokens_ = {2, 0, 2};
     std::vector<int32_t> positions_ = {0, 1, 2};
@@ -45,38 +45,38 @@ class Embedding : public testing::Test {
 };
 
 TEST_F(Embedding, GathersRows) {
-    cells().forward(call_, stream_);
+    kernels().forward(call_, stream_);
     EXPECT_EQ(out_numbers_, (std::vector<float>{20, 21, 0, 1, 20, 21}));
 }
 
 TEST_F(Embedding, PositionsAreOffset) {
     spec_.attrs = EmbeddingAttrs{EmbeddingAttrs::Index::position, 1};
-    cells().forward(call_, stream_);
+    kernels().forward(call_, stream_);
     EXPECT_EQ(out_numbers_, (std::vector<float>{10, 11, 20, 21, 30, 31}));
 }
 
 TEST_F(Embedding, GradientsOfARowAddUp) {
-    cells().vjp(call_, stream_);
+    kernels().vjp(call_, stream_);
     EXPECT_EQ(target_, (std::vector<float>{103, 104, 100, 100, 106, 108, 100, 100}));
 }
 
 TEST_F(Embedding, TheFirstGradientFindsGarbage) {
     std::fill(target_.begin(), target_.end(), std::numeric_limits<float>::quiet_NaN());
     sink_.first = true;
-    cells().vjp(call_, stream_);
+    kernels().vjp(call_, stream_);
     EXPECT_EQ(target_, (std::vector<float>{3, 4, 0, 0, 6, 8, 0, 0}));
 }
 
 TEST_F(Embedding, AFrozenTableGetsNoGradient) {
     sink_ = {};
-    cells().vjp(call_, stream_);
+    kernels().vjp(call_, stream_);
     EXPECT_EQ(target_, std::vector<float>(8, 100.0f));
 }
 
 TEST_F(Embedding, AFrozenTableMovesNothing) {
     call_.tangent_out = {&out_, 1};
     std::fill(out_numbers_.begin(), out_numbers_.end(), 5.0f);
-    cells().jvp(call_, stream_);
+    kernels().jvp(call_, stream_);
     EXPECT_EQ(out_numbers_, std::vector<float>(6, 0.0f));
 }
 
@@ -85,23 +85,23 @@ TEST_F(Embedding, TablesOfTheOtherTypeAreConverted) {
     std::vector<uint16_t> narrow;
     for (const float x : table_) narrow.push_back(to_bf16(x).bits);
     weight_.base = Tensor(DType::bf16, {4, 2}, narrow.data());
-    cells().forward(call_, stream_);
+    kernels().forward(call_, stream_);
     EXPECT_EQ(out_numbers_, (std::vector<float>{20, 21, 0, 1, 20, 21}));
 
     std::vector<uint16_t> out(6);
     weight_.base = Tensor(DType::f32, {4, 2}, table_.data());
     out_ = Tensor(DType::bf16, {3, 2}, out.data());
     size_.compute = DType::bf16;
-    cells().forward(call_, stream_);
+    kernels().forward(call_, stream_);
     EXPECT_EQ(out[0], to_bf16(20.0f).bits);
     EXPECT_EQ(out[5], to_bf16(21.0f).bits);
 }
 
 TEST_F(Embedding, IdsOutsideTheTableAreOurBug) {
     tokens_[1] = 4;
-    EXPECT_DEATH(cells().forward(call_, stream_), "token 1 wants row 4 of 4");
+    EXPECT_DEATH(kernels().forward(call_, stream_), "token 1 wants row 4 of 4");
     tokens_[1] = -1;
-    EXPECT_DEATH(cells().forward(call_, stream_), "token 1 wants row -1 of 4");
+    EXPECT_DEATH(kernels().forward(call_, stream_), "token 1 wants row -1 of 4");
 }
 
 }  // namespace

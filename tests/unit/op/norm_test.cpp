@@ -42,7 +42,7 @@ class Norm : public testing::TestWithParam<const OpRecord*> {
         call_.scratch = {static_cast<std::byte*>(begin), space};
     }
 
-    const OpCells& cells() const { return GetParam()->on(DeviceKind::cpu); }
+    const OpKernels& kernels() const { return *GetParam()->on(DeviceKind::cpu).kernels; }
 
     std::vector<float> x_ = std::vector<float>(kRows * kCols), y_ = x_, dx_ = x_;
     std::vector<float> dy_ = std::vector<float>(kRows * kCols, 0.5f);
@@ -60,20 +60,20 @@ class Norm : public testing::TestWithParam<const OpRecord*> {
 };
 
 TEST_P(Norm, ForwardNeedNotKeepItsMoments) {
-    cells().forward(call_, stream_);
+    kernels().forward(call_, stream_);
     const std::vector<float> kept = y_;
     saved_.data = nullptr;
     std::fill(y_.begin(), y_.end(), 0.0f);
-    cells().forward(call_, stream_);
+    kernels().forward(call_, stream_);
     EXPECT_EQ(y_, kept);
 }
 
 TEST_P(Norm, GradientsThatNobodyWantsAreNotWritten) {
-    cells().forward(call_, stream_);
+    kernels().forward(call_, stream_);
     grad_in_.data = nullptr;
     std::vector<float> gradient(kCols, 9.0f);
     sinks_[0] = {Tensor(DType::f32, {kCols}, gradient.data()), true};
-    cells().vjp(call_, stream_);
+    kernels().vjp(call_, stream_);
     EXPECT_NE(gradient[0], 9.0f);
     EXPECT_EQ(dx_, std::vector<float>(kRows * kCols, 0.0f));
 }
@@ -82,10 +82,10 @@ TEST_P(Norm, FrozenWeightsHaveNoTangent) {
     const Tensor tangent_in = grad_out_, tangent_out = grad_in_;
     call_.tangent_in = {&tangent_in, 1};
     call_.tangent_out = {&tangent_out, 1};
-    cells().jvp(call_, stream_);
+    kernels().jvp(call_, stream_);
     const std::vector<float> frozen = dx_;
     weights_[0].direction = Tensor(DType::f32, {1, kCols}, zeros_.data());
-    cells().jvp(call_, stream_);
+    kernels().jvp(call_, stream_);
     EXPECT_EQ(dx_, frozen);
 }
 
@@ -94,14 +94,14 @@ TEST_P(Norm, AnAbsentTangentIsZero) {
     call_.tangent_in = {&tangent_in, 1};
     call_.tangent_out = {&tangent_out, 1};
     weights_[0].direction = Tensor(DType::f32, {1, kCols}, ones_.data());
-    cells().jvp(call_, stream_);
-    cells().forward(call_, stream_);
+    kernels().jvp(call_, stream_);
+    kernels().forward(call_, stream_);
     for (size_t i = 0; i < dx_.size(); ++i) EXPECT_NEAR(dx_[i], y_[i], 1e-6);  // the weights are one, too
 }
 
 TEST_P(Norm, ScratchTooSmallIsOurBug) {
     call_.scratch = call_.scratch.first(64);
-    EXPECT_DEATH(cells().forward(call_, stream_), "bytes of scratch");
+    EXPECT_DEATH(kernels().forward(call_, stream_), "bytes of scratch");
 }
 
 // A large mean cancels: the deviations of 4096 + {0, 1} are exact in f32.
@@ -109,7 +109,7 @@ TEST_P(Norm, LayersSurviveALargeMean) {
     if (GetParam() != &kLayerNorm) return;  // rms_norm subtracts nothing
     for (size_t i = 0; i < x_.size(); ++i) x_[i] = 4096.0f + static_cast<float>(i % 2);
     on_every_isa([&] {
-        cells().forward(call_, stream_);
+        kernels().forward(call_, stream_);
         for (size_t i = 0; i < y_.size(); ++i) EXPECT_NEAR(y_[i], i % 2 == 0 ? -1.0f : 1.0f, 3e-5);
     });
 }

@@ -112,6 +112,16 @@ Plan mixed_values(const Plan& plan, const TrainedModel& model) {
     return mixed;
 }
 
+// Some blocks whole on the device, the others as they were.
+Plan partly_on_device(Plan plan, size_t blocks, size_t first) {
+    if (plan.blocks.empty()) plan.blocks.assign(blocks, plan.common);
+    for (size_t block = first % 3; block < blocks; block += 3) {
+        BlockPlan& each = plan.blocks[block];
+        each.weights = each.state = each.gradients = Home::device;
+    }
+    return plan;
+}
+
 }  // namespace
 
 std::vector<Plan> with_mixed(std::vector<Plan> plans, const TrainedModel& model) {
@@ -119,6 +129,11 @@ std::vector<Plan> with_mixed(std::vector<Plan> plans, const TrainedModel& model)
         // What a device updates in its own memory is all there.
         const bool stays = plans[index].own_memory() && plans[index].common.state == Home::device;
         if (plans[index].order == MicroOrder::layer_first && !stays) plans.push_back(mixed_values(plans[index], model));
+    }
+    for (size_t index = 0, count = plans.size(); index < count; ++index) {
+        const Plan& plan = plans[index];
+        if (plan.own_memory() && !plan.store && plan.common.state == Home::host)
+            plans.push_back(partly_on_device(plan, model.blocks.size(), index));
     }
     return plans;
 }

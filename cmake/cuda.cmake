@@ -1,0 +1,83 @@
+# cuda.cmake: the CUDA part of the house, as objects that a program links: windlass_cuda_runtime, and windlass_cuda, the
+# kernels: with NVIDIA's compiler where there is one, else without any. tests/CMakeLists.txt compiles the same sources
+# for devices that are the CPU.
+#
+# src/**/x_cuda.cpp is compiled for the host, x_cuda.cu for devices. no_cuda.cpp stands for all of them in a folder.
+
+set(WINDLASS_CUDA auto CACHE STRING "Kernels for CUDA devices: auto (where nvcc is found), on, off")
+set(WINDLASS_CUDA_TARGETS "80-real;86-real;89-real;90a-real;100-real;120" CACHE STRING
+    "CUDA architectures that kernels are compiled for, as CMAKE_CUDA_ARCHITECTURES has them")
+set(WINDLASS_CUDA_OLDEST 12.8)
+
+function(windlass_find_cuda)
+  set(WINDLASS_HAS_CUDA FALSE PARENT_SCOPE)
+  if(WINDLASS_CUDA STREQUAL off)
+    return()
+  endif()
+  find_program(WINDLASS_NVCC nvcc HINTS /usr/local/cuda/bin)
+  set(why "nvcc is not found")
+  if(WINDLASS_NVCC)
+    execute_process(COMMAND ${WINDLASS_NVCC} --version OUTPUT_VARIABLE text)
+    string(REGEX MATCH "release ([0-9.]+)" found "${text}")
+    set(why "${WINDLASS_NVCC} is of CUDA ${CMAKE_MATCH_1}, ${WINDLASS_CUDA_OLDEST} is the oldest that will do")
+    if(CMAKE_MATCH_1 VERSION_GREATER_EQUAL WINDLASS_CUDA_OLDEST)
+      set(WINDLASS_HAS_CUDA TRUE PARENT_SCOPE)
+      return()
+    endif()
+  endif()
+  if(WINDLASS_CUDA STREQUAL on)
+    message(FATAL_ERROR "WINDLASS_CUDA is on, and ${why}")
+  endif()
+  message(STATUS "Built without kernels for CUDA devices: ${why}")
+endfunction()
+
+file(GLOB_RECURSE WINDLASS_CUDA_CELLS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda.cpp)
+file(GLOB_RECURSE WINDLASS_CUDA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda.cu)
+set(WINDLASS_NO_CUDA ${WINDLASS_CUDA_CELLS})
+list(FILTER WINDLASS_NO_CUDA INCLUDE REGEX "/no_cuda\\.cpp$")
+list(FILTER WINDLASS_CUDA_CELLS EXCLUDE REGEX "/no_cuda\\.cpp$|/src/device/")
+set(WINDLASS_NO_CUDART ${WINDLASS_NO_CUDA})
+list(FILTER WINDLASS_NO_CUDART INCLUDE REGEX "/src/device/")
+list(FILTER WINDLASS_NO_CUDA EXCLUDE REGEX "/src/device/")
+
+# Objects, not an archive: the floors ask for their tables, and they ask for the floors.
+function(windlass_cuda_objects target)
+  add_library(${target} OBJECT ${ARGN})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PRIVATE fmt::fmt)
+endfunction()
+
+windlass_find_cuda()
+if(WINDLASS_HAS_CUDA)
+  set(CMAKE_CUDA_COMPILER ${WINDLASS_NVCC})
+  set(CMAKE_CUDA_ARCHITECTURES ${WINDLASS_CUDA_TARGETS})
+  enable_language(CUDA)
+  # Debian's CMake knows no standard of nvcc's beyond 17.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  find_package(CUDAToolkit REQUIRED)
+  windlass_cuda_objects(windlass_cuda_runtime ${PROJECT_SOURCE_DIR}/src/device/cuda/runtime_cuda.cpp)
+  target_link_libraries(windlass_cuda_runtime PUBLIC CUDA::cudart_static)
+  windlass_cuda_objects(windlass_cuda ${WINDLASS_CUDA_CELLS} ${WINDLASS_CUDA_KERNELS})
+  # Each operation is rounded once, as on the CPU; a kernel that wants a fused multiply-add asks for it.
+  target_compile_options(windlass_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr>)
+  target_link_libraries(windlass_cuda PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
+else()
+  windlass_cuda_objects(windlass_cuda_runtime ${WINDLASS_NO_CUDART})
+  windlass_cuda_objects(windlass_cuda ${WINDLASS_NO_CUDA})
+endif()
+
+# The same cells and kernels, and a runtime, for devices that are the CPU: tests/simt. Called where the sources have no
+# other language: in tests/.
+function(windlass_simt_objects target)
+  file(GLOB runtime CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/simt/*.cpp)
+  set_source_files_properties(${WINDLASS_CUDA_KERNELS} PROPERTIES LANGUAGE CXX)
+  set(cells ${WINDLASS_CUDA_CELLS})
+  list(FILTER cells EXCLUDE REGEX "/cublaslt_cuda\\.cpp$")
+  windlass_cuda_objects(${target} ${cells} ${WINDLASS_CUDA_KERNELS} ${runtime}
+                        ${PROJECT_SOURCE_DIR}/tests/unit/device/late_queue.cpp)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  set_source_files_properties(${WINDLASS_CUDA_KERNELS} PROPERTIES
+    COMPILE_OPTIONS "-xc++;-include;${PROJECT_SOURCE_DIR}/tests/simt/language.h")
+  target_link_libraries(${target} PUBLIC Boost::context)
+endfunction()

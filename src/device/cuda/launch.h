@@ -1,0 +1,34 @@
+// launch.h: what a kernel's launch is, in plain types: sources that nvcc reads include it.
+#pragma once
+
+#include <cstddef>
+
+namespace windlass {
+
+struct CudaStreamTag;
+struct CudaEventTag;
+using CudaStreamHandle = CudaStreamTag*;
+using CudaEventHandle = CudaEventTag*;
+
+struct CudaGrid {
+    unsigned blocks = 1;   // along x
+    unsigned threads = 1;  // of a block
+    unsigned shared_bytes = 0;
+    unsigned rows = 1;  // blocks along y
+};
+
+// A kernel takes one argument, a plain struct by value.
+struct CudaKernelCall {
+    const char* name = nullptr;
+    const void* kernel = nullptr;
+    // Calls `kernel` as a function of the host; null where a compiler for devices made it.
+    void (*run)(const void* kernel, const void* args) = nullptr;
+    void* args = nullptr;
+    size_t arg_bytes = 0;
+    CudaGrid grid;
+};
+
+// Throws DeviceError.
+void launch_kernel(CudaStreamHandle stream, const CudaKernelCall& call);
+
+}  // namespace windlass

@@ -1,0 +1,157 @@
+// NVIDIA's runtime, linked into the program: it finds the driver by itself, or says that there is none.
+#include <cuda_runtime_api.h>
+
+#include <array>
+
+#include "base/error.h"
+#include "device/cuda/runtime.h"
+
+namespace windlass {
+namespace {
+
+// What a call returned, where it was not success.
+void require(cudaError_t code, std::string_view call) {
+    if (code != cudaSuccess) throw DeviceError(call, code, cudaGetErrorName(code));
+}
+
+std::string version_text(int version) {
+    return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+cudaStream_t of(CudaStreamHandle stream) {
+    return reinterpret_cast<cudaStream_t>(stream);
+}
+cudaEvent_t of(CudaEventHandle event) {
+    return reinterpret_cast<cudaEvent_t>(event);
+}
+
+class Cudart : public CudaRuntime {
+  public:
+    std::string name() const override { return "CUDA " + version_text(CUDART_VERSION); }
+
+    int device_count() override {
+        int driver = 0, count = 0;
+        if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+            throw UserError(ExitCode::gpu, "device", "this machine has no driver for CUDA devices")
+                .hint("device: cpu, or NVIDIA's driver");
+        if (driver < CUDART_VERSION / 1000 * 1000)
+            throw UserError(ExitCode::gpu, "device", "the driver is for CUDA {}, and this windlass was built with {}",
+                            version_text(driver), version_text(CUDART_VERSION))
+                .hint("a newer driver");
+        const cudaError_t code = cudaGetDeviceCount(&count);
+        if (code == cudaErrorNoDevice) return 0;
+        require(code, "cudaGetDeviceCount");
+        return count;
+    }
+
+    CudaProperties properties(int device) override {
+        cudaDeviceProp found{};
+        require(cudaGetDeviceProperties(&found, device), "cudaGetDeviceProperties");
+        return {.name = found.name,
+                .capability = 10 * found.major + found.minor,
+                .multiprocessors = found.multiProcessorCount,
+                .memory_bytes = static_cast<int64_t>(found.totalGlobalMem)};
+    }
+
+    int64_t free_bytes(int device) override {
+        size_t free = 0, all = 0;
+        choose(device);
+        require(cudaMemGetInfo(&free, &all), "cudaMemGetInfo");
+        return static_cast<int64_t>(free);
+    }
+
+    CudaAllocation allocate(int device, int64_t bytes) override {
+        void* memory = nullptr;
+        choose(device);
+        const cudaError_t code = cudaMalloc(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+        if (code == cudaErrorMemoryAllocation) {
+            cudaGetLastError();
+            throw UserError(ExitCode::no_fit, "device_memory", "cuda:{} refuses {} bytes, {} are free", device, bytes,
+                            free_bytes(device));
+        }
+        require(code, "cudaMalloc");
+        return {static_cast<std::byte*>(memory), static_cast<std::byte*>(memory)};
+    }
+    void release(int, const CudaAllocation& memory) noexcept override { cudaFree(memory.there); }
+
+    std::byte* allocate_shared(int64_t bytes) override {
+        void* memory = nullptr;
+        require(cudaMallocManaged(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1))), "cudaMallocManaged");
+        return static_cast<std::byte*>(memory);
+    }
+    void release_shared(std::byte* memory) noexcept override { cudaFree(memory); }
+
+    bool pin(std::span<std::byte> host) override {
+        if (cudaHostRegister(host.data(), host.size(), cudaHostRegisterPortable) == cudaSuccess) return true;
+        cudaGetLastError();
+        return false;
+    }
+    void unpin(std::byte* host) noexcept override { cudaHostUnregister(host); }
+
+    CudaStreamHandle make_stream(int device) override {
+        cudaStream_t stream = nullptr;
+        choose(device);
+        require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+        return reinterpret_cast<CudaStreamHandle>(stream);
+    }
+    void release(CudaStreamHandle stream) noexcept override { cudaStreamDestroy(of(stream)); }
+    void synchronize(CudaStreamHandle stream) override {
+        require(cudaStreamSynchronize(of(stream)), "cudaStreamSynchronize");
+    }
+
+    // Waiting blocks instead of spinning: the thread that waits is one of few.
+    CudaEventHandle make_event(int device) override {
+        cudaEvent_t event = nullptr;
+        choose(device);
+        require(cudaEventCreateWithFlags(&event, cudaEventBlockingSync), "cudaEventCreateWithFlags");
+        return reinterpret_cast<CudaEventHandle>(event);
+    }
+    void release(CudaEventHandle event) noexcept override { cudaEventDestroy(of(event)); }
+
+    void record(CudaStreamHandle stream, CudaEventHandle event) override {
+        require(cudaEventRecord(of(event), of(stream)), "cudaEventRecord");
+    }
+    void wait_for(CudaStreamHandle stream, CudaEventHandle event) override {
+        require(cudaStreamWaitEvent(of(stream), of(event), 0), "cudaStreamWaitEvent");
+    }
+    void copy(CudaStreamHandle stream, void* to, const void* from, int64_t bytes) override {
+        require(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, of(stream)),
+                "cudaMemcpyAsync");
+    }
+    void clear(CudaStreamHandle stream, void* to, int64_t bytes) override {
+        require(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), of(stream)), "cudaMemsetAsync");
+    }
+    void launch(CudaStreamHandle stream, const CudaKernelCall& call) override {
+        std::array<void*, 1> args = {call.args};
+        int device = 0;  // of the stream: kernels are launched by threads that have chosen none
+        require(cudaStreamGetDevice(of(stream), &device), "cudaStreamGetDevice");
+        choose(device);
+        const CudaGrid& grid = call.grid;
+        constexpr unsigned kUnasked = 48u << 10;  // of shared memory: more is asked for
+        if (grid.shared_bytes > kUnasked)
+            require(cudaFuncSetAttribute(call.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(grid.shared_bytes)),
+                    call.name);
+        require(cudaLaunchKernel(call.kernel, dim3(grid.blocks, grid.rows), dim3(grid.threads), args.data(),
+                                 grid.shared_bytes, of(stream)),
+                call.name);
+    }
+    void wait(CudaEventHandle event) override { require(cudaEventSynchronize(of(event)), "cudaEventSynchronize"); }
+    double seconds_between(CudaEventHandle begin, CudaEventHandle end) override {
+        float milliseconds = 0;
+        require(cudaEventElapsedTime(&milliseconds, of(begin), of(end)), "cudaEventElapsedTime");
+        return 1e-3 * static_cast<double>(milliseconds);
+    }
+
+  private:
+    static void choose(int device) { require(cudaSetDevice(device), "cudaSetDevice"); }
+};
+
+}  // namespace
+
+CudaRuntime* find_cuda_runtime() {
+    static Cudart runtime;
+    return &runtime;
+}
+
+}  // namespace windlass

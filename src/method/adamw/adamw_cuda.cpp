@@ -1,0 +1,36 @@
+#include "method/adamw/adamw_cuda.h"
+
+#include "device/cuda/cuda_stream.h"
+#include "method/adamw/adamw_call.h"
+#include "method/adamw/adamw_kernel_cuda.h"
+
+namespace windlass {
+namespace {
+
+template <typename Moments, Moments (*moments_at)(std::span<std::byte* const>, int64_t)>
+void update(const UpdateCall& call, Stream& stream) {
+    launch_adamw(AdamwArgs<Moments>{.c = adamw_coefficients(call),
+                                    .noise = adamw_noise(call, 0),
+                                    .count = call.count,
+                                    .hi = call.hi,
+                                    .lo = call.lo,
+                                    .moments = moments_at(call.state, 0),
+                                    .gradient = call.gradient},
+                 cuda_handle(stream));
+}
+
+// Blocks begin where the CPU's do.
+template <typename Moments, Moments (*moments_at)(std::span<std::byte* const>, int64_t)>
+void update_blocks(const UpdateCall& call, Stream& stream) {
+    WINDLASS_CHECK(call.element % kAdamwBlock == 0 && call.first % kAdamwBlock == 0, "element {} begins inside a block",
+                   call.first);
+    update<Moments, moments_at>(call, stream);
+}
+
+}  // namespace
+
+constinit const std::array<UpdateKernel, 3> kAdamwCuda = {update<AdamwF32, adamw_f32_at>,
+                                                          update_blocks<AdamwBf16, adamw_bf16_at>,
+                                                          update_blocks<AdamwBlocks, adamw_blocks_at>};
+
+}  // namespace windlass

@@ -1,0 +1,7 @@
+#include "method/adamw/adamw_cuda.h"
+
+namespace windlass {
+
+constinit const std::array<UpdateKernel, 3> kAdamwCuda = {};
+
+}  // namespace windlass

@@ -1,0 +1,22 @@
+#include "op/add_cuda.h"
+
+#include "op/cuda_kernels.h"
+
+namespace windlass {
+namespace {
+
+void forward(const OpCall& call, Stream& stream) {
+    pointwise_forward_cuda(launch_add_forward, call, stream);
+}
+void backward(const OpCall& call, Stream& stream) {
+    pointwise_backward_cuda(launch_add_backward, {}, call, stream);
+}
+void tangent(const OpCall& call, Stream& stream) {
+    pointwise_tangent_cuda(launch_add_tangent, {}, call, stream);
+}
+
+}  // namespace
+
+constinit const OpKernels kAddCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+
+}  // namespace windlass

@@ -1,0 +1,176 @@
+// attention_mma_cuda.h: tiles and products of the kernels of attention on tensor cores: bf16, heads of the sizes that
+// models have. For .cu files alone.
+//
+// A block of four warps owns 64 rows (queries, or keys), each warp 16 of them, and others stream past it, the next tile
+// on its way while one is worked on. Scores and weights stay in registers: the sums that a product leaves in a warp are
+// laid out as the next one takes its left factor (mma.h).
+#pragma once
+
+#include "device/cuda/async_copy.h"
+#include "device/cuda/mma.h"
+#include "device/cuda/unroll.h"
+#include "op/attention_rows_cuda.h"
+
+namespace windlass {
+
+inline constexpr int kMmaThreads = 128, kMmaOwn = 64, kMmaWarpRows = 16;
+inline constexpr int kMmaBlocks = 1;     // of a multiprocessor at once, at least: no more registers are spared
+inline constexpr int kMmaSumsMax = 128;  // columns that a block sums up for each of two results, at most
+inline constexpr float kLog2E = 1.44269504f;
+
+// Rows in shared memory begin 16 bytes behind a multiple of 32: eight of them lie in different banks.
+__host__ __device__ constexpr int mma_pitch(int size) {
+    return size + 8;
+}
+
+// A thread's place in the fragments of its block.
+struct MmaLane {
+    int warp = static_cast<int>(threadIdx.x / kWarp);
+    int lane = static_cast<int>(threadIdx.x % kWarp);
+    // Of the sums, it has rows row(0) and row(1) of the block, and of each eight columns those from col() on, two.
+    __device__ int row(int i) const { return warp * kMmaWarpRows + lane / 4 + 8 * i; }
+    __device__ int col() const { return 2 * (lane % 4); }
+};
+
+// Columns [col, col + kSize) of rows from `row` on, into rows of shared memory; zeros behind the first `have` of kRows,
+// and where there is no value. Arrives with the copies of its group, or at the next barrier.
+template <int kSize, int kRows>
+__device__ __forceinline__ void load_tile(const CudaValue& value, int64_t row, int64_t col, int have, bool aligned,
+                                          bf16* to) {
+    constexpr int kPack = 8, kPacks = kSize / kPack;
+    const bf16* const from = static_cast<const bf16*>(value.data) + row * value.stride + col;
+    if (value.data == nullptr) have = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks; i += kMmaThreads) {
+        const int at = i / kPacks, number = i % kPacks * kPack;
+        const bf16* const pack = from + at * value.stride + number;
+        bf16* const target = to + at * mma_pitch(kSize) + number;
+        if (aligned) {
+            start_copy(target, at < have ? pack : nullptr, at < have);
+        } else {
+            for (int n = 0; n < kPack; ++n) target[n] = at < have ? pack[n] : bf16{0};
+        }
+    }
+}
+
+// sums [16, kRows] += own [16, kSize] other [kRows, kSize]^T
+template <int kSize, int kRows>
+__device__ __forceinline__ void multiply_rows(const bf16* own, const bf16* other, float (&sums)[kRows / 8][4]) {
+    constexpr int kPitch = mma_pitch(kSize);
+    const int lane = static_cast<int>(threadIdx.x % kWarp);
+    const bf16* const own_row = own + lane % 16 * kPitch + lane / 16 * 8;
+    const bf16* const other_row = other + (lane / 16 * 8 + lane % 8) * kPitch + lane / 8 % 2 * 8;
+    WINDLASS_UNROLL
+    for (int k = 0; k < kSize; k += 16) {
+        uint32_t a[4];
+        load_matrices(a, own_row + k);
+        WINDLASS_UNROLL
+        for (int n = 0; n < kRows; n += 16) {
+            uint32_t b[4];
+            load_matrices(b, other_row + n * kPitch + k);
+            multiply_add(sums[n / 8], a, b[0], b[1]);
+            multiply_add(sums[n / 8 + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+// sums [16, kCols] += weights [16, kRows] rows [kRows, kCols], rows kPitch apart; weights are rounded to bf16.
+template <int kRows, int kCols, int kPitch>
+__device__ __forceinline__ void mix_rows(const float (&weights)[kRows / 8][4], const bf16* rows,
+                                         float (&sums)[kCols / 8][4]) {
+    const int lane = static_cast<int>(threadIdx.x % kWarp);
+    const bf16* const row = rows + lane % 16 * kPitch + lane / 16 * 8;
+    WINDLASS_UNROLL
+    for (int k = 0; k < kRows; k += 16) {
+        const float(&low)[4] = weights[k / 8], (&high)[4] = weights[k / 8 + 1];
+        const uint32_t a[4] = {pack_pair(low[0], low[1]), pack_pair(low[2], low[3]), pack_pair(high[0], high[1]),
+                               pack_pair(high[2], high[3])};
+        WINDLASS_UNROLL
+        for (int n = 0; n < kCols; n += 16) {
+            uint32_t b[4];
+            load_matrices_transposed(b, row + k * kPitch + n);
+            multiply_add(sums[n / 8], a, b[0], b[1]);
+            multiply_add(sums[n / 8 + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+template <int kCount>
+__device__ __forceinline__ void clear_sums(float (&sums)[kCount][4]) {
+    WINDLASS_UNROLL
+    for (int n = 0; n < kCount; ++n) WINDLASS_UNROLL
+    for (int i = 0; i < 4; ++i) sums[n][i] = 0;
+}
+
+// factor * a lane's sums of its row i, into a value.
+template <int kCount>
+__device__ __forceinline__ void write_sums(const CudaValue& value, int64_t row, int64_t col, int i, float factor,
+                                           bool aligned, const float (&sums)[kCount][4]) {
+    if (value.data == nullptr) return;
+    WINDLASS_UNROLL
+    for (int n = 0; n < kCount; ++n) {
+        const float x = factor * sums[n][2 * i], y = factor * sums[n][2 * i + 1];
+        if (aligned && !value.adds) {
+            bf16* const to = static_cast<bf16*>(value.data) + row * value.stride + col + n * 8;
+            *reinterpret_cast<uint32_t*>(to) = pack_pair(x, y);
+        } else {
+            write<bf16>(value, row, col + n * 8, x);
+            write<bf16>(value, row, col + n * 8 + 1, y);
+        }
+    }
+}
+
+// Works on tiles 0 to count - 1: take(tile, stage) where start(tile, stage) has begun to load it. With two stages the
+// next tile is on its way meanwhile.
+template <int kStages, typename Start, typename Take>
+__device__ __forceinline__ void stream_tiles(int count, Start start, Take take) {
+    if (count > 0) start(0, 0);
+    end_copy_group();
+    for (int tile = 0; tile < count; ++tile) {
+        if (kStages == 2) {
+            if (tile + 1 < count) start(tile + 1, (tile + 1) % 2);
+            end_copy_group();
+        }
+        wait_for_copies<kStages - 1>();
+        __syncthreads();
+        take(tile, tile % kStages);
+        __syncthreads();
+        if (kStages == 1) {
+            if (tile + 1 < count) start(tile + 1, 0);
+            end_copy_group();
+        }
+    }
+}
+
+// Whether all rows can be copied 16 bytes at a time.
+inline bool is_copied_whole(const CudaValue& value) {
+    return reinterpret_cast<uintptr_t>(value.data) % 16 == 0 && value.stride % 8 == 0;
+}
+inline bool is_copied_whole(const AttentionHeadsCuda& heads) {
+    return is_copied_whole(heads.q) && is_copied_whole(heads.k) && is_copied_whole(heads.v);
+}
+
+// Calls launch.template operator()<D>() for a head size that has kernels on tensor cores; false: it has none.
+template <typename Launch>
+bool by_mma_size(int head_size, Launch launch) {
+    switch (head_size) {
+        case 64:
+            launch.template operator()<64>();
+            return true;
+        case 80:
+            launch.template operator()<80>();
+            return true;
+        case 96:
+            launch.template operator()<96>();
+            return true;
+        case 128:
+            launch.template operator()<128>();
+            return true;
+        case 256:
+            launch.template operator()<256>();
+            return true;
+        default:
+            return false;
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,195 @@
+// attention_softmax_mma_cuda.h: forward of attention and its tangents on tensor cores. The mathematics:
+// attention_softmax_plain_cuda.h. For .cu files alone.
+#pragma once
+
+#include "op/attention_mma_cuda.h"
+
+namespace windlass {
+
+// How many keys stream past at a time, and which columns of the values a block sums up: as registers and the 99 KiB of
+// shared memory that every card has allow.
+template <int kSize, bool kTangent>
+struct SoftmaxTiles {
+    static constexpr bool kWide = kSize > kMmaSumsMax;
+    static constexpr int kValues = kTangent ? 2 : 1;  // the primal, and its tangent
+    static constexpr int kCols = kTangent && kWide ? kMmaSumsMax : kSize, kParts = kSize / kCols;
+    static constexpr int kKeys = kTangent ? (kSize >= kMmaSumsMax ? 16 : 32) : (kWide ? 32 : 64);
+    static constexpr int kStages = kTangent && kWide ? 1 : 2;
+    static constexpr int kQueryNumbers = kMmaOwn * mma_pitch(kSize), kKeyNumbers = kKeys * mma_pitch(kSize),
+                         kValueNumbers = kKeys * mma_pitch(kCols),
+                         kStageNumbers = kValues * (kKeyNumbers + kValueNumbers);
+    static constexpr unsigned kBytes = (kValues * kQueryNumbers + kStages * kStageNumbers) * sizeof(bf16);
+};
+
+template <int kSize, bool kTangent>
+struct MmaQueries {
+    using Tiles = SoftmaxTiles<kSize, kTangent>;
+    static constexpr int kKeys = Tiles::kKeys, kCols = Tiles::kCols;
+
+    const AttentionArgs& args;
+    const AttentionPlace place, primal;  // the primal's rows are those of direction 0
+    const MmaLane lane;
+    const int part, key_head, have;
+    const int seen_by_first, unseen_by_last;  // the last key of the first query; keys before this the last does not see
+    bf16 *const queries, *const stages;
+    const float scale;  // of powers of two
+    int first[2];
+    float greatest[2] = {kNoScore, kNoScore}, total[2] = {}, mean[2] = {};
+    float sums[kCols / 8][4], changes[kTangent ? kCols / 8 : 1][4];
+
+    __device__ __forceinline__ MmaQueries(const AttentionArgs& given, const AttentionPlace& at, int part_of)
+        : args(given),
+          place(at),
+          primal{at.row, at.head, at.begin, 0},
+          part(part_of),
+          key_head(at.head / (given.heads / given.key_heads)),
+          have(min(kMmaOwn, given.length - at.begin)),
+          seen_by_first(given.cached + at.begin),
+          unseen_by_last(first_key(given, at.row, at.begin + kMmaOwn - 1)),
+          queries(shared_memory<bf16>()),
+          stages(queries + Tiles::kValues * Tiles::kQueryNumbers),
+          scale(given.scale * kLog2E) {
+        WINDLASS_UNROLL
+        for (int i = 0; i < 2; ++i) first[i] = first_key(given, at.row, at.begin + lane.row(i));
+        clear_sums(sums);
+        clear_sums(changes);
+    }
+
+    __device__ __forceinline__ void run() {
+        load_queries(args.in.q, primal, queries);
+        if constexpr (kTangent) load_queries(args.tangents.q, place, queries + Tiles::kQueryNumbers);
+        const int begin = first_key(args, place.row, place.begin), end = args.cached + place.begin + have;
+        stream_tiles<Tiles::kStages>(
+            tiles_of(end - begin, kKeys),
+            [&](int tile, int stage) { start(begin + tile * kKeys, end, stages + stage * Tiles::kStageNumbers); },
+            [&](int tile, int stage) { take(begin + tile * kKeys, stages + stage * Tiles::kStageNumbers); });
+        WINDLASS_UNROLL
+        for (int i = 0; i < 2; ++i) write_row(i);
+    }
+
+    __device__ __forceinline__ void load_queries(const CudaValue& value, const AttentionPlace& from, bf16* to) {
+        load_tile<kSize, kMmaOwn>(value, query_row(args, from) + place.begin, place.head * kSize, have, args.aligned,
+                                  to);
+    }
+
+    // A stage holds keys, their tangents, values and their tangents.
+    __device__ __forceinline__ void start(int begin, int end, bf16* stage) {
+        const int64_t col = static_cast<int64_t>(key_head) * kSize;
+        const int count = min(kKeys, end - begin);
+        WINDLASS_UNROLL
+        for (int i = 0; i < Tiles::kValues; ++i) {
+            const AttentionHeadsCuda& from = i == 0 ? args.in : args.tangents;
+            const int64_t row = key_row(args, i == 0 ? primal : place) + begin;
+            load_tile<kSize, kKeys>(from.k, row, col, count, args.aligned, stage + i * Tiles::kKeyNumbers);
+            load_tile<kCols, kKeys>(from.v, row, col + part * kCols, count, args.aligned,
+                                    stage + Tiles::kValues * Tiles::kKeyNumbers + i * Tiles::kValueNumbers);
+        }
+    }
+
+    __device__ __forceinline__ void take(int begin, const bf16* stage) {
+        const bf16* const q = queries + lane.warp * kMmaWarpRows * mma_pitch(kSize);
+        const bf16* const values = stage + Tiles::kValues * Tiles::kKeyNumbers;
+        float weights[kKeys / 8][4];
+        clear_sums(weights);
+        multiply_rows<kSize, kKeys>(q, stage, weights);
+        if (begin < unseen_by_last || begin + kKeys - 1 > seen_by_first) mask(begin, weights);
+        WINDLASS_UNROLL
+        for (int i = 0; i < 2; ++i) weigh(i, weights);
+        mix_rows<kKeys, kCols, mma_pitch(kCols)>(weights, values, sums);
+        if constexpr (kTangent) {
+            mix_rows<kKeys, kCols, mma_pitch(kCols)>(weights, values + Tiles::kValueNumbers, changes);
+            float weight_changes[kKeys / 8][4];
+            clear_sums(weight_changes);
+            multiply_rows<kSize, kKeys>(q + Tiles::kQueryNumbers, stage, weight_changes);
+            multiply_rows<kSize, kKeys>(q, stage + Tiles::kKeyNumbers, weight_changes);
+            WINDLASS_UNROLL
+            for (int n = 0; n < kKeys / 8; ++n) WINDLASS_UNROLL
+            for (int i = 0; i < 4; ++i) {
+                weight_changes[n][i] = weights[n][i] * (args.scale * weight_changes[n][i]);
+                mean[i / 2] += weight_changes[n][i];
+            }
+            mix_rows<kKeys, kCols, mma_pitch(kCols)>(weight_changes, values, changes);
+        }
+    }
+
+    __device__ __forceinline__ void mask(int begin, float (&scores)[kKeys / 8][4]) {
+        WINDLASS_UNROLL
+        for (int n = 0; n < kKeys / 8; ++n) WINDLASS_UNROLL
+        for (int i = 0; i < 4; ++i) {
+            const int key = begin + n * 8 + lane.col() + i % 2;
+            if (key < first[i / 2] || key > seen_by_first + lane.row(i / 2)) scores[n][i] = kNoScore;
+        }
+    }
+
+    // Row i: scores become weights under the greatest score so far, and what is summed up comes under it too. The four
+    // lanes of a row have it together.
+    __device__ __forceinline__ void weigh(int i, float (&scores)[kKeys / 8][4]) {
+        float now = greatest[i];
+        WINDLASS_UNROLL
+        for (int n = 0; n < kKeys / 8; ++n) now = fmaxf(now, fmaxf(scores[n][2 * i], scores[n][2 * i + 1]));
+        now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
+        now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
+        const float under = now == kNoScore ? 0.0f : now * scale;
+        const float factor = exp2_quick(__fmaf_rn(greatest[i], scale, -under));
+        greatest[i] = now;
+        total[i] *= factor;
+        mean[i] *= factor;
+        WINDLASS_UNROLL
+        for (int n = 0; n < kCols / 8; ++n) WINDLASS_UNROLL
+        for (int j = 2 * i; j < 2 * i + 2; ++j) {
+            sums[n][j] *= factor;
+            if constexpr (kTangent) changes[n][j] *= factor;
+        }
+        WINDLASS_UNROLL
+        for (int n = 0; n < kKeys / 8; ++n) WINDLASS_UNROLL
+        for (int j = 2 * i; j < 2 * i + 2; ++j) {
+            scores[n][j] = exp2_quick(__fmaf_rn(scores[n][j], scale, -under));
+            total[i] += scores[n][j];
+        }
+    }
+
+    __device__ __forceinline__ void write_row(int i) {
+        WINDLASS_UNROLL
+        for (int apart = 1; apart <= 2; ++apart) {
+            total[i] += __shfl_xor_sync(0xffffffffu, total[i], apart);
+            mean[i] += __shfl_xor_sync(0xffffffffu, mean[i], apart);
+        }
+        const int query = place.begin + lane.row(i);
+        if (query >= args.length) return;
+        const int64_t row = query_row(args, place) + query;
+        const int64_t col = static_cast<int64_t>(place.head) * kSize + part * kCols + lane.col();
+        if constexpr (kTangent) {
+            WINDLASS_UNROLL
+            for (int n = 0; n < kCols / 8; ++n) WINDLASS_UNROLL
+            for (int j = 2 * i; j < 2 * i + 2; ++j)
+                changes[n][j] = __fmaf_rn(-mean[i] / total[i], sums[n][j], changes[n][j]);
+            write_sums(args.tangent_out, row, col, i, 1.0f / total[i], args.aligned, changes);
+        } else {
+            write_sums(args.out, row, col, i, 1.0f / total[i], args.aligned, sums);
+            if (args.log_sum != nullptr && lane.col() == 0)
+                args.log_sum[row * args.log_sum_stride + place.head] = greatest[i] * args.scale + logf(total[i]);
+        }
+    }
+};
+
+template <int kSize, bool kTangent>
+__global__ void __launch_bounds__(kMmaThreads, kMmaBlocks) attention_softmax_mma(AttentionArgs args) {
+    constexpr unsigned kParts = SoftmaxTiles<kSize, kTangent>::kParts;
+    const AttentionPlace place = query_place(args, blockIdx.x / kParts, kMmaOwn);
+    MmaQueries<kSize, kTangent>(args, place, static_cast<int>(blockIdx.x % kParts)).run();
+}
+
+// False: heads of this size have no such kernel.
+template <bool kTangent>
+bool launch_softmax_mma(const AttentionArgs& args, CudaStreamHandle stream, const char* name) {
+    return by_mma_size(args.head_size, [&]<int kSize>() {
+        using Tiles = SoftmaxTiles<kSize, kTangent>;
+        const int tiles = (args.length + kMmaOwn - 1) / kMmaOwn * args.heads * args.rows * args.directions;
+        const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * Tiles::kParts),
+                            .threads = kMmaThreads,
+                            .shared_bytes = Tiles::kBytes};
+        launch(stream, grid, attention_softmax_mma<kSize, kTangent>, args, name);
+    });
+}
+
+}  // namespace windlass

@@ -1,0 +1,192 @@
+#include "op/cells_cuda.h"
+#include "op/cross_entropy.h"
+#include "op/cuda_kernels.h"
+#include "op/head_kernels_cuda.h"
+#include "op/linear.h"
+#include "op/ops.h"
+#include "op/products_cuda.h"
+
+namespace windlass {
+namespace {
+
+// Tokens [begin, begin + count) and their logits, which exist for one tile at a time. All tiles are computed: targets
+// are in the device's memory, and the host does not look.
+struct Tile {
+    int64_t begin, count;
+    Tensor x;       // [count, C]
+    Tensor logits;  // f32 [count, V]
+};
+
+class Head {
+  public:
+    Head(const OpCall& call, Stream& stream)
+        : call_(call),
+          stream_(stream),
+          scratch_(call.scratch),
+          vocab_(call.spec->weights[0][0]),
+          tile_(std::min(cross_entropy_tile_cuda(vocab_), call.size->tokens())),
+          weight_(cuda_matrix(call.weights[0], *call.size, scratch_, stream)),
+          workspace_(scratch_.take(head_workspace_bytes(*call.spec, *call.size))),
+          logits_(tile_space()) {}
+
+    int64_t vocab() const { return vocab_; }
+    int64_t tile() const { return tile_; }
+    const Tensor& weight() const { return weight_; }
+    CudaScratch& scratch() { return scratch_; }
+    std::span<std::byte> workspace() const { return workspace_; }
+    CudaStreamHandle handle() const { return cuda_handle(stream_); }
+    Stream& stream() const { return stream_; }
+
+    // Room for another tile of logits.
+    Tensor tile_space() {
+        const int64_t stride = cross_entropy_stride_cuda(vocab_);
+        return {DType::f32, {tile_, vocab_}, stride, scratch_.floats(tile_ * stride)};
+    }
+    void product(const GemmArgs& args) const { gemm_cuda(args, workspace_, stream_); }
+
+    // Calls body for each tile in ascending order, with its logits.
+    template <typename Body>
+    void for_tiles(Body body) {
+        const int64_t tokens = call_.size->tokens();
+        for (int64_t begin = 0; begin < tokens; begin += tile_) {
+            const int64_t count = std::min(tile_, tokens - begin);
+            const Tile tile{begin, count, call_.in[0].slice_rows(begin, count), logits_.slice_rows(0, count)};
+            product({.a = tile.x, .b = weight_, .c = tile.logits, .transpose_b = true});
+            body(tile);
+        }
+    }
+
+    // `out` [T, 1]; empty: not wanted.
+    HeadRowArgs row_args(const Tile& tile, const Tensor& out) const {
+        return {.logits = tile.logits.as<float>(),
+                .stride = tile.logits.row_stride,
+                .rows = tile.count,
+                .vocab = vocab_,
+                .targets = call_.batch->targets + tile.begin,
+                .ignored = kIgnored,
+                .out = out.empty() ? nullptr : out.as<float>() + tile.begin * out.row_stride,
+                .out_stride = out.row_stride};
+    }
+
+  private:
+    const OpCall& call_;
+    Stream& stream_;
+    CudaScratch scratch_;
+    int64_t vocab_, tile_;
+    Tensor weight_;  // [V, C] in the type of the computation
+    std::span<std::byte> workspace_;
+    Tensor logits_;
+};
+
+HeadRow row_of(const HeadParams* head) {
+    switch (head == nullptr ? HeadResult::loss : head->result) {
+        case HeadResult::loss:
+            return HeadRow::loss;
+        case HeadResult::is_wrong:
+            return HeadRow::is_wrong;
+        case HeadResult::argmax:
+            return HeadRow::argmax;
+    }
+    return HeadRow::loss;
+}
+
+void forward(const OpCall& call, Stream& stream) {
+    Head head(call, stream);
+    const HeadRow what = row_of(call.head);
+    const int64_t ids = call.head == nullptr ? 0 : call.head->id_count;
+    WINDLASS_CHECK(what != HeadRow::argmax || ids > 0, "the likeliest of no ids");
+    head.for_tiles([&](const Tile& tile) {
+        HeadRowArgs args = head.row_args(tile, call.out[0]);
+        args.id_count = std::min(ids, head.vocab());
+        launch_head_rows(what, args, head.handle());
+    });
+}
+
+// Losses and, in place of the logits, their gradients; then dX = G W and dW (+)= G^T X.
+void backward(const OpCall& call, Stream& stream) {
+    Head head(call, stream);
+    const Tensor &dx = call.grad_in[0], out = call.out.empty() ? Tensor() : call.out[0];
+    const GradientSink& sink = call.sinks[0];
+    const bool narrows = computes_bf16(call);
+    head.for_tiles([&](const Tile& tile) {
+        HeadRowArgs args = head.row_args(tile, out);
+        args.scale = static_cast<float>(call.head->loss_scale);
+        args.narrows = narrows;
+        launch_head_rows(HeadRow::gradient, args, head.handle());
+        const Tensor gradient(call.size->compute, tile.logits.shape, tile.logits.row_stride * (narrows ? 2 : 1),
+                              tile.logits.data);
+        if (!dx.empty())
+            head.product({.a = gradient,
+                          .b = head.weight(),
+                          .c = dx.slice_rows(tile.begin, tile.count),
+                          .accumulate = call.add_to_grad_in[0] != 0});
+        if (sink.wanted())
+            head.product({.a = gradient,
+                          .b = tile.x,
+                          .c = sink.target,
+                          .transpose_a = true,
+                          .accumulate = !sink.first || tile.begin > 0});
+    });
+}
+
+// What all directions of a tile share.
+struct TangentTile {
+    explicit TangentTile(Head& head) : change(head.tile_space()), log_sums(head.scratch().floats(head.tile())) {}
+    Tensor change;  // f32 [tile, V]: of one direction's logits
+    float* log_sums;
+    Tensor products;  // f32 [tile, k * rank], of factors
+};
+
+// Of direction j: dl = dx W^T + x dW^T, where either may be missing.
+void write_tangents(const OpCall& call, const Tile& tile, int j, const TangentTile& shared, const Head& head) {
+    const Tensor change = shared.change.slice_rows(0, tile.count), &out = call.tangent_out[0];
+    const int64_t row = j * call.size->tokens() + tile.begin;
+    const bool moves = !call.tangent_in[0].empty();
+    const Tensor direction = direction_of(call.weights[0], j);
+    if (moves)
+        head.product({.a = call.tangent_in[0].slice_rows(row, tile.count),
+                      .b = head.weight(),
+                      .c = change,
+                      .transpose_b = true});
+    if (!direction.empty())
+        head.product({.a = tile.x, .b = direction, .c = change, .transpose_b = true, .accumulate = moves});
+    HeadTangentArgs args{.logits = tile.logits.as<float>(),
+                         .change = moves || !direction.empty() ? change.as<float>() : nullptr,
+                         .log_sums = shared.log_sums,
+                         .stride = tile.logits.row_stride,
+                         .rows = tile.count,
+                         .vocab = head.vocab(),
+                         .targets = call.batch->targets + tile.begin,
+                         .ignored = kIgnored,
+                         .out = out.as<float>() + row * out.row_stride,
+                         .out_stride = out.row_stride};
+    if (!shared.products.empty()) {
+        args.rank = shared.products.cols() / call.size->k;
+        args.products = shared.products.as<float>() + j * args.rank;
+        args.products_stride = shared.products.row_stride;
+        args.left = call.weights[0].left.as<float>() + j * args.rank * head.vocab();
+    }
+    launch_head_tangents(args, head.handle());
+}
+
+void tangent(const OpCall& call, Stream& stream) {
+    Head head(call, stream);
+    TangentTile shared(head);
+    const CudaScratch behind = head.scratch();
+    head.for_tiles([&](const Tile& tile) {
+        HeadRowArgs args = head.row_args(tile, {});
+        args.out = shared.log_sums;
+        args.out_stride = 1;
+        launch_head_rows(HeadRow::log_sum, args, head.handle());
+        CudaScratch scratch = behind;
+        if (const Tensor& right = call.weights[0].right; !right.empty())
+            shared.products = cuda_inner_products(tile.x, right, *call.size, scratch, head.workspace(), head.stream());
+        for (int j = 0; j < call.size->k; ++j) write_tangents(call, tile, j, shared, head);
+    });
+}
+
+}  // namespace
+
+constinit const OpKernels kCrossEntropyCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+
+}  // namespace windlass

@@ -1,0 +1,59 @@
+#include "op/gelu_cuda.h"
+#include "op/math_cuda.h"
+#include "op/pointwise_kernel_cuda.h"
+
+namespace windlass {
+namespace {
+
+// Exact: y = x P(x), dy/dx = P(x) + x p(x), with the standard normal distribution P and its density p. By erfc, which
+// loses no digits where P is near zero.
+struct Exact {
+    __device__ static float cdf(float x) { return 0.5f * erfcf(-0.70710678118f * x); }
+    __device__ static float value(float x) { return x * cdf(x); }
+    __device__ static float slope(float x) { return cdf(x) + x * 0.3989422804f * expf(-0.5f * x * x); }
+};
+
+// Tanh: y = x (1 + tanh v) / 2 = x s(2v) with the sigmoid s and v = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks and
+// Gimpel, "Gaussian Error Linear Units"): the sigmoid form loses no digits where tanh v is near -1.
+struct Tanh {
+    static constexpr float kTwoRoot2OverPi = 1.5957691216f, kCubic = 0.044715f;
+    __device__ static float value(float x) { return x * sigmoid(kTwoRoot2OverPi * (x + kCubic * x * x * x)); }
+    __device__ static float slope(float x) {
+        const float s = sigmoid(kTwoRoot2OverPi * (x + kCubic * x * x * x));
+        return s + x * s * (1.0f - s) * kTwoRoot2OverPi * (1.0f + 3.0f * kCubic * x * x);
+    }
+};
+
+template <typename Kind>
+struct GeluForward {
+    static constexpr const char* kName = "gelu forward";
+    static constexpr int kIn = 1, kOut = 1;
+    __device__ static void apply(const float* in, float* out) { out[0] = Kind::value(in[0]); }
+};
+
+template <typename Kind>
+struct GeluSlope {
+    static constexpr const char* kName = "gelu slope";
+    static constexpr int kIn = 2, kOut = 1;
+    __device__ static void apply(const float* in, float* out) { out[0] = in[1] * Kind::slope(in[0]); }
+};
+
+}  // namespace
+
+void launch_gelu_exact_forward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
+    launch_pointwise<GeluForward<Exact>>(is_bf16, args, stream);
+}
+
+void launch_gelu_tanh_forward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
+    launch_pointwise<GeluForward<Tanh>>(is_bf16, args, stream);
+}
+
+void launch_gelu_exact_slope(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
+    launch_pointwise<GeluSlope<Exact>>(is_bf16, args, stream);
+}
+
+void launch_gelu_tanh_slope(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
+    launch_pointwise<GeluSlope<Tanh>>(is_bf16, args, stream);
+}
+
+}  // namespace windlass

@@ -1,0 +1,40 @@
+// head_kernels_cuda.h: launches over the rows of a tile of logits: what cross_entropy computes of them (ops.h).
+#pragma once
+
+#include "op/values_cuda.h"
+
+namespace windlass {
+
+enum class HeadRow : uint8_t { loss, is_wrong, argmax, gradient, log_sum };
+
+// A block a row.
+struct HeadRowArgs {
+    float* logits = nullptr;  // [rows, vocab], rows `stride` apart
+    int64_t stride = 0, rows = 0, vocab = 0;
+    const int32_t* targets = nullptr;  // [rows]
+    int32_t ignored = 0;
+    float* out = nullptr;  // [rows], `out_stride` apart; null: not wanted
+    int64_t out_stride = 1;
+    int64_t id_count = 0;  // argmax
+    // gradient: in place of the logits, scale (p - one at the target); as bf16, rows 2 `stride` numbers apart.
+    float scale = 1;
+    bool narrows = false;
+};
+void launch_head_rows(HeadRow what, const HeadRowArgs& args, CudaStreamHandle stream);
+
+// out = sum_v p_v dl_v - dl_target, with dl the change, and what factors say of it: products[row, r] left[r, v].
+struct HeadTangentArgs {
+    const float* logits = nullptr;    // [rows, vocab], rows `stride` apart
+    const float* change = nullptr;    // likewise; null: zeros
+    const float* log_sums = nullptr;  // [rows]
+    int64_t stride = 0, rows = 0, vocab = 0;
+    const int32_t* targets = nullptr;
+    int32_t ignored = 0;
+    const float *products = nullptr, *left = nullptr;  // rows of products `products_stride` apart
+    int64_t rank = 0, products_stride = 0;
+    float* out = nullptr;
+    int64_t out_stride = 1;
+};
+void launch_head_tangents(const HeadTangentArgs& args, CudaStreamHandle stream);
+
+}  // namespace windlass

@@ -1,0 +1,17 @@
+#include "op/cuda_kernels.h"
+
+namespace windlass {
+
+constinit const OpKernels kAddCuda;
+constinit const OpKernels kAttentionCuda;
+constinit const OpKernels kCrossEntropyCuda;
+constinit const OpKernels kEmbeddingCuda;
+constinit const OpKernels kGeluCuda;
+constinit const OpKernels kLayerNormCuda;
+constinit const OpKernels kLinearCuda;
+constinit const OpKernels kReluCuda;
+constinit const OpKernels kRmsNormCuda;
+constinit const OpKernels kRopeCuda;
+constinit const OpKernels kSwigluCuda;
+
+}  // namespace windlass

@@ -1,0 +1,73 @@
+// pointwise_kernel_cuda.h: the kernel of ops that work number by number. For .cu files alone.
+//
+// A Function has kIn, kOut and static void apply(const float* in, float* out). Numbers are moved 16 bytes at a time
+// where all rows are aligned so, else one by one.
+#pragma once
+
+#include "op/numbers_cuda.h"
+#include "op/pointwise_cuda.h"
+
+namespace windlass {
+
+template <typename T, int kPack>
+struct alignas(sizeof(T) * kPack) Pack {
+    T numbers[kPack];
+};
+
+template <typename Function, typename T, int kPack>
+__global__ void pointwise_kernel(PointwiseArgs args) {
+    const int64_t packs = args.cols / kPack, count = args.rows * packs;
+    const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+    for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < count; at += step) {
+        const int64_t row = at / packs, col = at % packs * kPack;
+        Pack<T, kPack> in[Function::kIn] = {}, out[Function::kOut] = {};
+        for (int i = 0; i < Function::kIn; ++i) {
+            const CudaValue& value = args.in[i];
+            if (value.data == nullptr) continue;
+            const T* const from =
+                static_cast<const T*>(value.data) + (i < args.own ? row % args.tokens : row) * value.stride;
+            in[i] = *reinterpret_cast<const Pack<T, kPack>*>(from + col);
+        }
+        for (int i = 0; i < Function::kOut; ++i)
+            if (args.out[i].data != nullptr && args.out[i].adds)
+                out[i] = *reinterpret_cast<const Pack<T, kPack>*>(static_cast<const T*>(args.out[i].data) +
+                                                                  row * args.out[i].stride + col);
+        for (int n = 0; n < kPack; ++n) {
+            float x[Function::kIn], y[Function::kOut];
+            for (int i = 0; i < Function::kIn; ++i) x[i] = widen(in[i].numbers[n]);
+            Function::apply(x, y);
+            for (int i = 0; i < Function::kOut; ++i)
+                out[i].numbers[n] = narrow<T>(args.out[i].adds ? widen(out[i].numbers[n]) + y[i] : y[i]);
+        }
+        for (int i = 0; i < Function::kOut; ++i)
+            if (args.out[i].data != nullptr)
+                *reinterpret_cast<Pack<T, kPack>*>(static_cast<T*>(args.out[i].data) + row * args.out[i].stride + col) =
+                    out[i];
+    }
+}
+
+inline bool is_aligned(const CudaValue& value, int64_t pack, int64_t bytes) {
+    return reinterpret_cast<uintptr_t>(value.data) % static_cast<uintptr_t>(bytes) == 0 && value.stride % pack == 0;
+}
+
+template <typename Function, typename T>
+void launch_pointwise_of(const PointwiseArgs& args, CudaStreamHandle stream) {
+    constexpr int64_t kBytes = 16, kThreads = 256, kBlocksMax = 4096;
+    constexpr int kPack = kBytes / sizeof(T);
+    bool aligned = args.cols % kPack == 0;
+    for (int i = 0; i < Function::kIn; ++i) aligned = aligned && is_aligned(args.in[i], kPack, kBytes);
+    for (int i = 0; i < Function::kOut; ++i) aligned = aligned && is_aligned(args.out[i], kPack, kBytes);
+    const int64_t count = args.rows * args.cols / (aligned ? kPack : 1);
+    const int64_t blocks = (count + kThreads - 1) / kThreads;
+    const CudaGrid grid{.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax),
+                        .threads = kThreads};
+    launch(stream, grid, aligned ? pointwise_kernel<Function, T, kPack> : pointwise_kernel<Function, T, 1>, args,
+           Function::kName);
+}
+
+template <typename Function>
+void launch_pointwise(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
+    WINDLASS_BY_TYPE(is_bf16, T, launch_pointwise_of<Function, T>(args, stream));
+}
+
+}  // namespace windlass

@@ -1,0 +1,7 @@
+#include "run/norm_cuda.h"
+
+namespace windlass {
+
+constinit const SumSquaresKernel kSumSquaresCuda = nullptr;
+
+}  // namespace windlass

@@ -1,0 +1,17 @@
+#include "run/norm_cuda.h"
+
+#include "device/cuda/cuda_stream.h"
+#include "run/norm_kernel_cuda.h"
+
+namespace windlass {
+namespace {
+
+void sum_squares_cuda(const SumSquaresArgs& args, Stream& stream) {
+    launch_sum_squares(args, cuda_handle(stream));
+}
+
+}  // namespace
+
+constinit const SumSquaresKernel kSumSquaresCuda = sum_squares_cuda;
+
+}  // namespace windlass

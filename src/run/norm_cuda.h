@@ -1,0 +1,21 @@
+// norm_cuda.h: the norm's partial sums on a CUDA device.
+#pragma once
+
+#include <cstdint>
+
+namespace windlass {
+
+class Stream;
+
+// Running sums of a chunk: element i is added to sum i % kNormLanes, or to the first behind the last whole round.
+inline constexpr int64_t kNormLanes = 8;
+
+struct SumSquaresArgs {
+    const float* values = nullptr;  // [count]
+    double* partial = nullptr;      // one for each kNormChunkElements
+    int64_t count = 0;
+};
+using SumSquaresKernel = void (*)(const SumSquaresArgs& args, Stream& stream);
+extern const SumSquaresKernel kSumSquaresCuda;  // null in builds without CUDA
+
+}  // namespace windlass

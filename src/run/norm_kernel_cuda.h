@@ -1,0 +1,11 @@
+// norm_kernel_cuda.h: the launch of the kernel of sums of squares.
+#pragma once
+
+#include "device/cuda/launch.h"
+#include "run/norm_cuda.h"
+
+namespace windlass {
+
+void launch_sum_squares(const SumSquaresArgs& args, CudaStreamHandle stream);
+
+}  // namespace windlass

@@ -1,0 +1,246 @@
+#include "tests/simt/block.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <boost/context/detail/fcontext.hpp>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "base/rng.h"
+#include "tests/simt/switches.h"
+
+namespace windlass::simt {
+namespace {
+
+namespace context = boost::context::detail;
+
+constexpr size_t kStackBytes = size_t{256} << 10;  // touched as far as it is used
+constexpr unsigned kThreadsMax = 1024;             // of a block, as on every card
+
+enum class Waits : uint8_t { no, for_block, for_warp, ended };
+
+// The stacks of an operating system's thread, kept for its next grids.
+class Stacks {
+  public:
+    ~Stacks() {
+        for (std::byte* const stack : stacks_) ::munmap(stack, kStackBytes);
+    }
+    std::byte* stack(size_t index) {
+        while (stacks_.size() <= index) {
+            void* const made = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+            if (made == MAP_FAILED) throw std::bad_alloc();
+            stacks_.push_back(static_cast<std::byte*>(made));
+        }
+        return stacks_[index];
+    }
+
+  private:
+    std::vector<std::byte*> stacks_;
+};
+
+struct Warp {
+    unsigned lanes = 0, waiting = 0;
+    Site site;
+    Slots given{}, returned{};
+};
+
+struct Fiber {
+    Thread thread;
+    Waits waits = Waits::no;
+    Site site;  // where it waits
+    Warp* warp = nullptr;
+    context::fcontext_t at = nullptr;
+    std::byte* stack = nullptr;
+    SeenFiber seen;
+};
+
+class Block;
+thread_local Block* running = nullptr;  // on this thread of the operating system
+thread_local Fiber* current = nullptr;
+thread_local Stacks stacks;
+
+class Block {
+  public:
+    Block(const CudaGrid& grid, Index index, Random& random, const std::function<void()>& kernel)
+        : random_(random),
+          kernel_(kernel),
+          shared_(new std::byte[grid.shared_bytes]),
+          warps_((grid.threads + kLanes - 1) / kLanes),
+          fibers_(grid.threads) {
+        std::fill_n(shared_.get(), grid.shared_bytes, std::byte{0xff});
+        for (unsigned i = 0; i < grid.threads; ++i) {
+            Fiber& fiber = fibers_[i];
+            fiber.thread = {{i}, index, {grid.threads, 1, 1}, {grid.blocks, grid.rows, 1}, i % kLanes};
+            fiber.warp = &warps_[i / kLanes];
+            ++fiber.warp->lanes;
+            fiber.stack = stacks.stack(i);
+            fiber.at = context::make_fcontext(fiber.stack + kStackBytes, kStackBytes, enter);
+            ready_.push_back(&fiber);
+        }
+    }
+    Block(const Block&) = delete;
+    ~Block() {
+        for (const Fiber& fiber : fibers_) forget_frames(fiber.at, fiber.stack + kStackBytes);
+    }
+
+    // Until all have ended.
+    void run() {
+        running = this;
+        while (ended_ < fibers_.size()) {
+            if (ready_.empty()) release_block();
+            const size_t drawn = random_.below(ready_.size());
+            std::swap(ready_[drawn], ready_.back());
+            Fiber& next = *ready_.back();
+            ready_.pop_back();
+            resume(next);
+        }
+        running = nullptr;
+    }
+
+    std::byte* shared() const { return shared_.get(); }
+
+    void wait_for_block(Site site) {
+        current->site = site;
+        wait(Waits::for_block);
+    }
+
+    const Slots& exchange(Site site, std::span<const std::byte> mine, void (*turn)(Slots&)) {
+        Warp& warp = *current->warp;
+        if (warp.waiting == 0) warp.site = site;
+        if (!(warp.site == site)) fault_ = both(warp.site, site);
+        std::copy(mine.begin(), mine.end(), warp.given[current->thread.lane].begin());
+        current->site = site;
+        if (++warp.waiting < warp.lanes) {
+            wait(Waits::for_warp);
+            return warp.returned;
+        }
+        if (turn != nullptr) turn(warp.given);
+        warp.returned = warp.given;
+        warp.waiting = 0;
+        const size_t first = static_cast<size_t>(&warp - warps_.data()) * kLanes;
+        for (size_t i = first; i < first + warp.lanes; ++i)
+            if (fibers_[i].waits == Waits::for_warp) release(fibers_[i]);
+        return warp.returned;
+    }
+
+    void fail(std::string what) { fault_ = std::move(what); }
+
+  private:
+    static void enter(context::transfer_t from) {
+        running->arrive(from.fctx);
+        running->kernel_();
+        running->wait(Waits::ended);
+    }
+
+    static std::string both(Site a, Site b) {
+        return fmt::format("threads wait at {}:{} and at {}:{}", a.file, a.line, b.file, b.line);
+    }
+
+    void release(Fiber& fiber) {
+        fiber.waits = Waits::no;
+        ready_.push_back(&fiber);
+    }
+
+    // Nobody may go on: all are at one barrier, or something is wrong.
+    void release_block() {
+        const Fiber& first = *std::find_if(fibers_.begin(), fibers_.end(),
+                                           [](const Fiber& fiber) { return fiber.waits != Waits::ended; });
+        for (const Fiber& fiber : fibers_) {
+            if (fiber.waits == Waits::ended)
+                throw Fault(fmt::format("a thread ended, and others wait at {}:{}", first.site.file, first.site.line));
+            if (fiber.waits != Waits::for_block || !(fiber.site == first.site))
+                throw Fault(both(first.site, fiber.site));
+        }
+        for (Fiber& fiber : fibers_) release(fiber);
+    }
+
+    void resume(Fiber& fiber) {
+        current = &fiber;
+        scheduler_seen_ = SeenFiber::running();
+        const Switch there({fiber.stack, kStackBytes});
+        fiber.seen.enter();
+        fiber.at = context::jump_fcontext(fiber.at, nullptr).fctx;
+        there.is_back();
+        current = nullptr;
+        if (!fault_.empty()) throw Fault(fault_);
+    }
+
+    // On a fiber: it goes on from here.
+    void arrive(context::fcontext_t scheduler) {
+        scheduler_ = scheduler;
+        Switch::begins(&scheduler_stack_);
+    }
+
+    void wait(Waits for_what) {
+        current->waits = for_what;
+        if (for_what == Waits::ended) ++ended_;
+        const Switch back(scheduler_stack_, for_what == Waits::ended);
+        SeenFiber::change_to(scheduler_seen_);
+        scheduler_ = context::jump_fcontext(scheduler_, nullptr).fctx;
+        back.is_back(&scheduler_stack_);
+    }
+
+    Random& random_;
+    const std::function<void()>& kernel_;
+    std::unique_ptr<std::byte[]> shared_;
+    std::vector<Warp> warps_;
+    std::vector<Fiber> fibers_;
+    std::vector<Fiber*> ready_;
+    size_t ended_ = 0;
+    std::string fault_;
+    context::fcontext_t scheduler_ = nullptr;
+    StackRange scheduler_stack_;
+    void* scheduler_seen_ = nullptr;
+};
+
+}  // namespace
+
+const Thread& this_thread() {
+    return current->thread;
+}
+
+std::byte* shared_memory() {
+    return running->shared();
+}
+
+void sync_block(Site site) {
+    running->wait_for_block(site);
+}
+
+const Slots& exchange(Site site, std::span<const std::byte> mine, void (*turn)(Slots&)) {
+    return running->exchange(site, mine, turn);
+}
+
+void fail(std::string what) {
+    running->fail(std::move(what));
+}
+
+void require_full(Site site, uint32_t mask) {
+    if (mask != 0xffffffffu)
+        fail(fmt::format("{}:{}: lanes {:#x} of a warp exchange; all are wanted", site.file, site.line, mask));
+}
+
+uint32_t ballot(Site site, uint32_t mask, bool holds) {
+    require_full(site, mask);
+    const auto mine = static_cast<std::byte>(holds);
+    const Slots& slots = exchange(site, {&mine, 1});
+    uint32_t bits = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane) bits |= static_cast<uint32_t>(slots[lane][0]) << lane;
+    return bits;
+}
+
+void run_grid(const CudaGrid& grid, uint64_t seed, const std::function<void()>& kernel) {
+    if (grid.threads == 0 || grid.threads > kThreadsMax || grid.blocks == 0 || grid.rows == 0)
+        throw Fault(fmt::format("a grid of {} x {} blocks of {} threads", grid.blocks, grid.rows, grid.threads));
+    Random random(seed, RandomStream::test);
+    std::vector<unsigned> order(size_t{grid.blocks} * grid.rows);
+    std::iota(order.begin(), order.end(), 0u);
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    for (const unsigned index : order) Block(grid, {index % grid.blocks, index / grid.blocks}, random, kernel).run();
+}
+
+}  // namespace windlass::simt

@@ -1,0 +1,14 @@
+// Where tests for CUDA devices run on a card: nothing is emulated, and nothing is counted.
+#include <limits>
+
+#include "tests/simt/emulated.h"
+
+namespace windlass::simt {
+
+void emulate(const Emulation&) {}
+
+int64_t calls() {
+    return std::numeric_limits<int64_t>::max();
+}
+
+}  // namespace windlass::simt

@@ -1,0 +1,22 @@
+// emulated.h: a CUDA runtime whose devices are the CPU: streams are late queues, memory has walls, kernels run as
+// tests/simt/block.h says. Programs of the tests link it in place of NVIDIA's.
+//
+// What tests may set holds for all devices from then on. Threads: set while nothing is launched.
+#pragma once
+
+#include <cstdint>
+
+namespace windlass::simt {
+
+struct Emulation {
+    uint64_t seed = 0;         // of the order of threads and blocks, and of how late streams are
+    int64_t late_ns = 0;       // LateQueue
+    int64_t failing_call = 0;  // the n-th call of the runtime from now on that may fail, from 1, does; 0: none
+};
+void emulate(const Emulation& emulation);
+// Calls that may fail, since emulate().
+int64_t calls();
+// Allocations, streams and events that nobody has released.
+int64_t held();
+
+}  // namespace windlass::simt

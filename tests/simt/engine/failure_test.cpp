@@ -1,0 +1,113 @@
+// Whatever call of the runtime fails, the step ends with an error of the device, nothing is left behind, and the run
+// goes on from its store in the same bits.
+#include "tests/simt/emulated.h"
+#include "tests/unit/run/forward_only_fixture.h"
+
+namespace windlass {
+namespace {
+
+constexpr double kRate = 1e-2;
+
+// Training over disk on the device.
+struct OnDisk {
+    OnDisk() : golden("llama"), batches(batches_of(golden)) {
+        options.plan = {.policy = "three_tier",
+                        .device = {.kind = DeviceKind::cuda, .own_memory = true},
+                        .host_threads = 1,
+                        .store = true,
+                        .read_ahead = 1,
+                        .common = {.weights = Home::disk, .state = Home::disk, .gradients = Home::host}};
+        options.store_path = "/image/store.wls";
+    }
+    const TestBatch& rows(int64_t step) const { return batches[step % 2 == 1 ? 0 : 1]; }
+    void step(Engine& engine, int64_t number) const { train_on(engine, rows(number), number, kRate); }
+    std::string state(Engine& engine, FileSystem& files) const {
+        engine.flush();
+        return state_bytes(engine, files, "/image/state.wls");
+    }
+
+    Golden golden;
+    std::array<TestBatch, 2> batches;
+    EngineOptions options;
+};
+
+// The state behind two steps, and the calls that the second one makes.
+struct Undisturbed {
+    std::string state;
+    int64_t calls = 0;
+};
+Undisturbed undisturbed(const OnDisk& run) {
+    FaultFiles files("/image");
+    const auto engine = make_engine(files, run.golden.folder, run.options);
+    run.step(*engine, 1);
+    simt::emulate({});
+    run.step(*engine, 2);
+    const int64_t calls = simt::calls();
+    return {run.state(*engine, files), calls};
+}
+
+void expect_recovery(const OnDisk& run, int64_t failing, const std::string& wanted) {
+    FaultFiles files("/image");
+    {
+        const auto engine = make_engine(files, run.golden.folder, run.options);
+        run.step(*engine, 1);
+        simt::emulate({.failing_call = failing});
+        EXPECT_THROW(run.step(*engine, 2), DeviceError) << "call " << failing;
+        simt::emulate({});
+    }
+    EXPECT_EQ(simt::held(), 0) << "call " << failing;
+    const auto engine = make_engine(files, run.golden.folder, run.options, false);
+    ASSERT_EQ(engine->reopen(), run_state_of(1)) << "call " << failing;
+    run.step(*engine, 2);
+    EXPECT_TRUE(run.state(*engine, files) == wanted) << "call " << failing;
+}
+
+TEST(CudaFailure, IsNotNeededForAllToBeReleased) {
+    const OnDisk run;
+    undisturbed(run);
+    EXPECT_GT(simt::calls(), 0);
+    EXPECT_EQ(simt::held(), 0);
+}
+
+// A copy that nobody waits for would write where the reader's memory was.
+TEST(CudaFailure, OfAReadLeavesNoCopyBehind) {
+    simt::emulate({.late_ns = 1'000'000});
+    const auto memory = make_device({.kind = DeviceKind::cuda})->allocate(8, MemoryKind::device);
+    for (int trial = 0; trial < 8; ++trial) {
+        const std::array<std::byte, 8> written = {std::byte(trial + 1)};
+        memory->write(0, written);
+        std::array<std::byte, 8> got = {};
+        simt::emulate({.failing_call = 2});
+        EXPECT_THROW(memory->read(0, got), DeviceError);
+        EXPECT_EQ(got, written) << "trial " << trial;
+    }
+}
+
+// Of making an engine, too: streams, events and memory that were there before the call are released.
+TEST(CudaFailure, OfSetUpReleasesWhatWasThere) {
+    const OnDisk run;
+    for (const int64_t nth : {1, 2, 3, 4, 5, 8, 13, 21}) {
+        FaultFiles files("/image");
+        simt::emulate({.failing_call = nth});
+        EXPECT_THROW(make_engine(files, run.golden.folder, run.options), DeviceError) << "call " << nth;
+        simt::emulate({});
+        EXPECT_EQ(simt::held(), 0) << "call " << nth;
+    }
+}
+
+TEST(CudaFailure, EndsTheStepAndTheStoreGoesOn) {
+    const OnDisk run;
+    const Undisturbed reference = undisturbed(run);
+    ASSERT_GT(reference.calls, 100);
+    for (int64_t nth = 1; nth <= reference.calls; nth += reference.calls / 12)
+        expect_recovery(run, nth, reference.state);
+}
+
+TEST(SlowCudaFailure, EndsTheStepAndTheStoreGoesOn) {
+    const OnDisk run;
+    const Undisturbed reference = undisturbed(run);
+    for (int64_t nth = 1; nth <= reference.calls; ++nth) expect_recovery(run, nth, reference.state);
+}
+
+}  // namespace
+}  // namespace windlass
