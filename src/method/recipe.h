@@ -109,6 +109,7 @@ struct Recipe {
     // on the average.
     std::function<double(const Param& param, int pass, double updates)> draws;
     int history = 0;                 // steps before it that a step's update looks back at
+    int64_t terms = 0;               // directions that one step's update adds up (step_terms_max), at most
     Merge merge = Merge::each_step;  // of the weights (ParamPerturb::merge)
     int64_t merge_window = 0;        // per_window: steps of a window
     // Forward-only methods: what a step's losses say of its update: fills PerturbStep::scalars, and `apply` with

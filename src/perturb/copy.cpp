@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/math.h"
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
 #include "model/load.h"
-#include "perturb/copy_cuda.h"
+#include "perturb/cuda_kernels.h"
+#include "perturb/noise_checks.h"
 #include "perturb/weight_op.h"
 
 namespace windlass {
@@ -56,6 +58,7 @@ std::vector<WeightCase> cases() {
 void WeightOp::operator()(const NoiseRun& run, const NoisePass& pass, Stream& stream) const {
     const WeightKernel* const kernel = cells[static_cast<size_t>(stream.device())];
     WINDLASS_CHECK(kernel != nullptr && *kernel != nullptr, "{} has no kernel for this device", name);
+    check_call(run, pass);
     (*kernel)(run, pass, stream);
 }
 
@@ -63,6 +66,10 @@ constinit const WeightOp kCopyWeights = {.name = "copy",
                                          .draws = [](const WeightWork&) { return 0.0; },
                                          .cases = cases,
                                          .cells = {&kCopyCpu, nullptr, &kCopyWeightsCuda}};
+
+int64_t step_terms_max(DeviceKind device) {
+    return device == DeviceKind::cuda ? kTermsMax : std::numeric_limits<int64_t>::max();
+}
 
 std::span<const WeightOp* const> all_weight_ops() {
     static constexpr std::array kOps = {&kCopyWeights, &kPerturbWeights, &kWriteDirection, &kWriteFactors};

@@ -4,7 +4,7 @@
 
 #include "base/math.h"
 #include "device/cpu/isa.h"
-#include "perturb/weight_op.h"
+#include "perturb/cuda_kernels.h"
 
 namespace windlass {
 namespace {
@@ -194,6 +194,6 @@ const float* DrawnFactors::right(const NoiseTerm& term) {
 constinit const WeightOp kWriteFactors = {.name = "factors",
                                           .draws = [](const WeightWork&) { return 0.0; },
                                           .cases = factor_cases,
-                                          .cells = {&kWriteFactorsCpu}};
+                                          .cells = {&kWriteFactorsCpu, nullptr, &kWriteFactorsCuda}};
 
 }  // namespace windlass

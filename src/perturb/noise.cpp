@@ -8,7 +8,8 @@
 #include "base/rng.h"
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
-#include "perturb/weight_op.h"
+#include "perturb/cuda_kernels.h"
+#include "perturb/noise_checks.h"
 
 namespace windlass {
 namespace {
@@ -39,20 +40,9 @@ const void* address_in(const void* array, int64_t element, WeightType type) {
     return static_cast<const std::byte*>(array) + element * bytes_of(type);
 }
 
-void check_run(const NoiseRun& run) {
-    constexpr int64_t kIndices = int64_t{1} << (kNoiseKindShift + 2);  // four elements a counter
-    WINDLASS_CHECK(run.element >= 0 && run.count >= 0 && run.element <= kIndices - run.count,
-                   "elements from {} on, {} of them, have no counters", run.element, run.count);
-    if (run.kind == NoiseKind::low_rank)
-        WINDLASS_CHECK(run.rank > 0 && run.cols > 0 && run.first >= 0 && run.first + run.count <= run.rows * run.cols,
-                       "{} elements from {} on are not in a matrix of {} x {}", run.count, run.first, run.rows,
-                       run.cols);
-}
-
 // Calls body(piece of the run, its first element in the run).
 template <typename Body>
 void for_pieces(const NoiseRun& run, Stream& stream, Body body) {
-    check_run(run);
     const int64_t base = round_down(run.element, kPieceElements), end = run.element + run.count;
     cpu_team(stream).parallel_for(div_up(end - base, kPieceElements), [&](int64_t index, int) {
         const int64_t begin = std::max(run.element, base + index * kPieceElements);
@@ -65,23 +55,11 @@ void for_pieces(const NoiseRun& run, Stream& stream, Body body) {
     });
 }
 
-void check_term(const NoiseRun& run, const NoiseTerm& term) {
-    WINDLASS_CHECK(run.kind != NoiseKind::low_rank || (term.u == nullptr) == (term.v == nullptr),
-                   "a direction of rank {} has one of its factors", run.rank);
-}
-
-// Of a direction of low rank whose factors nobody gave.
-bool is_drawn(const NoiseRun& run, const NoiseTerm& term) {
-    return run.kind == NoiseKind::low_rank && term.u == nullptr;
-}
-
 // Calls body(piece of the run, its first element in the run, the term with its factors).
 template <typename Body>
 void for_pieces_along(const NoiseRun& run, const NoiseTerm& term, Stream& stream, Body body) {
-    check_term(run, term);
     if (!is_drawn(run, term))
         return for_pieces(run, stream, [&](const NoiseRun& piece, int64_t offset) { body(piece, offset, term); });
-    check_run(run);
     const MatrixCut cut(run, 1);
     cpu_team(stream).parallel_for(cut.count(), [&](int64_t index, int) {
         const MatrixPart part = cut.part(index);
@@ -162,7 +140,6 @@ void pass_over_part(const NoiseRun& run, const NoisePass& pass, const MatrixPart
 
 // So many steps at a time as there is room for factors of: a step's result is stored between any two.
 void draw_and_pass(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
-    check_run(run);
     const int64_t at_once = terms_at_once(run.rank);
     int64_t done = 0;
     do {
@@ -181,34 +158,7 @@ void draw_and_pass(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
     } while (done < pass.step_count);
 }
 
-bool is_drawn(const NoiseRun& run, const NoisePass& pass) {
-    if (pass.probe != nullptr) return is_drawn(run, *pass.probe);
-    for (int64_t s = 0; s < pass.step_count; ++s) {
-        if (pass.steps[s].term_count > 0) return is_drawn(run, pass.steps[s].terms[0]);
-    }
-    return false;
-}
-
-void check_pass(const NoiseRun& run, const NoisePass& pass) {
-    WINDLASS_CHECK(pass.step_count <= 1 || pass.updated != nullptr, "{} steps have nowhere to go", pass.step_count);
-    WINDLASS_CHECK(pass.type == WeightType::nf4 ? pass.updated == nullptr : pass.skip == 0,
-                   "weights of nf4 are only read, and only they are counted from a block");
-    WINDLASS_CHECK((pass.probe == nullptr && pass.plain == nullptr) || pass.probe_type == WeightType::f32 ||
-                       pass.probe_type == WeightType::bf16,
-                   "probed weights are f32 or bf16");
-    const auto check_one = [&](const NoiseTerm& term) {
-        check_term(run, term);
-        WINDLASS_CHECK(is_drawn(run, term) == is_drawn(run, pass), "some factors of a pass are given, others are not");
-    };
-    for (int64_t s = 0; s < pass.step_count; ++s) {
-        const NoiseStep& step = pass.steps[s];
-        for (int64_t d = 0; d < step.term_count; ++d) check_one(step.terms[d]);
-    }
-    if (pass.probe != nullptr) check_one(*pass.probe);
-}
-
 void perturb_cpu(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
-    check_pass(run, pass);
     if (is_drawn(run, pass)) return draw_and_pass(run, pass, stream);
     for_pieces(run, stream, [&, kernel = kPass.pick()](const NoiseRun& piece, int64_t offset) {
         kernel(piece, pass_at(pass, offset));
@@ -317,8 +267,10 @@ void write_direction(const NoiseRun& run, const NoiseTerm& term, WeightType type
 }
 
 constinit const WeightOp kPerturbWeights = {
-    .name = "perturb", .draws = draws, .cases = perturb_cases, .cells = {&kPerturbCpu}};
-constinit const WeightOp kWriteDirection = {
-    .name = "direction", .draws = draws, .cases = direction_cases, .cells = {&kWriteDirectionCpu}};
+    .name = "perturb", .draws = draws, .cases = perturb_cases, .cells = {&kPerturbCpu, nullptr, &kPerturbWeightsCuda}};
+constinit const WeightOp kWriteDirection = {.name = "direction",
+                                            .draws = draws,
+                                            .cases = direction_cases,
+                                            .cells = {&kWriteDirectionCpu, nullptr, &kWriteDirectionCuda}};
 
 }  // namespace windlass

@@ -64,6 +64,9 @@ extern const WeightOp kWriteDirection;
 // whole matrix.
 extern const WeightOp kWriteFactors;
 
+// Terms of one step that a device's kernels take (NoiseStep::term_count).
+int64_t step_terms_max(DeviceKind device);
+
 // The list (all.cpp).
 std::span<const WeightOp* const> all_weight_ops();
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "perturb/weight_op.h"
 
 namespace windlass {
 namespace {
@@ -137,6 +138,10 @@ void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind de
         throw missing(fmt::format("update kernel of {}", recipe.name), device);
     if (recipe.probes() && recipe.materialize[cell] == nullptr)
         throw missing(fmt::format("kernel that perturbs weights for {}", recipe.name), device);
+    if (recipe.terms > step_terms_max(device))
+        throw UserError(ExitCode::usage, "device", "a step of {} adds up {} directions, of which {} takes {} at a time",
+                        recipe.name, recipe.terms, device_kind_name(device), step_terms_max(device))
+            .hint("fewer directions, a smaller replay_window, or device: cpu");
 }
 
 void refuse_policy(std::string_view policy) {

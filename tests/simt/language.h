@@ -17,6 +17,7 @@
 #define __host__
 #define __constant__
 #define __forceinline__ inline
+#define __grid_constant__
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
 

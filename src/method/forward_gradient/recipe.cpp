@@ -25,10 +25,11 @@ Recipe recipe(const MethodOptions& options) {
                 .prepare = set_noise,
                 .draws = draws_of(options, {rank > 0 ? 0 : options.directions}),
                 .history = moment_rule(options).history(),
+                .terms = terms_of(options),
                 .merge = options.merge,
                 .merge_window = options.merge == Merge::per_window ? options.noise_window : 0,
                 .conclude = conclude};
-    made.materialize = {materialize_tangents};
+    made.materialize = {materialize_tangents, nullptr, materialize_tangents};
     return made;
 }
 

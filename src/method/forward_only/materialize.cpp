@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "method/forward_only/updates.h"
 #include "perturb/weight_op.h"
@@ -123,7 +122,7 @@ void materialize_tangents(const MaterializeCall& call, Stream& stream) {
     const int64_t bytes = call.param.numel() * dtype_bytes(call.compute);
     if (!moves(call.param, *call.step)) {
         const int64_t factors = 4 * run.rank * (run.rows + run.cols);
-        std::memset(call.probes, 0, static_cast<size_t>(count * (run.kind == NoiseKind::low_rank ? factors : bytes)));
+        stream.clear(call.probes, count * (run.kind == NoiseKind::low_rank ? factors : bytes));
         return;
     }
     for (int index = 0; index < count; ++index) {

@@ -23,6 +23,11 @@ MomentRule moment_rule(const MethodOptions& options) {
     return rule;
 }
 
+int64_t terms_of(const MethodOptions& options) {
+    const bool merges = options.merge == Merge::per_window && !options.noise_keeps_left;
+    return int64_t{options.directions} * (merges ? options.noise_window : moment_rule(options).window);
+}
+
 Noise noise_of(const MethodOptions& options) {
     if (options.noise != NoiseKind::low_rank) return {.kind = options.noise};
     return {.kind = options.noise,

@@ -13,6 +13,8 @@ void set_noise(const MethodOptions& options, StepParams& step);
 
 // What a step's update makes of the steps before it.
 MomentRule moment_rule(const MethodOptions& options);
+// Directions that an update of these options adds up at a time.
+int64_t terms_of(const MethodOptions& options);
 // What these options draw directions from.
 Noise noise_of(const MethodOptions& options);
 

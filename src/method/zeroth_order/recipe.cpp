@@ -23,6 +23,7 @@ Recipe recipe(const MethodOptions& options) {
                 .store = StoreType::as_file,
                 .prepare = set_noise,
                 .history = moment_rule(options).history(),
+                .terms = terms_of(options),
                 .merge = options.merge,
                 .merge_window = options.merge == Merge::per_window ? options.noise_window : 0,
                 .conclude = conclude};
@@ -33,7 +34,7 @@ Recipe recipe(const MethodOptions& options) {
         perturbed.push_back(0);
     }
     made.draws = draws_of(options, std::move(perturbed));
-    made.materialize = {materialize_of(options)};
+    made.materialize = {materialize_of(options), nullptr, materialize_of(options)};
     return made;
 }
 

@@ -37,6 +37,22 @@ inline EngineOptions forward_only_options(const std::string& method, const Metho
     return {.plan = forward_only_memory_plan(), .method_name = method, .method = options};
 }
 
+constexpr size_t kPlacedWays = 12;  // accumulation, directions and their kind, moments
+inline EngineOptions forward_only_way(const std::string& method, DType compute, size_t way) {
+    static constexpr NoiseKind kKinds[] = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
+    EngineOptions options = forward_only_options(method, {.weight_decay = 0.1,
+                                                          .directions = way / 2 % 2 == 0 ? 1 : 4,
+                                                          .noise = kKinds[way / 4 % 3],
+                                                          .noise_window = 3,  // of four steps
+                                                          .noise_keeps_left = way % 2 == 1,
+                                                          .moments = static_cast<NoiseMoments>(way % 3),
+                                                          .replay_window = way % 3 == 0 ? kReplayWindow : 3});
+    options.compute = compute;
+    options.micro_batches = way % 2 == 0 ? 1 : 2;
+    options.micro_batch_size = 2 / options.micro_batches;
+    return options;
+}
+
 // Which plan a trial takes. Trials that follow each other take plans of different kinds, and as many as there are plans
 // take each of them once.
 inline size_t plan_of_trial(size_t trial, size_t plan_count) {

@@ -13,23 +13,7 @@ namespace {
 const size_t kPlansOfAPlacedWay = is_sanitized() ? 1 : 2;
 
 constexpr const char* kForwardOnlyMethods[] = {"zeroth_order", "forward_gradient"};
-constexpr size_t kPlacedWays = 12;  // accumulation, directions and their kind, moments
 const size_t kPlacedWayStride = is_sanitized() ? 3 : 1;
-constexpr NoiseKind kKinds[] = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
-
-EngineOptions options_of(const char* method, DType compute, size_t way) {
-    EngineOptions options = forward_only_options(method, {.weight_decay = 0.1,
-                                                          .directions = way / 2 % 2 == 0 ? 1 : 4,
-                                                          .noise = kKinds[way / 4],
-                                                          .noise_window = 3,  // of four steps
-                                                          .noise_keeps_left = way % 2 == 1,
-                                                          .moments = static_cast<NoiseMoments>(way % 3),
-                                                          .replay_window = way % 3 == 0 ? kReplayWindow : 3});
-    options.compute = compute;
-    options.micro_batches = way % 2 == 0 ? 1 : 2;
-    options.micro_batch_size = 2 / options.micro_batches;
-    return options;
-}
 
 class ForwardOnlyPlacement : public testing::TestWithParam<std::tuple<const char*, const char*, DType, DType>> {};
 
@@ -45,7 +29,7 @@ TEST_P(ForwardOnlyPlacement, NeverChangesABit) {
     const size_t number = (variant * 3 + static_cast<size_t>(type)) * 2 + (compute == DType::f32 ? 0 : 1);
     size_t trial = number * kPlacedWays / kPlacedWayStride * kPlansOfAPlacedWay;
     for (size_t way = number % kPlacedWayStride; way < kPlacedWays; way += kPlacedWayStride) {
-        EngineOptions options = options_of(method, compute, way);
+        EngineOptions options = forward_only_way(method, compute, way);
         const Outcome reference = run_steps(golden, batches, options);
         EXPECT_NE(reference.losses[0], reference.losses[2]) << "nothing was learnt";
         for (size_t taken = 0; taken < kPlansOfAPlacedWay; ++taken) {

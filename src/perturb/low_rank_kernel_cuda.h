@@ -1,0 +1,10 @@
+// low_rank_kernel_cuda.h: the launch of a pass along directions whose factors are drawn.
+#pragma once
+
+#include "perturb/noise_kernel_cuda.h"
+
+namespace windlass {
+
+void launch_low_rank(const NoiseCallArgs& call, const uint32_t* list, uint32_t list_words, CudaStreamHandle stream);
+
+}  // namespace windlass
