@@ -173,7 +173,8 @@ Machine bench_machine(const Arguments& a, const TrainedModel& model) {
     const bool wants_disk = a.emulation.disk_bytes_per_s == 0 && a.policy == "three_tier";
     Machine machine = completed(calibrate_machine(real_files(), wants_disk ? a.store : "", a.threads));
     const OpSize size{.rows = a.rows, .sequence_length = a.length, .compute = a.dtype};
-    calibrate_kernels(kernel_cases(model, make_recipe(a.method, a.options), {&size, 1}), a.threads, machine);
+    calibrate_kernels(kernel_cases(model, make_recipe(a.method, a.options), {&size, 1}), *make_device({}), a.threads,
+                      machine);
     return slowed(machine, a.emulation.link_bytes_per_s, a.emulation.disk_bytes_per_s);
 }
 

@@ -58,6 +58,8 @@ if(WINDLASS_HAS_CUDA)
   find_package(CUDAToolkit REQUIRED)
   windlass_cuda_objects(windlass_cuda_runtime ${PROJECT_SOURCE_DIR}/src/device/cuda/runtime_cuda.cpp)
   target_link_libraries(windlass_cuda_runtime PUBLIC CUDA::cudart_static)
+  string(REPLACE ";" ", " targets "${WINDLASS_CUDA_TARGETS}")
+  target_compile_definitions(windlass_cuda_runtime PRIVATE "WINDLASS_CUDA_TARGETS=\"${targets}\"")
   windlass_cuda_objects(windlass_cuda ${WINDLASS_CUDA_CELLS} ${WINDLASS_CUDA_KERNELS})
   # Each operation is rounded once, as on the CPU; a kernel that wants a fused multiply-add asks for it.
   target_compile_options(windlass_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr>)

@@ -110,9 +110,18 @@ class Memory {
     virtual void write(int64_t offset, std::span<const std::byte> from) = 0;
 };
 
+// Of a device with memory of its own.
+struct DeviceProperties {
+    std::string name;         // "NVIDIA H200"
+    std::string kernel_path;  // what decides which kernels run: "sm_90"
+    int64_t memory_bytes = 0, free_bytes = 0;
+};
+
 class Device {
   public:
     virtual ~Device() = default;
+    // What is free says what the runtime and its libraries have left, so far. Nothing where memory is the host's.
+    virtual DeviceProperties properties() { return {}; }
     // `threads` workers where it computes with the host's processor.
     virtual std::unique_ptr<Stream> make_stream(int threads) = 0;
     // Reserved and touched. Throws UserError(no_fit) where the system refuses.

@@ -14,7 +14,8 @@ namespace windlass {
 namespace {
 
 constexpr int kRounds = 5;
-constexpr double kSecondsEach = 0.4;  // what is slow is measured less often
+constexpr int64_t kNoiseRows = 2048, kNoiseCols = 4096;  // beyond what caches hold
+constexpr double kSecondsEach = 0.4;                     // what is slow is measured less often
 
 std::vector<double> seconds_of_rounds(const std::function<void()>& work) {
     const int64_t begin = now_ns();
@@ -50,10 +51,11 @@ double rounded(double rate) {
 Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int threads) {
     Machine machine{.name = fmt::format("cpu-{}", isa_name(cpu_isa())), .threads = threads};
     machine.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-    const std::unique_ptr<Stream> stream = make_stream(DeviceKind::cpu, threads);
-    calibrate_products(*stream, machine);
+    const std::unique_ptr<Device> cpu = make_device({});
+    const std::unique_ptr<Stream> stream = cpu->make_stream(threads);
+    calibrate_products(*cpu, *stream, machine);
     calibrate_memory(*stream, machine);
-    calibrate_noise(*stream, machine);
+    calibrate_noise(*cpu, *stream, kNoiseRows, kNoiseCols, machine);
     if (!disk_folder.empty()) calibrate_disk(files, disk_folder, machine);
     calibrate_update(files, disk_folder, *stream, machine);
     return machine;

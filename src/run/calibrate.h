@@ -5,16 +5,30 @@
 #include <string>
 
 #include "base/file.h"
+#include "device/device.h"
 #include "schedule/kernel_rate.h"
 #include "schedule/machine.h"
 
 namespace windlass {
 
+// How large what is measured is: enough for a card's peak.
+struct DeviceProbe {
+    int64_t tokens = 8192, side = 8192;           // of a product, and of its weights
+    int64_t narrow_outputs = 16384;               // of one of few tokens: no cache holds its weights
+    int64_t attention_tokens = 4096, heads = 16;  // of 128 numbers each
+    int64_t copy_bytes = int64_t{256} << 20;
+    int64_t noise_rows = 8192;  // of a matrix that is perturbed, of as many columns
+};
+
 // A few seconds, and about 256 MiB. `disk_folder` empty: the drive's rates stay zero. The probe's file is removed. A
 // machine without a device beside its host has a link all the same: copies inside its memory.
 Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int threads);
 
+// What a device with memory of its own and its link do, and what the machine's host does not say of it: some seconds,
+// and a GiB of its memory. The machine's kernels are of the device from then on, and none is known.
+void calibrate_device(Device& device, const DeviceProbe& probe, Machine& machine);
+
 // The kernels that the machine has no rate of: half a second each at most, and some 300 MiB.
-void calibrate_kernels(std::span<const KernelCase> cases, int threads, Machine& machine);
+void calibrate_kernels(std::span<const KernelCase> cases, Device& device, int threads, Machine& machine);
 
 }  // namespace windlass

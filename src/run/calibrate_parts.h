@@ -18,13 +18,13 @@ double usual_seconds(const std::function<void()>& work);
 double rounded(double rate);
 
 // Products by shape and type, attention, and the cost of a call.
-void calibrate_products(Stream& stream, Machine& machine);
+void calibrate_products(Device& device, Stream& stream, Machine& machine);
 // Copies by all threads, by one, and by two at once; checksums; handing tasks to another thread.
 void calibrate_memory(Stream& stream, Machine& machine);
 // A drive, through the code that training moves with. The file is removed.
 void calibrate_disk(FileSystem& files, const std::string& folder, Machine& machine);
 // Random numbers: a large bf16 matrix is updated along one direction and perturbed along another.
-void calibrate_noise(Stream& stream, Machine& machine);
+void calibrate_noise(Device& device, Stream& stream, int64_t rows, int64_t cols, Machine& machine);
 // The update pass, alone and beside copies and, where `folder` is not empty, a drive that reads and writes.
 void calibrate_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine);
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "device/cpu/cpu_stream.h"
+#include "device/host_memory.h"
 #include "op/gemm.h"
 #include "op/ops.h"
 #include "run/calibrate.h"
@@ -27,17 +28,17 @@ class Product {
     Product(DType dtype, const ProductShape& shape)
         : dtype_(dtype),
           shape_(shape),
-          x_(shape.rows * shape.inputs * dtype_bytes(dtype), true),
-          w_(shape.outputs * shape.inputs * dtype_bytes(dtype), true),
-          y_(shape.rows * shape.outputs * dtype_bytes(dtype), true) {
+          x_(shape.rows * shape.inputs * dtype_bytes(dtype)),
+          w_(shape.outputs * shape.inputs * dtype_bytes(dtype)),
+          y_(shape.rows * shape.outputs * dtype_bytes(dtype)) {
         fill_randomly(x_, dtype);
         fill_randomly(w_, dtype);
     }
 
     void operator()(Team& team) {
-        gemm({.a = Tensor(dtype_, {shape_.rows, shape_.inputs}, x_.data()),
-              .b = Tensor(dtype_, {shape_.outputs, shape_.inputs}, w_.data()),
-              .c = Tensor(dtype_, {shape_.rows, shape_.outputs}, y_.data()),
+        gemm({.a = Tensor(dtype_, {shape_.rows, shape_.inputs}, x_.address()),
+              .b = Tensor(dtype_, {shape_.outputs, shape_.inputs}, w_.address()),
+              .c = Tensor(dtype_, {shape_.rows, shape_.outputs}, y_.address()),
               .transpose_b = true},
              team);
     }
@@ -48,7 +49,7 @@ class Product {
   private:
     DType dtype_;
     ProductShape shape_;
-    HugeBuffer x_, w_, y_;
+    HostMemory x_, w_, y_;
 };
 
 double product_rate(DType dtype, const ProductShape& shape, Team& team) {
@@ -73,24 +74,24 @@ double one_thread_gain(Team& team) {
     return std::clamp(rounded(team.size() * together / alone), 1.0, static_cast<double>(team.size()));
 }
 
-double attention_rate(DType dtype, Stream& stream) {
+double attention_rate(DType dtype, Device& device, Stream& stream) {
     constexpr int64_t kHeads = 8, kHeadSize = 64;
     const OpSize size{.rows = 2, .sequence_length = 1024, .compute = dtype, .threads = cpu_team(stream).size()};
     const int64_t cols = kHeads * kHeadSize;
     KernelCall call(kAttention,
                     {.attrs = AttentionAttrs{kHeads, kHeads, kHeadSize, 0.125}, .in = {{cols}, {cols}, {cols}}}, size,
-                    DiffMode::forward, stream);
-    return rounded(call.flops() / best_seconds([&] { call(stream); }));
+                    DiffMode::forward, device, stream);
+    return rounded(call.flops() / best_seconds([&] { call(); }));
 }
 
 // What a call costs that computes next to nothing: the mean over a block's usual kinds of kernels.
-double call_seconds(Stream& stream) {
+double call_seconds(Device& device, Stream& stream) {
     constexpr int64_t kCols = 16, kRepeats = 50;
     const OpSize size{.rows = 1, .sequence_length = 16, .compute = DType::f32, .threads = cpu_team(stream).size()};
     std::vector<KernelCall> calls;
     calls.reserve(4);
     const auto add = [&](const OpRecord& op, OpSpec spec) {
-        calls.emplace_back(op, std::move(spec), size, DiffMode::forward, stream);
+        calls.emplace_back(op, std::move(spec), size, DiffMode::forward, device, stream);
     };
     add(kRmsNorm, {.attrs = RmsNormAttrs{}, .in = {{kCols}}, .weights = {{kCols}}});
     add(kLinear, {.attrs = LinearAttrs{}, .in = {{kCols}}, .weights = {{kCols, kCols}}});
@@ -98,48 +99,50 @@ double call_seconds(Stream& stream) {
     add(kAdd, {.in = {{kCols}, {kCols}}});
     const double seconds = best_seconds([&] {
         for (int64_t repeat = 0; repeat < kRepeats; ++repeat)
-            for (KernelCall& call : calls) call(stream);
+            for (KernelCall& call : calls) call();
     });
     return rounded(seconds / (kRepeats * static_cast<double>(calls.size())));
 }
 
 // Of calls in turn whose values no cache holds together, as in a step, where each layer has its own.
-double kernel_rate(const KernelCase& each, Stream& stream) {
+double kernel_rate(const KernelCase& each, Device& device, Stream& stream, int threads) {
     constexpr int64_t kBytes = 96 * kMiB, kCallsMax = 32;
     OpSize size = each.size;
-    size.threads = cpu_team(stream).size();
+    size.threads = threads;
     std::vector<std::unique_ptr<KernelCall>> calls;
     int64_t bytes = 0;
     double flops = 0;
     do {
-        calls.push_back(std::make_unique<KernelCall>(*each.op, each.spec, size, each.mode, stream));
+        calls.push_back(std::make_unique<KernelCall>(*each.op, each.spec, size, each.mode, device, stream));
         bytes += calls.back()->bytes();
         flops += calls.back()->flops();
     } while (bytes < kBytes && std::ssize(calls) < kCallsMax);
     const double seconds = usual_seconds([&] {
-        for (const std::unique_ptr<KernelCall>& call : calls) (*call)(stream);
+        for (const std::unique_ptr<KernelCall>& call : calls) (*call)();
+        stream.synchronize();
     });
     return rounded(flops / seconds);
 }
 
 }  // namespace
 
-void calibrate_products(Stream& stream, Machine& machine) {
+void calibrate_products(Device& device, Stream& stream, Machine& machine) {
     Team& team = cpu_team(stream);
     machine.gemm_bf16_flops = product_rate(DType::bf16, kLarge, team);
     machine.gemm_f32_flops = product_rate(DType::f32, kLarge, team);
     machine.one_thread_gain = one_thread_gain(team);
     machine.narrow_bf16_flops = product_rate(DType::bf16, kNarrow, team);
     machine.narrow_f32_flops = product_rate(DType::f32, kNarrow, team);
-    machine.attention_bf16_flops = attention_rate(DType::bf16, stream);
-    machine.attention_f32_flops = attention_rate(DType::f32, stream);
-    machine.kernel_seconds = call_seconds(stream);
+    machine.attention_bf16_flops = attention_rate(DType::bf16, device, stream);
+    machine.attention_f32_flops = attention_rate(DType::f32, device, stream);
+    machine.kernel_seconds = call_seconds(device, stream);
 }
 
-void calibrate_kernels(std::span<const KernelCase> cases, int threads, Machine& machine) {
-    const std::unique_ptr<Stream> stream = make_stream(DeviceKind::cpu, threads);
+void calibrate_kernels(std::span<const KernelCase> cases, Device& device, int threads, Machine& machine) {
+    const std::unique_ptr<Stream> stream = device.make_stream(threads);
     for (const KernelCase& each : cases) {
-        if (!machine.kernels.contains(each.key)) machine.kernels[each.key] = kernel_rate(each, *stream);
+        if (!machine.kernels.contains(each.key))
+            machine.kernels[each.key] = kernel_rate(each, device, *stream, threads);
     }
 }
 

@@ -1,30 +1,32 @@
 #include "run/kernel_call.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/index.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "tensor/dtype.h"
 
 namespace windlass {
 
-void fill_randomly(HugeBuffer& buffer, DType dtype) {
+void fill_randomly(Memory& memory, DType dtype) {
     Random random(1, RandomStream::test);
-    const int64_t period = std::min(buffer.size(), kMiB);
-    for (int64_t i = 0; i < period / dtype_bytes(dtype); ++i) {
+    std::vector<std::byte> piece(at(std::min(memory.bytes(), kMiB)));
+    for (size_t i = 0; i < piece.size() / at(dtype_bytes(dtype)); ++i) {
         const float x = random.uniform() - 0.5f;
         if (dtype == DType::f32)
-            reinterpret_cast<float*>(buffer.data())[i] = x;
+            reinterpret_cast<float*>(piece.data())[i] = x;
         else
-            reinterpret_cast<bf16*>(buffer.data())[i] = to_bf16(x);
+            reinterpret_cast<bf16*>(piece.data())[i] = to_bf16(x);
     }
-    for (int64_t at = period; at < buffer.size(); at += period)
-        std::memcpy(buffer.data() + at, buffer.data(), static_cast<size_t>(std::min(period, buffer.size() - at)));
+    for (int64_t begin = 0; begin < memory.bytes(); begin += std::ssize(piece))
+        memory.write(begin, std::span(piece).first(at(std::min(std::ssize(piece), memory.bytes() - begin))));
 }
 
-KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, DiffMode mode, Stream& stream)
-    : op_(op), spec_(std::move(spec)), size_(size), direction_(mode) {
+KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, DiffMode mode, Device& device,
+                       Stream& stream)
+    : device_(device), stream_(stream), op_(op), spec_(std::move(spec)), size_(size), direction_(mode) {
+    size_.device = stream.device();
     op_.infer(spec_);
     in_ = values(spec_.in);
     out_ = values(spec_.out);
@@ -42,33 +44,50 @@ KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, Diff
     int64_t scratch = 0;
     for (const DiffMode each : {DiffMode::forward, mode})
         scratch = std::max(scratch, op_.scratch_bytes(spec_, size_, each));
-    scratch_ = HugeBuffer(scratch, true);
-    zeros_.resize(static_cast<size_t>(size.tokens()));
-    batch_ = {.rows = size.rows,
-              .sequence_length = size.sequence_length,
-              .tokens = zeros_.data(),
-              .positions = zeros_.data(),
-              .doc_start = zeros_.data(),
-              .targets = zeros_.data()};
+    if (scratch > 0) scratch_ = {memory(scratch, DType::f32), at(scratch)};
+    make_batch();
     head_.loss_scale = 1.0 / static_cast<double>(size.tokens());
-    if (mode == DiffMode::vjp) run(DiffMode::forward, stream);
+    if (mode == DiffMode::vjp) run(DiffMode::forward);
 }
 
-void KernelCall::operator()(Stream& stream) {
-    run(direction_, stream);
+void KernelCall::operator()() {
+    run(direction_);
 }
 
 int64_t KernelCall::bytes() const {
     int64_t sum = 0;
-    for (const HugeBuffer& buffer : buffers_) sum += buffer.size();
+    for (const std::unique_ptr<Memory>& memory : memories_) sum += memory->bytes();
     return sum;
+}
+
+void KernelCall::make_batch() {
+    const std::vector<int32_t> zeros(at(size_.tokens()));
+    Memory& made = *memories_.emplace_back(device_.allocate(4 * size_.tokens(), MemoryKind::device));
+    made.write(0, std::as_bytes(std::span(zeros)));
+    const auto* const first = reinterpret_cast<const int32_t*>(address_of(made));
+    batch_ = {.rows = size_.rows,
+              .sequence_length = size_.sequence_length,
+              .tokens = first,
+              .positions = first,
+              .doc_start = first,
+              .targets = first};
+}
+
+std::byte* KernelCall::address_of(const Memory& memory) {
+    std::byte* address = nullptr;
+    stream_.launch([&](const Launch& launch) { address = memory.address(launch); });
+    return address;
+}
+
+std::byte* KernelCall::memory(int64_t bytes, DType dtype) {
+    Memory& made = *memories_.emplace_back(device_.allocate(bytes, MemoryKind::device));
+    fill_randomly(made, dtype);
+    return address_of(made);
 }
 
 Tensor KernelCall::tensor(const Shape& shape, DType dtype) {
     Tensor view(dtype, shape, nullptr);
-    buffers_.emplace_back(view.bytes(), true);
-    fill_randomly(buffers_.back(), dtype);
-    view.data = buffers_.back().data();
+    view.data = memory(view.bytes(), dtype);
     return view;
 }
 
@@ -98,7 +117,7 @@ void KernelCall::make_weights() {
     }
 }
 
-void KernelCall::run(DiffMode mode, Stream& stream) {
+void KernelCall::run(DiffMode mode) {
     const OpCall call{.spec = &spec_,
                       .size = &size_,
                       .batch = &batch_,
@@ -113,8 +132,8 @@ void KernelCall::run(DiffMode mode, Stream& stream) {
                       .sinks = sinks_,
                       .tangent_in = tangent_in_,
                       .tangent_out = tangent_out_,
-                      .scratch = scratch_.span()};
-    op_.on(stream.device()).of(mode)(call, stream);
+                      .scratch = scratch_};
+    stream_.launch([&](const Launch& launch) { op_.on(stream_.device()).of(mode)(call, launch.stream()); });
 }
 
 }  // namespace windlass

@@ -117,7 +117,7 @@ void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<co
     log_info("measuring {} kernels of this model, once", missing);
     const auto probe = [&] {
         Machine more = machine;
-        calibrate_kernels(cases, threads, more);
+        calibrate_kernels(cases, *make_device({}), threads, more);
         return more;
     };
     Machine more;

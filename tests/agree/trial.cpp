@@ -107,7 +107,7 @@ std::vector<Setting> all_settings() {
 
 std::vector<Setting> some_settings() {
     std::vector<Setting> settings = all_settings();
-    const size_t one_of = usable_cuda() == nullptr || usable_cuda()->name() != "emulated" ? 1 : is_sanitized() ? 11 : 3;
+    const size_t one_of = usable_cuda() == nullptr || usable_cuda()->name() != "emulated" ? 1 : is_sanitized() ? 19 : 5;
     size_t index = 0;
     std::erase_if(settings, [&](const Setting&) { return index++ % one_of > 0; });
     return settings;

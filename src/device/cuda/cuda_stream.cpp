@@ -79,6 +79,13 @@ class CudaDevice : public Device {
             throw UserError(ExitCode::gpu, "device", "there is no cuda:{}: this machine has {} CUDA device{}", index,
                             count, count == 1 ? "" : "s");
     }
+    DeviceProperties properties() override {
+        const CudaProperties found = runtime_.properties(index_);
+        return {.name = found.name,
+                .kernel_path = fmt::format("sm_{}", found.capability),
+                .memory_bytes = found.memory_bytes,
+                .free_bytes = runtime_.free_bytes(index_)};
+    }
     std::unique_ptr<Stream> make_stream(int) override { return std::make_unique<CudaStream>(runtime_, index_); }
     std::unique_ptr<Memory> allocate(int64_t bytes, MemoryKind kind) override {
         if (kind == MemoryKind::host) return std::make_unique<PinnedMemory>(runtime_, bytes);

@@ -132,9 +132,10 @@ class Cudart : public CudaRuntime {
             require(cudaFuncSetAttribute(call.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(grid.shared_bytes)),
                     call.name);
-        require(cudaLaunchKernel(call.kernel, dim3(grid.blocks, grid.rows), dim3(grid.threads), args.data(),
-                                 grid.shared_bytes, of(stream)),
-                call.name);
+        const cudaError_t code = cudaLaunchKernel(call.kernel, dim3(grid.blocks, grid.rows), dim3(grid.threads),
+                                                  args.data(), grid.shared_bytes, of(stream));
+        if (code == cudaErrorNoKernelImageForDevice) refuse(device);
+        require(code, call.name);
     }
     void wait(CudaEventHandle event) override { require(cudaEventSynchronize(of(event)), "cudaEventSynchronize"); }
     double seconds_between(CudaEventHandle begin, CudaEventHandle end) override {
@@ -145,6 +146,12 @@ class Cudart : public CudaRuntime {
 
   private:
     static void choose(int device) { require(cudaSetDevice(device), "cudaSetDevice"); }
+    [[noreturn]] void refuse(int device) {
+        throw UserError(ExitCode::gpu, "device",
+                        "cuda:{} is of compute capability {}.{}, and this windlass has kernels for {}", device,
+                        properties(device).capability / 10, properties(device).capability % 10, WINDLASS_CUDA_TARGETS)
+            .hint("another device, or a build with -DWINDLASS_CUDA_TARGETS");
+    }
 };
 
 }  // namespace

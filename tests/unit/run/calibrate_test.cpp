@@ -111,7 +111,7 @@ TEST(Calibrate, MeasuresTheKernelsOfAModel) {
         ASSERT_GT(cases.size(), 5u);
         Machine machine;
         machine.kernels[cases[0].key] = 7;
-        calibrate_kernels(cases, 1, machine);
+        calibrate_kernels(cases, *make_device({}), 1, machine);
         EXPECT_EQ(machine.kernels.size(), cases.size());
         for (const auto& [kernel, rate] : machine.kernels) EXPECT_GT(rate, 0) << kernel;
         EXPECT_EQ(machine.kernels[cases[0].key], 7);
