@@ -10,6 +10,14 @@ bool is_address_sanitized() {
 #endif
 }
 
+bool is_second_run() {
+#if defined(WINDLASS_SECOND_RUN)
+    return true;
+#else
+    return false;
+#endif
+}
+
 bool is_sanitized() {
 #if defined(__SANITIZE_THREAD__)
     return true;

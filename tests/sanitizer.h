@@ -12,4 +12,8 @@ bool is_sanitized();
 /// The address sanitizer.
 bool is_address_sanitized();
 
+/// The second program of the same tests, over floors that are instrumented (the preset ci). What it leaves out runs in
+/// the first, and whole under the preset asan.
+bool is_second_run();
+
 }  // namespace windlass
