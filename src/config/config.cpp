@@ -5,6 +5,7 @@
 #include "config/config_values.h"
 #include "config/param_group_text.h"
 #include "config/renamed.h"
+#include "device/device.h"
 #include "method/recipe.h"
 
 namespace windlass {
@@ -152,6 +153,10 @@ void resolve_task(Config& c, Problems& problems) {
 }
 
 void check_run(const Config& c, Problems& problems) {
+    const std::optional<DeviceId> device = device_from_name(c.device);
+    if (!device || device->kind == DeviceKind::fake)
+        problems.push_back(
+            fmt::format("device: \"{}\" is not one of: cpu, cpu:emulate, cuda, cuda:N. Try: cpu", c.device));
     const bool has_disk = !c.ssd_dir.empty() || !c.machine.empty();
     if (c.policy == "three_tier" && !has_disk)
         problems.emplace_back(

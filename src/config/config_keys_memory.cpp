@@ -69,9 +69,8 @@ std::vector<ConfigKey> tier_keys() {
          .resume = OnResume::free,
          .field = &Config::device,
          .group = kMemory,
-         .help = "what computes; cpu:emulate: the processor with a memory of its own, so that all three tiers run "
-                 "without a GPU",
-         .choices = {"cpu", "cpu:emulate"}},
+         .help = "what computes: cpu; cpu:emulate, the processor with a memory of its own, so that all three tiers run "
+                 "without a GPU; cuda, or cuda:N, in builds with -DWINDLASS_CUDA=on: experimental, no card has run it"},
         {.name = "device_memory",
          .resume = OnResume::free,
          .field = &Config::device_memory,

@@ -3,11 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
-#include <optional>
 #include <vector>
 
 #include "base/error.h"
 #include "device/cpu/cpu_stream.h"
+#include "device/cpu/isa.h"
 #include "device/cuda/cuda_stream.h"
 #include "device/fake/fake_stream.h"
 #include "device/host_memory.h"
@@ -50,14 +50,18 @@ std::string_view device_kind_name(DeviceKind kind) {
     return "?";
 }
 
-DeviceId parse_device(std::string_view text, std::string_view where) {
-    std::vector<std::string_view> names;
-    for (const auto& [name, device] : kDevices) {
+std::optional<DeviceId> device_from_name(std::string_view text) {
+    for (const auto& [name, device] : kDevices)
         if (text == name) return device;
-        names.push_back(name);
-    }
-    if (const std::optional<int> index = index_of(text))
-        return {.kind = DeviceKind::cuda, .index = *index, .own_memory = true};
+    const std::optional<int> index = index_of(text);
+    if (!index) return std::nullopt;
+    return DeviceId{.kind = DeviceKind::cuda, .index = *index, .own_memory = true};
+}
+
+DeviceId parse_device(std::string_view text, std::string_view where) {
+    if (const std::optional<DeviceId> device = device_from_name(text)) return *device;
+    std::vector<std::string_view> names;
+    for (const NamedDevice& each : kDevices) names.push_back(each.name);
     names.push_back("cuda:N");
     throw UserError(ExitCode::usage, where, "there is no device \"{}\"", text)
         .hint(fmt::format("one of {}", fmt::join(names, ", ")));
@@ -87,6 +91,11 @@ class HostDevice : public Device {
 std::unique_ptr<Device> make_device(DeviceId device) {
     if (device.kind == DeviceKind::cuda) return make_cuda_device(device.index);
     return std::make_unique<HostDevice>(device.kind);
+}
+
+std::string kernel_path(DeviceId device) {
+    if (device.kind == DeviceKind::cuda) return make_device(device)->properties().kernel_path;
+    return std::string(isa_name(cpu_isa()));
 }
 
 std::unique_ptr<Stream> make_stream(DeviceKind kind, int threads) {

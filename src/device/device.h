@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@ std::string_view device_kind_name(DeviceKind kind);
 // cpu | cpu:emulate | fake, which stands for a GPU and so has memory of its own | cuda | cuda:N. Other text is
 // UserError(usage) at `where`, a configuration key or an option. Whether there is such a device is not looked at.
 DeviceId parse_device(std::string_view text, std::string_view where);
+std::optional<DeviceId> device_from_name(std::string_view text);
 // As parse_device reads it, followed by the index where that is not 0.
 std::string device_name(DeviceId device);
 
@@ -130,6 +132,8 @@ class Device {
 
 // Throws UserError(gpu) where there is no such device.
 std::unique_ptr<Device> make_device(DeviceId device);
+// What decides which kernels run: "avx512_bf16", "sm_90". Throws UserError(gpu) where there is no such device.
+std::string kernel_path(DeviceId device);
 
 // A stream of a device that computes in the host's memory; `threads` workers where it is the CPU.
 std::unique_ptr<Stream> make_stream(DeviceKind kind, int threads);

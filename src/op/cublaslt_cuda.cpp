@@ -28,6 +28,7 @@ struct Library {
         if (library_ == nullptr)
             throw UserError(ExitCode::gpu, "device", "{} is not found: {}", kLibrary, ::dlerror())
                 .hint("LD_LIBRARY_PATH with the folder of CUDA's libraries, or of Python's nvidia-cublas");
+        find(version, "cublasLtGetVersion");
         find(create, "cublasLtCreate");
         find(matmul, "cublasLtMatmul");
         find(desc_create, "cublasLtMatmulDescCreate");
@@ -42,6 +43,7 @@ struct Library {
         require(create(&handle), "cublasLtCreate");
     }
 
+    decltype(&cublasLtGetVersion) version;
     decltype(&cublasLtCreate) create;
     decltype(&cublasLtMatmul) matmul;
     decltype(&cublasLtMatmulDescCreate) desc_create;
@@ -173,6 +175,11 @@ class Product {
 };
 
 }  // namespace
+
+std::string product_path_cuda() {
+    const size_t version = library().version();
+    return fmt::format("cublasLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 void gemm_cuda(const GemmArgs& args, std::span<std::byte> workspace, Stream& stream) {
     static std::mutex mutex;

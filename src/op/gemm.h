@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "device/cpu/team.h"
+#include "device/device.h"
 #include "tensor/tensor.h"
 
 namespace windlass {
@@ -28,6 +30,8 @@ void gemm(const GemmArgs& args, Team& team);
 // The instruction set that oneDNN uses: that of the path the process began with (started_isa) or, of AMX and AVX-512,
 // what the machine has of it. A part of numerics.
 std::string_view product_path();
+// The same where a device computes: of CUDA devices the library and its version.
+std::string product_path(DeviceKind device);
 
 // One call on the calling thread, uncut: for kernels that cut their work themselves (attention).
 void gemm_single(const GemmArgs& args);

@@ -5,12 +5,16 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "op/gemm.h"
 
 namespace windlass {
 
 class Stream;
+
+// "cublasLt 13.1.0". Throws UserError(gpu) where there is none.
+std::string product_path_cuda();
 
 // The bias has the type of c. Matrices begin at multiples of 16 bytes, or of their rows' where those are odd.
 void gemm_cuda(const GemmArgs& args, std::span<std::byte> workspace, Stream& stream);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "device/cpu/isa.h"
+#include "op/gemm_cuda.h"
 
 namespace windlass {
 namespace {
@@ -144,6 +145,10 @@ class MatmulCache {
 };
 
 }  // namespace
+
+std::string product_path(DeviceKind device) {
+    return device == DeviceKind::cuda ? product_path_cuda() : std::string(product_path());
+}
 
 std::string_view product_path() {
     using Path = std::pair<dnnl::cpu_isa, std::string_view>;

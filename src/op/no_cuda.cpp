@@ -1,6 +1,12 @@
+#include "base/error.h"
 #include "op/cuda_kernels.h"
+#include "op/gemm_cuda.h"
 
 namespace windlass {
+
+std::string product_path_cuda() {
+    throw UserError(ExitCode::gpu, "device", "this windlass was built without CUDA").hint("device: cpu");
+}
 
 constinit const OpKernels kAddCuda;
 constinit const OpKernels kAttentionCuda;

@@ -83,12 +83,15 @@ int64_t private_memory_peak() {
     return std::max(kernel_bytes(status, "RssAnon"), kernel_bytes(status, "VmHWM") - files);
 }
 
-Budgets resolve_budgets(FileSystem& files, const Config& config, int threads) {
+Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, const DeviceProperties& device) {
     Budgets budgets;
     budgets.process = process_memory(threads);
     const int64_t available = available_memory() + private_memory();
     budgets.ram = limited(config.ram, "ram", available);
-    budgets.device = device_limit(config, available, kDeviceShareBesideDisplay);  // cpu:emulate: beside the host's
+    budgets.device =
+        device.memory_bytes > 0
+            ? device_limit(config, device.free_bytes, kDeviceShare)
+            : device_limit(config, available, kDeviceShareBesideDisplay);  // cpu:emulate: beside the host's
     if (config.ssd_dir.empty()) return budgets;
     files.make_folders(config.ssd_dir);
     budgets.disk = limited(config.ssd_space, "ssd_space", files.free_bytes(config.ssd_dir));

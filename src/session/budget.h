@@ -19,7 +19,7 @@ int64_t private_memory_peak();
 
 // The budgets of a configuration. `process` is private_memory() now and an allowance for what comes up later:
 // kernels compiled at run time, stacks and heaps of worker threads, batches.
-Budgets resolve_budgets(FileSystem& files, const Config& config, int threads);
+Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, const DeviceProperties& device = {});
 
 // The same on another machine, of which nothing is touched: shares are of its installed memory and of its drives.
 Budgets machine_budgets(const Machine& machine, const Config& config, int threads);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <functional>
@@ -23,7 +24,8 @@
 namespace windlass {
 namespace {
 
-constexpr int kProbeVersion = 5;  // raised when the probe measures more: what is kept of an older one is left alone
+// Raised when a probe measures more: what is kept of an older one is left alone.
+constexpr int kProbeVersion = 5, kDeviceProbeVersion = 1;
 
 std::string read_all(int descriptor) {
     std::string text;
@@ -109,6 +111,39 @@ Machine known_machine(FileSystem& files, const std::string& disk_folder, int thr
     return machine;
 }
 
+namespace {
+
+// Of many models: those of the others are measured again when they are wanted.
+void keep_these(std::span<const KernelCase> cases, Machine& machine) {
+    if (std::ssize(machine_text(machine)) <= kMachineTextMax) return;
+    std::erase_if(machine.kernels, [&](const auto& kernel) {
+        return std::none_of(cases.begin(), cases.end(), [&](const KernelCase& c) { return c.key == kernel.first; });
+    });
+}
+
+// A card's rates, beside those of its host.
+std::string device_cache_path(const DeviceProperties& device) {
+    std::string name = device.name;
+    std::ranges::replace_if(
+        name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '-');
+    return fmt::format("{}/device-v{}-{}-{}.txt", user_cache_folder(), kDeviceProbeVersion, name, device.kernel_path);
+}
+
+// What is the device's of `from`.
+void take_device(const Machine& from, Machine& machine) {
+    for (const auto field :
+         {&Machine::gemm_bf16_flops, &Machine::gemm_f32_flops, &Machine::narrow_bf16_flops, &Machine::narrow_f32_flops,
+          &Machine::attention_bf16_flops, &Machine::attention_f32_flops, &Machine::device_memory_bytes_per_s,
+          &Machine::link_up_bytes_per_s, &Machine::link_down_bytes_per_s, &Machine::link_both_bytes_per_s,
+          &Machine::noise_per_s, &Machine::kernel_seconds})
+        machine.*field = from.*field;
+    machine.unified_memory = false;
+    machine.device_memory_bytes = from.device_memory_bytes;
+    machine.kernels = from.kernels;
+}
+
+}  // namespace
+
 void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<const KernelCase> cases, int threads,
                  Machine& machine) {
     const auto is_known = [&](const KernelCase& each) { return machine.kernels.contains(each.key); };
@@ -127,13 +162,33 @@ void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<co
         log_warning("predictions go by the rates of large products: {}", error.what());
         return;
     }
-    // Of many models: those of the others are measured again when they are wanted.
-    if (std::ssize(machine_text(more)) > kMachineTextMax)
-        std::erase_if(more.kernels, [&](const auto& kernel) {
-            return std::none_of(cases.begin(), cases.end(), [&](const KernelCase& c) { return c.key == kernel.first; });
-        });
+    keep_these(cases, more);
     keep(files, machine_cache_path(disk_folder, threads), more);
     machine = std::move(more);
+}
+
+// In this process: what was begun with a driver does not survive a fork, and a second process would find less memory
+// free.
+void add_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Machine& machine) {
+    const std::unique_ptr<Device> device = make_device(id);
+    const DeviceProperties properties = device->properties();
+    const std::string path = device_cache_path(properties);
+    if (const std::optional<Machine> kept = kept_machine(files, path)) return take_device(*kept, machine);
+    log_info("measuring {}, {}, once; kept in {}", device_name(id), properties.name, path);
+    Machine measured = machine;  // whose host a reader leaves aside
+    measured.name = properties.name;
+    calibrate_device(*device, probe, measured);
+    keep(files, path, measured);
+    take_device(measured, machine);
+}
+
+void add_device_kernels(FileSystem& files, DeviceId id, std::span<const KernelCase> cases, Machine& machine) {
+    if (std::ranges::all_of(cases, [&](const KernelCase& each) { return machine.kernels.contains(each.key); })) return;
+    const std::unique_ptr<Device> device = make_device(id);
+    log_info("measuring kernels of this model on {}, once", device_name(id));
+    calibrate_kernels(cases, *device, /*threads=*/1, machine);
+    keep_these(cases, machine);
+    keep(files, device_cache_path(device->properties()), machine);
 }
 
 void forget_machine(FileSystem& files, const std::string& disk_folder, int threads) {

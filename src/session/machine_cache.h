@@ -5,6 +5,8 @@
 #include <string>
 
 #include "base/file.h"
+#include "device/device.h"
+#include "run/calibrate.h"
 #include "schedule/kernel_rate.h"
 #include "schedule/machine.h"
 
@@ -20,6 +22,12 @@ Machine known_machine(FileSystem& files, const std::string& disk_folder, int thr
 // Where that fails (a limit on memory), a warning says so and the machine stays as it is.
 void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<const KernelCase> cases, int threads,
                  Machine& machine);
+
+// Gives the machine what a CUDA device and its link do, kept or measured (a few seconds), with a line that says so: it
+// is one with a device beside its host from then on.
+void add_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Machine& machine);
+// The kernels of these that the device has no rate of.
+void add_device_kernels(FileSystem& files, DeviceId id, std::span<const KernelCase> cases, Machine& machine);
 
 // The kept probe is wrong (it was taken while others used the machine): the next command measures anew.
 void forget_machine(FileSystem& files, const std::string& disk_folder, int threads);

@@ -97,10 +97,15 @@ void require_room(const Session& session, const Identity& recorded) {
             .hint("shorter rows, or windlass eval on what the run saves");
 }
 
+// What is planned for a machine that is described runs nowhere.
+DeviceId computing_device(const Config& config) {
+    return config.machine.empty() ? parse_device(config.device, "device") : DeviceId();
+}
+
 void resolve_numerics(Session& session, const std::optional<RunState>& recorded) {
     Numerics& numerics = session.identity.numerics;
     numerics.compute = resolve_compute(session.config.dtype, session.model);
-    numerics.kernel_path = isa_name(cpu_isa());
+    numerics.kernel_path = kernel_path(computing_device(session.config));
     numerics.state_format = session.method_options.state_format;
     const auto [rows, count] = micro_choices(session, recorded).front();
     numerics.micro_batch_size = rows;
@@ -135,20 +140,40 @@ void note_device_share(Session& session) {
                     machine.device_has_display ? ", since a display takes some of it" : ", which has no display"));
 }
 
+void note_free(DeviceId device, const DeviceProperties& properties, Session& session) {
+    session.notes.push_back(fmt::format("{} is {}, {} free of {}; no such device has run this program yet",
+                                        device_name(device), properties.name, format_bytes(properties.free_bytes),
+                                        format_bytes(properties.memory_bytes)));
+}
+
+// The machine at hand: its host, and the device beside it.
+void measure_machine(FileSystem& files, std::span<const OpSize> sizes, Session& session) {
+    const Config& config = session.config;
+    Machine machine = known_machine(files, config.ssd_dir, session.threads);
+    const std::vector<KernelCase> cases = kernel_cases(session.model, session.recipe, sizes);
+    session.request.device = parse_device(config.device, "device");
+    if (session.request.device.kind == DeviceKind::cuda) {
+        add_device(files, session.request.device, {}, machine);
+        add_device_kernels(files, session.request.device, cases, machine);
+    } else {
+        add_kernels(files, config.ssd_dir, cases, session.threads, machine);
+    }
+    const Emulation emulation = emulation_of(config);
+    session.machine = slowed(std::move(machine), emulation.link_bytes_per_s, emulation.disk_bytes_per_s);
+}
+
 // The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.
 Budgets resolve_machine(FileSystem& files, Session& session, const std::optional<RunState>& recorded) {
     const Config& config = session.config;
     const auto threads = [&](int all) { return config.threads ? static_cast<int>(*config.threads) : all; };
     if (config.machine.empty()) {
         session.threads = threads(default_threads());
-        const Emulation emulation = emulation_of(config);
-        Machine machine = known_machine(files, config.ssd_dir, session.threads);
-        const std::vector<OpSize> sizes = micro_sizes(session, recorded);
-        add_kernels(files, config.ssd_dir, kernel_cases(session.model, session.recipe, sizes), session.threads,
-                    machine);
-        session.machine = slowed(std::move(machine), emulation.link_bytes_per_s, emulation.disk_bytes_per_s);
-        session.request.device = parse_device(config.device, "device");
-        return resolve_budgets(files, config, session.threads);
+        measure_machine(files, micro_sizes(session, recorded), session);
+        const DeviceId device = session.request.device;
+        if (device.kind != DeviceKind::cuda) return resolve_budgets(files, config, session.threads);
+        const DeviceProperties properties = make_device(device)->properties();
+        note_free(device, properties, session);
+        return resolve_budgets(files, config, session.threads, properties);
     }
     session.machine = find_machine(files, config.machine);
     session.threads = threads(session.machine.threads);
@@ -285,8 +310,8 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.rounds_most = most_rounds(files, config, session.recipe);
     session.identity.seed = static_cast<uint64_t>(config.seed);
     session.identity.method = config.method;
-    session.identity.coefficients = coefficients_of(session.model);
-    resolve_numerics(session, recorded);
+    resolve_numerics(session, recorded);  // first: it says whether the device is there
+    session.identity.coefficients = coefficients_of(session.model, computing_device(session.config).kind);
     Budgets budgets = resolve_machine(files, session, recorded);
     if (config.export_steps) budgets.exporter = export_memory_bytes(session.model);
     session.request = {.policy = config.policy,

@@ -40,11 +40,11 @@ std::string libm_sum() {
 
 }  // namespace
 
-Coefficients coefficients_of(const ModelSpec& model) {
+Coefficients coefficients_of(const ModelSpec& model, DeviceKind device) {
     static const std::string libm = libm_sum();
     const std::vector<double> table = rope_table(model);
     const uint64_t rope = xxh3_64(std::as_bytes(std::span(table)));
-    return {std::string(product_path()), hex(rope), libm};
+    return {product_path(device), hex(rope), libm};
 }
 
 }  // namespace windlass

@@ -189,14 +189,14 @@ std::vector<Tried> surroundings() {
          {"\"logging_dir\". Try: report_to: [jsonl, tensorboard]"},
          then_training({{"report_to", "[jsonl, tensorboard]"}})},
         {"GraphicsCard",
-         training({{"device", "cuda"}}),
-         kUsage,
-         {"device: \"cuda\" is not one of: cpu, cpu:emulate"},
+         training({{"device", "cuda:99"}}),  // no driver, no such card, or a build without CUDA
+         kNoDevice,
+         {"error: device: ", "Try: device: cpu"},
          then_training({{"device", "cpu"}})},
         {"GraphicsCardToPlan",
-         words({"plan", "--model", "MODEL", "--device", "cuda:0"}),
-         kUsage,
-         {"\"cuda:0\" is not one of"},
+         words({"plan", "--model", "MODEL", "--device", "cuda:99"}),
+         kNoDevice,
+         {"error: device: ", "Try: device: cpu"},
          then({"plan", "--model", "MODEL", "--machine", "rtx4090-desktop"})},
     };
 }

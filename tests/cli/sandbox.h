@@ -19,7 +19,7 @@ namespace windlass::cli {
 // Exit codes of what a user may do wrong.
 inline constexpr int kUsage = static_cast<int>(ExitCode::usage), kModel = static_cast<int>(ExitCode::model),
                      kData = static_cast<int>(ExitCode::data), kNoFit = static_cast<int>(ExitCode::no_fit),
-                     kStorage = static_cast<int>(ExitCode::storage);
+                     kStorage = static_cast<int>(ExitCode::storage), kNoDevice = static_cast<int>(ExitCode::gpu);
 
 // Configuration as key -> value; becomes words key=value.
 using Settings = std::map<std::string, std::string>;

@@ -77,7 +77,8 @@ class CudaDevice : public Device {
         const int count = runtime_.device_count();
         if (index >= count)
             throw UserError(ExitCode::gpu, "device", "there is no cuda:{}: this machine has {} CUDA device{}", index,
-                            count, count == 1 ? "" : "s");
+                            count, count == 1 ? "" : "s")
+                .hint("device: cpu, or a device that it has");
     }
     DeviceProperties properties() override {
         const CudaProperties found = runtime_.properties(index_);

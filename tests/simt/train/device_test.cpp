@@ -1,0 +1,116 @@
+// Runs with device: cuda, from a configuration to a model folder, on devices that are the CPU.
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "persist/replay.h"
+#include "session/machine_cache.h"
+#include "tests/simt/emulated.h"
+#include "tests/train/train_fixture.h"
+
+namespace windlass {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr DeviceId kCard = {.kind = DeviceKind::cuda, .own_memory = true};
+constexpr DeviceProbe kTiny = {.tokens = 32,
+                               .side = 64,
+                               .narrow_outputs = 64,
+                               .attention_tokens = 32,
+                               .heads = 1,
+                               .copy_bytes = 1 << 16,
+                               .noise_rows = 64};
+
+class DeviceRun : public TrainTest {
+  protected:
+    // A card that was measured already: what it does at full size would take the CPU minutes.
+    DeviceRun() : machine_(known_machine(files_, "", 2)) { add_device(files_, kCard, kTiny, machine_); }
+
+    Settings on_card(Settings more = {}) const {
+        more.insert({{"device", "cuda"}, {"max_steps", "4"}});
+        return more;
+    }
+    std::string problem(const std::string& name, const Settings& changes, ExitCode code) {
+        try {
+            run(name, changes);
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), code) << error.what();
+            return error.what();
+        }
+        return "";
+    }
+    void expect_one_outcome(const Settings& settings) {
+        const auto with = [&](Settings more) {
+            more.insert(settings.begin(), settings.end());
+            return on_card(more);
+        };
+        run("in_memory", with({{"policy", settings.contains("method") ? "host_stream" : "in_memory"}}));
+        run("elsewhere", with({{"policy", "three_tier"}, {"device_memory", "2 MiB"}}));
+        EXPECT_EQ(history("in_memory"), history("elsewhere"));
+        EXPECT_TRUE(bytes(std::string("in_memory") + kWeights) == bytes(std::string("elsewhere") + kWeights));
+        Settings cpu = settings;
+        cpu["max_steps"] = "4";
+        run("cpu", cpu);
+        const std::vector<double> here = losses("in_memory"), there = losses("cpu");
+        ASSERT_EQ(here.size(), there.size());
+        EXPECT_NEAR(here[0], there[0], 1e-5 * there[0]);
+        EXPECT_TRUE(history("in_memory") != history("cpu") || settings.contains("method")) << "the CPU computed";
+    }
+
+    Machine machine_;
+};
+
+TEST_F(DeviceRun, MeasuresADeviceOnceAndKeepsIt) {
+    for (const auto rate :
+         {&Machine::gemm_bf16_flops, &Machine::gemm_f32_flops, &Machine::narrow_bf16_flops, &Machine::narrow_f32_flops,
+          &Machine::attention_bf16_flops, &Machine::attention_f32_flops, &Machine::device_memory_bytes_per_s,
+          &Machine::link_up_bytes_per_s, &Machine::link_down_bytes_per_s, &Machine::link_both_bytes_per_s,
+          &Machine::noise_per_s, &Machine::kernel_seconds})
+        EXPECT_GT(machine_.*rate, 0);
+    EXPECT_FALSE(machine_.unified_memory);
+    EXPECT_EQ(machine_.device_memory_bytes, int64_t{1} << 34);
+    simt::emulate({});
+    Machine again = known_machine(files_, "", 2);
+    again.memory_bytes_per_s = 5;
+    add_device(files_, kCard, kTiny, again);
+    EXPECT_EQ(simt::calls(), 0) << "it was measured again";
+    EXPECT_EQ(again.gemm_bf16_flops, machine_.gemm_bf16_flops);
+    EXPECT_EQ(again.memory_bytes_per_s, 5) << "of the host";
+}
+
+TEST_F(DeviceRun, AdamwIsTheSameWhereverItIsPlaced) {
+    expect_one_outcome({});
+}
+
+TEST_F(DeviceRun, ZerothOrderIsTheSameWhereverItIsPlaced) {
+    expect_one_outcome({{"method", "zeroth_order"}});
+}
+
+// Its kernels and its library are not the CPU's, and the run's identity says so.
+TEST_F(DeviceRun, GoesOnThereAndNowhereElse) {
+    run("whole", on_card({{"max_steps", "6"}, {"save_steps", "2"}}));
+    run("run", on_card({{"save_steps", "2"}}));
+    const std::string refusal = problem("run", {{"max_steps", "6"}, {"resume", "auto"}}, ExitCode::usage);
+    EXPECT_THAT(refusal, HasSubstr("kernel path"));
+    EXPECT_THAT(refusal, HasSubstr("sm_90"));
+    run("run", on_card({{"max_steps", "6"}, {"save_steps", "2"}, {"resume", "auto"}}));
+    EXPECT_EQ(history("run"), history("whole"));
+    EXPECT_TRUE(bytes(std::string("run") + kWeights) == bytes(std::string("whole") + kWeights));
+}
+
+TEST_F(DeviceRun, ABudgetThatIsTooSmallAndADeviceThatIsNotThereAreRefused) {
+    EXPECT_THAT(problem("small", on_card({{"device_memory", "1 KiB"}}), ExitCode::no_fit),
+                HasSubstr("--device-memory"));
+    EXPECT_THAT(problem("other", {{"device", "cuda:3"}}, ExitCode::gpu), HasSubstr("there is no cuda:3"));
+    EXPECT_THAT(problem("none", {{"device", "fake"}}, ExitCode::usage), HasSubstr("is not one of"));
+}
+
+// The log of a run on a card, taken through its steps by the CPU, gives the weights of the card.
+TEST_F(DeviceRun, TheCpuReplaysItsLog) {
+    run("run", on_card({{"method", "zeroth_order"}, {"noise", "low_rank"}, {"dtype", "bf16"}}));
+    replay_log(files_, {.base = at("model"), .log = at("run/trajectory.wlt"), .target = at("replayed")});
+    EXPECT_TRUE(bytes("replayed/model.safetensors") == bytes(std::string("run") + kWeights));
+}
+
+}  // namespace
+}  // namespace windlass
