@@ -60,13 +60,13 @@ struct Row {
 class Bench {
   public:
     Bench(const std::string& model, const std::string& dtype, int threads)
-        : opened_(open_model(real_files(), model)),
-          options_{.model = model, .dtype = dtype, .threads = threads, .profile = &profile_} {}
+        : opened_(open_model(real_files(), model)), config_{.model = model, .dtype = dtype, .threads = threads} {}
 
     void run(int64_t length) {
         std::vector<ScheduleRequest> requests = decode_requests(length, length + kNewTokens);
         requests.push_back({.kind = ScheduleRequest::Kind::eval, .sequence_length = length});
-        Inference inference(real_files(), opened_, options_, {.sequence_lengths = {length}, .schedules = requests});
+        Inference inference(real_files(), opened_, config_, {.sequence_lengths = {length}, .schedules = requests},
+                            &profile_);
         Engine& engine = inference.engine();
         const Schedule& eval = *engine.setup().schedules.find(fmt::format("eval/{}", length));
         const std::vector<int32_t> prompt = random_ids(length);
@@ -133,7 +133,7 @@ class Bench {
 
     OpenModel opened_;
     OpProfile profile_;
-    InferenceOptions options_;
+    Config config_;
 };
 
 }  // namespace

@@ -4,12 +4,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "device/cpu/isa.h"
 #include "method/forward_only/magnitude_limits.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "session/budget.h"
-#include "session/machine_cache.h"
+#include "session/local_machine.h"
 #include "session/session.h"
 
 namespace windlass {
@@ -29,33 +28,36 @@ void keep_narrow(OpenModel& opened, const std::string& weight_storage) {
 
 }  // namespace
 
-Inference::Inference(FileSystem& files, OpenModel& opened, const InferenceOptions& options, InferenceShape shape)
+Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config, InferenceShape shape,
+                     OpProfile* profile)
     : files_(files) {
-    keep_narrow(opened, options.weight_storage);
-    const int threads = options.threads > 0 ? options.threads : default_threads();
-    const Numerics numerics{.compute = resolve_compute(options.dtype, opened.model),
+    keep_narrow(opened, config.weight_storage);
+    const int threads = config.threads ? static_cast<int>(*config.threads) : default_threads();
+    const LocalMachine local = local_machine(files, config, threads, /*cases=*/{});
+    if (!local.note.empty()) log_info("note: {}", local.note);
+    const Numerics numerics{.compute = resolve_compute(config.dtype, opened.model),
                             .micro_batch_size = shape.micro_batch_size,
                             .micro_batches = shape.micro_batches,
                             .sequence_lengths = std::move(shape.sequence_lengths),
-                            .kernel_path = std::string(isa_name(cpu_isa()))};
-    Config budgets_config;
-    budgets_config.ram = options.ram;
-    budgets_config.ssd_dir = options.ssd_dir;
+                            .kernel_path = kernel_path(local.device)};
     const Recipe recipe = forward_recipe();
-    const PlanRequest request{.threads = threads,
-                              .budgets = resolve_budgets(files, budgets_config, threads),
+    const PlanRequest request{.policy = config.policy,
+                              .device = local.device,
+                              .threads = threads,
+                              .budgets = local.budgets,
                               .schedules = std::move(shape.schedules)};
-    planned_ = make_plan(opened.model, recipe, numerics, known_machine(files, options.ssd_dir, threads), request);
-    if (planned_.plan.store) store_path_ = fmt::format("{}/inference-{}.wls", options.ssd_dir, getpid());
-    if (options.ram_given) enforce_memory(request.budgets.ram, threads);
+    planned_ = make_plan(opened.model, recipe, numerics, local.machine, request);
+    if (planned_.plan.store) store_path_ = fmt::format("{}/inference-{}.wls", config.ssd_dir, getpid());
+    if (config.was_given("ram")) enforce_memory(local.budgets.ram, threads);
     engine_ = std::make_unique<Engine>(files, EngineSetup{.model = opened.model,
                                                           .recipe = recipe,
                                                           .numerics = numerics,
                                                           .plan = planned_.plan,
                                                           .schedules = planned_.schedules,
                                                           .store_path = store_path_,
-                                                          .seed = options.seed,
-                                                          .profile = options.profile});
+                                                          .seed = static_cast<uint64_t>(config.seed),
+                                                          .emulation = emulation_of(config),
+                                                          .profile = profile});
     engine_->load(opened.folder, "{}");
 }
 

@@ -13,18 +13,6 @@
 
 namespace windlass {
 
-struct InferenceOptions {
-    std::string model;
-    std::string dtype = "auto";
-    std::string weight_storage = "as_file";
-    ByteLimit ram{"80%"};
-    bool ram_given = false;  // then it is enforced
-    std::string ssd_dir;     // weights that memory does not hold are read from a store in this folder
-    int threads = 0;         // 0: one per core
-    uint64_t seed = 0;
-    OpProfile* profile = nullptr;  // filled where given
-};
-
 // What the schedules shall be, once the model is known.
 struct InferenceShape {
     int64_t micro_batch_size = 1;
@@ -35,8 +23,11 @@ struct InferenceShape {
 
 class Inference {
   public:
-    // Plans, allocates and loads. Throws UserError(no_fit) with what would help.
-    Inference(FileSystem& files, OpenModel& opened, const InferenceOptions& options, InferenceShape shape);
+    // Plans, allocates and loads, on the configuration's device. Weights that memory does not hold are read from a
+    // store in ssd_dir. `profile` is filled where given. Throws UserError(no_fit) with what would help, UserError(gpu)
+    // where there is no such device.
+    Inference(FileSystem& files, OpenModel& opened, const Config& config, InferenceShape shape,
+              OpProfile* profile = nullptr);
     ~Inference();  // removes the store that it made
     Inference(const Inference&) = delete;
     Inference& operator=(const Inference&) = delete;

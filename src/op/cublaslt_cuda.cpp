@@ -40,7 +40,6 @@ struct Library {
         find(preference_destroy, "cublasLtMatmulPreferenceDestroy");
         find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
         find(heuristic, "cublasLtMatmulAlgoGetHeuristic");
-        require(create(&handle), "cublasLtCreate");
     }
 
     decltype(&cublasLtGetVersion) version;
@@ -55,7 +54,6 @@ struct Library {
     decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
     decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
     decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
-    cublasLtHandle_t handle = nullptr;
 
   private:
     template <typename Function>
@@ -71,6 +69,13 @@ struct Library {
 const Library& library() {
     static const Library found;
     return found;
+}
+
+// A device's own, made by a thread that uses that device.
+cublasLtHandle_t make_handle() {
+    cublasLtHandle_t handle = nullptr;
+    require(library().create(&handle), "cublasLtCreate");
+    return handle;
 }
 
 cudaDataType_t type_of(DType dtype) {
@@ -104,7 +109,7 @@ ProductShape shape_of(const GemmArgs& args, size_t workspace) {
 // Rows of numbers are columns to the library: it is asked for C^T = B^T A^T.
 class Product {
   public:
-    explicit Product(const ProductShape& shape) : lib_(library()) {
+    Product(cublasLtHandle_t handle, const ProductShape& shape) : lib_(library()), handle_(handle) {
         require(lib_.desc_create(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
         set(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
         set(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -127,8 +132,8 @@ class Product {
         const float one = 1, kept = args.accumulate ? 1 : 0;
         if (!args.bias.empty()) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias.data);
         require(
-            lib_.matmul(lib_.handle, desc_, &one, args.b.data, b_, args.a.data, a_, &kept, args.c.data, c_, args.c.data,
-                        c_, &algorithm_, workspace.data(), workspace.size(), reinterpret_cast<cudaStream_t>(stream)),
+            lib_.matmul(handle_, desc_, &one, args.b.data, b_, args.a.data, a_, &kept, args.c.data, c_, args.c.data, c_,
+                        &algorithm_, workspace.data(), workspace.size(), reinterpret_cast<cudaStream_t>(stream)),
             "cublasLtMatmul");
     }
 
@@ -158,7 +163,7 @@ class Product {
         prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned(shape.ldc, shape.out));
         cublasLtMatmulHeuristicResult_t found{};
         int count = 0;
-        const cublasStatus_t status = lib_.heuristic(lib_.handle, desc_, b_, a_, c_, c_, preference, 1, &found, &count);
+        const cublasStatus_t status = lib_.heuristic(handle_, desc_, b_, a_, c_, c_, preference, 1, &found, &count);
         lib_.preference_destroy(preference);
         require(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
         algorithm_ = found.algo;
@@ -169,6 +174,7 @@ class Product {
     }
 
     const Library& lib_;
+    cublasLtHandle_t handle_;
     cublasLtMatmulDesc_t desc_ = nullptr;
     cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
     cublasLtMatmulAlgo_t algorithm_{};
@@ -182,11 +188,17 @@ std::string product_path_cuda() {
 }
 
 void gemm_cuda(const GemmArgs& args, std::span<std::byte> workspace, Stream& stream) {
+    struct OfDevice {
+        cublasLtHandle_t handle = make_handle();
+        std::map<ProductShape, Product> products;
+    };
     static std::mutex mutex;
-    static std::map<ProductShape, Product> products;
+    static std::map<int, OfDevice> devices;
+    const int device = cuda_runtime().use_device_of(cuda_handle(stream));
     const std::lock_guard lock(mutex);
+    OfDevice& own = devices[device];
     const ProductShape shape = shape_of(args, workspace.size());
-    products.try_emplace(shape, shape).first->second.run(args, workspace, cuda_handle(stream));
+    own.products.try_emplace(shape, own.handle, shape).first->second.run(args, workspace, cuda_handle(stream));
 }
 
 }  // namespace windlass

@@ -24,8 +24,8 @@ struct DeviceProbe {
 // machine without a device beside its host has a link all the same: copies inside its memory.
 Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int threads);
 
-// What a device with memory of its own and its link do, and what the machine's host does not say of it: some seconds,
-// and a GiB of its memory. The machine's kernels are of the device from then on, and none is known.
+// What a device with memory of its own and its link do, and what the link's traffic leaves of the host's updates: some
+// seconds, and a GiB of its memory. The machine's kernels are of the device from then on, and none is known.
 void calibrate_device(Device& device, const DeviceProbe& probe, Machine& machine);
 
 // The kernels that the machine has no rate of: half a second each at most, and some 300 MiB.

@@ -42,6 +42,7 @@ class DeviceCalibration {
         const std::unique_ptr<Memory> from = allocate(MemoryKind::device), to = allocate(MemoryKind::device);
         return 2 * one_way(*stream_, *to, *from);
     }
+    // Each way of the link, both at once, and what they leave of the host's memory to its updates.
     void measure_link(Machine& machine) {
         const std::unique_ptr<Memory> host = allocate(MemoryKind::host), other_host = allocate(MemoryKind::host);
         const std::unique_ptr<Memory> card = allocate(MemoryKind::device), other_card = allocate(MemoryKind::device);
@@ -57,6 +58,11 @@ class DeviceCalibration {
         // Both ways are not faster than each alone: more is noise.
         machine.link_both_bytes_per_s = std::min(rounded(2 * static_cast<double>(probe_.copy_bytes) / both),
                                                  machine.link_up_bytes_per_s + machine.link_down_bytes_per_s);
+        const std::function<void()> traffic[] = {[&] { copy_now(*stream_, *card, *host); },
+                                                 [&] { copy_now(*other, *other_host, *other_card); }};
+        const std::unique_ptr<Stream> cpu = make_stream(DeviceKind::cpu, machine.threads);
+        const double left = update_rates(*cpu, traffic).busy_factor;
+        machine.update_busy_factor = machine.update_busy_factor > 0 ? std::min(machine.update_busy_factor, left) : left;
     }
     Stream& stream() { return *stream_; }
 
@@ -80,11 +86,12 @@ class DeviceCalibration {
             launch.stream().copy(to.address(launch), from.address(launch), probe_.copy_bytes);
         });
     }
+    void copy_now(Stream& stream, const Memory& to, const Memory& from) const {
+        copy(stream, to, from);
+        stream.synchronize();
+    }
     double one_way(Stream& stream, const Memory& to, const Memory& from) const {
-        const double seconds = best_seconds([&] {
-            copy(stream, to, from);
-            stream.synchronize();
-        });
+        const double seconds = best_seconds([&] { copy_now(stream, to, from); });
         return rounded(static_cast<double>(probe_.copy_bytes) / seconds);
     }
 

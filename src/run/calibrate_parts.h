@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "base/file.h"
@@ -25,7 +26,13 @@ void calibrate_memory(Stream& stream, Machine& machine);
 void calibrate_disk(FileSystem& files, const std::string& folder, Machine& machine);
 // Random numbers: a large bf16 matrix is updated along one direction and perturbed along another.
 void calibrate_noise(Device& device, Stream& stream, int64_t rows, int64_t cols, Machine& machine);
-// The update pass, alone and beside copies and, where `folder` is not empty, a drive that reads and writes.
+struct UpdateRates {
+    double bytes_per_s = 0;  // alone
+    double busy_factor = 1;  // of that, what is left beside traffic
+};
+// The update pass on a stream of the CPU; each of `traffic` is done over and over by a thread of its own.
+UpdateRates update_rates(Stream& stream, std::span<const std::function<void()>> traffic);
+// The same beside copies and, where `folder` is not empty, a drive that reads and writes.
 void calibrate_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine);
 
 }  // namespace windlass

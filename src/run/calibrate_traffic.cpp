@@ -1,4 +1,7 @@
+#include <list>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/units.h"
@@ -212,20 +215,29 @@ void calibrate_disk(FileSystem& files, const std::string& folder, Machine& machi
     machine.drives = 1;
 }
 
-void calibrate_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine) {
+UpdateRates update_rates(Stream& stream, std::span<const std::function<void()>> traffic) {
     UpdatePass pass;
     const double alone = best_seconds([&] { pass.run(stream); });
-    machine.update_bytes_per_s = per_second(pass.bytes(), alone);
+    std::list<Traffic> going_on;
+    for (const std::function<void()>& work : traffic) going_on.emplace_back(work);
+    const double beside = best_seconds([&] { pass.run(stream); });
+    return {per_second(pass.bytes(), alone), std::min(1.0, rounded(alone / beside))};
+}
+
+void calibrate_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine) {
     constexpr int64_t kTrafficBytes = 32 * kMiB;
     HugeBuffer from(kTrafficBytes, true), to(kTrafficBytes, true);
+    std::vector<std::function<void()>> traffic = {
+        [&] { std::memcpy(to.data(), from.data(), static_cast<size_t>(kTrafficBytes)); }};
     std::optional<ProbeFile> file;
-    if (!folder.empty()) file.emplace(files, folder, 2 * kTrafficBytes, 2 * kTrafficBytes);
-    if (file) file->write(0);
-    std::optional<Traffic> disk;
-    const Traffic copies([&] { std::memcpy(to.data(), from.data(), static_cast<size_t>(kTrafficBytes)); });
-    if (file) disk.emplace([&] { file->transfer_mixed(0); });
-    const double beside = best_seconds([&] { pass.run(stream); });
-    machine.update_busy_factor = std::min(1.0, rounded(alone / beside));
+    if (!folder.empty()) {
+        file.emplace(files, folder, 2 * kTrafficBytes, 2 * kTrafficBytes);
+        file->write(0);
+        traffic.emplace_back([&] { file->transfer_mixed(0); });
+    }
+    const UpdateRates rates = update_rates(stream, traffic);
+    machine.update_bytes_per_s = rates.bytes_per_s;
+    machine.update_busy_factor = rates.busy_factor;
 }
 
 }  // namespace windlass

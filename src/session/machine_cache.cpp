@@ -25,7 +25,7 @@ namespace windlass {
 namespace {
 
 // Raised when a probe measures more: what is kept of an older one is left alone.
-constexpr int kProbeVersion = 5, kDeviceProbeVersion = 1;
+constexpr int kProbeVersion = 5, kDeviceProbeVersion = 2;
 
 std::string read_all(int descriptor) {
     std::string text;
@@ -121,12 +121,13 @@ void keep_these(std::span<const KernelCase> cases, Machine& machine) {
     });
 }
 
-// A card's rates, beside those of its host.
-std::string device_cache_path(const DeviceProperties& device) {
+// A card's rates, beside those of its host with so many threads.
+std::string device_cache_path(const DeviceProperties& device, int threads) {
     std::string name = device.name;
     std::ranges::replace_if(
         name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '-');
-    return fmt::format("{}/device-v{}-{}-{}.txt", user_cache_folder(), kDeviceProbeVersion, name, device.kernel_path);
+    return fmt::format("{}/device-v{}-{}-{}-{}.txt", user_cache_folder(), kDeviceProbeVersion, name, device.kernel_path,
+                       threads);
 }
 
 // What is the device's of `from`.
@@ -137,6 +138,7 @@ void take_device(const Machine& from, Machine& machine) {
           &Machine::link_up_bytes_per_s, &Machine::link_down_bytes_per_s, &Machine::link_both_bytes_per_s,
           &Machine::noise_per_s, &Machine::kernel_seconds})
         machine.*field = from.*field;
+    machine.update_busy_factor = std::min(machine.update_busy_factor, from.update_busy_factor);
     machine.unified_memory = false;
     machine.device_memory_bytes = from.device_memory_bytes;
     machine.kernels = from.kernels;
@@ -167,13 +169,18 @@ void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<co
     machine = std::move(more);
 }
 
+void add_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Machine& machine) {
+    const std::string path = device_cache_path(make_device(id)->properties(), machine.threads);
+    if (const std::optional<Machine> kept = kept_machine(files, path)) return take_device(*kept, machine);
+    measure_device(files, id, probe, machine);
+}
+
 // In this process: what was begun with a driver does not survive a fork, and a second process would find less memory
 // free.
-void add_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Machine& machine) {
+void measure_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Machine& machine) {
     const std::unique_ptr<Device> device = make_device(id);
     const DeviceProperties properties = device->properties();
-    const std::string path = device_cache_path(properties);
-    if (const std::optional<Machine> kept = kept_machine(files, path)) return take_device(*kept, machine);
+    const std::string path = device_cache_path(properties, machine.threads);
     log_info("measuring {}, {}, once; kept in {}", device_name(id), properties.name, path);
     Machine measured = machine;  // whose host a reader leaves aside
     measured.name = properties.name;
@@ -188,7 +195,7 @@ void add_device_kernels(FileSystem& files, DeviceId id, std::span<const KernelCa
     log_info("measuring kernels of this model on {}, once", device_name(id));
     calibrate_kernels(cases, *device, /*threads=*/1, machine);
     keep_these(cases, machine);
-    keep(files, device_cache_path(device->properties()), machine);
+    keep(files, device_cache_path(device->properties(), machine.threads), machine);
 }
 
 void forget_machine(FileSystem& files, const std::string& disk_folder, int threads) {

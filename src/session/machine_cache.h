@@ -26,6 +26,8 @@ void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<co
 // Gives the machine what a CUDA device and its link do, kept or measured (a few seconds), with a line that says so: it
 // is one with a device beside its host from then on.
 void add_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Machine& machine);
+// Measures anew, and keeps it.
+void measure_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Machine& machine);
 // The kernels of these that the device has no rate of.
 void add_device_kernels(FileSystem& files, DeviceId id, std::span<const KernelCase> cases, Machine& machine);
 

@@ -18,7 +18,7 @@
 #include "model/sublayers.h"
 #include "schedule/machine_profiles.h"
 #include "session/budget.h"
-#include "session/machine_cache.h"
+#include "session/local_machine.h"
 #include "session/session_plan.h"
 #include "state/coefficients.h"
 #include "state/store_masters.h"
@@ -140,40 +140,18 @@ void note_device_share(Session& session) {
                     machine.device_has_display ? ", since a display takes some of it" : ", which has no display"));
 }
 
-void note_free(DeviceId device, const DeviceProperties& properties, Session& session) {
-    session.notes.push_back(fmt::format("{} is {}, {} free of {}; no such device has run this program yet",
-                                        device_name(device), properties.name, format_bytes(properties.free_bytes),
-                                        format_bytes(properties.memory_bytes)));
-}
-
-// The machine at hand: its host, and the device beside it.
-void measure_machine(FileSystem& files, std::span<const OpSize> sizes, Session& session) {
-    const Config& config = session.config;
-    Machine machine = known_machine(files, config.ssd_dir, session.threads);
-    const std::vector<KernelCase> cases = kernel_cases(session.model, session.recipe, sizes);
-    session.request.device = parse_device(config.device, "device");
-    if (session.request.device.kind == DeviceKind::cuda) {
-        add_device(files, session.request.device, {}, machine);
-        add_device_kernels(files, session.request.device, cases, machine);
-    } else {
-        add_kernels(files, config.ssd_dir, cases, session.threads, machine);
-    }
-    const Emulation emulation = emulation_of(config);
-    session.machine = slowed(std::move(machine), emulation.link_bytes_per_s, emulation.disk_bytes_per_s);
-}
-
 // The machine, its threads, and what of it may be used: this one, measured, or another one, as it is written down.
 Budgets resolve_machine(FileSystem& files, Session& session, const std::optional<RunState>& recorded) {
     const Config& config = session.config;
     const auto threads = [&](int all) { return config.threads ? static_cast<int>(*config.threads) : all; };
     if (config.machine.empty()) {
         session.threads = threads(default_threads());
-        measure_machine(files, micro_sizes(session, recorded), session);
-        const DeviceId device = session.request.device;
-        if (device.kind != DeviceKind::cuda) return resolve_budgets(files, config, session.threads);
-        const DeviceProperties properties = make_device(device)->properties();
-        note_free(device, properties, session);
-        return resolve_budgets(files, config, session.threads, properties);
+        LocalMachine local = local_machine(files, config, session.threads,
+                                           kernel_cases(session.model, session.recipe, micro_sizes(session, recorded)));
+        session.machine = std::move(local.machine);
+        session.request.device = local.device;
+        if (!local.note.empty()) session.notes.push_back(std::move(local.note));
+        return local.budgets;
     }
     session.machine = find_machine(files, config.machine);
     session.threads = threads(session.machine.threads);
@@ -255,14 +233,6 @@ void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_s
 
 bool writes_answers(const Config& config, const Recipe& recipe) {
     return recipe.probes() && writes_answers(*objective_from_name(config.objective));
-}
-
-Emulation emulation_of(const Config& config) {
-    const auto rate = [](const ByteLimit& limit, std::string_view key) {
-        return limit.text.empty() ? 0.0 : static_cast<double>(parse_bytes(limit.text, key));
-    };
-    return {.link_bytes_per_s = rate(config.link_rate, "link_rate"),
-            .disk_bytes_per_s = rate(config.disk_rate, "disk_rate")};
 }
 
 std::string working_store_path(const Config& config) {

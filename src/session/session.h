@@ -62,9 +62,6 @@ void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_s
 // The points of its steps write answers, each with rows of its own.
 bool writes_answers(const Config& config, const Recipe& recipe);
 
-// What link_rate and disk_rate ask for.
-Emulation emulation_of(const Config& config);
-
 // "<ssd_dir>/<name of output_dir>-<hash of its path>.wls", empty without ssd_dir.
 std::string working_store_path(const Config& config);
 

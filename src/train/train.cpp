@@ -14,6 +14,7 @@
 #include "persist/run_identity.h"
 #include "persist/trajectory_log.h"
 #include "session/budget.h"
+#include "session/local_machine.h"
 #include "session/run_text.h"
 #include "session/session.h"
 #include "state/checkpoint.h"

@@ -99,6 +99,7 @@ class Emulated : public CudaRuntime {
         delete &of(stream);
         --held_count;
     }
+    int use_device_of(CudaStreamHandle) override { return 0; }
     void synchronize(CudaStreamHandle stream) override {
         of(stream).queue.synchronize();
         called("cudaStreamSynchronize");

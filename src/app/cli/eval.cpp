@@ -121,7 +121,7 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     const TokenCache rows = TokenCache::open_or_build(files, folder, config.eval_data, options, opened.tokenizer);
     log_info("{}", rows.report().summary());
     const std::vector<uint32_t> lengths(rows.lengths().begin(), rows.lengths().end());
-    Inference inference(files, opened, inference_options(config), eval_shape(config, lengths));
+    Inference inference(files, opened, config, eval_shape(config, lengths));
     const std::vector<uint32_t> chosen = choose_eval_rows(rows.size(), config);
     const EvalResult result = evaluate_rows(inference.engine(), std::ssize(chosen), [&](int64_t first, int64_t count) {
         std::vector<RowSamples> samples;
@@ -151,7 +151,7 @@ ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::str
     for (const ChoiceRow& row : rows) {
         for (const Sample& candidate : row.candidates) lengths.push_back(static_cast<uint32_t>(candidate.ids.size()));
     }
-    Inference inference(real_files(), opened, inference_options(config), eval_shape(config, lengths));
+    Inference inference(real_files(), opened, config, eval_shape(config, lengths));
     const ChoiceResult result = evaluate_choices(inference.engine(), rows);
     if (json) {
         print_result(Json({{"schema_version", kSchemaVersion},

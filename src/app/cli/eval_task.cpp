@@ -76,12 +76,12 @@ ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& ar
     const TaskSet set = read_task_set(real_files(), task, paths, chosen, options, opened.tokenizer);
     log_info("{}: {}", task.name, set.report.summary());
     if (task.has_candidates()) {
-        Inference inference(real_files(), opened, inference_options(config), eval_shape(config, set.all_lengths()));
+        Inference inference(real_files(), opened, config, eval_shape(config, set.all_lengths()));
         print_choices(set, evaluate_choices(inference.engine(), set.rows, task.score), args.json);
         return ExitCode::ok;
     }
     const int64_t capacity = answer_capacity(set, opened.model.context_length);
-    Inference inference(real_files(), opened, inference_options(config),
+    Inference inference(real_files(), opened, config,
                         {.sequence_lengths = {1}, .schedules = answer_requests(capacity)});
     const int64_t vocab = std::min<int64_t>(opened.tokenizer.vocab_size(), opened.model.vocab);
     print_answers(set, evaluate_answers(inference.engine(), set, opened.tokenizer, vocab, capacity), args.json);

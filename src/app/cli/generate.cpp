@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "infer/inference.h"
 
 namespace windlass {
 namespace {
@@ -65,7 +66,7 @@ ExitCode run_generate(const GenerateArgs& args) {
     const int64_t new_tokens = std::min(args.max_new_tokens, room);
     if (new_tokens < args.max_new_tokens) log_info("note: at most {} new tokens fit the model's positions", new_tokens);
     const int64_t capacity = std::ssize(ids) + new_tokens;
-    Inference inference(real_files(), opened, inference_options(config),
+    Inference inference(real_files(), opened, config,
                         {.sequence_lengths = {1}, .schedules = decode_requests(std::ssize(ids), capacity)});
     StreamDecoder decoder(opened.tokenizer, true);
     std::string text;

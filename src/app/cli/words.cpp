@@ -39,17 +39,6 @@ std::vector<std::string> name_model(std::vector<std::string> words) {
     return words;
 }
 
-InferenceOptions inference_options(const Config& config) {
-    return {.model = config.model,
-            .dtype = config.dtype,
-            .weight_storage = config.weight_storage,
-            .ram = config.ram,
-            .ram_given = config.was_given("ram"),
-            .ssd_dir = config.ssd_dir,
-            .threads = config.threads ? static_cast<int>(*config.threads) : 0,
-            .seed = static_cast<uint64_t>(config.seed)};
-}
-
 namespace {
 
 void write_whole(const std::string& text) {

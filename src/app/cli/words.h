@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "config/config.h"
-#include "infer/inference.h"
 
 namespace windlass {
 
@@ -17,9 +16,6 @@ std::string model_folder(const std::string& name);
 
 // "MODEL --key value ..." as configuration: the first word that is no flag is the model.
 std::vector<std::string> name_model(std::vector<std::string> words);
-
-// What an engine without training takes from a configuration.
-InferenceOptions inference_options(const Config& config);
 
 // To stdout, whole, before the program ends, control characters escaped (base/printable.h: JSON stays JSON).
 // MachineError when nobody takes it.

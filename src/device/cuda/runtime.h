@@ -50,6 +50,8 @@ class CudaRuntime {
 
     virtual CudaStreamHandle make_stream(int device) = 0;
     virtual void release(CudaStreamHandle stream) noexcept = 0;
+    // Calls of other libraries by this thread are for the stream's device from now on. Returns its index.
+    virtual int use_device_of(CudaStreamHandle stream) = 0;
     // Returns when nothing that was asked of the stream goes on, and then throws what failed, this call included.
     virtual void synchronize(CudaStreamHandle stream) = 0;
     virtual CudaEventHandle make_event(int device) = 0;

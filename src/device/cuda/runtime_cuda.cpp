@@ -95,6 +95,12 @@ class Cudart : public CudaRuntime {
         return reinterpret_cast<CudaStreamHandle>(stream);
     }
     void release(CudaStreamHandle stream) noexcept override { cudaStreamDestroy(of(stream)); }
+    int use_device_of(CudaStreamHandle stream) override {
+        int device = 0;
+        require(cudaStreamGetDevice(of(stream), &device), "cudaStreamGetDevice");
+        choose(device);
+        return device;
+    }
     void synchronize(CudaStreamHandle stream) override {
         require(cudaStreamSynchronize(of(stream)), "cudaStreamSynchronize");
     }
@@ -123,9 +129,7 @@ class Cudart : public CudaRuntime {
     }
     void launch(CudaStreamHandle stream, const CudaKernelCall& call) override {
         std::array<void*, 1> args = {call.args};
-        int device = 0;  // of the stream: kernels are launched by threads that have chosen none
-        require(cudaStreamGetDevice(of(stream), &device), "cudaStreamGetDevice");
-        choose(device);
+        const int device = use_device_of(stream);  // kernels are launched by threads that have chosen none
         const CudaGrid& grid = call.grid;
         constexpr unsigned kUnasked = 48u << 10;  // of shared memory: more is asked for
         if (grid.shared_bytes > kUnasked)

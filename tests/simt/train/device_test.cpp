@@ -3,29 +3,16 @@
 
 #include "base/error.h"
 #include "persist/replay.h"
-#include "session/machine_cache.h"
 #include "tests/simt/emulated.h"
-#include "tests/train/train_fixture.h"
+#include "tests/simt/train/device_run.h"
 
 namespace windlass {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr DeviceId kCard = {.kind = DeviceKind::cuda, .own_memory = true};
-constexpr DeviceProbe kTiny = {.tokens = 32,
-                               .side = 64,
-                               .narrow_outputs = 64,
-                               .attention_tokens = 32,
-                               .heads = 1,
-                               .copy_bytes = 1 << 16,
-                               .noise_rows = 64};
-
-class DeviceRun : public TrainTest {
+class DeviceTraining : public DeviceRun {
   protected:
-    // A card that was measured already: what it does at full size would take the CPU minutes.
-    DeviceRun() : machine_(known_machine(files_, "", 2)) { add_device(files_, kCard, kTiny, machine_); }
-
     Settings on_card(Settings more = {}) const {
         more.insert({{"device", "cuda"}, {"max_steps", "4"}});
         return more;
@@ -56,11 +43,9 @@ class DeviceRun : public TrainTest {
         EXPECT_NEAR(here[0], there[0], 1e-5 * there[0]);
         EXPECT_TRUE(history("in_memory") != history("cpu") || settings.contains("method")) << "the CPU computed";
     }
-
-    Machine machine_;
 };
 
-TEST_F(DeviceRun, MeasuresADeviceOnceAndKeepsIt) {
+TEST_F(DeviceTraining, MeasuresADeviceOnceAndKeepsIt) {
     for (const auto rate :
          {&Machine::gemm_bf16_flops, &Machine::gemm_f32_flops, &Machine::narrow_bf16_flops, &Machine::narrow_f32_flops,
           &Machine::attention_bf16_flops, &Machine::attention_f32_flops, &Machine::device_memory_bytes_per_s,
@@ -78,16 +63,16 @@ TEST_F(DeviceRun, MeasuresADeviceOnceAndKeepsIt) {
     EXPECT_EQ(again.memory_bytes_per_s, 5) << "of the host";
 }
 
-TEST_F(DeviceRun, AdamwIsTheSameWhereverItIsPlaced) {
+TEST_F(DeviceTraining, AdamwIsTheSameWhereverItIsPlaced) {
     expect_one_outcome({});
 }
 
-TEST_F(DeviceRun, ZerothOrderIsTheSameWhereverItIsPlaced) {
+TEST_F(DeviceTraining, ZerothOrderIsTheSameWhereverItIsPlaced) {
     expect_one_outcome({{"method", "zeroth_order"}});
 }
 
 // Its kernels and its library are not the CPU's, and the run's identity says so.
-TEST_F(DeviceRun, GoesOnThereAndNowhereElse) {
+TEST_F(DeviceTraining, GoesOnThereAndNowhereElse) {
     run("whole", on_card({{"max_steps", "6"}, {"save_steps", "2"}}));
     run("run", on_card({{"save_steps", "2"}}));
     const std::string refusal = problem("run", {{"max_steps", "6"}, {"resume", "auto"}}, ExitCode::usage);
@@ -98,7 +83,7 @@ TEST_F(DeviceRun, GoesOnThereAndNowhereElse) {
     EXPECT_TRUE(bytes(std::string("run") + kWeights) == bytes(std::string("whole") + kWeights));
 }
 
-TEST_F(DeviceRun, ABudgetThatIsTooSmallAndADeviceThatIsNotThereAreRefused) {
+TEST_F(DeviceTraining, ABudgetThatIsTooSmallAndADeviceThatIsNotThereAreRefused) {
     EXPECT_THAT(problem("small", on_card({{"device_memory", "1 KiB"}}), ExitCode::no_fit),
                 HasSubstr("--device-memory"));
     EXPECT_THAT(problem("other", {{"device", "cuda:3"}}, ExitCode::gpu), HasSubstr("there is no cuda:3"));
@@ -106,7 +91,7 @@ TEST_F(DeviceRun, ABudgetThatIsTooSmallAndADeviceThatIsNotThereAreRefused) {
 }
 
 // The log of a run on a card, taken through its steps by the CPU, gives the weights of the card.
-TEST_F(DeviceRun, TheCpuReplaysItsLog) {
+TEST_F(DeviceTraining, TheCpuReplaysItsLog) {
     run("run", on_card({{"method", "zeroth_order"}, {"noise", "low_rank"}, {"dtype", "bf16"}}));
     replay_log(files_, {.base = at("model"), .log = at("run/trajectory.wlt"), .target = at("replayed")});
     EXPECT_TRUE(bytes("replayed/model.safetensors") == bytes(std::string("run") + kWeights));

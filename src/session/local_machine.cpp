@@ -1,0 +1,48 @@
+#include "session/local_machine.h"
+
+#include "base/units.h"
+#include "op/gemm.h"
+#include "session/budget.h"
+#include "session/machine_cache.h"
+
+namespace windlass {
+namespace {
+
+void measure_cuda(FileSystem& files, const Config& config, int threads, std::span<const KernelCase> cases,
+                  LocalMachine& local) {
+    // Its library is looked for before anything is measured: what is free then is what that leaves.
+    static_cast<void>(product_path(local.device.kind));
+    add_device(files, local.device, {}, local.machine);
+    add_device_kernels(files, local.device, cases, local.machine);
+    const DeviceProperties properties = make_device(local.device)->properties();
+    local.note =
+        fmt::format("{} is {}, {} free of {}; no such device has run this program yet", device_name(local.device),
+                    properties.name, format_bytes(properties.free_bytes), format_bytes(properties.memory_bytes));
+    local.budgets = resolve_budgets(files, config, threads, properties);
+}
+
+}  // namespace
+
+LocalMachine local_machine(FileSystem& files, const Config& config, int threads, std::span<const KernelCase> cases) {
+    LocalMachine local{.device = parse_device(config.device, "device"),
+                       .machine = known_machine(files, config.ssd_dir, threads)};
+    if (local.device.kind == DeviceKind::cuda) {
+        measure_cuda(files, config, threads, cases, local);
+    } else {
+        add_kernels(files, config.ssd_dir, cases, threads, local.machine);
+        local.budgets = resolve_budgets(files, config, threads);
+    }
+    const Emulation emulation = emulation_of(config);
+    local.machine = slowed(std::move(local.machine), emulation.link_bytes_per_s, emulation.disk_bytes_per_s);
+    return local;
+}
+
+Emulation emulation_of(const Config& config) {
+    const auto rate = [](const ByteLimit& limit, std::string_view key) {
+        return limit.text.empty() ? 0.0 : static_cast<double>(parse_bytes(limit.text, key));
+    };
+    return {.link_bytes_per_s = rate(config.link_rate, "link_rate"),
+            .disk_bytes_per_s = rate(config.disk_rate, "disk_rate")};
+}
+
+}  // namespace windlass
