@@ -51,6 +51,18 @@ TEST(Doctor, FindsTheMachine) {
         EXPECT_TRUE(names.contains(name));
 }
 
+// No machine that tests run on is known to have one: either answer is right, silence is not.
+TEST(Doctor, SaysWhetherThereIsACudaDevice) {
+    const Sandbox sandbox;
+    const Finished refused = run(sandbox.windlass({"doctor", "--threads", "1", "--device", "cuda:77"}));
+    EXPECT_EQ(refused.code, static_cast<int>(ExitCode::gpu));
+    EXPECT_THAT(refused.err, HasSubstr("Try: "));
+    EXPECT_EQ(refused.out, "") << "it was measured first";
+    const std::string text = must_succeed(sandbox.windlass({"doctor", "--threads", "1"})).out;
+    EXPECT_THAT(text, testing::ContainsRegex("cuda  +[^ ]"));
+    EXPECT_THAT(text, HasSubstr("verdict        ready"));
+}
+
 TEST(Doctor, ExaminesADrive) {
     const Sandbox sandbox;
     const std::string text = must_succeed(sandbox.windlass({"doctor", "--threads", "1", "--ssd", sandbox / "ssd"})).out;

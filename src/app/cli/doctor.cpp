@@ -9,6 +9,8 @@
 #include "base/units.h"
 #include "config/user_folder.h"
 #include "device/cpu/isa.h"
+#include "device/device.h"
+#include "op/gemm.h"
 #include "run/calibrate.h"
 #include "schedule/machine_profiles.h"
 #include "schedule/machine_text.h"
@@ -75,16 +77,19 @@ std::string rate(double bytes) {
     return fmt::format("{:.2f} GB/s", bytes * 1e-9);
 }
 
-std::vector<Finding> rate_findings(const Machine& m) {
-    const auto products = [&](DType dtype) {
-        return fmt::format("{}; {} rows {}, attention {}", gflops(m.gemm_flops(dtype)), kNarrowRows,
-                           gflops(m.gemm_flops(dtype, GemmShape::narrow)),
-                           gflops(m.gemm_flops(dtype, GemmShape::attention)));
-    };
+Finding products_finding(const Machine& m, DType dtype) {
+    const bool is_slow = dtype == DType::bf16 && m.gemm_bf16_flops < m.gemm_f32_flops;
     return {
-        {"bf16 products", products(DType::bf16),
-         m.gemm_bf16_flops < m.gemm_f32_flops ? "bf16 is slower than f32 here; dtype: f32 may be faster" : ""},
-        {"f32 products", products(DType::f32), ""},
+        fmt::format("{} products", dtype_name(dtype)),
+        fmt::format("{}; {} rows {}, attention {}", gflops(m.gemm_flops(dtype)), kNarrowRows,
+                    gflops(m.gemm_flops(dtype, GemmShape::narrow)), gflops(m.gemm_flops(dtype, GemmShape::attention))),
+        is_slow ? "bf16 is slower than f32 here; dtype: f32 may be faster" : ""};
+}
+
+std::vector<Finding> rate_findings(const Machine& m) {
+    return {
+        products_finding(m, DType::bf16),
+        products_finding(m, DType::f32),
         {"memory copies", rate(m.memory_bytes_per_s), ""},
         {"one's copies", fmt::format("{}; two at once {}", rate(m.link_up_bytes_per_s), rate(m.link_both_bytes_per_s)),
          ""},
@@ -105,6 +110,37 @@ std::vector<Finding> disk_findings(const Machine& m) {
     };
 }
 
+// Whether there is a first CUDA device. A machine without one wants no remark.
+Finding cuda_finding() {
+    try {
+        const DeviceProperties found = make_device({.kind = DeviceKind::cuda, .own_memory = true})->properties();
+        return {"cuda", fmt::format("{}; --device cuda measures it", found.name), ""};
+    } catch (const Error& error) {  // "device: why. Try: another device"
+        const std::string why = error.what();
+        const size_t begin = why.find(": ") + 2;
+        return {"cuda", fmt::format("none: {}", why.substr(begin, why.find(". Try: ") - begin)), ""};
+    }
+}
+
+// A device with memory of its own, which was measured beside this host.
+std::vector<Finding> device_findings(DeviceId id, const Machine& m) {
+    const DeviceProperties device = make_device(id)->properties();
+    return {
+        {device_name(id), fmt::format("{}, {}, {}", device.name, device.kernel_path, product_path(id.kind)), ""},
+        {"its memory", fmt::format("{} of {} free", format_bytes(device.free_bytes), format_bytes(device.memory_bytes)),
+         ""},
+        products_finding(m, DType::bf16),
+        products_finding(m, DType::f32),
+        {"its copies", rate(m.device_memory_bytes_per_s), ""},
+        {"link",
+         fmt::format("up {}, down {}, both ways {}", rate(m.link_up_bytes_per_s), rate(m.link_down_bytes_per_s),
+                     rate(m.link_both_bytes_per_s)),
+         ""},
+        {"updates", fmt::format("{:.0f} % beside its traffic", m.update_busy_factor * 100), ""},
+        {"its calls", fmt::format("{} a kernel", format_seconds(m.kernel_seconds)), ""},
+    };
+}
+
 std::vector<Finding> examine(const DoctorArgs& args, const Machine& machine) {
     std::vector<Finding> found = {
         {"processor", processor_name(), ""},
@@ -114,6 +150,7 @@ std::vector<Finding> examine(const DoctorArgs& args, const Machine& machine) {
     };
     for (Finding& finding : memory_findings()) found.push_back(std::move(finding));
     found.push_back(queue_finding());
+    found.push_back(cuda_finding());
     for (Finding& finding : rate_findings(machine)) found.push_back(std::move(finding));
     if (args.ssd_dir.empty()) return found;
     found.push_back(direct_finding(args.ssd_dir));
@@ -145,6 +182,22 @@ Json machine_json(const Machine& machine) {
     return json;
 }
 
+void print_findings(const DoctorArgs& args, const std::vector<Finding>& found, const Machine& machine) {
+    if (args.json) {
+        Json json = {
+            {"schema_version", kSchemaVersion}, {"verdict", verdict(found)}, {"machine", machine_json(machine)}};
+        for (const Finding& f : found)
+            json["findings"].push_back({{"name", f.name}, {"value", f.value}, {"advice", f.advice}});
+        return print_result(json.dump(2) + "\n");
+    }
+    std::string text;
+    for (const Finding& f : found) {
+        text += fmt::format("{:<15}{}\n", f.name, f.value);
+        if (!f.advice.empty()) text += fmt::format("{:<15}! {}\n", "", f.advice);
+    }
+    print_result(text + fmt::format("{:<15}{}\n", "verdict", verdict(found)));
+}
+
 // A machine that is described, not examined.
 ExitCode show_machine(const DoctorArgs& args, const Machine& machine) {
     if (!args.save.empty()) write_text_atomic(real_files(), args.save, machine_text(machine));
@@ -158,29 +211,22 @@ ExitCode show_machine(const DoctorArgs& args, const Machine& machine) {
 ExitCode run_doctor(const DoctorArgs& args) {
     FileSystem& files = real_files();
     if (!args.machine.empty()) return show_machine(args, find_machine(files, args.machine));
+    const DeviceId device = parse_device(args.device, "--device");
+    static_cast<void>(make_device(device));  // what is not there is said before anything is measured
     if (!args.ssd_dir.empty()) files.make_folders(args.ssd_dir);
     const int threads = args.threads > 0 ? args.threads : default_threads();
     log_info("measuring processor and memory{}, which takes some seconds",
              args.ssd_dir.empty() ? "" : fmt::format(", and the drive of {}", args.ssd_dir));
-    const Machine machine = calibrate_machine(files, args.ssd_dir, threads);
+    Machine machine = calibrate_machine(files, args.ssd_dir, threads);
     files.make_folders(user_cache_folder());
     write_text_atomic(files, machine_cache_path(args.ssd_dir, threads), machine_text(machine));
+    std::vector<Finding> found = examine(args, machine);
+    if (device.kind == DeviceKind::cuda) {
+        measure_device(files, device, {}, machine);
+        for (Finding& finding : device_findings(device, machine)) found.push_back(std::move(finding));
+    }
     if (!args.save.empty()) write_text_atomic(files, args.save, machine_text(machine));
-    const std::vector<Finding> found = examine(args, machine);
-    if (args.json) {
-        Json json = {
-            {"schema_version", kSchemaVersion}, {"verdict", verdict(found)}, {"machine", machine_json(machine)}};
-        for (const Finding& f : found)
-            json["findings"].push_back({{"name", f.name}, {"value", f.value}, {"advice", f.advice}});
-        print_result(json.dump(2) + "\n");
-        return ExitCode::ok;
-    }
-    std::string text;
-    for (const Finding& f : found) {
-        text += fmt::format("{:<15}{}\n", f.name, f.value);
-        if (!f.advice.empty()) text += fmt::format("{:<15}! {}\n", "", f.advice);
-    }
-    print_result(text + fmt::format("{:<15}{}\n", "verdict", verdict(found)));
+    print_findings(args, found, machine);
     return ExitCode::ok;
 }
 

@@ -180,6 +180,7 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     takes_ignored_keys(inspect, args.inspect.ignored_keys);
     CLI::App* doctor = add_verb(app, args, "doctor", kDoctor, args.doctor.json);
     doctor->add_option("--ssd,--ssd-dir", args.doctor.ssd_dir, "Folder whose drive is examined too");
+    doctor->add_option("--device", args.doctor.device, "cuda or cuda:N: this device and its link are measured too");
     doctor->add_option("--threads", args.doctor.threads, "Threads to measure with")->check(CLI::Range(1, 1024));
     doctor->add_option("--save", args.doctor.save,
                        "File to write the machine to, for editing; plan --machine reads it");

@@ -78,6 +78,7 @@ ExitCode run_inspect(const InspectArgs& args);
 
 struct DoctorArgs {
     std::string ssd_dir;
+    std::string device = "cpu";  // cuda or cuda:N: it and its link are measured too
     int threads = 0;
     std::string save;     // file to write the machine to; empty: none
     std::string machine;  // a file or profile to print instead of measuring
