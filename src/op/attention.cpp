@@ -28,14 +28,26 @@ struct Pairs {
     double seen = 0, visited = 0;
 };
 
-Pairs count_pairs(const AttentionAttrs& attrs, const OpSize& size) {
+// What a device's kernels visit, and in how many products each pair takes part.
+struct AttentionWork {
+    int64_t query_tile, key_step;
+    int backward;  // products
+    int tangent;   // for each direction
+};
+// Backward: those that make p again, dp, dq, dk and dv; tangent: q k again, dq k + q dk, p dv and dp v.
+constexpr AttentionWork kCpuWork{.query_tile = kQueryTile, .key_step = kKeyStep, .backward = 5, .tangent = 5};
+// Backward without atomics sums dq by queries, and dk and dv by keys, so q k and dp are made twice; a tangent makes the
+// sums of p v again, too.
+constexpr AttentionWork kCudaWork{.query_tile = 64, .key_step = 64, .backward = 7, .tangent = 6};
+
+Pairs count_pairs(const AttentionAttrs& attrs, const OpSize& size, const AttentionWork& work) {
     Pairs pairs;
     const auto first_key = [&](int64_t query) {
         return attrs.window == 0 ? 0 : std::max<int64_t>(0, size.cached + query - attrs.window + 1);
     };
-    for (int64_t begin = 0; begin < size.sequence_length; begin += kQueryTile) {
-        const int64_t end = std::min(size.sequence_length, begin + kQueryTile);
-        const int64_t keys = size.cached + end - first_key(begin) / kKeyStep * kKeyStep;
+    for (int64_t begin = 0; begin < size.sequence_length; begin += work.query_tile) {
+        const int64_t end = std::min(size.sequence_length, begin + work.query_tile);
+        const int64_t keys = size.cached + end - first_key(begin) / work.key_step * work.key_step;
         pairs.visited += static_cast<double>((end - begin) * keys);
         for (int64_t query = begin; query < end; ++query) {
             pairs.seen += static_cast<double>(size.cached + query + 1 - first_key(query));
@@ -45,20 +57,20 @@ Pairs count_pairs(const AttentionAttrs& attrs, const OpSize& size) {
     return {pairs.seen * heads, pairs.visited * heads};
 }
 
-// Products per pair: forward q k and p v; backward those that make p again, dp, dq, dk and dv; tangent, besides
-// forward, q k again, dq k + q dk, p dv and dp v.
+// Forward: q k and p v. The tangent counts forward, too.
+template <AttentionWork kWork>
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const auto& attrs = spec.get<AttentionAttrs>();
-    const Pairs pairs = count_pairs(attrs, size);
+    const Pairs pairs = count_pairs(attrs, size, kWork);
     const double product = 2.0 * static_cast<double>(attrs.head_size);
     const int64_t values = value_bytes(spec.in, size) + value_bytes(spec.out, size) + value_bytes(spec.saved, size);
     switch (mode) {
         case DiffMode::forward:
             return {2 * product * pairs.visited, 2 * product * pairs.seen, values};
         case DiffMode::vjp:
-            return {5 * product * pairs.visited, 4 * product * pairs.seen, 2 * values};
+            return {kWork.backward * product * pairs.visited, 4 * product * pairs.seen, 2 * values};
         case DiffMode::jvp:
-            return {(2 + 5 * size.k) * product * pairs.visited, (2 + 4 * size.k) * product * pairs.seen,
+            return {(2 + kWork.tangent * size.k) * product * pairs.visited, (2 + 4 * size.k) * product * pairs.seen,
                     (1 + size.k) * values};
     }
     return {};
@@ -173,8 +185,8 @@ constinit const OpRecord kAttention{
     .reads = {.in = true, .out = true},
     .cache_columns = cache_columns,
     .cases = cases,
-    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kAttentionCuda}),
+    .cells = cells_of({.cost = cost<kCpuWork>, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
+                      {.cost = cost<kCudaWork>, .scratch_bytes = scratch_bytes_cuda, .kernels = &kAttentionCuda}),
 };
 
 }  // namespace windlass

@@ -33,11 +33,12 @@ Cost tangent_cost(const OpSpec& spec, const OpSize& size, double product, int64_
     return {flops, flops, (1 + size.k) * bytes};
 }
 
-// Forward: logits. Backward: logits again, dX and dW.
+// Forward: logits. Backward: logits again, dX and dW. Each tile of logits reads the weights anew.
+template <int64_t (*kTile)(int64_t vocab)>
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const Shape& weight = spec.weights[0];
     const double product = 2.0 * static_cast<double>(size.tokens()) * static_cast<double>(weight.numel());
-    const int64_t tiles = div_up(size.tokens(), cross_entropy_tile(weight[0]));
+    const int64_t tiles = div_up(size.tokens(), kTile(weight[0]));
     const int64_t logit_bytes = size.tokens() * weight[0] * 4;
     const int64_t weight_bytes = weight.numel() * dtype_bytes(size.compute);
     const int64_t values = value_bytes(spec.in, size) + value_bytes(spec.out, size);
@@ -124,8 +125,9 @@ constinit const OpRecord kCrossEntropy{
     .reads = {.in = true, .out = false},
     .backward_computes_out = true,
     .cases = cases,
-    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kCrossEntropyCuda}),
+    .cells = cells_of(
+        {.cost = cost<cross_entropy_tile>, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
+        {.cost = cost<cross_entropy_tile_cuda>, .scratch_bytes = scratch_bytes_cuda, .kernels = &kCrossEntropyCuda}),
 };
 
 }  // namespace windlass

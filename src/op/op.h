@@ -151,9 +151,9 @@ struct OpCells {
     Kernel of(DiffMode mode) const { return kernels == nullptr ? nullptr : kernels->of(mode); }
 };
 
-// By DeviceKind. `fake` is planned for as if its kernels took as much as the CPU's.
+// By DeviceKind. `fake` stands for a GPU: what its kernels would take is what CUDA's do.
 constexpr std::array<OpCells, kDeviceKinds> cells_of(const OpCells& cpu, const OpCells& cuda) {
-    return {cpu, {.cost = cpu.cost, .scratch_bytes = cpu.scratch_bytes}, cuda};
+    return {cpu, {.cost = cuda.cost, .scratch_bytes = cuda.scratch_bytes}, cuda};
 }
 
 // What backward reads of forward, so that only that is kept.

@@ -158,7 +158,7 @@ Budgets resolve_machine(FileSystem& files, Session& session, const std::optional
     session.notes.push_back(
         fmt::format("planned for {}, as {} describes it; nothing was measured", session.machine.name, config.machine));
     note_device_share(session);
-    session.request.device = {.kind = DeviceKind::fake, .own_memory = !session.machine.unified_memory};
+    if (!session.machine.unified_memory) session.request.device = {.kind = DeviceKind::fake, .own_memory = true};
     return machine_budgets(session.machine, config, session.threads);
 }
 

@@ -17,14 +17,20 @@ inline bool is_before(const Schedule& schedule, const TaskOrder& order, size_t f
 struct TouchedBytes {
     int64_t begin = 0, end = 0;
     bool write = false;
+    int buffer = -1;                           // of memory
+    int64_t buffer_begin = 0, buffer_end = 0;  // its place
 };
+
+// What tasks of two buffers meet in: the bytes that they touch, or the places of the buffers, which change hands whole.
+enum class Meeting : uint8_t { bytes, buffers };
 
 inline std::vector<TouchedBytes> touched_memory(const ScheduleSet& set, const Schedule& schedule, const Task& task) {
     std::vector<TouchedBytes> touched;
     for (const BufferUse& use : task.uses) {
         const BufferSpec& buffer = set.buffer(schedule, use.buffer);
         const int64_t tier = static_cast<int64_t>(buffer.tier) << 48;  // far apart
-        touched.push_back({tier + buffer.offset + use.begin, tier + buffer.offset + use.end, use.write});
+        const int64_t begin = tier + buffer.offset;
+        touched.push_back({begin + use.begin, begin + use.end, use.write, use.buffer, begin, begin + buffer.bytes});
     }
     return touched;
 }
@@ -46,10 +52,13 @@ inline std::vector<TouchedBytes> touched_spill(const Schedule& schedule, const T
     return touched;
 }
 
-inline bool conflict(const std::vector<TouchedBytes>& a, const std::vector<TouchedBytes>& b) {
+inline bool conflict(const std::vector<TouchedBytes>& a, const std::vector<TouchedBytes>& b,
+                     Meeting meeting = Meeting::bytes) {
     for (const TouchedBytes& x : a) {
         for (const TouchedBytes& y : b) {
             if ((x.write || y.write) && x.begin < y.end && y.begin < x.end) return true;
+            const bool change_hands = meeting == Meeting::buffers && x.buffer != y.buffer;
+            if (change_hands && x.buffer_begin < y.buffer_end && y.buffer_begin < x.buffer_end) return true;
         }
     }
     return false;
@@ -65,7 +74,8 @@ inline bool disk_conflict(const Schedule& schedule, const std::vector<std::vecto
 }
 
 // Pairs of tasks that may run at the same time though they touch the same bytes and one of them writes.
-inline std::vector<std::pair<size_t, size_t>> hazards(const ScheduleSet& set, const Schedule& schedule) {
+inline std::vector<std::pair<size_t, size_t>> hazards(const ScheduleSet& set, const Schedule& schedule,
+                                                      Meeting meeting = Meeting::bytes) {
     std::vector<std::vector<TouchedBytes>> memory, spill;
     for (const Task& task : schedule.tasks) {
         memory.push_back(touched_memory(set, schedule, task));
@@ -76,7 +86,7 @@ inline std::vector<std::pair<size_t, size_t>> hazards(const ScheduleSet& set, co
     for (size_t second = 0; second < schedule.tasks.size(); ++second) {
         for (size_t first = 0; first < second; ++first) {
             if (is_before(schedule, order, first, second)) continue;
-            if (conflict(memory[first], memory[second]) || disk_conflict(schedule, spill, first, second))
+            if (conflict(memory[first], memory[second], meeting) || disk_conflict(schedule, spill, first, second))
                 found.emplace_back(first, second);
         }
     }
