@@ -33,6 +33,10 @@ struct ByteLimit {
 inline constexpr std::array<std::string_view, 5> kUpdateSettings = {"adam_beta1", "adam_beta2", "adam_epsilon",
                                                                     "weight_decay", "max_grad_norm"};
 
+// The processor's or the device's kernels and the library of their products, where a run goes on with others: a name of
+// allow_changed_settings that is no key.
+inline constexpr std::string_view kKernelsSetting = "kernels";
+
 struct Config {
     // model and data
     std::string model;

@@ -14,6 +14,12 @@ std::vector<std::string_view> method_names() {
     return names;
 }
 
+std::vector<std::string_view> allowed_changes() {
+    std::vector<std::string_view> names(kUpdateSettings.begin(), kUpdateSettings.end());
+    names.push_back(kKernelsSetting);
+    return names;
+}
+
 std::vector<ConfigKey> data_keys() {
     return {
         {.name = "model",
@@ -293,8 +299,8 @@ std::vector<ConfigKey> run_keys() {
          .field = &Config::allow_changed_settings,
          .group = kIntervals,
          .help = "with resume: settings of the update that may differ from those that the run was made with, from here "
-                 "on; a warning names them",
-         .choices = {kUpdateSettings.begin(), kUpdateSettings.end()}},
+                 "on; kernels: those of another processor or device may compute its steps. A warning names what does",
+         .choices = allowed_changes()},
         {.name = "overwrite",
          .resume = OnResume::free,
          .field = &Config::overwrite,

@@ -94,6 +94,11 @@ class Comparison {
     void of(std::string_view name, const T& was, const T& is, OnResume rule = OnResume::refused) {
         if (was != is) found.push_back({std::string(name), fmt::format("{}", was), fmt::format("{}", is), rule});
     }
+    // What a run may go on with where `allowed_as` is allowed.
+    void by_name(std::string_view name, const std::string& was, const std::string& is, std::string_view allowed_as) {
+        if (was == is) return;
+        found.push_back({std::string(name), was, is, OnResume::by_name, std::string(allowed_as)});
+    }
     void of_recorded(std::string_view name, const std::string& was, const std::string& is) {
         if (!was.empty() && !is.empty()) of(name, was, is);
     }
@@ -107,10 +112,11 @@ void compare_numerics(const Identity& was, const Identity& is, Comparison& compa
     compare.of("gradient_accumulation_steps", a.micro_batches, b.micro_batches);
     compare.of("row lengths", fmt::format("{}", fmt::join(a.sequence_lengths, ", ")),
                fmt::format("{}", fmt::join(b.sequence_lengths, ", ")));
-    compare.of("kernel path (WINDLASS_CPU)", a.kernel_path, b.kernel_path);
+    compare.by_name("kernel path (WINDLASS_CPU)", a.kernel_path, b.kernel_path, kKernelsSetting);
     compare.of("state_format", state_format_name(a.state_format), state_format_name(b.state_format));
     const Coefficients &from = was.coefficients, &to = is.coefficients;
-    compare.of_recorded("instruction set of matrix products", from.products, to.products);
+    if (!from.products.empty() && !to.products.empty())
+        compare.by_name("instruction set of matrix products", from.products, to.products, kKernelsSetting);
     compare.of_recorded("checksum of rope frequencies (config.json)", from.rope, to.rope);
     compare.of_recorded("checksum of the C library's pow, cos, exp and log", from.libm, to.libm);
 }
@@ -123,7 +129,10 @@ void compare_settings(const Identity& was, const Identity& is, Comparison& compa
         const ConfigKey* const key = find_config_key(name);
         const OnResume rule = key == nullptr ? OnResume::free : rule_of(*key, probes);
         if (before == was.settings.end() || rule == OnResume::free || rule == OnResume::resolved) continue;
-        compare.of(name, before->second, now, rule);
+        if (rule == OnResume::by_name)
+            compare.by_name(name, before->second, now, name);
+        else
+            compare.of(name, before->second, now, rule);
     }
     // Its keys say it where they are recorded.
     if (!was.settings.contains("learning_rate") && was.schedule != is.schedule)
@@ -171,6 +180,7 @@ void write_identity(const Identity& s, Json& json) {
     if (!s.settings.empty()) json["settings"] = s.settings;
     if (s.directions != 1) json["directions"] = s.directions;
     if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
+    if (!s.kernels_before.empty()) json["kernels_before"] = s.kernels_before;
 }
 
 Identity read_identity(Json json) {
@@ -192,7 +202,8 @@ Identity read_identity(Json json) {
                .settings = read_settings(json),
                .coefficients = {text("products"), text("rope"), text("libm")},
                .numerics = read_numerics(json.at("numerics")),
-               .schedule = read_schedule(json.at("lr_schedule"))};
+               .schedule = read_schedule(json.at("lr_schedule")),
+               .kernels_before = json.value("kernels_before", std::vector<std::string>())};
     for (const Json& each : json.value("scale_exponents", Json::array())) s.scale_exponents.push_back(small(each));
     if (!is_sane(s)) throw std::bad_optional_access();
     return s;
@@ -256,8 +267,10 @@ std::vector<std::string> require_same_run(const Identity& was, const Identity& i
     bool could_be_allowed = true;
     for (const Difference& each : differences(was, is)) {
         const bool is_by_name = each.rule == OnResume::by_name;
-        if (is_by_name) by_name.push_back(each.name);
-        if (each.rule == OnResume::warned || (is_by_name && std::ranges::find(allowed, each.name) != allowed.end())) {
+        if (is_by_name && std::ranges::find(by_name, each.allowed_as) == by_name.end())
+            by_name.push_back(each.allowed_as);
+        if (each.rule == OnResume::warned ||
+            (is_by_name && std::ranges::find(allowed, each.allowed_as) != allowed.end())) {
             followed.push_back(each.text());
             continue;
         }
@@ -270,6 +283,16 @@ std::vector<std::string> require_same_run(const Identity& was, const Identity& i
                                              "allow_changed_settings: [{}], to go on with the new ones",
                                              fmt::join(by_name, ", "))
                                : "the run's own settings (run.yaml), or a new output_dir");
+}
+
+std::vector<std::string> kernels_before(const Identity& was, const Identity& is, int64_t step) {
+    std::vector<std::string> before = was.kernels_before;
+    const bool is_same =
+        was.numerics.kernel_path == is.numerics.kernel_path && was.coefficients.products == is.coefficients.products;
+    if (!is_same)
+        before.push_back(
+            fmt::format("until step {}: {}, {}", step, was.numerics.kernel_path, was.coefficients.products));
+    return before;
 }
 
 }  // namespace windlass

@@ -42,6 +42,8 @@ struct Identity {
     Coefficients coefficients;
     Numerics numerics;
     LrSchedule schedule;
+    // Where the run went on with other kernels: "until step 120: avx2, AVX2". Not compared.
+    std::vector<std::string> kernels_before;
 };
 
 Json numerics_json(const Numerics& numerics);
@@ -63,6 +65,7 @@ std::map<std::string, std::string> recorded_settings(const Config& config, bool 
 struct Difference {
     std::string name, was, is;
     OnResume rule = OnResume::refused;  // or by_name, or warned
+    std::string allowed_as = {};        // by_name: what allow_changed_settings calls it
     std::string text() const;           // "seed was 42, is 1"
 };
 // Of what both say: another version may have recorded less.
@@ -72,5 +75,8 @@ std::vector<Difference> differences(const Identity& was, const Identity& is);
 // (OnResume::warned) nor among `allowed`. Returns those that are, "weight_decay was 0.1, is 0", for a warning.
 std::vector<std::string> require_same_run(const Identity& was, const Identity& is, std::span<const std::string> allowed,
                                           std::string_view where);
+
+// Identity::kernels_before of a run that was `was` until `step` and goes on as `is`.
+std::vector<std::string> kernels_before(const Identity& was, const Identity& is, int64_t step);
 
 }  // namespace windlass

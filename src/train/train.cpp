@@ -230,9 +230,12 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     const bool resumes = start.resumes();
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
     std::vector<std::string> changed;
-    if (resumes)
-        changed = require_same_run(start.last().identity, session.identity, config.allow_changed_settings,
+    if (resumes) {
+        const RunState& last = start.last();
+        changed = require_same_run(last.identity, session.identity, config.allow_changed_settings,
                                    start.path.empty() ? folder.path() : start.path);
+        session.identity.kernels_before = kernels_before(last.identity, session.identity, last.progress.step);
+    }
     check_final_folder(files, session, folder.file("final"));
     check_output_space(files, session, folder.path());
     session.identity.run_id = resumes && !branches ? adopted_run_id(files, start, folder.path()) : new_run_id();

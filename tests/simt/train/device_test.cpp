@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "persist/replay.h"
 #include "tests/simt/emulated.h"
 #include "tests/simt/train/device_run.h"
@@ -78,9 +79,27 @@ TEST_F(DeviceTraining, GoesOnThereAndNowhereElse) {
     const std::string refusal = problem("run", {{"max_steps", "6"}, {"resume", "auto"}}, ExitCode::usage);
     EXPECT_THAT(refusal, HasSubstr("kernel path"));
     EXPECT_THAT(refusal, HasSubstr("sm_90"));
+    EXPECT_THAT(refusal, HasSubstr("allow_changed_settings: [kernels]"));
     run("run", on_card({{"max_steps", "6"}, {"save_steps", "2"}, {"resume", "auto"}}));
     EXPECT_EQ(history("run"), history("whole"));
     EXPECT_TRUE(bytes(std::string("run") + kWeights) == bytes(std::string("whole") + kWeights));
+}
+
+// But where it is allowed to: then what computed which steps stands in the run from there on.
+TEST_F(DeviceTraining, GoesOnWithOtherKernelsWhereThatIsAllowed) {
+    set_log_level(LogLevel::warning);
+    run("run", on_card({{"max_steps", "2"}, {"save_steps", "2"}}));
+    const Settings own = {{"max_steps", "6"}, {"save_steps", "2"}, {"resume", "auto"}};
+    Settings allowed = own;
+    allowed["allow_changed_settings"] = "[kernels]";
+    run("run", allowed);
+    EXPECT_EQ(std::ssize(history("run")), 6);
+    EXPECT_THAT(bytes("run/log.txt"), HasSubstr("goes on under other settings than it began with: kernel path"));
+    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90, plain"])"));
+    Settings longer = own;
+    longer["max_steps"] = "8";
+    run("run", longer);  // the CPU's are the run's own now
+    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90, plain"])"));
 }
 
 TEST_F(DeviceTraining, ABudgetThatIsTooSmallAndADeviceThatIsNotThereAreRefused) {

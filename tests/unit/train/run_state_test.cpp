@@ -206,6 +206,19 @@ TEST(Identity, FollowsWhatIsAllowedByNameAndWhatMayChange) {
     EXPECT_THAT(refusal(was, is, {"weight_decay", "noise"}),
                 testing::AllOf(testing::HasSubstr("run: adam_beta1 was 0.9, is 0.8; noise was gaussian, is rademacher"),
                                testing::Not(testing::HasSubstr("allow_changed_settings"))));
+    is.settings = was.settings;
+    is.numerics.kernel_path = "sm_90";
+    is.coefficients.products = "cublasLt 13.1.0";
+    EXPECT_THAT(refusal(was, is), testing::HasSubstr("allow_changed_settings: [kernels]"));
+    is.coefficients.rope = was.coefficients.rope;
+    EXPECT_THAT(require_same_run(was, is, std::vector<std::string>{"kernels"}, "x"),
+                testing::Contains("kernel path (WINDLASS_CPU) was avx2, is sm_90"));
+    EXPECT_THAT(kernels_before(was, was, 7), testing::IsEmpty());
+    is.kernels_before = kernels_before(was, is, 7);
+    EXPECT_THAT(kernels_before(is, was, 9),
+                testing::ElementsAre("until step 7: avx2, ", "until step 9: sm_90, cublasLt 13.1.0"));
+    is.numerics = was.numerics;
+    is.coefficients = was.coefficients;
     // A log's records say each step's decay, and its header the rest.
     was.method = is.method = "zeroth_order";
     is.settings = {{"weight_decay", "0"}, {"max_grad_norm", "7"}};
