@@ -115,7 +115,7 @@ class Memory {
 // Of a device with memory of its own.
 struct DeviceProperties {
     std::string name;         // "NVIDIA H200"
-    std::string kernel_path;  // what decides which kernels run: "sm_90"
+    std::string kernel_path;  // what decides which kernels run: "sm_90 x 132", architecture and multiprocessors
     int64_t memory_bytes = 0, free_bytes = 0;
 };
 
@@ -132,7 +132,7 @@ class Device {
 
 // Throws UserError(gpu) where there is no such device.
 std::unique_ptr<Device> make_device(DeviceId device);
-// What decides which kernels run: "avx512_bf16", "sm_90". Throws UserError(gpu) where there is no such device.
+// What decides which kernels run: "avx512_bf16", "sm_90 x 132". Throws UserError(gpu) where there is no such device.
 std::string kernel_path(DeviceId device);
 
 // A stream of a device that computes in the host's memory; `threads` workers where it is the CPU.

@@ -107,7 +107,7 @@ void cut_heads(AttentionAttrs& attrs) {
 
 // Fewer heads, and rows no longer than beyond which more is as fast.
 OpSample sample(const OpSpec& spec, const OpSize& size) {
-    constexpr int64_t kRowMax = 2048, kTokens = 1024;
+    const SampleLimits limits = sample_limits(size.device);
     AttentionAttrs attrs = spec.get<AttentionAttrs>();
     cut_heads(attrs);
     const int64_t queries = attrs.heads * attrs.head_size, keys = attrs.key_heads * attrs.head_size;
@@ -115,10 +115,10 @@ OpSample sample(const OpSpec& spec, const OpSize& size) {
     made.spec.in = spec.in.size() == 1 ? std::vector<ValueSpec>{{queries + 2 * keys}}
                                        : std::vector<ValueSpec>{{queries}, {keys}, {keys}};
     OpSize& cut = made.size;
-    cut.sequence_length = std::min(power_of_two_below(size.sequence_length), kRowMax);
-    cut.rows =
-        std::clamp(power_of_two_below(size.tokens()), cut.sequence_length, std::max(cut.sequence_length, kTokens)) /
-        cut.sequence_length;
+    cut.sequence_length = std::min(power_of_two_below(size.sequence_length), limits.row);
+    cut.rows = std::clamp(power_of_two_below(size.tokens()), cut.sequence_length,
+                          std::max(cut.sequence_length, limits.tokens)) /
+               cut.sequence_length;
     made.shape = fmt::format("{}/{}x{}", attrs.heads, attrs.key_heads, attrs.head_size);
     made.tokens = fmt::format("{}x{}", cut.rows, cut.sequence_length);
     return made;

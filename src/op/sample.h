@@ -8,6 +8,14 @@ namespace windlass {
 // So many tokens, or fewer where more of them are as fast: a power of two.
 int64_t power_of_two_below(int64_t tokens);
 
+// Beyond which more is as fast: where the CPU cuts matrices into panels, and where a card is full.
+struct SampleLimits {
+    int64_t side;    // of a matrix
+    int64_t tokens;  // of a call
+    int64_t row;     // tokens of a row, of attention
+};
+SampleLimits sample_limits(DeviceKind device);
+
 // The size that a sample begins with: what decides a rate, without tokens.
 OpSize sample_size(const OpSize& size);
 

@@ -43,7 +43,10 @@ bool knows_kernels(const Session& session, int64_t micro_batch_size) {
     if (session.machine.kernels.empty()) return true;
     std::vector<OpSize> sizes;
     for (const int64_t length : session.numerics().sequence_lengths)
-        sizes.push_back({.rows = micro_batch_size, .sequence_length = length, .compute = session.numerics().compute});
+        sizes.push_back({.rows = micro_batch_size,
+                         .sequence_length = length,
+                         .device = session.request.device.kind,
+                         .compute = session.numerics().compute});
     const std::vector<KernelCase> cases = kernel_cases(session.model, session.recipe, sizes);
     return std::ranges::all_of(cases, [&](const KernelCase& c) { return session.machine.kernels.contains(c.key); });
 }

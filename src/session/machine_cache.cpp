@@ -123,11 +123,10 @@ void keep_these(std::span<const KernelCase> cases, Machine& machine) {
 
 // A card's rates, beside those of its host with so many threads.
 std::string device_cache_path(const DeviceProperties& device, int threads) {
-    std::string name = device.name;
+    std::string name = fmt::format("{}-{}", device.name, device.kernel_path);
     std::ranges::replace_if(
         name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '-');
-    return fmt::format("{}/device-v{}-{}-{}-{}.txt", user_cache_folder(), kDeviceProbeVersion, name, device.kernel_path,
-                       threads);
+    return fmt::format("{}/device-v{}-{}-{}.txt", user_cache_folder(), kDeviceProbeVersion, name, threads);
 }
 
 // What is the device's of `from`.

@@ -126,7 +126,10 @@ std::vector<OpSize> micro_sizes(const Session& session, const std::optional<RunS
     std::vector<OpSize> sizes;
     for (const auto& [rows, count] : micro_choices(session, recorded)) {
         for (const int64_t length : session.identity.numerics.sequence_lengths)
-            sizes.push_back({.rows = rows, .sequence_length = length, .compute = session.identity.numerics.compute});
+            sizes.push_back({.rows = rows,
+                             .sequence_length = length,
+                             .device = computing_device(session.config).kind,
+                             .compute = session.identity.numerics.compute});
     }
     return sizes;
 }

@@ -83,7 +83,8 @@ class CudaDevice : public Device {
     DeviceProperties properties() override {
         const CudaProperties found = runtime_.properties(index_);
         return {.name = found.name,
-                .kernel_path = fmt::format("sm_{}", found.capability),
+                // A library that chooses by shape chooses by how many share the work, too.
+                .kernel_path = fmt::format("sm_{} x {}", found.capability, found.multiprocessors),
                 .memory_bytes = found.memory_bytes,
                 .free_bytes = runtime_.free_bytes(index_)};
     }

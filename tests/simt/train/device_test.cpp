@@ -95,11 +95,11 @@ TEST_F(DeviceTraining, GoesOnWithOtherKernelsWhereThatIsAllowed) {
     run("run", allowed);
     EXPECT_EQ(std::ssize(history("run")), 6);
     EXPECT_THAT(bytes("run/log.txt"), HasSubstr("goes on under other settings than it began with: kernel path"));
-    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90, plain"])"));
+    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90 x 2, plain"])"));
     Settings longer = own;
     longer["max_steps"] = "8";
     run("run", longer);  // the CPU's are the run's own now
-    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90, plain"])"));
+    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90 x 2, plain"])"));
 }
 
 TEST_F(DeviceTraining, ABudgetThatIsTooSmallAndADeviceThatIsNotThereAreRefused) {
