@@ -236,10 +236,12 @@ class Execution {
     }
 
     void add_squares(const ReduceTask& task, const LaunchedMemory& memory) {
-        const int64_t count = context_.setup.model.params[at(task.param)].numel();
-        auto* sums = reinterpret_cast<double*>(memory.address(set_.ids.params[at(task.param)].squares));
-        sum_squares(reinterpret_cast<const float*>(memory.address(task.gradient)), count,
-                    {sums, at(div_up(count, kNormChunkElements))}, memory.stream());
+        for (const ReducePart& part : task.parts) {
+            const int64_t count = context_.setup.model.params[at(part.param)].numel();
+            auto* sums = reinterpret_cast<double*>(memory.address(set_.ids.params[at(part.param)].squares));
+            sum_squares(reinterpret_cast<const float*>(memory.address(part.gradient)), count,
+                        {sums, at(div_up(count, kNormChunkElements))}, memory.stream());
+        }
     }
 
     void find_norm() {

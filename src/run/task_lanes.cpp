@@ -23,7 +23,7 @@ void raise_to(std::atomic<int>& count, int value) {
 // The norm, and what a forward-only step's losses say: the host reads what other tasks left, and those behind go by
 // what it finds.
 bool is_decided(const Schedule& schedule, const Task& task) {
-    return task.verb == Verb::reduce && schedule.reduces[at(task.payload)].param < 0;
+    return task.verb == Verb::reduce && schedule.reduces[at(task.payload)].decides();
 }
 
 }  // namespace

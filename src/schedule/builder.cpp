@@ -282,16 +282,19 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
 void ScheduleBuilder::reduce(ReduceTask task) {
     std::vector<BufferUse> uses;
     Demand demand;
-    if (task.param >= 0) {
-        const int64_t bytes = in_.param(task.param).numel() * 4;
-        uses.push_back({task.gradient.buffer, false, task.gradient.offset, task.gradient.offset + bytes});
-        const BufferSlice& sums = in_.place(task.param).squares;
-        uses.push_back({sums.buffer, true, sums.offset, sums.offset + squares_bytes(in_.param(task.param).numel())});
-        demand.memory_bytes = bytes;
-    } else if (in_.ids.squares != kNoBuffer) {
-        uses.push_back({in_.ids.squares, false});
+    for (const ReducePart& part : task.parts) {
+        const int64_t count = in_.param(part.param).numel();
+        add_use(uses,
+                {part.gradient.buffer, false, part.gradient.offset, part.gradient.offset + aligned_bytes(count, 4)});
+        demand.memory_bytes += 4 * count;
     }
-    schedule_.reduces.push_back(task);
+    for (const ReducePart& part : task.parts) {
+        const BufferSlice& sums = in_.place(part.param).squares;
+        const int64_t bytes = squares_bytes(in_.param(part.param).numel());
+        add_use(uses, {sums.buffer, true, sums.offset, sums.offset + bytes});
+    }
+    if (task.decides() && in_.ids.squares != kNoBuffer) uses.push_back({in_.ids.squares, false});
+    schedule_.reduces.push_back(std::move(task));
     add(Verb::reduce, LaneKind::compute, schedule_.reduces.size() - 1, std::move(uses), demand);
 }
 

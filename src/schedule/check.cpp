@@ -120,7 +120,7 @@ class Checker {
             if (task.verb == Verb::mark) rows_.raise(after, deferred);
             if (task.when != When::always || task.verb == Verb::materialize) rows_.raise(deferred, self);
             if (needs_norm(task)) rows_.raise(after, norm);
-            if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].param < 0) rows_.raise(norm, self);
+            if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].decides()) rows_.raise(norm, self);
             task.after = rows_.waits(after, task.lane);
         }
     }

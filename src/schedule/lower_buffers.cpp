@@ -185,16 +185,18 @@ void GradientBuffers::make_buffer(const std::vector<int>& params, int block, Tie
 }
 
 void GradientBuffers::finish(int block) {
-    std::vector<int> done, down, out;
+    ReduceTask squares;
+    std::vector<int> down, out;
     for (const int param : in_.model.blocks[at(block)].params) {
         if (target_[at(param)].buffer == kNoBuffer || last_user_[at(param)] != block) continue;
-        if (in_.recipe.needs_grad_norm) builder_.reduce({param, target_[at(param)]});
+        squares.parts.push_back({param, target_[at(param)]});
         const Home home = in_.plan_of(param).gradients;
         held_[at(param)] =
             in_.plan.own_memory() && home != Home::device ? in_.place(param).gradient : target_[at(param)];
         if (in_.plan.own_memory() && home != Home::device) down.push_back(param);
         if (home == Home::disk) out.push_back(param);
     }
+    if (in_.recipe.needs_grad_norm && !squares.parts.empty()) builder_.reduce(std::move(squares));
     if (!down.empty()) move_down(down, block);
     if (!out.empty()) write_to_disk(out);
 }

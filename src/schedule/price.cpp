@@ -82,7 +82,11 @@ PriceList::Work PriceList::run_work(const Task& task) const {
 PriceList::Work PriceList::reduce_work(const Task& task) const {
     Work work;
     const double bytes = amount(task.demand.memory_bytes);
-    work.seconds = kernel_seconds(task.demand.flops, bytes, machine_.gemm_flops(schedule_.size.compute));
+    double calls = 1;  // one for each parameter
+    if (task.verb == Verb::reduce && task.payload >= 0)
+        calls = std::max(calls, amount(std::ssize(schedule_.reduces[static_cast<size_t>(task.payload)].parts)));
+    work.seconds = (calls - 1) * machine_.kernel_seconds +
+                   kernel_seconds(task.demand.flops, bytes, machine_.gemm_flops(schedule_.size.compute));
     add_compute_bytes(work, bytes);
     return work;
 }

@@ -164,11 +164,15 @@ struct UpdateTask {
     bool restores = false;     // first takes what `kept` has, even where the step is not applied
 };
 
-// reduce: sums of squares of one parameter's gradient (ParamPlace::squares); or, with param < 0, what the host decides
-// by all of them: the norm, clip and apply flags; or by the losses of a forward-only step.
-struct ReduceTask {
+// reduce: sums of squares of gradients, of each parameter its own (ParamPlace::squares); or, of none, what the host
+// decides by all of them: the norm, clip and apply flags; or by the losses of a forward-only step.
+struct ReducePart {
     int param = -1;
     BufferSlice gradient;
+};
+struct ReduceTask {
+    std::vector<ReducePart> parts;
+    bool decides() const { return parts.empty(); }
 };
 
 // input: the vectors of a Batch (op/batch.h), [T] i32 each, one behind the other.

@@ -71,8 +71,8 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
             return fmt::format("update{} {}", how, home_of(model, update.chunks[0].param));
         }
         case Verb::reduce: {
-            const int param = schedule.reduces[payload].param;
-            return param < 0 ? "norm" : fmt::format("squares {}", model.params[static_cast<size_t>(param)].name);
+            const ReduceTask& reduce = schedule.reduces[payload];
+            return reduce.decides() ? "norm" : fmt::format("squares {}", home_of(model, reduce.parts[0].param));
         }
         case Verb::materialize: {
             const MaterializeTask& made = schedule.materializations[payload];

@@ -77,7 +77,7 @@ std::string task_text(const TrainedModel& model, const Schedule& schedule, const
         case Verb::update:
             return "update";
         case Verb::reduce:
-            return schedule.reduces[payload].param < 0 ? "norm" : "squares";
+            return schedule.reduces[payload].decides() ? "norm" : "squares";
         case Verb::materialize:
             return fmt::format("arrive {}", block_name(schedule.materializations[payload].block));
         case Verb::input:

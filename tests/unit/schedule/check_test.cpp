@@ -167,7 +167,7 @@ ScheduleSet by_hand(std::vector<BufferUse> first, std::vector<BufferUse> second)
     ScheduleSet set;
     Schedule schedule{.name = "by hand"};
     schedule.buffers = {{.name = "a", .bytes = 10}, {.name = "b", .bytes = 10}};
-    schedule.reduces = {{.param = 0}};
+    schedule.reduces = {{.parts = {{.param = 0}}}};
     schedule.tasks = {{.verb = Verb::reduce, .payload = 0, .uses = std::move(first)},
                       {.verb = Verb::reduce, .payload = 0, .uses = std::move(second)}};
     set.schedules.push_back(std::move(schedule));

@@ -82,8 +82,13 @@ TEST(Lower, EveryChunkIsUpdatedOnce) {
         EXPECT_EQ(counts.deferred, time == UpdateTime::next_forward ? all : none) << describe(plan);
         EXPECT_EQ(set.find("redo") != nullptr, time == UpdateTime::in_backward);
         EXPECT_EQ(set.find("flush") != nullptr, time == UpdateTime::next_forward);
-        for (const ReduceTask& reduce : set.schedules[0].reduces) EXPECT_GE(reduce.param, -1);
-        EXPECT_EQ(set.schedules[0].reduces.size(), model.params.size() + 1);
+        std::vector<int> summed;
+        for (const ReduceTask& reduce : set.schedules[0].reduces)
+            for (const ReducePart& part : reduce.parts) summed.push_back(part.param);
+        std::ranges::sort(summed);
+        for (size_t i = 0; i < summed.size(); ++i) EXPECT_EQ(summed[i], static_cast<int>(i));
+        EXPECT_EQ(summed.size(), model.params.size());
+        EXPECT_LE(set.schedules[0].reduces.size(), model.blocks.size() + 1) << "one a block, and the norm";
     }
 }
 

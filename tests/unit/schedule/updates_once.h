@@ -22,7 +22,7 @@ inline UpdateCounts updated_by(const Schedule& schedule, const TrainedModel& mod
     UpdateCounts found(model.params.size());
     bool norm_is_known = false;
     for (const Task& task : schedule.tasks) {
-        norm_is_known |= task.verb == Verb::reduce && schedule.reduces[at(task.payload)].param < 0;
+        norm_is_known |= task.verb == Verb::reduce && schedule.reduces[at(task.payload)].decides();
         if (task.verb == Verb::materialize) {
             for (const MaterializeParam& each : schedule.materializations[at(task.payload)].params)
                 if (each.updates) found.deferred[at(each.param)] += model.param(each.param).numel();
