@@ -85,7 +85,7 @@ OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t seque
 
 std::vector<OpCase> cases() {
     return {make_case("plain", 16, 50, 16, false), make_case("odd vocabulary, documents", 24, 131, 19, true),
-            make_case("two tiles", 8, 67, 550, false)};
+            make_case("two tiles", 8, 67, 550, false), make_case("few tokens", 72, 45, 2, false)};
 }
 
 constexpr OpKernels kCpu{

@@ -42,7 +42,7 @@ class Head {
         const int64_t stride = cross_entropy_stride_cuda(vocab_);
         return {DType::f32, {tile_, vocab_}, stride, scratch_.floats(tile_ * stride)};
     }
-    void product(const GemmArgs& args) const { gemm_cuda(args, workspace_, stream_); }
+    void product(const GemmArgs& args) const { cuda_product(args, workspace_, stream_); }
 
     // Calls body for each tile in ascending order, with its logits.
     template <typename Body>

@@ -114,6 +114,13 @@ std::vector<OpCase> cases() {
     std::vector<OpCase> all = {make_case("out_in", false, false, 24, 40), make_case("out_in bias", false, true, 24, 40),
                                make_case("in_out", true, false, 40, 24), make_case("in_out bias", true, true, 33, 17),
                                make_case("one column", false, true, 5, 1)};
+    // As few tokens as decoding has, in whole packs of 16 bytes and not.
+    all.push_back(make_case("few tokens", false, true, 296, 9));
+    all.back().rows = 1;
+    all.back().sequence_length = 3;
+    all.push_back(make_case("one token, odd sizes", false, false, 37, 10));
+    all.back().rows = 1;
+    all.back().sequence_length = 1;
     // More tokens than a chunk of the bias gradient, more columns than a panel.
     all.push_back(make_case("several panels", false, true, 19, 200));
     all.back().rows = 3;

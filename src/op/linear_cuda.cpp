@@ -19,7 +19,7 @@ struct Linear {
           weight(cuda_matrix(call.weights[0], *call.size, scratch, stream)),
           workspace(scratch.take(linear_workspace_bytes(*call.spec, *call.size, mode))) {}
 
-    void product(const GemmArgs& args) const { gemm_cuda(args, workspace, stream); }
+    void product(const GemmArgs& args) const { cuda_product(args, workspace, stream); }
 
     const OpCall& call;
     Stream& stream;

@@ -18,6 +18,9 @@ class CudaScratch {
     std::span<std::byte> left_;
 };
 
+// gemm_cuda(), or where few rows meet weights [N, K] a kernel that is as fast as those are read.
+void cuda_product(const GemmArgs& args, std::span<std::byte> workspace, Stream& stream);
+
 // A weight in the type of the computation: as it lies in memory, or joined in scratch.
 Tensor cuda_matrix(const Weight& weight, const OpSize& size, CudaScratch& scratch, Stream& stream);
 constexpr int64_t cuda_matrix_bytes(const OpSize& size, int64_t count) {
