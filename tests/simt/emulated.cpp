@@ -26,7 +26,9 @@ std::atomic<int64_t> call_count{0}, held_count{0}, stream_count{0}, launch_count
 
 // A call that may fail.
 void called(const char* name) {
-    if (++call_count == emulation.failing_call) throw DeviceError(name, kUnknownError, "cudaErrorUnknown");
+    const int64_t count = ++call_count;
+    if (count == emulation.noted_call) emulation.note();
+    if (count == emulation.failing_call) throw DeviceError(name, kUnknownError, "cudaErrorUnknown");
 }
 
 struct EmulatedStream {

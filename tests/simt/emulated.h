@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace windlass::simt {
 
@@ -12,6 +13,8 @@ struct Emulation {
     uint64_t seed = 0;         // of the order of threads and blocks, and of how late streams are
     int64_t late_ns = 0;       // LateQueue
     int64_t failing_call = 0;  // the n-th call of the runtime from now on that may fail, from 1, does; 0: none
+    int64_t noted_call = 0;    // before the n-th, note() is called
+    std::function<void()> note = {};
 };
 void emulate(const Emulation& emulation);
 // Calls that may fail, since emulate().

@@ -1,52 +1,11 @@
 // Whatever call of the runtime fails, the step ends with an error of the device, nothing is left behind, and the run
 // goes on from its store in the same bits.
-#include "tests/simt/emulated.h"
-#include "tests/unit/run/forward_only_fixture.h"
+#include "tests/simt/engine/disk_run.h"
 
 namespace windlass {
 namespace {
 
-constexpr double kRate = 1e-2;
-
-// Training over disk on the device.
-struct OnDisk {
-    OnDisk() : golden("llama"), batches(batches_of(golden)) {
-        options.plan = {.policy = "three_tier",
-                        .device = {.kind = DeviceKind::cuda, .own_memory = true},
-                        .host_threads = 1,
-                        .store = true,
-                        .read_ahead = 1,
-                        .common = {.weights = Home::disk, .state = Home::disk, .gradients = Home::host}};
-        options.store_path = "/image/store.wls";
-    }
-    const TestBatch& rows(int64_t step) const { return batches[step % 2 == 1 ? 0 : 1]; }
-    void step(Engine& engine, int64_t number) const { train_on(engine, rows(number), number, kRate); }
-    std::string state(Engine& engine, FileSystem& files) const {
-        engine.flush();
-        return state_bytes(engine, files, "/image/state.wls");
-    }
-
-    Golden golden;
-    std::array<TestBatch, 2> batches;
-    EngineOptions options;
-};
-
-// The state behind two steps, and the calls that the second one makes.
-struct Undisturbed {
-    std::string state;
-    int64_t calls = 0;
-};
-Undisturbed undisturbed(const OnDisk& run) {
-    FaultFiles files("/image");
-    const auto engine = make_engine(files, run.golden.folder, run.options);
-    run.step(*engine, 1);
-    simt::emulate({});
-    run.step(*engine, 2);
-    const int64_t calls = simt::calls();
-    return {run.state(*engine, files), calls};
-}
-
-void expect_recovery(const OnDisk& run, int64_t failing, const std::string& wanted) {
+void expect_recovery(const CardRun& run, int64_t failing, const std::string& wanted) {
     FaultFiles files("/image");
     {
         const auto engine = make_engine(files, run.golden.folder, run.options);
@@ -63,7 +22,7 @@ void expect_recovery(const OnDisk& run, int64_t failing, const std::string& want
 }
 
 TEST(CudaFailure, IsNotNeededForAllToBeReleased) {
-    const OnDisk run;
+    const CardRun run(plan_over_disk());
     undisturbed(run);
     EXPECT_GT(simt::calls(), 0);
     EXPECT_EQ(simt::held(), 0);
@@ -85,7 +44,7 @@ TEST(CudaFailure, OfAReadLeavesNoCopyBehind) {
 
 // Of making an engine, too: streams, events and memory that were there before the call are released.
 TEST(CudaFailure, OfSetUpReleasesWhatWasThere) {
-    const OnDisk run;
+    const CardRun run(plan_over_disk());
     for (const int64_t nth : {1, 2, 3, 4, 5, 8, 13, 21}) {
         FaultFiles files("/image");
         simt::emulate({.failing_call = nth});
@@ -96,7 +55,7 @@ TEST(CudaFailure, OfSetUpReleasesWhatWasThere) {
 }
 
 TEST(CudaFailure, EndsTheStepAndTheStoreGoesOn) {
-    const OnDisk run;
+    const CardRun run(plan_over_disk());
     const Undisturbed reference = undisturbed(run);
     ASSERT_GT(reference.calls, 100);
     for (int64_t nth = 1; nth <= reference.calls; nth += reference.calls / 12)
@@ -104,7 +63,7 @@ TEST(CudaFailure, EndsTheStepAndTheStoreGoesOn) {
 }
 
 TEST(SlowCudaFailure, EndsTheStepAndTheStoreGoesOn) {
-    const OnDisk run;
+    const CardRun run(plan_over_disk());
     const Undisturbed reference = undisturbed(run);
     for (int64_t nth = 1; nth <= reference.calls; ++nth) expect_recovery(run, nth, reference.state);
 }
