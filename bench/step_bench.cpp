@@ -1,9 +1,10 @@
 // step_bench: a whole training step beside the peak of matrix products in the same run.
 //
-//   step_bench --shape gpt2-124m | llama-1.1b [--model DIR] [--rows R] [--length T] [--micro M[,M...]] [--steps N]
-//              [--threads N] [--dtype bf16|f32] [--recompute] [--policy in_memory|host_stream|three_tier]
-//              [--device cpu|cpu:emulate] [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE]
-//              [--update TIME] [--state fp32|bf16|int8] [--store DIR] [--table]
+//   step_bench --shape gpt2-124m | llama-1.1b | llama-8b | ... [--model DIR | --seeded] [--rows R] [--length T]
+//              [--micro M[,M...]] [--steps N] [--threads N] [--dtype bf16|f32] [--recompute]
+//              [--policy in_memory|host_stream|three_tier] [--device cpu|cpu:emulate|cuda[:N]] [--small-probe]
+//              [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE] [--update TIME]
+//              [--state fp32|bf16|int8] [--store DIR] [--table] [--digest]
 //              [--method adamw|zeroth_order|forward_gradient] [--directions N] [--noise gaussian|rademacher]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
@@ -11,18 +12,22 @@
 // time goes. For several numbers of micro-batches, or with --table: what a probe right before predicts, what was
 // measured (median, least and most), how far a probe right after predicts otherwise (beyond 5 %: marked, the row does
 // not count), and the bound: the longest of what the same step takes with everything in memory and all threads,
-// measured right before, and what the bytes of link and disk take alone. A run in memory has none.
+// measured right before, and what the bytes of link and disk take alone. A run in memory has none. On a CUDA device
+// the peak is its probe's, what is in memory counts as its kernels' time alone, and a line compares the device's memory
+// with the plan's. --seeded: weights are made in memory from a seed; there are no files but a config.json.
+// --small-probe is for devices of the tests, and for runs whose time does not matter: rates say nothing then. --digest
+// prints a checksum of all losses and of the weights behind the last step: two runs that end with the same bits print
+// the same one.
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <sstream>
-#include <thread>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "device/cpu/isa.h"
+#include "format/checksum.h"
 #include "measure.h"
 #include "model/families.h"
 #include "model/sublayers.h"
@@ -33,89 +38,12 @@
 #include "run/engine.h"
 #include "schedule/machine_text.h"
 #include "schedule/simulate.h"
+#include "step_arguments.h"
+#include "step_model.h"
 #include "step_profile.h"
 
 namespace windlass {
 namespace {
-
-struct Arguments {
-    std::string shape = "gpt2-124m", model, policy = "in_memory", store = ".", device = "cpu", update = "auto";
-    std::string method = "adamw";
-    MethodOptions options;
-    int64_t rows = 8, length = 512, ram = int64_t{1} << 50, device_memory = int64_t{1} << 50;
-    Emulation emulation;
-    std::vector<int> micros = {1};
-    int micro = 1, steps = 3, threads = static_cast<int>(std::thread::hardware_concurrency());
-    DType dtype = DType::bf16;
-    bool recompute = false, table = false;
-};
-
-std::vector<int> numbers(const std::string& text) {
-    std::vector<int> list;
-    std::istringstream in(text);
-    for (std::string one; std::getline(in, one, ',');) list.push_back(std::stoi(one));
-    return list;
-}
-
-// Norms are taken, and every guess that nothing is clipped is right: how often it is wrong is a matter of data.
-constexpr double kNormNeverReached = 1e30;
-
-Arguments parse(int argc, char** argv) {
-    Arguments a;
-    bool rows_given = false;
-    for (int i = 1; i < argc; ++i) {
-        const std::string key = argv[i];
-        const bool is_flag = key == "--recompute" || key == "--table";
-        const std::string value = !is_flag && i + 1 < argc ? argv[++i] : "";
-        if (is_flag)
-            (key == "--table" ? a.table : a.recompute) = true;
-        else if (key == "--shape")
-            a.shape = value;
-        else if (key == "--model")
-            a.model = value;
-        else if (key == "--policy")
-            a.policy = value;
-        else if (key == "--store")
-            a.store = value;
-        else if (key == "--rows")
-            a.rows = std::stol(value), rows_given = true;
-        else if (key == "--length")
-            a.length = std::stol(value);
-        else if (key == "--ram")
-            a.ram = parse_bytes(value, "--ram");
-        else if (key == "--micro")
-            a.micros = numbers(value), a.micro = a.micros[0], rows_given = true;
-        else if (key == "--device")
-            a.device = value;
-        else if (key == "--device-memory")
-            a.device_memory = parse_bytes(value, key);
-        else if (key == "--link")
-            a.emulation.link_bytes_per_s = static_cast<double>(parse_bytes(value, key));
-        else if (key == "--disk")
-            a.emulation.disk_bytes_per_s = static_cast<double>(parse_bytes(value, key));
-        else if (key == "--update")
-            a.update = value;
-        else if (key == "--state")
-            a.options.state_format = *state_format_from_name(value);
-        else if (key == "--method")
-            a.method = value;
-        else if (key == "--directions")
-            a.options.directions = std::stoi(value);
-        else if (key == "--noise")
-            a.options.noise = *noise_kind_from_name(value);
-        else if (key == "--steps")
-            a.steps = std::stoi(value);
-        else if (key == "--threads")
-            a.threads = std::stoi(value);
-        else if (key == "--dtype")
-            a.dtype = *dtype_from_name(value);
-        else
-            throw UserError(ExitCode::usage, key, "unknown option");
-    }
-    a.options.max_grad_norm = kNormNeverReached;
-    if (a.shape == "llama-1.1b" && !rows_given) a.rows = 2, a.micro = 4, a.micros = {4};
-    return a;
-}
 
 double gemm_peak(DType dtype, int threads) {
     constexpr int64_t kM = 1024, kN = 4096, kK = 4096;
@@ -145,14 +73,9 @@ double gemm_peak(DType dtype, int threads) {
     return median(std::move(rates));
 }
 
-std::string make_model_folder(const Arguments& a, const std::string& program) {
-    if (!a.model.empty()) return a.model;
-    const std::string folder = fmt::format("{}/step-bench-{}", a.store, a.shape);
-    if (real_files().exists(folder)) return folder;
-    const std::string maker = program.substr(0, program.rfind('/') + 1) + "make_model";
-    if (std::system(fmt::format("{} --shape {} --out {} >/dev/null", maker, a.shape, folder).c_str()) != 0)
-        throw UserError(ExitCode::internal, maker, "failed to make a {} model", a.shape);
-    return folder;
+// Of the products that the probe measured.
+double card_peak(DType dtype, const Machine& machine) {
+    return dtype == DType::bf16 ? machine.gemm_bf16_flops : machine.gemm_f32_flops;
 }
 
 struct Rows {
@@ -172,9 +95,12 @@ struct Rows {
 Machine bench_machine(const Arguments& a, const TrainedModel& model) {
     const bool wants_disk = a.emulation.disk_bytes_per_s == 0 && a.policy == "three_tier";
     Machine machine = completed(calibrate_machine(real_files(), wants_disk ? a.store : "", a.threads));
+    const std::unique_ptr<Device> device = make_device(a.on_card() ? a.id() : DeviceId{});
+    if (a.on_card()) calibrate_device(*device, a.small_probe ? kSmallestProbe : DeviceProbe{}, machine);
     const OpSize size{.rows = a.rows, .sequence_length = a.length, .compute = a.dtype};
-    calibrate_kernels(kernel_cases(model, make_recipe(a.method, a.options), {&size, 1}), *make_device({}), a.threads,
-                      machine);
+    if (!a.small_probe)
+        calibrate_kernels(kernel_cases(model, make_recipe(a.method, a.options), {&size, 1}), *device, a.threads,
+                          machine);
     return slowed(machine, a.emulation.link_bytes_per_s, a.emulation.disk_bytes_per_s);
 }
 
@@ -197,14 +123,14 @@ EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& m
                       .micro_batch_size = a.rows,
                       .micro_batches = a.micro,
                       .sequence_lengths = {a.length},
-                      .kernel_path = std::string(isa_name(cpu_isa())),
+                      .kernel_path = kernel_path(a.id()),
                       .state_format = a.options.state_format};
     const PlanRequest request{.policy = a.policy,
                               .recompute = a.recompute               ? "true"
                                            : a.policy == "in_memory" ? "false"
                                                                      : "auto",
                               .update_time = a.update,
-                              .device = parse_device(a.device, "--device"),
+                              .device = a.id(),
                               .threads = a.threads,
                               .budgets = {.ram = a.ram, .disk = int64_t{1} << 50, .device = a.device_memory},
                               .schedules = {{ScheduleRequest::Kind::train, a.rows, a.length, a.micro}}};
@@ -212,6 +138,7 @@ EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& m
     setup.plan = planned.plan;
     predicted = planned.step;
     setup.schedules = std::move(planned.schedules);
+    if (a.on_card()) setup.profile = nullptr;  // kernels return before they are complete
     setup.store_path = a.store + "/step-bench.wls";
     return setup;
 }
@@ -230,6 +157,35 @@ StepInput make_input(const Arguments& a, const Rows& rows) {
     return input;
 }
 
+// Of losses and norms as they come, and of the weights at the end.
+class Digest {
+  public:
+    void add(const StepReport& report) {
+        for (const double value : {report.loss_sum, report.grad_norm}) add(std::as_bytes(std::span(&value, 1)));
+    }
+    void add_weights(Engine& engine) {
+        engine.flush();
+        std::vector<float> piece(size_t{1} << 22);
+        const std::vector<ParamSpec>& params = engine.setup().model.params;
+        for (size_t p = 0; p < params.size(); ++p) {
+            const int64_t count = params[p].shape.numel();
+            for (int64_t first = 0; first < count; first += std::ssize(piece)) {
+                const std::span out(piece.data(), static_cast<size_t>(std::min(std::ssize(piece), count - first)));
+                engine.read_masters(static_cast<int>(p), first, out);
+                add(std::as_bytes(out));
+            }
+        }
+    }
+    uint64_t value() const { return value_; }
+
+  private:
+    void add(std::span<const std::byte> bytes) {
+        const std::array<uint64_t, 2> both = {value_, xxh3_64(bytes)};
+        value_ = xxh3_64(std::as_bytes(std::span(both)));
+    }
+    uint64_t value_ = 0;
+};
+
 struct Measured {
     double seconds = 0;  // of a step, median; the first one, which warms up, is left out
     double least = 0, most = 0;
@@ -241,6 +197,7 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
     const double tokens = static_cast<double>(a.rows * a.length * a.micro);
     Measured measured;
     std::vector<double> times, busy;
+    Digest digest;
     for (int step = 0; step <= a.steps; ++step) {
         if (step == 1) profile.clear();
         input.params = {.step = step + 1, .learning_rate = 1e-5, .head = {.loss_scale = 1.0 / tokens}};
@@ -248,12 +205,17 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
         const int64_t commit = now_ns();
         engine.commit(step + 1, "{}", measured.last);
         const double seconds = measured.last.seconds + seconds_since(commit);
+        digest.add(measured.last);
         if (a.micros.size() == 1 && !a.table)
             fmt::print("step {}{}: loss {:.4f}, {:.3f} s\n", step, step == 0 ? " (warm-up)" : "",
                        measured.last.loss_sum / tokens, seconds);
         if (step == 0) continue;
         times.push_back(seconds);
         busy.push_back(measured.last.busy_seconds[slot(LaneKind::compute)]);
+    }
+    if (a.digest) {
+        digest.add_weights(engine);
+        fmt::print("digest {:016x} of {} steps\n", digest.value(), a.steps + 1);
     }
     const auto [least, most] = std::minmax_element(times.begin(), times.end());
     measured.least = *least, measured.most = *most;
@@ -278,7 +240,7 @@ void print_result(const Arguments& a, const Engine& engine, const Measured& meas
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     fmt::print("{} {} {} {} x {} x {}, {} threads, {}: {:.3f} s/step, {:.0f} tokens/s\n", a.shape, a.method,
-               dtype_name(a.dtype), a.micro, a.rows, a.length, a.threads, isa_name(cpu_isa()), seconds,
+               dtype_name(a.dtype), a.micro, a.rows, a.length, a.threads, engine.setup().numerics.kernel_path, seconds,
                tokens / seconds);
     // A peak that the step beats was measured while others computed: it is no peak, and nothing is a share of it.
     const bool is_peak = hardware_flops / seconds <= peak;
@@ -286,8 +248,8 @@ void print_result(const Arguments& a, const Engine& engine, const Measured& meas
                is_peak ? fmt::format(" = {:.3f} of it; hardware {:.3f}", model_flops / seconds / peak,
                                      hardware_flops / seconds / peak)
                        : ", more than the peak: measured on a busy machine, to be run again");
-    fmt::print("arena {}, peak resident {}\nwhere the time goes:\n",
-               format_bytes(engine.setup().schedules.memory_bytes()), format_bytes(usage.ru_maxrss * 1024));
+    fmt::print("arena {}, peak resident {}\n", format_bytes(engine.setup().schedules.memory_bytes()),
+               format_bytes(usage.ru_maxrss * 1024));
 }
 
 // How far two looks at the machine are apart: in what they predict of this step, since not every rate matters to it.
@@ -296,6 +258,27 @@ double drift(const Schedule& schedule, const Machine& before, const Machine& aft
     const auto [less, more] = std::minmax({simulate(schedule, before).seconds, simulate(schedule, after).seconds});
     return 1 - less / more;
 }
+
+// Of the card: what the engine took of it, beside what the plan says it takes.
+class CardMemory {
+  public:
+    explicit CardMemory(const Arguments& a) : id_(a.on_card() ? a.id() : DeviceId{}), before_(properties()) {}
+    void print(const Engine& engine) const {
+        if (id_.kind != DeviceKind::cuda) return;
+        const ScheduleSet& set = engine.setup().schedules;
+        const int64_t planned = set.by_kind(set.arena_bytes)[slot(TierKind::device)];
+        fmt::print("device memory: {} taken, {} planned, {:+.1f} %; {} by what was there before\n",
+                   format_bytes(taken()), format_bytes(planned),
+                   100.0 * static_cast<double>(taken() - planned) / static_cast<double>(planned),
+                   format_bytes(before_.memory_bytes - before_.free_bytes));
+    }
+    int64_t taken() const { return before_.free_bytes - properties().free_bytes; }
+
+  private:
+    DeviceProperties properties() const { return make_device(id_)->properties(); }
+    DeviceId id_;
+    DeviceProperties before_;
+};
 
 // One row of the table. What link and disk would take alone follows from their bytes and rates.
 struct TableRow {
@@ -323,16 +306,18 @@ void print_row(const Arguments& a, const TableRow& row, const Plan& plan) {
 
 // A step of this run. `plan` takes what it was.
 TableRow measure_row(const Arguments& a, const std::string& program, Plan& plan) {
-    ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
+    ModelFolder folder = open_folder(a, program);
     OpProfile profile;
     TableRow row;
     const Machine machine = bench_machine(a, model_of(a, folder));
     EngineSetup setup = make_setup(a, folder, machine, profile, row.predicted);
     real_files().remove_tree(setup.store_path);
+    const CardMemory memory(a);
     Engine engine(real_files(), std::move(setup));
-    engine.load(folder, "{}");
+    fill(a, engine, folder);
     const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
     row.measured = measure(a, engine, make_input(a, rows), profile);
+    memory.print(engine);
     row.drift = drift(engine.setup().schedules.schedules[0], machine, bench_machine(a, engine.setup().model));
     plan = engine.setup().plan;
     real_files().remove_tree(engine.setup().store_path);
@@ -351,34 +336,44 @@ Arguments in_memory(Arguments a) {
 void run_table(Arguments a, const std::string& program) {
     fmt::print(
         "  tokens  predict  measure  least to most  ratio  drift | compute in memory  link   disk | bound/measured\n");
+    std::optional<CardMemory> after_first;  // which has loaded kernels and libraries
     for (const int micro : a.micros) {
         a.micro = micro;
         Plan plan;
         double in_memory_seconds = 0;
-        if (a.policy != "in_memory") in_memory_seconds = measure_row(in_memory(a), program, plan).measured.seconds;
+        if (a.policy != "in_memory" && !a.on_card())
+            in_memory_seconds = measure_row(in_memory(a), program, plan).measured.seconds;
         TableRow row = measure_row(a, program, plan);
-        row.in_memory_seconds = in_memory_seconds;
+        row.in_memory_seconds = a.on_card() ? row.predicted.alone_seconds[slot(LaneKind::compute)] : in_memory_seconds;
         print_row(a, row, plan);
+        if (!after_first) after_first.emplace(a);
     }
+    if (a.on_card() && a.micros.size() > 1)
+        fmt::print("device memory that engines left behind: {}\n", format_bytes(after_first->taken()));
 }
 
 void run(const Arguments& a, const std::string& program) {
     if (a.table || a.micros.size() > 1) return run_table(a, program);
-    const double before = gemm_peak(a.dtype, a.threads);
-    ModelFolder folder = ModelFolder::open(real_files(), make_model_folder(a, program));
+    ModelFolder folder = open_folder(a, program);
     OpProfile profile;
     Simulation predicted;
-    EngineSetup setup = make_setup(a, folder, bench_machine(a, model_of(a, folder)), profile, predicted);
+    const Machine machine = bench_machine(a, model_of(a, folder));
+    const auto peak = [&] { return a.on_card() ? card_peak(a.dtype, machine) : gemm_peak(a.dtype, a.threads); };
+    const double before = peak();
+    EngineSetup setup = make_setup(a, folder, machine, profile, predicted);
     fmt::print("plan: {}, {}, {}\n", describe_placement(setup.plan), describe_updates(setup.plan),
                describe_saved(setup.plan));
     real_files().remove_tree(setup.store_path);
+    const CardMemory memory(a);
     Engine engine(real_files(), std::move(setup));
-    engine.load(folder, "{}");
+    fill(a, engine, folder);
     const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
     const Measured measured = measure(a, engine, make_input(a, rows), profile);
     fmt::print("predicted {:.3f} s/step\n", predicted.seconds);
-    print_result(a, engine, measured, 0.5 * (before + gemm_peak(a.dtype, a.threads)));
-    print_profile(profile, engine.setup().schedules.schedules[0], measured.last, a.steps, measured.seconds);
+    print_result(a, engine, measured, 0.5 * (before + peak()));
+    memory.print(engine);
+    if (!a.on_card())
+        print_profile(profile, engine.setup().schedules.schedules[0], measured.last, a.steps, measured.seconds);
     real_files().remove_tree(engine.setup().store_path);
 }
 

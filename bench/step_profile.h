@@ -46,6 +46,7 @@ inline void print_profile(const OpProfile& profile, const Schedule& schedule, co
     lines.emplace_back(arrive * steps, "update and probe");
     lines.emplace_back(reduce * steps, "gradient norm");
     std::sort(lines.rbegin(), lines.rend());
+    fmt::print("where the time goes:\n");
     for (const auto& [ns, name] : lines) {
         const double share = static_cast<double>(ns) * 1e-9 / steps / seconds;
         if (share >= 0.001)

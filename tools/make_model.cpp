@@ -206,7 +206,7 @@ void add_size_flags(CLI::App& app, Sizes& s) {
     const std::map<std::string, DType> dtypes = {{"bf16", DType::bf16}, {"f16", DType::f16}, {"f32", DType::f32}};
     app.add_option_function<std::string>(
            "--shape", [&s](const std::string& name) { s = named_shape(name); },
-           "gpt2-124m, llama-1.1b, <family>-tiny; other flags change it")
+           "gpt2-124m, llama-1.1b, llama-8b, qwen3-32b, <family>-tiny; other flags change it")
         ->trigger_on_parse();
     app.add_option("--family", s.family)->check(CLI::IsMember({"gpt2", "opt", "llama", "mistral", "qwen2", "qwen3"}));
     app.add_option("--dtype", s.dtype)->transform(CLI::CheckedTransformer(dtypes));

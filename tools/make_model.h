@@ -50,6 +50,29 @@ inline Sizes named_shape(std::string_view name) {
                 .vocab = 32000,
                 .positions = 2048,
                 .tied = false};
+    if (name == "llama-8b")
+        return {.family = "llama",
+                .hidden = 4096,
+                .layers = 32,
+                .heads = 32,
+                .kv_heads = 8,
+                .ffn = 14336,
+                .vocab = 128256,
+                .positions = 8192,
+                .tied = false,
+                .rope_theta = 500000.0};
+    if (name == "qwen3-32b")
+        return {.family = "qwen3",
+                .hidden = 5120,
+                .layers = 64,
+                .heads = 64,
+                .kv_heads = 8,
+                .head_dim = 128,
+                .ffn = 25600,
+                .vocab = 151936,
+                .positions = 40960,
+                .tied = false,
+                .rope_theta = 1e6};
     if (name == "gpt2-tiny") return {.family = "gpt2"};
     if (name == "opt-tiny") return {.family = "opt"};
     if (name == "llama-tiny") return {.family = "llama", .kv_heads = 2, .ffn = 128, .tied = false};
@@ -57,7 +80,8 @@ inline Sizes named_shape(std::string_view name) {
     if (name == "qwen2-tiny") return {.family = "qwen2", .kv_heads = 2, .ffn = 128, .rope_theta = 1e6};
     if (name == "qwen3-tiny") return {.family = "qwen3", .kv_heads = 2, .head_dim = 32, .ffn = 128, .rope_theta = 1e6};
     throw UserError(ExitCode::usage, "--shape", "there is no shape named {}", name)
-        .hint("gpt2-124m, llama-1.1b, or gpt2, opt, llama, mistral, qwen2, qwen3 with -tiny behind");
+        .hint(
+            "gpt2-124m, llama-1.1b, llama-8b, qwen3-32b, or gpt2, opt, llama, mistral, qwen2, qwen3 with -tiny behind");
 }
 
 // Fills in what 0 stands for; throws UserError(usage) where sizes contradict each other.

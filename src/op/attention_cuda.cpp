@@ -14,8 +14,11 @@ AttentionHeadsCuda cuda_heads(const Heads& heads) {
 
 AttentionArgs arguments(const OpCall& call) {
     const auto& attrs = call.spec->get<AttentionAttrs>();
-    WINDLASS_CHECK(attrs.head_size <= kAttentionCudaSizeMax, "CUDA's attention takes heads up to a size of {}, not {}",
-                   kAttentionCudaSizeMax, attrs.head_size);
+    // Kernels are measured before anything is planned: a model that is refused is refused there.
+    if (attrs.head_size > kAttentionCudaSizeMax)
+        throw UserError(ExitCode::gpu, "device", "attention on CUDA devices takes heads up to a size of {}, not {}",
+                        kAttentionCudaSizeMax, attrs.head_size)
+            .hint("device: cpu");
     const Batch& batch = *call.batch;
     AttentionArgs args{.rows = narrow<int>(batch.rows),
                        .length = narrow<int>(batch.sequence_length),

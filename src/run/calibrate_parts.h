@@ -1,4 +1,5 @@
-// calibrate_parts.h: what the probe measures, part by part; for the .cpp files of this floor. Each fills its fields.
+// calibrate_parts.h: what the probe measures, part by part; for the .cpp files of this floor, and for
+// benchmarks. Each fills its fields.
 #pragma once
 
 #include <functional>

@@ -19,7 +19,9 @@ class KernelCall {
     KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, DiffMode mode, Device& device, Stream& stream);
     void operator()();
     int64_t bytes() const;  // of all values and weights
-    double flops() const { return op_.cost(spec_, size_, direction_).flops; }
+    double flops() const { return cost().flops; }
+    Cost cost() const { return op_.cost(spec_, size_, direction_); }
+    int64_t scratch_bytes() const { return std::ssize(scratch_); }
 
   private:
     Tensor tensor(const Shape& shape, DType dtype);

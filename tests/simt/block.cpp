@@ -55,7 +55,6 @@ struct Fiber {
     Warp* warp = nullptr;
     context::fcontext_t at = nullptr;
     std::byte* stack = nullptr;
-    SeenFiber seen;
 };
 
 class Block;
@@ -130,7 +129,7 @@ class Block {
     void fail(std::string what) { fault_ = std::move(what); }
 
   private:
-    static void enter(context::transfer_t from) {
+    WINDLASS_NEVER_LEFT static void enter(context::transfer_t from) {
         running->arrive(from.fctx);
         running->kernel_();
         running->wait(Waits::ended);
@@ -160,9 +159,7 @@ class Block {
 
     void resume(Fiber& fiber) {
         current = &fiber;
-        scheduler_seen_ = SeenFiber::running();
         const Switch there({fiber.stack, kStackBytes});
-        fiber.seen.enter();
         fiber.at = context::jump_fcontext(fiber.at, nullptr).fctx;
         there.is_back();
         current = nullptr;
@@ -175,11 +172,10 @@ class Block {
         Switch::begins(&scheduler_stack_);
     }
 
-    void wait(Waits for_what) {
+    WINDLASS_NEVER_LEFT void wait(Waits for_what) {
         current->waits = for_what;
         if (for_what == Waits::ended) ++ended_;
         const Switch back(scheduler_stack_, for_what == Waits::ended);
-        SeenFiber::change_to(scheduler_seen_);
         scheduler_ = context::jump_fcontext(scheduler_, nullptr).fctx;
         back.is_back(&scheduler_stack_);
     }
@@ -194,7 +190,6 @@ class Block {
     std::string fault_;
     context::fcontext_t scheduler_ = nullptr;
     StackRange scheduler_stack_;
-    void* scheduler_seen_ = nullptr;
 };
 
 }  // namespace

@@ -58,7 +58,12 @@ class Emulated : public CudaRuntime {
     CudaProperties properties(int) override {
         return {.name = "emulated", .capability = 90, .multiprocessors = 2, .memory_bytes = int64_t{1} << 34};
     }
-    int64_t free_bytes(int device) override { return properties(device).memory_bytes; }
+    int64_t free_bytes(int device) override {
+        const std::lock_guard lock(mutex_);
+        int64_t bytes = properties(device).memory_bytes;
+        for (const Mapped& mapped : sizes_) bytes -= static_cast<int64_t>(mapped.bytes);
+        return bytes;
+    }
 
     // Filled with 0xff, a NaN in every type. It ends where a page ends, as far as alignment allows.
     CudaAllocation allocate(int, int64_t bytes) override {
@@ -87,6 +92,7 @@ class Emulated : public CudaRuntime {
     std::byte* allocate_shared(int64_t bytes) override { return new std::byte[static_cast<size_t>(bytes)]; }
     void release_shared(std::byte* memory) noexcept override { delete[] memory; }
     bool pin(std::span<std::byte>) override {
+        if (emulation.refuses_pins) return false;
         ++held_count;
         return true;
     }
@@ -174,6 +180,10 @@ int64_t calls() {
 
 int64_t held() {
     return held_count.load();
+}
+
+int64_t many() {
+    return int64_t{1} << 20;
 }
 
 }  // namespace simt

@@ -15,11 +15,14 @@ struct Emulation {
     int64_t failing_call = 0;  // the n-th call of the runtime from now on that may fail, from 1, does; 0: none
     int64_t noted_call = 0;    // before the n-th, note() is called
     std::function<void()> note = {};
+    bool refuses_pins = false;  // the system lets no memory of the host be pinned
 };
 void emulate(const Emulation& emulation);
 // Calls that may fail, since emulate().
 int64_t calls();
 // Allocations, streams and events that nobody has released.
 int64_t held();
+// Of numbers, in slow tests of what has the CPU's bits: a power of two that this device gets through in seconds.
+int64_t many();
 
 }  // namespace windlass::simt

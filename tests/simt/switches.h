@@ -1,5 +1,5 @@
-// switches.h: what sanitizers are told of fibers: which stack is run on, and that one is used anew. Nothing where there
-// is none: tests/simt is compiled once as released and once instrumented.
+// switches.h: what the address sanitizer is told of fibers: which stack is run on, and that one is used anew. Nothing
+// where there is none: tests/simt is compiled once as released and once instrumented.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,10 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#endif
+
+// The thread sanitizer takes all fibers of an operating system's thread for that thread: they cannot race, and one that
+// knew each of them would be slower a hundred times. Functions that a fiber enters and never leaves are not counted.
+#define WINDLASS_NEVER_LEFT __attribute__((no_sanitize_thread))
 
 namespace windlass::simt {
 
@@ -54,39 +55,5 @@ inline void forget_frames([[maybe_unused]] const void* from, [[maybe_unused]] co
                                   static_cast<size_t>(static_cast<const char*>(end) - static_cast<const char*>(from)));
 #endif
 }
-
-// A fiber as the thread sanitizer knows it.
-class SeenFiber {
-  public:
-    SeenFiber() {
-#if defined(__SANITIZE_THREAD__)
-        seen_ = __tsan_create_fiber(0);
-#endif
-    }
-    SeenFiber(const SeenFiber&) = delete;
-    ~SeenFiber() {
-#if defined(__SANITIZE_THREAD__)
-        __tsan_destroy_fiber(seen_);
-#endif
-    }
-    void enter() const {
-        change_to(seen_);
-    }
-    static void* running() {
-#if defined(__SANITIZE_THREAD__)
-        return __tsan_get_current_fiber();
-#else
-        return nullptr;
-#endif
-    }
-    static void change_to([[maybe_unused]] void* seen) {
-#if defined(__SANITIZE_THREAD__)
-        __tsan_switch_to_fiber(seen, 0);
-#endif
-    }
-
-  private:
-    void* seen_ = nullptr;
-};
 
 }  // namespace windlass::simt

@@ -1,6 +1,8 @@
 #include "device/cuda/cuda_stream.h"
 
 #include "base/file.h"
+#include "base/log.h"
+#include "base/units.h"
 
 namespace windlass {
 namespace {
@@ -47,7 +49,13 @@ class PinnedMemory : public Memory {
     PinnedMemory(CudaRuntime& runtime, int64_t bytes) : runtime_(runtime), buffer_(bytes, /*touch=*/true) {
         for (int64_t begin = 0; begin < buffer_.size(); begin += kPinnedPart) {
             const int64_t size = std::min(kPinnedPart, buffer_.size() - begin);
-            if (!runtime.pin({buffer_.data() + begin, static_cast<size_t>(size)})) break;
+            if (!runtime.pin({buffer_.data() + begin, static_cast<size_t>(size)})) {
+                log_warning(
+                    "the system lets {} of {} of host memory be pinned: the rest is copied through the driver's own, "
+                    "slower than a probe with less memory may have found",
+                    format_bytes(begin), format_bytes(buffer_.size()));
+                break;
+            }
             ++parts_;
         }
     }

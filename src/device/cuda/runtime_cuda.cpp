@@ -67,7 +67,8 @@ class Cudart : public CudaRuntime {
         if (code == cudaErrorMemoryAllocation) {
             cudaGetLastError();
             throw UserError(ExitCode::no_fit, "device_memory", "cuda:{} refuses {} bytes, {} are free", device, bytes,
-                            free_bytes(device));
+                            free_bytes(device))
+                .hint("less device_memory, or end what else is on the card: nvidia-smi names it");
         }
         require(code, "cudaMalloc");
         return {static_cast<std::byte*>(memory), static_cast<std::byte*>(memory)};

@@ -11,4 +11,8 @@ int64_t calls() {
     return std::numeric_limits<int64_t>::max();
 }
 
+int64_t many() {
+    return int64_t{1} << 24;
+}
+
 }  // namespace windlass::simt

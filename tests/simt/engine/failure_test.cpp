@@ -28,6 +28,24 @@ TEST(CudaFailure, IsNotNeededForAllToBeReleased) {
     EXPECT_EQ(simt::held(), 0);
 }
 
+// Memory that is not pinned is slower, and nothing else.
+TEST(CudaFailure, ToPinIsSaidAndChangesNoBit) {
+    const CardRun run(plan_over_disk());
+    const std::string pinned = undisturbed(run).state;
+    simt::emulate({.refuses_pins = true});
+    testing::internal::CaptureStderr();
+    FaultFiles files("/image");
+    {
+        const auto engine = make_engine(files, run.golden.folder, run.options);
+        run.step(*engine, 1);
+        run.step(*engine, 2);
+        EXPECT_TRUE(run.state(*engine, files) == pinned);
+    }
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("the system lets 0 B of"));
+    EXPECT_EQ(simt::held(), 0);
+    simt::emulate({});
+}
+
 // A copy that nobody waits for would write where the reader's memory was.
 TEST(CudaFailure, OfAReadLeavesNoCopyBehind) {
     simt::emulate({.late_ns = 1'000'000});

@@ -1,12 +1,15 @@
 // Weights of every stored type are made into what is computed with, with the CPU's bits.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "base/rng.h"
 #include "perturb/stored.h"
 #include "perturb/weight_op.h"
 #include "tests/agree/visible.h"
+#include "tests/simt/emulated.h"
 
 namespace windlass {
 namespace {
@@ -52,14 +55,22 @@ std::vector<std::byte> copied(DeviceKind kind, const StoredType& stored, DType c
     return {out.begin(), out.end()};
 }
 
-TEST(CopyWeights, HasTheCpusBits) {
+void expect_the_cpus_bits(std::span<const int64_t> counts) {
     for (const StoredType stored : {StoredType{DType::f32}, StoredType{DType::bf16}, StoredType{DType::f16},
                                     StoredType{DType::f8_e4m3, -3}, StoredType{DType::nf4}})
         for (const DType compute : {DType::f32, DType::bf16})
-            for (const int64_t count : {int64_t{1}, int64_t{63}, int64_t{65}, int64_t{70'001}})
+            for (const int64_t count : counts)
                 EXPECT_TRUE(copied(DeviceKind::cpu, stored, compute, count) ==
                             copied(DeviceKind::cuda, stored, compute, count))
                     << dtype_name(stored.dtype) << " as " << dtype_name(compute) << ", " << count;
+}
+
+TEST(CopyWeights, HasTheCpusBits) {
+    expect_the_cpus_bits(std::array{int64_t{1}, int64_t{63}, int64_t{65}, int64_t{70'001}});
+}
+
+TEST(SlowCopyWeights, HasTheCpusBits) {
+    expect_the_cpus_bits(std::array{simt::many() + 77});
 }
 
 }  // namespace

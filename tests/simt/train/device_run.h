@@ -7,18 +7,11 @@
 namespace windlass {
 
 inline constexpr DeviceId kCard = {.kind = DeviceKind::cuda, .own_memory = true};
-inline constexpr DeviceProbe kTiny = {.tokens = 32,
-                                      .side = 64,
-                                      .narrow_outputs = 64,
-                                      .attention_tokens = 32,
-                                      .heads = 1,
-                                      .copy_bytes = 1 << 16,
-                                      .noise_rows = 64};
 
 class DeviceRun : public TrainTest {
   protected:
     // A card that was measured already: what it does at full size would take the CPU minutes.
-    DeviceRun() : machine_(known_machine(files_, "", 2)) { add_device(files_, kCard, kTiny, machine_); }
+    DeviceRun() : machine_(known_machine(files_, "", 2)) { add_device(files_, kCard, kSmallestProbe, machine_); }
 
     Machine machine_;
 };

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "op/ops.h"
 #include "persist/replay.h"
 #include "tests/simt/emulated.h"
 #include "tests/simt/train/device_run.h"
@@ -58,10 +59,27 @@ TEST_F(DeviceTraining, MeasuresADeviceOnceAndKeepsIt) {
     simt::emulate({});
     Machine again = known_machine(files_, "", 2);
     again.memory_bytes_per_s = 5;
-    add_device(files_, kCard, kTiny, again);
+    add_device(files_, kCard, kSmallestProbe, again);
     EXPECT_EQ(simt::calls(), 0) << "it was measured again";
     EXPECT_EQ(again.gemm_bf16_flops, machine_.gemm_bf16_flops);
     EXPECT_EQ(again.memory_bytes_per_s, 5) << "of the host";
+}
+
+// Rates are what a command asks of a model's kernels first.
+TEST_F(DeviceTraining, HeadsThatItsKernelsDoNotTakeAreRefusedBeforeAPlan) {
+    const int64_t size = 264;
+    const KernelCase wide{.key = "attention of wide heads",
+                          .op = &kAttention,
+                          .spec = {.attrs = AttentionAttrs{.heads = 1, .key_heads = 1, .head_size = size, .scale = 1},
+                                   .in = {{size}, {size}, {size}}},
+                          .size = {.rows = 1, .sequence_length = 8}};
+    try {
+        calibrate_kernels({&wide, 1}, *make_device(kCard), 1, machine_);
+        ADD_FAILURE() << "they were measured";
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::gpu);
+        EXPECT_THAT(error.what(), HasSubstr("up to a size of 256, not 264"));
+    }
 }
 
 TEST_F(DeviceTraining, AdamwIsTheSameWhereverItIsPlaced) {

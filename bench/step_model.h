@@ -1,0 +1,72 @@
+// step_model.h: the model that step_bench trains: a folder that it is given or makes, or weights from a seed.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "base/file.h"
+#include "base/math.h"
+#include "device/cpu/team.h"
+#include "format/model_folder.h"
+#include "make_model.h"
+#include "run/engine.h"
+#include "step_arguments.h"
+
+namespace windlass {
+
+// What a model of this shape says of itself, and no weights.
+inline std::string make_config_folder(const Arguments& a) {
+    const std::string folder = fmt::format("{}/step-bench-{}-config", a.store, a.shape);
+    real_files().make_folders(folder);
+    write_text_atomic(real_files(), folder + "/config.json",
+                      make_model::config(make_model::resolved(make_model::named_shape(a.shape))).dump());
+    return folder;
+}
+
+inline std::string make_model_folder(const Arguments& a, const std::string& program) {
+    if (!a.model.empty()) return a.model;
+    if (a.seeded) return make_config_folder(a);
+    const std::string folder = fmt::format("{}/step-bench-{}", a.store, a.shape);
+    if (real_files().exists(folder)) return folder;
+    const std::string maker = program.substr(0, program.rfind('/') + 1) + "make_model";
+    if (std::system(fmt::format("{} --shape {} --out {} >/dev/null", maker, a.shape, folder).c_str()) != 0)
+        throw UserError(ExitCode::internal, maker, "failed to make a {} model", a.shape);
+    return folder;
+}
+
+inline ModelFolder open_folder(const Arguments& a, const std::string& program) {
+    return ModelFolder::open(real_files(), make_model_folder(a, program), {.weights_may_be_absent = a.seeded});
+}
+
+// Matrices of a uniform distribution with a deviation of 0.02, from a hash of the place; vectors that change nothing.
+inline void fill_seeded(Engine& engine, int threads) {
+    const std::vector<ParamSpec>& params = engine.setup().model.params;
+    Team team(threads);
+    engine.fill(0, "{}", [&](int param, int64_t first, std::span<float> out) {
+        const ParamSpec& spec = params[static_cast<size_t>(param)];
+        if (spec.shape.rank() == 1) {
+            std::ranges::fill(out, spec.name.ends_with("bias") ? 0.0f : 1.0f);
+            return;
+        }
+        constexpr int64_t kPiece = int64_t{1} << 16;
+        team.parallel_for(div_up(std::ssize(out), kPiece), [&](int64_t piece, int) {
+            constexpr float kScale = 0.0346f / 2147483648.0f;  // 0.02 x sqrt(3), of a signed word
+            const int64_t end = std::min(std::ssize(out), (piece + 1) * kPiece);
+            for (int64_t i = piece * kPiece; i < end; ++i) {
+                auto x = static_cast<uint64_t>(int64_t{param} << 40) + static_cast<uint64_t>(first + i);
+                x = (x ^ x >> 32) * 0x9e3779b97f4a7c15u;
+                out[static_cast<size_t>(i)] = kScale * static_cast<float>(static_cast<int32_t>((x ^ x >> 29) >> 16));
+            }
+        });
+    });
+}
+
+inline void fill(const Arguments& a, Engine& engine, ModelFolder& folder) {
+    if (a.seeded)
+        fill_seeded(engine, a.threads);
+    else
+        engine.load(folder, "{}");
+}
+
+}  // namespace windlass
