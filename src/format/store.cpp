@@ -148,7 +148,7 @@ bool Store::slot_is_empty(int64_t slot) {
 }
 
 int Store::next_version(int64_t chunk) const {
-    const bool alternates = committed_.sequence > 0 && layout().versions == 2;
+    const bool alternates = committed_.sequence > 0 && layout().versions == 2 && !map_.is_written_once(chunk);
     return alternates ? 1 - current_version(chunk) : 0;
 }
 
@@ -164,6 +164,7 @@ CommitRecord Store::successor(int64_t step, const std::string& run_state, std::s
         const auto index = static_cast<size_t>(chunk);
         WINDLASS_CHECK(!seen[index], "chunk {} is committed twice", chunk);
         seen[index] = true;
+        WINDLASS_CHECK(committed_.sequence == 0 || !map_.is_written_once(chunk), "chunk {} is written again", chunk);
         next.sums[index] = sums;
         next.versions[index] = static_cast<uint8_t>(next_version(chunk));
     }

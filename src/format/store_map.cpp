@@ -60,10 +60,11 @@ std::string text_of(const StoreLayout& layout, std::string_view where) {
     Json params = Json::array(), sections = Json::array();
     for (const StoreParam& param : layout.params) {
         params.push_back({param.name, param.numel});
-        if (param.sections != StoreParam::kAllSections || param.weight_bytes != 0)
+        if (param.sections != StoreParam::kAllSections || param.weight_bytes != 0 || param.once)
             params.back().push_back(param.sections);
-        if (param.weight_bytes != 0) params.back().push_back(param.weight_bytes);
-        if (param.weight_group != 1) params.back().push_back(param.weight_group);
+        if (param.weight_bytes != 0 || param.once) params.back().push_back(param.weight_bytes);
+        if (param.weight_group != 1 || param.once) params.back().push_back(param.weight_group);
+        if (param.once) params.back().push_back(1);
     }
     for (const StoreSection& section : layout.sections) sections.push_back({section.name, section.bytes, section.per});
     const Json json = {{"params", std::move(params)},
@@ -101,8 +102,10 @@ StoreLayout layout_of(const Json& json) {
         const int64_t sections = param.size() > 2 ? integer(param.at(2)) : StoreParam::kAllSections;
         const int weight_bytes = param.size() > 3 ? small_integer(param.at(3)) : 0;
         const int weight_group = param.size() > 4 ? small_integer(param.at(4)) : 1;
-        layout.params.push_back(
-            {param.at(0).get<std::string>(), integer(param.at(1)), sections, weight_bytes, weight_group});
+        const int versions = param.size() > 5 ? small_integer(param.at(5)) : 0;
+        if (versions != 0 && versions != 1) throw std::out_of_range("a parameter has other versions than one or all");
+        layout.params.push_back({param.at(0).get<std::string>(), integer(param.at(1)), sections, weight_bytes,
+                                 weight_group, versions == 1});
     }
     for (const Json& section : json.at("sections"))
         layout.sections.push_back({section.at(0).get<std::string>(), integer(section.at(1)), integer(section.at(2))});
@@ -149,18 +152,21 @@ StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
         starts_.push_back(at);
         const int64_t whole = param.numel / layout_.chunk_elements, rest = param.numel % layout_.chunk_elements;
         at.chunk = add(at.chunk, whole + (rest > 0 ? 1 : 0));
-        at.weights = add(at.weights, mul(whole, weight_room(param, layout_.chunk_elements)));
-        at.weights = add(at.weights, weight_room(param, rest));
-        at.states = add(at.states, mul(whole, round_up(state_bytes(param, layout_.chunk_elements), kAlignment)));
-        at.states = add(at.states, round_up(state_bytes(param, rest), kAlignment));
+        Region& region = at.region(param);
+        region.weights = add(region.weights, mul(whole, weight_room(param, layout_.chunk_elements)));
+        region.weights = add(region.weights, weight_room(param, rest));
+        region.states =
+            add(region.states, mul(whole, round_up(state_bytes(param, layout_.chunk_elements), kAlignment)));
+        region.states = add(region.states, round_up(state_bytes(param, rest), kAlignment));
     }
     starts_.push_back(at);
     chunk_count_ = at.chunk;
     require_in(where, "number of chunks", chunk_count_, 1, kChunksMax);
     slots_offset_ = kHeaderBytes + std::ssize(text_);
     slot_bytes_ = commit_record_bytes(chunk_count_, layout_.run_state_bytes_max);
-    versions_offset_ = slots_offset_ + 2 * slot_bytes_;
-    version_bytes_ = add(at.weights, at.states);
+    once_offset_ = slots_offset_ + 2 * slot_bytes_;
+    versions_offset_ = add(once_offset_, add(at.once.weights, at.once.states));
+    version_bytes_ = add(at.version.weights, at.version.states);
     file_bytes_ = add(versions_offset_, mul(version_bytes_, layout_.versions));
 }
 
@@ -191,24 +197,31 @@ ChunkRef StoreMap::chunk(int64_t index) const {
     return {.param = param, .first = first, .count = std::min(layout_.chunk_elements, numel - first)};
 }
 
-Extent StoreMap::weight_extent(int64_t index, int version) const {
+bool StoreMap::is_written_once(int64_t index) const {
+    return layout_.params[static_cast<size_t>(chunk(index).param)].once;
+}
+
+int64_t StoreMap::region_offset(const StoreParam& param, int version) const {
     WINDLASS_CHECK(version >= 0 && version < layout_.versions, "version {} of {}", version, layout_.versions);
+    return param.once ? once_offset_ : versions_offset_ + version * version_bytes_;
+}
+
+Extent StoreMap::weight_extent(int64_t index, int version) const {
     const ChunkRef ref = chunk(index);
     const StoreParam& param = layout_.params[static_cast<size_t>(ref.param)];
-    const int64_t before = (index - first_chunk(ref.param)) * weight_room(param, layout_.chunk_elements);
-    return {.offset = version_offset(version) + starts_[static_cast<size_t>(ref.param)].weights + before,
+    const Start& start = starts_[static_cast<size_t>(ref.param)];
+    const int64_t before = (index - start.chunk) * weight_room(param, layout_.chunk_elements);
+    return {.offset = region_offset(param, version) + start.region(param).weights + before,
             .bytes = layout_.weight_bytes_of(param, ref.count)};
 }
 
 Extent StoreMap::state_extent(int64_t index, int version) const {
-    WINDLASS_CHECK(version >= 0 && version < layout_.versions, "version {} of {}", version, layout_.versions);
     const ChunkRef ref = chunk(index);
     const StoreParam& param = layout_.params[static_cast<size_t>(ref.param)];
-    const int64_t before =
-        (index - first_chunk(ref.param)) * round_up(state_bytes(param, layout_.chunk_elements), kAlignment);
-    const int64_t states = version_offset(version) + starts_.back().weights;
-    return {.offset = states + starts_[static_cast<size_t>(ref.param)].states + before,
-            .bytes = state_bytes(param, ref.count)};
+    const Start& start = starts_[static_cast<size_t>(ref.param)];
+    const int64_t before = (index - start.chunk) * round_up(state_bytes(param, layout_.chunk_elements), kAlignment);
+    const int64_t states = region_offset(param, version) + starts_.back().region(param).weights;
+    return {.offset = states + start.region(param).states + before, .bytes = state_bytes(param, ref.count)};
 }
 
 int64_t StoreMap::section_offset(int64_t index, int64_t section) const {

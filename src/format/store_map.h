@@ -19,6 +19,7 @@ struct StoreParam {
     int64_t sections = kAllSections;  // that its chunks have: the first so many of the layout's
     int weight_bytes = 0;             // of an element, or of a group of them; 0: the layout's, of an element
     int weight_group = 1;             // elements of a group, the last one rounded up; chunks are whole groups
+    bool once = false;                // written by the first commit alone: a working store has one version of it
 };
 
 // A part of a chunk's state: `bytes` for every `per` elements, the last group rounded up.
@@ -82,26 +83,35 @@ class StoreMap {
     Extent weight_extent(int64_t chunk, int version) const;
     Extent state_extent(int64_t chunk, int version) const;         // the sections that the chunk has, back to back
     int64_t section_offset(int64_t chunk, int64_t section) const;  // from the start of the state extent
+    bool is_written_once(int64_t chunk) const;
     Extent slot(int64_t index) const { return {slots_offset_ + index * slot_bytes_, slot_bytes_}; }
     int64_t file_bytes() const { return file_bytes_; }
 
   private:
-    // What lies before a parameter: chunks, and bytes of each region of a version.
+    // Weights of some parameters, and their state behind it. In bytes: of all of them, or of what lies before one.
+    struct Region {
+        int64_t weights = 0, states = 0;
+    };
+    // What lies before a parameter: chunks, and bytes of what is written once and of a version of the rest.
     struct Start {
-        int64_t chunk = 0, weights = 0, states = 0;
+        int64_t chunk = 0;
+        Region once, version;
+        Region& region(const StoreParam& param) { return param.once ? once : version; }
+        const Region& region(const StoreParam& param) const { return param.once ? once : version; }
     };
     StoreMap(StoreLayout layout, std::string text, std::string_view where);
     int64_t section_count(const StoreParam& param) const;
     int64_t weight_room(const StoreParam& param, int64_t elements) const;
     int64_t state_bytes(const StoreParam& param, int64_t elements) const;
-    int64_t version_offset(int version) const { return versions_offset_ + version * version_bytes_; }
+    // Where the region begins that holds this version of a parameter.
+    int64_t region_offset(const StoreParam& param, int version) const;
 
     StoreLayout layout_;
     std::string text_;
     std::vector<Start> starts_;  // one per parameter and one past the last
     int64_t chunk_count_ = 0;
     int64_t slots_offset_ = 0, slot_bytes_ = 0;
-    int64_t versions_offset_ = 0, version_bytes_ = 0;
+    int64_t once_offset_ = 0, versions_offset_ = 0, version_bytes_ = 0;
     int64_t file_bytes_ = 0;
 };
 

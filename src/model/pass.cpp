@@ -105,6 +105,10 @@ class Gradients {
     std::vector<Slot> storage_;
 };
 
+bool trains_first_weight(const Node& node, const std::vector<uint8_t>& trainable) {
+    return !node.weights.empty() && (trainable.empty() || trainable[at(node.weights[0])] != 0);
+}
+
 void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slot>& slots,
                   const std::vector<uint8_t>& trainable, Gradients& gradients) {
     const Program& program = writer.program();
@@ -129,7 +133,7 @@ void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slo
         call.grad_in.push_back(gradients.slot(in));
         call.add_to_grad_in.push_back(adds ? 1 : 0);
     }
-    writer.add(std::move(call));
+    writer.add(std::move(call), trains_first_weight(node, trainable));
 }
 
 // y = a + b: both inputs take over the gradient of y, unless one has its own already, or is the program's input while

@@ -60,9 +60,11 @@ Slot SegmentWriter::work(int value, int k) {
     return slot;
 }
 
-void SegmentWriter::add(SegmentCall call) {
+void SegmentWriter::add(SegmentCall call, bool trains_weights) {
     const OpRecord& op = *call.node->op;
-    call.cost = op.cost(call.node->spec, segment_.size, call.mode);
+    OpSize size = segment_.size;
+    size.trains_weights = trains_weights;
+    call.cost = op.cost(call.node->spec, size, call.mode);
     call.scratch_bytes = op.scratch_bytes(call.node->spec, segment_.size, call.mode);
     call.scratch_offset = new_piece(call.scratch_bytes);
     touch_piece(call.scratch_offset);

@@ -33,7 +33,8 @@ class SegmentWriter {
     // No place, but the shape.
     Slot absent(int value, int k = 1) const;
 
-    void add(SegmentCall call);
+    // trains_weights: of a backward call, whether the gradient of its first weight is wanted.
+    void add(SegmentCall call, bool trains_weights = true);
     Segment finish();
 
   private:

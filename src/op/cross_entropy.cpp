@@ -46,6 +46,8 @@ Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
         case DiffMode::forward:
             return {product, product, values + tiles * weight_bytes + 2 * logit_bytes};
         case DiffMode::vjp:
+            if (!size.trains_weights)
+                return {2 * product, 2 * product, 2 * values + tiles * 2 * weight_bytes + 4 * logit_bytes};
             return {3 * product, 3 * product,
                     2 * values + tiles * (2 * weight_bytes + 8 * weight.numel()) + 5 * logit_bytes};
         case DiffMode::jvp:

@@ -49,8 +49,9 @@ Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     switch (mode) {
         case DiffMode::forward:
             return {product, product, values + weight_bytes};
-        // Two products; dW is read and written in f32.
+        // dX, and dW, which is read and written in f32.
         case DiffMode::vjp:
+            if (!size.trains_weights) return {product, product, values + weight_bytes};
             return {2 * product, 2 * product, 2 * values + weight_bytes + 2 * 4 * weight};
         case DiffMode::jvp:
             return tangent_cost(spec, size, product);

@@ -89,6 +89,7 @@ struct OpSize {
     int64_t rank = 0;            // for tangent: directions of matrices come as factors of at most this rank; 0: in full
     int threads = 1;             // scratch per worker; never changes bits
     int64_t cached = 0;
+    bool trains_weights = true;  // backward: the gradient of the first weight is wanted, as a matrix's may not be
 
     int64_t tokens() const { return rows * sequence_length; }
 };

@@ -26,6 +26,10 @@ int64_t low_bytes(const Param& param, int64_t count) {
 int64_t bytes_of(const StateSpec& state, int64_t count) {
     return section_bytes(state.bytes, state.per, count);
 }
+// What no step writes back.
+bool is_only_read(const Param& param) {
+    return !param.trains() || param.perturb.merge == Merge::never;
+}
 int group_bytes(const Param& param) {
     return static_cast<int>(weight_bytes(param, group_of(param)));
 }
@@ -58,7 +62,8 @@ StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int ve
              .numel = param.numel(),
              .sections = sections == std::ssize(layout.sections) ? StoreParam::kAllSections : sections,
              .weight_bytes = bytes == widest && group == 1 ? 0 : bytes,
-             .weight_group = group});
+             .weight_group = group,
+             .once = versions > 1 && is_only_read(param)});
     }
     return layout;
 }

@@ -71,6 +71,10 @@ TEST(Costs, OfLinearAreItsProducts) {
     EXPECT_EQ(backward.flops, 2 * product);
     EXPECT_EQ(backward.bytes, 2 * values + weight + 2 * 4 * in * out) << "the gradient is read and written in f32";
     OpSize size = kSize;
+    size.trains_weights = false;
+    EXPECT_EQ(kLinear.cost(spec, size, DiffMode::vjp).model_flops, product) << "dX alone";
+    EXPECT_EQ(kLinear.cost(spec, size, DiffMode::vjp).bytes, forward.bytes) << "dY, dX and W";
+    size = kSize;
     size.k = k;
     EXPECT_EQ(kLinear.cost(spec, size, DiffMode::jvp).flops, 2 * k * product);
     size.rank = 4;  // x dW^T by way of x v^T and u
@@ -86,6 +90,9 @@ TEST(Costs, OfTheHeadAreItsProducts) {
     EXPECT_EQ(kCrossEntropy.cost(spec, kSize, DiffMode::forward).flops, product);
     EXPECT_EQ(kCrossEntropy.cost(spec, kSize, DiffMode::vjp).flops, 3 * product) << "logits, dX, dW";
     OpSize size = kSize;
+    size.trains_weights = false;
+    EXPECT_EQ(kCrossEntropy.cost(spec, size, DiffMode::vjp).model_flops, 2 * product) << "logits, dX";
+    size = kSize;
     size.k = 3;
     EXPECT_EQ(kCrossEntropy.cost(spec, size, DiffMode::jvp).flops, (1 + 2 * 3) * product);
 }
