@@ -47,10 +47,14 @@ std::span<float> ChunkIo::floats(const ChunkSpan& chunk) {
     return {reinterpret_cast<float*>(staging_.data()), at(chunk.count)};
 }
 
-void ChunkIo::split(const ChunkSpan& chunk, std::span<const float> masters) {
+void ChunkIo::split(const ChunkSpan& chunk, std::span<const float> masters, Team* team) {
     const Param param = param_of(chunk);
     if (param.storage.store == StoreType::as_file) {
-        encode_kept(param, masters, {weights(), at(weight_bytes(param, std::ssize(masters)))});
+        const std::span kept(weights(), at(weight_bytes(param, std::ssize(masters))));
+        if (team == nullptr)
+            encode_kept(param, masters, kept);
+        else
+            encode_kept(param, masters, kept, *team);
         return;
     }
     auto* hi = reinterpret_cast<uint16_t*>(weights());

@@ -8,6 +8,7 @@
 #include "base/file_error.h"
 #include "base/index.h"
 #include "base/math.h"
+#include "device/cpu/cpu_stream.h"
 #include "format/checksum.h"
 #include "method/forward_only/materialize.h"
 #include "model/load.h"
@@ -235,10 +236,13 @@ void Engine::load(ModelFolder& folder, const std::string& run_state) {
 }
 
 void Engine::fill(int64_t step, const std::string& run_state, const ReadMasters& masters) {
+    // Of a device that computes apart from the host, the host's threads are few.
+    Stream& compute = impl_->streams.compute();
+    Team* const team = compute.device() == DeviceKind::cpu ? &cpu_team(compute) : nullptr;
     impl_->begin(step, run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {
         const std::span<float> numbers = chunks.floats(chunk);
         masters(chunk.param, chunk.first, numbers);
-        chunks.split(chunk, numbers);
+        chunks.split(chunk, numbers, team);
         chunks.clear_state(chunk);
     });
 }
