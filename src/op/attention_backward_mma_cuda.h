@@ -28,6 +28,7 @@ struct GradientTiles {
     static constexpr int kOwnNumbers = kMmaOwn * mma_pitch(kSize), kOtherNumbers = kOthers * mma_pitch(kSize);
     static constexpr unsigned kTileBytes = 2 * (kOwnNumbers + kStages * kOtherNumbers) * sizeof(bf16);
     static constexpr unsigned kBytes = kTileBytes + (kByKeys ? kStages * kOthers * sizeof(QueryFacts) : 0);
+    static_assert(kBytes <= kMmaSharedMax);
 };
 
 template <int kSize, bool kByKeys>

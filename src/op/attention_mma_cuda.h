@@ -16,6 +16,7 @@ namespace windlass {
 inline constexpr int kMmaThreads = 128, kMmaOwn = 64, kMmaWarpRows = 16;
 inline constexpr int kMmaBlocks = 1;     // of a multiprocessor at once, at least: no more registers are spared
 inline constexpr int kMmaSumsMax = 128;  // columns that a block sums up for each of two results, at most
+inline constexpr unsigned kMmaSharedMax = 99 << 10;  // bytes that a block may have on every architecture
 inline constexpr float kLog2E = 1.44269504f;
 
 // Rows in shared memory begin 16 bytes behind a multiple of 32: eight of them lie in different banks.

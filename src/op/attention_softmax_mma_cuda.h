@@ -19,6 +19,7 @@ struct SoftmaxTiles {
                          kValueNumbers = kKeys * mma_pitch(kCols),
                          kStageNumbers = kValues * (kKeyNumbers + kValueNumbers);
     static constexpr unsigned kBytes = (kValues * kQueryNumbers + kStages * kStageNumbers) * sizeof(bf16);
+    static_assert(kBytes <= kMmaSharedMax);
 };
 
 template <int kSize, bool kTangent>
