@@ -267,8 +267,8 @@ class CardMemory {
         if (id_.kind != DeviceKind::cuda) return;
         const ScheduleSet& set = engine.setup().schedules;
         const int64_t planned = set.by_kind(set.arena_bytes)[slot(TierKind::device)];
-        fmt::print("device memory: {} taken, {} planned, {:+.1f} %; {} by what was there before\n",
-                   format_bytes(taken()), format_bytes(planned),
+        fmt::print("device memory: {} taken, {} planned, {:+.0f} MiB, {:+.1f} %; {} by what was there before\n",
+                   format_bytes(taken()), format_bytes(planned), static_cast<double>(taken() - planned) / (1 << 20),
                    100.0 * static_cast<double>(taken() - planned) / static_cast<double>(planned),
                    format_bytes(before_.memory_bytes - before_.free_bytes));
     }
