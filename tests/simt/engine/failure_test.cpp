@@ -5,19 +5,28 @@
 namespace windlass {
 namespace {
 
+// A lane that knows an event to be complete does not ask for it, so a step makes a few calls more or fewer: the last of
+// those that one made may not come in another, which is then whole.
 void expect_recovery(const CardRun& run, int64_t failing, const std::string& wanted) {
     FaultFiles files("/image");
+    bool comes = false, fails = false;
     {
         const auto engine = make_engine(files, run.golden.folder, run.options);
         run.step(*engine, 1);
         simt::emulate({.failing_call = failing});
-        EXPECT_THROW(run.step(*engine, 2), DeviceError) << "call " << failing;
+        try {
+            run.step(*engine, 2);
+        } catch (const DeviceError&) {
+            fails = true;
+        }
+        comes = simt::calls() >= failing;
         simt::emulate({});
     }
+    EXPECT_EQ(fails, comes) << "call " << failing;
     EXPECT_EQ(simt::held(), 0) << "call " << failing;
     const auto engine = make_engine(files, run.golden.folder, run.options, false);
-    ASSERT_EQ(engine->reopen(), run_state_of(1)) << "call " << failing;
-    run.step(*engine, 2);
+    ASSERT_EQ(engine->reopen(), run_state_of(comes ? 1 : 2)) << "call " << failing;
+    if (comes) run.step(*engine, 2);
     EXPECT_TRUE(run.state(*engine, files) == wanted) << "call " << failing;
 }
 
