@@ -1,4 +1,5 @@
 // Weights in 8 or 4 bits: half the bytes of bf16, or a quarter, wherever they lie and whatever way they go.
+#include "format/store_map.h"
 #include "method/param_groups.h"
 #include "model/sublayers.h"
 #include "plan/planner.h"
@@ -90,7 +91,8 @@ TEST(WeightStorage, KeepsFrozenMatricesInThirtyFourBytesForSixtyFour) {
             EXPECT_EQ(weights_in(was) - weights_in(is), saved);
         } else {
             EXPECT_EQ(was.step.demand.disk_read_bytes - is.step.demand.disk_read_bytes, saved);
-            EXPECT_EQ(was.disk_bytes - is.disk_bytes, 2 * saved) << "two versions of each chunk";
+            // One version of what is only read; the text of the layout may take a page more.
+            EXPECT_LE(std::abs(was.disk_bytes - is.disk_bytes - saved), StoreMap::kAlignment);
         }
         EXPECT_EQ(is.step.demand.flops, was.step.demand.flops);
     }
