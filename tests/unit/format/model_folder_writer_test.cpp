@@ -6,6 +6,7 @@
 #include "base/file_fault.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "format/checksum.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/format/safetensors_bytes.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/index.h"
 #include "model/pass.h"
 #include "op/ops.h"
 #include "tests/unit/run/engine_fixture.h"

@@ -5,6 +5,7 @@
 #include "base/index.h"
 #include "model/families.h"
 #include "run/working_store.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/run/forward_only_fixture.h"
 #include "tests/unit/run/placement_fixture.h"
 #include "tests/unit/schedule/schedule_fixture.h"
