@@ -8,7 +8,6 @@
 // nothing. Ends with 1 where a row has no figure.
 #include <cmath>
 #include <cstdio>
-#include <map>
 
 #include "base/error.h"
 #include "base/units.h"

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/math.h"
+#include "device/cpu/team.h"
 #include "model/shortened.h"
 #include "model/sublayers.h"
 #include "perturb/stored.h"
@@ -139,19 +140,16 @@ void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, 
     decode_stored({storage.dtype, storage.scale_exponent}, bytes, first, out);
 }
 
-void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out) {
-    encode_stored({param.storage.dtype, param.storage.scale_exponent}, param.spec.file_dtype, values, out);
-}
-
-void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out, Team& team) {
+void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out, Team* team) {
+    const StoredType type{param.storage.dtype, param.storage.scale_exponent};
+    const DType files = param.spec.file_dtype;
+    if (team == nullptr) return encode_stored(type, files, values, out);
     constexpr int64_t kPiece = int64_t{1} << 14;  // whole groups of every type
     const int64_t count = std::ssize(values);
-    const DType type = param.storage.dtype;
-    team.parallel_for(div_up(count, kPiece), [&](int64_t piece, int) {
+    team->parallel_for(div_up(count, kPiece), [&](int64_t piece, int) {
         const int64_t begin = piece * kPiece, end = std::min(count, begin + kPiece);
-        const auto from = static_cast<size_t>(stored_bytes(type, begin));
-        encode_kept(param, values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
-                    out.subspan(from, static_cast<size_t>(stored_bytes(type, end)) - from));
+        const auto from = at(stored_bytes(type.dtype, begin)), to = at(stored_bytes(type.dtype, end));
+        encode_stored(type, files, values.subspan(at(begin), at(end - begin)), out.subspan(from, to - from));
     });
 }
 

@@ -11,10 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "device/cpu/team.h"
 #include "model/spec.h"
 
 namespace windlass {
+
+class Team;
 
 // How some of the parameters are trained (param_groups.h).
 struct ParamGroup {
@@ -128,8 +129,7 @@ void set_merge(TrainedModel& model, Merge merge);
 
 // Weights as they are kept as fp32, and fp32 so kept (perturb/stored.h).
 void decode_kept(const ParamStorage& storage, std::span<const std::byte> bytes, int64_t first, std::span<float> out);
-void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out);
-// The same bytes, made by all of a team's threads: types of few bits take a while.
-void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out, Team& team);
+// The same bytes where a team's threads share the work: types of few bits take a while.
+void encode_kept(const Param& param, std::span<const float> values, std::span<std::byte> out, Team* team = nullptr);
 
 }  // namespace windlass

@@ -50,11 +50,7 @@ std::span<float> ChunkIo::floats(const ChunkSpan& chunk) {
 void ChunkIo::split(const ChunkSpan& chunk, std::span<const float> masters, Team* team) {
     const Param param = param_of(chunk);
     if (param.storage.store == StoreType::as_file) {
-        const std::span kept(weights(), at(weight_bytes(param, std::ssize(masters))));
-        if (team == nullptr)
-            encode_kept(param, masters, kept);
-        else
-            encode_kept(param, masters, kept, *team);
+        encode_kept(param, masters, {weights(), at(weight_bytes(param, std::ssize(masters)))}, team);
         return;
     }
     auto* hi = reinterpret_cast<uint16_t*>(weights());

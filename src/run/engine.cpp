@@ -236,7 +236,7 @@ void Engine::load(ModelFolder& folder, const std::string& run_state) {
 }
 
 void Engine::fill(int64_t step, const std::string& run_state, const ReadMasters& masters) {
-    // Of a device that computes apart from the host, the host's threads are few.
+    // Where another device computes, the host has no team but that of its updates.
     Stream& compute = impl_->streams.compute();
     Team* const team = compute.device() == DeviceKind::cpu ? &cpu_team(compute) : nullptr;
     impl_->begin(step, run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {

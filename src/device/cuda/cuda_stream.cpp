@@ -51,8 +51,8 @@ class PinnedMemory : public Memory {
             const int64_t size = std::min(kPinnedPart, buffer_.size() - begin);
             if (!runtime.pin({buffer_.data() + begin, static_cast<size_t>(size)})) {
                 log_warning(
-                    "the system lets {} of {} of host memory be pinned: the rest is copied through the driver's own, "
-                    "slower than a probe with less memory may have found",
+                    "the system lets only {} of {} of host memory be pinned: the rest is copied more slowly than was "
+                    "planned",
                     format_bytes(begin), format_bytes(buffer_.size()));
                 break;
             }

@@ -50,7 +50,7 @@ TEST(CudaFailure, ToPinIsSaidAndChangesNoBit) {
         run.step(*engine, 2);
         EXPECT_TRUE(run.state(*engine, files) == pinned);
     }
-    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("the system lets 0 B of"));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("the system lets only 0 B of"));
     EXPECT_EQ(simt::held(), 0);
     simt::emulate({});
 }

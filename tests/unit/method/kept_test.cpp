@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "device/cpu/team.h"
 #include "method/trained_model.h"
 
 namespace windlass {
@@ -18,7 +19,7 @@ TEST(EncodeKept, HasOneResultOnAnyThreads) {
             std::vector<std::byte> one(static_cast<size_t>(stored_bytes(type, count))), several(one.size());
             encode_kept(param, numbers, one);
             Team team(3);
-            encode_kept(param, numbers, several, team);
+            encode_kept(param, numbers, several, &team);
             EXPECT_TRUE(one == several) << dtype_name(type) << ", " << count;
         }
     }
