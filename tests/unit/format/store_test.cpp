@@ -132,6 +132,18 @@ TEST(Store, AlternatesVersionsOfTheChunksThatAStepWrites) {
     }
 }
 
+TEST(Store, RefusesToWriteAgainWhatIsWrittenOnce) {
+    FaultFiles files("/image");
+    StoreLayout layout = small_layout();
+    layout.params[0].once = true;
+    Store store = Store::create(files, kStorePath, layout);
+    run_step(files, store, 0);
+    EXPECT_EQ(store.next_version(0), 0);
+    EXPECT_EQ(store.next_version(3), 1);
+    const ChunkUpdate again{.chunk = 0};
+    EXPECT_DEATH(store.commit(1, "", {&again, 1}), "chunk 0 is written again");
+}
+
 TEST(Store, ASnapshotHasOneVersionAndOpensReadOnly) {
     const auto files = store_after(0, small_layout(1));
     Store store = Store::open(*files, kStorePath, OpenMode::read);
