@@ -15,17 +15,16 @@ void add_inputs(PointwiseArgs& args, int& count, std::span<const Tensor> tensors
 
 }  // namespace
 
-void pointwise_forward_cuda(PointwiseLaunch launch, const OpCall& call, Stream& stream) {
+PointwiseArgs pointwise_forward_args(const OpCall& call) {
     PointwiseArgs args{.out = {cuda_value(call.out[0])}, .rows = call.out[0].rows(), .cols = call.out[0].cols()};
     int count = 0;
     add_inputs(args, count, call.in);
     args.tokens = args.rows;
     args.own = count;
-    launch(computes_bf16(call), args, cuda_handle(stream));
+    return args;
 }
 
-void pointwise_backward_cuda(PointwiseLaunch launch, std::span<const Tensor> reads, const OpCall& call,
-                             Stream& stream) {
+PointwiseArgs pointwise_backward_args(std::span<const Tensor> reads, const OpCall& call) {
     const Tensor& grad_out = call.grad_out[0];
     PointwiseArgs args{.rows = grad_out.rows(), .cols = grad_out.cols(), .tokens = grad_out.rows()};
     int count = 0;
@@ -33,17 +32,30 @@ void pointwise_backward_cuda(PointwiseLaunch launch, std::span<const Tensor> rea
     add_inputs(args, count, {&grad_out, 1});
     args.own = count;
     for (size_t i = 0; i < call.grad_in.size(); ++i) args.out[i] = cuda_gradient(call, i);
-    launch(computes_bf16(call), args, cuda_handle(stream));
+    return args;
 }
 
-void pointwise_tangent_cuda(PointwiseLaunch launch, std::span<const Tensor> reads, const OpCall& call, Stream& stream) {
+PointwiseArgs pointwise_tangent_args(std::span<const Tensor> reads, const OpCall& call) {
     const Tensor& out = call.tangent_out[0];
     PointwiseArgs args{.out = {cuda_value(out)}, .rows = out.rows(), .cols = out.cols(), .tokens = call.size->tokens()};
     int count = 0;
     add_inputs(args, count, reads);
     args.own = count;
     add_inputs(args, count, call.tangent_in);
-    launch(computes_bf16(call), args, cuda_handle(stream));
+    return args;
+}
+
+void pointwise_forward_cuda(PointwiseLaunch launch, const OpCall& call, Stream& stream) {
+    launch(computes_bf16(call), pointwise_forward_args(call), cuda_handle(stream));
+}
+
+void pointwise_backward_cuda(PointwiseLaunch launch, std::span<const Tensor> reads, const OpCall& call,
+                             Stream& stream) {
+    launch(computes_bf16(call), pointwise_backward_args(reads, call), cuda_handle(stream));
+}
+
+void pointwise_tangent_cuda(PointwiseLaunch launch, std::span<const Tensor> reads, const OpCall& call, Stream& stream) {
+    launch(computes_bf16(call), pointwise_tangent_args(reads, call), cuda_handle(stream));
 }
 
 }  // namespace windlass

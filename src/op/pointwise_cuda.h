@@ -24,6 +24,11 @@ struct PointwiseArgs {
 using PointwiseLaunch = void (*)(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream);
 
 // in -> out; what backward reads and grad_out -> grad_in; what the tangent reads and tangent_in -> tangent_out.
+PointwiseArgs pointwise_forward_args(const OpCall& call);
+PointwiseArgs pointwise_backward_args(std::span<const Tensor> reads, const OpCall& call);
+PointwiseArgs pointwise_tangent_args(std::span<const Tensor> reads, const OpCall& call);
+
+// The same, launched: of ops whose kernels take no more than these.
 void pointwise_forward_cuda(PointwiseLaunch launch, const OpCall& call, Stream& stream);
 void pointwise_backward_cuda(PointwiseLaunch launch, std::span<const Tensor> reads, const OpCall& call, Stream& stream);
 void pointwise_tangent_cuda(PointwiseLaunch launch, std::span<const Tensor> reads, const OpCall& call, Stream& stream);

@@ -1,7 +1,8 @@
 // pointwise_kernel_cuda.h: the kernel of ops that work number by number. For .cu files alone.
 //
-// A Function has kIn, kOut and static void apply(const float* in, float* out). Numbers are moved 16 bytes at a time
-// where all rows are aligned so, else one by one.
+// A Function has kIn, kOut and static void apply(const float* in, float* out). One that goes by more than its values
+// has Args of its own, which begin as PointwiseArgs do, and apply(args, row, col, in, out). Numbers are moved 16 bytes
+// at a time where all rows are aligned so, else one by one.
 #pragma once
 
 #include "op/numbers_cuda.h"
@@ -14,8 +15,16 @@ struct alignas(sizeof(T) * kPack) Pack {
     T numbers[kPack];
 };
 
-template <typename Function, typename T, int kPack>
-__global__ void pointwise_kernel(PointwiseArgs args) {
+template <typename Function, typename Args>
+__device__ void apply_at(const Args& args, int64_t row, int64_t col, const float* in, float* out) {
+    if constexpr (requires { Function::apply(args, row, col, in, out); })
+        Function::apply(args, row, col, in, out);
+    else
+        Function::apply(in, out);
+}
+
+template <typename Function, typename T, int kPack, typename Args>
+__global__ void pointwise_kernel(Args args) {
     const int64_t packs = args.cols / kPack, count = args.rows * packs;
     const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
     for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < count; at += step) {
@@ -35,7 +44,7 @@ __global__ void pointwise_kernel(PointwiseArgs args) {
         for (int n = 0; n < kPack; ++n) {
             float x[Function::kIn], y[Function::kOut];
             for (int i = 0; i < Function::kIn; ++i) x[i] = widen(in[i].numbers[n]);
-            Function::apply(x, y);
+            apply_at<Function>(args, row, col + n, x, y);
             for (int i = 0; i < Function::kOut; ++i)
                 out[i].numbers[n] = narrow<T>(args.out[i].adds ? widen(out[i].numbers[n]) + y[i] : y[i]);
         }
@@ -50,8 +59,8 @@ inline bool is_aligned(const CudaValue& value, int64_t pack, int64_t bytes) {
     return reinterpret_cast<uintptr_t>(value.data) % static_cast<uintptr_t>(bytes) == 0 && value.stride % pack == 0;
 }
 
-template <typename Function, typename T>
-void launch_pointwise_of(const PointwiseArgs& args, CudaStreamHandle stream) {
+template <typename Function, typename T, typename Args>
+void launch_pointwise_of(const Args& args, CudaStreamHandle stream) {
     constexpr int64_t kBytes = 16, kThreads = 256, kBlocksMax = 4096;
     constexpr int kPack = kBytes / sizeof(T);
     bool aligned = args.cols % kPack == 0;
@@ -61,12 +70,12 @@ void launch_pointwise_of(const PointwiseArgs& args, CudaStreamHandle stream) {
     const int64_t blocks = (count + kThreads - 1) / kThreads;
     const CudaGrid grid{.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax),
                         .threads = kThreads};
-    launch(stream, grid, aligned ? pointwise_kernel<Function, T, kPack> : pointwise_kernel<Function, T, 1>, args,
-           Function::kName);
+    launch(stream, grid, aligned ? pointwise_kernel<Function, T, kPack, Args> : pointwise_kernel<Function, T, 1, Args>,
+           args, Function::kName);
 }
 
-template <typename Function>
-void launch_pointwise(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
+template <typename Function, typename Args>
+void launch_pointwise(bool is_bf16, const Args& args, CudaStreamHandle stream) {
     WINDLASS_BY_TYPE(is_bf16, T, launch_pointwise_of<Function, T>(args, stream));
 }
 
