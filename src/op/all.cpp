@@ -4,8 +4,8 @@
 namespace windlass {
 
 std::span<const OpRecord* const> all_ops() {
-    static constexpr std::array kOps = {&kEmbedding, &kLinear, &kRmsNorm, &kLayerNorm, &kRope,        &kAttention,
-                                        &kSwiglu,    &kGelu,   &kRelu,    &kAdd,       &kCrossEntropy};
+    static constexpr std::array kOps = {&kEmbedding, &kLinear, &kRmsNorm, &kLayerNorm, &kRope,  &kAttention,
+                                        &kSwiglu,    &kGelu,   &kRelu,    &kAdd,       &kScale, &kCrossEntropy};
     return kOps;
 }
 

@@ -16,6 +16,7 @@ extern const OpKernels kLinearCuda;
 extern const OpKernels kReluCuda;
 extern const OpKernels kRmsNormCuda;
 extern const OpKernels kRopeCuda;
+extern const OpKernels kScaleCuda;
 extern const OpKernels kSwigluCuda;
 
 }  // namespace windlass

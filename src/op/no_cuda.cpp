@@ -18,6 +18,7 @@ constinit const OpKernels kLinearCuda;
 constinit const OpKernels kReluCuda;
 constinit const OpKernels kRmsNormCuda;
 constinit const OpKernels kRopeCuda;
+constinit const OpKernels kScaleCuda;
 constinit const OpKernels kSwigluCuda;
 
 }  // namespace windlass

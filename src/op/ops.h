@@ -75,6 +75,15 @@ extern const OpRecord kRelu;
 // out = a + b.
 extern const OpRecord kAdd;
 
+// out = (factor * w) * in. weights: w [C], or none: w = 1. The factor, as f32, multiplies before anything else does, in
+// f32: grad_in = (factor * w) * grad_out; the weight's gradient sums (factor * grad_out) * in; the tangent is
+// (factor * w) * tangent_in + (factor * direction) * in.
+struct ScaleAttrs {
+    double factor = 1;
+    bool operator==(const ScaleAttrs&) const = default;
+};
+extern const OpRecord kScale;
+
 // The head fused with the loss: out[t] = -log softmax(in W^T)[target(t)], 0 where the target is ignored; f32 [T, 1].
 // in [T, C]; weights: W [V, C]. Logits exist for `tile` tokens at a time. backward takes no grad_out: it is the
 // gradient of loss_scale * sum(out), and it computes out as well. HeadParams::result asks forward for something else of

@@ -114,6 +114,32 @@ TEST(Costs, OfAttentionAreItsPairs) {
     }
 }
 
+// A product a number; three operations more for the weight's gradient, two for its tangent, which both read the input.
+TEST(Costs, OfScaleAreItsProducts) {
+    const int64_t tokens = 2 * 16, cols = 24, k = 3;
+    const int64_t value = 2 * tokens * cols, weight = 2 * cols;  // bf16
+    OpSpec plain{.attrs = ScaleAttrs{.factor = 0.3}, .in = {{.cols = cols}}}, weighted = plain;
+    weighted.weights = {Shape{cols}};
+    kScale.infer(plain);
+    kScale.infer(weighted);
+    OpSize size = kSize;
+    size.k = k;
+    const auto expect = [&](const OpSpec& spec, DiffMode mode, int64_t flops, int64_t bytes) {
+        const Cost cost = kScale.cost(spec, size, mode);
+        EXPECT_EQ(cost.flops, as_double(flops * tokens * cols));
+        EXPECT_EQ(cost.model_flops, cost.flops);
+        EXPECT_EQ(cost.bytes, bytes);
+    };
+    expect(plain, DiffMode::forward, 1, 2 * value);
+    expect(plain, DiffMode::vjp, 1, 2 * value);
+    expect(plain, DiffMode::jvp, k, 2 * k * value);
+    expect(weighted, DiffMode::forward, 1, 2 * value + weight);
+    expect(weighted, DiffMode::vjp, 4, 3 * value + weight + 2 * 4 * cols);
+    expect(weighted, DiffMode::jvp, 3 * k, (2 * k + 1) * value + (1 + k) * weight);
+    size.trains_weights = false;
+    expect(weighted, DiffMode::vjp, 1, 2 * value + weight);
+}
+
 TEST(Records, CostGrowsWithTokensAndDirections) {
     for_every_case([](const OpRecord& op, const OpSpec& spec) {
         OpSize more = kSize;

@@ -38,6 +38,7 @@ Matrix reference_swiglu(const Problem& problem);
 Matrix reference_gelu(const Problem& problem);
 Matrix reference_relu(const Problem& problem);
 Matrix reference_add(const Problem& problem);
+Matrix reference_scale(const Problem& problem);
 Matrix reference_linear(const Problem& problem);
 Matrix reference_attention(const Problem& problem);
 Matrix reference_cross_entropy(const Problem& problem);

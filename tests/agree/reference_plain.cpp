@@ -108,4 +108,14 @@ Matrix reference_add(const Problem& problem) {
     return number_by_number(problem, [&](size_t i) { return a[i] + b[i]; });
 }
 
+Matrix reference_scale(const Problem& problem) {
+    const double factor = problem.spec->get<ScaleAttrs>().factor;
+    Matrix out = problem.in[0];
+    for (int64_t t = 0; t < out.rows; ++t) {
+        for (int64_t c = 0; c < out.cols; ++c)
+            out.at(t, c) *= problem.weights.empty() ? factor : factor * problem.weights[0].at(0, c);
+    }
+    return out;
+}
+
 }  // namespace windlass::agree
