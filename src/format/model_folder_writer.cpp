@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "format/adapter_folder.h"
 #include "format/replaceable_folder.h"
 
 namespace windlass {
@@ -62,9 +63,9 @@ std::string index_text(const ModelFolderContent& content) {
     return SortedJson{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(weights)}}.dump(2) + "\n";
 }
 
-// A lone model.safetensors needs none: every reader looks for that name.
+// A lone file of a name that every reader looks for needs none.
 bool needs_index(const ShardSplit& shards) {
-    return shards.files.size() != 1 || shards.files[0] != kSingleName;
+    return shards.files.size() != 1 || (shards.files[0] != kSingleName && shards.files[0] != kAdapterWeightsName);
 }
 
 }  // namespace
@@ -129,7 +130,7 @@ ModelFolderWriter::ModelFolderWriter(FileSystem& files, const std::string& targe
     const std::vector<std::vector<TensorSpec>> shards = by_shard(content_);
     for (size_t i = 0; i < shards.size(); ++i) {
         const std::string path = fmt::format("{}/{}", temporary_, content_.shards.files[i]);
-        shards_.push_back(std::make_unique<SafetensorsWriter>(files_, path, shards[i]));
+        shards_.push_back(std::make_unique<SafetensorsWriter>(files_, path, shards[i], content_.metadata));
         for (const TensorSpec& tensor : shards[i]) shard_of_.emplace(tensor.name, static_cast<int>(i));
     }
     WINDLASS_CHECK(shard_of_.size() == content_.tensors.size(), "a tensor is listed twice for {}", target_);
@@ -177,7 +178,7 @@ void ModelFolderWriter::finish() {
     WINDLASS_CHECK(!finished_, "{} is finished twice", target_);
     for (const std::unique_ptr<SafetensorsWriter>& shard : shards_) shard->finish();
     shards_.clear();
-    write_file(files_, temporary_ + "/config.json", content_.config_text);
+    write_file(files_, path_in(temporary_, content_.config_name), content_.config_text);
     if (needs_index(content_.shards))
         write_file(files_, fmt::format("{}/{}", temporary_, kIndexName), index_text(content_));
     copy_side_files();

@@ -35,8 +35,10 @@ struct ModelFolderContent {
     std::string config_text;
     std::vector<TensorSpec> tensors;
     ShardSplit shards;
-    const ModelFolder* base = nullptr;             // its side files are copied byte for byte; outlives the writer
-    std::vector<std::string> never_replaced = {};  // folders, beside the base's; they need not exist
+    const ModelFolder* base = nullptr;                 // its side files are copied byte for byte; outlives the writer
+    std::vector<std::string> never_replaced = {};      // folders, beside the base's; they need not exist
+    std::map<std::string, std::string> metadata = {};  // of each file of tensors
+    std::string config_name = "config.json";
 };
 
 class ModelFolderWriter {

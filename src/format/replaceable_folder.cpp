@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "format/adapter_folder.h"
 #include "format/manifest.h"
 #include "format/side_files.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 // What transformers writes beside the weights of a language model, so what any base may have brought along.
 constexpr std::string_view kModelNames[] = {"config.json",
+                                            kAdapterConfigName,
                                             "model.safetensors.index.json",
                                             "generation_config.json",
                                             "tokenizer.json",
@@ -65,7 +67,9 @@ void check_replaceable(FileSystem& files, const std::string& folder, const std::
             .hint("another folder");
     const bool has_weights =
         std::ranges::any_of(names, [](const auto& name) { return name.ends_with(".safetensors"); });
-    const bool is_model = has_weights && std::ranges::find(names, "config.json") != names.end();
+    const bool is_model = has_weights && std::ranges::any_of(names, [](const auto& name) {
+                              return name == "config.json" || name == kAdapterConfigName;
+                          });
     const std::string foreign = first_foreign(files, folder, side_files);
     if (!foreign.empty())
         throw UserError(ExitCode::storage, folder,
@@ -73,8 +77,10 @@ void check_replaceable(FileSystem& files, const std::string& folder, const std::
                         foreign)
             .hint(kWayOut);
     if (!is_model)
-        throw UserError(ExitCode::storage, folder,
-                        "is no model folder (config.json and *.safetensors), and only such a folder is replaced")
+        throw UserError(
+            ExitCode::storage, folder,
+            "is no model folder (config.json or adapter_config.json, and *.safetensors), and only such a folder is "
+            "replaced")
             .hint(kWayOut);
 }
 

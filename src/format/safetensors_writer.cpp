@@ -14,8 +14,10 @@ void sort_for_file(std::vector<TensorSpec>& tensors) {
 }
 
 // transformers refuses a file whose metadata does not name the framework's layout, "pt".
-std::string header_text(const std::vector<TensorSpec>& sorted) {
-    std::string text = R"({"__metadata__":{"format":"pt"})";
+std::string header_text(const std::vector<TensorSpec>& sorted, const std::map<std::string, std::string>& metadata) {
+    Json all = {{"format", "pt"}};
+    for (const auto& [key, value] : metadata) all[key] = value;
+    std::string text = fmt::format(R"({{"__metadata__":{})", all.dump());
     int64_t begin = 0;
     for (const TensorSpec& tensor : sorted) {
         const int64_t end = begin + tensor.bytes();
@@ -38,12 +40,13 @@ int64_t data_bytes(const std::vector<TensorSpec>& tensors) {
 
 int64_t SafetensorsWriter::file_bytes(std::vector<TensorSpec> tensors) {
     sort_for_file(tensors);
-    return 8 + static_cast<int64_t>(header_text(tensors).size()) + data_bytes(tensors);
+    return 8 + static_cast<int64_t>(header_text(tensors, {}).size()) + data_bytes(tensors);
 }
 
-SafetensorsWriter::SafetensorsWriter(FileSystem& files, const std::string& path, std::vector<TensorSpec> tensors) {
+SafetensorsWriter::SafetensorsWriter(FileSystem& files, const std::string& path, std::vector<TensorSpec> tensors,
+                                     const std::map<std::string, std::string>& metadata) {
     sort_for_file(tensors);
-    const std::string header = header_text(tensors);
+    const std::string header = header_text(tensors, metadata);
     const auto header_bytes = static_cast<uint64_t>(header.size());
     WINDLASS_CHECK(header_bytes <= kSafetensorsHeaderBytesMax, "a safetensors header of {} bytes", header_bytes);
 

@@ -22,6 +22,11 @@ bool matches(const ParamGroup& group, const ParamSpec& param) {
     return matches(group, param.name) || matches(group, param.tied_name);
 }
 
+// Beside an adapter the model's own parameters are in no group: they are not trained.
+bool may_train(const ModelSpec& model, const ParamSpec& param) {
+    return !model.adapter || param.added;
+}
+
 // "model.layers.7.mlp.up_proj.weight" -> "model.layers.*.mlp.up_proj.weight": a name for each kind of parameter.
 std::string kind_of(std::string_view name) {
     std::string kind;
@@ -47,7 +52,9 @@ std::string advice(const ParamGroup& group, const ModelSpec& model) {
         std::string kind = kind_of(name);
         if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(std::move(kind));
     };
-    for (const ParamSpec& param : model.params) add(param.name), add(param.tied_name);
+    for (const ParamSpec& param : model.params) {
+        if (may_train(model, param)) add(param.name), add(param.tied_name);
+    }
     std::vector<std::string_view> candidates(kinds.begin(), kinds.end());
     candidates.insert(candidates.end(), names.begin(), names.end());
     const std::string_view near = nearest_name(group.match, candidates);
@@ -66,10 +73,12 @@ void set_group(const ParamGroup& group, ParamTraining& training) {
 }
 
 void require_effect(const ParamGroup& group, std::string_view where, const TrainedModel& model) {
-    const auto any = [&](const ParamSpec& param) { return matches(group, param); };
+    const auto any = [&](const ParamSpec& param) { return may_train(model, param) && matches(group, param); };
     if (!std::any_of(model.params.begin(), model.params.end(), any))
-        throw UserError(ExitCode::usage, where, "\"{}\" matches none of the model's {} parameters", group.match,
-                        model.params.size())
+        throw UserError(ExitCode::usage, where, "\"{}\" matches none of the {} {} parameters{}", group.match,
+                        model.adapter ? "adapter's" : "model's",
+                        std::ranges::count_if(model.params, [&](const auto& each) { return may_train(model, each); }),
+                        model.adapter ? ", which alone are trained" : "")
             .hint(advice(group, model));
     throw UserError(ExitCode::usage, where,
                     "all that \"{}\" matches belongs to groups before it; the first that matches counts", group.match)
@@ -81,6 +90,7 @@ void require_effect(const ParamGroup& group, std::string_view where, const Train
 void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, TrainedModel& model) {
     std::vector<bool> has_effect(groups.size(), false);
     for (size_t param = 0; param < model.params.size(); ++param) {
+        if (!may_train(model, model.params[param])) continue;
         const auto first = std::find_if(groups.begin(), groups.end(),
                                         [&](const ParamGroup& group) { return matches(group, model.params[param]); });
         if (first == groups.end()) continue;

@@ -23,13 +23,13 @@ bool any_is_kept_as(const TrainedModel& model, DType dtype) {
     return std::ranges::any_of(model.storage, [&](const ParamStorage& each) { return each.dtype == dtype; });
 }
 
-// Of those parameters that `narrows` says.
+// Of the model's own parameters those that `narrows` says.
 template <typename Narrows>
 void keep_as(TrainedModel& model, DType dtype, Narrows narrows) {
     for (int index = 0; index < model.param_size(); ++index) {
         const ParamSpec& spec = model.params[at(index)];
         ParamStorage& storage = model.storage[at(index)];
-        if (storage.store == StoreType::as_file && narrows(spec)) storage.dtype = dtype;
+        if (storage.store == StoreType::as_file && !spec.added && narrows(spec)) storage.dtype = dtype;
     }
 }
 
@@ -37,7 +37,10 @@ void keep_as(TrainedModel& model, DType dtype, Narrows narrows) {
 
 TrainedModel::TrainedModel(ModelSpec spec)
     : ModelSpec(std::move(spec)), training(params.size()), storage(params.size()), perturb(params.size()) {
-    for (size_t index = 0; index < params.size(); ++index) training[index].decays = params[index].shape.rank() >= 2;
+    for (size_t index = 0; index < params.size(); ++index) {
+        training[index].decays = params[index].shape.rank() >= 2;
+        training[index].trains = !adapter || params[index].added;
+    }
 }
 
 TrainedModel shortened(const TrainedModel& model, int layers) {

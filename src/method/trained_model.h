@@ -81,7 +81,8 @@ struct LoneParam {
 
 struct TrainedModel : ModelSpec {
     TrainedModel() = default;
-    // All parameters are trained, kept as split masters, and perturbed without a limit.
+    // All parameters are trained, or where the model has an adapter that alone; kept as split masters, and perturbed
+    // without a limit.
     explicit TrainedModel(ModelSpec spec);
 
     std::vector<ParamTraining> training;

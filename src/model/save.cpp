@@ -23,6 +23,7 @@ struct Source {
 std::vector<Source> make_sources(const ModelFolder& base, const ModelSpec& model, std::optional<DType> dtype) {
     std::map<std::string_view, int> param_of;
     for (size_t i = 0; i < model.params.size(); ++i) {
+        if (model.params[i].added) continue;
         param_of[model.params[i].name] = static_cast<int>(i);
         if (!model.params[i].alias.empty()) param_of[model.params[i].alias] = static_cast<int>(i);
     }

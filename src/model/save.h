@@ -29,9 +29,9 @@ struct SaveOptions {
 // Puts the masters of elements [first, first + out.size()) of a parameter (an index into ModelSpec::params) into out.
 using ReadMasters = std::function<void(int param, int64_t first, std::span<float> out)>;
 
-// Asks for the masters of one parameter after the other, each from its first element on; a tied table that the base
-// holds under two names is asked for twice. A master whose value the dtype cannot hold (f16 overflow) is
-// UserError(model), naming the tensor.
+// What an adapter has added is no part of the folder. Asks for the masters of one parameter after the other, each from
+// its first element on; a tied table that the base holds under two names is asked for twice. A master whose value the
+// dtype cannot hold (f16 overflow) is UserError(model), naming the tensor.
 void save_model(FileSystem& files, const std::string& base_folder, const std::string& target, const ModelSpec& model,
                 const SaveOptions& options, const ReadMasters& masters);
 

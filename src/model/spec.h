@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,14 @@
 
 namespace windlass {
 
+// What makes a parameter that no model folder has: an adapter's, beside a linear layer.
+struct AddedParam {
+    std::string layer;      // the linear layer: the name of its weight without ".weight"
+    std::string part;       // what of the adapter this is, "lora_A"
+    double first_mean = 0;  // its first values: uniform within first_bound of first_mean, by the run's seed
+    double first_bound = 0;
+};
+
 struct ParamSpec {
     std::string name;  // as in the model's files
     Shape shape;       // as in the model's files
@@ -20,6 +29,7 @@ struct ParamSpec {
     int layer = -1;         // the layer that it is at home in, however blocks are cut; -1: embedding or head
     std::string alias;      // the other name of a tied table, where the files hold it under both
     std::string tied_name;  // the other name of a tied table, wherever the files hold it; empty for all others
+    std::optional<AddedParam> added = {};  // nothing: the model's own
 
     int64_t numel() const { return shape.numel(); }
 };
@@ -30,17 +40,28 @@ struct Block {
     std::vector<int> params;                 // the program's weights -> ModelSpec::params
 };
 
+// A small trained part beside some linear layers of a model (model/adapters).
+struct AdapterSettings {
+    std::string kind;  // as in configuration: "lora"
+    int64_t rank = 0;  // of a pair of matrices; 0 where the kind has none
+    double scale = 1;  // of what they add
+};
+
 struct ModelSpec {
     std::string family;
     int64_t vocab = 0;
     int64_t hidden = 0;
-    int64_t context_length = 0;                    // positions the model was made for
-    std::vector<ParamSpec> params;                 // the canonical table: sorted by name, bytewise
+    int64_t context_length = 0;  // positions the model was made for
+    // The canonical table: sorted by name, bytewise; behind them, sorted too, what an adapter adds.
+    std::vector<ParamSpec> params;
     std::vector<Block> blocks;                     // embedding, layers, head with the loss: the forward pass in order
     Block logits;                                  // the head without the loss, for generation
     std::vector<std::string> notes;                // what the user should know: ignored dropout, padded vocabulary, ...
     std::vector<std::string> config_notes;         // those of them on keys of config.json that have no effect
     std::vector<std::string> ignored_config_keys;  // keys of config.json that the user wants left out
+    // Names of the body's parameters begin so in the files, and so in the tree of transformers' modules.
+    std::string file_prefix, tree_prefix;
+    std::optional<AdapterSettings> adapter;
 
     int64_t param_count() const;
     // Products with weights: parameters without tables that are only looked up ("mat" of the benchmarks).

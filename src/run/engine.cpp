@@ -11,6 +11,7 @@
 #include "device/cpu/cpu_stream.h"
 #include "format/checksum.h"
 #include "method/forward_only/materialize.h"
+#include "model/adapters/first_weights.h"
 #include "model/load.h"
 #include "op/loops_cpu.h"
 #include "run/chunk_io.h"
@@ -230,9 +231,7 @@ void Engine::request_stop() noexcept {
 
 void Engine::load(ModelFolder& folder, const std::string& run_state) {
     check_tied(folder, impl_->setup.model);
-    fill(0, run_state, [&](int param, int64_t first, std::span<float> out) {
-        load_elements(folder, impl_->setup.model.params[at(param)], first, out);
-    });
+    fill(0, run_state, first_weights(folder, impl_->setup.model, impl_->setup.seed));
 }
 
 void Engine::fill(int64_t step, const std::string& run_state, const ReadMasters& masters) {

@@ -81,8 +81,8 @@ class Engine {
     Engine(FileSystem& files, EngineSetup setup);
     ~Engine();
 
-    // Fills weights from a model folder, moments with zero; makes the working store where the plan has one, and
-    // commits it as step 0 with this run state.
+    // Fills weights from a model folder, an adapter's by the seed, moments with zero; makes the working store where the
+    // plan has one, and commits it as step 0 with this run state.
     void load(ModelFolder& folder, const std::string& run_state);
     // The same with masters from elsewhere, as this step; each parameter is asked for chunk by chunk.
     void fill(int64_t step, const std::string& run_state, const ReadMasters& masters);

@@ -94,11 +94,12 @@ const TensorPlace* ModelAssembly::find(std::string_view name) const {
     return at != tensors_.end() && at->name == name ? &*at : nullptr;
 }
 
-std::string ModelAssembly::find_prefix(std::span<const std::string_view> prefixes, std::string_view name) const {
-    for (const std::string_view prefix : prefixes) {
-        if (find(fmt::format("{}{}", prefix, name)) != nullptr) return std::string(prefix);
-    }
-    return std::string(prefixes.front());
+std::string ModelAssembly::find_prefix(std::span<const std::string_view> prefixes, std::string_view name) {
+    const auto holds = [&](std::string_view prefix) { return find(fmt::format("{}{}", prefix, name)) != nullptr; };
+    const auto found = std::ranges::find_if(prefixes, holds);
+    model_.tree_prefix = prefixes.front();
+    model_.file_prefix = found == prefixes.end() ? prefixes.front() : *found;
+    return model_.file_prefix;
 }
 
 TableNames ModelAssembly::name_tables(const std::string& embedding, const std::string& head, bool tied) {

@@ -100,8 +100,9 @@ class ModelAssembly {
     // `tensors`: of the folder, sorted; empty when only the configuration is known.
     ModelAssembly(std::string family, ModelSizes sizes, const HfConfig& config, std::span<const TensorPlace> tensors);
 
-    // The first of `prefixes` under which the files hold `name`; the first of them where none does.
-    std::string find_prefix(std::span<const std::string_view> prefixes, std::string_view name) const;
+    // The first of `prefixes` under which the files hold `name`; the first of them, which is the prefix in the tree of
+    // transformers' modules, where none does.
+    std::string find_prefix(std::span<const std::string_view> prefixes, std::string_view name);
     // Two names, or twice the same one: of a tied table, that under which the files hold it (the embedding's, when
     // they hold it under both).
     TableNames name_tables(const std::string& embedding, const std::string& head, bool tied);

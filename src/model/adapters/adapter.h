@@ -1,0 +1,87 @@
+// adapter.h: small trained parts beside the linear layers of a model, as a rewrite of it: ModelSpec to ModelSpec.
+//
+// What an adapter adds are parameters and ordinary ops, so passes, methods, placements and plans take them as they take
+// the model's own. The added parameters stand behind those in the table: no counter of random numbers shifts. A kind of
+// adapter is one file, and one line in all.cpp (docs/dev/add-an-adapter.md).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "model/program.h"
+#include "model/spec.h"
+
+namespace windlass {
+
+// A linear layer, out = in W^T + b, as an adapter sees it.
+struct LinearLayer {
+    int64_t in_cols = 0;   // of `in`
+    int64_t out_cols = 0;  // of `out`
+    bool in_out = false;   // W is stored [in, out]
+};
+
+// A parameter that a kind adds to one linear layer.
+struct AdapterPart {
+    std::string name;  // behind the layer's name, in the table of parameters and, but for its ending, in peft's files
+    Shape shape;
+    Shape peft_shape;                        // the same numbers in peft's files
+    double first_mean = 0, first_bound = 0;  // AddedParam
+};
+
+// Where a kind writes what stands behind a layer.
+struct AdapterPlace {
+    std::string layer;       // within the block: "self_attn.q_proj"
+    int in = 0, out = 0;     // values of the builder: the layer's input and output
+    std::vector<int> parts;  // weights of the builder, in the order of AdapterKind::parts
+};
+
+// A run of one of the layer's own parameters, to which what was learnt is added: elements [first, first + size) of W,
+// or of b.
+struct FuseRun {
+    bool is_bias = false;
+    int64_t first = 0;
+    std::span<float> numbers;
+};
+
+struct AdapterKind {
+    std::string_view name;       // "lora", as in configuration
+    std::string_view peft_type;  // "LORA"
+    std::vector<AdapterPart> (*parts)(const LinearLayer& layer, const AdapterSettings& settings) = nullptr;
+    // Writes the ops behind a layer; returns the value that takes the place of its output.
+    int (*write)(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) = nullptr;
+    // parts: all numbers of each part.
+    void (*fuse)(const LinearLayer& layer, const AdapterSettings& settings, std::span<const std::vector<float>> parts,
+                 const FuseRun& run) = nullptr;
+    // What peft's adapter_config.json says of the kind alone. Reading throws UserError(model, where), naming the field,
+    // for what would change the mathematics and is not there.
+    void (*write_config)(const AdapterSettings& settings, Json& config) = nullptr;
+    AdapterSettings (*read_config)(const Json& config, std::string_view where) = nullptr;
+    std::string_view fields;  // of that file that it reads, parted by spaces: others are no concern of this kind
+};
+
+// The list (all.cpp).
+std::span<const AdapterKind* const> all_adapters();
+// UserError(usage) naming those that there are.
+const AdapterKind& find_adapter(std::string_view name);
+
+// Linear layers that may carry an adapter, of the whole model but the table of its head: parameters that are their
+// weights, in order.
+std::vector<int> linear_layers(const ModelSpec& model);
+// Those of its layers alone: what an adapter has unless it is told otherwise.
+std::vector<int> linear_layers_of_layers(const ModelSpec& model);
+
+// The name that transformers has for a linear layer, "model.layers.0.self_attn.q_proj", by the name of its weight
+// without ".weight" (AddedParam::layer).
+std::string module_name(const ModelSpec& model, std::string_view layer);
+// "a.b.weight" -> "a.b"
+std::string_view layer_of(const ParamSpec& weight);
+// What the program says of the linear layer with this weight.
+LinearLayer linear_layer(const ModelSpec& model, int weight);
+
+// The model with an adapter beside these linear layers (weights). Its own parameters keep their places.
+ModelSpec with_adapter(ModelSpec model, const AdapterSettings& settings, std::span<const int> weights);
+
+}  // namespace windlass

@@ -1,0 +1,20 @@
+// config_fields.h: fields of peft's adapter_config.json, each within its bounds. UserError(model, where) names the
+// field, what it is and what was expected. null and absence are the fallback.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/json_fwd.h"
+
+namespace windlass {
+
+inline constexpr int64_t kAdapterRankMax = 65536;
+
+int64_t integer_field(const Json& config, const char* name, int64_t fallback, int64_t min, int64_t max,
+                      std::string_view where);
+// Finite.
+double number_field(const Json& config, const char* name, double fallback, std::string_view where);
+bool flag_field(const Json& config, const char* name, std::string_view where);
+
+}  // namespace windlass

@@ -1,0 +1,38 @@
+#include "model/adapters/first_weights.h"
+
+#include "base/index.h"
+#include "base/rng.h"
+#include "model/adapters/peft.h"
+#include "model/load.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kWords = 4;  // of one counter
+
+// Each number has a counter of its own, as noise has: any piece of a parameter may be asked for.
+void draw(const AddedParam& added, uint64_t seed, int64_t element, std::span<float> out) {
+    for (int64_t i = 0; i < std::ssize(out); ++i) {
+        const int64_t index = element + i;
+        const auto words = philox(seed, {.block = static_cast<uint64_t>(index / kWords), .stream = RandomStream::init});
+        const double uniform = uniform01(words[at(index % kWords)]);
+        out[at(i)] = static_cast<float>(added.first_mean + added.first_bound * (2.0 * uniform - 1.0));
+    }
+}
+
+}  // namespace
+
+ReadMasters first_weights(ModelFolder& base, const ModelSpec& model, uint64_t seed, const AdapterFolder* adapter) {
+    return
+        [&base, &model, seed, adapter, starts = global_offsets(model)](int index, int64_t first, std::span<float> out) {
+            const ParamSpec& param = model.params[at(index)];
+            if (!param.added) return load_elements(base, param, first, out);
+            if (adapter != nullptr) return load_peft_elements(*adapter, model, param, first, out);
+            if (param.added->first_bound == 0)
+                std::ranges::fill(out, static_cast<float>(param.added->first_mean));
+            else
+                draw(*param.added, seed, starts[at(index)] + first, out);
+        };
+}
+
+}  // namespace windlass

@@ -1,0 +1,73 @@
+#include <map>
+
+#include "base/index.h"
+#include "model/adapters/peft.h"
+
+namespace windlass {
+namespace {
+
+// An adapted layer, and its adapter's parts in the order of the kind.
+struct Adapted {
+    LinearLayer layer;
+    std::vector<int> parts;
+};
+
+class Fusing {
+  public:
+    Fusing(const ModelSpec& model, const ReadMasters& masters)
+        : model_(model), kind_(find_adapter(model.adapter->kind)), masters_(masters) {
+        std::map<std::string_view, int> index;
+        for (size_t i = 0; i < model.params.size(); ++i) index[model.params[i].name] = static_cast<int>(i);
+        for (const int weight : linear_layers(model)) {
+            const std::string layer(layer_of(model.params[at(weight)]));
+            Adapted adapted{linear_layer(model, weight), {}};
+            for (const AdapterPart& part : kind_.parts(adapted.layer, *model.adapter)) {
+                const auto found = index.find(fmt::format("{}.{}", layer, part.name));
+                if (found != index.end()) adapted.parts.push_back(found->second);
+            }
+            if (adapted.parts.empty()) continue;
+            adapted_.push_back(std::move(adapted));
+            weights_[weight] = adapted_.size() - 1;
+            if (const auto bias = index.find(layer + ".bias"); bias != index.end())
+                biases_[bias->second] = adapted_.size() - 1;
+        }
+    }
+
+    void read(int param, int64_t first, std::span<float> out) {
+        masters_(param, first, out);
+        const auto weight = weights_.find(param), bias = biases_.find(param);
+        const bool is_bias = bias != biases_.end();
+        if (weight == weights_.end() && !is_bias) return;
+        const size_t index = is_bias ? bias->second : weight->second;
+        if (loaded_ != static_cast<int64_t>(index)) load(index);
+        kind_.fuse(adapted_[index].layer, *model_.adapter, parts_, {is_bias, first, out});
+    }
+
+  private:
+    void load(size_t index) {
+        parts_.clear();
+        for (const int part : adapted_[index].parts) {
+            std::vector<float>& numbers = parts_.emplace_back(at(model_.params[at(part)].numel()));
+            masters_(part, 0, numbers);
+        }
+        loaded_ = static_cast<int64_t>(index);
+    }
+
+    const ModelSpec& model_;
+    const AdapterKind& kind_;
+    const ReadMasters& masters_;
+    std::vector<Adapted> adapted_;
+    std::map<int, size_t> weights_, biases_;  // by parameter: its layer in adapted_
+    std::vector<std::vector<float>> parts_;   // of one layer
+    int64_t loaded_ = -1;
+};
+
+}  // namespace
+
+ReadMasters fused_masters(const ModelSpec& model, const ReadMasters& masters) {
+    return [fusing = std::make_shared<Fusing>(model, masters)](int param, int64_t first, std::span<float> out) {
+        fusing->read(param, first, out);
+    };
+}
+
+}  // namespace windlass

@@ -1,0 +1,11 @@
+// kinds.h: the names of the adapters, for the list.
+#pragma once
+
+#include "model/adapters/adapter.h"
+
+namespace windlass {
+
+extern const AdapterKind kLora;
+extern const AdapterKind kIa3;
+
+}  // namespace windlass

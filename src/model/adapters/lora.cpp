@@ -1,0 +1,117 @@
+// lora.cpp: LoRA: out + s (in A^T) B^T (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022,
+// arXiv 2106.09685, section 4.1), s = alpha / r, or alpha / sqrt(r) (Kalajdzievski, arXiv 2312.03732).
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "model/adapters/config_fields.h"
+#include "model/adapters/kinds.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+// A is drawn as torch.nn.Linear's weights are, uniform within 1 / sqrt(in); B begins at zero, and so does what they
+// add.
+std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& settings) {
+    const Shape a{settings.rank, layer.in_cols}, b{layer.out_cols, settings.rank};
+    return {{.name = "lora_A.weight",
+             .shape = a,
+             .peft_shape = a,
+             .first_bound = 1.0 / std::sqrt(static_cast<double>(layer.in_cols))},
+            {.name = "lora_B.weight", .shape = b, .peft_shape = b}};
+}
+
+// The scale stands where the values are narrowest.
+int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) {
+    const auto name = [&](const char* part) { return fmt::format("{}.{}", place.layer, part); };
+    int u = program.apply(kLinear, name("lora_A"), {place.in}, {place.parts[0]}, LinearAttrs{});
+    if (settings.scale != 1.0) u = program.apply(kScale, name("lora_scale"), {u}, {}, ScaleAttrs{settings.scale});
+    const int v = program.apply(kLinear, name("lora_B"), {u}, {place.parts[1]}, LinearAttrs{});
+    return program.apply(kAdd, name("lora"), {place.out, v});
+}
+
+// W + s B A, or of a W that is stored [in, out] its transpose; a row of it at a time.
+void fuse(const LinearLayer& layer, const AdapterSettings& settings, std::span<const std::vector<float>> parts,
+          const FuseRun& run) {
+    if (run.is_bias) return;
+    const std::vector<float>&a = parts[0], &b = parts[1];
+    const int64_t cols = layer.in_out ? layer.out_cols : layer.in_cols, rank = settings.rank;
+    std::vector<double> sum;
+    for (int64_t done = 0; done < std::ssize(run.numbers);) {
+        const int64_t element = run.first + done, row = element / cols, begin = element % cols;
+        const int64_t count = std::min(cols - begin, std::ssize(run.numbers) - done);
+        sum.assign(static_cast<size_t>(count), 0.0);
+        for (int64_t k = 0; k < rank; ++k) {
+            // [out, in]: B[row, k] A[k, col]; [in, out]: A[k, row] B[col, k].
+            const double left =
+                layer.in_out ? a[static_cast<size_t>(k * layer.in_cols + row)] : b[static_cast<size_t>(row * rank + k)];
+            const float* const right = layer.in_out ? b.data() + begin * rank + k : a.data() + k * cols + begin;
+            const int64_t stride = layer.in_out ? rank : 1;
+            for (int64_t i = 0; i < count; ++i) sum[static_cast<size_t>(i)] += left * right[i * stride];
+        }
+        for (int64_t i = 0; i < count; ++i) {
+            float& number = run.numbers[static_cast<size_t>(done + i)];
+            number = static_cast<float>(number + settings.scale * sum[static_cast<size_t>(i)]);
+        }
+        done += count;
+    }
+}
+
+// As plain LoRA, whatever the scale: llama.cpp knows alpha / r alone.
+void write_config(const AdapterSettings& settings, Json& config) {
+    config["r"] = settings.rank;
+    config["lora_alpha"] = settings.scale * static_cast<double>(settings.rank);
+    config["lora_dropout"] = 0.0;
+    config["bias"] = "none";
+    config["use_rslora"] = false;
+    config["use_dora"] = false;
+    config["init_lora_weights"] = true;
+    config["rank_pattern"] = Json::object();
+    config["alpha_pattern"] = Json::object();
+}
+
+// Fields that are not read here are refused where they say anything at all (read_peft_config); of those that have
+// other values than null, false and nothing, these change no number.
+void require_plain(const Json& config, std::string_view where) {
+    // Others began from another base than the one that they name, or change how the pair is applied.
+    static constexpr std::string_view kHarmless[] = {"gaussian", "eva", "orthogonal"};
+    const Json first = config.value("init_lora_weights", Json(true));
+    const bool is_plain =
+        first.is_boolean() || first.is_null() ||
+        (first.is_string() && std::ranges::find(kHarmless, first.get<std::string>()) != std::end(kHarmless));
+    if (!is_plain)
+        throw UserError(ExitCode::model, where,
+                        "\"init_lora_weights\" is {}: such an adapter belongs to a base that was changed with it",
+                        first.dump())
+            .hint("to merge it with peft, and to give the merged model");
+    const Json bias = config.value("bias", Json("none"));
+    if (bias != "none" && !bias.is_null())
+        throw UserError(ExitCode::model, where, "\"bias\" is {}, expected \"none\": trained biases are not implemented",
+                        bias.dump())
+            .hint("to merge it with peft, and to give the merged model");
+}
+
+AdapterSettings read_config(const Json& config, std::string_view where) {
+    require_plain(config, where);
+    const int64_t rank = integer_field(config, "r", 8, 1, kAdapterRankMax, where);
+    const double alpha = number_field(config, "lora_alpha", 8, where);
+    const bool by_root = flag_field(config, "use_rslora", where);
+    const auto r = static_cast<double>(rank);
+    return {.kind = "lora", .rank = rank, .scale = alpha / (by_root ? std::sqrt(r) : r)};
+}
+
+}  // namespace
+
+constinit const AdapterKind kLora = {
+    .name = "lora",
+    .peft_type = "LORA",
+    .parts = parts,
+    .write = write,
+    .fuse = fuse,
+    .write_config = write_config,
+    .read_config = read_config,
+    .fields = "r lora_alpha use_rslora init_lora_weights bias lora_dropout fan_in_fan_out",
+};
+
+}  // namespace windlass

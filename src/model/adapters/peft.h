@@ -1,0 +1,60 @@
+// peft.h: adapters of ours as peft's files name them, and peft's as parts of a model (docs/format/adapter.md).
+//
+// Everything that can be wrong with an adapter is said before a number of it, or of its base, is read.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/adapter_folder.h"
+#include "model/adapters/adapter.h"
+#include "model/save.h"
+
+namespace windlass {
+
+// What adapter_config.json says.
+struct PeftConfig {
+    AdapterSettings settings;
+    std::string base;  // base_model_name_or_path; may be empty
+    // target_modules: names, or one expression for whole names, as Python's re.fullmatch takes them. Empty: not said.
+    std::vector<std::string> targets;
+    bool is_expression = false;
+};
+// UserError(model) naming the field that this version does not know, or that has a value without meaning.
+PeftConfig read_peft_config(const AdapterFolder& folder);
+
+// The linear layers of `base` that the folder's tensors belong to: weights, in order. UserError(model) for a tensor
+// that belongs to none, half a pair, a shape that is not that of the layer and the rank, a type without numbers.
+std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings& settings, const ModelSpec& base);
+
+// The name that peft has for an added parameter: "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
+std::string peft_name(const ModelSpec& model, const ParamSpec& param);
+
+// All numbers are finite: UserError(model) names the tensor and the element that is not.
+void check_peft_numbers(const AdapterFolder& folder);
+// Elements [first, first + out.size()) of an added parameter of a model that `folder` fits.
+void load_peft_elements(const AdapterFolder& folder, const ModelSpec& model, const ParamSpec& param, int64_t first,
+                        std::span<float> out);
+
+// Whether target_modules, as written, stands for this module: an entry that it is, or ends with behind a dot.
+bool is_named_by(std::string_view module, const std::vector<std::string>& targets);
+
+struct PeftOptions {
+    std::string base_name;           // base_model_name_or_path: the model as the user gave it
+    std::string base_checksum = {};  // kBaseChecksumKey; empty: left out
+    bool overwrite = false;
+    std::vector<std::string> never_replaced = {};
+};
+// Writes the model's adapter, f32, so that the folder appears whole or not at all. `masters` is asked for the added
+// parameters alone.
+void save_peft(FileSystem& files, const std::string& target, const ModelSpec& model, const PeftOptions& options,
+               const ReadMasters& masters);
+// Bytes of its two files, about.
+int64_t peft_bytes(const ModelSpec& model);
+
+// What is evaluated, as weights of the base alone: of a layer with an adapter, what `masters` gives for its own
+// parameters with what the adapter has learnt. `masters` outlives what is returned.
+ReadMasters fused_masters(const ModelSpec& model, const ReadMasters& masters);
+
+}  // namespace windlass

@@ -1,0 +1,109 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "model/adapters/peft.h"
+
+namespace windlass {
+namespace {
+
+constexpr size_t kTargetsMax = 100'000;
+constexpr size_t kTargetBytesMax = 4096;
+
+// Fields that change no number here, whatever they say: names, places, and settings of training.
+constexpr std::string_view kHarmless[] = {"peft_type",
+                                          "task_type",
+                                          "base_model_name_or_path",
+                                          "revision",
+                                          "inference_mode",
+                                          "auto_mapping",
+                                          "peft_version",
+                                          "target_modules",
+                                          "exclude_modules",
+                                          "layers_to_transform",
+                                          "layers_pattern",
+                                          "lora_dropout",
+                                          "megatron_core",
+                                          "megatron_config",
+                                          "qalora_group_size",
+                                          "runtime_config",
+                                          "loftq_config",
+                                          "eva_config",
+                                          "corda_config",
+                                          "lora_ga_config",
+                                          "ephemeral_gpu_offload"};
+
+bool says_nothing(const Json& value) {
+    return value.is_null() || value == false || (value.is_structured() && value.empty()) ||
+           (value.is_string() && value.get<std::string>().empty());
+}
+
+bool knows(const AdapterKind& kind, std::string_view field) {
+    if (std::ranges::find(kHarmless, field) != std::end(kHarmless)) return true;
+    std::string_view fields = kind.fields;
+    while (!fields.empty()) {
+        const size_t end = std::min(fields.find(' '), fields.size());
+        if (fields.substr(0, end) == field) return true;
+        fields.remove_prefix(std::min(end + 1, fields.size()));
+    }
+    return false;
+}
+
+const AdapterKind& kind_of_type(const Json& config, const std::string& where) {
+    const auto type = config.find("peft_type");
+    if (type == config.end() || !type->is_string())
+        throw UserError(ExitCode::model, where, "has no \"peft_type\"").hint("an adapter that peft has saved");
+    std::string known;
+    for (const AdapterKind* kind : all_adapters()) {
+        if (kind->peft_type == type->get<std::string>()) return *kind;
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", kind->peft_type);
+    }
+    throw UserError(ExitCode::model, where, "\"peft_type\" is {}, implemented are {}", type->dump(), known)
+        .hint("to merge it with peft, and to give the merged model");
+}
+
+void read_targets(const Json& config, const std::string& where, PeftConfig& read) {
+    const auto found = config.find("target_modules");
+    if (found == config.end() || found->is_null()) return;
+    const auto add = [&](const Json& target) {
+        if (!target.is_string() || target.get<std::string>().size() > kTargetBytesMax)
+            throw UserError(ExitCode::model, where, "\"target_modules\" holds {}, expected names of modules",
+                            target.type_name());
+        read.targets.push_back(target.get<std::string>());
+    };
+    read.is_expression = found->is_string();
+    if (read.is_expression) return add(*found);
+    if (!found->is_array() || found->size() > kTargetsMax)
+        throw UserError(ExitCode::model, where, "\"target_modules\" is {}, expected a list of names or an expression",
+                        found->type_name());
+    for (const Json& target : *found) add(target);
+}
+
+}  // namespace
+
+PeftConfig read_peft_config(const AdapterFolder& folder) {
+    const Json& config = folder.config();
+    const std::string where = folder.config_path();
+    const AdapterKind& kind = kind_of_type(config, where);
+    for (const auto& [field, value] : config.items()) {
+        if (says_nothing(value) || knows(kind, field)) continue;
+        throw UserError(ExitCode::model, where, "\"{}\" is {}, which may change the mathematics and is not implemented",
+                        field, value.dump().substr(0, 200))
+            .hint("to merge it with peft, and to give the merged model");
+    }
+    PeftConfig read{.settings = kind.read_config(config, where)};
+    if (const auto base = config.find("base_model_name_or_path"); base != config.end() && base->is_string())
+        read.base = base->get<std::string>();
+    read_targets(config, where, read);
+    return read;
+}
+
+bool is_named_by(std::string_view module, const std::vector<std::string>& targets) {
+    return std::ranges::any_of(targets, [&](const std::string& target) {
+        const bool ends = module.size() > target.size() && module.ends_with(target) &&
+                          module[module.size() - target.size() - 1] == '.';
+        return module == target || ends;
+    });
+}
+
+}  // namespace windlass

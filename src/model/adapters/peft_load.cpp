@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "model/adapters/peft.h"
+#include "model/load.h"
+
+namespace windlass {
+namespace {
+
+constexpr std::string_view kRoot = "base_model.model.";
+constexpr int64_t kPieceElements = int64_t{1} << 18;
+
+// By each name that a module may have in the file, the linear layer's weight.
+std::map<std::string, int, std::less<>> layers_by_name(const ModelSpec& base) {
+    std::map<std::string, int, std::less<>> index;
+    for (const int weight : linear_layers(base)) {
+        const std::string_view layer = layer_of(base.params[at(weight)]);
+        index.emplace(module_name(base, layer), weight);
+        index.emplace(layer, weight);  // as the files of this base name it
+    }
+    return index;
+}
+
+UserError of_tensor(const AdapterFolder& folder, const TensorEntry& tensor, std::string what, std::string hint) {
+    UserError error(ExitCode::model, folder.weights_path(), "tensor {}: {}", tensor.name, what);
+    error.hint(std::move(hint));
+    return error;
+}
+
+// What names say that is known and not there.
+std::string reason_of(std::string_view name) {
+    if (name.find("lora_magnitude_vector") != name.npos) return "DoRA is not implemented";
+    if (name.find("lora_embedding_") != name.npos) return "adapters of embeddings are not implemented";
+    if (name.find(".lora_") == name.npos && name.find(".ia3_") == name.npos)
+        return "whole trained modules (modules_to_save) are not implemented";
+    return "it belongs to no linear layer of this model";
+}
+
+struct PeftPlace {
+    std::string_view module, part;
+};
+
+// "base_model.model." MODULE "." PART
+std::optional<PeftPlace> place_of(std::string_view name, const AdapterKind& kind, const AdapterSettings& settings) {
+    if (!name.starts_with(kRoot)) return std::nullopt;
+    name.remove_prefix(kRoot.size());
+    for (const AdapterPart& part : kind.parts({1, 1, false}, settings)) {
+        if (!name.ends_with(part.name) || name.size() <= part.name.size() + 1) continue;
+        const size_t dot = name.size() - part.name.size() - 1;
+        if (name[dot] == '.') return PeftPlace{name.substr(0, dot), name.substr(dot + 1)};
+    }
+    return std::nullopt;
+}
+
+void check_part(const AdapterFolder& folder, const TensorEntry& tensor, const AdapterPart& part) {
+    if (tensor.shape != part.peft_shape)
+        throw of_tensor(folder, tensor,
+                        fmt::format("is {}, expected {} of this model's layer and the rank in {}",
+                                    tensor.shape.to_string(), part.peft_shape.to_string(), kAdapterConfigName),
+                        "the base that the adapter was trained over; pairs of several ranks are not implemented");
+    const bool is_number = tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16;
+    if (!is_number)
+        throw of_tensor(folder, tensor, fmt::format("holds {}, expected F32, BF16 or F16", tensor.dtype_name),
+                        "an adapter that peft has saved");
+}
+
+}  // namespace
+
+std::string peft_name(const ModelSpec& model, const ParamSpec& param) {
+    return fmt::format("{}{}.{}", kRoot, module_name(model, param.added->layer), param.added->part);
+}
+
+std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings& settings, const ModelSpec& base) {
+    const AdapterKind& kind = find_adapter(settings.kind);
+    const std::map<std::string, int, std::less<>> layers = layers_by_name(base);
+    std::map<int, std::set<std::string>> found;  // parts by weight
+    for (const TensorEntry& tensor : folder.tensors()) {
+        const std::optional<PeftPlace> place = place_of(tensor.name, kind, settings);
+        const auto layer = place ? layers.find(place->module) : layers.end();
+        if (layer == layers.end())
+            throw of_tensor(folder, tensor, reason_of(tensor.name),
+                            "the base that the adapter was trained over, whose linear layers have other names than "
+                            "this model's; or to merge it with peft");
+        const LinearLayer shape = linear_layer(base, layer->second);
+        if (settings.rank > std::min(shape.in_cols, shape.out_cols))
+            throw of_tensor(folder, tensor,
+                            fmt::format("rank {} is above the smaller side of {} [{}, {}]", settings.rank,
+                                        place->module, shape.out_cols, shape.in_cols),
+                            "the base that the adapter was trained over");
+        for (const AdapterPart& part : kind.parts(shape, settings)) {
+            if (part.name == place->part) check_part(folder, tensor, part);
+        }
+        if (!found[layer->second].emplace(place->part).second)
+            throw of_tensor(folder, tensor, "its layer has this part under two names",
+                            "an adapter that peft has saved");
+    }
+    std::vector<int> weights;
+    for (const auto& [weight, parts] : found) {
+        for (const AdapterPart& part : kind.parts(linear_layer(base, weight), settings)) {
+            if (!parts.contains(part.name))
+                throw UserError(ExitCode::model, folder.weights_path(), "has {} of {}, but not its {}", *parts.begin(),
+                                module_name(base, layer_of(base.params[at(weight)])), part.name)
+                    .hint("the file is incomplete; fetch the adapter again");
+        }
+        weights.push_back(weight);
+    }
+    return weights;
+}
+
+namespace {
+
+void read_numbers(const AdapterFolder& folder, const TensorEntry& tensor, int64_t first, std::span<float> out) {
+    const int64_t width = dtype_bytes(*tensor.dtype);
+    std::vector<std::byte> bytes(at(std::ssize(out) * width));
+    folder.read(tensor, first * width, bytes);
+    decode_numbers(*tensor.dtype, bytes, out);
+    const auto bad = std::ranges::find_if(out, [](float value) { return !std::isfinite(value); });
+    if (bad == out.end()) return;
+    throw UserError(ExitCode::model, folder.weights_path(), "tensor {} is {} at element {}", tensor.name, *bad,
+                    first + (bad - out.begin()))
+        .hint("an adapter from before its training went wrong");
+}
+
+}  // namespace
+
+void check_peft_numbers(const AdapterFolder& folder) {
+    std::vector<float> numbers;
+    for (const TensorEntry& tensor : folder.tensors()) {
+        const int64_t count = tensor.shape.numel();
+        for (int64_t first = 0; first < count; first += kPieceElements) {
+            numbers.resize(at(std::min(kPieceElements, count - first)));
+            read_numbers(folder, tensor, first, numbers);
+        }
+    }
+}
+
+void load_peft_elements(const AdapterFolder& folder, const ModelSpec& model, const ParamSpec& param, int64_t first,
+                        std::span<float> out) {
+    const TensorEntry* tensor = folder.find(peft_name(model, param));
+    // By the name that the base's files have, where peft's lacks the prefix.
+    if (tensor == nullptr) tensor = folder.find(fmt::format("{}{}", kRoot, param.name));
+    if (tensor == nullptr || tensor->shape.numel() != param.numel())
+        throw UserError(ExitCode::model, folder.weights_path(), "has no {} any more", param.name)
+            .hint("a folder that nobody writes to");
+    for (int64_t done = 0; done < std::ssize(out); done += kPieceElements) {
+        const int64_t count = std::min(kPieceElements, std::ssize(out) - done);
+        read_numbers(folder, *tensor, first + done, out.subspan(at(done), at(count)));
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "format/model_folder_writer.h"
+#include "model/adapters/peft.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kPieceElements = int64_t{1} << 20;
+
+// "a.b.c" -> "b.c" of two words.
+std::string_view last_words(std::string_view name, int words) {
+    size_t dot = name.size();
+    for (int word = 0; word < words && dot != name.npos; ++word) dot = dot == 0 ? name.npos : name.rfind('.', dot - 1);
+    return dot == name.npos ? name : name.substr(dot + 1);
+}
+
+// Names of all modules that target_modules may hit, linear or not, by the parameters they hold.
+std::set<std::string> all_modules(const ModelSpec& model) {
+    std::set<std::string> modules;
+    for (const ParamSpec& param : model.params) {
+        if (param.added) continue;
+        for (const std::string& name : {param.name, param.tied_name}) {
+            const size_t dot = name.rfind('.');
+            if (dot == name.npos) continue;
+            const std::string module = name.substr(0, dot);
+            modules.insert(module.starts_with(model.file_prefix) ? module_name(model, module) : module);
+        }
+    }
+    return modules;
+}
+
+// The shortest names that stand for these modules and for no other: peft gives each module that is named an adapter.
+std::vector<std::string> target_names(const ModelSpec& model, const std::set<std::string>& adapted) {
+    const std::set<std::string> all = all_modules(model);
+    for (const int words : {1, 2}) {
+        std::set<std::string> names;
+        for (const std::string& module : adapted) names.emplace(last_words(module, words));
+        const std::vector<std::string> list(names.begin(), names.end());
+        const auto is_right = [&](const std::string& module) {
+            return is_named_by(module, list) == adapted.contains(module);
+        };
+        if (std::ranges::all_of(all, is_right)) return list;
+    }
+    return {adapted.begin(), adapted.end()};
+}
+
+std::set<std::string> adapted_modules(const ModelSpec& model) {
+    std::set<std::string> modules;
+    for (const ParamSpec& param : model.params) {
+        if (param.added) modules.insert(module_name(model, param.added->layer));
+    }
+    return modules;
+}
+
+bool any_is_in_out(const ModelSpec& model) {
+    return std::ranges::any_of(linear_layers(model), [&](int weight) { return linear_layer(model, weight).in_out; });
+}
+
+std::string config_text(const ModelSpec& model, const PeftOptions& options) {
+    const AdapterKind& kind = find_adapter(model.adapter->kind);
+    Json config = {{"peft_type", kind.peft_type},
+                   {"task_type", "CAUSAL_LM"},
+                   {"base_model_name_or_path", options.base_name},
+                   {"revision", nullptr},
+                   {"inference_mode", true},
+                   {"auto_mapping", nullptr},
+                   {"target_modules", target_names(model, adapted_modules(model))},
+                   {"modules_to_save", nullptr},
+                   {"fan_in_fan_out", any_is_in_out(model)}};
+    kind.write_config(*model.adapter, config);
+    return config.dump(2) + "\n";
+}
+
+Shape peft_shape(const ModelSpec& model, const AdapterKind& kind, const ParamSpec& param) {
+    const auto weight = std::ranges::find(model.params, fmt::format("{}.weight", param.added->layer), &ParamSpec::name);
+    WINDLASS_CHECK(weight != model.params.end(), "{} has no layer", param.name);
+    const LinearLayer layer = linear_layer(model, static_cast<int>(weight - model.params.begin()));
+    for (const AdapterPart& part : kind.parts(layer, *model.adapter)) {
+        if (part.name == param.added->part) return part.peft_shape;
+    }
+    WINDLASS_CHECK(false, "{} is no part of an adapter {}", param.name, kind.name);
+    return {};
+}
+
+std::vector<TensorSpec> tensors_of(const ModelSpec& model) {
+    const AdapterKind& kind = find_adapter(model.adapter->kind);
+    std::vector<TensorSpec> tensors;
+    for (const ParamSpec& param : model.params) {
+        if (param.added) tensors.push_back({peft_name(model, param), DType::f32, peft_shape(model, kind, param)});
+    }
+    return tensors;
+}
+
+}  // namespace
+
+void save_peft(FileSystem& files, const std::string& target, const ModelSpec& model, const PeftOptions& options,
+               const ReadMasters& masters) {
+    ModelFolderContent content{.config_text = config_text(model, options),
+                               .tensors = tensors_of(model),
+                               .never_replaced = options.never_replaced,
+                               .config_name = kAdapterConfigName};
+    content.shards.files = {kAdapterWeightsName};
+    content.shards.file_of.assign(content.tensors.size(), 0);
+    if (!options.base_checksum.empty()) content.metadata = {{kBaseChecksumKey, options.base_checksum}};
+    ModelFolderWriter writer(files, target, std::move(content), options.overwrite);
+    std::vector<float> numbers;
+    for (int index = 0; index < static_cast<int>(model.params.size()); ++index) {
+        const ParamSpec& param = model.params[at(index)];
+        if (!param.added) continue;
+        for (int64_t first = 0; first < param.numel(); first += kPieceElements) {
+            numbers.resize(at(std::min(kPieceElements, param.numel() - first)));
+            masters(index, first, numbers);
+            writer.write(peft_name(model, param), first * 4, std::as_bytes(std::span(numbers)));
+        }
+    }
+    writer.finish();
+}
+
+int64_t peft_bytes(const ModelSpec& model) {
+    return SafetensorsWriter::file_bytes(tensors_of(model)) + kMiB;
+}
+
+}  // namespace windlass

@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "model/adapters/adapter.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+constexpr std::string_view kWeight = ".weight";
+
+LinearLayer layer_at(const Node& node) {
+    return {node.spec.in[0].cols, node.spec.out[0].cols, node.spec.get<LinearAttrs>().in_out};
+}
+
+// Calls body(block, node) for each linear layer, of the head without its loss too.
+template <typename Body>
+void for_linear_layers(const ModelSpec& model, Body body) {
+    const auto visit = [&](const Block& block) {
+        for (const Node& node : block.program->nodes) {
+            if (node.op == &kLinear) body(block, node);
+        }
+    };
+    std::ranges::for_each(model.blocks, visit);
+    visit(model.logits);
+}
+
+int weight_of(const Block& block, const Node& node) {
+    return block.params[at(node.weights[0])];
+}
+
+// What a program gets beside its own weights: a part of the adapter of one of them.
+struct AddedWeight {
+    int beside = 0;  // the program's weight whose layer it changes
+    AdapterPart part;
+};
+
+struct Rewritten {
+    std::shared_ptr<const Program> program;
+    std::vector<AddedWeight> added;  // behind the program's own weights, in order
+};
+
+// Writes a program anew, with an adapter behind some of its linear layers. What neighbouring layers of one input add
+// stands behind all of them, so that they stay neighbours (OpRecord::joins).
+class ProgramRewriter {
+  public:
+    ProgramRewriter(const Program& whole, const AdapterKind& kind, const AdapterSettings& settings)
+        : whole_(whole), kind_(kind), settings_(settings), value_(whole.values.size()) {}
+
+    // adapted: by the program's weights.
+    Rewritten write(const std::vector<bool>& adapted) {
+        for (const int input : whole_.inputs)
+            value_[at(input)] = made_.input(whole_.values[at(input)].name, whole_.values[at(input)].spec.cols);
+        for (const ProgramWeight& weight : whole_.weights) made_.weight(weight.role, weight.shape);
+        for (const Node& node : whole_.nodes) {
+            if (!waiting_.empty() && (node.op != &kLinear || node.in != waiting_.front()->in)) write_waiting();
+            copy(node);
+            if (node.op == &kLinear && adapted[at(node.weights[0])]) waiting_.push_back(&node);
+        }
+        write_waiting();
+        std::vector<int> outputs = whole_.outputs;
+        for (int& output : outputs) output = value_[at(output)];
+        return {std::make_shared<const Program>(made_.finish(std::move(outputs))), std::move(added_)};
+    }
+
+  private:
+    void copy(const Node& node) {
+        std::vector<int> in = node.in;
+        for (int& value : in) value = value_[at(value)];
+        const int out = node.out[0];
+        value_[at(out)] =
+            made_.apply(*node.op, whole_.values[at(out)].name, std::move(in), node.weights, node.spec.attrs);
+    }
+
+    void write_waiting() {
+        for (const Node* node : waiting_) {
+            const int beside = node->weights[0];
+            const std::string& role = whole_.weights[at(beside)].role;
+            int& out = value_[at(node->out[0])];
+            AdapterPlace place{
+                .layer = role.substr(0, role.size() - kWeight.size()), .in = value_[at(node->in[0])], .out = out};
+            for (AdapterPart& part : kind_.parts(layer_at(*node), settings_)) {
+                place.parts.push_back(made_.weight(fmt::format("{}.{}", place.layer, part.name), part.shape));
+                added_.push_back({beside, std::move(part)});
+            }
+            out = kind_.write(made_, place, settings_);
+        }
+        waiting_.clear();
+    }
+
+    const Program& whole_;
+    const AdapterKind& kind_;
+    const AdapterSettings& settings_;
+    ProgramBuilder made_;
+    std::vector<int> value_;  // by the whole's: what stands for it in the one that is made
+    std::vector<const Node*> waiting_;
+    std::vector<AddedWeight> added_;
+};
+
+class ModelRewriter {
+  public:
+    ModelRewriter(ModelSpec model, const AdapterSettings& settings, std::span<const int> weights)
+        : model_(std::move(model)),
+          settings_(settings),
+          kind_(find_adapter(settings.kind)),
+          adapted_(model_.params.size()) {
+        for (const int weight : weights) adapted_[at(weight)] = true;
+    }
+
+    ModelSpec write() {
+        const size_t own = model_.params.size();
+        std::vector<std::vector<std::string>> names;  // of what each block gets
+        for (Block& block : model_.blocks) names.push_back(rewrite(block));
+        names.push_back(rewrite(model_.logits));
+        std::map<std::string_view, int> index;
+        for (auto& [name, param] : added_) {  // bytewise, as the table is sorted
+            index[name] = static_cast<int>(model_.params.size());
+            model_.params.push_back(std::move(param));
+        }
+        for (size_t block = names.size(); block-- > 0;) {  // the first block that uses it is its home
+            const bool is_last = block == model_.blocks.size();
+            for (const std::string& name : names[block]) {
+                const int param = index.at(name);
+                (is_last ? model_.logits : model_.blocks[block]).params.push_back(param);
+                if (!is_last) model_.params[at(param)].block = static_cast<int>(block);
+            }
+        }
+        WINDLASS_CHECK(model_.params.size() > own, "an adapter of no layer");
+        model_.adapter = settings_;
+        return std::move(model_);
+    }
+
+  private:
+    std::vector<std::string> rewrite(Block& block) {
+        std::vector<bool> adapted;
+        for (const int param : block.params) adapted.push_back(adapted_[at(param)]);
+        const auto [known, is_new] = programs_.try_emplace({block.program, adapted});
+        if (is_new) known->second = ProgramRewriter(*block.program, kind_, settings_).write(adapted);
+        std::vector<std::string> names;
+        for (const AddedWeight& each : known->second.added) {
+            const ParamSpec& beside = model_.params[at(block.params[at(each.beside)])];
+            const std::string layer(layer_of(beside));
+            names.push_back(fmt::format("{}.{}", layer, each.part.name));
+            added_.try_emplace(names.back(), ParamSpec{.name = names.back(),
+                                                       .shape = each.part.shape,
+                                                       .file_dtype = DType::f32,
+                                                       .layer = beside.layer,
+                                                       .added = AddedParam{.layer = layer,
+                                                                           .part = each.part.name,
+                                                                           .first_mean = each.part.first_mean,
+                                                                           .first_bound = each.part.first_bound}});
+        }
+        block.program = known->second.program;
+        return names;
+    }
+
+    ModelSpec model_;
+    const AdapterSettings& settings_;
+    const AdapterKind& kind_;
+    std::vector<bool> adapted_;  // by parameter
+    // The old programs are kept, so that no new one has the address of one of them.
+    std::map<std::pair<std::shared_ptr<const Program>, std::vector<bool>>, Rewritten> programs_;
+    std::map<std::string, ParamSpec> added_;  // by name
+};
+
+}  // namespace
+
+std::vector<int> linear_layers(const ModelSpec& model) {
+    // The head's product without its loss reads a table.
+    const int head = model.logits.params[at(model.logits.program->nodes.back().weights[0])];
+    std::vector<int> weights;
+    for_linear_layers(model, [&](const Block& block, const Node& node) {
+        if (const int weight = weight_of(block, node); weight != head) weights.push_back(weight);
+    });
+    std::ranges::sort(weights);
+    const auto same = std::ranges::unique(weights);
+    weights.erase(same.begin(), same.end());
+    return weights;
+}
+
+std::vector<int> linear_layers_of_layers(const ModelSpec& model) {
+    std::vector<int> weights = linear_layers(model);
+    std::erase_if(weights, [&](int weight) { return model.params[at(weight)].layer < 0; });
+    return weights;
+}
+
+std::string_view layer_of(const ParamSpec& weight) {
+    std::string_view name = weight.name;
+    WINDLASS_CHECK(name.ends_with(kWeight), "{} is no weight of a layer", name);
+    name.remove_suffix(kWeight.size());
+    return name;
+}
+
+std::string module_name(const ModelSpec& model, std::string_view layer) {
+    WINDLASS_CHECK(layer.starts_with(model.file_prefix), "{} does not begin with {}", layer, model.file_prefix);
+    return fmt::format("{}{}", model.tree_prefix, layer.substr(model.file_prefix.size()));
+}
+
+LinearLayer linear_layer(const ModelSpec& model, int weight) {
+    std::optional<LinearLayer> found;
+    for_linear_layers(model, [&](const Block& block, const Node& node) {
+        if (weight_of(block, node) == weight) found = layer_at(node);
+    });
+    WINDLASS_CHECK(found.has_value(), "{} is the weight of no linear layer", model.params[at(weight)].name);
+    return *found;
+}
+
+ModelSpec with_adapter(ModelSpec model, const AdapterSettings& settings, std::span<const int> weights) {
+    WINDLASS_CHECK(!model.adapter, "the model has an adapter already");
+    return ModelRewriter(std::move(model), settings, weights).write();
+}
+
+}  // namespace windlass
