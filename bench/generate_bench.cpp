@@ -60,7 +60,8 @@ struct Row {
 class Bench {
   public:
     Bench(const std::string& model, const std::string& dtype, int threads)
-        : opened_(open_model(real_files(), model)), config_{.model = model, .dtype = dtype, .threads = threads} {}
+        : opened_(open_model(real_files(), {.model = model})),
+          config_{.model = model, .dtype = dtype, .threads = threads} {}
 
     void run(int64_t length) {
         std::vector<ScheduleRequest> requests = decode_requests(length, length + kNewTokens);

@@ -7,11 +7,14 @@
 #include "config/renamed.h"
 #include "device/device.h"
 #include "method/recipe.h"
+#include "model/adapters/adapter.h"
 
 namespace windlass {
 namespace {
 
 using Problems = std::vector<std::string>;
+
+constexpr double kAdapterRate = 2e-4;  // ten times that of all parameters (QLoRA, arXiv 2305.14314, section 4)
 
 std::string unknown_key(const ConfigEntry& entry) {
     if (const std::string_view advice = config_key_advice(entry.key); !advice.empty()) {
@@ -152,6 +155,27 @@ void resolve_task(Config& c, Problems& problems) {
     if (c.train_on_prompt) problems.emplace_back("train_on_prompt has no meaning with a task");
 }
 
+// "none", and LLaMA-Factory's word for it, are no adapter; qlora is two settings.
+void resolve_adapter(Config& c, Problems& problems) {
+    if (c.adapter == "none" || c.adapter == "full") c.adapter.clear();
+    const bool in_4_bits = c.adapter == "qlora" || c.load_in_4bit;
+    if (c.adapter == "qlora") c.adapter = "lora";
+    if (in_4_bits && is_changed(c, "weight_storage") && c.weight_storage != "nf4")
+        problems.push_back(
+            fmt::format("weight_storage is {}, but 4 bits are asked for. Try: weight_storage: nf4", c.weight_storage));
+    if (in_4_bits) c.weight_storage = "nf4";
+    c.load_in_4bit = false;
+    if (c.lora_dropout > 0) problems.emplace_back("lora_dropout: dropout is not implemented. Try: lora_dropout: 0");
+    const bool is_new = is_adapter_name(c.adapter);
+    for (const std::string_view key : {"lora_r", "lora_alpha", "use_rslora", "lora_target_modules"}) {
+        if (!is_changed(c, key) || is_new) continue;
+        problems.push_back(c.adapter.empty()
+                               ? fmt::format("{} has no meaning without an adapter. Try: adapter: lora", key)
+                               : fmt::format("{} is what the adapter in {} says. Try: leave it out", key, c.adapter));
+    }
+    if (!c.adapter.empty() && c.method == "adamw" && !c.was_given("learning_rate")) c.learning_rate = kAdapterRate;
+}
+
 void check_run(const Config& c, Problems& problems) {
     const std::optional<DeviceId> device = device_from_name(c.device);
     if (!device || device->kind == DeviceKind::fake)
@@ -209,6 +233,10 @@ void drop_former_default(const ConfigSources& sources, Config& config) {
 
 }  // namespace
 
+bool is_adapter_name(std::string_view adapter) {
+    return std::ranges::any_of(all_adapters(), [&](const AdapterKind* kind) { return kind->name == adapter; });
+}
+
 MethodOptions method_options(const Config& c) {
     MethodOptions options{.beta1 = c.adam_beta1,
                           .beta2 = c.adam_beta2,
@@ -242,6 +270,7 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     }
     drop_former_default(sources, read.config);
     resolve_task(read.config, problems);
+    resolve_adapter(read.config, problems);
     check_data(read.config, problems);
     check_objective(read.config, problems);
     check_schedule(read.config, problems);

@@ -80,6 +80,13 @@ struct Config {
     double adam_epsilon = 1e-8;
     double max_grad_norm = 1.0;
     std::vector<std::string> freeze, param_groups;  // param_group_text.h
+    std::string adapter;                            // a kind, or a folder with one; empty: none
+    int64_t lora_r = 16;
+    double lora_alpha = 32;
+    bool use_rslora = false;
+    std::vector<std::string> lora_target_modules = {"all-linear"};
+    double lora_dropout = 0.0;
+    bool load_in_4bit = false;  // weight_storage says it
     double zo_eps = 1e-3;
     std::optional<int64_t> directions = 1;  // nothing: the planner chooses
     std::string noise = "gaussian";
@@ -171,6 +178,9 @@ struct ReadConfig {
 // Puts the layers together. Every problem found is in the one UserError(usage): unknown keys with the nearest name,
 // values of the wrong kind, contradictions between keys.
 ReadConfig make_config(const ConfigSources& sources, ConfigUse use);
+
+// Config::adapter is the name of a kind, not a folder.
+bool is_adapter_name(std::string_view adapter);
 
 // What the method is told. `auto` is what it begins with: the most exact state, the least directions.
 MethodOptions method_options(const Config& config);

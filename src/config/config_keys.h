@@ -76,6 +76,8 @@ std::vector<ConfigKey> schedule_keys();
 std::vector<ConfigKey> adam_keys();
 // And config_keys_groups.cpp.
 std::vector<ConfigKey> group_keys();
+// config_keys_adapter.cpp
+std::vector<ConfigKey> adapter_keys();
 
 // The key of this name or alias, '-' read as '_'; nullptr when there is none.
 const ConfigKey* find_config_key(std::string_view name);

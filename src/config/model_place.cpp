@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "model/adapters/peft.h"
 
 namespace windlass {
 namespace {
@@ -95,19 +96,41 @@ ModelPlace in_repo(FileSystem& files, const std::string& repo, const std::string
         .hint(fmt::format("{}", fmt::join(ids, ", or ")));
 }
 
+// The model that an adapter says it belongs to.
+ModelPlace of_adapter(FileSystem& files, const std::string& folder, const std::string& note) {
+    const AdapterFolder adapter = AdapterFolder::open(files, folder);
+    const std::string base = read_peft_config(adapter).base;
+    const std::string wayout = fmt::format("the base as the model, with --adapter {}", folder);
+    if (base.empty())
+        throw UserError(ExitCode::model, adapter.config_path(), "does not say whose adapter it is").hint(wayout);
+    if (files.exists(base) && is_adapter_folder(files, base))
+        throw UserError(ExitCode::model, adapter.config_path(), "names {} as its base, which is an adapter too", base)
+            .hint(wayout);
+    const ModelPlace place = find_model(files, base);
+    if (!files.exists(place.folder))
+        throw UserError(ExitCode::model, adapter.config_path(), "names {} as its base, which is not there", base)
+            .hint(wayout);
+    return {place.folder, fmt::format("{}{} is an adapter of {}", note, folder, place.folder), folder};
+}
+
 ModelPlace in_folder(FileSystem& files, const std::string& folder) {
     const auto has = [&](std::string_view name) { return files.exists(inside(folder, name)); };
     if (has("config.json")) return {folder, ""};
+    if (has(kAdapterConfigName)) return of_adapter(files, folder, "");
     if (has("run.yaml")) {
         const std::string final_folder = inside(folder, "final");
         if (files.exists(inside(final_folder, "config.json")))
             return {final_folder, fmt::format("{} is a run: its last weights are taken, {}", folder, final_folder)};
+        if (files.exists(final_folder) && is_adapter_folder(files, final_folder))
+            return of_adapter(files, final_folder, fmt::format("{} is a run; ", folder));
         throw UserError(ExitCode::model, folder, "is a run that has not ended: it has no final model")
             .hint(fmt::format("windlass export {} --to FOLDER, which writes the weights of its newest checkpoint",
                               folder));
     }
     if (has("state.wls") && has("model/config.json"))
         return {inside(folder, "model"), fmt::format("{} is a checkpoint: its weights are taken", folder)};
+    if (has("state.wls") && files.exists(inside(folder, "adapter")))
+        return of_adapter(files, inside(folder, "adapter"), fmt::format("{} is a checkpoint; ", folder));
     if (has("snapshots")) {
         const std::string name = folder.substr(folder.rfind('/') + 1);
         return in_repo(files, folder, name.starts_with(kRepoPrefix) ? id_of(name) : name);

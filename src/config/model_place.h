@@ -1,7 +1,8 @@
 // model_place.h: which folder a model's name stands for.
 //
 // A name is the path of a model folder, of a run or a checkpoint of ours (their model folders are taken), or of a
-// model in the Hugging Face cache; or the id that a model has there, "Qwen/Qwen3-0.6B". A path that exists is never an
+// model in the Hugging Face cache; or the id that a model has there, "Qwen/Qwen3-0.6B"; or the folder of an adapter,
+// which names the model that it belongs to. A path that exists is never an
 // id. Nothing is fetched: of an id that is not in the cache the error says how to.
 #pragma once
 
@@ -13,8 +14,9 @@
 namespace windlass {
 
 struct ModelPlace {
-    std::string folder;  // of an id: the snapshot, so that what is written down names the revision
-    std::string note;    // what was taken for the name; empty where that is the name itself
+    std::string folder;        // of an id: the snapshot, so that what is written down names the revision
+    std::string note;          // what was taken for the name; empty where that is the name itself
+    std::string adapter = {};  // the name's, where it is an adapter's: `folder` is its base
 };
 
 // UserError(model) for an id that is not in the cache, and for folders that hold no model but somewhere inside. Any

@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/open_adapter.h"
+#include "model/adapters/first_weights.h"
 #include "model/families.h"
 
 namespace windlass {
@@ -15,13 +17,21 @@ Tokenizer open_tokenizer(FileSystem& files, const std::string& path, const Model
     return tokenizer;
 }
 
-OpenModel open_model(FileSystem& files, const std::string& path, const std::vector<std::string>& ignored_keys) {
-    ModelFolder folder = ModelFolder::open(files, path, {.ignored_keys = ignored_keys});
-    HfConfig config = folder.config();
-    TrainedModel model(build_model(config, folder.tensors()));
+ReadMasters OpenModel::weights() {
+    return first_weights(folder, model, /*seed=*/0, adapter ? &*adapter : nullptr);
+}
+
+OpenModel open_model(FileSystem& files, const Config& config) {
+    if (is_adapter_name(config.adapter))
+        throw UserError(ExitCode::usage, "adapter", "{} names no adapter to look at, but one to train", config.adapter)
+            .hint("a folder with adapter_config.json");
+    ModelFolder folder = ModelFolder::open(files, config.model, {.ignored_keys = config.ignore_config_keys});
+    HfConfig hf_config = folder.config();
+    ModelSpec model = build_model(hf_config, folder.tensors());
     for (const std::string& note : model.config_notes) log_warning("{}", note);
-    Tokenizer tokenizer = open_tokenizer(files, path, model);
-    return {std::move(folder), std::move(model), std::move(tokenizer)};
+    std::optional<AdapterFolder> adapter = put_adapter(files, config, folder, model);
+    Tokenizer tokenizer = open_tokenizer(files, config.model, model);
+    return {std::move(folder), std::move(adapter), TrainedModel(std::move(model)), std::move(tokenizer)};
 }
 
 }  // namespace windlass

@@ -1,12 +1,15 @@
 // open_model.h: a model folder and its tokenizer, before anything is allocated for them.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "base/file.h"
+#include "config/config.h"
+#include "format/adapter_folder.h"
 #include "format/model_folder.h"
 #include "method/trained_model.h"
+#include "model/save.h"
 #include "text/tokenizer.h"
 
 namespace windlass {
@@ -14,12 +17,17 @@ namespace windlass {
 // A model that was opened, and what is known of it before anything is allocated.
 struct OpenModel {
     ModelFolder folder;
+    std::optional<AdapterFolder> adapter;  // whose numbers the model's added parameters have
     TrainedModel model;
     Tokenizer tokenizer;
+
+    // Of all parameters, with those of the adapter. The object outlives it.
+    ReadMasters weights();
 };
 // UserError(model) where it has ids for which the model has no row.
 Tokenizer open_tokenizer(FileSystem& files, const std::string& path, const ModelSpec& model);
-// Keys of config.json that nobody reads, or that are ignored, are warned of.
-OpenModel open_model(FileSystem& files, const std::string& path, const std::vector<std::string>& ignored_keys = {});
+// The configuration's model with its adapter, which must be a folder's. Keys of config.json that nobody reads, or that
+// are ignored, are warned of.
+OpenModel open_model(FileSystem& files, const Config& config);
 
 }  // namespace windlass

@@ -21,9 +21,7 @@ void keep_narrow(OpenModel& opened, const std::string& weight_storage) {
     TrainedModel& model = opened.model;
     set_store(model, StoreType::as_file);
     weight_storage == "f8" ? keep_in_8_bits(model) : keep_in_4_bits(model);
-    set_by_magnitudes(model, /*sparse_share=*/1, [&](int param, int64_t first, std::span<float> out) {
-        load_elements(opened.folder, model.params[static_cast<size_t>(param)], first, out);
-    });
+    set_by_magnitudes(model, /*sparse_share=*/1, opened.weights());
 }
 
 }  // namespace
@@ -58,7 +56,8 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config,
                                                           .seed = static_cast<uint64_t>(config.seed),
                                                           .emulation = emulation_of(config),
                                                           .profile = profile});
-    engine_->load(opened.folder, "{}");
+    check_tied(opened.folder, opened.model);
+    engine_->fill(0, "{}", opened.weights());
 }
 
 Inference::~Inference() {

@@ -1,8 +1,11 @@
 #include "persist/export.h"
 
 #include "base/error.h"
+#include "config/model_place.h"
+#include "data/open_adapter.h"
 #include "format/manifest.h"
 #include "format/store.h"
+#include "model/adapters/first_weights.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "model/save.h"
@@ -22,9 +25,19 @@ struct Source {
     bool is_checkpoint = false;
     std::vector<std::string> ignored_keys = {};  // of the base's config.json; a checkpoint's folder has none of them
     std::vector<std::string> models = {};        // that the run names
+    Config adapter = {};                         // what it says of one
 };
 
+// The base is the run's model; of a checkpoint that was moved away, the one that its adapter names.
+Source of_adapter_checkpoint(FileSystem& files, const std::string& path) {
+    std::vector<std::string> models = models_of_run(files, fmt::format("{}/..", path));
+    const std::string adapter = fmt::format("{}/{}", path, kAdapterFolder);
+    std::string base = models.empty() ? find_model(files, adapter).folder : models.front();
+    return {fmt::format("{}/{}", path, kStateFile), std::move(base), true, {}, std::move(models), {.adapter = adapter}};
+}
+
 Source of_checkpoint(FileSystem& files, const std::string& path) {
+    if (files.exists(fmt::format("{}/{}", path, kAdapterFolder))) return of_adapter_checkpoint(files, path);
     return {fmt::format("{}/{}", path, kStateFile),
             fmt::format("{}/{}", path, kModelFolder),
             true,
@@ -49,7 +62,7 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
         throw UserError(ExitCode::usage, run, "holds neither a checkpoint nor a working store, only a trajectory log")
             .hint(fmt::format("windlass replay {} {}/{} --to DIR", config.model, run, kTrajectoryName));
     if (start.from == StartPoint::From::working_store)
-        return {start.path, config.model, false, config.ignore_config_keys, {config.model}};
+        return {start.path, config.model, false, config.ignore_config_keys, {config.model}, config};
     return of_checkpoint(files, start.path);
 }
 
@@ -71,6 +84,15 @@ Named parse_source(FileSystem& files, const std::string& source) {
 void keep_as(Store& store, const RunState& state, const std::string& base, TrainedModel& model) {
     keep_as_stored(store, model);
     if (is_kept_in_8_bits(model)) set_scale_exponents(state.identity.scale_exponents, base, model);
+}
+
+// What the run computed with in place of the base's weights.
+void keep_as_run(const Identity& identity, const std::string& base, TrainedModel& model) {
+    set_store(model, StoreType::as_file);
+    if (identity.weight_storage == "nf4") keep_in_4_bits(model);
+    if (identity.weight_storage != "f8") return;
+    keep_in_8_bits(model);
+    set_scale_exponents(identity.scale_exponents, base, model);
 }
 
 SaveOptions save_options(const Source& source, const ExportOptions& options) {
@@ -97,20 +119,34 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
     return {source.store, state.progress.step, ModelFolder::open(files, options.target).total_bytes()};
 }
 
+// A checkpoint's adapter folder has what its state has.
+ExportResult export_adapter(FileSystem& files, const Source& source, const RunState& state, ModelFolder& base,
+                            const AdapterFolder& adapter, TrainedModel model, const ExportOptions& options) {
+    keep_as_run(state.identity, source.base, model);
+    save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
+                {save_options(source, options), options.form}, first_weights(base, model, 0, &adapter));
+    return {source.store, state.progress.step, output_bytes(files, options.target)};
+}
+
 ExportResult export_store(FileSystem& files, const Source& source, const ExportOptions& options) {
     Store store = Store::open(files, source.store, OpenMode::read);
-    const ModelFolder base = ModelFolder::open(files, source.base, {.ignored_keys = source.ignored_keys});
+    ModelFolder base = ModelFolder::open(files, source.base, {.ignored_keys = source.ignored_keys});
     base.warn_of_side_files(files);
     HfConfig config = base.config();
-    TrainedModel model(build_model(config, base.tensors()));
+    ModelSpec spec = build_model(config, base.tensors());
+    const std::optional<AdapterFolder> adapter = put_adapter(files, source.adapter, base, spec);
+    TrainedModel model(std::move(spec));
     const RunState state = parse_run_state(store.committed_run_state(), source.store);
+    if (adapter && source.is_checkpoint)
+        return export_adapter(files, source, state, base, *adapter, std::move(model), options);
     if (state.identity.merge_updates != merge_name(Merge::each_step))
         return export_folder(files, source, state, options);
     keep_as(store, state, source.base, model);
     StoreMasters masters(store, model);
-    save_model(files, source.base, options.target, model, save_options(source, options),
-               [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });
-    return {source.store, store.committed_step(), ModelFolder::open(files, options.target).total_bytes()};
+    save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
+                {save_options(source, options), options.form},
+                [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });
+    return {source.store, store.committed_step(), output_bytes(files, options.target)};
 }
 
 }  // namespace

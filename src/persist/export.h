@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "state/save_output.h"
 #include "tensor/dtype.h"
 
 namespace windlass {
@@ -21,6 +22,7 @@ struct ExportOptions {
     std::string target;
     std::optional<DType> dtype;
     std::optional<int64_t> shard_bytes_max;
+    OutputForm form = OutputForm::adapter;
     bool overwrite = false;
 };
 

@@ -22,6 +22,7 @@ std::string request_text(const ExportOptions& options, const std::string& reply)
     Json json = {{"to", std::filesystem::absolute(options.target).lexically_normal().string()},
                  {"overwrite", options.overwrite},
                  {"reply", reply}};
+    if (options.form != OutputForm::adapter) json["form"] = output_form_name(options.form);
     if (options.dtype) json["dtype"] = dtype_name(*options.dtype);
     if (options.shard_bytes_max) json["max_shard_bytes"] = *options.shard_bytes_max;
     return json.dump() + "\n";
@@ -37,6 +38,11 @@ ExportRequest parse_request(std::string_view text, const std::string& run_folder
         if (json.contains("dtype")) {
             request.options.dtype = export_type_from_name(json["dtype"].get<std::string>());
             if (!request.options.dtype) throw UserError(ExitCode::usage, where, "names no type of numbers");
+        }
+        if (json.contains("form")) {
+            const auto form = output_form_from_name(json["form"].get<std::string>());
+            if (!form) throw UserError(ExitCode::usage, where, "names no form of a model");
+            request.options.form = *form;
         }
         if (json.contains("max_shard_bytes")) {
             request.options.shard_bytes_max = integer_of(json["max_shard_bytes"]);

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "state/save_output.h"
 #include "state/store_masters.h"
 
 namespace windlass {
@@ -59,9 +60,11 @@ void Exporter::start(ExportRequest request, int64_t step) {
 
 void Exporter::save(const Job& job, const ReadMasters& masters) const {
     const ExportOptions& options = job.request.options;
-    save_model(files_, session_.config.model, options.target, session_.model,
-               {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},
-               masters);
+    save_output(
+        files_, output_of(session_), options.target,
+        {.save = {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},
+         .form = options.form},
+        masters);
 }
 
 void Exporter::save_beside(Job& job, const std::stop_token& stop) const {
@@ -102,7 +105,7 @@ void Exporter::report(const Job& job) {
         log_warning("step {} is not exported to {}: {}", job.step, target, job.failure->what());
         return answer(files_, job.request, *job.failure);
     }
-    const int64_t bytes = ModelFolder::open(files_, target).total_bytes();
+    const int64_t bytes = output_bytes(files_, target);
     log_info("exported step {} to {}, {}", job.step, target, format_bytes(bytes));
     answer(files_, job.request, ExportResult{folder_.path(), job.step, bytes});
 }

@@ -9,11 +9,13 @@
 #include "base/math.h"
 #include "base/units.h"
 #include "config/param_group_text.h"
+#include "data/open_adapter.h"
 #include "data/open_model.h"
 #include "data/task_answers.h"
 #include "device/cpu/isa.h"
 #include "format/checksum.h"
 #include "method/param_groups.h"
+#include "model/adapters/first_weights.h"
 #include "model/families.h"
 #include "model/sublayers.h"
 #include "schedule/machine_profiles.h"
@@ -234,6 +236,10 @@ void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_s
     set_merge(model, recipe.merge);
 }
 
+OutputSource output_of(const Session& session) {
+    return {.model = session.model, .base_folder = session.config.model};
+}
+
 bool writes_answers(const Config& config, const Recipe& recipe) {
     return recipe.probes() && writes_answers(*objective_from_name(config.objective));
 }
@@ -255,14 +261,22 @@ DType resolve_compute(const std::string& dtype, const ModelSpec& model) {
     return f32_elements * 2 > model.param_count() ? DType::f32 : DType::bf16;
 }
 
+ReadMasters Session::first_weights() {
+    return windlass::first_weights(folder, model, identity.seed, adapter ? &*adapter : nullptr);
+}
+
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
                         ConfigUse use) {
     ModelFolder folder =
         ModelFolder::open(files, config.model,
                           {.weights_may_be_absent = use == ConfigUse::plan, .ignored_keys = config.ignore_config_keys});
     HfConfig hf_config = folder.config();
-    TrainedModel model(build_model(hf_config, folder.tensors()));
-    Session session{.config = config, .folder = std::move(folder), .model = std::move(model)};
+    ModelSpec spec = build_model(hf_config, folder.tensors());
+    std::optional<AdapterFolder> adapter = put_adapter(files, config, folder, spec);
+    Session session{.config = config,
+                    .folder = std::move(folder),
+                    .model = TrainedModel(std::move(spec)),
+                    .adapter = std::move(adapter)};
     session.notes = session.model.notes;
     group_parameters(session);
     fit_length(session.config, session.model, session.notes);

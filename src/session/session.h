@@ -11,11 +11,14 @@
 
 #include "config/config.h"
 #include "data/data.h"
+#include "format/adapter_folder.h"
 #include "format/model_folder.h"
 #include "method/recipe.h"
+#include "model/save.h"
 #include "plan/planner.h"
 #include "run/engine.h"
 #include "state/run_state.h"
+#include "state/save_output.h"
 #include "text/tokenizer.h"
 
 namespace windlass {
@@ -24,6 +27,7 @@ struct Session {
     Config config;
     ModelFolder folder;
     TrainedModel model;
+    std::optional<AdapterFolder> adapter;  // that the run's adapter begins with; nothing where it is drawn
     MethodOptions method_options;
     Recipe recipe;
     std::optional<Tokenizer> tokenizer;  // where there is data
@@ -47,6 +51,8 @@ struct Session {
     Simulation step_at_most() const { return in_rounds(planned.step, rounds_most); }
     // Such a step on the average, with what clipped ones do again: the figure that plans are compared by.
     double seconds_at_most() const { return step_at_most().seconds + planned.mean_seconds - planned.step.seconds; }
+    // What parameters begin with. The session outlives it.
+    ReadMasters first_weights();
     bool has_eval() const { return data && data->eval_count() > 0; }
 };
 
@@ -58,6 +64,9 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
 
 // How parameters are kept: as the recipe wants it, and matrices of forward-only methods as weight_storage says.
 void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_split, TrainedModel& model);
+
+// What its run writes.
+OutputSource output_of(const Session& session);
 
 // The points of its steps write answers, each with rows of its own.
 bool writes_answers(const Config& config, const Recipe& recipe);

@@ -3,10 +3,12 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "format/manifest.h"
 #include "format/store.h"
+#include "model/adapters/peft.h"
 #include "schedule/layout.h"
 
 namespace windlass {
@@ -27,12 +29,13 @@ std::optional<int64_t> step_of(std::string_view name) {
 }
 
 void save_files(FileSystem& files, const CheckpointSource& source, const std::string& folder, const RunState& state) {
-    save_model(files, source.base_folder, fmt::format("{}/{}", folder, kModelFolder), source.model, {},
-               [&](int param, int64_t first, std::span<float> out) { source.engine.read_masters(param, first, out); });
+    const char* const output = source.output.model.adapter ? kAdapterFolder : kModelFolder;
+    save_output(files, source.output, path_in(folder, output), {},
+                [&](int param, int64_t first, std::span<float> out) { source.engine.read_masters(param, first, out); });
     source.engine.snapshot(fmt::format("{}/{}", folder, kStateFile), state.progress.step, run_state_text(state));
     Manifest manifest{.step = state.progress.step, .run_state = run_state_text(state)};
-    for (const std::string& name : files.list(fmt::format("{}/{}", folder, kModelFolder)))
-        manifest.files.push_back(describe_file(files, folder, fmt::format("{}/{}", kModelFolder, name)));
+    for (const std::string& name : files.list(path_in(folder, output)))
+        manifest.files.push_back(describe_file(files, folder, path_in(output, name)));
     manifest.files.push_back(describe_file(files, folder, kStateFile));
     write_manifest(files, folder, manifest);
 }
@@ -89,6 +92,7 @@ void write_checkpoint(FileSystem& files, const CheckpointSource& source, const s
 int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const TrainedModel& model, const Recipe& recipe) {
     constexpr int64_t kSmallFiles = 1 * kMiB;  // config, index, manifest, and the last block of each file
     int64_t bytes = Store::file_bytes(store_layout(model, recipe, 1, "")) + kSmallFiles;
+    if (model.adapter) return bytes + peft_bytes(model);
     for (const auto* names : {&base.shard_files(), &base.side_files()}) {
         for (const std::string& name : *names) bytes += files.status(fmt::format("{}/{}", base.path(), name)).bytes;
     }

@@ -1,4 +1,5 @@
-// checkpoint.h: checkpoint-<step>/ in a run's folder: model/ (a Hugging Face folder), state.wls, manifest.json.
+// checkpoint.h: checkpoint-<step>/ in a run's folder: model/ (a Hugging Face folder), or adapter/ where the run trains
+// one, state.wls, manifest.json.
 //
 // Written as checkpoint-<step>.tmp, synced, and renamed: a folder of that name without ".tmp" is complete. The manifest
 // holds sizes and hashes of all files and the run state.
@@ -13,6 +14,7 @@
 #include "model/save.h"
 #include "run/engine.h"
 #include "state/run_state.h"
+#include "state/save_output.h"
 
 namespace windlass {
 
@@ -26,8 +28,7 @@ std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::stri
 
 struct CheckpointSource {
     Engine& engine;
-    const TrainedModel& model;
-    std::string base_folder;  // the model that training started from
+    OutputSource output;
 };
 
 // Writes a checkpoint of the last committed step. An existing one of this step is replaced. Throws MachineError when
@@ -46,5 +47,6 @@ RunState verify_checkpoint(FileSystem& files, const std::string& path);
 
 inline constexpr const char* kStateFile = "state.wls";
 inline constexpr const char* kModelFolder = "model";
+inline constexpr const char* kAdapterFolder = "adapter";
 
 }  // namespace windlass

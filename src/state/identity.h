@@ -32,6 +32,7 @@ struct Identity {
     std::string method;
     std::string data_fingerprint;
     std::vector<std::string> param_groups;  // param_group_text.h
+    std::string base_checksum;  // base_checksum.h; of runs that keep some of their base. Empty too: not recorded, older
     std::string weight_storage = "as_file";
     // Whether what is not trained has low halves in the run's stores, as it had in older runs.
     bool frozen_is_split = false;

@@ -280,7 +280,7 @@ void TrainLoop::save() {
                         state_.progress.step, format_bytes(need), folder_.path(), format_bytes(free));
             return;
         }
-        write_checkpoint(files_, {engine_, session_.model, session_.config.model}, folder_.path(), state_);
+        write_checkpoint(files_, {engine_, output_of(session_)}, folder_.path(), state_);
     } catch (const MachineError& error) {
         if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
         log_warning("checkpoint {} is not saved: {}; the next save tries again", state_.progress.step, error.what());
@@ -297,15 +297,16 @@ void TrainLoop::save() {
 void TrainLoop::finish() {
     const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
     if (session_.config.save_steps && (saved.empty() || saved.back().step != state_.progress.step)) save();
-    save_model(files_, session_.config.model, folder_.file("final"), session_.model, {.overwrite = true},
-               [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
+    save_output(files_, output_of(session_), folder_.file("final"), {.save = {.overwrite = true}},
+                [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
     const LossCurves curves = read_curves(files_, folder_.file("metrics.jsonl"));
     write_text_atomic(files_, folder_.file("loss.svg"), loss_svg(curves, folder_.path()));
     if (!session_.store_path.empty() && saved_step_ == state_.progress.step) {
         files_.remove_file(session_.store_path);
         log_info("the working store is removed; checkpoint-{} holds the same state", saved_step_);
     }
-    log_info("done: {} is a complete model folder", folder_.file("final"));
+    log_info("done: {} is {}", folder_.file("final"),
+             session_.model.adapter ? "an adapter in the layout of peft" : "a complete model folder");
 }
 
 }  // namespace windlass

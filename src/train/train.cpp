@@ -7,6 +7,7 @@
 #include "format/replaceable_folder.h"
 #include "format/store.h"
 #include "method/forward_only/magnitude_limits.h"
+#include "model/adapters/peft.h"
 #include "model/load.h"
 #include "persist/replay.h"
 #include "persist/rewind.h"
@@ -48,9 +49,9 @@ void check_final_folder(FileSystem& files, const Session& session, const std::st
 
 void check_output_space(FileSystem& files, const Session& session, const std::string& folder) {
     const int64_t free = files.free_bytes(folder);
-    const int64_t final_bytes = session.folder.total_bytes();
+    const int64_t final_bytes = session.model.adapter ? peft_bytes(session.model) : session.folder.total_bytes();
     if (free < final_bytes) {
-        throw UserError(ExitCode::storage, folder, "the trained model needs {}, {} are free", format_bytes(final_bytes),
+        throw UserError(ExitCode::storage, folder, "what is trained needs {}, {} are free", format_bytes(final_bytes),
                         format_bytes(free))
             .hint("another output_dir");
     }
@@ -138,12 +139,9 @@ void begin_at_checkpoint(FileSystem& files, Session& session, const StartPoint& 
 }
 
 void begin_at_model(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
-    if (!start.logged) return engine.load(session.folder, run_state_text({.identity = session.identity}));
     check_tied(session.folder, session.model);
-    const auto masters = [&](int param, int64_t first, std::span<float> out) {
-        load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
-    };
-    replay_into(files, session, start, 0, masters, engine);
+    if (!start.logged) return engine.fill(0, run_state_text({.identity = session.identity}), session.first_weights());
+    replay_into(files, session, start, 0, session.first_weights(), engine);
 }
 
 // Fills the engine and returns the state it then holds, of a run that goes on as it was asked to.
@@ -191,10 +189,7 @@ void look_at_base(Session& session, const Identity* recorded) {
     const bool scales = is_kept_in_8_bits(session.model), sparse = session.config.sparse_share < 1;
     if (sparse || (scales && recorded == nullptr)) {
         check_tied(session.folder, session.model);
-        const auto masters = [&](int param, int64_t first, std::span<float> out) {
-            load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
-        };
-        set_by_magnitudes(session.model, session.config.sparse_share, masters);
+        set_by_magnitudes(session.model, session.config.sparse_share, session.first_weights());
     }
     if (!scales) return;
     session.identity.scale_exponents = scale_exponents(session.model);

@@ -71,7 +71,7 @@ class AnswersRun : public TrainTest {
     }
     // 1 - what evaluating says of a model on all rows.
     double loss_of(const std::string& model) {
-        OpenModel opened = open_model(files_, at(model));
+        OpenModel opened = open_model(files_, {.model = at(model)});
         const TaskSet set = all_rows(opened.tokenizer);
         const int64_t capacity = answer_capacity(set, opened.model.context_length);
         Inference inference(files_, opened, {.model = at(model), .dtype = "f32", .threads = 2},

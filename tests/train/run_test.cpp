@@ -170,7 +170,7 @@ TEST_F(RunTest, KeepsItsHandsOffFoldersThatAreNoRun) {
 }
 
 TEST_F(RunTest, ChoicesAreScoredByTheirOwnTokensAlone) {
-    OpenModel opened = open_model(files_, at("model"));
+    OpenModel opened = open_model(files_, {.model = at("model")});
     const auto row = [&](const std::string& prompt, int64_t right) {
         ChoiceRow made{.right = right};
         for (const char* answer : {"a", "b"})

@@ -147,7 +147,7 @@ TEST_F(TaskRun, ShortAnswersAreCountedWhereEveryTokenIsTheLikeliest) {
     ASSERT_TRUE(result.eval_score);
     EXPECT_EQ(last("run", "eval_exact_match"), *result.eval_score);
     // Greedy decoding writes just those rows.
-    OpenModel opened = open_model(files_, at("run/final"));
+    OpenModel opened = open_model(files_, {.model = at("run/final")});
     const TaskSet set = held_out("answer.json", opened.tokenizer);
     const int64_t capacity = answer_capacity(set, opened.model.context_length);
     Inference inference(files_, opened, {.model = at("run/final"), .dtype = "f32", .threads = 2},
@@ -193,7 +193,7 @@ TEST_F(TaskRun, RowsAreChosenByTheSeed) {
     run("other", settings);
     EXPECT_EQ(history("again"), history("run"));
     EXPECT_NE(losses("other"), losses("run"));
-    OpenModel opened = open_model(files_, at("model"));
+    OpenModel opened = open_model(files_, {.model = at("model")});
     settings["eval_samples"] = "4";
     const RunData data = RunData::open(files_, config("data", settings), opened.tokenizer);
     EXPECT_EQ(data.eval_count(), 4);

@@ -179,7 +179,7 @@ ExitCode run_eval(const EvalArgs& args) {
         words.erase(words.begin() + 1);
     }
     Config config = config_from_words(words, ConfigUse::evaluate);
-    OpenModel opened = open_model(real_files(), config.model, config.ignore_config_keys);
+    OpenModel opened = open_model(real_files(), config);
     if (!config.was_given("max_length") || config.max_length > opened.model.context_length)
         config.max_length = std::min(config.was_given("max_length") ? config.max_length : int64_t{1} << 20,
                                      opened.model.context_length);

@@ -14,6 +14,8 @@ ExitCode run_export(const ExportArgs& args) {
             throw UserError(ExitCode::usage, "--dtype", "weights are not written as \"{}\"", args.dtype)
                 .hint("bf16, f16 or f32");
     }
+    if (args.merged == "base") options.form = OutputForm::merged;
+    if (args.merged == "computed") options.form = OutputForm::merged_as_computed;
     if (!args.max_shard_size.empty()) options.shard_bytes_max = parse_bytes(args.max_shard_size, "--max-shard-size");
     const ExportResult result = export_model(real_files(), options);
     print_folder(args.json, args.target, result.from, result.step, result.bytes);

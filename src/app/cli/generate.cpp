@@ -54,7 +54,7 @@ void log_speed(const GenerateResult& result, int64_t prompt_tokens) {
 
 ExitCode run_generate(const GenerateArgs& args) {
     const Config config = config_from_words(name_model(args.words), ConfigUse::generate);
-    OpenModel opened = open_model(real_files(), config.model, config.ignore_config_keys);
+    OpenModel opened = open_model(real_files(), config);
     const std::string prompt = read_prompt(args.prompt);
     const std::vector<int32_t> ids = prompt_ids(opened.tokenizer, prompt);
     const int64_t room = opened.model.context_length - std::ssize(ids);

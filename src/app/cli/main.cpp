@@ -59,7 +59,8 @@ constexpr const char* kExport =
     "Writes a model folder from a checkpoint, or from the working store of a run that was stopped.\n\n"
     "Examples:\n"
     "  windlass export runs/first --to models/tuned\n"
-    "  windlass export runs/first:200 --to models/tuned --dtype bf16 --max-shard-size 5GB\n";
+    "  windlass export runs/first:200 --to models/tuned --dtype bf16 --max-shard-size 5GB\n"
+    "  windlass export runs/lora --merged --to models/tuned\n";
 
 constexpr const char* kReplay =
     "Makes the weights of a step again, from the log of a forward-only run.\n\n"
@@ -163,6 +164,13 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     to_export->add_option("--dtype", args.to_export.dtype, "bf16, f16 or f32; without it the base's types");
     to_export->add_option("--max-shard-size", args.to_export.max_shard_size,
                           "Largest file, such as 5GB; without it as the base");
+    to_export
+        ->add_option("--merged", args.to_export.merged,
+                     "Of a run with an adapter, the whole model: what was learnt added to the base's own numbers "
+                     "(base), or to those that the run computed with (computed)")
+        ->expected(0, 1)
+        ->default_str("base")
+        ->check(CLI::IsMember({"base", "computed"}));
     to_export->add_flag("--overwrite", args.to_export.overwrite, "Replace the target");
     CLI::App* replay = add_verb(app, args, "replay", kReplay, args.replay.json);
     replay->add_option("base", args.replay.base, "Model folder that the run started from")->required();

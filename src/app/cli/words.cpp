@@ -16,21 +16,40 @@
 
 namespace windlass {
 
+namespace {
+
+ModelPlace named_place(const std::string& name) {
+    ModelPlace place = name.empty() ? ModelPlace() : find_model(real_files(), name);
+    if (!place.note.empty()) log_info("note: {}", place.note);
+    return place;
+}
+
+// The model's folder, and the adapter's where one was given as the model.
+void take_place(Config& config) {
+    ModelPlace place = named_place(config.model);
+    config.model = std::move(place.folder);
+    if (place.adapter.empty()) return;
+    if (!config.adapter.empty())
+        throw UserError(ExitCode::usage, "adapter", "the model is an adapter, {}; {} would be a second", place.adapter,
+                        config.adapter)
+            .hint("a model without one, which windlass export RUN --merged --to DIR writes");
+    config.adapter = std::move(place.adapter);
+}
+
+}  // namespace
+
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
     const ReadConfig read = make_config(read_config_sources(real_files(), words), use);
     for (const std::string& note : read.notes) log_info("note: {}", note);
     Config config = read.config;
-    config.model = model_folder(config.model);
+    take_place(config);
     config.train_data = find_data_files(real_files(), config.train_data);
     config.eval_data = find_data_files(real_files(), config.eval_data);
     return config;
 }
 
 std::string model_folder(const std::string& name) {
-    if (name.empty()) return name;
-    const ModelPlace place = find_model(real_files(), name);
-    if (!place.note.empty()) log_info("note: {}", place.note);
-    return place.folder;
+    return named_place(name).folder;
 }
 
 std::vector<std::string> name_model(std::vector<std::string> words) {

@@ -26,7 +26,7 @@ class DeviceInference : public DeviceRun {
     }
     // Greedy text behind a prompt, and the losses of two rows.
     Answer ask(const Config& config) {
-        OpenModel opened = open_model(files_, config.model);
+        OpenModel opened = open_model(files_, config);
         std::vector<ScheduleRequest> requests = decode_requests(kPrompt, kPrompt + kNew);
         requests.push_back({.kind = ScheduleRequest::Kind::eval, .rows = 1, .sequence_length = kLength});
         Inference inference(files_, opened, config, {.sequence_lengths = {kLength}, .schedules = requests});

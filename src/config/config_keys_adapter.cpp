@@ -1,0 +1,60 @@
+// Keys of adapters: small trained parts beside the linear layers of a model that is only read.
+#include "config/config_keys.h"
+#include "model/adapters/config_fields.h"
+
+namespace windlass {
+
+std::vector<ConfigKey> adapter_keys() {
+    return {
+        {.name = "adapter",
+         .resume = OnResume::refused,
+         .field = &Config::adapter,
+         .group = kMethod,
+         .help =
+             "train an adapter beside the model, which stays as it is: lora, ia3, or qlora (lora over weights in 4 "
+             "bits); or a folder with one, in peft's layout, to go on from, or to evaluate (docs/guide/adapters.md)",
+         .aliases = {"adapter_name_or_path", "lora_model_dir", "finetuning_type"}},
+        {.name = "lora_r",
+         .resume = OnResume::refused,
+         .field = &Config::lora_r,
+         .group = kMethod,
+         .help = "rank of LoRA's pairs of matrices",
+         .aliases = {"lora_rank"},
+         .min = 1,
+         .max = static_cast<double>(kAdapterRankMax)},
+        {.name = "lora_alpha",
+         .resume = OnResume::refused,
+         .field = &Config::lora_alpha,
+         .group = kMethod,
+         .help = "what a pair adds is multiplied by lora_alpha / lora_r",
+         .min = 1e-6,
+         .max = 1e6},
+        {.name = "use_rslora",
+         .resume = OnResume::refused,
+         .field = &Config::use_rslora,
+         .group = kMethod,
+         .help = "multiply by lora_alpha / sqrt(lora_r) instead",
+         .aliases = {"lora_use_rslora", "peft_use_rslora"}},
+        {.name = "lora_target_modules",
+         .resume = OnResume::refused,
+         .field = &Config::lora_target_modules,
+         .group = kMethod,
+         .help = "linear layers with an adapter: names of modules or ends of them (q_proj, mlp.down_proj), regular "
+                 "expressions for whole names, or all-linear: those of all layers, not the head",
+         .aliases = {"lora_target", "target_modules"}},
+        {.name = "lora_dropout",
+         .resume = OnResume::refused,
+         .field = &Config::lora_dropout,
+         .group = kMethod,
+         .help = "0: dropout is not implemented",
+         .min = 0,
+         .max = 1},
+        {.name = "load_in_4bit",
+         .resume = OnResume::free,
+         .field = &Config::load_in_4bit,
+         .group = kMethod,
+         .help = "the same as weight_storage: nf4"},
+    };
+}
+
+}  // namespace windlass

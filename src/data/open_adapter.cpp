@@ -1,0 +1,128 @@
+#include "data/open_adapter.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "model/adapters/adapter.h"
+#include "model/adapters/peft.h"
+#include "text/pattern.h"
+
+namespace windlass {
+namespace {
+
+constexpr const char* kTargets = "lora_target_modules";
+constexpr const char* kWholeModule = "\\A(?:{})\\z";
+
+std::string module_of(const ModelSpec& model, int weight) {
+    return module_name(model, layer_of(model.params[at(weight)]));
+}
+
+bool is_name(std::string_view target) {
+    return std::ranges::all_of(
+        target, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-'; });
+}
+
+bool is_all(std::string_view target) {
+    return target == "all-linear" || target == "all";
+}
+
+// Ends of the names of all linear layers: q_proj, k_proj, ...
+std::string kinds_of_layers(const ModelSpec& model, const std::vector<int>& layers) {
+    std::set<std::string> kinds;
+    for (const int weight : layers) {
+        const std::string module = module_of(model, weight);
+        kinds.insert(module.substr(module.rfind('.') + 1));
+    }
+    return fmt::format("{}, or all-linear", fmt::join(kinds, ", "));
+}
+
+std::vector<int> named_layers(const ModelSpec& model, const std::vector<int>& layers, const std::string& target) {
+    std::vector<int> found;
+    if (is_name(target)) {
+        std::ranges::copy_if(layers, std::back_inserter(found),
+                             [&](int weight) { return is_named_by(module_of(model, weight), {target}); });
+        return found;
+    }
+    const Pattern whole = Pattern::regex(fmt::format(fmt::runtime(kWholeModule), target), kTargets);
+    std::ranges::copy_if(layers, std::back_inserter(found),
+                         [&](int weight) { return !whole.find_all(module_of(model, weight)).empty(); });
+    return found;
+}
+
+// The linear layers that lora_target_modules names.
+std::vector<int> target_layers(const ModelSpec& model, const std::vector<std::string>& targets) {
+    const std::vector<int> layers = linear_layers(model);
+    std::set<int> chosen;
+    for (const std::string& target : targets) {
+        const std::vector<int> found =
+            is_all(target) ? linear_layers_of_layers(model) : named_layers(model, layers, target);
+        if (found.empty())
+            throw UserError(ExitCode::usage, kTargets, "\"{}\" is the name of no linear layer of this model", target)
+                .hint(kinds_of_layers(model, layers));
+        chosen.insert(found.begin(), found.end());
+    }
+    if (chosen.empty())
+        throw UserError(ExitCode::usage, kTargets, "names no linear layer").hint(kinds_of_layers(model, layers));
+    return {chosen.begin(), chosen.end()};
+}
+
+AdapterSettings settings_of(const Config& config) {
+    if (config.adapter != "lora") return {.kind = config.adapter};
+    const auto r = static_cast<double>(config.lora_r);
+    return {.kind = "lora", .rank = config.lora_r, .scale = config.lora_alpha / (config.use_rslora ? std::sqrt(r) : r)};
+}
+
+void require_rank(const ModelSpec& model, const std::vector<int>& layers, const AdapterSettings& settings) {
+    for (const int weight : layers) {
+        const LinearLayer layer = linear_layer(model, weight);
+        const int64_t side = std::min(layer.in_cols, layer.out_cols);
+        if (settings.rank > side)
+            throw UserError(ExitCode::usage, "lora_r", "{} is above the smaller side of {} [{}, {}]", settings.rank,
+                            module_of(model, weight), layer.out_cols, layer.in_cols)
+                .hint(fmt::format("lora_r {} or less", side));
+    }
+}
+
+// Tensors are what an adapter is; target_modules must have named their modules when it was made.
+void require_named(const AdapterFolder& folder, const PeftConfig& peft, const ModelSpec& model,
+                   const std::vector<int>& layers) {
+    if (peft.targets.empty() || (peft.is_expression && is_all(peft.targets[0]))) return;
+    std::optional<Pattern> whole;
+    if (peft.is_expression)
+        whole = Pattern::regex(fmt::format(fmt::runtime(kWholeModule), peft.targets[0]), folder.config_path());
+    for (const int weight : layers) {
+        const std::string module = module_of(model, weight);
+        if (whole ? !whole->find_all(module).empty() : is_named_by(module, peft.targets)) continue;
+        throw UserError(ExitCode::model, folder.config_path(),
+                        "\"target_modules\" does not name {}, of which {} has tensors", module, kAdapterWeightsName)
+            .hint("the two files of one adapter");
+    }
+}
+
+}  // namespace
+
+std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config, const ModelFolder& base,
+                                         ModelSpec& model) {
+    if (config.adapter.empty()) return std::nullopt;
+    if (is_adapter_name(config.adapter)) {
+        const AdapterSettings settings = settings_of(config);
+        const std::vector<int> layers = target_layers(model, config.lora_target_modules);
+        require_rank(model, layers, settings);
+        model = with_adapter(std::move(model), settings, layers);
+        return std::nullopt;
+    }
+    AdapterFolder folder = AdapterFolder::open(files, config.adapter);
+    const PeftConfig peft = read_peft_config(folder);
+    const std::vector<int> layers = peft_layers(folder, peft.settings, model);
+    require_named(folder, peft, model, layers);
+    check_peft_numbers(folder);
+    model = with_adapter(std::move(model), peft.settings, layers);
+    return folder;
+}
+
+}  // namespace windlass

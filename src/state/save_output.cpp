@@ -1,0 +1,82 @@
+#include "state/save_output.h"
+
+#include "base/error.h"
+#include "format/adapter_folder.h"
+#include "format/model_folder.h"
+#include "model/adapters/peft.h"
+#include "model/load.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kGroupElements = int64_t{1} << 14;  // whole groups of every type that weights are kept in
+
+// What the run computes with: numbers as they are kept.
+void as_kept(const Param& param, std::span<float> numbers) {
+    std::vector<std::byte> kept(static_cast<size_t>(stored_bytes(param.storage.dtype, kGroupElements)));
+    while (!numbers.empty()) {
+        const std::span<float> some = numbers.first(std::min<size_t>(numbers.size(), kGroupElements));
+        const auto bytes = static_cast<size_t>(stored_bytes(param.storage.dtype, std::ssize(some)));
+        encode_kept(param, some, std::span(kept).first(bytes));
+        decode_kept(param.storage, std::span(kept).first(bytes), 0, some);
+        numbers = numbers.subspan(some.size());
+    }
+}
+
+void save_merged(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
+                 const ReadMasters& masters) {
+    ModelFolder base = ModelFolder::open(files, source.base_folder);
+    const TrainedModel& model = source.model;
+    const ReadMasters parts = [&](int index, int64_t first, std::span<float> out) {
+        const Param param = model.param(index);
+        if (param.spec.added) return masters(index, first, out);
+        load_elements(base, param.spec, first, out);
+        if (options.form == OutputForm::merged_as_computed) as_kept(param, out);
+    };
+    save_model(files, source.base_folder, target, model, options.save, fused_masters(model, parts));
+}
+
+}  // namespace
+
+std::string_view output_form_name(OutputForm form) {
+    static constexpr std::array<std::string_view, 3> kNames = {"adapter", "merged", "merged_as_computed"};
+    return kNames[static_cast<size_t>(form)];
+}
+
+std::optional<OutputForm> output_form_from_name(std::string_view name) {
+    for (const OutputForm form : {OutputForm::adapter, OutputForm::merged, OutputForm::merged_as_computed}) {
+        if (output_form_name(form) == name) return form;
+    }
+    return std::nullopt;
+}
+
+void save_output(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
+                 const ReadMasters& masters) {
+    const SaveOptions& save = options.save;
+    if (source.model.adapter && options.form != OutputForm::adapter)
+        return save_merged(files, source, target, options, masters);
+    if (options.form != OutputForm::adapter)
+        throw UserError(ExitCode::usage, "--merged", "this run trained no adapter: what it trained is a whole model")
+            .hint("windlass export without --merged");
+    if (!source.model.adapter) return save_model(files, source.base_folder, target, source.model, save, masters);
+    if (save.dtype || save.shard_bytes_max)
+        throw UserError(ExitCode::usage, "export", "an adapter is one file of f32 numbers")
+            .hint("--merged, for a whole model in another type or in files of another size");
+    std::vector<std::string> never_replaced = save.never_replaced;
+    never_replaced.push_back(source.base_folder);
+    save_peft(files, target, source.model,
+              {.base_name = source.base_folder,
+               .base_checksum = source.base_checksum,
+               .overwrite = save.overwrite,
+               .never_replaced = std::move(never_replaced)},
+              masters);
+}
+
+int64_t output_bytes(FileSystem& files, const std::string& folder) {
+    if (!is_adapter_folder(files, folder)) return ModelFolder::open(files, folder).total_bytes();
+    int64_t bytes = 0;
+    for (const TensorEntry& tensor : AdapterFolder::open(files, folder).tensors()) bytes += tensor.bytes;
+    return bytes;
+}
+
+}  // namespace windlass
