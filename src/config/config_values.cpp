@@ -58,8 +58,10 @@ std::string choose(const ConfigKey& key, std::string_view text, std::string& int
         return "";
     }
     const std::string_view near = nearest_name(lower(text), key.choices);
-    return fmt::format("\"{}\" is not one of: {}{}", text, fmt::join(key.choices, ", "),
-                       near.empty() ? "" : fmt::format(". Did you mean \"{}\"?", near));
+    std::string advice = near.empty() ? "" : fmt::format(". Did you mean \"{}\"?", near);
+    if (key.name == "method" && (is_adapter_name(lower(text)) || lower(text) == "qlora"))
+        advice = fmt::format(". Try: adapter: {}", lower(text));
+    return fmt::format("\"{}\" is not one of: {}{}", text, fmt::join(key.choices, ", "), advice);
 }
 
 template <typename Number>

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/index.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/peft.h"
@@ -38,7 +39,7 @@ std::string kinds_of_layers(const ModelSpec& model, const std::vector<int>& laye
         const std::string module = module_of(model, weight);
         kinds.insert(module.substr(module.rfind('.') + 1));
     }
-    return fmt::format("{}, or all-linear", fmt::join(kinds, ", "));
+    return fmt::format("{}, or all-linear; tables and the head carry none", fmt::join(kinds, ", "));
 }
 
 std::vector<int> named_layers(const ModelSpec& model, const std::vector<int>& layers, const std::string& target) {
@@ -88,6 +89,16 @@ void require_rank(const ModelSpec& model, const std::vector<int>& layers, const 
     }
 }
 
+// Of a run or a checkpoint of ours the adapter that it made.
+std::string folder_of(FileSystem& files, const std::string& path) {
+    if (files.exists(path_in(path, kAdapterConfigName))) return path;
+    for (const char* const inner : {"final", "adapter"}) {
+        const std::string folder = path_in(path, inner);
+        if (files.exists(path_in(folder, kAdapterConfigName))) return folder;
+    }
+    return path;
+}
+
 // Tensors are what an adapter is; target_modules must have named their modules when it was made.
 void require_named(const AdapterFolder& folder, const PeftConfig& peft, const ModelSpec& model,
                    const std::vector<int>& layers) {
@@ -116,7 +127,7 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
         model = with_adapter(std::move(model), settings, layers);
         return std::nullopt;
     }
-    AdapterFolder folder = AdapterFolder::open(files, config.adapter);
+    AdapterFolder folder = AdapterFolder::open(files, folder_of(files, config.adapter));
     const PeftConfig peft = read_peft_config(folder);
     const std::vector<int> layers = peft_layers(folder, peft.settings, model);
     require_named(folder, peft, model, layers);

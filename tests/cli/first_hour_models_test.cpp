@@ -201,7 +201,7 @@ std::vector<Tried> tried_folders() {
          training_after(
              [](const std::string& folder) { fs::rename(folder + "/config.json", folder + "/adapter_config.json"); }),
          kModel,
-         {"has no config.json", "Try: this folder holds an adapter only"}},
+         {"has no adapter_model.safetensors", "Try: fetch the adapter again"}},
     };
 }
 
