@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/error.h"
 #include "model/adapters/peft.h"
@@ -142,6 +143,13 @@ ModelPlace in_folder(FileSystem& files, const std::string& folder) {
 }
 
 }  // namespace
+
+ModelName name_of_model(const std::string& folder) {
+    const std::filesystem::path path = folder;
+    const std::string repo = path.parent_path().parent_path().filename().string();
+    if (path.parent_path().filename() != "snapshots" || !repo.starts_with(kRepoPrefix)) return {folder, ""};
+    return {id_of(repo), path.filename().string()};
+}
 
 std::string hub_cache_folder() {
     for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {

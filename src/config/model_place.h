@@ -23,6 +23,13 @@ struct ModelPlace {
 // other name is given back: whoever opens it says what is missing.
 ModelPlace find_model(FileSystem& files, const std::string& name);
 
+// What others call a model in this folder: of a snapshot in a Hugging Face cache the id, and its revision; else the
+// path.
+struct ModelName {
+    std::string name, revision;
+};
+ModelName name_of_model(const std::string& folder);
+
 // HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else HF_HOME/hub, else huggingface/hub in XDG_CACHE_HOME or ~/.cache: as
 // huggingface_hub does. Empty where there is no home.
 std::string hub_cache_folder();

@@ -19,7 +19,9 @@ double keys_per_token(int64_t sequence_length, int64_t window) {
 
 DType files_type(const ModelSpec& model) {
     DType type = model.params.empty() ? DType::f32 : model.params[0].file_dtype;
-    for (const ParamSpec& param : model.params) type = param.file_dtype == type ? type : DType::f32;
+    for (const ParamSpec& param : model.params) {
+        if (!param.added && param.file_dtype != type) type = DType::f32;
+    }
     return type;
 }
 

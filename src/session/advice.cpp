@@ -19,34 +19,65 @@ bool is_forward_only(const Method& method) {
 }
 
 // With any policy, and as many writes as it likes.
-std::optional<Planned> plan_method(const Session& session, std::string_view method, StateFormat format) {
+std::optional<Planned> plan_method(const Session& session, const MethodAdvice& wanted, StateFormat format) {
     Variation variation = variation_of(session);
-    variation.method = method;
+    variation.method = wanted.method;
+    variation.adapter = wanted.adapter;
+    variation.weight_storage = wanted.weight_storage;
     variation.state_format = format;
     variation.policy = variation.update_time = "auto";
     variation.step_disk_writes = 0;
     std::optional<Planned> planned = plan_variation(session, variation);
-    if (planned && method == session.config.method) planned->step = in_rounds(planned->step, session.rounds_most);
+    if (planned && wanted.method == session.config.method)
+        planned->step = in_rounds(planned->step, session.rounds_most);
     return planned;
 }
 
+// "adamw", "adamw, qlora"
+std::string name_of(const Session& session, const MethodAdvice& wanted) {
+    if (wanted.adapter.empty()) return wanted.method;
+    const bool own = wanted.adapter == session.config.adapter;
+    return fmt::format("{}, {}{}", wanted.method, wanted.weight_storage == "nf4" ? "q" : "",
+                       own ? session.model.adapter->kind : wanted.adapter);
+}
+
+// What is compared: each method for what the session trains, and AdamW for all parameters and for adapters.
+std::vector<MethodAdvice> compared(const Session& session) {
+    std::vector<MethodAdvice> list;
+    const auto add = [&](std::string_view method, const std::string& adapter, const std::string& storage) {
+        MethodAdvice each{.method = std::string(method), .adapter = adapter, .weight_storage = storage};
+        each.name = name_of(session, each);
+        const bool is_there = std::ranges::any_of(list, [&](const auto& other) { return other.name == each.name; });
+        if (!is_there) list.push_back(std::move(each));
+    };
+    const std::string &adapter = session.config.adapter, &storage = session.config.weight_storage;
+    if (!adapter.empty()) add("adamw", "", "as_file");
+    for (const Method* method : all_methods()) {
+        add(method->name, adapter, storage);
+        if (method->name != "adamw") continue;
+        add("adamw", "lora", "as_file");
+        add("adamw", "lora", "nf4");
+    }
+    return list;
+}
+
 // The session's own plan answers for its method, unless a part of it was fixed that others are free to choose.
-std::optional<Planned> plan_of_session(const Session& session, std::string_view method) {
+std::optional<Planned> plan_of_session(const Session& session, const MethodAdvice& wanted) {
     const PlanRequest& request = session.request;
     const bool is_free =
         request.policy == "auto" && request.update_time == "auto" && request.budgets.step_disk_writes == 0;
-    if (method != session.config.method || !is_free) return std::nullopt;
+    if (!is_of_session(session, wanted) || !is_free) return std::nullopt;
     Planned planned = without_schedules(session.planned);
     planned.step = in_rounds(planned.step, session.rounds_most);
     return planned;
 }
 
 // With the format of the state that the session has, or, where any may be taken, the first that fits.
-std::optional<Planned> plan_formats(const Session& session, std::string_view method) {
-    if (session.config.state_format != "auto" || is_forward_only(find_method(method)))
-        return plan_method(session, method, session.method_options.state_format);
+std::optional<Planned> plan_formats(const Session& session, const MethodAdvice& wanted) {
+    if (session.config.state_format != "auto" || is_forward_only(find_method(wanted.method)))
+        return plan_method(session, wanted, session.method_options.state_format);
     for (const StateFormat format : kStateFormats) {
-        if (std::optional<Planned> planned = plan_method(session, method, format)) return planned;
+        if (std::optional<Planned> planned = plan_method(session, wanted, format)) return planned;
     }
     return std::nullopt;
 }
@@ -57,13 +88,17 @@ double learning_seconds(const MethodAdvice& advice) {
 
 }  // namespace
 
+bool is_of_session(const Session& session, const MethodAdvice& each) {
+    return each.method == session.config.method && each.adapter == session.config.adapter &&
+           each.weight_storage == session.config.weight_storage;
+}
+
 std::vector<MethodAdvice> compare_methods(const Session& session) {
-    std::vector<MethodAdvice> methods;
-    for (const Method* method : all_methods()) {
-        std::optional<Planned> own = plan_of_session(session, method->name);
-        methods.push_back({.method = std::string(method->name),
-                           .planned = own ? std::move(own) : plan_formats(session, method->name),
-                           .steps_factor = steps_for_one_of_adam(*method, session.method_options)});
+    std::vector<MethodAdvice> methods = compared(session);
+    for (MethodAdvice& each : methods) {
+        std::optional<Planned> own = plan_of_session(session, each);
+        each.planned = own ? std::move(own) : plan_formats(session, each);
+        each.steps_factor = steps_for_one_of_adam(find_method(each.method), session.method_options);
     }
     return methods;
 }
@@ -72,29 +107,51 @@ std::string advised_method(const std::vector<MethodAdvice>& methods) {
     const MethodAdvice* best = nullptr;
     for (const MethodAdvice& each : methods) {
         if (!each.planned) continue;
-        if (!is_forward_only(find_method(each.method))) return each.method;
+        if (!is_forward_only(find_method(each.method))) return each.name;
         if (best == nullptr || learning_seconds(each) < learning_seconds(*best)) best = &each;
     }
-    return best == nullptr ? "" : best->method;
+    return best == nullptr ? "" : best->name;
 }
+
+namespace {
+
+// With the words that make a configuration of it.
+std::vector<std::pair<std::string, Config>> other_configs(const Config& config) {
+    std::vector<std::pair<std::string, Config>> others;
+    const auto add = [&](std::string words) -> Config& {
+        Config& other = others.emplace_back(std::move(words), config).second;
+        other.policy = other.update_time = "auto";
+        return other;
+    };
+    for (const Method* method : all_methods()) {
+        if (method->name != config.method) add(fmt::format("method={}", method->name)).method = method->name;
+    }
+    const bool backward = !is_forward_only(find_method(config.method));
+    if (backward && config.adapter.empty()) add("adapter=lora").adapter = "lora";
+    if (backward && config.weight_storage != "nf4" && (config.adapter.empty() || config.adapter == "lora")) {
+        Config& other = add("adapter=qlora");
+        other.adapter = "lora";
+        other.weight_storage = "nf4";
+    }
+    return others;
+}
+
+}  // namespace
 
 std::string others_that_fit(FileSystem& files, const Config& config) {
     std::vector<std::string> found;
-    for (const Method* each : all_methods()) {
-        const std::string_view method = each->name;
-        if (method == config.method) continue;
-        Config other = config;
-        other.method = method;
-        other.policy = other.update_time = "auto";
+    for (const auto& [words, other] : other_configs(config)) {
         try {
             const Session session = prepare_session(files, other, std::nullopt, ConfigUse::plan);
             const Planned& planned = session.planned;
             const auto disk = planned.disk_bytes > 0 ? fmt::format(" and {} of disk", format_bytes(planned.disk_bytes))
                                                      : std::string();
-            found.push_back(fmt::format("method={}, which fits with {} of memory{}: {} a step, {} steps", method,
+            found.push_back(fmt::format("{}, which fits with {} of memory{}: {} a step, {} steps", words,
                                         format_bytes(planned.memory_bytes), disk,
                                         format_seconds(session.seconds_at_most()),
-                                        is_forward_only(*each) ? "many times the" : "far fewer"));
+                                        session.recipe.probes() ? "many times the"
+                                        : other.adapter.empty() ? "far fewer"
+                                                                : "as many"));
         } catch (const UserError&) {
             // Too large as well, or not for what the configuration wants beside: the refusal stands without it.
         }
@@ -108,22 +165,24 @@ std::string advice_text(const std::vector<MethodAdvice>& methods) {
     for (const MethodAdvice& each : methods) {
         const std::string steps = fmt::format("x {:.3g}", each.steps_factor);
         if (!each.planned) {
-            rows.push_back({"  " + each.method, "does not fit", "-", "-", "-", "-", "-", steps});
+            rows.push_back({"  " + each.name, "does not fit", "-", "-", "-", "-", "-", steps});
             continue;
         }
         const Planned& planned = *each.planned;
         const auto bytes = [](int64_t count) { return count > 0 ? format_bytes(count) : std::string("-"); };
-        rows.push_back({"  " + each.method, planned.plan.policy, format_seconds(planned.mean_seconds),
+        rows.push_back({"  " + each.name, planned.plan.policy, format_seconds(planned.mean_seconds),
                         bytes(planned.device_bytes), bytes(planned.memory_bytes), bytes(planned.disk_bytes),
                         bytes(planned.step.demand.disk_write_bytes), steps});
     }
     const std::string best = advised_method(methods);
     std::string text = aligned_table(rows);
     if (best.empty()) return text + "Advice    no method fits\n";
+    const MethodAdvice& advised = *std::ranges::find(methods, best, &MethodAdvice::name);
     text += fmt::format("Advice    {}: {}\n", best,
-                        is_forward_only(find_method(best))
+                        is_forward_only(find_method(advised.method))
                             ? "backpropagation does not fit; expect many times the steps"
-                            : "backpropagation fits, and learns the same in far fewer steps");
+                        : advised.adapter.empty() ? "backpropagation fits, and learns the same in far fewer steps"
+                                                  : "backpropagation fits over an adapter, not over all parameters");
     return text;
 }
 
@@ -131,6 +190,7 @@ Json advice_json(const std::vector<MethodAdvice>& methods) {
     Json rows = Json::array();
     for (const MethodAdvice& each : methods) {
         Json row = {{"method", each.method}, {"fits", each.planned.has_value()}, {"steps_factor", each.steps_factor}};
+        if (!each.adapter.empty()) row["adapter"] = each.adapter, row["weight_storage"] = each.weight_storage;
         if (each.planned) {
             row["policy"] = each.planned->plan.policy;
             row["step_seconds"] = each.planned->mean_seconds;

@@ -12,15 +12,20 @@
 namespace windlass {
 
 struct MethodAdvice {
-    std::string method;
-    std::optional<Planned> planned;  // nothing: it does not fit; without its schedules
-    double steps_factor = 1;         // steps for what AdamW learns in one, as published for tasks with a prompt
+    std::string method, adapter, weight_storage;  // as in a Variation
+    std::string name;                             // "adamw", "adamw, qlora"
+    std::optional<Planned> planned;               // nothing: it does not fit; without its schedules
+    double steps_factor = 1;  // steps for what AdamW learns in one, as published for tasks with a prompt
 };
 
-// Each method planned for the session's model, machine, budgets, rows and lengths, with any policy. Not cheap: as long
-// as planning takes, for each.
+// It is what the session does.
+bool is_of_session(const Session& session, const MethodAdvice& each);
+
+// Each method, and AdamW over adapters, planned for the session's model, machine, budgets, rows and lengths, with any
+// policy. Not cheap: as long as planning takes, for each.
 std::vector<MethodAdvice> compare_methods(const Session& session);
-// The one to take: backpropagation where it fits, else what learns soonest; empty where nothing fits.
+// The name of the one to take: backpropagation where it fits, of all parameters before an adapter's, else what learns
+// soonest; empty where nothing fits.
 std::string advised_method(const std::vector<MethodAdvice>& methods);
 
 // For a refusal: which methods fit where the configured one does not, and what they take; empty where none does.

@@ -172,18 +172,23 @@ size_t best_of(std::span<const std::optional<Cheaper>> kind) {
 
 // Another method where it learns as much sooner.
 std::vector<Cheaper> other_methods(const Session& session, const std::vector<MethodAdvice>& methods) {
-    const auto is_own = [&](const MethodAdvice& each) { return each.method == session.config.method; };
+    const auto is_own = [&](const MethodAdvice& each) { return is_of_session(session, each); };
     const auto own = std::ranges::find_if(methods, is_own);
     std::vector<Cheaper> found;
     if (own == methods.end()) return found;
     for (const MethodAdvice& each : methods) {
-        if (is_own(each) || !each.planned) continue;
+        // How much less an adapter learns nobody knows beforehand.
+        if (is_own(each) || !each.planned || each.adapter != session.config.adapter) continue;
         const double factor = each.steps_factor / own->steps_factor;
-        Cheaper other{.settings = {{"method", each.method}},
+        Settings settings;
+        if (each.method != session.config.method) settings.emplace_back("method", each.method);
+        if (each.weight_storage != session.config.weight_storage)
+            settings.emplace_back("weight_storage", each.weight_storage);
+        Cheaper other{.settings = std::move(settings),
                       .planned = *each.planned,
                       .step_seconds = each.planned->mean_seconds,
                       .tokens = session.rows_per_step() * session.numerics().sequence_lengths.back(),
-                      .changes = fmt::format("{:.2g} times the steps", factor)};
+                      .changes = factor == 1 ? "" : fmt::format("{:.2g} times the steps", factor)};
         other.gain = session.seconds_at_most() / (other.step_seconds * factor);
         if (other.gain >= kWorthALine) found.push_back(std::move(other));
     }

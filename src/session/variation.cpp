@@ -1,17 +1,32 @@
 #include "session/variation.h"
 
 #include "method/param_groups.h"
+#include "model/adapters/adapter.h"
 #include "model/families.h"
 #include "model/sublayers.h"
 
 namespace windlass {
 namespace {
 
-TrainedModel model_for(const Session& session, const Recipe& recipe) {
-    HfConfig config = session.folder.config();
-    TrainedModel model(build_model(config, session.folder.tensors()));
-    apply_param_groups(session.model.groups, "param_groups", model);
-    set_kept_types(session.config, recipe, session.identity.frozen_is_split, model);
+// What LoRA is where nothing else is said.
+AdapterSettings usual_lora() {
+    const Config usual;
+    return {.kind = "lora", .rank = usual.lora_r, .scale = usual.lora_alpha / static_cast<double>(usual.lora_r)};
+}
+
+TrainedModel model_for(const Session& session, const Recipe& recipe, const Variation& variation) {
+    HfConfig hf_config = session.folder.config();
+    ModelSpec spec = build_model(hf_config, session.folder.tensors());
+    const bool as_session = variation.adapter == session.config.adapter;
+    if (as_session && session.model.adapter)
+        spec = with_adapter(std::move(spec), *session.model.adapter, adapted_layers(session.model));
+    else if (!variation.adapter.empty())
+        spec = with_adapter(std::move(spec), usual_lora(), linear_layers_of_layers(spec));
+    TrainedModel model(std::move(spec));
+    if (as_session) apply_param_groups(session.model.groups, "param_groups", model);
+    Config config = session.config;
+    config.weight_storage = variation.weight_storage;
+    set_kept_types(config, recipe, session.identity.frozen_is_split, model);
     return recipe.probes() ? in_sublayers(model) : model;
 }
 
@@ -33,6 +48,8 @@ PlanRequest request_for(const Session& session, const Variation& variation) {
 
 Variation variation_of(const Session& session) {
     return {.method = session.config.method,
+            .adapter = session.config.adapter,
+            .weight_storage = session.config.weight_storage,
             .state_format = session.numerics().state_format,
             .micro_batch_size = session.numerics().micro_batch_size,
             .micro_batches = session.numerics().micro_batches,
@@ -57,8 +74,8 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     numerics.micro_batch_size = variation.micro_batch_size;
     numerics.micro_batches = variation.micro_batches;
     const Recipe recipe = make_recipe(variation.method, options);
-    PlanOutcome outcome =
-        find_plan(model_for(session, recipe), recipe, numerics, session.machine, request_for(session, variation));
+    PlanOutcome outcome = find_plan(model_for(session, recipe, variation), recipe, numerics, session.machine,
+                                    request_for(session, variation));
     if (std::holds_alternative<NoFit>(outcome)) return std::nullopt;
     return without_schedules(std::get<Planned>(std::move(outcome)));
 }

@@ -1,6 +1,7 @@
 #include "state/save_output.h"
 
 #include "base/error.h"
+#include "config/model_place.h"
 #include "format/adapter_folder.h"
 #include "format/model_folder.h"
 #include "model/adapters/peft.h"
@@ -64,8 +65,10 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
             .hint("--merged, for a whole model in another type or in files of another size");
     std::vector<std::string> never_replaced = save.never_replaced;
     never_replaced.push_back(source.base_folder);
+    const ModelName base = name_of_model(source.base_folder);
     save_peft(files, target, source.model,
-              {.base_name = source.base_folder,
+              {.base_name = base.name,
+               .base_revision = base.revision,
                .base_checksum = source.base_checksum,
                .overwrite = save.overwrite,
                .never_replaced = std::move(never_replaced)},

@@ -41,7 +41,8 @@ void load_peft_elements(const AdapterFolder& folder, const ModelSpec& model, con
 bool is_named_by(std::string_view module, const std::vector<std::string>& targets);
 
 struct PeftOptions {
-    std::string base_name;           // base_model_name_or_path: the model as the user gave it
+    std::string base_name;           // base_model_name_or_path
+    std::string base_revision = {};  // empty: none
     std::string base_checksum = {};  // kBaseChecksumKey; empty: left out
     bool overwrite = false;
     std::vector<std::string> never_replaced = {};

@@ -67,7 +67,7 @@ std::string config_text(const ModelSpec& model, const PeftOptions& options) {
     Json config = {{"peft_type", kind.peft_type},
                    {"task_type", "CAUSAL_LM"},
                    {"base_model_name_or_path", options.base_name},
-                   {"revision", nullptr},
+                   {"revision", options.base_revision.empty() ? Json() : Json(options.base_revision)},
                    {"inference_mode", true},
                    {"auto_mapping", nullptr},
                    {"target_modules", target_names(model, adapted_modules(model))},
