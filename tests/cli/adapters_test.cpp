@@ -1,0 +1,152 @@
+// Adapters through the real program: trained, evaluated, exported and merged as a user would.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "tests/cli/sandbox.h"
+
+namespace windlass::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Adapters : public testing::Test {
+  protected:
+    Settings settings(const Settings& changes = {}) {
+        Settings all = sandbox_.training();
+        all["adapter"] = "lora";
+        all["lora_r"] = "4";
+        all["learning_rate"] = "1e-2";
+        all["max_steps"] = "8";
+        for (const auto& [key, value] : changes) all[key] = value;
+        return all;
+    }
+    double loss(const std::string& model, const std::vector<std::string>& more = {}) {
+        std::vector<std::string> words = {"eval", model, "--data", sandbox_.token_rows(), "--json", "dtype=f32"};
+        words.insert(words.end(), more.begin(), more.end());
+        return json_of(sandbox_.windlass(words)).at("loss").get<double>();
+    }
+    std::string refusal(const Command& command, int code) {
+        const Finished finished = run(command);
+        EXPECT_EQ(finished.code, code) << describe(finished);
+        return finished.err;
+    }
+    std::string final_folder() const { return sandbox_.out() + "/final"; }
+    std::string adapter_file() const { return final_folder() + "/adapter_model.safetensors"; }
+
+    Sandbox sandbox_;
+};
+
+TEST_F(Adapters, AreFoundByTheirFolderTheirRunOrBesideTheirModel) {
+    must_succeed(sandbox_.train(settings({{"save_steps", "4"}})));
+    const std::string base = sandbox_.model();
+    const double learnt = loss(final_folder());
+    EXPECT_LT(learnt, loss(base) - 0.05);
+    EXPECT_EQ(loss(sandbox_.out()), learnt);
+    EXPECT_EQ(loss(sandbox_.out() + "/checkpoint-8"), learnt);
+    EXPECT_EQ(loss(base, {"--adapter", final_folder()}), learnt);
+    EXPECT_EQ(loss(base, {"--adapter", sandbox_.out()}), learnt);
+    EXPECT_NE(loss(sandbox_.out() + "/checkpoint-4"), learnt);
+    const auto text = [&](const std::vector<std::string>& words) {
+        std::vector<std::string> all = {"generate", "--prompt", "ab", "--max-new-tokens", "8", "--quiet"};
+        all.insert(all.begin() + 1, words.begin(), words.end());
+        return must_succeed(sandbox_.windlass(all)).out;
+    };
+    EXPECT_EQ(text({base, "--adapter", final_folder()}), text({final_folder()}));
+}
+
+TEST_F(Adapters, CheckpointsHoldThemAndNoWeightOfTheBase) {
+    must_succeed(sandbox_.train(settings()));
+    const std::string checkpoint = sandbox_.out() + "/checkpoint-8";
+    EXPECT_FALSE(fs::exists(checkpoint + "/model"));
+    EXPECT_EQ(read_bytes(checkpoint + "/adapter/adapter_model.safetensors"), read_bytes(adapter_file()));
+    for (const auto& [name, tensor] : read_safetensors(adapter_file()).header.items()) {
+        if (name != "__metadata__") {
+            EXPECT_THAT(name, testing::MatchesRegex("base_model\\.model\\.model\\.layers\\..*\\.lora_[AB]\\.weight"));
+        }
+    }
+}
+
+TEST_F(Adapters, AreExportedAndMerged) {
+    must_succeed(sandbox_.train(settings()));
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--to", sandbox_ / "adapter"}));
+    EXPECT_EQ(read_bytes(sandbox_ / "adapter/adapter_model.safetensors"), read_bytes(adapter_file()));
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--merged", "--dtype", "f32", "--to", sandbox_ / "f32"}));
+    // One rounding of each weight to f32, which sums differently from two products.
+    EXPECT_NEAR(loss(sandbox_ / "f32"), loss(final_folder()), 1e-5);
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--merged", "--to", sandbox_ / "merged"}));
+    const Json was = read_safetensors(sandbox_.model() + "/model.safetensors").header;
+    EXPECT_EQ(read_safetensors(sandbox_ / "merged/model.safetensors").header, was);
+    EXPECT_EQ(read_bytes(sandbox_ / "merged/config.json"), read_bytes(sandbox_.model() + "/config.json"));
+    // A merged model is a model: it trains on.
+    Settings more = sandbox_.training();
+    more["model"] = sandbox_ / "merged";
+    must_succeed(sandbox_.train(more, {"--overwrite"}));
+}
+
+// Of a base in 4 bits a merged model is the base with what was learnt, or what the run saw.
+TEST_F(Adapters, AreMergedIntoWhatTheRunComputedWithWhereAskedTo) {
+    must_succeed(sandbox_.train(settings({{"adapter", "qlora"}})));
+    const auto merged = [&](const std::string& as) {
+        must_succeed(
+            sandbox_.windlass({"export", sandbox_.out(), "--merged", as, "--dtype", "f32", "--to", sandbox_ / as}));
+        return loss(sandbox_ / as);
+    };
+    EXPECT_NEAR(merged("computed"), loss(final_folder(), {"weight_storage=nf4"}), 1e-5);
+    EXPECT_NEAR(merged("base"), loss(final_folder()), 1e-5);
+    EXPECT_GT(std::abs(loss(sandbox_ / "base") - loss(sandbox_ / "computed")), 1e-4);
+}
+
+TEST_F(Adapters, GoOnFromAFolderWithTheModelOfItsBase) {
+    must_succeed(sandbox_.train(settings()));
+    Settings more = settings({{"adapter", final_folder()}, {"output_dir", sandbox_ / "more"}, {"learning_rate", "0"}});
+    more.erase("lora_r");
+    must_succeed(sandbox_.train(more));
+    EXPECT_EQ(read_bytes(sandbox_ / "more/final/adapter_model.safetensors"), read_bytes(adapter_file()));
+    more["model"] = final_folder();
+    EXPECT_THAT(refusal(sandbox_.train(more, {"--overwrite"}), kUsage), HasSubstr("would be a second"));
+    more.erase("adapter");
+    must_succeed(sandbox_.train(more, {"--overwrite"}));
+    EXPECT_EQ(read_bytes(sandbox_ / "more/final/adapter_model.safetensors"), read_bytes(adapter_file()));
+}
+
+TEST_F(Adapters, WaysOutOfWhatTheyAreNot) {
+    must_succeed(sandbox_.train(settings()));
+    EXPECT_THAT(
+        refusal(sandbox_.windlass({"export", sandbox_.out(), "--dtype", "bf16", "--to", sandbox_ / "x"}), kUsage),
+        HasSubstr("Try: --merged"));
+    Settings whole = sandbox_.training();
+    whole["output_dir"] = sandbox_ / "whole";
+    must_succeed(sandbox_.train(whole));
+    EXPECT_THAT(refusal(sandbox_.windlass({"export", sandbox_ / "whole", "--merged", "--to", sandbox_ / "x"}), kUsage),
+                HasSubstr("trained no adapter"));
+    EXPECT_THAT(
+        refusal(sandbox_.windlass({"eval", sandbox_.model(), "--adapter", "lora", "--data", sandbox_.token_rows()}),
+                kUsage),
+        HasSubstr("a folder with adapter_config.json"));
+    edit_json(final_folder() + "/adapter_config.json",
+              [&](Json& config) { config["base_model_name_or_path"] = sandbox_ / "gone"; });
+    EXPECT_THAT(refusal(sandbox_.windlass({"eval", final_folder(), "--data", sandbox_.token_rows()}), kModel),
+                HasSubstr("which is not there"));
+}
+
+TEST_F(Adapters, NameABaseInTheCacheByItsId) {
+    const std::string snapshot = sandbox_ / "hub/models--some--tiny/snapshots/0123abcd";
+    fs::create_directories(fs::path(snapshot).parent_path());
+    fs::create_directories(sandbox_ / "hub/models--some--tiny/refs");
+    fs::copy(sandbox_.model(), snapshot);
+    write_bytes(sandbox_ / "hub/models--some--tiny/refs/main", "0123abcd");
+    const auto in_cache = [&](Command command) {
+        command.environment["HF_HUB_CACHE"] = sandbox_ / "hub";
+        return command;
+    };
+    must_succeed(in_cache(sandbox_.train(settings({{"model", "some/tiny"}}))));
+    const Json config = read_json(final_folder() + "/adapter_config.json");
+    EXPECT_EQ(config.at("base_model_name_or_path"), "some/tiny");
+    EXPECT_EQ(config.at("revision"), "0123abcd");
+    must_succeed(in_cache(sandbox_.windlass({"eval", final_folder(), "--data", sandbox_.token_rows()})));
+}
+
+}  // namespace
+}  // namespace windlass::cli
