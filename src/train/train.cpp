@@ -78,7 +78,8 @@ void replay_into(FileSystem& files, Session& session, const StartPoint& start, i
     const std::string path = fmt::format("{}/{}", session.config.output_dir, kTrajectoryName);
     TrajectoryReader log = TrajectoryReader::open(files, path);
     if (start.from == StartPoint::From::model)
-        require_trajectory_base(log.header(), describe_base(session.config.model, session.model, masters), path);
+        require_trajectory_base(log.header(),
+                                describe_base(session.config.model, session.model, masters, session.threads), path);
     const int64_t last = merged_step(log.header(), session.model, start.last().progress.step);
     if (last > step) log_info("steps {} to {} are taken from the log", step + 1, last);
     Replay replay(log, step + 1, last, session.model, std::move(masters), session.threads, ReplayOf::kept);
@@ -254,7 +255,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))
         enforce_memory(session.request.budgets.ram + session.planned.device_bytes,
-                       start.logged ? 2 * session.threads : session.threads);  // a replay has a team of its own
+                       session.recipe.probes() ? 2 * session.threads : session.threads);  // a log has its own team
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
