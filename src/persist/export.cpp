@@ -1,6 +1,8 @@
 #include "persist/export.h"
 
 #include "base/error.h"
+#include "config/param_group_text.h"
+#include "format/base_checksum.h"
 #include "format/manifest.h"
 #include "format/store.h"
 #include "model/families.h"
@@ -67,10 +69,23 @@ Named parse_source(FileSystem& files, const std::string& source) {
     return {false, source, ""};
 }
 
-// As the run did whose store this is.
+// As the run did whose store this is. What it did not train has no scale here: it is taken from the base.
 void keep_as(Store& store, const RunState& state, const std::string& base, TrainedModel& model) {
+    apply_param_groups(param_groups_of(state.identity.param_groups, store.file().path()), base, model);
     keep_as_stored(store, model);
-    if (is_kept_in_8_bits(model)) set_scale_exponents(state.identity.scale_exponents, base, model);
+    if (!is_kept_in_8_bits(model)) return;
+    std::vector<int> exponents = state.identity.scale_exponents;
+    const std::vector<uint8_t> frozen = frozen_params(model);
+    for (size_t index = 0; index < std::min(exponents.size(), frozen.size()); ++index) {
+        if (frozen[index]) exponents[index] = 0;
+    }
+    set_scale_exponents(exponents, base, model);
+}
+
+// A checkpoint's folder has what was trained in it, and its manifest.
+void require_base(const Source& source, const ModelFolder& base, const RunState& state) {
+    if (source.is_checkpoint || state.identity.base_checksum.empty()) return;
+    require_same_base(state.identity, {.base_checksum = base_checksum(base)}, base.path());
 }
 
 SaveOptions save_options(const Source& source, const ExportOptions& options) {
@@ -106,9 +121,12 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     const RunState state = parse_run_state(store.committed_run_state(), source.store);
     if (state.identity.merge_updates != merge_name(Merge::each_step))
         return export_folder(files, source, state, options);
+    require_base(source, base, state);
     keep_as(store, state, source.base, model);
     StoreMasters masters(store, model);
-    save_model(files, source.base, options.target, model, save_options(source, options),
+    SaveOptions saved = save_options(source, options);
+    saved.unchanged = frozen_params(model);
+    save_model(files, source.base, options.target, model, saved,
                [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });
     return {source.store, store.committed_step(), ModelFolder::open(files, options.target).total_bytes()};
 }

@@ -60,7 +60,10 @@ void Exporter::start(ExportRequest request, int64_t step) {
 void Exporter::save(const Job& job, const ReadMasters& masters) const {
     const ExportOptions& options = job.request.options;
     save_model(files_, session_.config.model, options.target, session_.model,
-               {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},
+               {.dtype = options.dtype,
+                .shard_bytes_max = options.shard_bytes_max,
+                .overwrite = options.overwrite,
+                .unchanged = frozen_params(session_.model)},
                masters);
 }
 

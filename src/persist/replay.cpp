@@ -73,7 +73,7 @@ Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, con
       stream_(make_stream(DeviceKind::cpu, threads)),
       sums_(model) {
     noise_of(log.header(), "the log");
-    const DType stored = files_type(model);
+    const DType stored = common_type(model);
     if (log.header().storage != stored)
         throw UserError(ExitCode::model, "the log", "its run stored {}, this model is stored as {}",
                         dtype_name(log.header().storage), dtype_name(stored))
@@ -115,6 +115,7 @@ void Replay::take_piece(int index, int64_t first, std::span<float> masters) {
 
 void Replay::read(int param, int64_t first, std::span<float> out) {
     masters_(param, first, out);
+    if (!model_.param(param).trains()) return;  // what is kept is rounded from these, once
     for (int64_t done = 0; done < std::ssize(out); done += kPieceElements) {
         const int64_t count = std::min(kPieceElements, std::ssize(out) - done);
         take_piece(param, first + done, out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
@@ -139,7 +140,9 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     read_magnitude_limits(log.header(), options.log, model);
     Replay replay(log, log.first_step(), step, model, base, threads);
     save_model(files, options.base, options.target, model,
-               {.overwrite = options.overwrite, .never_replaced = models_of_run(files, parent_folder(options.log))},
+               {.overwrite = options.overwrite,
+                .never_replaced = models_of_run(files, parent_folder(options.log)),
+                .unchanged = frozen_params(model)},
                [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
     return {step, ModelFolder::open(files, options.target).total_bytes()};
 }

@@ -62,7 +62,7 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
 
 TrajectoryHeader trajectory_header(const Session& session) {
     const MethodOptions& options = session.method_options;
-    const DType storage = files_type(session.model);
+    const DType storage = common_type(session.model);
     const bool rounds = storage != DType::f32 || is_kept_in_8_bits(session.model);
     return {.method = session.recipe.name,
             .run_seed = session.identity.seed,

@@ -56,8 +56,8 @@ struct Session {
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
                         ConfigUse use = ConfigUse::train);
 
-// How parameters are kept: as the recipe wants it, and matrices of forward-only methods as weight_storage says.
-void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_split, TrainedModel& model);
+// How parameters are kept: as the recipe wants it, and what is no split master as weight_storage says.
+void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model);
 
 // The points of its steps write answers, each with rows of its own.
 bool writes_answers(const Config& config, const Recipe& recipe);

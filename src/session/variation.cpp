@@ -11,7 +11,7 @@ TrainedModel model_for(const Session& session, const Recipe& recipe) {
     HfConfig config = session.folder.config();
     TrainedModel model(build_model(config, session.folder.tensors()));
     apply_param_groups(session.model.groups, "param_groups", model);
-    set_kept_types(session.config, recipe, session.identity.frozen_is_split, model);
+    set_kept_types(session.config, recipe, session.identity.frozen_storage, model);
     return recipe.probes() ? in_sublayers(model) : model;
 }
 

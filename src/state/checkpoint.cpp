@@ -27,7 +27,8 @@ std::optional<int64_t> step_of(std::string_view name) {
 }
 
 void save_files(FileSystem& files, const CheckpointSource& source, const std::string& folder, const RunState& state) {
-    save_model(files, source.base_folder, fmt::format("{}/{}", folder, kModelFolder), source.model, {},
+    save_model(files, source.base_folder, fmt::format("{}/{}", folder, kModelFolder), source.model,
+               {.unchanged = frozen_params(source.model)},
                [&](int param, int64_t first, std::span<float> out) { source.engine.read_masters(param, first, out); });
     source.engine.snapshot(fmt::format("{}/{}", folder, kStateFile), state.progress.step, run_state_text(state));
     Manifest manifest{.step = state.progress.step, .run_state = run_state_text(state)};

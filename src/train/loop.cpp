@@ -297,7 +297,8 @@ void TrainLoop::save() {
 void TrainLoop::finish() {
     const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
     if (session_.config.save_steps && (saved.empty() || saved.back().step != state_.progress.step)) save();
-    save_model(files_, session_.config.model, folder_.file("final"), session_.model, {.overwrite = true},
+    save_model(files_, session_.config.model, folder_.file("final"), session_.model,
+               {.overwrite = true, .unchanged = frozen_params(session_.model)},
                [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
     const LossCurves curves = read_curves(files_, folder_.file("metrics.jsonl"));
     write_text_atomic(files_, folder_.file("loss.svg"), loss_svg(curves, folder_.path()));

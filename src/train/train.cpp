@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "format/base_checksum.h"
 #include "format/replaceable_folder.h"
 #include "format/store.h"
 #include "method/forward_only/magnitude_limits.h"
@@ -59,6 +60,12 @@ void check_output_space(FileSystem& files, const Session& session, const std::st
         log_warning("{} has {} free, a checkpoint needs {}", folder, format_bytes(free), format_bytes(checkpoint));
 }
 
+ReadMasters base_masters(const Session& session) {
+    return [&session](int param, int64_t first, std::span<float> out) {
+        load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
+    };
+}
+
 EngineSetup engine_setup(const Session& session) {
     return {.model = session.model,
             .recipe = session.recipe,
@@ -90,7 +97,7 @@ void replay_into(FileSystem& files, Session& session, const StartPoint& start, i
 void replay_store(FileSystem& files, Session& session, const StartPoint& start, const std::string& path,
                   Engine& engine) {
     Store store = Store::open(files, path, OpenMode::read);
-    StoreMasters masters(store, session.model);
+    StoreMasters masters(store, session.model, base_masters(session));
     replay_into(
         files, session, start, store.committed_step(),
         [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); }, engine);
@@ -135,16 +142,13 @@ void begin_at_checkpoint(FileSystem& files, Session& session, const StartPoint& 
     const std::string path = fmt::format("{}/{}", start.path, kStateFile);
     if (start.logged) return replay_store(files, session, start, path, engine);
     Store snapshot = Store::open(files, path, OpenMode::read);
-    engine.restore(snapshot);
+    engine.restore(snapshot, base_masters(session));
 }
 
 void begin_at_model(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
     if (!start.logged) return engine.load(session.folder, run_state_text({.identity = session.identity}));
     check_tied(session.folder, session.model);
-    const auto masters = [&](int param, int64_t first, std::span<float> out) {
-        load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
-    };
-    replay_into(files, session, start, 0, masters, engine);
+    replay_into(files, session, start, 0, base_masters(session), engine);
 }
 
 // Fills the engine and returns the state it then holds, of a run that goes on as it was asked to.
@@ -192,10 +196,7 @@ void look_at_base(Session& session, const Identity* recorded) {
     const bool scales = is_kept_in_8_bits(session.model), sparse = session.config.sparse_share < 1;
     if (sparse || (scales && recorded == nullptr)) {
         check_tied(session.folder, session.model);
-        const auto masters = [&](int param, int64_t first, std::span<float> out) {
-            load_elements(session.folder, session.model.params[static_cast<size_t>(param)], first, out);
-        };
-        set_by_magnitudes(session.model, session.config.sparse_share, masters);
+        set_by_magnitudes(session.model, session.config.sparse_share, base_masters(session));
     }
     if (!scales) return;
     session.identity.scale_exponents = scale_exponents(session.model);
@@ -230,9 +231,12 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (start.from == StartPoint::From::working_store && config.policy == "auto") config.policy = "three_tier";
     const bool resumes = start.resumes();
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
+    if (trained_count(session.model) < session.model.param_count())
+        session.identity.base_checksum = base_checksum(session.folder);
     std::vector<std::string> changed;
     if (resumes) {
         const RunState& last = start.last();
+        require_same_base(last.identity, session.identity, config.model);
         changed = require_same_run(last.identity, session.identity, config.allow_changed_settings,
                                    start.path.empty() ? folder.path() : start.path);
         session.identity.kernels_before = kernels_before(last.identity, session.identity, last.progress.step);
