@@ -58,35 +58,107 @@ INSTANTIATE_TEST_SUITE_P(Types, KeptFrozen,
                                                 dtype_name(std::get<1>(info.param)));
                          });
 
-class NarrowFrozen : public testing::TestWithParam<std::tuple<bool, DType>> {};
+// A base of three types, whose matrices of layers, all but one of each layer, are kept in few bits; beside them vectors
+// and matrices are trained, and the table is frozen in a type of its own.
+struct NarrowWay {
+    bool in_4_bits;
+    DType compute;
+    StateFormat format;
+};
+void PrintTo(const NarrowWay& way, std::ostream* out) {
+    *out << (way.in_4_bits ? "nf4 in " : "f8 in ") << dtype_name(way.compute) << ", moments in "
+         << state_format_name(way.format);
+}
+
+class NarrowFrozen : public testing::TestWithParam<NarrowWay> {
+  protected:
+    NarrowFrozen() {
+        std::vector<TestTensor> tensors = read_tensors(ModelFolder::open(real_files(), golden_.folder));
+        constexpr DType kTypes[] = {DType::f32, DType::bf16, DType::f16};
+        for (size_t index = 0; index < tensors.size(); ++index) {
+            TestTensor& tensor = tensors[index];
+            std::vector<float> values(static_cast<size_t>(tensor.spec.shape.numel()));
+            decode_numbers(tensor.spec.dtype, tensor.bytes, values);
+            tensor.spec.dtype = tensor.spec.shape.rank() < 2 ? DType::f32 : kTypes[index % 3];
+            tensor.bytes.resize(values.size() * static_cast<size_t>(dtype_bytes(tensor.spec.dtype)));
+            encode_numbers(tensor.spec.dtype, values, tensor.bytes);
+        }
+        write_folder(folder_ / "mixed", read_text(real_files(), golden_.folder + "/config.json", 1 << 20), tensors);
+        golden_.folder = folder_ / "mixed";
+    }
+    static bool is_narrow(const ParamSpec& param) {
+        return param.layer >= 0 && param.shape.rank() == 2 && param.name.find("o_proj") == std::string::npos;
+    }
+    static bool trains_beside(const ParamSpec& param) {
+        return !is_narrow(param) && param.name.find("embed_tokens") == std::string::npos &&
+               param.name.find("input_layernorm") == std::string::npos;
+    }
+    EngineOptions options() const {
+        const auto& [in_4_bits, compute, format] = GetParam();
+        return {.compute = compute,
+                .method = {.weight_decay = 0.1, .max_grad_norm = 1.5, .state_format = format},
+                .micro_batch_size = 1,
+                .micro_batches = 2,
+                .trains = trains_beside,
+                .in_8_bits = !in_4_bits,
+                .in_4_bits = in_4_bits};
+    }
+    const TempFolder folder_;
+    Golden golden_{"llama"};
+    const std::array<TestBatch, 2> batches_ = batches_of(golden_);
+};
 
 // AdamW over a base in 4 or 8 bits: every placement gives the bits of memory, and the base is not touched.
 TEST_P(NarrowFrozen, NeverChangesABit) {
-    const auto [in_4_bits, compute] = GetParam();
-    const Golden golden("llama");
-    const std::array<TestBatch, 2> batches = batches_of(golden);
-    EngineOptions options{.compute = compute, .micro_batch_size = 1, .micro_batches = 2, .trains = trains};
-    const Outcome plain = run_steps(golden, batches, options);
-    (in_4_bits ? options.in_4_bits : options.in_8_bits) = true;
-    const Outcome reference = run_steps(golden, batches, options);
+    EngineOptions options = this->options();
+    options.in_8_bits = options.in_4_bits = false;
+    const Outcome plain = run_steps(golden_, batches_, options);
+    options = this->options();
+    const Outcome reference = run_steps(golden_, batches_, options);
+    expect_some_clipped(reference);
     EXPECT_NE(reference.losses, plain.losses) << "nothing was kept in fewer bits";
     EXPECT_NEAR(reference.losses[0], plain.losses[0], 0.1 * plain.losses[0]);
     EXPECT_NE(reference.losses[0], reference.losses[2]) << "nothing was learnt";
-    const std::vector<Plan> plans = plans_on(DeviceKind::cpu);
-    for (size_t index = (in_4_bits ? 1 : 0) + (compute == DType::f32 ? 2 : 0); index < plans.size();
-         index += is_sanitized() ? 16 : 4) {
+    TrainedModel model = tiny_model("llama");
+    for (size_t index = 0; index < model.params.size(); ++index)
+        model.training[index].trains = trains_beside(model.params[index]);
+    const std::vector<Plan> plans = with_mixed(all_plans(), model);
+    const auto& [in_4_bits, compute, format] = GetParam();
+    const size_t stride = is_sanitized() ? 11 : 2;
+    const size_t first = (in_4_bits ? 1 : 0) + (compute == DType::f32 ? 1 : 0) + static_cast<size_t>(format);
+    for (size_t index = first % stride; index < plans.size(); index += stride) {
         options.plan = plans[index];
-        options.plan.threads = 1 + static_cast<int>(index % 2);
         options.emulation = {.jitter_seed = index, .jitter_ns = index % 3 == 0 ? 100'000 : 0};
-        EXPECT_TRUE(run_steps(golden, batches, options) == reference) << describe(options.plan);
+        EXPECT_TRUE(run_steps(golden_, batches_, options) == reference) << describe(options.plan);
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, NarrowFrozen,
-                         testing::Combine(testing::Bool(), testing::Values(DType::f32, DType::bf16)),
+// What a block holds is of four types at least.
+TEST_P(NarrowFrozen, HasBlocksOfManyTypes) {
+    const auto engine = make_engine(real_files(), golden_.folder, options());
+    const TrainedModel& model = engine->setup().model;
+    std::set<std::pair<StoreType, DType>> types;
+    for (const int index : model.blocks[1].params) {
+        const ParamStorage& storage = model.storage[at(index)];
+        types.insert({storage.store, storage.dtype});
+    }
+    const auto& [in_4_bits, compute, format] = GetParam();
+    const DType vector = compute == DType::f32 ? DType::f32 : DType::bf16;
+    EXPECT_EQ(types,
+              (std::set<std::pair<StoreType, DType>>{{StoreType::split, DType::bf16},
+                                                     {StoreType::as_file, vector},
+                                                     {StoreType::as_file, in_4_bits ? DType::nf4 : DType::f8_e4m3}}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, NarrowFrozen,
+                         testing::Values(NarrowWay{true, DType::bf16, StateFormat::fp32},
+                                         NarrowWay{true, DType::f32, StateFormat::bf16},
+                                         NarrowWay{true, DType::bf16, StateFormat::int8},
+                                         NarrowWay{false, DType::bf16, StateFormat::fp32},
+                                         NarrowWay{false, DType::f32, StateFormat::int8}),
                          [](const auto& info) {
-                             return fmt::format("{}_in_{}", std::get<0>(info.param) ? "nf4" : "f8",
-                                                dtype_name(std::get<1>(info.param)));
+                             return fmt::format("{}_in_{}_{}", info.param.in_4_bits ? "nf4" : "f8",
+                                                dtype_name(info.param.compute), state_format_name(info.param.format));
                          });
 
 // In memory and in stores: low halves and state are of what is trained, and of nothing else.
