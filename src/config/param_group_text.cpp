@@ -110,6 +110,18 @@ std::vector<ParamGroup> param_groups_of(const Config& config) {
     return groups;
 }
 
+std::vector<ParamGroup> param_groups_of(std::span<const std::string> texts, std::string_view where) {
+    if (texts.size() > kParamGroupsMax)
+        throw UserError(ExitCode::storage, where, "has {} param_groups, expected {} at most", texts.size(),
+                        kParamGroupsMax);
+    std::vector<ParamGroup> groups;
+    for (const std::string& text : texts) {
+        const std::string problem = read_param_group(text, groups.emplace_back());
+        if (!problem.empty()) throw UserError(ExitCode::storage, where, "its param_groups cannot be read: {}", problem);
+    }
+    return groups;
+}
+
 void check_param_groups(const Config& config, std::vector<std::string>& problems) {
     for (const std::string& match : config.freeze) {
         if (words_of(match).size() != 1 || words_of(match)[0] != match)

@@ -5,6 +5,7 @@
 // in this form.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,9 @@ std::string read_param_group(std::string_view text, ParamGroup& group);
 // What has its default is left out: equal groups have equal texts.
 std::string param_group_text(const ParamGroup& group);
 std::vector<std::string> param_group_texts(const TrainedModel& model);
+
+// Groups of their texts. UserError(storage, where) for what is none, and for too many.
+std::vector<ParamGroup> param_groups_of(std::span<const std::string> texts, std::string_view where);
 
 // The same of an object {"match": ..., "train": ...}, as a YAML or JSON file may write it, member by member. Throws
 // UserError(usage, where) where there is no match, or where a value could not stand on a line.

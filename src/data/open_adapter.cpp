@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/index.h"
+#include "format/base_checksum.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/peft.h"
 #include "text/pattern.h"
@@ -115,6 +116,17 @@ void require_named(const AdapterFolder& folder, const PeftConfig& peft, const Mo
     }
 }
 
+// Of an adapter that says which base it belongs to, where the base's weights are there.
+void require_base(const AdapterFolder& folder, const ModelFolder& base) {
+    const std::string wanted = folder.base_checksum();
+    if (wanted.empty() || base.tensors().empty()) return;
+    const std::string found = base_checksum(base);
+    if (found == wanted) return;
+    throw UserError(ExitCode::model, folder.weights_path(), "was trained over a base of checksum {}, {} has {}", wanted,
+                    base.path(), found)
+        .hint("the base that it was trained over");
+}
+
 }  // namespace
 
 std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config, const ModelFolder& base,
@@ -132,6 +144,7 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
     const std::vector<int> layers = peft_layers(folder, peft.settings, model);
     require_named(folder, peft, model, layers);
     check_peft_numbers(folder);
+    require_base(folder, base);
     model = with_adapter(std::move(model), peft.settings, layers);
     return folder;
 }

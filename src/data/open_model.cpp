@@ -17,7 +17,7 @@ Tokenizer open_tokenizer(FileSystem& files, const std::string& path, const Model
     return tokenizer;
 }
 
-ReadMasters OpenModel::weights() {
+ReadMasters OpenModel::weights() const {
     return first_weights(folder, model, /*seed=*/0, adapter ? &*adapter : nullptr);
 }
 

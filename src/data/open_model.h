@@ -22,7 +22,7 @@ struct OpenModel {
     Tokenizer tokenizer;
 
     // Of all parameters, with those of the adapter. The object outlives it.
-    ReadMasters weights();
+    ReadMasters weights() const;
 };
 // UserError(model) where it has ids for which the model has no row.
 Tokenizer open_tokenizer(FileSystem& files, const std::string& path, const ModelSpec& model);

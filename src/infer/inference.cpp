@@ -16,10 +16,11 @@ namespace windlass {
 namespace {
 
 // What is only read needs no low halves: in 8 or 4 bits it is a fraction of the files.
-void keep_narrow(OpenModel& opened, const std::string& weight_storage) {
+void keep_narrow(OpenModel& opened, const std::string& weight_storage, DType compute) {
     if (weight_storage == "as_file") return;
     TrainedModel& model = opened.model;
     set_store(model, StoreType::as_file);
+    if (model.adapter) keep_frozen_as(model, compute);  // an adapter in f32 widens nothing beside it
     weight_storage == "f8" ? keep_in_8_bits(model) : keep_in_4_bits(model);
     set_by_magnitudes(model, /*sparse_share=*/1, opened.weights());
 }
@@ -29,11 +30,12 @@ void keep_narrow(OpenModel& opened, const std::string& weight_storage) {
 Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config, InferenceShape shape,
                      OpProfile* profile)
     : files_(files) {
-    keep_narrow(opened, config.weight_storage);
+    const DType compute = resolve_compute(config.dtype, opened.model);
+    keep_narrow(opened, config.weight_storage, compute);
     const int threads = config.threads ? static_cast<int>(*config.threads) : default_threads();
     const LocalMachine local = local_machine(files, config, threads, /*cases=*/{});
     if (!local.note.empty()) log_info("note: {}", local.note);
-    const Numerics numerics{.compute = resolve_compute(config.dtype, opened.model),
+    const Numerics numerics{.compute = compute,
                             .micro_batch_size = shape.micro_batch_size,
                             .micro_batches = shape.micro_batches,
                             .sequence_lengths = std::move(shape.sequence_lengths),

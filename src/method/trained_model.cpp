@@ -23,6 +23,10 @@ bool any_is_kept_as(const TrainedModel& model, DType dtype) {
     return std::ranges::any_of(model.storage, [&](const ParamStorage& each) { return each.dtype == dtype; });
 }
 
+bool is_common(const TrainedModel& model, int index) {
+    return !model.frozen_type || model.training[at(index)].trains;
+}
+
 // Of the model's own parameters those that `narrows` says.
 template <typename Narrows>
 void keep_as(TrainedModel& model, DType dtype, Narrows narrows) {
@@ -46,6 +50,7 @@ TrainedModel::TrainedModel(ModelSpec spec)
 TrainedModel shortened(const TrainedModel& model, int layers) {
     TrainedModel result(shortened(static_cast<const ModelSpec&>(model), layers));
     result.groups = model.groups;
+    result.frozen_type = model.frozen_type;
     const std::vector<int> left = params_of_first(model, layers);
     for (size_t index = 0; index < left.size(); ++index) {
         result.training[index] = model.training[at(left[index])];
@@ -66,18 +71,51 @@ int64_t trained_count(const TrainedModel& model) {
     return count;
 }
 
+std::vector<uint8_t> frozen_params(const TrainedModel& model) {
+    std::vector<uint8_t> frozen;
+    for (const ParamTraining& training : model.training) frozen.push_back(training.trains ? 0 : 1);
+    return frozen;
+}
+
+DType common_type(const TrainedModel& model) {
+    std::optional<DType> type;
+    for (int index = 0; index < model.param_size(); ++index) {
+        const DType own = model.params[at(index)].file_dtype;
+        if (is_common(model, index)) type = type.value_or(own) == own ? own : DType::f32;
+    }
+    return type.value_or(DType::f32);
+}
+
 void set_store(TrainedModel& model, StoreType store) {
-    const DType kept = store == StoreType::split ? DType::bf16 : files_type(model);
+    model.frozen_type.reset();
+    const DType kept = store == StoreType::split ? DType::bf16 : common_type(model);
     for (ParamStorage& storage : model.storage) {
         storage.store = store;
         storage.dtype = kept;
     }
 }
 
-void keep_frozen_as_file(TrainedModel& model) {
+void keep_frozen_as(TrainedModel& model, DType computed) {
+    model.frozen_type = computed;
+    const DType common = common_type(model);
     for (int index = 0; index < model.param_size(); ++index) {
-        if (!model.training[at(index)].trains)
-            model.storage[at(index)] = {.store = StoreType::as_file, .dtype = model.params[at(index)].file_dtype};
+        ParamStorage& storage = model.storage[at(index)];
+        const DType own = model.params[at(index)].file_dtype;
+        const bool is_narrow = dtype_bytes(computed) <= dtype_bytes(own);
+        if (!is_common(model, index))
+            storage = {.store = StoreType::as_file, .dtype = is_narrow ? computed : own};
+        else if (storage.store == StoreType::as_file)
+            storage.dtype = common;
+    }
+}
+
+void keep_frozen(TrainedModel& model, FrozenStorage frozen, DType computed) {
+    if (frozen == FrozenStorage::computed) return keep_frozen_as(model, computed);
+    if (frozen == FrozenStorage::as_trained) return;
+    for (int index = 0; index < model.param_size(); ++index) {
+        ParamStorage& storage = model.storage[at(index)];
+        if (!model.training[at(index)].trains && storage.store == StoreType::split)
+            storage = {.store = StoreType::as_file, .dtype = model.params[at(index)].file_dtype};
     }
 }
 

@@ -43,6 +43,11 @@ struct ParamStorage {
     int scale_exponent = 0;     // f8_e4m3: weights are the numbers that are kept, times 2^scale_exponent
 };
 
+// How what is not trained is kept, where weight_storage does not say otherwise. `computed`: in the type that is
+// computed with or its own in the files, whichever is narrower. Older runs: `own_type`, its own beside split masters,
+// and as all others elsewhere; `as_trained`, as all others.
+enum class FrozenStorage : uint8_t { as_trained, own_type, computed };
+
 // Forward-only methods: when what a run changes is rounded into the numbers that are kept. Until then those are read
 // only, and what is computed with is their difference to the sum of the run's updates, which is made again from
 // numbers that the run has anyway (perturb/README.md).
@@ -89,6 +94,8 @@ struct TrainedModel : ModelSpec {
     std::vector<ParamStorage> storage;
     std::vector<ParamPerturb> perturb;
     std::vector<ParamGroup> groups;  // that were applied to the parameters, in order
+    // What is not trained is kept in this type or its own in the files, the narrower; nothing: as what is trained.
+    std::optional<DType> frozen_type;
 
     Param param(int index) const {
         const auto at = static_cast<size_t>(index);
@@ -107,10 +114,18 @@ TrainedModel in_sublayers(TrainedModel model);
 // Elements of all parameters that are trained.
 int64_t trained_count(const TrainedModel& model);
 
-// Parameters are kept so. as_file: the type of all files where they agree, else f32, which holds any of them.
+// By parameter, whether it is not trained: what a run writes of it is what its base holds (SaveOptions::unchanged).
+std::vector<uint8_t> frozen_params(const TrainedModel& model);
+
+// All parameters are kept so. as_file: the type of all files where they agree, else f32, which holds any of them.
 void set_store(TrainedModel& model, StoreType store);
-// What is not trained is kept in its own type in the files, without low halves.
-void keep_frozen_as_file(TrainedModel& model);
+// What is not trained is kept without low halves, in its type in the files or this one, the narrower. What is trained
+// and kept as_file has the type that its own files agree on: a wide one widens nothing else.
+void keep_frozen_as(TrainedModel& model, DType computed);
+// After set_store. `own_type` as older runs did.
+void keep_frozen(TrainedModel& model, FrozenStorage frozen, DType computed);
+// The type of what is trained and kept as_file, unless in few bits.
+DType common_type(const TrainedModel& model);
 
 // Of the parameters that are kept as_file: matrices and tables become f8_e4m3, vectors stay as they are. Scales are set
 // from the base's weights (method/forward_only/magnitude_limits.h), or by set_scale_exponents.

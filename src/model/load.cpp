@@ -72,7 +72,7 @@ void encode_numbers(DType dtype, std::span<const float> values, std::span<std::b
     }
 }
 
-void load_elements(ModelFolder& folder, const ParamSpec& param, int64_t first, std::span<float> out) {
+void load_elements(const ModelFolder& folder, const ParamSpec& param, int64_t first, std::span<float> out) {
     const int64_t count = static_cast<int64_t>(out.size());
     WINDLASS_CHECK(first >= 0 && count <= param.numel() - first, "{} has {} elements, wanted are {} from {}",
                    param.name, param.numel(), count, first);
@@ -89,7 +89,7 @@ void load_elements(ModelFolder& folder, const ParamSpec& param, int64_t first, s
     }
 }
 
-void check_tied(ModelFolder& folder, const ModelSpec& model) {
+void check_tied(const ModelFolder& folder, const ModelSpec& model) {
     for (const ParamSpec& param : model.params) {
         if (param.alias.empty()) continue;
         const TensorPlace* alias = folder.find(param.alias);

@@ -12,10 +12,10 @@ namespace windlass {
 // Reads elements [first, first + out.size()) of a parameter as fp32. Values must be finite: UserError(model) names
 // file, tensor and index otherwise. Tied duplicates (a file with both embedding and head) are checked for equality
 // by check_tied() once, not here.
-void load_elements(ModelFolder& folder, const ParamSpec& param, int64_t first, std::span<float> out);
+void load_elements(const ModelFolder& folder, const ParamSpec& param, int64_t first, std::span<float> out);
 
 // A file may hold a tied table under both names; they must be equal, bit for bit.
-void check_tied(ModelFolder& folder, const ModelSpec& model);
+void check_tied(const ModelFolder& folder, const ModelSpec& model);
 
 // Numbers of a type as fp32, and fp32 as numbers of a type: bf16 as the split's high half, f16 to the nearest.
 void decode_numbers(DType dtype, std::span<const std::byte> bytes, std::span<float> out);

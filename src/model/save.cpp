@@ -17,10 +17,11 @@ static_assert(kPieceElements * 8 <= kSaveBufferBytes);
 struct Source {
     const TensorPlace* tensor = nullptr;
     int param = -1;
+    bool unchanged = false;  // the masters are the base's
     DType dtype = DType::f32;
 };
 
-std::vector<Source> make_sources(const ModelFolder& base, const ModelSpec& model, std::optional<DType> dtype) {
+std::vector<Source> make_sources(const ModelFolder& base, const ModelSpec& model, const SaveOptions& options) {
     std::map<std::string_view, int> param_of;
     for (size_t i = 0; i < model.params.size(); ++i) {
         if (model.params[i].added) continue;
@@ -35,8 +36,10 @@ std::vector<Source> make_sources(const ModelFolder& base, const ModelSpec& model
         if (at != param_of.end()) {
             const ParamSpec& param = model.params[static_cast<size_t>(at->second)];
             WINDLASS_CHECK(param.shape == tensor.shape, "{} is {} in the base", param.name, tensor.shape.to_string());
-            source.param = at->second;
-            source.dtype = dtype.value_or(source.dtype);
+            const DType own = source.dtype;
+            source.dtype = options.dtype.value_or(own);
+            source.unchanged = !options.unchanged.empty() && options.unchanged[static_cast<size_t>(at->second)] != 0;
+            if (!source.unchanged || source.dtype != own) source.param = at->second;
             ++found;
         }
         sources.push_back(source);
@@ -91,7 +94,7 @@ void write_param(const ParamSpec& param, const Source& source, const ReadMasters
 void save_model(FileSystem& files, const std::string& base_folder, const std::string& target, const ModelSpec& model,
                 const SaveOptions& options, const ReadMasters& masters) {
     const ModelFolder base = ModelFolder::open(files, base_folder);
-    const std::vector<Source> sources = make_sources(base, model, options.dtype);
+    const std::vector<Source> sources = make_sources(base, model, options);
     // The weights are those of a model without the keys that were ignored.
     ModelFolderContent content{
         .config_text = config_without(base.config().to_text(), model.ignored_config_keys, base.config().where()),
@@ -108,6 +111,9 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
     content.shards = like_base ? split_like(base, content.tensors)
                                : split_by_size(content.tensors, options.shard_bytes_max.value_or(kShardBytesMax));
 
+    const ReadMasters base_masters = [&](int param, int64_t first, std::span<float> out) {
+        load_elements(base, model.params[static_cast<size_t>(param)], first, out);
+    };
     ModelFolderWriter writer(files, target, std::move(content), options.overwrite);
     std::vector<float> values(kPieceElements);
     std::vector<std::byte> buffer(kPieceElements * sizeof(float));
@@ -115,7 +121,8 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
         if (source.param < 0)
             copy_tensor(base, *source.tensor, writer, buffer);
         else
-            write_param(model.params[static_cast<size_t>(source.param)], source, masters, writer, values, buffer);
+            write_param(model.params[static_cast<size_t>(source.param)], source,
+                        source.unchanged ? base_masters : masters, writer, values, buffer);
     }
     writer.finish();
 }

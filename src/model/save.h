@@ -24,6 +24,9 @@ struct SaveOptions {
     std::optional<int64_t> shard_bytes_max;  // nothing: split as the base, or by the usual size when the dtype changes
     bool overwrite = false;                  // replace a target that is a model folder and nothing else
     std::vector<std::string> never_replaced = {};  // folders that the target may not be, beside the base
+    // By parameter, whether it is the base's still: its tensors are copied byte for byte, or converted to `dtype` from
+    // the base's numbers, and its masters are not asked for. Empty: none is.
+    std::vector<uint8_t> unchanged = {};
 };
 
 // Puts the masters of elements [first, first + out.size()) of a parameter (an index into ModelSpec::params) into out.

@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 #include "config/model_place.h"
+#include "config/param_group_text.h"
 #include "data/open_adapter.h"
+#include "format/base_checksum.h"
 #include "format/manifest.h"
 #include "format/store.h"
 #include "model/adapters/first_weights.h"
@@ -80,10 +82,23 @@ Named parse_source(FileSystem& files, const std::string& source) {
     return {false, source, ""};
 }
 
-// As the run did whose store this is.
+// As the run did whose store this is. What it did not train has no scale here: it is taken from the base.
 void keep_as(Store& store, const RunState& state, const std::string& base, TrainedModel& model) {
+    apply_param_groups(param_groups_of(state.identity.param_groups, store.file().path()), base, model);
     keep_as_stored(store, model);
-    if (is_kept_in_8_bits(model)) set_scale_exponents(state.identity.scale_exponents, base, model);
+    if (!is_kept_in_8_bits(model)) return;
+    std::vector<int> exponents = state.identity.scale_exponents;
+    const std::vector<uint8_t> frozen = frozen_params(model);
+    for (size_t index = 0; index < std::min(exponents.size(), frozen.size()); ++index) {
+        if (frozen[index]) exponents[index] = 0;
+    }
+    set_scale_exponents(exponents, base, model);
+}
+
+// A checkpoint's folder has what was trained in it, and its manifest.
+void require_base(const Source& source, const ModelFolder& base, const RunState& state) {
+    if (source.is_checkpoint || state.identity.base_checksum.empty()) return;
+    require_same_base(state.identity, {.base_checksum = base_checksum(base)}, base.path());
 }
 
 // What the run computed with in place of the base's weights.
@@ -120,7 +135,7 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
 }
 
 // A checkpoint's adapter folder has what its state has.
-ExportResult export_adapter(FileSystem& files, const Source& source, const RunState& state, ModelFolder& base,
+ExportResult export_adapter(FileSystem& files, const Source& source, const RunState& state, const ModelFolder& base,
                             const AdapterFolder& adapter, TrainedModel model, const ExportOptions& options) {
     keep_as_run(state.identity, source.base, model);
     save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
@@ -130,7 +145,7 @@ ExportResult export_adapter(FileSystem& files, const Source& source, const RunSt
 
 ExportResult export_store(FileSystem& files, const Source& source, const ExportOptions& options) {
     Store store = Store::open(files, source.store, OpenMode::read);
-    ModelFolder base = ModelFolder::open(files, source.base, {.ignored_keys = source.ignored_keys});
+    const ModelFolder base = ModelFolder::open(files, source.base, {.ignored_keys = source.ignored_keys});
     base.warn_of_side_files(files);
     HfConfig config = base.config();
     ModelSpec spec = build_model(config, base.tensors());
@@ -141,6 +156,7 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
         return export_adapter(files, source, state, base, *adapter, std::move(model), options);
     if (state.identity.merge_updates != merge_name(Merge::each_step))
         return export_folder(files, source, state, options);
+    require_base(source, base, state);
     keep_as(store, state, source.base, model);
     StoreMasters masters(store, model);
     save_output(files, {model, source.base, state.identity.base_checksum}, options.target,

@@ -7,6 +7,7 @@
 #include "base/index.h"
 #include "base/log.h"
 #include "base/math.h"
+#include "device/cpu/cpu_stream.h"
 #include "format/model_folder.h"
 #include "method/forward_only/materialize.h"
 #include "model/families.h"
@@ -72,7 +73,7 @@ Replay::Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, con
       stream_(make_stream(DeviceKind::cpu, threads)),
       sums_(model) {
     noise_of(log.header(), "the log");
-    const DType stored = files_type(model);
+    const DType stored = common_type(model);
     if (log.header().storage != stored)
         throw UserError(ExitCode::model, "the log", "its run stored {}, this model is stored as {}",
                         dtype_name(log.header().storage), dtype_name(stored))
@@ -94,7 +95,7 @@ void Replay::load_steps(int64_t first_step) {
 void Replay::take_piece(int index, int64_t first, std::span<float> masters) {
     const Param param = model_.param(index);
     weights_.resize(static_cast<size_t>(stored_bytes(param.storage.dtype, std::ssize(masters))));
-    encode_kept(param, masters, weights_);
+    encode_kept(param, masters, weights_, &cpu_team(*stream_));
     const Merge merge = param.perturb.merge;
     const UpdatedElements elements{.param = param,
                                    .element = elements_[at(index)] + first,
@@ -114,6 +115,7 @@ void Replay::take_piece(int index, int64_t first, std::span<float> masters) {
 
 void Replay::read(int param, int64_t first, std::span<float> out) {
     masters_(param, first, out);
+    if (!model_.param(param).trains()) return;  // what is kept is rounded from these, once
     for (int64_t done = 0; done < std::ssize(out); done += kPieceElements) {
         const int64_t count = std::min(kPieceElements, std::ssize(out) - done);
         take_piece(param, first + done, out.subspan(static_cast<size_t>(done), static_cast<size_t>(count)));
@@ -133,11 +135,14 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
         load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
     };
-    require_trajectory_base(log.header(), describe_base(options.base, model, base), options.log);
+    const int threads = options.threads > 0 ? options.threads : default_threads();
+    require_trajectory_base(log.header(), describe_base(options.base, model, base, threads), options.log);
     read_magnitude_limits(log.header(), options.log, model);
-    Replay replay(log, log.first_step(), step, model, base, options.threads > 0 ? options.threads : default_threads());
+    Replay replay(log, log.first_step(), step, model, base, threads);
     save_model(files, options.base, options.target, model,
-               {.overwrite = options.overwrite, .never_replaced = models_of_run(files, parent_folder(options.log))},
+               {.overwrite = options.overwrite,
+                .never_replaced = models_of_run(files, parent_folder(options.log)),
+                .unchanged = frozen_params(model)},
                [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
     return {step, ModelFolder::open(files, options.target).total_bytes()};
 }

@@ -3,6 +3,7 @@
 #include "base/file_error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "device/cpu/cpu_stream.h"
 #include "format/checksum.h"
 #include "method/forward_only/materialize.h"
 #include "model/load.h"
@@ -23,14 +24,14 @@ uint64_t table_sum_of(const TrainedModel& model) {
     return trajectory_table_sum(table);
 }
 
-void add_weights(const Param& param, std::span<const float> masters, Xxh3Stream& sum) {
-    constexpr size_t kPiece = size_t{1} << 16;
+void add_weights(const Param& param, std::span<const float> masters, Team& team, Xxh3Stream& sum) {
+    constexpr size_t kPiece = size_t{1} << 20;
     std::vector<std::byte> bytes(static_cast<size_t>(stored_bytes(param.storage.dtype, kPiece)));
     for (; !masters.empty(); masters = masters.subspan(std::min(kPiece, masters.size()))) {
         const auto piece = masters.first(std::min(kPiece, masters.size()));
         const auto stored =
             std::span(bytes).first(static_cast<size_t>(stored_bytes(param.storage.dtype, std::ssize(piece))));
-        encode_kept(param, piece, stored);
+        encode_kept(param, piece, stored, &team);
         sum.add(stored);
     }
 }
@@ -61,7 +62,7 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
 
 TrajectoryHeader trajectory_header(const Session& session) {
     const MethodOptions& options = session.method_options;
-    const DType storage = files_type(session.model);
+    const DType storage = common_type(session.model);
     const bool rounds = storage != DType::f32 || is_kept_in_8_bits(session.model);
     return {.method = session.recipe.name,
             .run_seed = session.identity.seed,
@@ -76,7 +77,9 @@ TrajectoryHeader trajectory_header(const Session& session) {
             .settings = trajectory_settings(session.recipe, options, session.model)};
 }
 
-TrajectoryBase describe_base(const std::string& name, const TrainedModel& model, const ReadMasters& masters) {
+TrajectoryBase describe_base(const std::string& name, const TrainedModel& model, const ReadMasters& masters,
+                             int threads) {
+    CpuStream stream(threads);
     Xxh3Stream sum;
     std::vector<float> numbers;
     for (int index = 0; index < model.param_size(); ++index) {
@@ -84,7 +87,7 @@ TrajectoryBase describe_base(const std::string& name, const TrainedModel& model,
         for (int64_t first = 0; first < count; first += kChunkElements) {
             numbers.resize(static_cast<size_t>(std::min(kChunkElements, count - first)));
             masters(index, first, numbers);
-            add_weights(model.param(index), numbers, sum);
+            add_weights(model.param(index), numbers, stream.team(), sum);
         }
     }
     return {.name = name, .elements = model.param_count(), .table_sum = table_sum_of(model), .weights_sum = sum.sum()};
@@ -152,7 +155,7 @@ TrajectoryLog TrajectoryLog::begin(FileSystem& files, const std::string& run_fol
                                    const RunState& state, const std::string& base_name, const ReadMasters& masters) {
     TrajectoryHeader header = trajectory_header(session);
     header.first_step = static_cast<uint32_t>(state.progress.step + 1);
-    header.base = describe_base(base_name, session.model, masters);
+    header.base = describe_base(base_name, session.model, masters, session.threads);
     const std::string path = path_in(run_folder, kTrajectoryName);
     write_state(files, path_in(run_folder, kTrajectoryStateName), state);
     return {files, run_folder, TrajectoryWriter::create(files, path, header), state.progress.step};

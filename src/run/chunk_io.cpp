@@ -23,15 +23,12 @@ ChunkIo::ChunkIo(const EngineSetup& setup, const Arenas& arenas, WorkingStore* s
     staging_ = arenas.lease(setup.schedules.persistent[at(setup.schedules.ids.staging)], /*write=*/true);
     int64_t count = 0;
     for (const ParamSpec& param : setup.model.params) count = std::max(count, std::min(kChunkElements, param.numel()));
-    store_param_.resize(setup.model.params.size());
-    const std::vector<int> order = store_order(setup.model);
-    for (size_t index = 0; index < order.size(); ++index) store_param_[at(order[index])] = static_cast<int64_t>(index);
     weights_at_ = aligned_bytes(count, 4);
     state_at_ = 2 * weights_at_;
 }
 
-void ChunkIo::for_each(const std::function<void(const ChunkSpan&)>& body) const {
-    for (const int param : store_order(setup_.model)) {
+void ChunkIo::for_each(std::span<const int> params, const std::function<void(const ChunkSpan&)>& body) const {
+    for (const int param : params) {
         for (const ChunkSpan& chunk : chunks_of(setup_.model, param)) body(chunk);
     }
 }
@@ -104,7 +101,7 @@ void ChunkIo::store_in_memory(const ChunkSpan& chunk) {
 
 void ChunkIo::fetch(const ChunkSpan& chunk) {
     if (store_ != nullptr) {
-        fetch_from(store_->store(), chunk);
+        fetch_from(store_->store(), store_->chunk_index(chunk.param, chunk.first), chunk);
         return;
     }
     // What memory does not hold (the low halves of a model that is only evaluated in bf16) reads as zero.
@@ -114,8 +111,7 @@ void ChunkIo::fetch(const ChunkSpan& chunk) {
     });
 }
 
-void ChunkIo::fetch_from(Store& source, const ChunkSpan& chunk) {
-    const int64_t index = source.first_chunk(store_param_[at(chunk.param)]) + chunk.first / kChunkElements;
+void ChunkIo::fetch_from(Store& source, int64_t index, const ChunkSpan& chunk) {
     const int version = source.current_version(index);
     const Extent weight = source.weight_extent(index, version), rest = source.state_extent(index, version);
     source.file().read_at(blocks(weights(), weight.bytes), weight.offset);

@@ -18,8 +18,8 @@ class ChunkIo {
     // `store` is null where the plan keeps everything in memory.
     ChunkIo(const EngineSetup& setup, const Arenas& arenas, WorkingStore* store);
 
-    // All chunks, in store order.
-    void for_each(const std::function<void(const ChunkSpan&)>& body) const;
+    // All chunks of these parameters, in order.
+    void for_each(std::span<const int> params, const std::function<void(const ChunkSpan&)>& body) const;
     bool keeps_in_memory() const;
 
     // fp32 view in staging, for the chunk's elements.
@@ -36,7 +36,8 @@ class ChunkIo {
     void store_in_memory(const ChunkSpan& chunk);
     // The current chunk into staging, from memory or from the store (verified).
     void fetch(const ChunkSpan& chunk);
-    void fetch_from(Store& source, const ChunkSpan& chunk);
+    // The same from any store, which has it as its chunk `index`.
+    void fetch_from(Store& source, int64_t index, const ChunkSpan& chunk);
     // Staging into version 0 of a new store.
     ChunkSums write_to(Store& target, int64_t index);
 
@@ -53,7 +54,6 @@ class ChunkIo {
     WorkingStore* store_;
     Lease staging_;
     int64_t weights_at_ = 0, state_at_ = 0;
-    std::vector<int64_t> store_param_;  // parameter -> index in the store
 };
 
 }  // namespace windlass

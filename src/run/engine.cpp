@@ -69,12 +69,22 @@ struct Engine::Impl {
         std::ranges::copy(numbers.subspan(at(first), masters.size()), masters.begin());
     }
 
+    // What is kept of masters, and no state yet, into staging. Where another device computes, the host has no team but
+    // that of its updates.
+    void take(ChunkIo& chunks, const ChunkSpan& chunk, const ReadMasters& masters) {
+        Stream& compute = streams.compute();
+        const std::span<float> numbers = chunks.floats(chunk);
+        masters(chunk.param, chunk.first, numbers);
+        chunks.split(chunk, numbers, compute.device() == DeviceKind::cpu ? &cpu_team(compute) : nullptr);
+        chunks.clear_state(chunk);
+    }
+
     // Every chunk that `fill` puts into staging, to a new store committed as this step.
     void write_store(const std::string& path, int versions, int64_t step, const std::string& run_state, ChunkIo& chunks,
                      const std::function<void(const ChunkSpan&)>& fill) {
         Store target = Store::create(files, path, store_layout(setup.model, setup.recipe, versions, setup.store_meta));
         std::vector<ChunkUpdate> written;
-        chunks.for_each([&](const ChunkSpan& chunk) {
+        chunks.for_each(stored_params(setup.model, versions), [&](const ChunkSpan& chunk) {
             fill(chunk);
             const int64_t index = std::ssize(written);
             written.push_back({index, chunks.write_to(target, index)});
@@ -92,7 +102,7 @@ struct Engine::Impl {
             staging.store_in_memory(chunk);
         };
         durable_step = step;
-        if (!setup.plan.store) return staging.for_each(fill_memory);
+        if (!setup.plan.store) return staging.for_each(store_order(setup.model), fill_memory);
         const std::string unfinished = setup.store_path + ".new";
         files.remove_tree(unfinished);
         write_store(unfinished, 2, step, run_state, staging, fill_memory);
@@ -235,15 +245,8 @@ void Engine::load(ModelFolder& folder, const std::string& run_state) {
 }
 
 void Engine::fill(int64_t step, const std::string& run_state, const ReadMasters& masters) {
-    // Where another device computes, the host has no team but that of its updates.
-    Stream& compute = impl_->streams.compute();
-    Team* const team = compute.device() == DeviceKind::cpu ? &cpu_team(compute) : nullptr;
-    impl_->begin(step, run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {
-        const std::span<float> numbers = chunks.floats(chunk);
-        masters(chunk.param, chunk.first, numbers);
-        chunks.split(chunk, numbers, team);
-        chunks.clear_state(chunk);
-    });
+    impl_->begin(step, run_state,
+                 [&](ChunkIo& chunks, const ChunkSpan& chunk) { impl_->take(chunks, chunk, masters); });
 }
 
 std::string Engine::reopen() {
@@ -260,20 +263,26 @@ std::string Engine::reopen() {
     impl_->open_store(std::move(store));
     ChunkIo chunks = impl_->chunks();
     if (chunks.keeps_in_memory()) {
-        chunks.for_each([&](const ChunkSpan& chunk) {
-            chunks.fetch_from(impl_->store->store(), chunk);
+        chunks.for_each(store_order(setup.model), [&](const ChunkSpan& chunk) {
+            chunks.fetch(chunk);
             chunks.store_in_memory(chunk);
         });
     }
     return impl_->store->store().committed_run_state();
 }
 
-std::string Engine::restore(Store& snapshot) {
+std::string Engine::restore(Store& snapshot, const ReadMasters& base) {
     const EngineSetup& setup = impl_->setup;
-    require_layout(snapshot.layout(), store_layout(setup.model, setup.recipe, 1, ""), snapshot.file().path());
+    const bool holds_all = std::ssize(snapshot.layout().params) == setup.model.param_size();  // in earlier versions
+    const std::vector<int> held = holds_all ? store_order(setup.model) : stored_params(setup.model, 1);
+    require_layout(snapshot.layout(), store_layout(setup.model, setup.recipe, held, 1, ""), snapshot.file().path());
     const std::string run_state = snapshot.committed_run_state();
-    impl_->begin(snapshot.committed_step(), run_state,
-                 [&](ChunkIo& chunks, const ChunkSpan& chunk) { chunks.fetch_from(snapshot, chunk); });
+    impl_->begin(snapshot.committed_step(), run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {
+        const auto found = std::ranges::find(held, chunk.param);
+        if (found == held.end()) return impl_->take(chunks, chunk, base);
+        const int64_t first = snapshot.first_chunk(found - held.begin());
+        chunks.fetch_from(snapshot, first + chunk.first / kChunkElements, chunk);
+    });
     return run_state;
 }
 

@@ -88,8 +88,9 @@ class Engine {
     void fill(int64_t step, const std::string& run_state, const ReadMasters& masters);
     // Opens the working store of an interrupted run instead; returns the run state of its last committed step.
     std::string reopen();
-    // Restores from a snapshot (checkpoint), whatever the policy that wrote it; returns its run state.
-    std::string restore(Store& snapshot);
+    // Restores from a snapshot (checkpoint), whatever the policy that wrote it, and what it does not hold, since it is
+    // not trained, from `base`; returns its run state.
+    std::string restore(Store& snapshot, const ReadMasters& base);
 
     // One training step. With a store it writes the version that is not current, which becomes current in commit().
     // Where the plan holds updates for the next step's forward, this step first does, and commits, those of the step
@@ -117,8 +118,8 @@ class Engine {
     // more than one.
     StepReport decode(const Schedule& schedule, const StepInput& input);
 
-    // Writes hi, lo and state of the last committed step as a snapshot store: of the step `step`, or where updates are
-    // deferred until their window is over of durable_step().
+    // Writes hi, lo and state of what is trained, of the last committed step, as a snapshot store: of the step `step`,
+    // or where updates are deferred until their window is over of durable_step().
     void snapshot(const std::string& path, int64_t step, const std::string& run_state);
     // fp32 masters of elements [first, first + out.size()) of a parameter, with all updates.
     void read_masters(int param, int64_t first, std::span<float> out);

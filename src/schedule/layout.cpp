@@ -36,10 +36,24 @@ int group_bytes(const Param& param) {
 
 }  // namespace
 
+std::vector<int> stored_params(const TrainedModel& model, int versions) {
+    std::vector<int> params = store_order(model);
+    if (versions == 1) std::erase_if(params, [&](int index) { return !model.param(index).trains(); });
+    return params;
+}
+
 StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta) {
+    return store_layout(model, recipe, stored_params(model, versions), versions, std::move(meta));
+}
+
+StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, std::span<const int> params, int versions,
+                         std::string meta) {
     int widest = 1;
-    for (const Param param : model.all_params()) {
+    bool has_low = false;
+    for (const int index : params) {
+        const Param param = model.param(index);
         if (group_of(param) == 1) widest = std::max(widest, group_bytes(param));
+        has_low = has_low || is_split(param);
     }
     StoreLayout layout{.chunk_elements = kChunkElements,
                        .versions = versions,
@@ -47,11 +61,9 @@ StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int ve
                        .run_state_bytes_max = kRunStateBytesMax,
                        .meta = std::move(meta)};
     // A parameter has the first sections alone: low halves where its masters are split, state where it is trained.
-    const auto all = model.all_params();
-    const bool has_low = std::ranges::any_of(all, [](const Param& param) { return is_split(param); });
     if (has_low) layout.sections.push_back({"low", 2});
     for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, state.bytes, state.per});
-    for (const int index : store_order(model)) {
+    for (const int index : params) {
         const Param param = model.param(index);
         WINDLASS_CHECK(!param.trains() || recipe.state.empty() || is_split(param) == has_low,
                        "{} has state, but not the low halves before it", param.spec.name);

@@ -41,7 +41,8 @@ std::string name_of(const Session& session, const MethodAdvice& wanted) {
                        own ? session.model.adapter->kind : wanted.adapter);
 }
 
-// What is compared: each method for what the session trains, and AdamW for all parameters and for adapters.
+// What is compared: each method for what the session trains, and those with gradients for all parameters and for
+// adapters.
 std::vector<MethodAdvice> compared(const Session& session) {
     std::vector<MethodAdvice> list;
     const auto add = [&](std::string_view method, const std::string& adapter, const std::string& storage) {
@@ -51,12 +52,15 @@ std::vector<MethodAdvice> compared(const Session& session) {
         if (!is_there) list.push_back(std::move(each));
     };
     const std::string &adapter = session.config.adapter, &storage = session.config.weight_storage;
-    if (!adapter.empty()) add("adamw", "", "as_file");
     for (const Method* method : all_methods()) {
+        if (is_forward_only(*method)) {
+            add(method->name, adapter, storage);
+            continue;
+        }
+        add(method->name, "", adapter.empty() ? storage : "as_file");
         add(method->name, adapter, storage);
-        if (method->name != "adamw") continue;
-        add("adamw", "lora", "as_file");
-        add("adamw", "lora", "nf4");
+        add(method->name, "lora", "as_file");
+        add(method->name, "lora", "nf4");
     }
     return list;
 }

@@ -138,7 +138,10 @@ std::string method_words(const Session& session) {
     if (options.layer_drop > 0) text += fmt::format(", {:g} of the layers left out", options.layer_drop);
     if (options.moments != NoiseMoments::none)
         text += fmt::format(", {} over the last {} steps", moments_name(options.moments), options.replay_window);
-    const std::string_view files = dtype_name(files_type(session.model));
+    const DType common = common_type(session.model), frozen = session.model.frozen_type.value_or(common);
+    const bool differs = frozen != common && trained_count(session.model) < session.model.param_count();
+    const std::string files = fmt::format("{}{}", dtype_name(common),
+                                          differs ? fmt::format(" ({} at most where frozen)", dtype_name(frozen)) : "");
     if (is_kept_in_8_bits(session.model))
         return text + fmt::format(", matrices kept in {}, vectors in {}", dtype_name(DType::f8_e4m3), files);
     if (is_kept_in_4_bits(session.model))

@@ -228,16 +228,17 @@ void open_data(FileSystem& files, Session& session) {
 
 }  // namespace
 
-void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_split, TrainedModel& model) {
+void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model) {
     set_store(model, recipe.store);
-    if (!frozen_is_split && recipe.store == StoreType::split) keep_frozen_as_file(model);
+    keep_frozen(model, frozen, resolve_compute(config.dtype, model));
     if (config.weight_storage == "f8") keep_in_8_bits(model);
     if (config.weight_storage == "nf4") keep_in_4_bits(model);
     set_merge(model, recipe.merge);
 }
 
 OutputSource output_of(const Session& session) {
-    return {.model = session.model, .base_folder = session.config.model};
+    return {
+        .model = session.model, .base_folder = session.config.model, .base_checksum = session.identity.base_checksum};
 }
 
 bool writes_answers(const Config& config, const Recipe& recipe) {
@@ -261,7 +262,7 @@ DType resolve_compute(const std::string& dtype, const ModelSpec& model) {
     return f32_elements * 2 > model.param_count() ? DType::f32 : DType::bf16;
 }
 
-ReadMasters Session::first_weights() {
+ReadMasters Session::first_weights() const {
     return windlass::first_weights(folder, model, identity.seed, adapter ? &*adapter : nullptr);
 }
 
@@ -282,8 +283,8 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
-    session.identity.frozen_is_split = recorded && recorded->identity.frozen_is_split;
-    set_kept_types(config, session.recipe, session.identity.frozen_is_split, session.model);
+    if (recorded) session.identity.frozen_storage = recorded->identity.frozen_storage;
+    set_kept_types(config, session.recipe, session.identity.frozen_storage, session.model);
     require_narrow(config, session.model);
     session.identity.weight_storage = config.weight_storage;
     session.identity.merge_updates = merge_name(session.recipe.merge);

@@ -52,7 +52,7 @@ struct Session {
     // Such a step on the average, with what clipped ones do again: the figure that plans are compared by.
     double seconds_at_most() const { return step_at_most().seconds + planned.mean_seconds - planned.step.seconds; }
     // What parameters begin with. The session outlives it.
-    ReadMasters first_weights();
+    ReadMasters first_weights() const;
     bool has_eval() const { return data && data->eval_count() > 0; }
 };
 
@@ -62,8 +62,8 @@ struct Session {
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
                         ConfigUse use = ConfigUse::train);
 
-// How parameters are kept: as the recipe wants it, and matrices of forward-only methods as weight_storage says.
-void set_kept_types(const Config& config, const Recipe& recipe, bool frozen_is_split, TrainedModel& model);
+// How parameters are kept: as the recipe wants it, and what is no split master as weight_storage says.
+void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model);
 
 // What its run writes.
 OutputSource output_of(const Session& session);

@@ -26,7 +26,7 @@ TrainedModel model_for(const Session& session, const Recipe& recipe, const Varia
     if (as_session) apply_param_groups(session.model.groups, "param_groups", model);
     Config config = session.config;
     config.weight_storage = variation.weight_storage;
-    set_kept_types(config, recipe, session.identity.frozen_is_split, model);
+    set_kept_types(config, recipe, session.identity.frozen_storage, model);
     return recipe.probes() ? in_sublayers(model) : model;
 }
 

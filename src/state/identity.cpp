@@ -14,7 +14,7 @@
 namespace windlass {
 namespace {
 
-const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kEachStep = "each_step";
+const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kEachStep = "each_step", kComputed = "computed";
 using Texts = std::map<std::string, std::string>;
 
 // What is no integer, or one beyond int64_t, throws std::bad_optional_access: get() would convert it to any number.
@@ -67,6 +67,15 @@ Texts read_settings(const Json& json) {
     for (const auto& [key, value] : json.value("update", std::map<std::string, double>()))
         settings.emplace(key, fmt::format("{}", value));
     return settings;
+}
+
+// Older runs said whether what is not trained is split, and before that it always was.
+FrozenStorage read_frozen_storage(const Json& json) {
+    if (const auto named = json.find("frozen_storage"); named != json.end()) {
+        if (named->get<std::string>() != kComputed) throw std::bad_optional_access();
+        return FrozenStorage::computed;
+    }
+    return json.value("frozen_is_split", true) ? FrozenStorage::as_trained : FrozenStorage::own_type;
 }
 
 bool is_sane(const Identity& s) {
@@ -165,18 +174,20 @@ void write_identity(const Identity& s, Json& json) {
                  {"method", s.method},
                  {"data", s.data_fingerprint},
                  {"param_groups", s.param_groups},
-                 {"frozen_is_split", s.frozen_is_split},
+                 {"frozen_is_split", s.frozen_storage == FrozenStorage::as_trained},
                  {"numerics", numerics_json(s.numerics)},
                  {"lr_schedule", schedule_json(s.schedule)}});
     const auto add_text = [&](const char* key, const std::string& text, const std::string& missing = "") {
         if (text != missing) json[key] = text;
     };
     add_text("run_id", s.run_id);
+    add_text("base_checksum", s.base_checksum);
     add_text("products", s.coefficients.products);
     add_text("rope", s.coefficients.rope);
     add_text("libm", s.coefficients.libm);
     add_text("weight_storage", s.weight_storage, kAsFile);
     add_text("merge_updates", s.merge_updates, kEachStep);
+    if (s.frozen_storage == FrozenStorage::computed) json["frozen_storage"] = kComputed;
     if (!s.settings.empty()) json["settings"] = s.settings;
     if (s.directions != 1) json["directions"] = s.directions;
     if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
@@ -194,9 +205,10 @@ Identity read_identity(Json json) {
                .seed = json["seed"].get<uint64_t>(),
                .method = json.at("method").get<std::string>(),
                .data_fingerprint = json.at("data").get<std::string>(),
+               .base_checksum = text("base_checksum"),
                .param_groups = json.value("param_groups", std::vector<std::string>()),  // older runs had none
                .weight_storage = text("weight_storage", kAsFile),
-               .frozen_is_split = json.value("frozen_is_split", true),
+               .frozen_storage = read_frozen_storage(json),
                .merge_updates = text("merge_updates", kEachStep),
                .directions = json.contains("directions") ? small(json.at("directions")) : 1,
                .settings = read_settings(json),
@@ -256,6 +268,7 @@ std::vector<Difference> differences(const Identity& was, const Identity& is) {
     compare.of("weight_storage", was.weight_storage, is.weight_storage);
     compare.of("merge_updates", was.merge_updates, is.merge_updates);
     compare.of("training rows", was.data_fingerprint, is.data_fingerprint);
+    compare.of_recorded("checksum of the base's weights", was.base_checksum, is.base_checksum);
     compare_settings(was, is, compare);
     return std::move(compare.found);
 }
@@ -283,6 +296,14 @@ std::vector<std::string> require_same_run(const Identity& was, const Identity& i
                                              "allow_changed_settings: [{}], to go on with the new ones",
                                              fmt::join(by_name, ", "))
                                : "the run's own settings (run.yaml), or a new output_dir");
+}
+
+void require_same_base(const Identity& was, const Identity& is, std::string_view folder) {
+    if (was.base_checksum.empty() || is.base_checksum.empty() || was.base_checksum == is.base_checksum) return;
+    throw UserError(ExitCode::model, folder,
+                    "is not the base that this run began with: its weights have the checksum {}, expected {}",
+                    is.base_checksum, was.base_checksum)
+        .hint("the model folder that the run began with, as it was then; or a new output_dir");
 }
 
 std::vector<std::string> kernels_before(const Identity& was, const Identity& is, int64_t step) {

@@ -13,6 +13,7 @@
 
 #include "base/json_fwd.h"
 #include "config/config_keys.h"
+#include "method/trained_model.h"
 #include "schedule/numerics.h"
 #include "state/lr_schedule.h"
 
@@ -31,11 +32,10 @@ struct Identity {
     uint64_t seed = 0;
     std::string method;
     std::string data_fingerprint;
-    std::vector<std::string> param_groups;  // param_group_text.h
     std::string base_checksum;  // base_checksum.h; of runs that keep some of their base. Empty too: not recorded, older
+    std::vector<std::string> param_groups;  // param_group_text.h
     std::string weight_storage = "as_file";
-    // Whether what is not trained has low halves in the run's stores, as it had in older runs.
-    bool frozen_is_split = false;
+    FrozenStorage frozen_storage = FrozenStorage::computed;  // in the run's stores. Not compared: a run keeps its own
     std::string merge_updates = "each_step";
     int directions = 1;                           // of a step of a forward-only method
     std::vector<int> scale_exponents;             // by parameter, where weights are kept in 8 bits; else empty
@@ -76,6 +76,9 @@ std::vector<Difference> differences(const Identity& was, const Identity& is);
 // (OnResume::warned) nor among `allowed`. Returns those that are, "weight_decay was 0.1, is 0", for a warning.
 std::vector<std::string> require_same_run(const Identity& was, const Identity& is, std::span<const std::string> allowed,
                                           std::string_view where);
+
+// Refuses another base for what the run does not train: UserError(model) naming the folder and both checksums.
+void require_same_base(const Identity& was, const Identity& is, std::string_view folder);
 
 // Identity::kernels_before of a run that was `was` until `step` and goes on as `is`.
 std::vector<std::string> kernels_before(const Identity& was, const Identity& is, int64_t step);

@@ -34,7 +34,9 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
         load_elements(base, param.spec, first, out);
         if (options.form == OutputForm::merged_as_computed) as_kept(param, out);
     };
-    save_model(files, source.base_folder, target, model, options.save, fused_masters(model, parts));
+    SaveOptions save = options.save;
+    save.unchanged = without_adapter(model);
+    save_model(files, source.base_folder, target, model, save, fused_masters(model, parts));
 }
 
 }  // namespace
@@ -53,13 +55,16 @@ std::optional<OutputForm> output_form_from_name(std::string_view name) {
 
 void save_output(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters) {
-    const SaveOptions& save = options.save;
+    SaveOptions save = options.save;
     if (source.model.adapter && options.form != OutputForm::adapter)
         return save_merged(files, source, target, options, masters);
     if (options.form != OutputForm::adapter)
         throw UserError(ExitCode::usage, "--merged", "this run trained no adapter: what it trained is a whole model")
             .hint("windlass export without --merged");
-    if (!source.model.adapter) return save_model(files, source.base_folder, target, source.model, save, masters);
+    if (!source.model.adapter) {
+        save.unchanged = frozen_params(source.model);
+        return save_model(files, source.base_folder, target, source.model, save, masters);
+    }
     if (save.dtype || save.shard_bytes_max)
         throw UserError(ExitCode::usage, "export", "an adapter is one file of f32 numbers")
             .hint("--merged, for a whole model in another type or in files of another size");

@@ -7,7 +7,6 @@
 #include "base/math.h"
 #include "format/checksum.h"
 #include "model/load.h"
-#include "model/save.h"
 #include "schedule/numerics.h"
 #include "tensor/dtype.h"
 #include "tensor/nf4.h"
@@ -24,13 +23,18 @@ UserError damaged(Store& store, int64_t chunk, std::string_view part) {
                      part);
 }
 
-// By parameter of the model: its index in the store.
-std::vector<int64_t> params_in(Store& store, const ModelSpec& model) {
+// By parameter of the model: its index in the store; -1 where it is not trained.
+std::vector<int64_t> params_in(Store& store, const TrainedModel& model) {
     std::map<std::string_view, int64_t> index;
     const std::vector<StoreParam>& params = store.layout().params;
     for (size_t i = 0; i < params.size(); ++i) index[params[i].name] = static_cast<int64_t>(i);
     std::vector<int64_t> found_at;
-    for (const ParamSpec& param : model.params) {
+    for (const Param each : model.all_params()) {
+        const ParamSpec& param = each.spec;
+        if (!each.trains()) {
+            found_at.push_back(-1);
+            continue;
+        }
         const auto found = index.find(param.name);
         if (found == index.end() || params[static_cast<size_t>(found->second)].numel != param.numel())
             throw UserError(ExitCode::storage, store.file().path(), "holds no {} of {} elements", param.name,
@@ -50,6 +54,7 @@ bool has_low(const Store& store, const StoreParam& param) {
 void keep_as_stored(Store& store, TrainedModel& model) {
     const std::vector<int64_t> index = params_in(store, model);
     for (size_t i = 0; i < index.size(); ++i) {
+        if (index[i] < 0) continue;
         const StoreParam& found = store.layout().params[static_cast<size_t>(index[i])];
         ParamStorage& storage = model.storage[i];
         storage = {.store = has_low(store, found) ? StoreType::split : StoreType::as_file};
@@ -69,10 +74,11 @@ void keep_as_stored(Store& store, TrainedModel& model) {
     }
 }
 
-StoreMasters::StoreMasters(Store& store, const TrainedModel& model)
-    : store_(store), model_(model), store_param_(params_in(store, model)) {
+StoreMasters::StoreMasters(Store& store, const TrainedModel& model, ReadMasters base)
+    : store_(store), model_(model), base_(std::move(base)), store_param_(params_in(store, model)) {
     const std::vector<StoreParam>& params = store.layout().params;
     for (size_t i = 0; i < model.params.size(); ++i) {
+        if (store_param_[i] < 0) continue;
         const StoreParam& found = params[static_cast<size_t>(store_param_[i])];
         // Of one number, of a block of nf4, and of one more.
         const auto takes = [&](int64_t count) {
@@ -87,6 +93,11 @@ StoreMasters::StoreMasters(Store& store, const TrainedModel& model)
 }
 
 void StoreMasters::read(int param, int64_t first, std::span<float> out) {
+    if (store_param_[static_cast<size_t>(param)] < 0) {
+        WINDLASS_CHECK(base_ != nullptr, "{} is not trained, and there is no base",
+                       model_.params[static_cast<size_t>(param)].name);
+        return base_(param, first, out);
+    }
     const int64_t elements = store_.layout().chunk_elements;
     for (int64_t done = 0; done < std::ssize(out);) {
         const int64_t element = first + done;

@@ -22,15 +22,16 @@ constexpr const char* kLimits = "magnitude_limits";
 constexpr const char* kGroups = "param_groups";
 constexpr const char* kStorage = "weight_storage";
 constexpr const char* kScales = "scale_exponents";
+constexpr const char* kFrozen = "frozen_storage";
 constexpr const char* kMerge = "merge_updates";
 constexpr const char* kOptimizer = "optimizer";
 constexpr const char* kWindow = "replay_window";
 constexpr const char* kBeta1 = "beta1";
 constexpr const char* kBeta2 = "beta2";
 constexpr const char* kEpsilon = "epsilon";
-constexpr std::array<std::string_view, 16> kKnown = {
-    kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,
-    kStorage,     kScales,     kMerge,     kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon};
+constexpr std::array<std::string_view, 17> kKnown = {
+    kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups, kStorage,
+    kScales,      kFrozen,     kMerge,     kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon};
 constexpr int64_t kNoiseRevision = 1;  // of the bits in perturb/README.md
 
 // The kinds that logs know, by their number there.
@@ -159,6 +160,8 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
             settings[kLimits] = limits_of(model);
         }
     }
+    if (model.frozen_type && trained_count(model) < model.param_count())
+        settings[kFrozen] = dtype_name(*model.frozen_type);
     if (is_kept_in_8_bits(model)) {
         settings[kStorage] = "f8";
         settings[kScales] = scale_exponents(model);
@@ -252,20 +255,19 @@ void read_param_groups(const TrajectoryHeader& header, std::string_view where, T
     const Json settings = parse(header, where);
     const auto texts = settings.find(kGroups);
     if (texts == settings.end()) return;
-    if (!texts->is_array() || texts->size() > kParamGroupsMax)
-        throw wrong(where, kGroups, fmt::format("a list of at most {} groups", kParamGroupsMax));
-    std::vector<ParamGroup> groups;
-    for (const Json& text : *texts) {
-        if (!text.is_string()) throw wrong(where, kGroups, "texts");
-        const std::string problem = read_param_group(text.get<std::string>(), groups.emplace_back());
-        if (!problem.empty()) throw UserError(ExitCode::storage, where, "its {} cannot be read: {}", kGroups, problem);
-    }
-    apply_param_groups(groups, where, model);
+    const auto is_text = [](const Json& each) { return each.is_string(); };
+    if (!texts->is_array() || !std::ranges::all_of(*texts, is_text)) throw wrong(where, kGroups, "a list of texts");
+    apply_param_groups(param_groups_of(texts->get<std::vector<std::string>>(), where), where, model);
 }
 
 void read_weight_storage(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {
     const Json settings = parse(header, where);
-    const auto storage = settings.find(kStorage), scales = settings.find(kScales);
+    const auto storage = settings.find(kStorage), scales = settings.find(kScales), frozen = settings.find(kFrozen);
+    if (frozen != settings.end()) {
+        const auto computed = frozen->is_string() ? dtype_from_name(frozen->get<std::string>()) : std::nullopt;
+        if (computed != DType::bf16 && computed != DType::f32) throw wrong(where, kFrozen, "bf16 or f32");
+        keep_frozen_as(model, *computed);
+    }
     if (storage == settings.end() || *storage == "as_file") return;
     if (*storage == "nf4" && scales == settings.end()) return keep_in_4_bits(model);
     if (*storage != "f8") throw wrong(where, kStorage, "one that this version knows");

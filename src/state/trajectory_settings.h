@@ -30,8 +30,8 @@ void read_magnitude_limits(const TrajectoryHeader& header, std::string_view wher
 // the model has no such parameters.
 void read_param_groups(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
 
-// How the run kept weights: where it kept matrices in 8 bits, so does the model, with the run's scales. The model is
-// kept as_file.
+// How the run kept weights: what it did not train, and matrices in few bits, with the run's scales. The model is kept
+// as_file, and has the run's groups.
 void read_weight_storage(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
 
 // UserError(usage, where) that names what differs: a run that goes on writes into its own log (require_same_run).

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "format/base_checksum.h"
 #include "format/replaceable_folder.h"
 #include "format/store.h"
 #include "method/forward_only/magnitude_limits.h"
@@ -79,7 +80,8 @@ void replay_into(FileSystem& files, Session& session, const StartPoint& start, i
     const std::string path = fmt::format("{}/{}", session.config.output_dir, kTrajectoryName);
     TrajectoryReader log = TrajectoryReader::open(files, path);
     if (start.from == StartPoint::From::model)
-        require_trajectory_base(log.header(), describe_base(session.config.model, session.model, masters), path);
+        require_trajectory_base(log.header(),
+                                describe_base(session.config.model, session.model, masters, session.threads), path);
     const int64_t last = merged_step(log.header(), session.model, start.last().progress.step);
     if (last > step) log_info("steps {} to {} are taken from the log", step + 1, last);
     Replay replay(log, step + 1, last, session.model, std::move(masters), session.threads, ReplayOf::kept);
@@ -90,7 +92,7 @@ void replay_into(FileSystem& files, Session& session, const StartPoint& start, i
 void replay_store(FileSystem& files, Session& session, const StartPoint& start, const std::string& path,
                   Engine& engine) {
     Store store = Store::open(files, path, OpenMode::read);
-    StoreMasters masters(store, session.model);
+    StoreMasters masters(store, session.model, session.first_weights());
     replay_into(
         files, session, start, store.committed_step(),
         [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); }, engine);
@@ -135,7 +137,7 @@ void begin_at_checkpoint(FileSystem& files, Session& session, const StartPoint& 
     const std::string path = fmt::format("{}/{}", start.path, kStateFile);
     if (start.logged) return replay_store(files, session, start, path, engine);
     Store snapshot = Store::open(files, path, OpenMode::read);
-    engine.restore(snapshot);
+    engine.restore(snapshot, session.first_weights());
 }
 
 void begin_at_model(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
@@ -224,9 +226,12 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (start.from == StartPoint::From::working_store && config.policy == "auto") config.policy = "three_tier";
     const bool resumes = start.resumes();
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
+    if (trained_count(session.model) < session.model.param_count())
+        session.identity.base_checksum = base_checksum(session.folder);
     std::vector<std::string> changed;
     if (resumes) {
         const RunState& last = start.last();
+        require_same_base(last.identity, session.identity, config.model);
         changed = require_same_run(last.identity, session.identity, config.allow_changed_settings,
                                    start.path.empty() ? folder.path() : start.path);
         session.identity.kernels_before = kernels_before(last.identity, session.identity, last.progress.step);
@@ -249,7 +254,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))
         enforce_memory(session.request.budgets.ram + session.planned.device_bytes,
-                       start.logged ? 2 * session.threads : session.threads);  // a replay has a team of its own
+                       session.recipe.probes() ? 2 * session.threads : session.threads);  // a log has its own team
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);

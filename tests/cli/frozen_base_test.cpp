@@ -33,7 +33,7 @@ TEST_P(FrozenBase, AKilledRunOnDiskHasTheWeightsOfOneInMemory) {
     must_succeed(sandbox_.train(settings({{"output_dir", sandbox_ / "memory"}})));
     const Weights expected = weights_in(sandbox_ / "memory/final"), base = weights_in(sandbox_.model());
     for (const auto& [name, bytes] : expected)
-        EXPECT_NE(bytes, base.at(name)) << name << " was neither trained nor rounded";
+        EXPECT_EQ(bytes == base.at(name), name.ends_with("_proj.weight")) << name;
     kill_after(sandbox_, settings(on_disk()), {}, 5);
     must_succeed(sandbox_.train(settings(on_disk()), {"--resume"}));
     EXPECT_TRUE(weights_in(sandbox_.out() + "/final") == expected);
@@ -44,15 +44,13 @@ TEST_P(FrozenBase, AKilledRunOnDiskHasTheWeightsOfOneInMemory) {
     EXPECT_TRUE(weights_in(sandbox_ / "memory/final") == expected);
 }
 
-// What is evaluated in fewer bits is what a run that learns nothing writes.
+// What a run computes with is what is evaluated in fewer bits.
 TEST_P(FrozenBase, EvaluatesAsItWasRounded) {
-    must_succeed(sandbox_.train(settings({{"learning_rate", "0"}, {"max_steps", "1"}, {"save_steps", "null"}})));
     const std::string narrow = fmt::format("weight_storage={}", GetParam());
     const double whole = loss(sandbox_.model(), {}), rounded = loss(sandbox_.model(), {narrow});
     EXPECT_NE(rounded, whole);
-    if (std::string_view(GetParam()) == "nf4") {
-        EXPECT_EQ(rounded, loss(sandbox_.out() + "/final", {}));
-    }
+    must_succeed(sandbox_.train(settings({{"learning_rate", "0"}, {"max_steps", "1"}, {"save_steps", "null"}})));
+    EXPECT_EQ(whole, loss(sandbox_.out() + "/final", {})) << "what was not trained is written as it was read";
     EXPECT_EQ(rounded, loss(sandbox_.model(), {narrow, "ram=64MiB", "ssd_dir=" + sandbox_ / "ssd"}));
     must_succeed(sandbox_.windlass({"generate", sandbox_.model(), "--prompt", "ab", "--max-new-tokens", "3", narrow}));
 }

@@ -22,7 +22,8 @@ void draw(const AddedParam& added, uint64_t seed, int64_t element, std::span<flo
 
 }  // namespace
 
-ReadMasters first_weights(ModelFolder& base, const ModelSpec& model, uint64_t seed, const AdapterFolder* adapter) {
+ReadMasters first_weights(const ModelFolder& base, const ModelSpec& model, uint64_t seed,
+                          const AdapterFolder* adapter) {
     return
         [&base, &model, seed, adapter, starts = global_offsets(model)](int index, int64_t first, std::span<float> out) {
             const ParamSpec& param = model.params[at(index)];

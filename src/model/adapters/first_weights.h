@@ -12,7 +12,7 @@ namespace windlass {
 
 // The model's own from its folder; an adapter's from `adapter`, or drawn by the seed, number by number, where that is
 // null. All arguments outlive what is returned. UserError(model) for numbers that are not finite.
-ReadMasters first_weights(ModelFolder& base, const ModelSpec& model, uint64_t seed,
+ReadMasters first_weights(const ModelFolder& base, const ModelSpec& model, uint64_t seed,
                           const AdapterFolder* adapter = nullptr);
 
 }  // namespace windlass

@@ -1,4 +1,5 @@
 #include <map>
+#include <set>
 
 #include "base/index.h"
 #include "model/adapters/peft.h"
@@ -63,6 +64,17 @@ class Fusing {
 };
 
 }  // namespace
+
+std::vector<uint8_t> without_adapter(const ModelSpec& model) {
+    std::set<std::string> adapted;
+    for (const int weight : adapted_layers(model)) {
+        const std::string_view layer = layer_of(model.params[at(weight)]);
+        for (const char* const part : {"weight", "bias"}) adapted.insert(fmt::format("{}.{}", layer, part));
+    }
+    std::vector<uint8_t> without;
+    for (const ParamSpec& param : model.params) without.push_back(adapted.contains(param.name) ? 0 : 1);
+    return without;
+}
 
 ReadMasters fused_masters(const ModelSpec& model, const ReadMasters& masters) {
     return [fusing = std::make_shared<Fusing>(model, masters)](int param, int64_t first, std::span<float> out) {

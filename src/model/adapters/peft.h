@@ -57,5 +57,7 @@ int64_t peft_bytes(const ModelSpec& model);
 // What is evaluated, as weights of the base alone: of a layer with an adapter, what `masters` gives for its own
 // parameters with what the adapter has learnt. `masters` outlives what is returned.
 ReadMasters fused_masters(const ModelSpec& model, const ReadMasters& masters);
+// By parameter, whether it has nothing of an adapter: neither weight nor bias of a layer with one.
+std::vector<uint8_t> without_adapter(const ModelSpec& model);
 
 }  // namespace windlass

@@ -59,5 +59,64 @@ TEST(TrainedModel, MatricesAndTablesDecay) {
         EXPECT_EQ(param.training.decays, param.spec.shape.rank() == 2) << param.spec.name;
 }
 
+// A base of mixed types, under matrices of f32 that are trained beside it.
+TrainedModel frozen_base() {
+    HfConfig config = HfConfig::parse(kLlamaOf5, "config.json");
+    TrainedModel model(build_model(config, {}));
+    constexpr DType kTypes[] = {DType::bf16, DType::f16, DType::f32};
+    for (int index = 0; index < model.param_size(); ++index) {
+        const bool trains = model.params[static_cast<size_t>(index)].name.find("q_proj") != std::string::npos;
+        model.training[static_cast<size_t>(index)].trains = trains;
+        model.params[static_cast<size_t>(index)].file_dtype = trains ? DType::f32 : kTypes[index % 3];
+    }
+    return model;
+}
+
+TEST(FrozenStorage, IsNoWiderThanWhatIsComputedWithNorThanItsFile) {
+    for (const StoreType store : {StoreType::split, StoreType::as_file}) {
+        for (const DType computed : {DType::bf16, DType::f32}) {
+            TrainedModel model = frozen_base();
+            set_store(model, store);
+            keep_frozen(model, FrozenStorage::computed, computed);
+            for (const Param param : model.all_params()) {
+                if (param.trains()) continue;
+                EXPECT_EQ(param.storage.store, StoreType::as_file);
+                EXPECT_EQ(param.storage.dtype, computed == DType::bf16 ? DType::bf16 : param.spec.file_dtype);
+            }
+        }
+    }
+}
+
+// Both ways: the wide ones keep all their digits, and widen no other.
+TEST(FrozenStorage, LeavesTheTypeOfWhatIsTrainedToTheirOwnFiles) {
+    TrainedModel model = frozen_base();
+    set_store(model, StoreType::as_file);
+    keep_frozen(model, FrozenStorage::computed, DType::bf16);
+    EXPECT_EQ(common_type(model), DType::f32);
+    for (ParamSpec& param : model.params) {
+        if (param.file_dtype == DType::f32) param.file_dtype = DType::bf16;
+    }
+    set_store(model, StoreType::as_file);
+    keep_frozen(model, FrozenStorage::computed, DType::bf16);
+    EXPECT_EQ(common_type(model), DType::bf16) << "a base in f16 is no reason to widen";
+    for (const Param param : model.all_params()) EXPECT_EQ(param.storage.dtype, DType::bf16) << param.spec.name;
+}
+
+// Runs that earlier versions began keep the layout that they had.
+TEST(FrozenStorage, IsThatOfEarlierVersionsWhereARunHadIt) {
+    TrainedModel model = frozen_base();
+    set_store(model, StoreType::as_file);
+    keep_frozen(model, FrozenStorage::own_type, DType::bf16);
+    for (const Param param : model.all_params()) EXPECT_EQ(param.storage.dtype, DType::f32) << "all in one type";
+    set_store(model, StoreType::split);
+    keep_frozen(model, FrozenStorage::as_trained, DType::bf16);
+    for (const Param param : model.all_params()) EXPECT_EQ(param.storage.store, StoreType::split);
+    keep_frozen(model, FrozenStorage::own_type, DType::bf16);
+    for (const Param param : model.all_params()) {
+        EXPECT_EQ(param.storage.store == StoreType::split, param.trains());
+        EXPECT_EQ(param.storage.dtype, param.trains() ? DType::bf16 : param.spec.file_dtype);
+    }
+}
+
 }  // namespace
 }  // namespace windlass

@@ -218,5 +218,54 @@ TEST(Save, AsksForEveryElementOnceAndInBoundedPieces) {
     for (size_t i = 0; i < asked.size(); ++i) EXPECT_EQ(asked[i], model.params[i].numel()) << model.params[i].name;
 }
 
+// Of a llama with one odd tensor in f32; the last parameter is trained alone, and only its masters are asked for.
+class Unchanged : public testing::Test {
+  protected:
+    Unchanged() {
+        write_golden_as(DType::bf16, "llama", temp_ / "bf16");
+        std::vector<TestTensor> tensors = read_tensors(ModelFolder::open(real_files(), temp_ / "bf16"));
+        const std::vector<TestTensor> wide = read_tensors(ModelFolder::open(real_files(), golden_folder("llama")));
+        tensors.front() = wide.front();
+        write_folder(base(), read(golden_folder("llama") + "/config.json"), tensors);
+    }
+    std::string base() const { return temp_ / "base"; }
+    std::vector<TestTensor> saved(std::optional<DType> dtype) {
+        const ModelSpec model = build_folder(ModelFolder::open(real_files(), base()));
+        std::vector<uint8_t> unchanged(model.params.size(), 1);
+        unchanged.back() = 0;
+        save_model(real_files(), base(), temp_ / "out", model,
+                   {.dtype = dtype, .overwrite = true, .unchanged = unchanged},
+                   [&](int param, int64_t, std::span<float> out) {
+                       EXPECT_EQ(param, std::ssize(model.params) - 1);
+                       std::ranges::fill(out, 0.5f);
+                   });
+        return read_tensors(ModelFolder::open(real_files(), temp_ / "out"));
+    }
+    TempFolder temp_;
+};
+
+TEST_F(Unchanged, TensorsAreTheBasesBytes) {
+    const std::vector<TestTensor> before = read_tensors(ModelFolder::open(real_files(), base())), after = saved({});
+    ASSERT_EQ(after.size(), before.size());
+    EXPECT_NE(before.front().spec.dtype, before.back().spec.dtype);
+    for (size_t i = 0; i < after.size(); ++i) {
+        EXPECT_EQ(after[i].spec.dtype, before[i].spec.dtype);
+        EXPECT_EQ(after[i].bytes == before[i].bytes, i + 1 < after.size()) << after[i].spec.name;
+    }
+}
+
+TEST_F(Unchanged, TensorsAreConvertedFromTheBasesNumbersWhereAsked) {
+    const std::vector<TestTensor> before = read_tensors(ModelFolder::open(real_files(), base())),
+                                  after = saved(DType::f16);
+    for (size_t i = 0; i + 1 < after.size(); ++i) {
+        std::vector<float> numbers(static_cast<size_t>(before[i].spec.shape.numel()));
+        decode_numbers(before[i].spec.dtype, before[i].bytes, numbers);
+        std::vector<std::byte> expected(numbers.size() * 2);
+        encode_numbers(DType::f16, numbers, expected);
+        EXPECT_EQ(after[i].spec.dtype, DType::f16);
+        EXPECT_TRUE(after[i].bytes == expected) << after[i].spec.name;
+    }
+}
+
 }  // namespace
 }  // namespace windlass

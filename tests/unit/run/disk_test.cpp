@@ -166,7 +166,7 @@ TEST_P(Disks, ADamagedSnapshotIsNotRestored) {
     const TempFolder folder;
     Store snapshot = Store::open(files, "/image/snapshot.wls", OpenMode::read);
     try {
-        make_engine(files, disk_golden().folder, {}, false)->restore(snapshot);
+        make_engine(files, disk_golden().folder, {}, false)->restore(snapshot, {});
         FAIL();
     } catch (const UserError& error) {
         EXPECT_EQ(error.code(), ExitCode::storage);

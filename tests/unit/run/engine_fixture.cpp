@@ -79,7 +79,7 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
         setup.model.training[index].trains = options.trains(setup.model.params[index]);
     if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
     set_store(setup.model, setup.recipe.store);
-    if (setup.recipe.store == StoreType::split && !options.frozen_is_split) keep_frozen_as_file(setup.model);
+    keep_frozen(setup.model, options.frozen, options.compute);
     if (options.in_8_bits) keep_in_8_bits(setup.model);
     if (options.in_4_bits) keep_in_4_bits(setup.model);
     set_merge(setup.model, setup.recipe.merge);
@@ -177,7 +177,7 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
     Store store = Store::open(files, path, OpenMode::read);
     std::string bytes;
     const TrainedModel& model = engine.setup().model;
-    const std::vector<int> order = store_order(model);
+    const std::vector<int> order = stored_params(model, 1);
     for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {
         const ChunkRef ref = store.chunk(chunk);
         const Param param = model.param(order[static_cast<size_t>(ref.param)]);
@@ -198,6 +198,13 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
         part(0, recipe.store == StoreType::split ? ref.count * 2 : 0);
         for (size_t s = 1; param.trains() && s + 1 < sections.size(); ++s)
             part(sections[s], windlass::state_bytes(recipe.state[s - 1], ref.count));
+    }
+    // A snapshot leaves what is not trained to the base.
+    for (int index = 0; index < model.param_size(); ++index) {
+        if (model.param(index).trains()) continue;
+        std::vector<float> masters(static_cast<size_t>(model.param(index).numel()));
+        engine.read_masters(index, 0, masters);
+        bytes.append(reinterpret_cast<const char*>(masters.data()), masters.size() * sizeof(float));
     }
     return bytes;
 }

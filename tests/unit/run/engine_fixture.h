@@ -72,9 +72,9 @@ struct EngineOptions {
     std::function<void(ScheduleSet&)> spoil;       // a fault in checked schedules
     std::function<bool(const ParamSpec&)> trains;  // empty: all of them
     std::vector<ParamGroup> groups;
-    bool frozen_is_split = false;  // what is not trained has low halves, as in older runs
-    bool in_8_bits = false;        // matrices are kept so
-    bool in_4_bits = false;        // those of layers are, and frozen unless updates are never merged
+    FrozenStorage frozen = FrozenStorage::computed;
+    bool in_8_bits = false;  // matrices are kept so
+    bool in_4_bits = false;  // those of layers are, and frozen unless updates are never merged
 };
 
 // An engine with the model loaded, and the schedules that `options` ask for: train and eval.
@@ -92,7 +92,8 @@ StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double
 std::vector<std::vector<float>> all_masters(Engine& engine);
 // {"step":3}: the run state that train_on commits with a step.
 std::string run_state_of(int64_t step);
-// The whole state (weights, and what the method keeps beside them) as the bytes of a snapshot's chunks.
+// The whole state (weights, and what the method keeps beside them) as the bytes of a snapshot's chunks, and the masters
+// of what is not trained.
 std::string state_bytes(Engine& engine, FileSystem& files, const std::string& path);
 
 }  // namespace windlass

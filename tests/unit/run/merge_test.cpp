@@ -137,7 +137,7 @@ TEST_P(MergedRun, GoesOnFromASnapshotAndTheSteps) {
         image_.remove_tree(kStore);
         const auto run = engine(false);
         Store snapshot = Store::open(image_, "/image/snapshot.wls", OpenMode::read);
-        EXPECT_EQ(run->restore(snapshot), run_state_of(last));
+        EXPECT_EQ(run->restore(snapshot, {}), run_state_of(last));
         const int64_t home = run->durable_step();
         EXPECT_EQ(home, merge() == Merge::never ? last : last - last % kWindow);
         const auto deferred = std::span(applied).subspan(static_cast<size_t>(home));

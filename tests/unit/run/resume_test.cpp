@@ -78,7 +78,7 @@ TEST_P(Resumed, ASnapshotGoesOnUnderAnyPolicy) {
         {
             const auto rest = engine(second, false);
             Store store = Store::open(real_files(), snapshot, OpenMode::read);
-            EXPECT_EQ(rest->restore(store), run_state_of(3));
+            EXPECT_EQ(rest->restore(store, {}), run_state_of(3));
             if (!into_disk) {
                 train(*rest, 4, kResumedSteps);
                 EXPECT_TRUE(state(*rest) == expected);

@@ -34,7 +34,7 @@ class Logged : public testing::Test {
                                 .storage = DType::bf16,
                                 .stochastic_rounding = true,
                                 .first_step = kFirst,
-                                .base = describe_base("here", model_, base_masters),
+                                .base = describe_base("here", model_, base_masters, 2),
                                 .settings = settings("adam")};
         TrajectoryWriter writer = TrajectoryWriter::create(real_files(), path_, header);
         for (int64_t step = kFirst; step <= kLast; ++step)

@@ -54,7 +54,7 @@ class Replayed : public testing::Test {
                                                             .eps = 1e-3,
                                                             .storage = DType::bf16,
                                                             .stochastic_rounding = true,
-                                                            .base = describe_base("here", model_, base_masters)});
+                                                            .base = describe_base("here", model_, base_masters, 2)});
         for (int64_t step = 1; step <= kSteps; ++step) writer.append(record_of(step));
         writer.sync();
     }
@@ -136,11 +136,11 @@ TEST_F(Replayed, OneChangedWeightIsAnotherBase) {
         if (param == 2) out[3] += 0.5f;
     };
     const TrajectoryReader log = TrajectoryReader::open(real_files(), path_);
-    EXPECT_NO_THROW(require_trajectory_base(log.header(), describe_base("x", model_, base_masters), path_));
-    EXPECT_THROW(require_trajectory_base(log.header(), describe_base("x", model_, changed), path_), UserError);
+    EXPECT_NO_THROW(require_trajectory_base(log.header(), describe_base("x", model_, base_masters, 2), path_));
+    EXPECT_THROW(require_trajectory_base(log.header(), describe_base("x", model_, changed, 2), path_), UserError);
     TrainedModel other = model_;
     other.training[0].decays = false;
-    EXPECT_THROW(require_trajectory_base(log.header(), describe_base("x", other, base_masters), path_), UserError);
+    EXPECT_THROW(require_trajectory_base(log.header(), describe_base("x", other, base_masters, 2), path_), UserError);
 }
 
 void expect_refused(TrajectoryHeader header, const char* part) {
@@ -173,6 +173,17 @@ TEST_F(Replayed, RefusesNoiseThatIsNotDrawnHere) {
     for (ParamSpec& param : other.params) param.file_dtype = DType::f32;
     set_store(other, StoreType::as_file);
     EXPECT_THROW(Replay(log, 1, kSteps, other, base_masters, 1), UserError);
+}
+
+// Types of few bits are rounded by all threads: what is summed are the same bytes.
+TEST_F(Replayed, ABaseHasOneSumWhateverTheThreads) {
+    for (const bool in_4_bits : {false, true}) {
+        TrainedModel model = model_;
+        for (ParamStorage& storage : model.storage) storage.dtype = in_4_bits ? DType::nf4 : DType::f8_e4m3;
+        const TrajectoryBase alone = describe_base("x", model, base_masters, 1);
+        EXPECT_NE(alone.weights_sum, describe_base("x", model_, base_masters, 1).weights_sum);
+        EXPECT_EQ(alone.weights_sum, describe_base("x", model, base_masters, 3).weights_sum);
+    }
 }
 
 }  // namespace

@@ -273,5 +273,44 @@ TEST(RunState, RefusesNumbersThatAreNoInteger) {
     EXPECT_THROW(parse_run_state(text, "here"), UserError);
 }
 
+// The layout of a run's stores follows from it.
+TEST(Identity, SaysHowFrozenWeightsAreKept) {
+    EXPECT_EQ(example().identity.frozen_storage, FrozenStorage::computed);
+    for (const FrozenStorage frozen : {FrozenStorage::as_trained, FrozenStorage::own_type, FrozenStorage::computed}) {
+        RunState state = example();
+        state.identity.frozen_storage = frozen;
+        EXPECT_EQ(parse_run_state(run_state_text(state), "x").identity.frozen_storage, frozen);
+    }
+    // Versions that kept it in one way had no word for it.
+    RunState state = example();
+    state.identity.frozen_storage = FrozenStorage::as_trained;
+    std::string text = run_state_text(state);
+    const std::string word = "\"frozen_is_split\":true,";
+    ASSERT_NE(text.find(word), text.npos);
+    text.erase(text.find(word), word.size());
+    EXPECT_EQ(parse_run_state(text, "x").identity.frozen_storage, FrozenStorage::as_trained);
+}
+
+TEST(Identity, RefusesAnotherBaseUnderWhatIsTrained) {
+    RunState state = example();
+    state.identity.base_checksum = "0123456789abcdef";
+    const Identity was = parse_run_state(run_state_text(state), "x").identity;
+    EXPECT_EQ(was.base_checksum, "0123456789abcdef");
+    Identity is = was;
+    EXPECT_NO_THROW(require_same_base(was, is, "models/base"));
+    is.base_checksum = "fedcba9876543210";
+    try {
+        require_same_base(was, is, "models/base");
+        FAIL() << "another base was taken";
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::model);
+        EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("models/base"),
+                                                 testing::HasSubstr("fedcba9876543210, expected "
+                                                                    "0123456789abcdef"),
+                                                 testing::HasSubstr("the model folder that the run began with")));
+    }
+    EXPECT_NO_THROW(require_same_base(example().identity, is, "models/base")) << "nothing was recorded";
+}
+
 }  // namespace
 }  // namespace windlass

@@ -279,5 +279,22 @@ TEST(TrajectorySettings, RefuseWhatNoRunHas) {
     EXPECT_EQ(complaint(R"({"magnitude_limits": [1, null]})"), "none");
 }
 
+// What a run did not train is kept as its computation wants it; logs of earlier versions say nothing of it.
+TEST(TrajectorySettings, SayHowFrozenWeightsAreKept) {
+    TrainedModel plain = lone_model({ParamSpec{.name = "w", .shape = {3, 3}}, {.name = "b", .shape = {3}}});
+    set_store(plain, StoreType::as_file);
+    TrainedModel model = plain, found = plain;
+    keep_frozen_as(model, DType::bf16);
+    EXPECT_THAT(header_of({}, model).settings, testing::Not(HasSubstr("frozen_storage"))) << "all is trained";
+    model.training[0].trains = found.training[0].trains = false;
+    keep_frozen_as(model, DType::bf16);
+    TrajectoryHeader header = header_of({}, model);
+    read_weight_storage(header, "log", found);
+    EXPECT_EQ(found.storage[0].dtype, DType::bf16);
+    EXPECT_EQ(found.storage[1].dtype, DType::f32);
+    header.settings.replace(header.settings.find("\"bf16\""), 6, "\"nf4\"");
+    EXPECT_THROW(read_weight_storage(header, "log", found), UserError);
+}
+
 }  // namespace
 }  // namespace windlass
