@@ -21,8 +21,8 @@ struct MethodAdvice {
 // It is what the session does.
 bool is_of_session(const Session& session, const MethodAdvice& each);
 
-// Each method, and those with gradients over adapters too, planned for the session's model, machine, budgets, rows and lengths, with any
-// policy. Not cheap: as long as planning takes, for each.
+// Each method, and those with gradients over adapters too, planned for the session's model, machine, budgets, rows and
+// lengths, with any policy. Not cheap: as long as planning takes, for each.
 std::vector<MethodAdvice> compare_methods(const Session& session);
 // The name of the one to take: backpropagation where it fits, of all parameters before an adapter's, else what learns
 // soonest; empty where nothing fits.
