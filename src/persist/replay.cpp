@@ -8,13 +8,16 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "device/cpu/cpu_stream.h"
+#include "format/base_checksum.h"
 #include "format/model_folder.h"
 #include "method/forward_only/materialize.h"
+#include "model/adapters/first_weights.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "persist/export.h"
 #include "persist/trajectory_log.h"
 #include "session/budget.h"
+#include "state/save_output.h"
 #include "state/trajectory_settings.h"
 
 namespace windlass {
@@ -30,10 +33,10 @@ int64_t merge_window(const TrajectoryHeader& header, const TrainedModel& model) 
     return by_window ? header.noise.window : 1;
 }
 
-// The base, with the types that a forward-only run stores.
-TrainedModel stored_model(const ModelFolder& folder) {
+// The base, with the run's adapter and the types that a forward-only run stores.
+TrainedModel stored_model(const ModelFolder& folder, const TrajectoryHeader& header, std::string_view where) {
     HfConfig config = folder.config();
-    TrainedModel model(build_model(config, folder.tensors()));
+    TrainedModel model(with_logged_adapter(header, where, build_model(config, folder.tensors())));
     set_store(model, StoreType::as_file);
     return model;
 }
@@ -127,24 +130,22 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     const int64_t step = step_to_replay(log, options);
     ModelFolder folder = ModelFolder::open(files, options.base, {.ignored_keys = options.ignored_keys});
     folder.warn_of_side_files(files);
-    TrainedModel model = stored_model(folder);
+    TrainedModel model = stored_model(folder, log.header(), options.log);
     read_param_groups(log.header(), options.log, model);
     read_weight_storage(log.header(), options.log, model);
     set_merge(model, logged_options(log.header(), options.log).merge);
     check_tied(folder, model);
-    const ReadMasters base = [&](int param, int64_t first, std::span<float> out) {
-        load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
-    };
+    const ReadMasters base = first_weights(folder, model, log.header().run_seed);
     const int threads = options.threads > 0 ? options.threads : default_threads();
     require_trajectory_base(log.header(), describe_base(options.base, model, base, threads), options.log);
     read_magnitude_limits(log.header(), options.log, model);
     Replay replay(log, log.first_step(), step, model, base, threads);
-    save_model(files, options.base, options.target, model,
-               {.overwrite = options.overwrite,
-                .never_replaced = models_of_run(files, parent_folder(options.log)),
-                .unchanged = frozen_params(model)},
-               [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
-    return {step, ModelFolder::open(files, options.target).total_bytes()};
+    const std::string checksum = model.adapter ? base_checksum(folder) : "";
+    save_output(
+        files, {.model = model, .base_folder = options.base, .base_checksum = checksum}, options.target,
+        {.save = {.overwrite = options.overwrite, .never_replaced = models_of_run(files, parent_folder(options.log))}},
+        [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
+    return {step, output_bytes(files, options.target)};
 }
 
 }  // namespace windlass

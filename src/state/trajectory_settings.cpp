@@ -5,9 +5,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/json.h"
 #include "config/param_group_text.h"
 #include "config/renamed.h"
+#include "model/adapters/adapter.h"
+#include "model/adapters/config_fields.h"
 
 namespace windlass {
 namespace {
@@ -29,9 +32,10 @@ constexpr const char* kWindow = "replay_window";
 constexpr const char* kBeta1 = "beta1";
 constexpr const char* kBeta2 = "beta2";
 constexpr const char* kEpsilon = "epsilon";
-constexpr std::array<std::string_view, 17> kKnown = {
-    kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups, kStorage,
-    kScales,      kFrozen,     kMerge,     kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon};
+constexpr const char* kAdapter = "adapter";
+constexpr std::array<std::string_view, 18> kKnown = {
+    kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,  kStorage,
+    kScales,      kFrozen,     kMerge,     kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon, kAdapter};
 constexpr int64_t kNoiseRevision = 1;  // of the bits in perturb/README.md
 
 // The kinds that logs know, by their number there.
@@ -145,6 +149,15 @@ Json limits_of(const TrainedModel& model) {
     return limits;
 }
 
+Json adapter_json(const TrainedModel& model) {
+    Json layers = Json::array();
+    for (const int weight : adapted_layers(model)) layers.push_back(layer_of(model.params[at(weight)]));
+    return {{"kind", model.adapter->kind},
+            {"rank", model.adapter->rank},
+            {"scale", model.adapter->scale},
+            {"layers", std::move(layers)}};
+}
+
 }  // namespace
 
 std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const TrainedModel& model) {
@@ -168,6 +181,7 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
     }
     if (is_kept_in_4_bits(model)) settings[kStorage] = "nf4";
     if (recipe.merge != Merge::each_step) settings[kMerge] = merge_name(recipe.merge);
+    if (model.adapter) settings[kAdapter] = adapter_json(model);
     return settings.dump();
 }
 
@@ -249,6 +263,34 @@ void read_magnitude_limits(const TrajectoryHeader& header, std::string_view wher
         if (!limit.is_number() || !(limit.get<double>() >= 0)) throw wrong(where, kLimits, "numbers of 0 and more");
         model.perturb[param].magnitude_limit = static_cast<float>(limit.get<double>());
     }
+}
+
+ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view where, ModelSpec model) {
+    const Json all = parse(header, where);
+    const auto found = all.find(kAdapter);
+    if (found == all.end()) return model;
+    AdapterSettings settings;
+    std::vector<std::string> layers;
+    try {
+        settings = {.kind = found->at("kind").get<std::string>(),
+                    .rank = integer_of(found->at("rank")).value_or(-1),
+                    .scale = found->at("scale").get<double>()};
+        layers = found->at("layers").get<std::vector<std::string>>();
+    } catch (const nlohmann::json::exception& error) {
+        throw wrong(where, kAdapter, fmt::format("an adapter: {}", error.what()));
+    }
+    find_adapter(settings.kind);
+    if (settings.rank < 0 || settings.rank > kAdapterRankMax || !std::isfinite(settings.scale) || layers.empty())
+        throw wrong(where, kAdapter, "an adapter that there is");
+    std::vector<int> weights;
+    for (const int weight : linear_layers(model)) {
+        const auto layer = std::ranges::find(layers, layer_of(model.params[at(weight)]));
+        if (layer != layers.end()) weights.push_back(weight);
+    }
+    if (weights.size() != layers.size())
+        throw UserError(ExitCode::model, where, "its adapter is of layers that this model does not have")
+            .hint("the model folder that this run started from");
+    return with_adapter(std::move(model), settings, weights);
 }
 
 void read_param_groups(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {

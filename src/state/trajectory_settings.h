@@ -26,6 +26,10 @@ Identity logged_identity(const TrajectoryHeader& header, std::string_view where)
 // ParamPerturb::magnitude_limit of every parameter, as the run had it.
 void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
 
+// Puts the run's adapter beside the model, with nothing of what it has learnt. UserError where the model has no such
+// layers.
+ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view where, ModelSpec model);
+
 // How the run trained each parameter. Applied before anything is compared or replayed; UserError(usage, where) where
 // the model has no such parameters.
 void read_param_groups(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);

@@ -61,7 +61,8 @@ TEST_F(Adapters, CheckpointsHoldThemAndNoWeightOfTheBase) {
     const std::string checkpoint = sandbox_.out() + "/checkpoint-8";
     EXPECT_FALSE(fs::exists(checkpoint + "/model"));
     EXPECT_EQ(read_bytes(checkpoint + "/adapter/adapter_model.safetensors"), read_bytes(adapter_file()));
-    for (const auto& [name, tensor] : read_safetensors(adapter_file()).header.items()) {
+    const Tensors tensors = read_safetensors(adapter_file());
+    for (const auto& [name, tensor] : tensors.header.items()) {
         if (name != "__metadata__") {
             EXPECT_THAT(name, testing::MatchesRegex("base_model\\.model\\.model\\.layers\\..*\\.lora_[AB]\\.weight"));
         }
@@ -146,6 +147,25 @@ TEST_F(Adapters, NameABaseInTheCacheByItsId) {
     EXPECT_EQ(config.at("base_model_name_or_path"), "some/tiny");
     EXPECT_EQ(config.at("revision"), "0123abcd");
     must_succeed(in_cache(sandbox_.windlass({"eval", final_folder(), "--data", sandbox_.token_rows()})));
+}
+
+TEST_F(Adapters, OfARunWithALogAreReplayed) {
+    must_succeed(sandbox_.train(settings({{"method", "zeroth_order"}, {"learning_rate", "1e-4"}})));
+    const std::vector<std::string> words = {"replay", sandbox_.model(), sandbox_.out() + "/trajectory.wlt", "--to",
+                                            sandbox_ / "again"};
+    must_succeed(sandbox_.windlass(words));
+    EXPECT_EQ(read_bytes(sandbox_ / "again/adapter_model.safetensors"), read_bytes(adapter_file()));
+}
+
+TEST_F(Adapters, OfAnotherBaseAreRefusedByItsChecksum) {
+    must_succeed(sandbox_.train(settings()));
+    fs::copy(sandbox_.model(), sandbox_ / "other");
+    flip_byte(sandbox_ / "other/model.safetensors", -1);
+    const std::string refused = refusal(
+        sandbox_.windlass({"eval", sandbox_ / "other", "--adapter", final_folder(), "--data", sandbox_.token_rows()}),
+        kModel);
+    EXPECT_THAT(refused, HasSubstr("was trained over a base of checksum"));
+    EXPECT_THAT(refused, HasSubstr("Try: the base that it was trained over"));
 }
 
 }  // namespace
