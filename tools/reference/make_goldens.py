@@ -76,6 +76,10 @@ def save_model(case, model, folder: pathlib.Path) -> None:
         write_classic_config(folder)
 
 
+def class_of(config) -> type:
+    return transformers.AutoModelForCausalLM._model_mapping[type(config)]
+
+
 def load(model_class, folder, dtype):
     model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
     assert model.config._attn_implementation == "eager"
@@ -86,10 +90,11 @@ def assert_consistent(model, batch, direction, grads, loss_tangent) -> None:
     """<gradient, direction> and a central difference of the loss both equal the forward-mode derivative."""
     inner = sum((grads[name] * direction[name]).sum() for name in grads)
     assert torch.allclose(inner, loss_tangent, rtol=1e-10), f"{inner} is not {loss_tangent}"
-    step = 1e-5
+    step = 1e-7  # so short that no relu changes its side between the ends; fp64 leaves a relative 1e-9
     ends = []
     for sign in (1, -1):
-        moved = {name: (param + sign * step * direction[name]).detach() for name, param in model.named_parameters()}
+        moved = {name: (param + sign * step * direction[name]).detach()
+                 for name, param in q.trained_parameters(model).items()}  # fmt: skip
         ends.append(q.loss_of(q.logits_of(model, batch[0], moved), batch[1]))
     difference = (ends[0] - ends[1]) / (2 * step)
     assert torch.allclose(difference, loss_tangent, rtol=1e-5), f"{difference} is not {loss_tangent}"
@@ -99,18 +104,34 @@ def max_difference(a, b) -> float:
     return (a.double() - b.double()).abs().max().item()
 
 
-def deviation_of_f32(model, batches, reference) -> dict:
-    """How far transformers' own fp32 strays from the fp64 reference: the measure for a test's tolerances."""
+def measure(model, batches, direction, steps=q.STEPS) -> dict:
+    """The quantities of a model in fp64 that every golden holds; the model is left as it is."""
+    assert_exact(model)
     logits = q.logits_of(model, batches[0][0])
     loss = q.loss_of(logits, batches[0][1])
     grads = q.gradients(model, loss)
-    losses, _ = q.train(model, batches)
+    direction64 = {name: tensor.double() for name, tensor in direction.items()}
+    logits_tangent, loss_tangent = q.tangents(model, *batches[0], direction64)
+    assert_consistent(model, batches[0], direction64, grads, loss_tangent)
+    trained = copy.deepcopy(model)
+    losses, norms = q.train(trained, batches, steps)
+    return {"logits": logits, "loss": loss.item(), "grads": grads, "logits_tangent": logits_tangent,
+            "loss_tangent": loss_tangent.item(), "step_losses": losses, "step_grad_norms": norms,
+            "final": q.trained_parameters(trained)}  # fmt: skip
+
+
+def deviation_of_f32(model, batches, reference) -> dict:
+    """How far the same model in fp32 strays from the fp64 reference: the measure for a test's tolerances."""
+    logits = q.logits_of(model, batches[0][0])
+    loss = q.loss_of(logits, batches[0][1])
+    grads = q.gradients(model, loss)
+    losses, _ = q.train(model, batches, len(reference["step_losses"]))
     return {
         "logits": max_difference(logits, reference["logits"]),
         "loss": abs(loss.item() - reference["loss"]),
         "grad": max(max_difference(grads[name], reference["grads"][name]) for name in grads),
         "step_losses": max(abs(a - b) for a, b in zip(losses, reference["step_losses"])),
-        "final": {name: max_difference(p, reference["final"][name]) for name, p in model.named_parameters()},
+        "final": {name: max_difference(p, reference["final"][name]) for name, p in q.trained_parameters(model).items()},
     }
 
 
@@ -137,6 +158,15 @@ def stored(tensor) -> torch.Tensor:
     return tensor.detach().to(torch.float32 if tensor.is_floating_point() else tensor.dtype).contiguous()
 
 
+def tensors_of(batches, direction, reference) -> dict[str, torch.Tensor]:
+    """The tensors that every golden holds, under their names in the file."""
+    tensors = {"ids": batches[0][0], "targets": batches[0][1], "ids_b": batches[1][0], "targets_b": batches[1][1],
+               "logits": reference["logits"], "logits_tangent": reference["logits_tangent"]}  # fmt: skip
+    for group, members in {"grad": reference["grads"], "tangent": direction, "final": reference["final"]}.items():
+        tensors |= {f"{group}/{name}": tensor for name, tensor in members.items()}
+    return tensors
+
+
 def check_noise(case, grads) -> None:
     for name, begin, end in case.noise_only:
         assert grads[name][begin:end].abs().max() < 1e-14, f"{name} has a gradient after all"
@@ -145,21 +175,34 @@ def check_noise(case, grads) -> None:
         assert (grad.abs() > 1e-9).any() or covered == grad.numel(), f"{name} does not matter"
 
 
+def made_with(script: str, **packages) -> dict:
+    return {
+        "script": f"tools/reference/{script}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        **packages,
+        "safetensors": safetensors.__version__,
+        "attention": "eager",
+        "arithmetic": "fp64 throughout, from the fp32 weights of model/; stored as fp32",
+    }
+
+
 def describe(case) -> dict:
     return {
         "format": "windlass-golden 1",
         "case": case.name,
         "family": case.family,
-        "made_with": {
-            "script": "tools/reference/make_goldens.py",
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "safetensors": safetensors.__version__,
-            "attention": "eager",
-            "arithmetic": "fp64 throughout, from the fp32 weights of model/; stored as fp32",
-        },
+        "made_with": made_with("make_goldens.py"),
         "noise_only": [{"parameter": name, "begin": begin, "end": end} for name, begin, end in case.noise_only],
+    }
+
+
+def describe_measured(reference) -> dict:
+    return {
+        "loss": reference["loss"],
+        "loss_tangent": reference["loss_tangent"],
+        "grad_norm": q.norm_of(reference["grads"].values()).item(),
     }
 
 
@@ -168,7 +211,7 @@ def describe_training(losses, norms) -> dict:
         "adamw": {"lr_peak": q.LR_PEAK, "lr_floor": q.LR_FLOOR, "warmup_steps": q.WARMUP, "betas": q.ADAMW["betas"],
                   "eps": q.ADAMW["eps"], "weight_decay": q.ADAMW["weight_decay"],
                   "weight_decay_on": "parameters of two or more dimensions", "clip_norm": q.CLIP},
-        "lrs": [q.learning_rate(step) for step in range(q.STEPS)],
+        "lrs": [q.learning_rate(step) for step in range(len(losses))],
         "step_losses": losses,
         "step_grad_norms": norms,
     }  # fmt: skip
@@ -179,7 +222,7 @@ def record(case, out: pathlib.Path) -> None:
     generator = torch.Generator().manual_seed(zlib.crc32(case.name.encode()))
     folder = out / case.name
     shutil.rmtree(folder, ignore_errors=True)
-    model_class = transformers.AutoModelForCausalLM._model_mapping[type(case.config)]
+    model_class = class_of(case.config)
     model = model_class(case.config)
     randomise(model, generator)
     save_model(case, model, folder / "model")
@@ -189,41 +232,26 @@ def record(case, out: pathlib.Path) -> None:
 
     with exact(model_class):
         model = load(model_class, folder / "model", torch.float64)
-        assert_exact(model)
-        logits = q.logits_of(model, batches[0][0])
-        loss = q.loss_of(logits, batches[0][1])
-        grads = q.gradients(model, loss)
-        check_noise(case, grads)
-        direction64 = {name: tensor.double() for name, tensor in direction.items()}
-        logits_tangent, loss_tangent = q.tangents(model, *batches[0], direction64)
-        assert_consistent(model, batches[0], direction64, grads, loss_tangent)
+        reference = measure(model, batches, direction)
+        check_noise(case, reference["grads"])
         logits_packed, facts_packed = record_packed(model, packed)
-        trained = copy.deepcopy(model)
-        losses, norms = q.train(trained, batches)
-        final = dict(trained.named_parameters())
-    reference = {"logits": logits, "loss": loss.item(), "grads": grads, "step_losses": losses, "final": final}
 
     facts = {
         **describe(case),
         "trained_tokens": int((batches[0][1] != q.IGNORED).sum()),
-        "loss": loss.item(),
-        "loss_tangent": loss_tangent.item(),
-        "grad_norm": q.norm_of(grads.values()).item(),
+        **describe_measured(reference),
         "packed": facts_packed,
-        "training": describe_training(losses, norms),
-        "bf16": record_bf16(load(model_class, folder / "model", torch.bfloat16), batches[0], logits),
+        "training": describe_training(reference["step_losses"], reference["step_grad_norms"]),
+        "bf16": record_bf16(load(model_class, folder / "model", torch.bfloat16), batches[0], reference["logits"]),
         "f32_deviation": deviation_of_f32(load(model_class, folder / "model", torch.float32), batches, reference),
     }
-    tensors = {"ids": batches[0][0], "targets": batches[0][1], "ids_b": batches[1][0], "targets_b": batches[1][1],
-               "packed_ids": packed[0], "packed_targets": packed[1], "logits": logits,
-               "logits_tangent": logits_tangent, "packed_logits": logits_packed}  # fmt: skip
-    for group, members in {"grad": grads, "tangent": direction, "final": final}.items():
-        tensors |= {f"{group}/{name}": tensor for name, tensor in members.items()}
+    tensors = {**tensors_of(batches, direction, reference), "packed_ids": packed[0], "packed_targets": packed[1],
+               "packed_logits": logits_packed}  # fmt: skip
     safetensors.torch.save_file({name: stored(t) for name, t in tensors.items()}, folder / "golden.safetensors")
     (folder / "golden.json").write_text(json.dumps(facts, indent=1) + "\n")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     strays = facts["f32_deviation"]["logits"]
-    print(f"{case.name}: loss {loss.item():.6f}, {size / 1e3:.0f} kB, logits in fp32 off by {strays:.1e}")
+    print(f"{case.name}: loss {facts['loss']:.6f}, {size / 1e3:.0f} kB, logits in fp32 off by {strays:.1e}")
 
 
 def main() -> None:

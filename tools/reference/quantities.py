@@ -36,22 +36,27 @@ def norm_of(tensors) -> torch.Tensor:
     return torch.sqrt(sum(tensor.double().square().sum() for tensor in tensors))
 
 
+def trained_parameters(model) -> dict[str, torch.nn.Parameter]:
+    """Those that take part in training: all of a model, or its adapter's where the base is frozen."""
+    return {name: param for name, param in model.named_parameters() if param.requires_grad}
+
+
 def gradients(model, loss) -> dict[str, torch.Tensor]:
-    names, params = zip(*model.named_parameters())
-    return dict(zip(names, torch.autograd.grad(loss, params)))
+    params = trained_parameters(model)
+    return dict(zip(params, torch.autograd.grad(loss, params.values())))
 
 
 def tangents(model, ids, targets, direction):
     """Derivatives along `direction` (parameter name -> tensor), by forward-mode differentiation.
 
-    Returns the derivative of the logits [B, T, V] and that of the loss.
+    What it does not name stays as it is. Returns the derivative of the logits [B, T, V] and that of the loss.
     """
 
     def both(params):
         logits = logits_of(model, ids, params)
         return logits, loss_of(logits, targets)
 
-    params = {name: param.detach() for name, param in model.named_parameters()}
+    params = {name: param.detach() for name, param in model.named_parameters() if name in direction}
     _, (logits_tangent, loss_tangent) = jvp(both, (params,), (direction,))
     return logits_tangent, loss_tangent
 
@@ -70,25 +75,26 @@ def learning_rate(step: int) -> float:
     return LR_PEAK * (LR_FLOOR + (1 - LR_FLOOR) * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
-def train(model, batches):
-    """STEPS steps of AdamW in place; step i uses batches[i % len(batches)], each a pair (ids, targets).
+def train(model, batches, steps=STEPS):
+    """The first `steps` steps of AdamW in place; step i uses batches[i % len(batches)], each a pair (ids, targets).
 
     Returns the losses before each update and the gradient norms before clipping. Weight decay acts on parameters of
     two or more dimensions, embeddings included.
     """
-    matrices = [param for param in model.parameters() if param.dim() >= 2]
-    vectors = [param for param in model.parameters() if param.dim() < 2]
+    params = trained_parameters(model).values()
+    matrices = [param for param in params if param.dim() >= 2]
+    vectors = [param for param in params if param.dim() < 2]
     groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=LR_PEAK, **ADAMW)
     losses, norms = [], []
-    for step in range(STEPS):
+    for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step)
         ids, targets = batches[step % len(batches)]
         loss = loss_of(logits_of(model, ids), targets)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP).item())
+        norms.append(torch.nn.utils.clip_grad_norm_(params, CLIP).item())
         optimizer.step()
         losses.append(loss.item())
     return losses, norms
