@@ -145,7 +145,7 @@ endfunction()
 # same objects of the tests, linked with the instrumented floors. So tests are compiled once.
 function(windlass_test name folder)
   cmake_parse_arguments(ARG "APART;LOW;SIMT" "MINUTES;PARTS" "SEES;LINK;LABELS;NEEDS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
   if(NOT sources)
     return()
   endif()

@@ -18,7 +18,43 @@ namespace windlass {
 namespace {
 
 constexpr const char* kTargets = "lora_target_modules";
-constexpr const char* kWholeModule = "\\A(?:{})\\z";
+constexpr size_t kShownMax = 200;  // of an expression
+// An expression for whole names of modules, as Python's re.fullmatch takes it: with where it was written, and what
+// kind of mistake a wrong one is.
+class WholeNames {
+  public:
+    WholeNames(std::string text, ExitCode code, std::string where)
+        : text_(std::move(text)), code_(code), where_(std::move(where)) {
+        // By itself first: what closes the group that is put around it would be an expression, but another one.
+        named([&] { Pattern::regex(text_, where_); });
+        named([&] { whole_ = Pattern::regex(fmt::format("\\A(?:{})\\z", text_), where_); });
+    }
+    bool fit(const std::string& module) const {
+        bool fits = false;
+        named([&] { fits = !whole_.find_all(module).empty(); });
+        return fits;
+    }
+
+  private:
+    // Complaints of expressions are made for tokenizers': what remains is the reason, behind the last colon.
+    template <typename Call>
+    void named(Call call) const {
+        try {
+            call();
+        } catch (const UserError& error) {
+            const std::string_view what = error.what();
+            const std::string_view reason = what.substr(std::min(what.rfind(": "), what.size() - 2) + 2);
+            throw UserError(code_, where_, "\"{}\" is no expression for names of modules: {}",
+                            text_.substr(0, kShownMax), reason.substr(0, kShownMax))
+                .hint("names of modules, such as q_proj");
+        }
+    }
+
+    std::string text_;
+    ExitCode code_;
+    std::string where_;
+    Pattern whole_ = Pattern::literal("");
+};
 
 std::string module_of(const ModelSpec& model, int weight) {
     return module_name(model, layer_of(model.params[at(weight)]));
@@ -50,9 +86,9 @@ std::vector<int> named_layers(const ModelSpec& model, const std::vector<int>& la
                              [&](int weight) { return is_named_by(module_of(model, weight), {target}); });
         return found;
     }
-    const Pattern whole = Pattern::regex(fmt::format(fmt::runtime(kWholeModule), target), kTargets);
+    const WholeNames names(target, ExitCode::usage, kTargets);
     std::ranges::copy_if(layers, std::back_inserter(found),
-                         [&](int weight) { return !whole.find_all(module_of(model, weight)).empty(); });
+                         [&](int weight) { return names.fit(module_of(model, weight)); });
     return found;
 }
 
@@ -104,12 +140,11 @@ std::string folder_of(FileSystem& files, const std::string& path) {
 void require_named(const AdapterFolder& folder, const PeftConfig& peft, const ModelSpec& model,
                    const std::vector<int>& layers) {
     if (peft.targets.empty() || (peft.is_expression && is_all(peft.targets[0]))) return;
-    std::optional<Pattern> whole;
-    if (peft.is_expression)
-        whole = Pattern::regex(fmt::format(fmt::runtime(kWholeModule), peft.targets[0]), folder.config_path());
+    std::optional<WholeNames> names;
+    if (peft.is_expression) names.emplace(peft.targets[0], ExitCode::model, folder.config_path());
     for (const int weight : layers) {
         const std::string module = module_of(model, weight);
-        if (whole ? !whole->find_all(module).empty() : is_named_by(module, peft.targets)) continue;
+        if (names ? names->fit(module) : is_named_by(module, peft.targets)) continue;
         throw UserError(ExitCode::model, folder.config_path(),
                         "\"target_modules\" does not name {}, of which {} has tensors", module, kAdapterWeightsName)
             .hint("the two files of one adapter");

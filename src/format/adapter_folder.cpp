@@ -34,10 +34,12 @@ AdapterFolder AdapterFolder::open(FileSystem& files, const std::string& folder) 
             .hint("a folder with adapter_config.json and adapter_model.safetensors");
     auto config = std::make_shared<const Json>(
         parse_json(read_text(files, config_path, kConfigBytesMax), config_path, ExitCode::model));
-    if (!config->is_object()) throw UserError(ExitCode::model, config_path, "is no object of settings");
+    if (!config->is_object())
+        throw UserError(ExitCode::model, config_path, "is no object of settings").hint("fetch the adapter again");
     if (!files.exists(weights)) refuse_without_weights(files, path);
     SafetensorsReader reader = SafetensorsReader::open(files, weights);
-    if (reader.entries().empty()) throw UserError(ExitCode::model, weights, "holds no tensor");
+    if (reader.entries().empty())
+        throw UserError(ExitCode::model, weights, "holds no tensor").hint("fetch the adapter again");
     return {std::move(path), std::move(config), std::move(reader)};
 }
 

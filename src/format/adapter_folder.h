@@ -25,7 +25,7 @@ inline constexpr const char* kBaseChecksumKey = "windlass_base_checksum";
 
 class AdapterFolder {
   public:
-    // UserError(model) where a file is missing, malformed, too large or a pickle.
+    // UserError(model) where a file is missing, malformed or a pickle, UserError(storage) where it is too large.
     static AdapterFolder open(FileSystem& files, const std::string& folder);
 
     const std::string& path() const { return path_; }

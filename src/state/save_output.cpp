@@ -82,8 +82,9 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
 
 int64_t output_bytes(FileSystem& files, const std::string& folder) {
     if (!is_adapter_folder(files, folder)) return ModelFolder::open(files, folder).total_bytes();
+    const AdapterFolder adapter = AdapterFolder::open(files, folder);
     int64_t bytes = 0;
-    for (const TensorEntry& tensor : AdapterFolder::open(files, folder).tensors()) bytes += tensor.bytes;
+    for (const TensorEntry& tensor : adapter.tensors()) bytes += tensor.bytes;
     return bytes;
 }
 

@@ -8,6 +8,8 @@
 namespace windlass {
 namespace {
 
+constexpr const char* kSaved = "an adapter that peft has saved";
+
 // null where it is not there.
 Json field(const Json& config, const char* name) {
     const auto found = config.find(name);
@@ -16,14 +18,21 @@ Json field(const Json& config, const char* name) {
 
 }  // namespace
 
+std::string shown(const Json& value) {
+    constexpr size_t kBytesMax = 200;
+    std::string text = value.dump();
+    return text.size() <= kBytesMax ? text : text.substr(0, kBytesMax) + "...";
+}
+
 int64_t integer_field(const Json& config, const char* name, int64_t fallback, int64_t min, int64_t max,
                       std::string_view where) {
     const Json value = field(config, name);
     if (value.is_null()) return fallback;
     const std::optional<int64_t> integer = integer_of(value);
     if (!integer || *integer < min || *integer > max)
-        throw UserError(ExitCode::model, where, "\"{}\" is {}, expected an integer from {} to {}", name, value.dump(),
-                        min, max);
+        throw UserError(ExitCode::model, where, "\"{}\" is {}, expected an integer from {} to {}", name, shown(value),
+                        min, max)
+            .hint(kSaved);
     return *integer;
 }
 
@@ -31,7 +40,8 @@ double number_field(const Json& config, const char* name, double fallback, std::
     const Json value = field(config, name);
     if (value.is_null()) return fallback;
     if (!value.is_number() || !std::isfinite(value.get<double>()))
-        throw UserError(ExitCode::model, where, "\"{}\" is {}, expected a finite number", name, value.dump());
+        throw UserError(ExitCode::model, where, "\"{}\" is {}, expected a finite number", name, shown(value))
+            .hint(kSaved);
     return value.get<double>();
 }
 
@@ -39,7 +49,8 @@ bool flag_field(const Json& config, const char* name, std::string_view where) {
     const Json value = field(config, name);
     if (value.is_null()) return false;
     if (!value.is_boolean())
-        throw UserError(ExitCode::model, where, "\"{}\" is {}, expected true or false", name, value.dump());
+        throw UserError(ExitCode::model, where, "\"{}\" is {}, expected true or false", name, shown(value))
+            .hint(kSaved);
     return value.get<bool>();
 }
 

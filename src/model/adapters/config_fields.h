@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/json_fwd.h"
@@ -16,5 +17,8 @@ int64_t integer_field(const Json& config, const char* name, int64_t fallback, in
 // Finite.
 double number_field(const Json& config, const char* name, double fallback, std::string_view where);
 bool flag_field(const Json& config, const char* name, std::string_view where);
+
+// A value as a message shows it: no more than its beginning.
+std::string shown(const Json& value);
 
 }  // namespace windlass

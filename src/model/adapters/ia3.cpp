@@ -2,6 +2,7 @@
 // Fine-Tuning is Better and Cheaper than In-Context Learning", NeurIPS 2022, arXiv 2205.05638, section 3.3).
 #include "base/error.h"
 #include "base/json.h"
+#include "model/adapters/config_fields.h"
 #include "model/adapters/kinds.h"
 #include "op/ops.h"
 
@@ -37,7 +38,7 @@ AdapterSettings read_config(const Json& config, std::string_view where) {
     const bool is_empty = found == config.end() || found->is_null() || (found->is_array() && found->empty());
     if (!is_empty)
         throw UserError(ExitCode::model, where, "\"feedforward_modules\" is {}: scales of inputs are not implemented",
-                        found->dump())
+                        shown(*found))
             .hint("to merge it with peft, and to give the merged model");
     return {.kind = "ia3"};
 }

@@ -11,6 +11,8 @@
 namespace windlass {
 namespace {
 
+constexpr double kScaleMax = 1e6;  // of files of others: far above all that is in use, and f32 holds its products
+
 // A is drawn as torch.nn.Linear's weights are, uniform within 1 / sqrt(in); B begins at zero, and so does what they
 // add.
 std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& settings) {
@@ -83,12 +85,12 @@ void require_plain(const Json& config, std::string_view where) {
     if (!is_plain)
         throw UserError(ExitCode::model, where,
                         "\"init_lora_weights\" is {}: such an adapter belongs to a base that was changed with it",
-                        first.dump())
+                        shown(first))
             .hint("to merge it with peft, and to give the merged model");
     const Json bias = config.value("bias", Json("none"));
     if (bias != "none" && !bias.is_null())
         throw UserError(ExitCode::model, where, "\"bias\" is {}, expected \"none\": trained biases are not implemented",
-                        bias.dump())
+                        shown(bias))
             .hint("to merge it with peft, and to give the merged model");
 }
 
@@ -98,7 +100,12 @@ AdapterSettings read_config(const Json& config, std::string_view where) {
     const double alpha = number_field(config, "lora_alpha", 8, where);
     const bool by_root = flag_field(config, "use_rslora", where);
     const auto r = static_cast<double>(rank);
-    return {.kind = "lora", .rank = rank, .scale = alpha / (by_root ? std::sqrt(r) : r)};
+    const double scale = alpha / (by_root ? std::sqrt(r) : r);
+    if (std::abs(scale) > kScaleMax)
+        throw UserError(ExitCode::model, where, "\"lora_alpha\" is {}, a scale of {}, expected one of at most {}",
+                        alpha, scale, kScaleMax)
+            .hint("an adapter that peft has saved");
+    return {.kind = "lora", .rank = rank, .scale = scale};
 }
 
 }  // namespace

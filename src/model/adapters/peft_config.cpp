@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/adapters/config_fields.h"
 #include "model/adapters/peft.h"
 
 namespace windlass {
@@ -58,7 +59,7 @@ const AdapterKind& kind_of_type(const Json& config, const std::string& where) {
         if (kind->peft_type == type->get<std::string>()) return *kind;
         known += fmt::format("{}{}", known.empty() ? "" : ", ", kind->peft_type);
     }
-    throw UserError(ExitCode::model, where, "\"peft_type\" is {}, implemented are {}", type->dump(), known)
+    throw UserError(ExitCode::model, where, "\"peft_type\" is {}, implemented are {}", shown(*type), known)
         .hint("to merge it with peft, and to give the merged model");
 }
 
@@ -68,14 +69,16 @@ void read_targets(const Json& config, const std::string& where, PeftConfig& read
     const auto add = [&](const Json& target) {
         if (!target.is_string() || target.get<std::string>().size() > kTargetBytesMax)
             throw UserError(ExitCode::model, where, "\"target_modules\" holds {}, expected names of modules",
-                            target.type_name());
+                            target.type_name())
+                .hint("an adapter that peft has saved");
         read.targets.push_back(target.get<std::string>());
     };
     read.is_expression = found->is_string();
     if (read.is_expression) return add(*found);
     if (!found->is_array() || found->size() > kTargetsMax)
         throw UserError(ExitCode::model, where, "\"target_modules\" is {}, expected a list of names or an expression",
-                        found->type_name());
+                        found->type_name())
+            .hint("an adapter that peft has saved");
     for (const Json& target : *found) add(target);
 }
 
@@ -88,7 +91,7 @@ PeftConfig read_peft_config(const AdapterFolder& folder) {
     for (const auto& [field, value] : config.items()) {
         if (says_nothing(value) || knows(kind, field)) continue;
         throw UserError(ExitCode::model, where, "\"{}\" is {}, which may change the mathematics and is not implemented",
-                        field, value.dump().substr(0, 200))
+                        field, shown(value))
             .hint("to merge it with peft, and to give the merged model");
     }
     PeftConfig read{.settings = kind.read_config(config, where)};

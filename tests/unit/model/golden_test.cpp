@@ -3,10 +3,9 @@
 // Tolerances. f32: the golden says how far transformers' own fp32 run lies from the exact result; another order of
 // summation lands within a small multiple of it. bf16: activations are rounded to 8 bits after every op, so that two
 // correct runs differ as much from each other as each does from the exact result.
-#include <cmath>
-
 #include "base/json.h"
 #include "format/safetensors.h"
+#include "tests/unit/model/golden_numbers.h"
 #include "tests/unit/model/model_fixtures.h"
 #include "tests/unit/model/model_runner.h"
 
@@ -32,12 +31,7 @@ struct Golden {
 
     template <typename T>
     std::vector<T> read(const std::string& name) const {
-        const auto& entries = numbers.entries();
-        const auto entry = std::ranges::find(entries, name, &TensorEntry::name);
-        if (entry == entries.end()) throw UserError(ExitCode::data, name, "is not in the golden");
-        std::vector<T> values(static_cast<size_t>(entry->bytes) / sizeof(T));
-        numbers.read(*entry, 0, std::as_writable_bytes(std::span(values)));
-        return values;
+        return read_numbers<T>(numbers, name);
     }
     ParamValues read_params(const std::string& prefix) const {
         ParamValues values;
@@ -61,35 +55,6 @@ struct Golden {
     Json facts;
     ParamValues masters;
 };
-
-double largest(std::span<const float> values) {
-    double most = 0;
-    for (const float value : values) most = std::max(most, std::abs(static_cast<double>(value)));
-    return most;
-}
-
-// NaN counts as infinitely far.
-double distance(std::span<const float> a, std::span<const float> b) {
-    EXPECT_EQ(a.size(), b.size());
-    double most = 0;
-    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-        const double gap = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
-        most = gap <= most ? most : (std::isnan(gap) ? INFINITY : gap);
-    }
-    return most;
-}
-
-double norm(std::span<const float> values) {
-    double sum = 0;
-    for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
-    return std::sqrt(sum);
-}
-
-double mean_loss(std::span<const float> losses, const TokenBatch& batch) {
-    double sum = 0;
-    for (const float loss : losses) sum += static_cast<double>(loss);
-    return sum / static_cast<double>(batch.trained());
-}
 
 class GoldenCase : public testing::TestWithParam<std::string> {
   protected:

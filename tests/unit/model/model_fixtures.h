@@ -28,6 +28,28 @@ inline const std::vector<std::string>& golden_names() {
     return names;
 }
 
+// Cases of tests/golden/peft.
+inline std::string peft_golden_folder(const std::string& name) {
+    return fmt::format("{}/tests/golden/peft/{}", source_dir(), name);
+}
+inline const std::vector<std::string>& peft_golden_names() {
+    static const std::vector<std::string> names = {"gpt2",
+                                                   "gpt2_bare",
+                                                   "opt",
+                                                   "opt_post_norm",
+                                                   "llama",
+                                                   "llama_rslora",
+                                                   "llama3_regex",
+                                                   "llama_biases_full",
+                                                   "llama_linear_layer",
+                                                   "mistral_window",
+                                                   "qwen2",
+                                                   "qwen3",
+                                                   "qwen3_bf16",
+                                                   "ia3"};
+    return names;
+}
+
 inline ModelSpec build_text(const std::string& text) {
     HfConfig config = HfConfig::parse(text, "config.json");
     return build_model(config, {});

@@ -1,0 +1,94 @@
+// Keys of adapters: what they mean together, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "config/config.h"
+
+namespace windlass {
+namespace {
+
+using testing::HasSubstr;
+
+Config adapter_config(std::vector<std::string> words) {
+    words.insert(words.end(), {"model=m", "train_data=rows.jsonl", "output_dir=out"});
+    return make_config(read_config_sources(real_files(), words), ConfigUse::train).config;
+}
+
+std::string adapter_problem(const std::vector<std::string>& words) {
+    try {
+        adapter_config(words);
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::usage);
+        return error.what();
+    }
+    return "no problem";
+}
+
+TEST(AdapterConfig, HasTheDefaultsOfThePage) {
+    const Config config = adapter_config({"adapter=lora"});
+    EXPECT_EQ(config.lora_r, 16);
+    EXPECT_EQ(config.lora_alpha, 32);
+    EXPECT_FALSE(config.use_rslora);
+    EXPECT_THAT(config.lora_target_modules, testing::ElementsAre("all-linear"));
+    EXPECT_EQ(config.learning_rate, 2e-4);
+    EXPECT_EQ(adapter_config({"adapter=lora", "learning_rate=1e-3"}).learning_rate, 1e-3);
+    EXPECT_NE(adapter_config({}).learning_rate, 2e-4);
+}
+
+TEST(AdapterConfig, KnowsTheNamesOfOthers) {
+    const Config config =
+        adapter_config({"adapter=lora", "lora_rank=8", "lora_target=[q_proj, v_proj]", "peft_use_rslora=true"});
+    EXPECT_EQ(config.lora_r, 8);
+    EXPECT_THAT(config.lora_target_modules, testing::ElementsAre("q_proj", "v_proj"));
+    EXPECT_TRUE(config.use_rslora);
+    EXPECT_TRUE(adapter_config({"finetuning_type=full"}).adapter.empty());
+    EXPECT_TRUE(adapter_config({"adapter=none"}).adapter.empty());
+}
+
+TEST(AdapterConfig, QloraIsLoraOverFourBits) {
+    const Config config = adapter_config({"adapter=qlora"});
+    EXPECT_EQ(config.adapter, "lora");
+    EXPECT_EQ(config.weight_storage, "nf4");
+    EXPECT_EQ(adapter_config({"adapter=lora", "load_in_4bit=true"}).weight_storage, "nf4");
+    EXPECT_EQ(adapter_config({"adapter=lora"}).weight_storage, "as_file");
+    EXPECT_THAT(adapter_problem({"adapter=qlora", "weight_storage=f8"}),
+                HasSubstr("weight_storage is f8, but 4 bits are asked for. Try: weight_storage: nf4"));
+}
+
+TEST(AdapterConfig, RefusesNumbersOutOfBounds) {
+    const std::pair<const char*, const char*> cases[] = {
+        {"lora_r=0", "lora_r: 0 is not in [1, 65536]"},
+        {"lora_r=65537", "lora_r: 65537 is not in [1, 65536]"},
+        {"lora_r=1099511627776", "lora_r: 1099511627776 is not in [1, 65536]"},
+        {"lora_r=2.5", "lora_r: \"2.5\" is not a whole number"},
+        {"lora_alpha=0", "lora_alpha: 0 is not in "},
+        {"lora_alpha=-1", "lora_alpha: -1 is not in "},
+        {"lora_alpha=nan", "lora_alpha: "},
+        {"lora_alpha=inf", "lora_alpha: "},
+        {"lora_alpha=x", "lora_alpha: \"x\" is not a number"},
+        {"lora_dropout=0.05", "lora_dropout: dropout is not implemented. Try: lora_dropout: 0"},
+    };
+    for (const auto& [word, problem] : cases) EXPECT_THAT(adapter_problem({"adapter=lora", word}), HasSubstr(problem));
+}
+
+TEST(AdapterConfig, RefusesSettingsOfWhatIsNotThere) {
+    for (const char* word : {"lora_r=8", "lora_alpha=8", "use_rslora=true", "lora_target_modules=[q_proj]"}) {
+        const std::string key = std::string(word).substr(0, std::string(word).find('='));
+        EXPECT_THAT(adapter_problem({word}), HasSubstr(key + " has no meaning without an adapter. Try: adapter: lora"));
+        EXPECT_THAT(adapter_problem({word, "adapter=runs/mine/final"}),
+                    HasSubstr(key + " is what the adapter in runs/mine/final says. Try: leave it out"));
+    }
+    // run.yaml writes every key down: what is the default contradicts nothing.
+    EXPECT_EQ(adapter_config({"lora_r=16", "lora_alpha=32"}).adapter, "");
+}
+
+TEST(AdapterConfig, RefusesKeysOfOthersThatMeanSomethingElse) {
+    EXPECT_THAT(adapter_problem({"adapter=lora", "use_dora=true"}), HasSubstr("DoRA is not implemented"));
+    EXPECT_THAT(adapter_problem({"adapter=lora", "additional_target=lm_head"}),
+                HasSubstr("other modules are not trained beside it"));
+    EXPECT_THAT(adapter_problem({"adapter=lora", "loraplus_lr_ratio=16"}), HasSubstr("learning_rate_scale=16"));
+}
+
+}  // namespace
+}  // namespace windlass

@@ -1,0 +1,214 @@
+// An adapter put beside a model: which layers it stands at, and what is refused before a weight is read.
+#include "data/open_adapter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "base/json.h"
+#include "model/adapters/adapter.h"
+#include "model/adapters/peft.h"
+#include "model/families.h"
+#include "tests/place.h"
+#include "tests/unit/base/temp_folder.h"
+
+namespace windlass {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class OpenAdapter : public testing::Test {
+  protected:
+    static std::string golden(const std::string& name) {
+        return fmt::format("{}/tests/golden/{}/model", source_dir(), name);
+    }
+    static std::string peft_golden(const std::string& name) {
+        return fmt::format("{}/tests/golden/peft/{}/adapter", source_dir(), name);
+    }
+    ModelSpec put(const Config& config, const std::string& base = "llama") {
+        const ModelFolder folder = ModelFolder::open(real_files(), golden(base));
+        HfConfig hf = folder.config();
+        ModelSpec model = build_model(hf, folder.tensors());
+        has_numbers_ = put_adapter(real_files(), config, folder, model).has_value();
+        return model;
+    }
+    ModelSpec put_on(std::vector<std::string> targets, const std::string& base = "llama") {
+        Config config;
+        config.adapter = "lora";
+        config.lora_r = 4;
+        config.lora_target_modules = std::move(targets);
+        return put(config, base);
+    }
+    // Modules with an adapter, in order.
+    static std::vector<std::string> adapted(const ModelSpec& model) {
+        std::vector<std::string> modules;
+        for (const ParamSpec& param : model.params) {
+            if (!param.added) continue;
+            std::string module = module_name(model, param.added->layer);
+            if (modules.empty() || modules.back() != module) modules.push_back(std::move(module));
+        }
+        return modules;
+    }
+    template <typename Call>
+    static std::string refusal(ExitCode code, Call call) {
+        try {
+            call();
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), code) << error.what();
+            return error.what();
+        }
+        ADD_FAILURE() << "nothing was thrown";
+        return "";
+    }
+    std::string refused_targets(std::vector<std::string> targets) {
+        return refusal(ExitCode::usage, [&] { put_on(std::move(targets)); });
+    }
+    // A copy of peft's adapter for the golden llama with another field.
+    std::string changed(const char* field, const Json& value) {
+        const std::string from = peft_golden("llama_rslora"), to = temp_ / "adapter";
+        std::filesystem::remove_all(to);
+        std::filesystem::copy(from, to);
+        Json config = Json::parse(read_text(real_files(), to + "/adapter_config.json", 1 << 20));
+        config[field] = value;
+        std::filesystem::remove(to + "/adapter_config.json");
+        const auto file = real_files().open(to + "/adapter_config.json", {.mode = OpenMode::create});
+        const std::string text = config.dump();
+        file->write_at(std::as_bytes(std::span(text)), 0);
+        return to;
+    }
+    ModelSpec put_folder(const std::string& folder, const std::string& base = "llama") {
+        Config config;
+        config.adapter = folder;
+        return put(config, base);
+    }
+
+    TempFolder temp_;
+    bool has_numbers_ = false;
+};
+
+TEST_F(OpenAdapter, LeavesAModelAloneWithoutOne) {
+    EXPECT_FALSE(put(Config{}).adapter);
+    EXPECT_FALSE(has_numbers_);
+}
+
+TEST_F(OpenAdapter, StandsAtAllLinearLayersOfLayers) {
+    EXPECT_EQ(adapted(put_on({"all-linear"})).size(), 14u);
+    EXPECT_FALSE(has_numbers_);
+    EXPECT_EQ(adapted(put_on({"all"})).size(), 14u);
+    EXPECT_EQ(adapted(put_on({"all-linear"}, "opt_post_norm")).size(), 12u)
+        << "project_in and project_out are no layer's";
+    EXPECT_EQ(adapted(put_on({"all-linear", "project_in"}, "opt_post_norm")).size(), 13u);
+}
+
+TEST_F(OpenAdapter, StandsAtModulesThatAreNamed) {
+    const std::string q0 = "model.layers.0.self_attn.q_proj", q1 = "model.layers.1.self_attn.q_proj";
+    EXPECT_THAT(adapted(put_on({"q_proj"})), ElementsAre(q0, q1));
+    EXPECT_THAT(adapted(put_on({"self_attn.q_proj"})), ElementsAre(q0, q1));
+    EXPECT_THAT(adapted(put_on({"layers.1.self_attn.q_proj"})), ElementsAre(q1));
+    EXPECT_THAT(adapted(put_on({q0})), ElementsAre(q0));
+    EXPECT_THAT(adapted(put_on({"c_proj"}, "gpt2")),
+                ElementsAre("transformer.h.0.attn.c_proj", "transformer.h.0.mlp.c_proj", "transformer.h.1.attn.c_proj",
+                            "transformer.h.1.mlp.c_proj"));
+}
+
+TEST_F(OpenAdapter, StandsAtModulesThatAnExpressionFits) {
+    EXPECT_THAT(adapted(put_on({R"(.*\.1\.self_attn\.[qk]_proj)"})),
+                ElementsAre("model.layers.1.self_attn.k_proj", "model.layers.1.self_attn.q_proj"));
+    EXPECT_THAT(adapted(put_on({R"(.*\.0\..*q_proj|.*\.1\..*k_proj)"})),
+                ElementsAre("model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.k_proj"));
+}
+
+TEST_F(OpenAdapter, RefusesNamesOfNoLinearLayer) {
+    for (const char* target : {"q_projj", "lm_head", "embed_tokens", "proj", "self_attn", R"(self_attn\..*)", ""})
+        EXPECT_THAT(refused_targets({"q_proj", target}),
+                    HasSubstr(fmt::format("lora_target_modules: \"{}\" is the name of no linear layer of this model. "
+                                          "Try: down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj, or "
+                                          "all-linear",
+                                          target)));
+    EXPECT_THAT(refused_targets({}), HasSubstr("lora_target_modules: names no linear layer. Try: down_proj, "));
+}
+
+TEST_F(OpenAdapter, RefusesExpressionsThatAreNone) {
+    EXPECT_THAT(refused_targets({"(q_proj"}),
+                HasSubstr("lora_target_modules: \"(q_proj\" is no expression for names of modules: missing"));
+    EXPECT_THAT(refused_targets({"q_proj)|(.*"}), HasSubstr("\"q_proj)|(.*\" is no expression for names of modules"));
+}
+
+// It would take some 2^30 steps; the limit ends it.
+TEST_F(OpenAdapter, EndsExpressionsThatTakeForEver) {
+    EXPECT_THAT(refused_targets({"(?:[a-z_.0-9]+)+[!?]"}),
+                HasSubstr("\"(?:[a-z_.0-9]+)+[!?]\" is no expression for names of modules: match limit exceeded"));
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(changed("target_modules", "(?:[a-z_.0-9]+)+[!?]")); }),
+                HasSubstr("adapter_config.json: \"(?:[a-z_.0-9]+)+[!?]\" is no expression for names of modules"));
+}
+
+TEST_F(OpenAdapter, ScalesAsItIsTold) {
+    Config config;
+    config.adapter = "lora";
+    config.lora_r = 16;
+    config.lora_alpha = 8;
+    EXPECT_EQ(put(config).adapter->scale, 0.5);
+    config.use_rslora = true;
+    EXPECT_EQ(put(config).adapter->scale, 2.0);
+    config.adapter = "ia3";
+    EXPECT_EQ(put(config).adapter->scale, 1.0);
+}
+
+TEST_F(OpenAdapter, RefusesARankAboveASide) {
+    Config config;
+    config.adapter = "lora";
+    config.lora_r = 17;
+    EXPECT_THAT(refusal(ExitCode::usage, [&] { put(config); }),
+                HasSubstr("lora_r: 17 is above the smaller side of model.layers.0.self_attn.k_proj [16, 32]. Try: "
+                          "lora_r 16 or less"));
+    config.lora_target_modules = {"q_proj"};
+    EXPECT_NO_THROW(put(config));
+}
+
+TEST_F(OpenAdapter, OpensFolders) {
+    const ModelSpec model = put_folder(peft_golden("llama3_regex"), "llama3");
+    EXPECT_TRUE(has_numbers_);
+    EXPECT_EQ(model.adapter->scale, 1.75);
+    EXPECT_THAT(adapted(model), ElementsAre("model.layers.1.self_attn.o_proj", "model.layers.1.self_attn.q_proj"));
+    EXPECT_EQ(put_folder(peft_golden("llama_rslora")).adapter->scale, 3.5);
+    EXPECT_EQ(put_folder(changed("target_modules", "all-linear")).adapter->rank, 4);
+    EXPECT_EQ(put_folder(changed("target_modules", nullptr)).adapter->rank, 4);
+    EXPECT_EQ(put_folder(changed("target_modules", R"(model\.layers\.\d+\.self_attn\.[qv]_proj)")).adapter->rank, 4);
+}
+
+TEST_F(OpenAdapter, RefusesFoldersThatAreNotThere) {
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder("runs/none/final"); }),
+                HasSubstr("runs/none/final: there is no such adapter folder"));
+}
+
+TEST_F(OpenAdapter, RefusesFoldersOfAnotherBase) {
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(peft_golden("qwen3")); }),
+                HasSubstr("adapter_model.safetensors: tensor base_model.model.model.layers.0."));
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(peft_golden("gpt2")); }),
+                HasSubstr("it belongs to no linear layer of this model"));
+}
+
+TEST_F(OpenAdapter, RefusesTargetsThatLeaveOutTrainedModules) {
+    const char* wanted =
+        "adapter_config.json: \"target_modules\" does not name model.layers.0.self_attn.v_proj, of which "
+        "adapter_model.safetensors has tensors. Try: the two files of one adapter";
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(changed("target_modules", {"q_proj"})); }),
+                HasSubstr(wanted));
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(changed("target_modules", R"(.*\.q_proj)")); }),
+                HasSubstr(wanted));
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(changed("target_modules", "v_proj")); }),
+                HasSubstr("does not name model.layers.0.self_attn.q_proj"))
+        << "one word is an expression for the whole name, as in peft";
+}
+
+TEST_F(OpenAdapter, RefusesMalformedTargets) {
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(changed("target_modules", "(q_proj")); }),
+                HasSubstr("adapter_config.json: \"(q_proj\" is no expression for names of modules: missing"));
+}
+
+}  // namespace
+}  // namespace windlass
