@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/index.h"
+
 namespace windlass {
 namespace {
 
@@ -103,7 +105,9 @@ Plan mixed_values(const Plan& plan, const TrainedModel& model) {
     for (size_t block = 0; block < model.blocks.size(); ++block) {
         BlockPlan& each = mixed.blocks[block];
         each.recompute = plan.common.recompute;
-        const size_t saved = saved_values(*model.blocks[block].program, size, {}).size();
+        std::vector<uint8_t> trains;
+        for (const int param : model.blocks[block].params) trains.push_back(model.training[at(param)].trains);
+        const size_t saved = saved_values(*model.blocks[block].program, size, trains).size();
         for (size_t value = 0; value < saved; ++value) {
             const auto choice = static_cast<SaveChoice>((value + block + static_cast<size_t>(plan.threads)) % 4);
             each.saved.push_back(choice == kKeepOnDisk && !plan.store ? SaveChoice::keep : choice);
