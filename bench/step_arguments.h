@@ -17,7 +17,8 @@ namespace windlass {
 
 struct Arguments {
     std::string shape = "gpt2-124m", model, policy = "in_memory", store = ".", device = "cpu", update = "auto";
-    std::string method = "adamw";
+    std::string method = "adamw", adapter, compare;
+    int64_t rank = 16;  // of an adapter
     MethodOptions options;
     int64_t rows = 8, length = 512, ram = int64_t{1} << 50, device_memory = int64_t{1} << 50;
     Emulation emulation;
@@ -49,6 +50,19 @@ inline bool* flag_of(Arguments& a, const std::string& key) {
                                     : nullptr;
 }
 
+// Whether this is an option of adapters.
+inline bool sets_adapter(Arguments& a, const std::string& key, const std::string& value) {
+    if (key == "--adapter")
+        a.adapter = value == "none" ? "" : value;
+    else if (key == "--rank")
+        a.rank = std::stol(value);
+    else if (key == "--compare")
+        a.compare = value;
+    else
+        return false;
+    return true;
+}
+
 inline Arguments parse(int argc, char** argv) {
     Arguments a;
     bool rows_given = false;
@@ -58,6 +72,8 @@ inline Arguments parse(int argc, char** argv) {
         const std::string value = flag == nullptr && i + 1 < argc ? argv[++i] : "";
         if (flag != nullptr)
             *flag = true;
+        else if (sets_adapter(a, key, value))
+            continue;
         else if (key == "--shape")
             a.shape = value;
         else if (key == "--model")

@@ -6,6 +6,7 @@
 //              [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE] [--update TIME]
 //              [--state fp32|bf16|int8] [--store DIR] [--table] [--digest]
 //              [--method adamw|zeroth_order|forward_gradient] [--directions N] [--noise gaussian|rademacher]
+//              [--adapter none|lora|qlora|ia3] [--rank N] [--compare adapters]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
 // never goes backward) over the GEMM peak (1024 x 4096 x 4096, random inputs, median before and after), and where the
@@ -27,11 +28,8 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "device/cpu/isa.h"
-#include "format/checksum.h"
+#include "machine_line.h"
 #include "measure.h"
-#include "model/families.h"
-#include "model/sublayers.h"
-#include "op/gemm.h"
 #include "perturb/noise.h"
 #include "plan/planner.h"
 #include "run/calibrate.h"
@@ -39,44 +37,13 @@
 #include "schedule/machine_text.h"
 #include "schedule/simulate.h"
 #include "step_arguments.h"
+#include "step_digest.h"
 #include "step_model.h"
+#include "step_peak.h"
 #include "step_profile.h"
 
 namespace windlass {
 namespace {
-
-double gemm_peak(DType dtype, int threads) {
-    constexpr int64_t kM = 1024, kN = 4096, kK = 4096;
-    const int64_t size = dtype_bytes(dtype);
-    HugeBuffer a(kM * kK * size, true), b(kN * kK * size, true), c(kM * kN * size, true);
-    Random random(1, RandomStream::test);
-    for (const HugeBuffer* buffer : {&a, &b}) {
-        for (int64_t i = 0; i < buffer->size() / size; ++i) {
-            const float x = random.normal();
-            if (dtype == DType::f32)
-                reinterpret_cast<float*>(buffer->data())[i] = x;
-            else
-                reinterpret_cast<bf16*>(buffer->data())[i] = to_bf16(x);
-        }
-    }
-    Team team(threads);
-    std::vector<double> rates;
-    for (int round = 0; round < 12; ++round) {
-        const int64_t start = now_ns();
-        gemm({.a = Tensor(dtype, {kM, kK}, a.data()),
-              .b = Tensor(dtype, {kN, kK}, b.data()),
-              .c = Tensor(dtype, {kM, kN}, c.data()),
-              .transpose_b = true},
-             team);
-        if (round >= 2) rates.push_back(2.0 * kM * kN * kK / seconds_since(start));
-    }
-    return median(std::move(rates));
-}
-
-// Of the products that the probe measured.
-double card_peak(DType dtype, const Machine& machine) {
-    return dtype == DType::bf16 ? machine.gemm_bf16_flops : machine.gemm_f32_flops;
-}
 
 struct Rows {
     std::vector<int32_t> tokens, targets, positions, starts;
@@ -102,14 +69,6 @@ Machine bench_machine(const Arguments& a, const TrainedModel& model) {
         calibrate_kernels(kernel_cases(model, make_recipe(a.method, a.options), {&size, 1}), *device, a.threads,
                           machine);
     return slowed(machine, a.emulation.link_bytes_per_s, a.emulation.disk_bytes_per_s);
-}
-
-TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
-    HfConfig config = folder.config();
-    TrainedModel model(build_model(config, folder.tensors()));
-    const Recipe recipe = make_recipe(a.method, a.options);
-    set_store(model, recipe.store);
-    return recipe.probes() ? in_sublayers(model) : model;
 }
 
 EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& machine, OpProfile& profile,
@@ -156,35 +115,6 @@ StepInput make_input(const Arguments& a, const Rows& rows) {
     }
     return input;
 }
-
-// Of losses and norms as they come, and of the weights at the end.
-class Digest {
-  public:
-    void add(const StepReport& report) {
-        for (const double value : {report.loss_sum, report.grad_norm}) add(std::as_bytes(std::span(&value, 1)));
-    }
-    void add_weights(Engine& engine) {
-        engine.flush();
-        std::vector<float> piece(size_t{1} << 22);
-        const std::vector<ParamSpec>& params = engine.setup().model.params;
-        for (size_t p = 0; p < params.size(); ++p) {
-            const int64_t count = params[p].shape.numel();
-            for (int64_t first = 0; first < count; first += std::ssize(piece)) {
-                const std::span out(piece.data(), static_cast<size_t>(std::min(std::ssize(piece), count - first)));
-                engine.read_masters(static_cast<int>(p), first, out);
-                add(std::as_bytes(out));
-            }
-        }
-    }
-    uint64_t value() const { return value_; }
-
-  private:
-    void add(std::span<const std::byte> bytes) {
-        const std::array<uint64_t, 2> both = {value_, xxh3_64(bytes)};
-        value_ = xxh3_64(std::as_bytes(std::span(both)));
-    }
-    uint64_t value_ = 0;
-};
 
 struct Measured {
     double seconds = 0;  // of a step, median; the first one, which warms up, is left out
@@ -352,7 +282,54 @@ void run_table(Arguments a, const std::string& program) {
         fmt::print("device memory that engines left behind: {}\n", format_bytes(after_first->taken()));
 }
 
+// A step of this run, over matrix products right before and after.
+struct ComparedRow {
+    Measured measured;
+    double flops = 0, peak = 0;
+    int64_t trained = 0, memory_bytes = 0;
+};
+
+ComparedRow compare_row(const Arguments& a, const std::string& program) {
+    ModelFolder folder = open_folder(a, program);
+    OpProfile profile;
+    Simulation predicted;
+    const Machine machine = bench_machine(a, model_of(a, folder));
+    Engine engine(real_files(), make_setup(a, folder, machine, profile, predicted));
+    fill(a, engine, folder);
+    const auto peak = [&] { return a.on_card() ? card_peak(a.dtype, machine) : gemm_peak(a.dtype, a.threads); };
+    const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
+    const double before = peak();
+    ComparedRow row{.measured = measure(a, engine, make_input(a, rows), profile)};
+    row.peak = 0.5 * (before + peak());
+    row.flops = total_demand(engine.setup().schedules.schedules[0]).flops;
+    row.trained = trained_count(engine.setup().model);
+    row.memory_bytes = engine.setup().schedules.memory_bytes();
+    return row;
+}
+
+void run_comparison(Arguments a, const std::string& program) {
+    if (a.compare != "adapters") throw UserError(ExitCode::usage, "--compare", "only adapters are compared");
+    a.table = true;
+    fmt::print("{}\n{} {} {}, {} x {} x {} tokens, {} threads, rank {}, {} steps each\n", machine_line(), a.shape,
+               a.method, dtype_name(a.dtype), a.micro, a.rows, a.length, a.threads, a.rank, a.steps);
+    fmt::print(
+        "trained        numbers    memory   s/step   least to most    ratio  ratio of least   peak  share of it\n");
+    std::optional<ComparedRow> all;
+    for (const char* const adapter : {"", "lora", "qlora", "ia3"}) {
+        a.adapter = adapter;
+        const ComparedRow row = compare_row(a, program);
+        if (!all) all = row;
+        const Measured& m = row.measured;
+        fmt::print("{:<10} {:>11} {:>9} {:>8.2f} {:>15} {:>8.3f} {:>15.3f} {:>6.0f} {:>12.3f}\n",
+                   *adapter == 0 ? "everything" : adapter, row.trained, format_bytes(row.memory_bytes), m.seconds,
+                   fmt::format("{:.2f} to {:.2f}", m.least, m.most), m.seconds / all->measured.seconds,
+                   m.least / all->measured.least, row.peak * 1e-9, row.flops / m.seconds / row.peak);
+        std::fflush(stdout);
+    }
+}
+
 void run(const Arguments& a, const std::string& program) {
+    if (!a.compare.empty()) return run_comparison(a, program);
     if (a.table || a.micros.size() > 1) return run_table(a, program);
     ModelFolder folder = open_folder(a, program);
     OpProfile profile;

@@ -10,6 +10,9 @@
 #include "device/cpu/team.h"
 #include "format/model_folder.h"
 #include "make_model.h"
+#include "model/adapters/adapter.h"
+#include "model/families.h"
+#include "model/sublayers.h"
 #include "run/engine.h"
 #include "step_arguments.h"
 
@@ -37,6 +40,28 @@ inline std::string make_model_folder(const Arguments& a, const std::string& prog
 
 inline ModelFolder open_folder(const Arguments& a, const std::string& program) {
     return ModelFolder::open(real_files(), make_model_folder(a, program), {.weights_may_be_absent = a.seeded});
+}
+
+// With the adapter that is asked for, over the weights as they are in the files, or in 4 bits.
+inline TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
+    HfConfig config = folder.config();
+    ModelSpec spec = build_model(config, folder.tensors());
+    if (!a.adapter.empty()) {
+        if (a.seeded) {
+            for (ParamSpec& param : spec.params) param.file_dtype = a.dtype;
+        }
+        const std::vector<int> layers = linear_layers_of_layers(spec);
+        const bool is_ia3 = a.adapter == "ia3";
+        spec = with_adapter(std::move(spec),
+                            {.kind = is_ia3 ? "ia3" : "lora", .rank = is_ia3 ? 0 : a.rank, .scale = is_ia3 ? 1.0 : 2.0},
+                            layers);
+    }
+    TrainedModel model(std::move(spec));
+    const Recipe recipe = make_recipe(a.method, a.options);
+    set_store(model, recipe.store);
+    if (!a.adapter.empty()) keep_frozen_as_file(model);
+    if (a.adapter == "qlora") keep_in_4_bits(model);
+    return recipe.probes() ? in_sublayers(model) : model;
 }
 
 // Matrices of a uniform distribution with a deviation of 0.02, from a hash of the place; vectors that change nothing.

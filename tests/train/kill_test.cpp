@@ -29,6 +29,7 @@ struct Trials {
     Settings placement;
     int kills = 0;
     uint32_t seed = 0;
+    Settings trained = {};  // what is trained, where it is not the whole model
 };
 
 void PrintTo(const Trials& trials, std::ostream* out) {
@@ -67,9 +68,11 @@ class KillTest : public TrainTest, public testing::WithParamInterface<Trials> {
         Settings settings = {{"max_steps", std::to_string(kSteps)},
                              {"lr_scheduler_type", "cosine"},
                              {"gradient_checkpointing", "false"}};  // so that plans are found sooner
-        for (const auto& [key, value] : GetParam().placement) settings[key] = value;
+        for (const auto& group : {GetParam().placement, GetParam().trained})
+            for (const auto& [key, value] : group) settings[key] = value;
         return settings;
     }
+    static const char* weights() { return GetParam().trained.contains("adapter") ? kAdapterWeights : kWeights; }
     // Trains in a process that is killed within a few steps from where it begins. Returns how that ended.
     int trial(const Settings& settings, std::mt19937& random, Moments& moments) {
         const int64_t grow = std::uniform_int_distribution<int64_t>(1, kStepsBetweenKills)(random);
@@ -107,7 +110,8 @@ class KillTest : public TrainTest, public testing::WithParamInterface<Trials> {
     }
     void expect_whole(int kills) const {
         EXPECT_EQ(history("killed"), history("whole")) << "after " << kills << " kills";
-        EXPECT_TRUE(bytes("killed/final/model.safetensors") == bytes("whole/final/model.safetensors")) << kills;
+        EXPECT_GT(bytes(std::string("whole") + weights()).size(), 0u);
+        EXPECT_TRUE(bytes(std::string("killed") + weights()) == bytes(std::string("whole") + weights())) << kills;
         EXPECT_TRUE(state_of("killed") == state_of("whole")) << "masters or moments, after " << kills << " kills";
         for (const auto& entry : fs::recursive_directory_iterator(at("killed")))
             EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
@@ -118,7 +122,9 @@ class KillTest : public TrainTest, public testing::WithParamInterface<Trials> {
 
 TEST_P(KillTest, LosesNothing) {
     const std::string steps = std::to_string(kSteps);
-    run("whole", {{"max_steps", steps}, {"save_steps", steps}, {"lr_scheduler_type", "cosine"}});
+    Settings whole = {{"max_steps", steps}, {"save_steps", steps}, {"lr_scheduler_type", "cosine"}};
+    whole.merge(Settings(GetParam().trained));
+    run("whole", whole);
     std::mt19937 random(GetParam().seed);
     Moments moments;
     std::string how = "overwrite";
@@ -152,6 +158,8 @@ Settings on_disk(const std::string& update_time) {
     return {{"policy", "three_tier"}, {"update_time", update_time}, {"save_steps", std::to_string(kSteps)}};
 }
 
+const Settings kLora = {{"adapter", "lora"}, {"lora_r", "4"}}, kQlora = {{"adapter", "qlora"}, {"lora_r", "4"}};
+
 std::string name_of(const testing::TestParamInfo<Trials>& info) {
     return info.param.name;
 }
@@ -161,7 +169,9 @@ INSTANTIATE_TEST_SUITE_P(Policies, KillTest,
                                          Trials{"host_stream", kHostStream, 20, 2},
                                          Trials{"three_tier_after_backward", on_disk("after_backward"), 20, 3},
                                          Trials{"three_tier_in_backward", on_disk("in_backward"), 20, 4},
-                                         Trials{"three_tier_next_forward", on_disk("next_forward"), 20, 5}),
+                                         Trials{"three_tier_next_forward", on_disk("next_forward"), 20, 5},
+                                         Trials{"lora_in_memory", kInMemory, 12, 11, kLora},
+                                         Trials{"qlora_three_tier", on_disk("in_backward"), 12, 12, kQlora}),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(SlowPolicies, KillTest,
@@ -169,7 +179,11 @@ INSTANTIATE_TEST_SUITE_P(SlowPolicies, KillTest,
                                          Trials{"host_stream", kHostStream, 200, 7},
                                          Trials{"three_tier_after_backward", on_disk("after_backward"), 170, 8},
                                          Trials{"three_tier_in_backward", on_disk("in_backward"), 165, 9},
-                                         Trials{"three_tier_next_forward", on_disk("next_forward"), 165, 10}),
+                                         Trials{"three_tier_next_forward", on_disk("next_forward"), 165, 10},
+                                         Trials{"lora_in_memory", kInMemory, 100, 13, kLora},
+                                         Trials{"lora_three_tier", on_disk("next_forward"), 100, 14, kLora},
+                                         Trials{"qlora_host_stream", kHostStream, 100, 15, kQlora},
+                                         Trials{"qlora_three_tier", on_disk("in_backward"), 100, 16, kQlora}),
                          name_of);
 
 }  // namespace

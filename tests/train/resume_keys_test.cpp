@@ -19,14 +19,22 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// Methods that keep a log have keys of their own. What the others have is tried without one.
-bool is_of_probes(std::string_view key) {
+// Methods that keep a log have keys of their own, and so have adapters. What the others have is tried without either.
+enum Kind { kOfAdamw, kOfProbes, kOfQlora };
+constexpr Kind kKinds[] = {kOfAdamw, kOfProbes, kOfQlora};
+
+Kind kind_of(std::string_view key) {
     static const std::set<std::string_view> names = {
         "zo_eps",        "directions",     "noise",        "noise_rank",      "noise_window", "noise_kept",
         "merge_updates", "scalar_clip",    "zo_optimizer", "replay_window",   "zo_estimator", "layer_drop",
         "sparse_share",  "weight_storage", "objective",    "writeback_steps", "branch_from"};
-    return names.contains(key);
+    static const std::set<std::string_view> adapters = {"lora_r", "lora_alpha", "use_rslora", "lora_target_modules",
+                                                        "load_in_4bit"};
+    return names.contains(key) ? kOfProbes : adapters.contains(key) ? kOfQlora : kOfAdamw;
 }
+
+// Every other value is refused wherever it stands.
+constexpr std::string_view kHasNoOther = "lora_dropout";
 
 // Of a key: other values than the runs were begun with, what they need beside them, and the words of a refusal where
 // they are not "KEY was ".
@@ -42,10 +50,10 @@ class ResumeKeysTest : public TrainTest {
         fs::copy(at("model"), at("moved_model"), fs::copy_options::recursive);
         write_rows_of_many_forms();
         write_rows("other.jsonl", 21, 3);
-        for (const bool probes : {false, true}) {
-            run(begun(probes), settings(probes));
-            go_on(probes, {});
-            expected_[probes] = bytes(std::string("again") + kWeights);
+        for (const Kind kind : kKinds) {
+            run(begun(kind), settings(kind));
+            go_on(kind, {});
+            expected_[kind] = bytes("again" + weights(kind));
         }
     }
 
@@ -62,28 +70,30 @@ class ResumeKeysTest : public TrainTest {
         write("train.jsonl", text);
     }
 
-    static std::string begun(bool probes) { return probes ? "probes" : "adamw"; }
-    static Settings settings(bool probes) {
+    static std::string begun(Kind kind) { return std::array{"adamw", "probes", "qlora"}[kind]; }
+    static Settings settings(Kind kind) {
         Settings settings = {{"max_steps", "2"}, {"save_steps", "2"}};
-        if (probes) settings.merge(Settings{{"method", "zeroth_order"}, {"noise", "low_rank"}});
+        if (kind == kOfProbes) settings.merge(Settings{{"method", "zeroth_order"}, {"noise", "low_rank"}});
+        if (kind == kOfQlora) settings.merge(Settings{{"adapter", "qlora"}, {"lora_r", "4"}});
         return settings;
     }
+    static std::string weights(Kind kind) { return kind == kOfQlora ? kAdapterWeights : kWeights; }
 
-    void copy_begun(bool probes) const {
+    void copy_begun(Kind kind) const {
         set_log_file("");
         fs::remove_all(at("again"));
-        fs::copy(at(begun(probes)), at("again"), fs::copy_options::recursive);
+        fs::copy(at(begun(kind)), at("again"), fs::copy_options::recursive);
     }
-    void go_on_in_place(bool probes, const Settings& changes) {
+    void go_on_in_place(Kind kind, const Settings& changes) {
         Settings all = changes;
         all.merge(Settings{{"max_steps", "3"}, {"resume", "auto"}});
-        all.merge(settings(probes));
+        all.merge(settings(kind));
         run("again", all);
     }
     // In a copy of the run's folder, "again".
-    void go_on(bool probes, const Settings& changes) {
-        copy_begun(probes);
-        go_on_in_place(probes, changes);
+    void go_on(Kind kind, const Settings& changes) {
+        copy_begun(kind);
+        go_on_in_place(kind, changes);
     }
     std::string problem(const std::function<void()>& body) {
         try {
@@ -93,11 +103,11 @@ class ResumeKeysTest : public TrainTest {
         }
         return "";
     }
-    bool has_expected_weights(bool probes) const { return bytes(std::string("again") + kWeights) == expected_[probes]; }
+    bool has_expected_weights(Kind kind) const { return bytes("again" + weights(kind)) == expected_[kind]; }
 
-    void expect_refused(bool probes, std::span<const ConfigKey* const> keys);
-    void expect_followed(bool probes, const Settings& changes, const std::vector<std::string>& names);
-    void expect_free(bool probes, const std::map<std::string, Change>& changes);
+    void expect_refused(Kind kind, std::span<const ConfigKey* const> keys);
+    void expect_followed(Kind kind, const Settings& changes, const std::vector<std::string>& names);
+    void expect_free(Kind kind, const std::map<std::string, Change>& changes);
 
     void walk_refused();
     void walk_allowed();
@@ -106,62 +116,13 @@ class ResumeKeysTest : public TrainTest {
 
     std::map<std::string, Change> changes() const;
 
-    std::array<std::string, 2> expected_;
+    std::array<std::string, std::size(kKinds)> expected_;
 };
 
-std::map<std::string, Change> ResumeKeysTest::changes() const {
-    const std::string rows = "training rows was ", groups = "param_groups was ";
+// Rates over the steps.
+std::map<std::string, Change> rate_changes() {
     const auto rate = [](std::string value, const char* type) { return Change{value, {{"lr_scheduler_type", type}}}; };
-    return {{"train_data", {"[" + at("other.jsonl") + "]", {}, rows}},
-            {"max_length", {"32", {}, rows}},
-            {"truncation", {"drop", {}, rows}},
-            {"train_on_prompt", {"true", {}, rows}},
-            {"add_eos", {"false", {}, rows}},
-            {"skip_malformed", {"true", {}, rows}},
-            {"document_separator", {"x", {}, rows}},
-            {"text_field", {"body", {}, rows}},
-            {"prompt_field", {"x", {}, rows}},
-            {"completion_field", {"x", {}, rows}},
-            {"instruction_field", {"x", {}, rows}},
-            {"input_field", {"x", {}, rows}},
-            {"output_field", {"x", {}, rows}},
-            {"task", {"sst2", {}, rows}},
-            {"train_samples", {"3", {}, rows}},
-            {"objective", {"exact_match", {}, rows}},
-            {"method", {"forward_gradient"}},
-            {"seed", {"3"}},
-            {"per_device_train_batch_size", {"1"}},
-            {"gradient_accumulation_steps", {"1"}},
-            {"dtype", {"bf16"}},
-            {"state_format", {"bf16"}},
-            {"freeze", {"[\"*norm*\"]", {}, groups}},
-            {"param_groups", {"[\"*norm* weight_decay=0.5\"]", {}, groups}},
-            {"weight_storage", {"f8"}},
-            {"directions", {"3"}},
-            {"merge_updates", {"per_window"}},
-            {"ignore_config_keys", {"[attention_dropout]"}},
-            {"val_split", {"0.2"}},
-            {"packing", {"true"}},
-            {"zo_eps", {"0.01"}},
-            {"noise", {"gaussian"}},
-            {"noise_rank", {"3"}},
-            {"noise_window", {"3"}},
-            {"noise_kept", {"both"}},
-            {"zo_optimizer", {"momentum"}},
-            {"replay_window", {"3", {{"zo_optimizer", "momentum"}}}},
-            {"zo_estimator", {"one_sided"}},
-            {"layer_drop", {"0.5"}},
-            {"sparse_share", {"0.5"}},
-            {"weight_decay", {"0.3"}},
-            {"adam_beta1", {"0.8"}},
-            {"adam_beta2", {"0.95"}},
-            {"adam_epsilon", {"1e-6"}},
-            {"max_grad_norm", {"0.5"}},
-            {"num_train_epochs", {"5"}},
-            {"max_steps", {"4"}},
-            {"learning_rate", {"0.005"}},
-            {"scalar_clip", {"0.5"}},
-            {"lr_scheduler_type", {"cosine"}},
+    return {{"lr_scheduler_type", {"cosine"}},
             {"min_lr_ratio", rate("0.1", "cosine_with_min_lr")},
             {"lr_num_cycles", rate("3", "cosine_with_restarts")},
             {"lr_power", rate("2", "polynomial")},
@@ -170,10 +131,73 @@ std::map<std::string, Change> ResumeKeysTest::changes() const {
             {"warmup_steps", rate("3", "constant_with_warmup")}};
 }
 
+std::map<std::string, Change> adapter_changes() {
+    return {{"adapter", {"lora", {{"lora_r", "4"}}}},
+            {"lora_r", {"8"}},
+            {"lora_alpha", {"8"}},
+            {"use_rslora", {"true"}},
+            {"lora_target_modules", {"[q_proj]"}}};
+}
+
+std::map<std::string, Change> ResumeKeysTest::changes() const {
+    const std::string rows = "training rows was ", groups = "param_groups was ";
+    std::map<std::string, Change> changes = {{"train_data", {"[" + at("other.jsonl") + "]", {}, rows}},
+                                             {"max_length", {"32", {}, rows}},
+                                             {"truncation", {"drop", {}, rows}},
+                                             {"train_on_prompt", {"true", {}, rows}},
+                                             {"add_eos", {"false", {}, rows}},
+                                             {"skip_malformed", {"true", {}, rows}},
+                                             {"document_separator", {"x", {}, rows}},
+                                             {"text_field", {"body", {}, rows}},
+                                             {"prompt_field", {"x", {}, rows}},
+                                             {"completion_field", {"x", {}, rows}},
+                                             {"instruction_field", {"x", {}, rows}},
+                                             {"input_field", {"x", {}, rows}},
+                                             {"output_field", {"x", {}, rows}},
+                                             {"task", {"sst2", {}, rows}},
+                                             {"train_samples", {"3", {}, rows}},
+                                             {"objective", {"exact_match", {}, rows}},
+                                             {"method", {"forward_gradient"}},
+                                             {"seed", {"3"}},
+                                             {"per_device_train_batch_size", {"1"}},
+                                             {"gradient_accumulation_steps", {"1"}},
+                                             {"dtype", {"bf16"}},
+                                             {"state_format", {"bf16"}},
+                                             {"freeze", {"[\"*norm*\"]", {}, groups}},
+                                             {"param_groups", {"[\"*norm* weight_decay=0.5\"]", {}, groups}},
+                                             {"weight_storage", {"f8"}},
+                                             {"directions", {"3"}},
+                                             {"merge_updates", {"per_window"}},
+                                             {"ignore_config_keys", {"[attention_dropout]"}},
+                                             {"val_split", {"0.2"}},
+                                             {"packing", {"true"}},
+                                             {"zo_eps", {"0.01"}},
+                                             {"noise", {"gaussian"}},
+                                             {"noise_rank", {"3"}},
+                                             {"noise_window", {"3"}},
+                                             {"noise_kept", {"both"}},
+                                             {"zo_optimizer", {"momentum"}},
+                                             {"replay_window", {"3", {{"zo_optimizer", "momentum"}}}},
+                                             {"zo_estimator", {"one_sided"}},
+                                             {"layer_drop", {"0.5"}},
+                                             {"sparse_share", {"0.5"}},
+                                             {"weight_decay", {"0.3"}},
+                                             {"adam_beta1", {"0.8"}},
+                                             {"adam_beta2", {"0.95"}},
+                                             {"adam_epsilon", {"1e-6"}},
+                                             {"max_grad_norm", {"0.5"}},
+                                             {"num_train_epochs", {"5"}},
+                                             {"max_steps", {"4"}},
+                                             {"learning_rate", {"0.005"}},
+                                             {"scalar_clip", {"0.5"}}};
+    for (const auto& group : {rate_changes(), adapter_changes()}) changes.insert(group.begin(), group.end());
+    return changes;
+}
+
 // None of them changes anything: the run goes on afterwards as if it had not been tried.
-void ResumeKeysTest::expect_refused(bool probes, std::span<const ConfigKey* const> keys) {
+void ResumeKeysTest::expect_refused(Kind kind, std::span<const ConfigKey* const> keys) {
     const auto values = changes();
-    copy_begun(probes);
+    copy_begun(kind);
     for (const ConfigKey* key : keys) {
         SCOPED_TRACE(key->name);
         const std::string name(key->name);
@@ -181,73 +205,77 @@ void ResumeKeysTest::expect_refused(bool probes, std::span<const ConfigKey* cons
         const Change& change = values.at(name);
         Settings changed = change.beside;
         changed[name] = change.value;
-        const std::string refusal = problem([&] { go_on_in_place(probes, changed); });
+        const std::string refusal = problem([&] { go_on_in_place(kind, changed); });
         EXPECT_THAT(refusal, HasSubstr("this would not be the same run: "));
         EXPECT_THAT(refusal, HasSubstr(change.words.empty() ? name + " was " : change.words));
-        if (refusal.empty()) copy_begun(probes);
+        if (refusal.empty()) copy_begun(kind);
     }
-    go_on_in_place(probes, {});
-    EXPECT_TRUE(has_expected_weights(probes));
+    go_on_in_place(kind, {});
+    EXPECT_TRUE(has_expected_weights(kind));
 }
 
 // With a warning that names each.
-void ResumeKeysTest::expect_followed(bool probes, const Settings& changes, const std::vector<std::string>& names) {
+void ResumeKeysTest::expect_followed(Kind kind, const Settings& changes, const std::vector<std::string>& names) {
     set_log_level(LogLevel::warning);
-    EXPECT_EQ(problem([&] { go_on(probes, changes); }), "");
+    EXPECT_EQ(problem([&] { go_on(kind, changes); }), "");
     set_log_level(LogLevel::error);
     const std::string log = bytes("again/log.txt");
     for (const std::string& name : names) EXPECT_THAT(log, HasSubstr(name + " was "));
 }
 
 // All at once; each by itself only where that fails, to find which it is.
-void ResumeKeysTest::expect_free(bool probes, const std::map<std::string, Change>& changes) {
+void ResumeKeysTest::expect_free(Kind kind, const std::map<std::string, Change>& changes) {
     Settings all;
     for (const auto& [name, change] : changes) all[name] = change.value;
-    const std::string refusal = problem([&] { go_on(probes, all); });
-    if (refusal.empty() && has_expected_weights(probes)) return;
+    const std::string refusal = problem([&] { go_on(kind, all); });
+    if (refusal.empty() && has_expected_weights(kind)) return;
     ADD_FAILURE() << "together: " << refusal;
     for (const auto& [name, change] : changes) {
         Settings one = change.beside;
         one[name] = change.value;
-        EXPECT_EQ(problem([&] { go_on(probes, one); }), "") << name;
-        EXPECT_TRUE(has_expected_weights(probes)) << name;
+        EXPECT_EQ(problem([&] { go_on(kind, one); }), "") << name;
+        EXPECT_TRUE(has_expected_weights(kind)) << name;
     }
 }
 
-std::vector<const ConfigKey*> keys_of(std::initializer_list<OnResume> rules, bool probes) {
+std::vector<const ConfigKey*> keys_of(std::initializer_list<OnResume> rules, Kind kind) {
     std::vector<const ConfigKey*> keys;
     for (const ConfigKey& key : config_keys()) {
         const bool is_of_rule = std::ranges::find(rules, OnResume(key.resume)) != rules.end();
-        if (is_of_rule && is_of_probes(key.name) == probes) keys.push_back(&key);
+        if (is_of_rule && kind_of(key.name) == kind && key.name != kHasNoOther) keys.push_back(&key);
     }
     return keys;
 }
 
 void ResumeKeysTest::walk_refused() {
-    for (const bool probes : {false, true})
-        expect_refused(probes, keys_of({OnResume::refused, OnResume::resolved, OnResume::by_name}, probes));
+    for (const Kind kind : kKinds)
+        expect_refused(kind, keys_of({OnResume::refused, OnResume::resolved, OnResume::by_name}, kind));
+    EXPECT_THAT(problem([&] {
+                    go_on(kOfQlora, {{std::string(kHasNoOther), "0.1"}});
+                }),
+                HasSubstr("dropout is not implemented"));
 }
 
 void ResumeKeysTest::walk_allowed() {
     const auto values = changes();
     std::vector<std::string> names;
     Settings allowed;
-    for (const ConfigKey* key : keys_of({OnResume::by_name}, false)) {
+    for (const ConfigKey* key : keys_of({OnResume::by_name}, kOfAdamw)) {
         names.emplace_back(key->name);
         allowed[names.back()] = values.at(names.back()).value;
     }
     EXPECT_EQ(names.size(), 5u);
     allowed["allow_changed_settings"] = fmt::format("[{}]", fmt::join(names, ", "));
-    expect_followed(false, allowed, names);
-    EXPECT_FALSE(has_expected_weights(false));
+    expect_followed(kOfAdamw, allowed, names);
+    EXPECT_FALSE(has_expected_weights(kOfAdamw));
 }
 
 void ResumeKeysTest::walk_warned() {
     const auto values = changes();
-    for (const bool probes : {false, true}) {
+    for (const Kind kind : kKinds) {
         Settings together;
         std::vector<std::string> names;
-        for (const ConfigKey* key : keys_of({OnResume::warned}, probes)) {
+        for (const ConfigKey* key : keys_of({OnResume::warned}, kind)) {
             const std::string name(key->name);
             SCOPED_TRACE(name);
             ASSERT_TRUE(values.contains(name)) << "another value is wanted";
@@ -259,10 +287,11 @@ void ResumeKeysTest::walk_warned() {
             }
             Settings one = change.beside;
             one[name] = change.value;
-            expect_followed(probes, one, {name});
+            expect_followed(kind, one, {name});
         }
-        expect_followed(probes, together, names);
-        EXPECT_FALSE(has_expected_weights(probes));
+        if (names.empty()) continue;
+        expect_followed(kind, together, names);
+        EXPECT_FALSE(has_expected_weights(kind));
     }
 }
 
@@ -293,21 +322,27 @@ void ResumeKeysTest::walk_free() {
                                                    {"disk_rate", {"1GiB", disk}},     {"ssd_dir", {at("ssd")}},
                                                    {"ssd_space", {"1GiB", disk}},     {"ssd_writes", {"1TiB"}}};
     const std::map<std::string, Change> streamed = {{"writeback_steps", {"3"}}, {"policy", {"three_tier", disk}}};
-    expect_free(false, in_memory);
-    expect_free(false, on_disk);
-    expect_free(true, streamed);
+    expect_free(kOfAdamw, in_memory);
+    expect_free(kOfAdamw, on_disk);
+    expect_free(kOfProbes, streamed);
+    // The other way to say qlora.
+    EXPECT_EQ(problem([&] { go_on(kOfQlora, {{"adapter", "lora"}, {"load_in_4bit", "true"}}); }), "");
+    EXPECT_TRUE(has_expected_weights(kOfQlora));
     // Another folder, which takes the run up where it is.
     set_log_file("");
     fs::remove_all(at("again"));
     Settings branch = {{"branch_from", at("probes") + "@2"}, {"max_steps", "3"}};
-    branch.merge(settings(true));
+    branch.merge(settings(kOfProbes));
     run("again", branch);
-    EXPECT_TRUE(has_expected_weights(true));
+    EXPECT_TRUE(has_expected_weights(kOfProbes));
     // They contradict a run that goes on, or belong to plans alone.
-    copy_begun(false);
-    EXPECT_THAT(problem([&] { go_on_in_place(false, {{"overwrite", "true"}}); }), HasSubstr("resume and overwrite"));
-    EXPECT_THAT(problem([&] { go_on_in_place(false, {{"machine", "laptop"}}); }), HasSubstr("a machine to plan for"));
-    std::set<std::string> walked = {"output_dir", "branch_from", "overwrite", "machine"};
+    copy_begun(kOfAdamw);
+    EXPECT_THAT(problem([&] { go_on_in_place(kOfAdamw, {{"overwrite", "true"}}); }), HasSubstr("resume and overwrite"));
+    EXPECT_THAT(problem([&] {
+                    go_on_in_place(kOfAdamw, {{"machine", "laptop"}});
+                }),
+                HasSubstr("a machine to plan for"));
+    std::set<std::string> walked = {"output_dir", "branch_from", "overwrite", "machine", "load_in_4bit"};
     for (const auto& group : {in_memory, on_disk, streamed})
         for (const auto& [name, change] : group) walked.insert(name);
     std::set<std::string> free;

@@ -15,6 +15,7 @@ namespace windlass {
 
 // Of what a run leaves, in its folder.
 inline constexpr const char* kWeights = "/final/model.safetensors";
+inline constexpr const char* kAdapterWeights = "/final/adapter_model.safetensors";
 
 using Settings = std::map<std::string, std::string>;
 

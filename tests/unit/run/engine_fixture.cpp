@@ -7,6 +7,7 @@
 #include "format/safetensors.h"
 #include "method/forward_only/magnitude_limits.h"
 #include "method/param_groups.h"
+#include "model/adapters/adapter.h"
 #include "model/load.h"
 #include "schedule/layout.h"
 #include "tests/place.h"
@@ -68,11 +69,17 @@ int64_t TestBatch::target_count() const {
     return std::ssize(targets) - std::count(targets.begin(), targets.end(), kIgnored);
 }
 
+ModelSpec adapted(ModelSpec model, const std::optional<AdapterSettings>& adapter) {
+    if (!adapter) return model;
+    const std::vector<int> layers = linear_layers_of_layers(model);
+    return with_adapter(std::move(model), *adapter, layers);
+}
+
 std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_folder, const EngineOptions& options,
                                     bool load) {
     ModelFolder folder = ModelFolder::open(real_files(), model_folder);
     HfConfig config = folder.config();
-    EngineSetup setup{.model = TrainedModel(build_model(config, folder.tensors())),
+    EngineSetup setup{.model = TrainedModel(adapted(build_model(config, folder.tensors()), options.adapter)),
                       .recipe = make_recipe(options.method_name, options.method),
                       .method_options = options.method};
     for (size_t index = 0; options.trains && index < setup.model.params.size(); ++index)

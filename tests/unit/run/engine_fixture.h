@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,9 +74,13 @@ struct EngineOptions {
     std::function<bool(const ParamSpec&)> trains;  // empty: all of them
     std::vector<ParamGroup> groups;
     FrozenStorage frozen = FrozenStorage::computed;
-    bool in_8_bits = false;  // matrices are kept so
-    bool in_4_bits = false;  // those of layers are, and frozen unless updates are never merged
+    bool in_8_bits = false;                       // matrices are kept so
+    bool in_4_bits = false;                       // those of layers are, and frozen unless updates are never merged
+    std::optional<AdapterSettings> adapter = {};  // beside all linear layers of layers
 };
+
+// The model with this adapter, where there is one, beside all linear layers of its layers.
+ModelSpec adapted(ModelSpec model, const std::optional<AdapterSettings>& adapter);
 
 // An engine with the model loaded, and the schedules that `options` ask for: train and eval.
 std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_folder, const EngineOptions& options,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/index.h"
+
 namespace windlass {
 namespace {
 
@@ -104,8 +106,7 @@ Plan mixed_values(const Plan& plan, const TrainedModel& model) {
         BlockPlan& each = mixed.blocks[block];
         each.recompute = plan.common.recompute;
         std::vector<uint8_t> trains;
-        for (const int param : model.blocks[block].params)
-            trains.push_back(model.training[static_cast<size_t>(param)].trains);
+        for (const int param : model.blocks[block].params) trains.push_back(model.training[at(param)].trains);
         const size_t saved = saved_values(*model.blocks[block].program, size, trains).size();
         for (size_t value = 0; value < saved; ++value) {
             const auto choice = static_cast<SaveChoice>((value + block + static_cast<size_t>(plan.threads)) % 4);

@@ -1,0 +1,75 @@
+// Adapters on CUDA devices: placement changes no bit, over weights as they are and in 4 bits, and what is learnt is
+// what the CPU learns.
+#include <map>
+
+#include "tests/sanitizer.h"
+#include "tests/simt/emulated.h"
+#include "tests/unit/run/adapter_fixture.h"
+
+namespace windlass {
+namespace {
+
+constexpr DeviceId kOnCuda{.kind = DeviceKind::cuda, .own_memory = true};
+
+// A way to train, everything in the device's memory.
+const AdapterRun& adapter_run(size_t number) {
+    static std::map<size_t, AdapterRun> made;
+    return made.try_emplace(number, adapter_ways()[number], 2, kOnCuda).first->second;
+}
+
+// The ways over a base of this name, by method and kind.
+std::vector<size_t> ways_over(std::string_view base) {
+    const std::vector<AdapterWay> ways = adapter_ways();
+    std::vector<size_t> numbers;
+    for (size_t number = 0; number < ways.size(); ++number)
+        if (base == ways[number].base.name) numbers.push_back(number);
+    return numbers;
+}
+
+std::vector<Plan> cuda_plans(size_t number) {
+    std::vector<Plan> plans = adapter_plans(adapter_ways()[number]);
+    std::erase_if(plans, [](const Plan& plan) { return !plan.own_memory(); });
+    for (Plan& plan : plans) plan.device.kind = DeviceKind::cuda;
+    return plans;
+}
+
+void expect_adapter_keeps_its_bits(size_t number, size_t index) {
+    const AdapterRun& known = adapter_run(number);
+    const std::vector<Plan> plans = cuda_plans(number);
+    const Plan& plan = plans[index % plans.size()];
+    simt::emulate({.seed = index + 1, .late_ns = 20'000});
+    EXPECT_TRUE(known.under(plan, index) == known.outcome) << adapter_ways()[number].text() << ", " << describe(plan);
+    EXPECT_GT(simt::calls(), 100) << "the device was not asked";
+    simt::emulate({});
+}
+
+// LoRA over weights as they are and over 4 bits, under a few plans; all ways, and more plans, on request.
+TEST(CudaAdapter, NeverChangesABit) {
+    size_t trial = 0;
+    for (const char* const base : {"f32", "nf4_in_f32", "nf4_in_bf16"}) {
+        if (is_sanitized() && trial == 2) break;
+        expect_adapter_keeps_its_bits(ways_over(base).front(), 3 + 17 * trial++);
+    }
+}
+
+TEST(SlowCudaAdapter, NeverChangesABit) {
+    for (size_t number = 0; number < adapter_ways().size(); ++number) {
+        const size_t plans = cuda_plans(number).size();
+        for (size_t index = number % 7; index < plans; index += 7) expect_adapter_keeps_its_bits(number, index);
+    }
+}
+
+// Sums run in another order, and exponentials are another library's: losses differ by the rounding of f32, which four
+// steps of training may enlarge.
+TEST(CudaAdapter, LearnsWhatTheCpuLearns) {
+    for (const char* const base : {"f32", "nf4_in_f32"}) {
+        const size_t number = ways_over(base).front();
+        const AdapterRun &card = adapter_run(number), cpu(adapter_ways()[number], 2);
+        for (size_t step = 0; step < cpu.outcome.losses.size(); ++step)
+            EXPECT_NEAR(card.outcome.losses[step], cpu.outcome.losses[step], 1e-4 * cpu.outcome.losses[step])
+                << base << ", step " << step;
+    }
+}
+
+}  // namespace
+}  // namespace windlass

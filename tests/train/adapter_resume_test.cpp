@@ -1,0 +1,92 @@
+// Runs of adapters that stop and go on: the same file as of a run that nobody stopped, and checkpoints of megabytes.
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "base/error.h"
+#include "tests/train/train_fixture.h"
+
+namespace windlass {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct AdapterKindOfRun {
+    const char* name;
+    Settings settings;
+};
+void PrintTo(const AdapterKindOfRun& kind, std::ostream* out) {
+    *out << kind.name;
+}
+
+class AdapterResume : public TrainTest, public testing::WithParamInterface<AdapterKindOfRun> {
+  protected:
+    Settings with(Settings changes) const {
+        changes.merge(Settings(GetParam().settings));
+        return changes;
+    }
+    void expect_same(const std::string& run, const std::string& known) const {
+        EXPECT_EQ(history(run), history(known));
+        EXPECT_GT(bytes(known + kAdapterWeights).size(), 0u);
+        EXPECT_TRUE(bytes(run + kAdapterWeights) == bytes(known + kAdapterWeights));
+    }
+};
+
+// 2 N steps are N, another policy, and N more.
+TEST_P(AdapterResume, EndsWithTheSameFileUnderEveryPolicy) {
+    run("whole", with({}));
+    run("parts", with({{"max_steps", "5"}, {"save_steps", "5"}}));
+    run("parts", with({{"max_steps", "8"}, {"save_steps", "8"}, {"resume", "auto"}, {"policy", "three_tier"}}));
+    run("parts", with({{"resume", "auto"}, {"policy", "host_stream"}, {"device", "cpu:emulate"}}));
+    expect_same("parts", "whole");
+}
+
+TEST_P(AdapterResume, AfterSigkillWithStateOnDisk) {
+    const Settings disk = with({{"max_steps", "40"}, {"policy", "three_tier"}});
+    run("whole", with({{"max_steps", "40"}}));
+    const int code = run_apart("killed", disk, [](int pid, int64_t lines) {
+        if (lines >= 7) kill(pid, SIGKILL);
+    });
+    ASSERT_EQ(code, 128 + SIGKILL);
+    Settings again = disk;
+    again["resume"] = "auto";
+    run("killed", again);
+    expect_same("killed", "whole");
+}
+
+TEST_P(AdapterResume, KeepsTheAdapterAndNoModelInACheckpoint) {
+    run("run", with({{"max_steps", "4"}, {"save_steps", "4"}}));
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(at("run/checkpoint-4"))) names.push_back(entry.path().filename());
+    EXPECT_THAT(names, testing::IsSupersetOf({std::string("adapter"), std::string("state.wls")}));
+    EXPECT_THAT(names, testing::Not(testing::Contains("model")));
+    EXPECT_TRUE(fs::exists(at("run/checkpoint-4/adapter/adapter_config.json")));
+    EXPECT_EQ(bytes("run/checkpoint-4/adapter/adapter_model.safetensors"), bytes(std::string("run") + kAdapterWeights));
+    for (const auto& entry : fs::recursive_directory_iterator(at("run")))
+        EXPECT_NE(entry.path().filename(), "model.safetensors") << entry.path();
+}
+
+const AdapterKindOfRun kKindsOfRun[] = {{"lora", {{"adapter", "lora"}, {"lora_r", "4"}}},
+                                        {"qlora", {{"adapter", "qlora"}, {"lora_r", "4"}}},
+                                        {"ia3", {{"adapter", "ia3"}}}};
+INSTANTIATE_TEST_SUITE_P(Kinds, AdapterResume, testing::ValuesIn(kKindsOfRun),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Settings of an adapter are tried one by one in resume_keys_test.cpp.
+TEST_F(TrainTest, AnAdapterOfAnotherKindIsAnotherRun) {
+    run("run", {{"adapter", "lora"}, {"lora_r", "4"}, {"max_steps", "4"}, {"save_steps", "4"}});
+    for (const char* const other : {"ia3", "none"}) {
+        try {
+            run("run", {{"adapter", other}, {"resume", "auto"}});
+            ADD_FAILURE() << other << " went on with lora's state";
+        } catch (const UserError& error) {
+            EXPECT_THAT(error.what(), HasSubstr("this would not be the same run: "));
+            EXPECT_THAT(error.what(), HasSubstr("adapter was "));
+        }
+    }
+}
+
+}  // namespace
+}  // namespace windlass

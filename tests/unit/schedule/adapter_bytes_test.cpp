@@ -1,0 +1,128 @@
+// What an adapter takes, in closed form: the base once, 16 bytes for each number of its own, and no byte of the base
+// that is written.
+#include <algorithm>
+
+#include "base/index.h"
+#include "schedule/layout.h"
+#include "tests/unit/schedule/adapter_fixture.h"
+
+namespace windlass {
+namespace {
+
+// Every matrix is a multiple of the alignment of 4096 bytes, so that nothing is rounded up but the norms.
+constexpr const char* kEven = R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 512,
+    "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 512,
+    "max_position_embeddings": 128, "tie_word_embeddings": false})";
+constexpr int64_t kRank = 16, kLayersOfEven = 4;
+
+// By hand, of one layer: q and o are 256 x 256, k and v 128 x 256, three of 512 x 256.
+constexpr int64_t kMatrices = 2 * 256 * 256 + 2 * 128 * 256 + 3 * 512 * 256;
+// 34 bytes for 64: 34,816 of q and o, 17,408 of k and v, each in whole blocks of 4096, and 69,632, which are 17 of
+// them.
+constexpr int64_t kNf4LayerBytes = 2 * 36'864 + 2 * 20'480 + 3 * 69'632;
+constexpr int64_t kNormBytes = 2 * 4096;  // two of 512 bytes, each a block of the alignment
+constexpr int64_t kTableBytes = 512 * 256 * 2, kLastNormBytes = 4096;
+constexpr int64_t kAdapterOfLayer = kRank * (2 * (256 + 256) + 2 * (256 + 128) + 3 * (256 + 512));
+constexpr int64_t kAdapterNumbers = kLayersOfEven * kAdapterOfLayer;
+
+int64_t tagged_bytes(const ScheduleSet& set, MemoryTag tag) {
+    int64_t bytes = 0;
+    for (const BufferSpec& buffer : set.persistent) bytes += buffer.tag == tag ? buffer.bytes : 0;
+    return bytes;
+}
+
+// The first and the last task that uses a buffer.
+std::pair<size_t, size_t> uses_of(const ScheduleSet& set, BufferId buffer) {
+    std::vector<size_t> tasks;
+    const Schedule& step = set.schedules[0];
+    for (size_t task = 0; task < step.tasks.size(); ++task) {
+        const std::vector<BufferUse>& uses = step.tasks[task].uses;
+        if (std::ranges::any_of(uses, [&](const BufferUse& use) { return use.buffer == buffer; }))
+            tasks.push_back(task);
+    }
+    return {tasks.front(), tasks.back()};
+}
+
+ScheduleSet scheduled(const TrainedModel& model, const Plan& plan) {
+    return checked(model, make_recipe("adamw", {}), numerics_of(DType::bf16, 1, 32, 2), plan);
+}
+
+TEST(AdapterBytes, MemoryHoldsTheBaseOnceAndSixteenBytesForANumberOfTheAdapter) {
+    const TrainedModel model = with_lora(kEven, kRank);
+    const ScheduleSet set = scheduled(model, {.policy = "in_memory"});
+    const int64_t base = kLayersOfEven * (2 * kMatrices + kNormBytes) + 2 * kTableBytes + kLastNormBytes;
+    EXPECT_EQ(trained_count(model), kAdapterNumbers);
+    EXPECT_EQ(tagged_bytes(set, MemoryTag::weights), base + 2 * kAdapterNumbers);
+    EXPECT_EQ(tagged_bytes(set, MemoryTag::low_halves), 2 * kAdapterNumbers);
+    EXPECT_EQ(tagged_bytes(set, MemoryTag::state), 8 * kAdapterNumbers);
+    const int64_t sums = tagged_bytes(set, MemoryTag::gradients) - 4 * kAdapterNumbers;  // a double for each parameter
+    EXPECT_EQ(sums, kLayersOfEven * 14 * 8);
+    EXPECT_EQ(tagged_bytes(set, MemoryTag::kept), 0);
+}
+
+// Of a layer in 4 bits 34 bytes for 64 numbers, and one layer of all is decoded at a time.
+TEST(AdapterBytes, ABaseInFourBitsIsThirtyFourBytesForSixtyFourAndOneLayerDecoded) {
+    const TrainedModel model = with_lora(kEven, kRank, true);
+    const ScheduleSet set = scheduled(model, {.policy = "in_memory"});
+    const int64_t base = kLayersOfEven * (kNf4LayerBytes + kNormBytes) + 2 * kTableBytes + kLastNormBytes;
+    EXPECT_EQ(tagged_bytes(set, MemoryTag::weights), base + 2 * kAdapterNumbers);
+    // In forward and in backward of each layer its matrices in bf16, for all micro-batches; never those of two layers.
+    const Schedule& step = set.schedules[0];
+    std::vector<std::pair<size_t, size_t>> lives;  // first and last task that uses what is decoded
+    for (size_t buffer = 0; buffer < step.buffers.size(); ++buffer) {
+        if (step.buffers[buffer].tag != MemoryTag::probes) continue;
+        EXPECT_EQ(step.buffers[buffer].bytes, 2 * kMatrices);
+        lives.push_back(uses_of(set, static_cast<BufferId>(set.persistent.size() + buffer)));
+    }
+    EXPECT_EQ(std::ssize(lives), 2 * kLayersOfEven);
+    std::ranges::sort(lives);
+    for (size_t life = 1; life < lives.size(); ++life) EXPECT_GT(lives[life].first, lives[life - 1].second);
+}
+
+Plan host_streamed() {
+    return {.policy = "host_stream",
+            .device = {.kind = DeviceKind::cpu, .own_memory = true},
+            .host_threads = 1,
+            .common = {.weights = Home::host, .state = Home::host, .gradients = Home::host}};
+}
+
+// A layer's weights on their way, with the adapter's high halves.
+int64_t layer_bytes(bool in_4_bits) {
+    return (in_4_bits ? kNf4LayerBytes : 2 * kMatrices) + kNormBytes + 2 * kAdapterOfLayer;
+}
+// Layers in forward and in backward; the table of inputs, which no gradient goes back to, once, and the head once,
+// which computes its gradient with its loss.
+int64_t streamed_bytes(bool in_4_bits) {
+    return 2 * kLayersOfEven * layer_bytes(in_4_bits) + 2 * kTableBytes + kLastNormBytes;
+}
+// Tokens, targets, positions and beginnings of documents of two micro-batches.
+constexpr int64_t kInputBytes = 2 * 32 * 4 * 4;
+
+TEST(AdapterBytes, AStreamedStepSendsTheBaseUpTwiceAndGradientsOfTheAdapterDown) {
+    for (const bool in_4_bits : {false, true}) {
+        const ScheduleSet set = scheduled(with_lora(kEven, kRank, in_4_bits), host_streamed());
+        const Demand demand = total_demand(set.schedules[0]);
+        EXPECT_EQ(demand.up_bytes, streamed_bytes(in_4_bits) + kInputBytes) << in_4_bits;
+        EXPECT_EQ(demand.down_bytes, 4 * kAdapterNumbers) << in_4_bits;
+        EXPECT_EQ(demand.disk_read_bytes + demand.disk_write_bytes, 0);
+    }
+}
+
+// Chunks of the adapter have 12 bytes for each number: both halves of the master, two moments.
+TEST(AdapterBytes, AStepOverDiskReadsTheBaseTwiceAndWritesTheAdaptersChunksAlone) {
+    for (const bool in_4_bits : {false, true}) {
+        Plan plan = host_streamed();
+        plan.policy = "three_tier";
+        plan.store = true;
+        plan.common.weights = plan.common.state = Home::disk;
+        const ScheduleSet set = scheduled(with_lora(kEven, kRank, in_4_bits), plan);
+        const Demand demand = total_demand(set.schedules[0]);
+        EXPECT_EQ(demand.disk_read_bytes, streamed_bytes(in_4_bits) + 12 * kAdapterNumbers) << in_4_bits;
+        EXPECT_EQ(demand.disk_write_bytes, 12 * kAdapterNumbers) << in_4_bits;
+        EXPECT_EQ(demand.up_bytes, streamed_bytes(in_4_bits) + kInputBytes) << in_4_bits;
+        EXPECT_EQ(demand.down_bytes, 4 * kAdapterNumbers) << in_4_bits;
+    }
+}
+
+}  // namespace
+}  // namespace windlass
