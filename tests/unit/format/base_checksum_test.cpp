@@ -43,6 +43,7 @@ TEST(BaseChecksum, DependsOnNamesShapesAndBytes) {
     const std::string whole = sum_of({{kA, kB}});
     EXPECT_NE(sum_of({{kA, {"b", "2,2", "abce"}}}), whole);
     EXPECT_NE(sum_of({{kA, {"b", "4", "abcd"}}}), whole);
+    EXPECT_NE(sum_of({{kA, {"b", "4,1", "abcd"}}}), whole);
     EXPECT_NE(sum_of({{kA, {"c", "2,2", "abcd"}}}), whole);
     EXPECT_NE(sum_of({{kB}}), whole);
     EXPECT_NE(sum_of({{{"a", "3", "xya"}, {"b", "3,1", "bcd"}}}), whole) << "the same bytes, cut elsewhere";
