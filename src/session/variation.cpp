@@ -1,6 +1,7 @@
 #include "session/variation.h"
 
 #include "method/param_groups.h"
+#include "model/adapters/adapter.h"
 #include "model/families.h"
 #include "model/sublayers.h"
 
@@ -9,7 +10,10 @@ namespace {
 
 TrainedModel model_for(const Session& session, const Recipe& recipe) {
     HfConfig config = session.folder.config();
-    TrainedModel model(build_model(config, session.folder.tensors()));
+    ModelSpec spec = build_model(config, session.folder.tensors());
+    if (const std::optional<AdapterSettings>& adapter = session.model.adapter)
+        spec = with_adapter(std::move(spec), *adapter, adapted_layers(session.model));
+    TrainedModel model(std::move(spec));
     apply_param_groups(session.model.groups, "param_groups", model);
     set_kept_types(session.config, recipe, session.identity.frozen_is_split, model);
     return recipe.probes() ? in_sublayers(model) : model;

@@ -73,6 +73,9 @@ std::vector<int> linear_layers(const ModelSpec& model);
 // Those of its layers alone: what an adapter has unless it is told otherwise.
 std::vector<int> linear_layers_of_layers(const ModelSpec& model);
 
+// Of a model with an adapter: those that have it.
+std::vector<int> adapted_layers(const ModelSpec& model);
+
 // The name that transformers has for a linear layer, "model.layers.0.self_attn.q_proj", by the name of its weight
 // without ".weight" (AddedParam::layer).
 std::string module_name(const ModelSpec& model, std::string_view layer);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/index.h"
@@ -183,6 +184,19 @@ std::vector<int> linear_layers(const ModelSpec& model) {
 std::vector<int> linear_layers_of_layers(const ModelSpec& model) {
     std::vector<int> weights = linear_layers(model);
     std::erase_if(weights, [&](int weight) { return model.params[at(weight)].layer < 0; });
+    return weights;
+}
+
+std::vector<int> adapted_layers(const ModelSpec& model) {
+    std::set<std::string_view> layers;
+    for (const ParamSpec& param : model.params) {
+        if (param.added) layers.insert(param.added->layer);
+    }
+    std::vector<int> weights = linear_layers(model);
+    std::erase_if(weights, [&](int weight) {
+        const ParamSpec& param = model.params[at(weight)];
+        return param.added || !layers.contains(layer_of(param));
+    });
     return weights;
 }
 
