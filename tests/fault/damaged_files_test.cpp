@@ -14,8 +14,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "data/open_adapter.h"
 #include "format/model_folder.h"
 #include "infer/inference.h"
+#include "model/adapters/first_weights.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "schedule/machine_profiles.h"
@@ -133,6 +135,28 @@ void read_model(const std::string& path) {
     }
 }
 
+// The adapter beside this file, put beside its base, and all of its numbers.
+void read_adapter(const std::string& path) {
+    static ModelFolder base = ModelFolder::open(real_files(), source_dir() + "/tests/golden/llama3/model");
+    const std::string folder = std::filesystem::path(path).parent_path();
+    for (const char* name : {"adapter_config.json", "adapter_model.safetensors"}) {
+        const std::string beside = folder + "/" + name;
+        if (beside == path) continue;
+        std::filesystem::copy_file(source_dir() + "/tests/golden/peft/llama3_regex/adapter/" + name, beside,
+                                   std::filesystem::copy_options::overwrite_existing);
+    }
+    HfConfig config = base.config();
+    ModelSpec model = build_model(config, base.tensors());
+    Config wanted;
+    wanted.adapter = folder;
+    const std::optional<AdapterFolder> adapter = put_adapter(real_files(), wanted, base, model);
+    const ReadMasters first = first_weights(base, model, 0, &*adapter);
+    for (size_t param = 0; param < model.params.size(); ++param) {
+        std::vector<float> numbers(static_cast<size_t>(model.params[param].numel()));
+        first(static_cast<int>(param), 0, numbers);
+    }
+}
+
 std::string state_text() {
     const RunState state{.identity = {.run_id = "0123456789abcdef",
                                       .seed = 7,
@@ -170,6 +194,7 @@ threads: 2
 
 std::vector<Damaged> files() {
     const std::string golden = source_dir() + "/tests/golden/llama/model/";
+    const std::string adapter = source_dir() + "/tests/golden/peft/llama3_regex/adapter/";
     const auto configuration = [](const std::string& path) { read_configuration({path}); };
     const auto preset = [](const std::string& path) {
         read_configuration({"--preset", path, "model=m", "train_data=r.jsonl", "output_dir=o", "ssd_dir=s"});
@@ -177,6 +202,8 @@ std::vector<Damaged> files() {
     return {
         {"config.json", bytes_of(golden + "config.json"), 1500, read_model},
         {"model.safetensors", bytes_of(golden + "model.safetensors"), 1000, read_model, 2104},
+        {"adapter_config.json", bytes_of(adapter + "adapter_config.json"), 1500, read_adapter},
+        {"adapter_model.safetensors", bytes_of(adapter + "adapter_model.safetensors"), 1000, read_adapter, 528},
         {"tokenizer.json", bytes_of(quickstart() + "tokenizer.json"), 300, read_tokenizer},
         {"tokenizer_config.json", bytes_of(quickstart() + "tokenizer_config.json"), 300,
          [](const std::string& path) {

@@ -13,7 +13,7 @@ inline TrainedModel with_lora(const std::string& config_text, int64_t rank, bool
     const std::vector<int> layers = linear_layers_of_layers(spec);
     TrainedModel model(with_adapter(std::move(spec), {.kind = "lora", .rank = rank, .scale = 2}, layers));
     set_store(model, StoreType::split);
-    keep_frozen_as_file(model);
+    keep_frozen_as(model, DType::bf16);
     if (in_4_bits) keep_in_4_bits(model);
     return model;
 }

@@ -1,0 +1,73 @@
+// Sessions with an adapter: what may be kept in few bits, and what else is planned in their place.
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "session/advice.h"
+#include "tests/train/train_fixture.h"
+
+namespace windlass {
+namespace {
+
+using testing::HasSubstr;
+
+class AdapterSession : public TrainTest {
+  protected:
+    Session prepare(const Settings& changes) {
+        Settings settings = {{"adapter", "lora"}, {"lora_r", "4"}, {"ram", "1GiB"}};
+        for (const auto& [key, value] : changes) settings[key] = value;
+        return prepare_session(files_, config("adapted", settings), {});
+    }
+    std::string refusal(const Settings& changes) {
+        try {
+            prepare(changes);
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), ExitCode::usage) << error.what();
+            return error.what();
+        }
+        ADD_FAILURE() << "nothing was thrown";
+        return "";
+    }
+};
+
+TEST_F(AdapterSession, KeepsTheBaseInFourBits) {
+    const Session session = prepare({{"adapter", "qlora"}});
+    EXPECT_TRUE(is_kept_in_4_bits(session.model));
+    for (const Param param : session.model.all_params()) {
+        EXPECT_EQ(param.trains(), param.spec.added.has_value()) << param.spec.name;
+        EXPECT_FALSE(param.spec.added && param.storage.dtype == DType::nf4) << param.spec.name;
+    }
+}
+
+TEST_F(AdapterSession, RefusesFourBitsOfWhatIsTrained) {
+    EXPECT_THAT(
+        refusal({{"adapter", "none"}, {"lora_r", "16"}, {"weight_storage", "nf4"}}),
+        HasSubstr("weight_storage: nf4 is for weights that are not split masters, but method adamw trains every "
+                  "matrix as one. Try: "));
+    EXPECT_THAT(refusal({{"adapter", "none"}, {"lora_r", "16"}, {"weight_storage", "nf4"}, {"method", "zeroth_order"}}),
+                HasSubstr("weight_storage: nf4 keeps matrices of layers as they were loaded, but model.layers.0."));
+}
+
+TEST_F(AdapterSession, RefusesSettingsThatFitNoLayer) {
+    EXPECT_THAT(refusal({{"lora_target_modules", "[lm_head]"}}),
+                HasSubstr("lora_target_modules: \"lm_head\" is the name of no linear layer of this model. Try: "));
+    EXPECT_THAT(refusal({{"lora_r", "1000"}}), HasSubstr("lora_r: 1000 is above the smaller side of model.layers.0."));
+    EXPECT_THAT(refusal({{"freeze", "[\"*norm*\"]"}}), HasSubstr("which alone are trained"));
+}
+
+// Other methods are planned for the same adapter, in the same groups: as a session of their own has it.
+TEST_F(AdapterSession, IsComparedWithOtherWaysToTrainIt) {
+    const Session session = prepare({{"freeze", "[\"*lora_A*\"]"}});
+    const std::vector<MethodAdvice> methods = compare_methods(session);
+    ASSERT_EQ(methods.size(), 3u);
+    for (const MethodAdvice& each : methods) {
+        const Session own = prepare({{"freeze", "[\"*lora_A*\"]"}, {"method", each.method}});
+        ASSERT_TRUE(each.planned.has_value()) << each.method;
+        // What the process itself takes is measured anew each time.
+        EXPECT_EQ(each.planned->memory_bytes - session.request.budgets.process,
+                  own.planned.memory_bytes - own.request.budgets.process)
+            << each.method;
+    }
+}
+
+}  // namespace
+}  // namespace windlass
