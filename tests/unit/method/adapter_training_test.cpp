@@ -39,6 +39,17 @@ TEST(AdapterTraining, TrainsTheAdapterAlone) {
     EXPECT_EQ(trained_count(model), added);
 }
 
+// A forward-only method keeps what it trains in the type of its files: an adapter in f32 is no reason to keep its base
+// so.
+TEST(AdapterTraining, AWideAdapterWidensNoBase) {
+    TrainedModel model = adapted_llama({{"torch_dtype", "bfloat16"}});
+    set_store(model, StoreType::as_file);
+    keep_frozen_as(model, DType::bf16);
+    for (const Param param : model.all_params())
+        EXPECT_EQ(param.storage.dtype, param.spec.added ? DType::f32 : DType::bf16) << param.spec.name;
+    EXPECT_EQ(files_type(model), DType::bf16);
+}
+
 TEST(AdapterTraining, GroupsFreezeItsParts) {
     TrainedModel model = adapted_llama();
     apply_param_groups(std::vector<ParamGroup>{{.match = "*lora_A*", .train = false},
