@@ -282,49 +282,80 @@ void run_table(Arguments a, const std::string& program) {
         fmt::print("device memory that engines left behind: {}\n", format_bytes(after_first->taken()));
 }
 
-// A step of this run, over matrix products right before and after.
-struct ComparedRow {
-    Measured measured;
-    double flops = 0, peak = 0;
-    int64_t trained = 0, memory_bytes = 0;
+// One of the engines that take steps in turn.
+class ComparedEngine {
+  public:
+    ComparedEngine(Arguments a, const std::string& program)
+        : a_(std::move(a)),
+          folder_(open_folder(a_, program)),
+          rows_(a_.rows * a_.length * a_.micro, a_.length, model_of(a_, folder_).vocab) {
+        Simulation predicted;
+        const Machine machine = bench_machine(a_, model_of(a_, folder_));
+        engine_ = std::make_unique<Engine>(real_files(), make_setup(a_, folder_, machine, profile_, predicted));
+        fill(a_, *engine_, folder_);
+        peak_ = a_.on_card() ? card_peak(a_.dtype, machine) : 0;
+    }
+    // The first one warms up.
+    void step() {
+        const double peak = peak_ > 0 ? peak_ : gemm_peak(a_.dtype, a_.threads);
+        StepInput input = make_input(a_, rows_);
+        const double tokens = static_cast<double>(a_.rows * a_.length * a_.micro);
+        input.params = {.step = ++step_, .learning_rate = 1e-5, .head = {.loss_scale = 1.0 / tokens}};
+        const StepReport report = engine_->train_step(engine_->setup().schedules.schedules[0], input);
+        engine_->commit(step_, "{}", report);
+        if (step_ == 1) return;
+        seconds_.push_back(report.seconds);
+        shares_.push_back(total_demand(engine_->setup().schedules.schedules[0]).flops / report.seconds / peak);
+    }
+    const std::vector<double>& seconds() const { return seconds_; }
+    // Each step's time over that of the other's in the same round.
+    std::vector<double> over(const ComparedEngine& other) const {
+        std::vector<double> ratios;
+        for (size_t round = 0; round < seconds_.size(); ++round)
+            ratios.push_back(seconds_[round] / other.seconds_[round]);
+        return ratios;
+    }
+    double share() const { return median(shares_); }
+    const EngineSetup& setup() const { return engine_->setup(); }
+
+  private:
+    Arguments a_;
+    ModelFolder folder_;
+    Rows rows_;
+    OpProfile profile_;
+    std::unique_ptr<Engine> engine_;
+    double peak_ = 0;
+    int64_t step_ = 0;
+    std::vector<double> seconds_, shares_;
 };
 
-ComparedRow compare_row(const Arguments& a, const std::string& program) {
-    ModelFolder folder = open_folder(a, program);
-    OpProfile profile;
-    Simulation predicted;
-    const Machine machine = bench_machine(a, model_of(a, folder));
-    Engine engine(real_files(), make_setup(a, folder, machine, profile, predicted));
-    fill(a, engine, folder);
-    const auto peak = [&] { return a.on_card() ? card_peak(a.dtype, machine) : gemm_peak(a.dtype, a.threads); };
-    const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
-    const double before = peak();
-    ComparedRow row{.measured = measure(a, engine, make_input(a, rows), profile)};
-    row.peak = 0.5 * (before + peak());
-    row.flops = total_demand(engine.setup().schedules.schedules[0]).flops;
-    row.trained = trained_count(engine.setup().model);
-    row.memory_bytes = engine.setup().schedules.memory_bytes();
-    return row;
-}
-
+// All engines are there at once and take steps in turn: what else computes slows each of them alike.
 void run_comparison(Arguments a, const std::string& program) {
     if (a.compare != "adapters") throw UserError(ExitCode::usage, "--compare", "only adapters are compared");
-    a.table = true;
-    fmt::print("{}\n{} {} {}, {} x {} x {} tokens, {} threads, rank {}, {} steps each\n", machine_line(), a.shape,
-               a.method, dtype_name(a.dtype), a.micro, a.rows, a.length, a.threads, a.rank, a.steps);
+    const std::vector<std::string> names = {"everything", "lora", "qlora"};
+    std::vector<std::unique_ptr<ComparedEngine>> engines;
+    for (const std::string& name : names) {
+        a.adapter = name == names[0] ? "" : name;
+        engines.push_back(std::make_unique<ComparedEngine>(a, program));
+    }
+    for (int round = 0; round <= a.steps; ++round)
+        for (const auto& engine : engines) engine->step();
+    fmt::print("{}\n{} {} {}, state {}, {} x {} x {} tokens, {} threads, rank {}, {} rounds\n", machine_line(), a.shape,
+               a.method, dtype_name(a.dtype), state_format_name(a.options.state_format), a.micro, a.rows, a.length,
+               a.threads, a.rank, a.steps);
     fmt::print(
-        "trained        numbers    memory   s/step   least to most    ratio  ratio of least   peak  share of it\n");
-    std::optional<ComparedRow> all;
-    for (const char* const adapter : {"", "lora", "qlora", "ia3"}) {
-        a.adapter = adapter;
-        const ComparedRow row = compare_row(a, program);
-        if (!all) all = row;
-        const Measured& m = row.measured;
-        fmt::print("{:<10} {:>11} {:>9} {:>8.2f} {:>15} {:>8.3f} {:>15.3f} {:>6.0f} {:>12.3f}\n",
-                   *adapter == 0 ? "everything" : adapter, row.trained, format_bytes(row.memory_bytes), m.seconds,
-                   fmt::format("{:.2f} to {:.2f}", m.least, m.most), m.seconds / all->measured.seconds,
-                   m.least / all->measured.least, row.peak * 1e-9, row.flops / m.seconds / row.peak);
-        std::fflush(stdout);
+        "trained        numbers     memory   s/step    least to most  over all    least to most  over lora  of peak\n");
+    const auto range = [](const std::vector<double>& values) {
+        const auto [least, most] = std::minmax_element(values.begin(), values.end());
+        return fmt::format("{:.2f} to {:.2f}", *least, *most);
+    };
+    for (size_t index = 0; index < engines.size(); ++index) {
+        const ComparedEngine& each = *engines[index];
+        const std::vector<double> over_all = each.over(*engines[0]);
+        fmt::print("{:<10} {:>11} {:>10} {:>8.2f} {:>16} {:>9.3f} {:>16} {:>10.3f} {:>8.3f}\n", names[index],
+                   trained_count(each.setup().model), format_bytes(each.setup().schedules.memory_bytes()),
+                   median(each.seconds()), range(each.seconds()), median(over_all), range(over_all),
+                   median(each.over(*engines[1])), each.share());
     }
 }
 
