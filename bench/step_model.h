@@ -59,7 +59,7 @@ inline TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
     TrainedModel model(std::move(spec));
     const Recipe recipe = make_recipe(a.method, a.options);
     set_store(model, recipe.store);
-    if (!a.adapter.empty()) keep_frozen_as_file(model);
+    if (!a.adapter.empty()) keep_frozen_as(model, a.dtype);
     if (a.adapter == "qlora") keep_in_4_bits(model);
     return recipe.probes() ? in_sublayers(model) : model;
 }
