@@ -101,7 +101,8 @@ void keep_frozen_as(TrainedModel& model, DType computed) {
     for (int index = 0; index < model.param_size(); ++index) {
         ParamStorage& storage = model.storage[at(index)];
         const DType own = model.params[at(index)].file_dtype;
-        const bool is_narrow = dtype_bytes(computed) <= dtype_bytes(own);
+        // What of an adapter is not trained is written all the same: as it was drawn or read, not rounded.
+        const bool is_narrow = !model.params[at(index)].added && dtype_bytes(computed) <= dtype_bytes(own);
         if (!is_common(model, index))
             storage = {.store = StoreType::as_file, .dtype = is_narrow ? computed : own};
         else if (storage.store == StoreType::as_file)

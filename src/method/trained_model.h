@@ -119,7 +119,8 @@ std::vector<uint8_t> frozen_params(const TrainedModel& model);
 
 // All parameters are kept so. as_file: the type of all files where they agree, else f32, which holds any of them.
 void set_store(TrainedModel& model, StoreType store);
-// What is not trained is kept without low halves, in its type in the files or this one, the narrower. What is trained
+// What is not trained is kept without low halves, in its type in the files or this one, the narrower; what is an
+// adapter's, in its own. What is trained
 // and kept as_file has the type that its own files agree on: a wide one widens nothing else.
 void keep_frozen_as(TrainedModel& model, DType computed);
 // After set_store. `own_type` as older runs did.

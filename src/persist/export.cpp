@@ -158,7 +158,7 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
         return export_folder(files, source, state, options);
     require_base(source, base, state);
     keep_as(store, state, source.base, model);
-    StoreMasters masters(store, model);
+    StoreMasters masters(store, model, first_weights(base, model, state.identity.seed, adapter ? &*adapter : nullptr));
     save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
                 {save_options(source, options), options.form},
                 [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });

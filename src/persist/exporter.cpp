@@ -69,7 +69,7 @@ void Exporter::save(const Job& job, const ReadMasters& masters) const {
 
 void Exporter::save_beside(Job& job, const std::stop_token& stop) const {
     try {
-        StoreMasters masters(*job.store, session_.model);
+        StoreMasters masters(*job.store, session_.model, session_.first_weights());
         save(job, [&](int param, int64_t first, std::span<float> out) {
             if (stop.stop_requested()) throw Error(ExitCode::interrupted, "the run was stopped");
             masters.read(param, first, out);

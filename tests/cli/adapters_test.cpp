@@ -149,6 +149,21 @@ TEST_F(Adapters, NameABaseInTheCacheByItsId) {
     must_succeed(in_cache(sandbox_.windlass({"eval", final_folder(), "--data", sandbox_.token_rows()})));
 }
 
+// What of an adapter is not trained is in no store's versions, but in every file of it.
+TEST_F(Adapters, AreWrittenWithWhatOfThemIsFrozen) {
+    Settings frozen = sandbox_.training_on_disk();
+    frozen.merge(settings({{"freeze", "*lora_A*"}, {"save_steps", "null"}}));
+    frozen["max_steps"] = "4";
+    must_succeed(sandbox_.train(frozen));
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--to", sandbox_ / "exported"}));
+    EXPECT_EQ(read_bytes(sandbox_ / "exported/adapter_model.safetensors"), read_bytes(adapter_file()));
+    must_succeed(
+        sandbox_.train(settings({{"freeze", "*lora_A*"}, {"max_steps", "4"}, {"output_dir", sandbox_ / "memory"}})));
+    EXPECT_EQ(read_bytes(sandbox_ / "memory/final/adapter_model.safetensors"), read_bytes(adapter_file()));
+    EXPECT_EQ(read_bytes(sandbox_ / "memory/checkpoint-4/adapter/adapter_model.safetensors"),
+              read_bytes(adapter_file()));
+}
+
 TEST_F(Adapters, OfARunWithALogAreReplayed) {
     must_succeed(sandbox_.train(settings({{"method", "zeroth_order"}, {"learning_rate", "1e-4"}})));
     const std::vector<std::string> words = {"replay", sandbox_.model(), sandbox_.out() + "/trajectory.wlt", "--to",
