@@ -45,12 +45,12 @@ endfunction()
 
 # Compiles several files as one, so that headers and templates are read and made once for all of them; so names in
 # unnamed namespaces differ within a floor, and within a folder of tests. Only copies are compiled so: what users get is
-# compiled file by file, which proves that each includes what it needs. Files of a list (ops, families, policies,
+# compiled file by file, which proves that each includes what it needs. Files of a list (ops, families, adapters, policies,
 # recipes) define the same few names each, and stay apart.
 set(WINDLASS_UNITED 8)
 function(windlass_unite target sources)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${WINDLASS_UNITED})
-  list(FILTER sources INCLUDE REGEX "/src/op/|/families/|/policies/|/recipe\\.cpp$")
+  list(FILTER sources INCLUDE REGEX "/src/op/|/families/|/adapters/|/policies/|/recipe\\.cpp$")
   set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 

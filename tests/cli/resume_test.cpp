@@ -93,7 +93,7 @@ const Outcome& uninterrupted(const Setup& setup, int64_t steps, const Settings& 
     Outcome& outcome = known[{setup.model, setup.method, steps, changes}];
     if (!outcome.metrics.empty()) return outcome;
     Sandbox sandbox;
-    Settings settings = settings_of(sandbox, {.model = setup.model, .method = setup.method}, steps);
+    Settings settings = settings_of(sandbox, Setup{.model = setup.model, .method = setup.method}, steps);
     for (const auto& [key, value] : changes) settings[key] = value;
     must_succeed(sandbox.train(settings));
     return outcome = outcome_of(sandbox, steps);

@@ -15,7 +15,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kSteps = 5, kLength = 24;
+constexpr int64_t kAdapterSteps = 5, kAdapterLength = 24;
 
 // An engine of peft's adapter on its base, with the numbers of both.
 std::unique_ptr<Engine> peft_engine(const std::string& base, const std::string& adapter, const Json& adamw,
@@ -39,12 +39,12 @@ std::unique_ptr<Engine> peft_engine(const std::string& base, const std::string& 
     setup.numerics = {.compute = DType::f32,
                       .micro_batch_size = 2,
                       .micro_batches = 1,
-                      .sequence_lengths = {kLength},
+                      .sequence_lengths = {kAdapterLength},
                       .kernel_path = std::string(isa_name(cpu_isa()))};
     setup.plan = plan;
-    setup.schedules =
-        lower(setup.model, setup.recipe, setup.numerics, plan,
-              {{.kind = ScheduleRequest::Kind::train, .rows = 2, .sequence_length = kLength, .micro_batches = 1}});
+    setup.schedules = lower(
+        setup.model, setup.recipe, setup.numerics, plan,
+        {{.kind = ScheduleRequest::Kind::train, .rows = 2, .sequence_length = kAdapterLength, .micro_batches = 1}});
     check(setup.schedules);
     setup.store_path = store_path;
     auto engine = std::make_unique<Engine>(real_files(), std::move(setup));
@@ -61,7 +61,7 @@ class AdapterGolden : public testing::TestWithParam<std::string> {
         const auto engine = peft_engine(base_of(golden), root_ + "/adapter", training.at("adamw"), plan, store_path);
         const TestBatch a(golden.ids("ids"), golden.ids("targets"), 2);
         const TestBatch b(golden.ids("ids_b"), golden.ids("targets_b"), 2);
-        for (int64_t step = 0; step < kSteps; ++step) {
+        for (int64_t step = 0; step < kAdapterSteps; ++step) {
             const TestBatch& batch = step % 2 == 0 ? a : b;
             const StepReport report = train_on(*engine, batch, step + 1, training.at("lrs")[at(step)]);
             const double loss = report.loss_sum / static_cast<double>(batch.target_count());
