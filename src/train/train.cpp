@@ -52,8 +52,8 @@ void check_output_space(FileSystem& files, const Session& session, const std::st
     const int64_t free = files.free_bytes(folder);
     const int64_t final_bytes = session.model.adapter ? peft_bytes(session.model) : session.folder.total_bytes();
     if (free < final_bytes) {
-        throw UserError(ExitCode::storage, folder, "what is trained needs {}, {} are free", format_bytes(final_bytes),
-                        format_bytes(free))
+        throw UserError(ExitCode::storage, folder, "the trained {} needs {}, {} are free",
+                        session.model.adapter ? "adapter" : "model", format_bytes(final_bytes), format_bytes(free))
             .hint("another output_dir");
     }
     const int64_t checkpoint = checkpoint_bytes(files, session.folder, session.model, session.recipe);

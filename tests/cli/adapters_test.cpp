@@ -151,9 +151,9 @@ TEST_F(Adapters, NameABaseInTheCacheByItsId) {
 
 // What of an adapter is not trained is in no store's versions, but in every file of it.
 TEST_F(Adapters, AreWrittenWithWhatOfThemIsFrozen) {
-    Settings frozen = sandbox_.training_on_disk();
-    frozen.merge(settings({{"freeze", "*lora_A*"}, {"save_steps", "null"}}));
-    frozen["max_steps"] = "4";
+    const Settings on_disk = {{"save_steps", "null"}, {"policy", "three_tier"}, {"ssd_dir", sandbox_ / "ssd"}};
+    Settings frozen = settings({{"freeze", "*lora_A*"}, {"max_steps", "4"}});
+    for (const auto& [key, value] : on_disk) frozen[key] = value;
     must_succeed(sandbox_.train(frozen));
     must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--to", sandbox_ / "exported"}));
     EXPECT_EQ(read_bytes(sandbox_ / "exported/adapter_model.safetensors"), read_bytes(adapter_file()));

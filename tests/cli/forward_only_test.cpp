@@ -23,8 +23,8 @@ TEST_P(ForwardOnly, ReplaysTheWeightsOfEveryCheckpointAndOfTheEnd) {
     EXPECT_EQ(TrajectoryReader::open(real_files(), log_of(sandbox)).count(), kSteps);
     const Weights base = weights_in(sandbox / GetParam().model), last = weights_in(sandbox.out() + "/final");
     ASSERT_TRUE(base != last);
-    EXPECT_EQ(replayed(sandbox, GetParam(), 0) == base, GetParam().storage.empty())
-        << "rounded where kept in fewer bits";
+    EXPECT_EQ(replayed(sandbox, GetParam(), 0) == base, GetParam().storage != "f8")
+        << "rounded where what is trained is kept in fewer bits";
     for (const int64_t step : {3, 6}) {
         const Weights saved = weights_in(fmt::format("{}/checkpoint-{}/model", sandbox.out(), step));
         EXPECT_TRUE(saved != last);

@@ -136,7 +136,8 @@ TEST_F(CheaperTest, NoMicroBatchesOfSizesThatWereNotMeasured) {
 TEST_F(CheaperTest, AnotherMethodWhereItLearnsSooner) {
     Session session = prepare({});
     const double seconds = session.planned.mean_seconds;
-    MethodAdvice own{.method = "adamw", .planned = Planned{}}, fast{.method = "zeroth_order", .planned = Planned{}};
+    MethodAdvice own{.method = "adamw", .weight_storage = "as_file", .planned = Planned{}}, fast = own;
+    fast.method = "zeroth_order";
     fast.steps_factor = 32;
     fast.planned->mean_seconds = seconds / 64;
     EXPECT_NEAR(find(find_cheaper(session, {own, fast}), "method")->gain, 2, 1e-9);
