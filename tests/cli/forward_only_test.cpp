@@ -23,7 +23,9 @@ TEST_P(ForwardOnly, ReplaysTheWeightsOfEveryCheckpointAndOfTheEnd) {
     EXPECT_EQ(TrajectoryReader::open(real_files(), log_of(sandbox)).count(), kSteps);
     const Weights base = weights_in(sandbox / GetParam().model), last = weights_in(sandbox.out() + "/final");
     ASSERT_TRUE(base != last);
-    EXPECT_EQ(replayed(sandbox, GetParam(), 0) == base, GetParam().storage != "f8")
+    const bool is_narrow = !GetParam().storage.empty(),
+               freezes = GetParam().storage == "nf4" && GetParam().merges.empty();
+    EXPECT_EQ(replayed(sandbox, GetParam(), 0) == base, !is_narrow || freezes)
         << "rounded where what is trained is kept in fewer bits";
     for (const int64_t step : {3, 6}) {
         const Weights saved = weights_in(fmt::format("{}/checkpoint-{}/model", sandbox.out(), step));

@@ -192,8 +192,10 @@ TEST_F(In4Bits, MatricesMayEndInsideOfBlocksAndChunks) {
     EXPECT_TRUE(weights_in(sandbox_ / "replayed") == expected);
     // What is computed with: a merged model of an adapter that has learnt nothing. Sixteen different numbers for
     // each 64.
-    Settings adapter = settings(1, {{"model", model}, {"adapter", "lora"}, {"lora_r", "1"}, {"learning_rate", "0"}});
+    Settings adapter = settings(
+        4, {{"model", model}, {"adapter", "lora"}, {"lora_r", "1"}, {"learning_rate", "0"}, {"save_steps", "4"}});
     adapter["method"] = "adamw";
+    adapter.erase("freeze");
     adapter["output_dir"] = sandbox_ / "adapter-run";
     must_succeed(sandbox_.train(adapter));
     must_succeed(
