@@ -1,5 +1,5 @@
-// The memory that a run without backpropagation takes, beside what its plan says: measured on the real program under an
-// enforced budget, with a model so large that what the process itself takes is little beside it.
+// The memory that a run without backpropagation, or of an adapter, takes, beside what its plan says: measured on the
+// real program under an enforced budget, with a model so large that what the process itself takes is little beside it.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -22,16 +22,13 @@ const std::string& large_model() {
     return folder;
 }
 
-class ForwardOnlyPeak : public testing::TestWithParam<const char*> {};
-
-TEST_P(ForwardOnlyPeak, IsThatOfThePlan) {
+void expect_peak(const Settings& changes) {
     Sandbox sandbox;
     Settings settings = sandbox.training();
     settings["model"] = large_model();
-    settings["method"] = "zeroth_order";
-    settings["policy"] = GetParam();
     settings["update_time"] = "auto";
-    if (std::string_view(GetParam()) == "three_tier") settings["ssd_dir"] = sandbox / "ssd";
+    for (const auto& [key, value] : changes) settings[key] = value;
+    if (settings["policy"] == "three_tier") settings["ssd_dir"] = sandbox / "ssd";
     std::vector<std::string> words = words_of(settings);
     words.insert(words.begin(), {"plan", "--json"});
     const int64_t planned = json_of(sandbox.windlass(words)).at("memory_bytes");
@@ -41,8 +38,18 @@ TEST_P(ForwardOnlyPeak, IsThatOfThePlan) {
     const double ratio = trained.at("peak_bytes").get<double>() / static_cast<double>(planned);
     EXPECT_GE(ratio, 0.95);
     EXPECT_LE(ratio, 1.02);
-    std::cout << fmt::format("{}: planned {}, measured {:+.1f} %\n", GetParam(), format_bytes(planned),
+    std::cout << fmt::format("{}: planned {}, measured {:+.1f} %\n", settings["policy"], format_bytes(planned),
                              100 * (ratio - 1));
+}
+
+class ForwardOnlyPeak : public testing::TestWithParam<const char*> {};
+
+TEST_P(ForwardOnlyPeak, IsThatOfThePlan) {
+    expect_peak({{"method", "zeroth_order"}, {"policy", GetParam()}});
+}
+
+TEST(AdapterPeak, IsThatOfThePlan) {
+    expect_peak({{"adapter", "lora"}, {"policy", "in_memory"}});
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ForwardOnlyPeak, testing::Values("in_memory", "three_tier"),
