@@ -26,7 +26,7 @@ void as_kept(const Param& param, std::span<float> numbers) {
 
 void save_merged(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters) {
-    ModelFolder base = ModelFolder::open(files, source.base_folder);
+    const ModelFolder base = ModelFolder::open(files, source.base_folder);
     const TrainedModel& model = source.model;
     const ReadMasters parts = [&](int index, int64_t first, std::span<float> out) {
         const Param param = model.param(index);
@@ -35,7 +35,8 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
         if (options.form == OutputForm::merged_as_computed) as_kept(param, out);
     };
     SaveOptions save = options.save;
-    save.unchanged = without_adapter(model);
+    // The run may have computed with other numbers for any parameter, with an adapter or not.
+    if (options.form == OutputForm::merged) save.unchanged = without_adapter(model);
     save_model(files, source.base_folder, target, model, save, fused_masters(model, parts));
 }
 

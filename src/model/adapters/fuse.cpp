@@ -19,14 +19,11 @@ class Fusing {
         : model_(model), kind_(find_adapter(model.adapter->kind)), masters_(masters) {
         std::map<std::string_view, int> index;
         for (size_t i = 0; i < model.params.size(); ++i) index[model.params[i].name] = static_cast<int>(i);
-        for (const int weight : linear_layers(model)) {
+        for (const int weight : adapted_layers(model)) {
             const std::string layer(layer_of(model.params[at(weight)]));
             Adapted adapted{linear_layer(model, weight), {}};
-            for (const AdapterPart& part : kind_.parts(adapted.layer, *model.adapter)) {
-                const auto found = index.find(fmt::format("{}.{}", layer, part.name));
-                if (found != index.end()) adapted.parts.push_back(found->second);
-            }
-            if (adapted.parts.empty()) continue;
+            for (const AdapterPart& part : kind_.parts(adapted.layer, *model.adapter))
+                adapted.parts.push_back(index.at(fmt::format("{}.{}", layer, part.name)));
             adapted_.push_back(std::move(adapted));
             weights_[weight] = adapted_.size() - 1;
             if (const auto bias = index.find(layer + ".bias"); bias != index.end())
