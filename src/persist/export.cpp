@@ -30,12 +30,25 @@ struct Source {
     Config adapter = {};                         // what it says of one
 };
 
+// What a run's run.yaml says of a key; nothing where `folder` is no run.
+std::vector<std::string> values_in_run(FileSystem& files, const std::string& folder, std::string_view key) {
+    const std::string yaml = fmt::format("{}/run.yaml", folder);
+    std::vector<std::string> values;
+    if (!files.exists(yaml)) return values;
+    for (const ConfigEntry& entry : read_config_file(files, yaml)) {
+        if (entry.key == key) values.insert(values.end(), entry.values.begin(), entry.values.end());
+    }
+    return values;
+}
+
 // The base is the run's model; of a checkpoint that was moved away, the one that its adapter names.
 Source of_adapter_checkpoint(FileSystem& files, const std::string& path) {
-    std::vector<std::string> models = models_of_run(files, fmt::format("{}/..", path));
+    const std::string run = fmt::format("{}/..", path);
+    std::vector<std::string> models = models_of_run(files, run);
     const std::string adapter = fmt::format("{}/{}", path, kAdapterFolder);
     std::string base = models.empty() ? find_model(files, adapter).folder : models.front();
-    return {fmt::format("{}/{}", path, kStateFile), std::move(base), true, {}, std::move(models), {.adapter = adapter}};
+    return {fmt::format("{}/{}", path, kStateFile),          std::move(base),   true,
+            values_in_run(files, run, "ignore_config_keys"), std::move(models), {.adapter = adapter}};
 }
 
 Source of_checkpoint(FileSystem& files, const std::string& path) {
@@ -82,11 +95,22 @@ Named parse_source(FileSystem& files, const std::string& source) {
     return {false, source, ""};
 }
 
+// What the run computed with in place of the base's weights.
+void keep_as_run(const Identity& identity, const std::string& base, TrainedModel& model) {
+    set_store(model, StoreType::as_file);
+    keep_frozen(model, identity.frozen_storage, identity.numerics.compute);
+    if (identity.weight_storage == "nf4") keep_in_4_bits(model);
+    if (identity.weight_storage != "f8") return;
+    keep_in_8_bits(model);
+    set_scale_exponents(identity.scale_exponents, base, model);
+}
+
 // As the run did whose store this is. What it did not train has no scale here: it is taken from the base.
 void keep_as(Store& store, const RunState& state, const std::string& base, TrainedModel& model) {
     apply_param_groups(param_groups_of(state.identity.param_groups, store.file().path()), base, model);
+    if (model.adapter) keep_as_run(state.identity, base, model);
     keep_as_stored(store, model);
-    if (!is_kept_in_8_bits(model)) return;
+    if (model.adapter || !is_kept_in_8_bits(model)) return;
     std::vector<int> exponents = state.identity.scale_exponents;
     const std::vector<uint8_t> frozen = frozen_params(model);
     for (size_t index = 0; index < std::min(exponents.size(), frozen.size()); ++index) {
@@ -99,16 +123,6 @@ void keep_as(Store& store, const RunState& state, const std::string& base, Train
 void require_base(const Source& source, const ModelFolder& base, const RunState& state) {
     if (source.is_checkpoint || state.identity.base_checksum.empty()) return;
     require_same_base(state.identity, {.base_checksum = base_checksum(base)}, base.path());
-}
-
-// What the run computed with in place of the base's weights.
-void keep_as_run(const Identity& identity, const std::string& base, TrainedModel& model) {
-    set_store(model, StoreType::as_file);
-    keep_frozen(model, identity.frozen_storage, identity.numerics.compute);
-    if (identity.weight_storage == "nf4") keep_in_4_bits(model);
-    if (identity.weight_storage != "f8") return;
-    keep_in_8_bits(model);
-    set_scale_exponents(identity.scale_exponents, base, model);
 }
 
 SaveOptions save_options(const Source& source, const ExportOptions& options) {
@@ -169,13 +183,7 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
 }  // namespace
 
 std::vector<std::string> models_of_run(FileSystem& files, const std::string& folder) {
-    const std::string yaml = fmt::format("{}/run.yaml", folder);
-    std::vector<std::string> models;
-    if (!files.exists(yaml)) return models;
-    for (const ConfigEntry& entry : read_config_file(files, yaml)) {
-        if (entry.key == "model") models.insert(models.end(), entry.values.begin(), entry.values.end());
-    }
-    return models;
+    return values_in_run(files, folder, "model");
 }
 
 std::optional<DType> export_type_from_name(std::string_view name) {

@@ -100,6 +100,28 @@ TEST_F(Adapters, AreMergedIntoWhatTheRunComputedWithWhereAskedTo) {
     EXPECT_NE(read_bytes(sandbox_ / "base/model.safetensors"), read_bytes(sandbox_ / "computed/model.safetensors"));
 }
 
+// From a working store as from a checkpoint.
+TEST_F(Adapters, OnDiskAreMergedAsThoseInMemory) {
+    must_succeed(sandbox_.train(settings({{"adapter", "qlora"}})));
+    Settings on_disk = settings({{"adapter", "qlora"}, {"output_dir", sandbox_ / "disk"}, {"save_steps", "null"}});
+    on_disk.insert({{"policy", "three_tier"}, {"ssd_dir", sandbox_ / "ssd"}});
+    must_succeed(sandbox_.train(on_disk));
+    const auto merged = [&](const std::string& run, const std::string& as) {
+        const std::string target = sandbox_ / (as + "-of-" + run);
+        must_succeed(sandbox_.windlass({"export", sandbox_ / run, "--merged", as, "--to", target}));
+        return read_bytes(target + "/model.safetensors");
+    };
+    for (const char* as : {"base", "computed"}) EXPECT_TRUE(merged("disk", as) == merged("out", as)) << as;
+}
+
+// A key that was ignored is ignored where a checkpoint is merged, too.
+TEST_F(Adapters, AreMergedIntoABaseWithKeysThatWereIgnored) {
+    edit_json(sandbox_.model() + "/config.json", [](Json& config) { config["attention_bias_of_mine"] = 2; });
+    edit_json(sandbox_.model() + "/config.json", [](Json& config) { config["auto_map"] = {{"AutoModel", "x.Y"}}; });
+    must_succeed(sandbox_.train(settings({{"ignore_config_keys", "[attention_bias_of_mine, auto_map]"}})));
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--merged", "--to", sandbox_ / "merged"}));
+}
+
 // A base in f32 that was computed with in bf16: no number of what was computed with has more than 16 bits.
 TEST_F(Adapters, AreMergedIntoNumbersOfTheTypeThatTheRunComputedIn) {
     const std::string base = sandbox_.model("llama3");
