@@ -17,6 +17,7 @@ extern const OpKernels kReluCuda;
 extern const OpKernels kRmsNormCuda;
 extern const OpKernels kRopeCuda;
 extern const OpKernels kScaleCuda;
+extern const OpKernels kSparseCuda;
 extern const OpKernels kSwigluCuda;
 
 }  // namespace windlass

@@ -19,6 +19,7 @@ constinit const OpKernels kReluCuda;
 constinit const OpKernels kRmsNormCuda;
 constinit const OpKernels kRopeCuda;
 constinit const OpKernels kScaleCuda;
+constinit const OpKernels kSparseCuda;
 constinit const OpKernels kSwigluCuda;
 
 }  // namespace windlass

@@ -185,6 +185,8 @@ struct OpRecord {
     // Whether two specs ask for the same: printed numbers are rounded, and long ones summed up. null: no attributes.
     bool (*same_attributes)(const OpSpec& one, const OpSpec& other) = nullptr;
     BackwardReads reads;
+    // Its weights are never trained: no sink of theirs is wanted, and they have no directions.
+    bool fixed_weights = false;
     // Forward calls of one input, as neighbours, are worth running together; null: never.
     bool (*joins)(const OpSpec& spec, const OpSize& size) = nullptr;
     // Columns of the keys, and of the values, that decoding caches of each token; null: none.

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "op/op.h"
+#include "op/sparse_positions.h"
 
 namespace windlass {
 
@@ -83,6 +85,19 @@ struct ScaleAttrs {
     bool operator==(const ScaleAttrs&) const = default;
 };
 extern const OpRecord kScale;
+
+// out = in A, project: [T, n] -> [T, d]; or in A^T, expand: [T, d] -> [T, n]. A is sparse: [n, d] with r numbers in
+// each row, which are the weight [n, r]; where they stand follows from a seed (sparse_positions.h). Sums are in f32, in
+// the order of the positions' lists. Backward of one direction is the other's forward. The weight is never trained.
+struct SparseAttrs {
+    enum class Direction : uint8_t { project, expand };
+    std::shared_ptr<const SparsePositions> positions;
+    Direction direction = Direction::project;
+    bool operator==(const SparseAttrs& other) const {
+        return *positions == *other.positions && direction == other.direction;
+    }
+};
+extern const OpRecord kSparse;
 
 // The head fused with the loss: out[t] = -log softmax(in W^T)[target(t)], 0 where the target is ignored; f32 [T, 1].
 // in [T, C]; weights: W [V, C]. Logits exist for `tile` tokens at a time. backward takes no grad_out: it is the

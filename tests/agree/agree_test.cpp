@@ -72,7 +72,7 @@ std::vector<Probe> probes(const Trial& trial) {
 }
 
 void step(std::vector<Matrix>& at, const std::vector<Matrix>& direction, double length) {
-    for (size_t i = 0; i < at.size(); ++i) {
+    for (size_t i = 0; i < direction.size(); ++i) {
         for (size_t n = 0; n < at[i].numbers.size(); ++n) at[i].numbers[n] += length * direction[i].numbers[n];
     }
 }

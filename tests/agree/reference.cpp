@@ -11,12 +11,19 @@ struct Entry {
 };
 
 constexpr std::array kReferences = {
-    Entry{"embedding", reference_embedding}, Entry{"linear", reference_linear},
-    Entry{"rms_norm", reference_rms_norm},   Entry{"layer_norm", reference_layer_norm},
-    Entry{"rope", reference_rope},           Entry{"attention", reference_attention},
-    Entry{"swiglu", reference_swiglu},       Entry{"gelu", reference_gelu},
-    Entry{"relu", reference_relu},           Entry{"add", reference_add},
-    Entry{"scale", reference_scale},         Entry{"cross_entropy", reference_cross_entropy},
+    Entry{"embedding", reference_embedding},
+    Entry{"linear", reference_linear},
+    Entry{"rms_norm", reference_rms_norm},
+    Entry{"layer_norm", reference_layer_norm},
+    Entry{"rope", reference_rope},
+    Entry{"attention", reference_attention},
+    Entry{"swiglu", reference_swiglu},
+    Entry{"gelu", reference_gelu},
+    Entry{"relu", reference_relu},
+    Entry{"add", reference_add},
+    Entry{"scale", reference_scale},
+    Entry{"sparse", reference_sparse},
+    Entry{"cross_entropy", reference_cross_entropy},
 };
 
 }  // namespace

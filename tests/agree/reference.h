@@ -39,6 +39,7 @@ Matrix reference_gelu(const Problem& problem);
 Matrix reference_relu(const Problem& problem);
 Matrix reference_add(const Problem& problem);
 Matrix reference_scale(const Problem& problem);
+Matrix reference_sparse(const Problem& problem);
 Matrix reference_linear(const Problem& problem);
 Matrix reference_attention(const Problem& problem);
 Matrix reference_cross_entropy(const Problem& problem);

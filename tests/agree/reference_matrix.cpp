@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "op/ops.h"
+#include "op/sparse_permutation.h"
 #include "tests/agree/reference.h"
 
 namespace windlass::agree {
@@ -63,6 +64,20 @@ Matrix reference_linear(const Problem& problem) {
         for (int64_t f = 0; f < out.cols; ++f) out.at(t, f) += problem.weights[1].at(0, f);
     }
     return out;
+}
+
+// The matrix written out, and a product with it.
+Matrix reference_sparse(const Problem& problem) {
+    const auto& attrs = problem.spec->get<SparseAttrs>();
+    const SparseShape& shape = attrs.positions->shape;
+    Matrix dense(shape.rows, shape.cols);
+    for (int64_t k = 0; k < shape.nonzeros; ++k) {
+        const SparseLane lane = sparse_lane(shape.seed, k, shape.rows);
+        for (int64_t i = 0; i < shape.rows; ++i)
+            dense.at(i, place_in_lane(lane, static_cast<uint32_t>(i)) % shape.cols) += problem.weights[0].at(i, k);
+    }
+    const bool project = attrs.direction == SparseAttrs::Direction::project;
+    return times_transposed(problem.in[0], project ? transposed(dense) : dense);
 }
 
 Matrix reference_attention(const Problem& problem) {

@@ -90,7 +90,7 @@ std::vector<Setting> all_settings() {
                 settings.push_back({op, op_case, compute, false, true});
                 if (op_case.spec.weights.empty()) continue;
                 settings.push_back({op, op_case, compute, true});
-                if (op_case.spec.weights[0].rank() != 2) continue;
+                if (op_case.spec.weights[0].rank() != 2 || op->fixed_weights) continue;
                 const bool is_narrow = compute == DType::bf16;  // one of the ranks each, and one of them with gaps
                 settings.push_back({op, op_case, compute, false, is_narrow, is_narrow ? 2 : 3});
             }
@@ -264,6 +264,7 @@ std::vector<Matrix> Trial::tangents_in(int direction) const {
     return matrices(tangent_in_[static_cast<size_t>(direction)]);
 }
 std::vector<Matrix> Trial::tangents_weights(int direction) const {
+    if (op_->fixed_weights) return {};
     return matrices(direction_[static_cast<size_t>(direction)]);
 }
 std::vector<Matrix> Trial::prior_in() const {
