@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, GAP, KEY = 460, 320, 56, 40, 48, 40, 170
 COLOURS = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#bab0ac", "#2f4b7c"]
+DASHES = ["none", "5 3", "2 2"]  # where there are more lines than colours
 
 
 def read_run(text, measure):
@@ -73,16 +74,17 @@ def panel(out, left, runs, axis, label, low, high):
         x, y = place(tick, low)
         out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{y:.1f}" stroke="#eee"/>')
         out.append(f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle">{short(tick)}</text>')
-    step = 0.05 if high - low > 0.1 else 0.01
+    step = next(step for step in (0.01, 0.05, 0.1, 0.5, 1, 5, math.inf) if high - low < 10 * step)
     value = math.ceil(low / step) * step
     while value <= high:
         x, y = place(x_low, value)
         out.append(f'<line x1="{left}" x2="{left + WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#eee"/>')
         out.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.2f}</text>')
         value += step
-    for (_, points), colour in zip(runs, COLOURS):
+    for row, (_, points) in enumerate(runs):
+        colour, dash = COLOURS[row % len(COLOURS)], DASHES[row // len(COLOURS) % len(DASHES)]
         path = " ".join("{:.1f},{:.1f}".format(*place(point[axis], point[2])) for point in points)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>')
     out.append(f'<text x="{left + WIDTH / 2}" y="{TOP + HEIGHT + 38}" text-anchor="middle">{label}</text>')
 
 
