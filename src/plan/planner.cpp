@@ -353,6 +353,7 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
         std::optional<Space> space = policy->space(request, input);
         if (!space) continue;
         if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);
+        if (!recipe.runs(PassKind::backward)) space->of(Knob::held_weights) = {0};  // nobody updates them
         const std::vector<int> most_moved = {space->of(Knob::resident).front()};
         for (const Space& part : by_residence(*space)) {
             PolicySearch& search = *searches.emplace_back(

@@ -113,8 +113,8 @@ std::vector<Space> by_residence(const Space& space) {
 
 Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe, int writeback_steps) {
     for (const Knob knob : {Knob::state, Knob::gradients}) space.of(knob) = {kShares};
-    for (const Knob knob :
-         {Knob::deferred, Knob::keep, Knob::offload, Knob::spill, Knob::update_ahead, Knob::host_threads})
+    for (const Knob knob : {Knob::held_weights, Knob::deferred, Knob::keep, Knob::offload, Knob::spill,
+                            Knob::update_ahead, Knob::host_threads})
         space.of(knob) = {0};
     space.of(Knob::update) = {static_cast<int>(UpdateTime::next_forward)};
     space.of(Knob::block_input) = {static_cast<int>(Home::device)};
@@ -179,7 +179,8 @@ std::vector<const Program*> programs_of(const ModelSpec& model, int blocks) {
 
 int period_of(const Choice& choice) {
     int period = 1;
-    for (const Knob knob : {Knob::resident, Knob::weights, Knob::state, Knob::gradients, Knob::deferred})
+    for (const Knob knob :
+         {Knob::resident, Knob::held_weights, Knob::weights, Knob::state, Knob::gradients, Knob::deferred})
         period = std::lcm(period, kShares / std::gcd(kShares, at(choice, knob)));
     return period;
 }
@@ -200,6 +201,7 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.writeback_steps = std::max(1, at(choice, Knob::writeback_steps));
     const auto home = [&](Knob knob, int block) {
         if (in_share(block, at(choice, Knob::resident))) return Home::device;
+        if (knob == Knob::weights && in_share(block, at(choice, Knob::held_weights))) return Home::device;
         return in_share(block, at(choice, knob)) ? space.near : space.far;
     };
     for (int block = 0; block < static_cast<int>(programs.size()); ++block) {

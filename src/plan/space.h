@@ -19,18 +19,19 @@
 namespace windlass {
 
 enum class Knob : uint8_t {
-    resident,     // eighths of the blocks that are whole on the device, updated there
-    weights,      // eighths near, of the others
-    state,        // eighths near
-    gradients,    // eighths near
-    update,       // UpdateTime
-    deferred,     // eighths of the blocks whose update is deferred, where the others guess
-    keep,         // values of a block
-    offload,      // values of a block
-    spill,        // values of a block
-    block_input,  // Home
-    cache,        // Home
-    order,        // MicroOrder
+    resident,      // eighths of the blocks that are whole on the device, updated there
+    held_weights,  // eighths of the blocks whose weights stay on the device, wherever they are updated
+    weights,       // eighths near, of the others
+    state,         // eighths near
+    gradients,     // eighths near
+    update,        // UpdateTime
+    deferred,      // eighths of the blocks whose update is deferred, where the others guess
+    keep,          // values of a block
+    offload,       // values of a block
+    spill,         // values of a block
+    block_input,   // Home
+    cache,         // Home
+    order,         // MicroOrder
     read_ahead,
     update_ahead,
     group_chunks,
@@ -39,7 +40,7 @@ enum class Knob : uint8_t {
     one_probe,        // 1: points one after the other
     writeback_steps,  // between two of which updates are written back; 0 is 1
 };
-inline constexpr int kKnobs = 19;
+inline constexpr int kKnobs = 20;
 inline constexpr int kShares = 8;
 
 using Choice = std::array<int, kKnobs>;

@@ -35,7 +35,8 @@ void ChunkIo::for_each(std::span<const int> params, const std::function<void(con
 
 bool ChunkIo::keeps_in_memory() const {
     const auto keeps = [](const ParamPlace& place) {
-        return place.weights.buffer != kNoBuffer || place.low.buffer != kNoBuffer || place.chunks.buffer != kNoBuffer;
+        return place.weights.buffer != kNoBuffer || place.low.buffer != kNoBuffer || place.chunks.buffer != kNoBuffer ||
+               place.resident.buffer != kNoBuffer;
     };
     return std::any_of(setup_.schedules.ids.params.begin(), setup_.schedules.ids.params.end(), keeps);
 }
@@ -93,10 +94,24 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, const PartVisitor& visit) cons
         part(place.chunks, state_block_offset(setup_.recipe, param, chunk.first), state(), sections.back());
 }
 
+// The device's copies of weights that the host updates: nobody reads them back.
+void ChunkIo::with_resident(const ChunkSpan& chunk, const PartVisitor& visit) const {
+    const ParamPlace& place = setup_.schedules.ids.params[at(chunk.param)];
+    const auto part = [&](const BufferSlice& slice, int64_t behind, std::byte* staged, int64_t bytes) {
+        if (slice.buffer != kNoBuffer)
+            visit(setup_.schedules.persistent[at(slice.buffer)], slice.offset + behind, {staged, at(bytes)});
+    };
+    const Param param = param_of(chunk);
+    part(place.resident, weight_bytes(param, chunk.first), weights(), weight_bytes(param, chunk.count));
+    part(place.resident_low, chunk.first * 2, state(), chunk.count * 2);
+}
+
 void ChunkIo::store_in_memory(const ChunkSpan& chunk) {
-    with_memory(chunk, [this](const BufferSpec& home, int64_t begin, std::span<std::byte> staged) {
+    const auto write = [this](const BufferSpec& home, int64_t begin, std::span<std::byte> staged) {
         arenas_.write(home, begin, staged);
-    });
+    };
+    with_memory(chunk, write);
+    with_resident(chunk, write);
 }
 
 void ChunkIo::fetch(const ChunkSpan& chunk) {

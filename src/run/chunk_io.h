@@ -48,6 +48,7 @@ class ChunkIo {
     // has it.
     using PartVisitor = std::function<void(const BufferSpec&, int64_t begin, std::span<std::byte> staged)>;
     void with_memory(const ChunkSpan& chunk, const PartVisitor& visit) const;
+    void with_resident(const ChunkSpan& chunk, const PartVisitor& visit) const;
 
     const EngineSetup& setup_;
     const Arenas& arenas_;

@@ -85,10 +85,11 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
     int64_t end = 0;
     std::vector<size_t> read;
     for (const int param : block.params) {
-        const bool is_read = !is_low || in_.needs_low(param);
+        const bool is_wanted = !is_low || in_.needs_low(param);
         const BufferSlice kept = is_low ? in_.place(param).low : in_.place(param).weights;
-        slices.push_back(!is_read ? BufferSlice() : kept.buffer != kNoBuffer ? kept : BufferSlice{kNoBuffer, end});
-        if (!is_read || kept.buffer != kNoBuffer) continue;
+        const bool is_read = is_wanted && kept.buffer == kNoBuffer && in_.place(param).resident.buffer == kNoBuffer;
+        slices.push_back(is_read ? BufferSlice{kNoBuffer, end} : is_wanted ? kept : BufferSlice());
+        if (!is_read) continue;
         read.push_back(slices.size() - 1);
         const auto bytes = [&](int64_t count) { return is_low ? 2 * count : weight_bytes(in_.param(param), count); };
         for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
@@ -118,8 +119,7 @@ bool ScheduleBuilder::needs_low(const Block& block) const {
 }
 
 bool ScheduleBuilder::stays_on_device(int param) const {
-    const BlockPlan& plan = in_.plan_of(param);
-    return plan.weights == Home::device && plan.state == Home::device;
+    return in_.plan_of(param).weights == Home::device;
 }
 
 int64_t ScheduleBuilder::upload_bytes(const Block& block) const {
@@ -139,8 +139,10 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
     const BufferId target = slot == kNoBuffer ? next : slot;
     for (size_t index = 0; index < block.params.size(); ++index) {
         const int param = block.params[index];
-        const bool stays = stays_on_device(param) || from[index].buffer == kNoBuffer;
-        to.push_back(stays ? from[index] : BufferSlice{target, end});
+        const BufferSlice resident = is_low ? in_.place(param).resident_low : in_.place(param).resident;
+        const bool is_resident = resident.buffer != kNoBuffer;
+        const bool stays = is_resident || stays_on_device(param) || from[index].buffer == kNoBuffer;
+        to.push_back(is_resident ? resident : stays ? from[index] : BufferSlice{target, end});
         if (stays) continue;
         const int64_t numel = in_.param(param).numel();
         const int64_t bytes = is_low ? aligned_bytes(numel, 2) : aligned_weight_bytes(in_.param(param), numel);

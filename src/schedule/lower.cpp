@@ -50,20 +50,31 @@ class PersistentWriter {
         const Param param = model_.param(index);
         const BlockPlan& plan = plan_.of(param.spec.block);
         ParamPlace& place = ids.params[at(index)];
-        place.weights = put("weights", MemoryTag::weights, plan.weights, weight_bytes(param, param.numel()));
-        const bool is_split = param.storage.store == StoreType::split,
+        const bool is_trained = trains && param.trains(), is_split = param.storage.store == StoreType::split,
                    wants_low = is_split && (trains || numerics_.compute == DType::f32);
+        const bool is_updated_away = is_trained && plan_.own_memory() && recipe_.runs(PassKind::backward) &&
+                                     plan.weights == Home::device && plan.state != Home::device;
+        const Home master = is_updated_away ? plan.state : plan.weights;
+        place.weights = put("weights", MemoryTag::weights, master, weight_bytes(param, param.numel()));
+        if (is_updated_away) put_resident(param, place);
         if (plan_.store) {
             if (trains && param.trains() && is_split)
                 place.chunks = put("state", MemoryTag::state, plan.state, all_blocks(param));
         } else {
-            if (wants_low) place.low = put("low halves", MemoryTag::low_halves, plan.state, param.numel() * 2);
+            if (wants_low)
+                place.low =
+                    put("low halves", MemoryTag::low_halves, is_trained ? plan.state : plan.weights, param.numel() * 2);
             if (trains && param.trains()) put_state(param, plan, place);
         }
         if (!trains || !param.trains() || !recipe_.runs(PassKind::backward)) return;
         place.gradient = put("gradients", MemoryTag::gradients, plan.gradients, param.numel() * 4);
         if (!plan_.store && plan.update == UpdateTime::in_backward)
             place.kept = put("kept", MemoryTag::kept, plan.state, all_kept(param));
+    }
+    void put_resident(const Param& param, ParamPlace& place) {
+        place.resident = put("weights", MemoryTag::weights, Home::device, weight_bytes(param, param.numel()));
+        if (param.storage.store == StoreType::split && numerics_.compute == DType::f32)
+            place.resident_low = put("low halves", MemoryTag::low_halves, Home::device, param.numel() * 2);
     }
     int64_t all_kept(const Param& param) const {
         const int64_t full = param.numel() / kChunkElements * kChunkElements;
@@ -146,8 +157,10 @@ void require_consistent(const TrainedModel& model, const Recipe& recipe, const P
         WINDLASS_CHECK(on_device || plan.host_threads > 0, "block {}: an update on the host needs a host lane", block);
         WINDLASS_CHECK(!plan.store || !on_device,
                        "block {}: state on a device with its own memory cannot be written to disk", block);
-        WINDLASS_CHECK((each.weights == Home::device) == on_device && (each.gradients == Home::device) == on_device,
-                       "block {}: a device updates either all of it or nothing", block);
+        WINDLASS_CHECK(each.weights == Home::device || !on_device, "block {}: a device that updates weights has them",
+                       block);
+        WINDLASS_CHECK((each.gradients == Home::device) == on_device,
+                       "block {}: gradients are where the state is, on the device or beside it", block);
     }
 }
 

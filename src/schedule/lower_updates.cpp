@@ -169,8 +169,31 @@ void UpdateStream::finish(const Staged& staged) {
     UpdateTask task{.speculative = sources_.speculative, .restores = sources_.again && !in_.plan.store};
     task.chunks.reserve(staged.chunks.size());
     for (size_t index = 0; index < staged.chunks.size(); ++index) task.chunks.push_back(update_chunk(staged, index));
-    builder_.update(std::move(task), lane_of(staged.chunks[0].param));
+    builder_.update(task, lane_of(staged.chunks[0].param));
+    bring_up(task);
     if (in_.plan.store) write_back(staged);
+}
+
+// One task for each pair of buffers; a group's parameters are at home in one block.
+void UpdateStream::bring_up(const UpdateTask& task) {
+    std::vector<MoveTask> moves;
+    const auto add = [&](const UpdateChunk& chunk, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
+        if (moves.empty() || moves.back().source != from.buffer || moves.back().buffer != to.buffer)
+            moves.push_back({.kind = MoveKind::up, .buffer = to.buffer, .source = from.buffer});
+        moves.back().pieces.push_back(
+            {.param = chunk.param, .offset = to.offset, .source = from.offset, .bytes = bytes});
+    };
+    for (const UpdateChunk& chunk : task.chunks) {
+        const Param param = in_.param(chunk.param);
+        if (const BufferSlice& resident = in_.place(chunk.param).resident; resident.buffer != kNoBuffer)
+            add(chunk, chunk.hi, behind(resident, weight_bytes(param, chunk.first)),
+                aligned_weight_bytes(param, chunk.count));
+    }
+    for (const UpdateChunk& chunk : task.chunks) {
+        if (const BufferSlice& low = in_.place(chunk.param).resident_low; low.buffer != kNoBuffer)
+            add(chunk, chunk.lo, behind(low, chunk.first * 2), chunk.count * 2);
+    }
+    for (MoveTask& move : moves) builder_.move(std::move(move));
 }
 
 // To the version that is not current, the weights with the state: a commit covers both.

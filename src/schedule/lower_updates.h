@@ -1,4 +1,5 @@
-// lower_updates.h: the update as a stream of chunk groups: read what is not in memory, update, write back.
+// lower_updates.h: the update as a stream of chunk groups: read what is not in memory, update, write back; and copy up
+// what stays on a device that did not update it.
 //
 // A group is up to Plan::group_chunks times kChunkElements of neighbours in the store. While one is updated the state
 // of the next Plan::update_ahead groups is under way.
@@ -48,6 +49,7 @@ class UpdateStream {
     void stage_gradient(Staged& staged);
     void finish(const Staged& staged);
     UpdateChunk update_chunk(const Staged& staged, size_t index) const;
+    void bring_up(const UpdateTask& task);
     void write_back(const Staged& staged);
     LaneKind lane_of(int param) const;
     // A buffer for these pieces of the group, and the read that fills it; where each chunk's begins.

@@ -19,10 +19,11 @@ std::string spread(const Plan& plan, std::string_view what, T BlockPlan::*member
     std::array<size_t, 3> count{};
     for (const BlockPlan& block : blocks) ++count[static_cast<size_t>(block.*member)];
     const size_t most = static_cast<size_t>(std::max_element(count.begin(), count.end()) - count.begin());
-    const bool is_mixed = count[most] < blocks.size();
+    const bool is_all_there = std::ranges::all_of(
+        blocks, [](const BlockPlan& block) { return block.weights == Home::device && block.state == Home::device; });
     const auto name_of = [&](size_t value) {
         const std::string_view text = name(static_cast<T>(value));
-        return is_mixed && plan.own_memory() && text == home_name(Home::device) ? "on the device" : text;
+        return !is_all_there && plan.own_memory() && text == home_name(Home::device) ? "on the device" : text;
     };
     std::string text = fmt::format("{} {}", what, name_of(most));
     for (size_t other = 0; other < count.size(); ++other) {

@@ -32,6 +32,9 @@ enum class UpdateTime : uint8_t { after_backward, in_backward, next_forward };
 inline constexpr SaveChoice kKeepOnHost = SaveChoice::keep_second, kKeepOnDisk = SaveChoice::keep_third;
 
 // One block's share of a plan. Its parameters are those whose home block it is.
+//
+// Where weights are on a device that has memory of its own, and state is not, the host updates a copy beside the state
+// and sends it up: the placement of ZeRO-Offload and LSP-Offload.
 struct BlockPlan {
     Home weights = Home::device;      // what passes read
     Home state = Home::device;        // moments and low halves

@@ -265,6 +265,9 @@ struct Schedule {
 // Where a parameter lies in the persistent buffers; kNoBuffer where the plan keeps that on disk or nobody wants it.
 struct ParamPlace {
     BufferSlice weights, low, gradient;
+    // On the device, of weights that stay there while their state is elsewhere: what runs read. `weights` and `low` are
+    // then where the update changes them, and each update's outcome is copied here.
+    BufferSlice resident, resident_low;
     std::vector<BufferSlice> state;  // one per Recipe::state
     BufferSlice chunks;              // instead of low and state: chunk by chunk as a working store has them
     BufferSlice kept;                // chunk by chunk, where updates are speculative without a store

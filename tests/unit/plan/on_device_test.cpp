@@ -80,6 +80,32 @@ TEST(OnDevice, KeepsBlocksThatItHasRoomFor) {
     EXPECT_LE(planned.mean_seconds, streamed.mean_seconds);
 }
 
+// Where the card holds 15 GiB of weights and the host 16 bytes for each of them, weights stay there and the host
+// updates them: what comes up is each weight once a step, of which a plan that streams them sends two, and gradients go
+// down.
+TEST(OnDevice, KeepsTheWeightsThatItHasRoomForWhileTheHostUpdatesThem) {
+    if (is_address_sanitized()) GTEST_SKIP() << "a search of a large model";
+    const Machine machine = find_machine(real_files(), "rtx4090-desktop");
+    const TrainedModel model = llama_8b();
+    const Recipe recipe = make_recipe("adamw", {});
+    const Numerics numerics = numerics_of(DType::bf16, 1, 1024, 1);
+    PlanRequest request{.policy = "host_stream",
+                        .device = {.kind = DeviceKind::fake, .own_memory = true},
+                        .threads = machine.threads,
+                        .budgets = {.ram = 200 * kGiB, .device = 23 * kGiB},
+                        .schedules = {train_request(numerics)}};
+    const Planned planned = make_plan(model, recipe, numerics, machine, request);
+    EXPECT_GT(blocks_on_device(planned.plan), 0);
+    EXPECT_EQ(std::ranges::count(planned.plan.blocks, Home::device, &BlockPlan::state), 0);
+    EXPECT_THAT(describe_placement(planned.plan), testing::HasSubstr("weights on the device"));
+    request.budgets.device = 6 * kGiB;
+    const Planned streamed = make_plan(model, recipe, numerics, machine, request);
+    EXPECT_LT(planned.step.demand.up_bytes, streamed.step.demand.up_bytes);
+    EXPECT_LT(planned.mean_seconds, streamed.mean_seconds);
+    fmt::print("{}: {:.2f} s; {}: {:.2f} s\n", describe_placement(planned.plan), planned.mean_seconds,
+               describe_placement(streamed.plan), streamed.mean_seconds);
+}
+
 // With moments of one byte all of it fits a card of 141 GB. By hand: 6 operations for each of 7.5 billion parameters
 // that multiply and of 16,384 tokens are 1.24 s at 593 TFLOP/s; attention, the update and what waits for memory come on
 // top.

@@ -126,6 +126,13 @@ Plan partly_on_device(Plan plan, size_t blocks, size_t first) {
     return plan;
 }
 
+// Weights stay on the device, of all blocks or of every other one; the rest as it was.
+Plan weights_on_device(Plan plan, size_t blocks, bool all) {
+    if (plan.blocks.empty()) plan.blocks.assign(blocks, plan.common);
+    for (size_t block = 0; block < blocks; block += all ? 1 : 2) plan.blocks[block].weights = Home::device;
+    return plan;
+}
+
 }  // namespace
 
 std::vector<Plan> with_mixed(std::vector<Plan> plans, const TrainedModel& model) {
@@ -138,6 +145,12 @@ std::vector<Plan> with_mixed(std::vector<Plan> plans, const TrainedModel& model)
         const Plan& plan = plans[index];
         if (plan.own_memory() && !plan.store && plan.common.state == Home::host)
             plans.push_back(partly_on_device(plan, model.blocks.size(), index));
+    }
+    // The host updates what stays on the device: of all blocks of one plan, of some of the next, some of those beside
+    // blocks that are whole there.
+    for (size_t index = 0, taken = 0, count = plans.size(); index < count; ++index) {
+        if (plans[index].own_memory() && plans[index].common.state != Home::device)
+            plans.push_back(weights_on_device(plans[index], model.blocks.size(), ++taken % 2 == 1));
     }
     return plans;
 }

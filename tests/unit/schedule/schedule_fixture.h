@@ -112,6 +112,10 @@ inline std::vector<Plan> own_memory_plans(DeviceKind device) {
                                     .update = static_cast<UpdateTime>(index / 2 % 3),
                                     .recompute = index / 4 % 2 == 1}});
     }
+    for (int index = 0; index < 24; index += 3) {  // weights that stay on the device, and are updated by the host
+        plans.push_back(plans[static_cast<size_t>(index)]);
+        plans.back().common.weights = Home::device;
+    }
     return plans;
 }
 
