@@ -50,6 +50,13 @@ inline bool* flag_of(Arguments& a, const std::string& key) {
                                     : nullptr;
 }
 
+// What is compared with each other: first all parameters, then what the last column compares others with.
+inline std::vector<std::string> compared_names(const std::string& comparison) {
+    if (comparison == "adapters") return {"everything", "lora", "qlora"};
+    if (comparison == "small-states") return {"everything", "lsp/2", "lsp/4"};
+    throw UserError(ExitCode::usage, "--compare", "\"{}\" is neither adapters nor small-states", comparison);
+}
+
 // Whether this is an option of adapters.
 inline bool sets_adapter(Arguments& a, const std::string& key, const std::string& value) {
     if (key == "--adapter")

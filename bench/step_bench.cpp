@@ -6,7 +6,7 @@
 //              [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE] [--update TIME]
 //              [--state fp32|bf16|int8] [--store DIR] [--table] [--digest]
 //              [--method adamw|zeroth_order|forward_gradient] [--directions N] [--noise gaussian|rademacher]
-//              [--adapter none|lora|qlora|ia3] [--rank N] [--compare adapters]
+//              [--adapter none|lora|qlora|ia3|lsp/2|lsp/4] [--rank N] [--compare adapters|small-states]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
 // never goes backward) over the GEMM peak (1024 x 4096 x 4096, random inputs, median before and after), and where the
@@ -331,8 +331,7 @@ class ComparedEngine {
 
 // All engines are there at once and take steps in turn: what else computes slows each of them alike.
 void run_comparison(Arguments a, const std::string& program) {
-    if (a.compare != "adapters") throw UserError(ExitCode::usage, "--compare", "only adapters are compared");
-    const std::vector<std::string> names = {"everything", "lora", "qlora"};
+    const std::vector<std::string> names = compared_names(a.compare);
     std::vector<std::unique_ptr<ComparedEngine>> engines;
     for (const std::string& name : names) {
         a.adapter = name == names[0] ? "" : name;
@@ -344,7 +343,7 @@ void run_comparison(Arguments a, const std::string& program) {
                a.method, dtype_name(a.dtype), state_format_name(a.options.state_format), a.micro, a.rows, a.length,
                a.threads, a.rank, a.steps);
     fmt::print(
-        "trained        numbers     memory   s/step    least to most  over all    least to most  over lora  of peak\n");
+        "trained        numbers     memory   s/step    least to most  over all    least to most  over next  of peak\n");
     const auto range = [](const std::vector<double>& values) {
         const auto [least, most] = std::minmax_element(values.begin(), values.end());
         return fmt::format("{:.2f} to {:.2f}", *least, *most);

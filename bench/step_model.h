@@ -42,6 +42,14 @@ inline ModelFolder open_folder(const Arguments& a, const std::string& program) {
     return ModelFolder::open(real_files(), make_model_folder(a, program), {.weights_may_be_absent = a.seeded});
 }
 
+// "lsp/2": projectors of half of the model's width.
+inline AdapterSettings adapter_of(const Arguments& a, const ModelSpec& spec) {
+    if (a.adapter == "ia3") return {.kind = "ia3"};
+    if (a.adapter.starts_with("lsp/"))
+        return {.kind = "lsp", .rank = spec.hidden / std::stoll(a.adapter.substr(4)), .nonzeros = 8, .seed = 1};
+    return {.kind = "lora", .rank = a.rank, .scale = 2.0};
+}
+
 // With the adapter that is asked for, over the weights as they are in the files, or in 4 bits.
 inline TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
     HfConfig config = folder.config();
@@ -51,10 +59,8 @@ inline TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
             for (ParamSpec& param : spec.params) param.file_dtype = a.dtype;
         }
         const std::vector<int> layers = linear_layers_of_layers(spec);
-        const bool is_ia3 = a.adapter == "ia3";
-        spec = with_adapter(std::move(spec),
-                            {.kind = is_ia3 ? "ia3" : "lora", .rank = is_ia3 ? 0 : a.rank, .scale = is_ia3 ? 1.0 : 2.0},
-                            layers);
+        const AdapterSettings settings = adapter_of(a, spec);
+        spec = with_adapter(std::move(spec), settings, layers);
     }
     TrainedModel model(std::move(spec));
     const Recipe recipe = make_recipe(a.method, a.options);

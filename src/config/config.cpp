@@ -15,6 +15,8 @@ namespace {
 using Problems = std::vector<std::string>;
 
 constexpr double kAdapterRate = 2e-4;  // ten times that of all parameters (QLoRA, arXiv 2305.14314, section 4)
+constexpr std::string_view kProjectors = "lsp";
+constexpr double kProjectorRate = 1e-4;  // of the language models in arXiv 2406.10181's code
 
 std::string unknown_key(const ConfigEntry& entry) {
     if (const std::string_view advice = config_key_advice(entry.key); !advice.empty()) {
@@ -155,6 +157,29 @@ void resolve_task(Config& c, Problems& problems) {
     if (c.train_on_prompt) problems.emplace_back("train_on_prompt has no meaning with a task");
 }
 
+// Keys of an adapter beside none, beside one that is there, or beside another kind.
+void check_adapter_keys(const Config& c, Problems& problems) {
+    const bool is_new = is_adapter_name(c.adapter), projects = c.adapter == kProjectors;
+    const auto check = [&](std::string_view key, bool is_meant, std::string_view kind) {
+        if (!is_changed(c, key) || (is_new && is_meant)) return;
+        if (c.adapter.empty())
+            problems.push_back(fmt::format("{} has no meaning without an adapter. Try: adapter: {}", key, kind));
+        else if (is_new)
+            problems.push_back(fmt::format("{} has no meaning for adapter {}. Try: adapter: {}", key, c.adapter, kind));
+        else
+            problems.push_back(fmt::format("{} is what the adapter in {} says. Try: leave it out", key, c.adapter));
+    };
+    check("lora_target_modules", true, "lora");
+    for (const char* const key : {"lora_r", "lora_alpha", "use_rslora"}) check(key, !projects, "lora");
+    for (const char* const key : {"lsp_d", "lsp_r", "lsp_host_bytes", "lsp_link_bytes"})
+        check(key, projects, kProjectors);
+    for (const ByteLimit* const limit : {&c.lsp_host_bytes, &c.lsp_link_bytes}) {
+        if (limit->text.ends_with('%'))
+            problems.push_back(fmt::format("{}: a share of nothing. Try: a size, such as 4GiB",
+                                           limit == &c.lsp_host_bytes ? "lsp_host_bytes" : "lsp_link_bytes"));
+    }
+}
+
 // "none", and LLaMA-Factory's word for it, are no adapter; qlora is two settings.
 void resolve_adapter(Config& c, Problems& problems) {
     if (c.adapter == "none" || c.adapter == "full") c.adapter.clear();
@@ -166,14 +191,9 @@ void resolve_adapter(Config& c, Problems& problems) {
     if (in_4_bits) c.weight_storage = "nf4";
     c.load_in_4bit = false;
     if (c.lora_dropout > 0) problems.emplace_back("lora_dropout: dropout is not implemented. Try: lora_dropout: 0");
-    const bool is_new = is_adapter_name(c.adapter);
-    for (const std::string_view key : {"lora_r", "lora_alpha", "use_rslora", "lora_target_modules"}) {
-        if (!is_changed(c, key) || is_new) continue;
-        problems.push_back(c.adapter.empty()
-                               ? fmt::format("{} has no meaning without an adapter. Try: adapter: lora", key)
-                               : fmt::format("{} is what the adapter in {} says. Try: leave it out", key, c.adapter));
-    }
-    if (!c.adapter.empty() && c.method == "adamw" && !c.was_given("learning_rate")) c.learning_rate = kAdapterRate;
+    check_adapter_keys(c, problems);
+    if (!c.adapter.empty() && c.method == "adamw" && !c.was_given("learning_rate"))
+        c.learning_rate = c.adapter == kProjectors ? kProjectorRate : kAdapterRate;
 }
 
 void check_run(const Config& c, Problems& problems) {

@@ -86,6 +86,9 @@ struct Config {
     bool use_rslora = false;
     std::vector<std::string> lora_target_modules = {"all-linear"};
     double lora_dropout = 0.0;
+    std::optional<int64_t> lsp_d;  // nothing: as wide as the bytes below allow, or half of the model's width
+    int64_t lsp_r = 8;
+    ByteLimit lsp_host_bytes, lsp_link_bytes;
     bool load_in_4bit = false;  // weight_storage says it
     double zo_eps = 1e-3;
     std::optional<int64_t> directions = 1;  // nothing: the planner chooses

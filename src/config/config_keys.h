@@ -78,6 +78,7 @@ std::vector<ConfigKey> adam_keys();
 std::vector<ConfigKey> group_keys();
 // config_keys_adapter.cpp
 std::vector<ConfigKey> adapter_keys();
+std::vector<ConfigKey> projector_keys();
 
 // The key of this name or alias, '-' read as '_'; nullptr when there is none.
 const ConfigKey* find_config_key(std::string_view name);

@@ -11,8 +11,9 @@ std::vector<ConfigKey> adapter_keys() {
          .field = &Config::adapter,
          .group = kMethod,
          .help =
-             "train an adapter beside the model, which stays as it is: lora, ia3, or qlora (lora over weights in 4 "
-             "bits); or a folder with one, in peft's layout, to go on from, or to evaluate (docs/guide/adapters.md)",
+             "train an adapter beside the model, which stays as it is: lora, ia3, qlora (lora over weights in 4 bits), "
+             "or lsp (sparse projectors, docs/guide/lsp.md); or a folder with one, in peft's layout, to go on from, or "
+             "to evaluate (docs/guide/adapters.md)",
          .aliases = {"adapter_name_or_path", "lora_model_dir", "finetuning_type"}},
         {.name = "lora_r",
          .resume = OnResume::refused,
@@ -54,6 +55,39 @@ std::vector<ConfigKey> adapter_keys() {
          .field = &Config::load_in_4bit,
          .group = kMethod,
          .help = "the same as weight_storage: nf4"},
+    };
+}
+
+std::vector<ConfigKey> projector_keys() {
+    return {
+        {.name = "lsp_d",
+         .resume = OnResume::refused,
+         .field = &Config::lsp_d,
+         .group = kMethod,
+         .help =
+             "columns of LSP's projectors; auto: as lsp_host_bytes and lsp_link_bytes allow, or half of the model's "
+             "width",
+         .min = 1,
+         .max = static_cast<double>(kProjectorWidthMax),
+         .empty = "auto"},
+        {.name = "lsp_r",
+         .resume = OnResume::refused,
+         .field = &Config::lsp_r,
+         .group = kMethod,
+         .help = "numbers in each row of LSP's projectors",
+         .min = 1,
+         .max = static_cast<double>(kProjectorNumbersMax)},
+        {.name = "lsp_host_bytes",
+         .resume = OnResume::refused,
+         .field = &Config::lsp_host_bytes,
+         .group = kMethod,
+         .help = "where lsp_d is auto: what the state of all that LSP trains may take, 12 bytes a number"},
+        {.name = "lsp_link_bytes",
+         .resume = OnResume::refused,
+         .field = &Config::lsp_link_bytes,
+         .group = kMethod,
+         .help = "where lsp_d is auto: what gradients and weights of all that LSP trains may move in a step, 6 bytes a "
+                 "number, or 8 in f32"},
     };
 }
 

@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/index.h"
+#include "data/new_adapter.h"
 #include "format/base_checksum.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/peft.h"
@@ -109,23 +109,6 @@ std::vector<int> target_layers(const ModelSpec& model, const std::vector<std::st
     return {chosen.begin(), chosen.end()};
 }
 
-AdapterSettings settings_of(const Config& config) {
-    if (config.adapter != "lora") return {.kind = config.adapter};
-    const auto r = static_cast<double>(config.lora_r);
-    return {.kind = "lora", .rank = config.lora_r, .scale = config.lora_alpha / (config.use_rslora ? std::sqrt(r) : r)};
-}
-
-void require_rank(const ModelSpec& model, const std::vector<int>& layers, const AdapterSettings& settings) {
-    for (const int weight : layers) {
-        const LinearLayer layer = linear_layer(model, weight);
-        const int64_t side = std::min(layer.in_cols, layer.out_cols);
-        if (settings.rank > side)
-            throw UserError(ExitCode::usage, "lora_r", "{} is above the smaller side of {} [{}, {}]", settings.rank,
-                            module_of(model, weight), layer.out_cols, layer.in_cols)
-                .hint(fmt::format("lora_r {} or less", side));
-    }
-}
-
 // Of a run or a checkpoint of ours the adapter that it made.
 std::string folder_of(FileSystem& files, const std::string& path) {
     if (files.exists(path_in(path, kAdapterConfigName))) return path;
@@ -168,9 +151,8 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
                                          ModelSpec& model) {
     if (config.adapter.empty()) return std::nullopt;
     if (is_adapter_name(config.adapter)) {
-        const AdapterSettings settings = settings_of(config);
         const std::vector<int> layers = target_layers(model, config.lora_target_modules);
-        require_rank(model, layers, settings);
+        const AdapterSettings settings = new_adapter(config, model, layers);
         model = with_adapter(std::move(model), settings, layers);
         return std::nullopt;
     }

@@ -43,7 +43,7 @@ TrainedModel::TrainedModel(ModelSpec spec)
     : ModelSpec(std::move(spec)), training(params.size()), storage(params.size()), perturb(params.size()) {
     for (size_t index = 0; index < params.size(); ++index) {
         training[index].decays = params[index].shape.rank() >= 2;
-        training[index].trains = !adapter || params[index].added;
+        training[index].trains = !adapter || (params[index].added && params[index].added->trains);
     }
 }
 

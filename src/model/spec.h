@@ -19,6 +19,8 @@ struct AddedParam {
     std::string part;       // what of the adapter this is, "lora_A"
     double first_mean = 0;  // its first values: uniform within first_bound of first_mean, by the run's seed
     double first_bound = 0;
+    bool is_signed = false;  // instead one of first_mean +- first_bound, by the seed
+    bool trains = true;      // else it is read only, as the model's own
 };
 
 struct ParamSpec {
@@ -42,9 +44,11 @@ struct Block {
 
 // A small trained part beside some linear layers of a model (model/adapters).
 struct AdapterSettings {
-    std::string kind;  // as in configuration: "lora"
-    int64_t rank = 0;  // of a pair of matrices; 0 where the kind has none
-    double scale = 1;  // of what they add
+    std::string kind;      // as in configuration: "lora"
+    int64_t rank = 0;      // of a pair of matrices, or columns of a pair of projectors; 0 where the kind has none
+    double scale = 1;      // of what they add
+    int64_t nonzeros = 0;  // of each row of sparse projectors
+    uint64_t seed = 0;     // of the projectors' positions
 };
 
 struct ModelSpec {

@@ -22,7 +22,7 @@ struct ExportOptions {
     std::string target;
     std::optional<DType> dtype;
     std::optional<int64_t> shard_bytes_max;
-    OutputForm form = OutputForm::adapter;
+    OutputForm form = OutputForm::usual;
     bool overwrite = false;
 };
 

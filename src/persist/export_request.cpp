@@ -22,7 +22,7 @@ std::string request_text(const ExportOptions& options, const std::string& reply)
     Json json = {{"to", std::filesystem::absolute(options.target).lexically_normal().string()},
                  {"overwrite", options.overwrite},
                  {"reply", reply}};
-    if (options.form != OutputForm::adapter) json["form"] = output_form_name(options.form);
+    if (options.form != OutputForm::usual) json["form"] = output_form_name(options.form);
     if (options.dtype) json["dtype"] = dtype_name(*options.dtype);
     if (options.shard_bytes_max) json["max_shard_bytes"] = *options.shard_bytes_max;
     return json.dump() + "\n";

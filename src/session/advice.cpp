@@ -61,6 +61,7 @@ std::vector<MethodAdvice> compared(const Session& session) {
         add(method->name, adapter, storage);
         add(method->name, "lora", "as_file");
         add(method->name, "lora", "nf4");
+        add(method->name, "lsp", "as_file");
     }
     return list;
 }

@@ -1,5 +1,6 @@
 #include "session/variation.h"
 
+#include "data/new_adapter.h"
 #include "method/param_groups.h"
 #include "model/adapters/adapter.h"
 #include "model/families.h"
@@ -8,10 +9,13 @@
 namespace windlass {
 namespace {
 
-// What LoRA is where nothing else is said.
-AdapterSettings usual_lora() {
-    const Config usual;
-    return {.kind = "lora", .rank = usual.lora_r, .scale = usual.lora_alpha / static_cast<double>(usual.lora_r)};
+// As it is where nothing else is said of its kind.
+ModelSpec with_usual_adapter(ModelSpec spec, const std::string& kind) {
+    Config usual;
+    usual.adapter = kind;
+    const std::vector<int> layers = linear_layers_of_layers(spec);
+    const AdapterSettings settings = new_adapter(usual, spec, layers);
+    return with_adapter(std::move(spec), settings, layers);
 }
 
 TrainedModel model_for(const Session& session, const Recipe& recipe, const Variation& variation) {
@@ -21,7 +25,7 @@ TrainedModel model_for(const Session& session, const Recipe& recipe, const Varia
     if (as_session && session.model.adapter)
         spec = with_adapter(std::move(spec), *session.model.adapter, adapted_layers(session.model));
     else if (!variation.adapter.empty())
-        spec = with_adapter(std::move(spec), usual_lora(), linear_layers_of_layers(spec));
+        spec = with_usual_adapter(std::move(spec), variation.adapter);
     TrainedModel model(std::move(spec));
     if (as_session) apply_param_groups(session.model.groups, "param_groups", model);
     Config config = session.config;

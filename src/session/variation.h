@@ -11,7 +11,7 @@ namespace windlass {
 // What may differ from the session. Rows, their lengths, the machine and all else are the session's.
 struct Variation {
     std::string method;
-    std::string adapter;         // the session's, or "lora" with its defaults; empty: none
+    std::string adapter;         // the session's, or a kind with its defaults; empty: none
     std::string weight_storage;  // of what is no split master
     StateFormat state_format = StateFormat::fp32;
     int64_t micro_batch_size = 0, micro_batches = 0;

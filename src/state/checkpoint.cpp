@@ -30,7 +30,8 @@ std::optional<int64_t> step_of(std::string_view name) {
 
 void save_files(FileSystem& files, const CheckpointSource& source, const std::string& folder, const RunState& state) {
     const char* const output = source.output.model.adapter ? kAdapterFolder : kModelFolder;
-    save_output(files, source.output, path_in(folder, output), {},
+    const OutputForm form = source.output.model.adapter ? OutputForm::adapter : OutputForm::usual;
+    save_output(files, source.output, path_in(folder, output), {.form = form},
                 [&](int param, int64_t first, std::span<float> out) { source.engine.read_masters(param, first, out); });
     source.engine.snapshot(fmt::format("{}/{}", folder, kStateFile), state.progress.step, run_state_text(state));
     Manifest manifest{.step = state.progress.step, .run_state = run_state_text(state)};

@@ -4,6 +4,7 @@
 #include "config/model_place.h"
 #include "format/adapter_folder.h"
 #include "format/model_folder.h"
+#include "model/adapters/adapter.h"
 #include "model/adapters/peft.h"
 #include "model/load.h"
 
@@ -36,32 +37,39 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
     };
     SaveOptions save = options.save;
     // The run may have computed with other numbers for any parameter, with an adapter or not.
-    if (options.form == OutputForm::merged) save.unchanged = without_adapter(model);
+    if (options.form != OutputForm::merged_as_computed) save.unchanged = without_adapter(model);
     save_model(files, source.base_folder, target, model, save, fused_masters(model, parts));
 }
 
 }  // namespace
 
 std::string_view output_form_name(OutputForm form) {
-    static constexpr std::array<std::string_view, 3> kNames = {"adapter", "merged", "merged_as_computed"};
+    static constexpr std::array<std::string_view, 4> kNames = {"usual", "adapter", "merged", "merged_as_computed"};
     return kNames[static_cast<size_t>(form)];
 }
 
 std::optional<OutputForm> output_form_from_name(std::string_view name) {
-    for (const OutputForm form : {OutputForm::adapter, OutputForm::merged, OutputForm::merged_as_computed}) {
+    for (const OutputForm form :
+         {OutputForm::usual, OutputForm::adapter, OutputForm::merged, OutputForm::merged_as_computed}) {
         if (output_form_name(form) == name) return form;
     }
     return std::nullopt;
 }
 
+bool ends_as_adapter(const ModelSpec& model) {
+    return model.adapter && !find_adapter(model.adapter->kind).tunes_whole_model;
+}
+
 void save_output(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters) {
     SaveOptions save = options.save;
-    if (source.model.adapter && options.form != OutputForm::adapter)
-        return save_merged(files, source, target, options, masters);
-    if (options.form != OutputForm::adapter)
-        throw UserError(ExitCode::usage, "--merged", "this run trained no adapter: what it trained is a whole model")
-            .hint("windlass export without --merged");
+    const bool is_usual = options.form == OutputForm::usual;
+    const bool as_adapter = is_usual ? ends_as_adapter(source.model) : options.form == OutputForm::adapter;
+    if (source.model.adapter && !as_adapter) return save_merged(files, source, target, options, masters);
+    if (!is_usual && !source.model.adapter)
+        throw UserError(ExitCode::usage, as_adapter ? "--delta" : "--merged",
+                        "this run trained no adapter: what it trained is a whole model")
+            .hint(as_adapter ? "windlass export without --delta" : "windlass export without --merged");
     if (!source.model.adapter) {
         save.unchanged = frozen_params(source.model);
         return save_model(files, source.base_folder, target, source.model, save, masters);

@@ -19,20 +19,24 @@ struct OutputSource {
 };
 
 // Of a run with an adapter: the adapter; or the whole model, what was learnt added to the base's own numbers, or to
-// what the run computed with in their place (weight_storage), as it was evaluated.
-enum class OutputForm : uint8_t { adapter, merged, merged_as_computed };
+// what the run computed with in their place (weight_storage), as it was evaluated. `usual`: the adapter, unless it is
+// of a kind that tunes the whole model: then that (merged).
+enum class OutputForm : uint8_t { usual, adapter, merged, merged_as_computed };
 
-// "adapter", "merged", "merged_as_computed".
+// "usual", "adapter", "merged", "merged_as_computed".
 std::string_view output_form_name(OutputForm form);
 std::optional<OutputForm> output_form_from_name(std::string_view name);
 
 struct OutputOptions {
     SaveOptions save;
-    OutputForm form = OutputForm::adapter;
+    OutputForm form = OutputForm::usual;
 };
 
+// What a run of this model usually writes is an adapter's folder.
+bool ends_as_adapter(const ModelSpec& model);
+
 // UserError(usage) where an adapter is asked for in another type or in several files, and where a model without one is
-// to be merged. Masters of a merged model's own parameters are the base's.
+// to be merged, or its adapter is wanted. Masters of a merged model's own parameters are the base's.
 void save_output(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters);
 

@@ -152,10 +152,8 @@ Json limits_of(const TrainedModel& model) {
 Json adapter_json(const TrainedModel& model) {
     Json layers = Json::array();
     for (const int weight : adapted_layers(model)) layers.push_back(layer_of(model.params[at(weight)]));
-    return {{"kind", model.adapter->kind},
-            {"rank", model.adapter->rank},
-            {"scale", model.adapter->scale},
-            {"layers", std::move(layers)}};
+    return {{"kind", model.adapter->kind},         {"rank", model.adapter->rank}, {"scale", model.adapter->scale},
+            {"nonzeros", model.adapter->nonzeros}, {"seed", model.adapter->seed}, {"layers", std::move(layers)}};
 }
 
 }  // namespace
@@ -274,12 +272,17 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
     try {
         settings = {.kind = found->at("kind").get<std::string>(),
                     .rank = integer_of(found->at("rank")).value_or(-1),
-                    .scale = found->at("scale").get<double>()};
+                    .scale = found->at("scale").get<double>(),
+                    .nonzeros = integer_of(found->value("nonzeros", Json(0))).value_or(-1),
+                    .seed = found->value("seed", uint64_t{0})};
         layers = found->at("layers").get<std::vector<std::string>>();
     } catch (const nlohmann::json::exception& error) {
         throw wrong(where, kAdapter, fmt::format("an adapter: {}", error.what()));
     }
-    find_adapter(settings.kind);
+    const bool has_projectors = find_adapter(settings.kind).rank_is_capped;
+    if (settings.nonzeros < (has_projectors ? 1 : 0) || settings.nonzeros > kProjectorNumbersMax ||
+        (has_projectors && settings.rank < 1))
+        throw wrong(where, kAdapter, "projectors that there are");
     if (settings.rank < 0 || settings.rank > kAdapterRankMax || !std::isfinite(settings.scale) || layers.empty())
         throw wrong(where, kAdapter, "an adapter that there is");
     std::vector<int> weights;

@@ -306,7 +306,7 @@ void TrainLoop::finish() {
         log_info("the working store is removed; checkpoint-{} holds the same state", saved_step_);
     }
     log_info("done: {} is {}", folder_.file("final"),
-             session_.model.adapter ? "an adapter in the layout of peft" : "a complete model folder");
+             ends_as_adapter(session_.model) ? "an adapter in the layout of peft" : "a complete model folder");
 }
 
 }  // namespace windlass

@@ -50,10 +50,11 @@ void check_final_folder(FileSystem& files, const Session& session, const std::st
 
 void check_output_space(FileSystem& files, const Session& session, const std::string& folder) {
     const int64_t free = files.free_bytes(folder);
-    const int64_t final_bytes = session.model.adapter ? peft_bytes(session.model) : session.folder.total_bytes();
+    const bool ends = ends_as_adapter(session.model);
+    const int64_t final_bytes = ends ? peft_bytes(session.model) : session.folder.total_bytes();
     if (free < final_bytes) {
-        throw UserError(ExitCode::storage, folder, "the trained {} needs {}, {} are free",
-                        session.model.adapter ? "adapter" : "model", format_bytes(final_bytes), format_bytes(free))
+        throw UserError(ExitCode::storage, folder, "the trained {} needs {}, {} are free", ends ? "adapter" : "model",
+                        format_bytes(final_bytes), format_bytes(free))
             .hint("another output_dir");
     }
     const int64_t checkpoint = checkpoint_bytes(files, session.folder, session.model, session.recipe);

@@ -86,6 +86,56 @@ TEST_F(Adapters, AreExportedAndMerged) {
     must_succeed(sandbox_.train(more, {"--overwrite"}));
 }
 
+// LSP tunes a model: its runs end with one. The adapter is what computes the same beside the base.
+TEST_F(Adapters, OfProjectorsEndAsAModelAndAreExportedAsADelta) {
+    must_succeed(sandbox_.train(settings({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_d", "24"}})));
+    EXPECT_FALSE(fs::exists(adapter_file()));
+    const double learnt = loss(final_folder()), before = loss(sandbox_.model());
+    EXPECT_LT(learnt, before - 0.05);
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--to", sandbox_ / "whole"}));
+    EXPECT_EQ(read_bytes(sandbox_ / "whole/model.safetensors"), read_bytes(final_folder() + "/model.safetensors"));
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--delta", "--to", sandbox_ / "delta"}));
+    const Tensors tensors = read_safetensors(sandbox_ / "delta/adapter_model.safetensors");
+    for (const auto& [name, tensor] : tensors.header.items()) {
+        if (name != "__metadata__") {
+            EXPECT_THAT(name, testing::MatchesRegex("base_model\\.model\\.model\\.layers\\..*\\.lsp_[PQS]"));
+        }
+    }
+    const Json config = Json::parse(read_bytes(sandbox_ / "delta/adapter_config.json"));
+    EXPECT_EQ(config.at("peft_type"), "LSP");
+    EXPECT_EQ(config.at("d"), 24);
+    EXPECT_EQ(config.at("r"), 8);
+    // One rounding of each weight to f32, which sums differently from three products.
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--dtype", "f32", "--to", sandbox_ / "f32"}));
+    EXPECT_NEAR(loss(sandbox_.model(), {"--adapter", sandbox_ / "delta"}), loss(sandbox_ / "f32"), 1e-5);
+    EXPECT_NEAR(loss(sandbox_.out() + "/checkpoint-8"), loss(sandbox_ / "f32"), 1e-5);
+    must_succeed(sandbox_.windlass({"export", sandbox_.out() + "/checkpoint-8", "--to", sandbox_ / "again"}));
+    EXPECT_EQ(read_bytes(sandbox_ / "again/model.safetensors"), read_bytes(final_folder() + "/model.safetensors"));
+}
+
+// Files from outside are hostile: what projectors are made of is bounded before it is used.
+TEST_F(Adapters, OfProjectorsAreRefusedWhereTheirFilesDoNotFit) {
+    must_succeed(sandbox_.train(settings({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_d", "24"}, {"max_steps", "1"}})));
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--delta", "--to", sandbox_ / "delta"}));
+    const std::string path = sandbox_ / "delta/adapter_config.json";
+    const Json config = Json::parse(read_bytes(path));
+    const auto with = [&](const char* key, const Json& value) {
+        Json changed = config;
+        changed[key] = value;
+        if (value.is_null()) changed.erase(key);
+        write_bytes(path, changed.dump());
+        return refusal(sandbox_.windlass({"eval", sandbox_.model(), "--adapter", sandbox_ / "delta", "--data",
+                                          sandbox_.token_rows()}),
+                       kModel);
+    };
+    EXPECT_THAT(with("d", 0), HasSubstr("\"d\" is 0, expected an integer from 1 to 65535"));
+    EXPECT_THAT(with("r", 1 << 20), HasSubstr("\"r\" is 1048576, expected an integer from 1 to 64"));
+    EXPECT_THAT(with("r", 4), HasSubstr("expected [")) << "numbers of another shape";
+    EXPECT_THAT(with("d", 25), HasSubstr("expected [25, 25]"));
+    EXPECT_THAT(with("seed", -1), HasSubstr("\"seed\" is -1"));
+    EXPECT_THAT(with("seed", nullptr), HasSubstr("has no \"seed\""));
+}
+
 // Of a base in 4 bits a merged model is the base with what was learnt, or what the run saw.
 TEST_F(Adapters, AreMergedIntoWhatTheRunComputedWithWhereAskedTo) {
     // Matrices without an adapter are rounded too.

@@ -47,6 +47,38 @@ TEST_F(AdapterSession, RefusesFourBitsOfWhatIsTrained) {
                 HasSubstr("weight_storage: nf4 keeps matrices of layers as they were loaded, but model.layers.0."));
 }
 
+TEST_F(AdapterSession, ProjectsAsWideAsBytesAllow) {
+    const auto width = [&](Settings changes) {
+        changes.insert({{"adapter", "lsp"}, {"lora_r", "16"}});
+        return prepare(changes).model.adapter->rank;
+    };
+    const Session usual = prepare({{"adapter", "lsp"}, {"lora_r", "16"}});
+    EXPECT_EQ(usual.model.adapter->rank, usual.model.hidden / 2);
+    EXPECT_EQ(usual.model.adapter->nonzeros, 8);
+    const int64_t state = 12 * trained_count(prepare({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_d", "16"}}).model);
+    const std::string exact = fmt::format("{}", state), more = "1GiB";
+    EXPECT_EQ(width({{"lsp_host_bytes", exact}}), 16);
+    EXPECT_EQ(
+        width({{"lsp_host_bytes", more}, {"lsp_link_bytes", fmt::format("{}", state / 12 * 6)}, {"dtype", "bf16"}}),
+        16);
+    EXPECT_GT(width({{"lsp_host_bytes", more}}), 16);
+    EXPECT_EQ(width({{"lsp_host_bytes", exact}, {"lsp_d", "24"}}), 24) << "what is set wins";
+    EXPECT_THAT(refusal({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_host_bytes", fmt::format("{}", state - 1)}}),
+                HasSubstr("allow no projector: the narrowest, of 16 columns, take"));
+}
+
+TEST_F(AdapterSession, RefusesProjectorsThatFitNoLayer) {
+    const auto refused = [&](Settings changes) {
+        changes.insert({{"adapter", "lsp"}, {"lora_r", "16"}});
+        return refusal(changes);
+    };
+    EXPECT_THAT(refused({{"lsp_d", "60000"}}),
+                HasSubstr("lsp_d: 60000 is above both sides of every layer. Try: lsp_d "));
+    EXPECT_THAT(refused({{"lsp_d", "4"}}), HasSubstr("lsp_r: 8 numbers a row do not fit 4 columns. Try: "));
+    EXPECT_THAT(refused({{"lora_target_modules", "[embed_tokens]"}}),
+                HasSubstr("\"embed_tokens\" is the name of no linear layer of this model. Try: "));
+}
+
 TEST_F(AdapterSession, RefusesSettingsThatFitNoLayer) {
     EXPECT_THAT(refusal({{"lora_target_modules", "[lm_head]"}}),
                 HasSubstr("lora_target_modules: \"lm_head\" is the name of no linear layer of this model. Try: "));
@@ -69,8 +101,8 @@ TEST_F(AdapterSession, IsComparedWithOtherWaysToTrainIt) {
                   own.planned.memory_bytes - own.request.budgets.process)
             << each.method;
     }
-    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "forward_gradient, lora",
-                                            "zeroth_order, lora"));
+    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adamw, lsp",
+                                            "forward_gradient, lora", "zeroth_order, lora"));
 }
 
 }  // namespace

@@ -50,9 +50,9 @@ TEST_F(AdviceTest, EachMethodWithinTheSameBudgets) {
         EXPECT_LE(each.planned->memory_bytes, int64_t{1} << 30);
         EXPECT_EQ(each.steps_factor, each.method == "adamw" ? 1 : 32);
     }
-    EXPECT_THAT(names,
-                testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "forward_gradient", "zeroth_order"));
-    EXPECT_GT(methods[0].planned->memory_bytes, methods[4].planned->memory_bytes);
+    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adamw, lsp", "forward_gradient",
+                                            "zeroth_order"));
+    EXPECT_GT(methods[0].planned->memory_bytes, methods[5].planned->memory_bytes);
     EXPECT_EQ(advised_method(methods), "adamw");
     EXPECT_EQ(advice_json(methods)["advised"], "adamw");
 }

@@ -15,6 +15,7 @@ ExitCode run_export(const ExportArgs& args) {
                 .hint("bf16, f16 or f32");
     }
     if (args.merged == "base") options.form = OutputForm::merged;
+    if (args.delta) options.form = OutputForm::adapter;
     if (args.merged == "computed") options.form = OutputForm::merged_as_computed;
     if (!args.max_shard_size.empty()) options.shard_bytes_max = parse_bytes(args.max_shard_size, "--max-shard-size");
     const ExportResult result = export_model(real_files(), options);

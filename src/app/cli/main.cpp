@@ -164,13 +164,17 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     to_export->add_option("--dtype", args.to_export.dtype, "bf16, f16 or f32; without it the base's types");
     to_export->add_option("--max-shard-size", args.to_export.max_shard_size,
                           "Largest file, such as 5GB; without it as the base");
+    CLI::Option* const delta = to_export->add_flag(
+        "--delta", args.to_export.delta,
+        "Of a run with an adapter, the adapter alone: what is written anyway, but of lsp the whole model");
     to_export
         ->add_option("--merged", args.to_export.merged,
                      "Of a run with an adapter, the whole model: what was learnt added to the base's own numbers "
                      "(base), or to those that the run computed with (computed)")
         ->expected(0, 1)
         ->default_str("base")
-        ->check(CLI::IsMember({"base", "computed"}));
+        ->check(CLI::IsMember({"base", "computed"}))
+        ->excludes(delta);
     to_export->add_flag("--overwrite", args.to_export.overwrite, "Replace the target");
     CLI::App* replay = add_verb(app, args, "replay", kReplay, args.replay.json);
     replay->add_option("base", args.replay.base, "Model folder that the run started from")->required();

@@ -54,6 +54,7 @@ ExitCode run_generate(const GenerateArgs& args);
 struct ExportArgs {
     std::string source, target, dtype, max_shard_size;
     std::string merged;  // "base" or "computed"; empty: not merged
+    bool delta = false;
     bool overwrite = false;
     bool json = false;
 };

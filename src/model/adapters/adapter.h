@@ -18,9 +18,10 @@ namespace windlass {
 
 // A linear layer, out = in W^T + b, as an adapter sees it.
 struct LinearLayer {
-    int64_t in_cols = 0;   // of `in`
-    int64_t out_cols = 0;  // of `out`
-    bool in_out = false;   // W is stored [in, out]
+    int64_t in_cols = 0;    // of `in`
+    int64_t out_cols = 0;   // of `out`
+    bool in_out = false;    // W is stored [in, out]
+    std::string role = {};  // within the block: "self_attn.q_proj"
 };
 
 // A parameter that a kind adds to one linear layer.
@@ -29,11 +30,13 @@ struct AdapterPart {
     Shape shape;
     Shape peft_shape;                        // the same numbers in peft's files
     double first_mean = 0, first_bound = 0;  // AddedParam
+    bool is_signed = false, trains = true;
+    DType dtype = DType::f32;  // that holds all values that it may have
 };
 
 // Where a kind writes what stands behind a layer.
 struct AdapterPlace {
-    std::string layer;       // within the block: "self_attn.q_proj"
+    LinearLayer layer;
     int in = 0, out = 0;     // values of the builder: the layer's input and output
     std::vector<int> parts;  // weights of the builder, in the order of AdapterKind::parts
 };
@@ -59,7 +62,9 @@ struct AdapterKind {
     // for what would change the mathematics and is not there.
     void (*write_config)(const AdapterSettings& settings, Json& config) = nullptr;
     AdapterSettings (*read_config)(const Json& config, std::string_view where) = nullptr;
-    std::string_view fields;  // of that file that it reads, parted by spaces: others are no concern of this kind
+    std::string_view fields;         // of that file that it reads, parted by spaces: others are no concern of this kind
+    bool rank_is_capped = false;     // a rank above a side of a layer stands for that side; else it is refused
+    bool tunes_whole_model = false;  // its users want the model: a run ends with that, and no adapter's folder
 };
 
 // The list (all.cpp).

@@ -10,7 +10,7 @@
 namespace windlass {
 
 std::span<const AdapterKind* const> all_adapters() {
-    static constexpr std::array kKinds = {&kLora, &kIa3};
+    static constexpr std::array kKinds = {&kLora, &kIa3, &kLsp};
     return kKinds;
 }
 

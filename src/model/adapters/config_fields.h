@@ -11,6 +11,8 @@
 namespace windlass {
 
 inline constexpr int64_t kAdapterRankMax = 65536;
+// Of sparse projectors: columns, and numbers of a row.
+inline constexpr int64_t kProjectorWidthMax = 65535, kProjectorNumbersMax = 64;
 
 int64_t integer_field(const Json& config, const char* name, int64_t fallback, int64_t min, int64_t max,
                       std::string_view where);

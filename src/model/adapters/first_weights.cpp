@@ -15,8 +15,9 @@ void draw(const AddedParam& added, uint64_t seed, int64_t element, std::span<flo
     for (int64_t i = 0; i < std::ssize(out); ++i) {
         const int64_t index = element + i;
         const auto words = philox(seed, {.block = static_cast<uint64_t>(index / kWords), .stream = RandomStream::init});
-        const double uniform = uniform01(words[at(index % kWords)]);
-        out[at(i)] = static_cast<float>(added.first_mean + added.first_bound * (2.0 * uniform - 1.0));
+        const uint32_t word = words[at(index % kWords)];
+        const double within = added.is_signed ? (word >> 31 != 0 ? 1.0 : -1.0) : 2.0 * uniform01(word) - 1.0;
+        out[at(i)] = static_cast<float>(added.first_mean + added.first_bound * within);
     }
 }
 

@@ -14,7 +14,7 @@ std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& 
 }
 
 int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& /*settings*/) {
-    return program.apply(kScale, place.layer + ".ia3", {place.out}, {place.parts[0]}, ScaleAttrs{});
+    return program.apply(kScale, place.layer.role + ".ia3", {place.out}, {place.parts[0]}, ScaleAttrs{});
 }
 
 void fuse(const LinearLayer& layer, const AdapterSettings& /*settings*/, std::span<const std::vector<float>> parts,

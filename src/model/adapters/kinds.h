@@ -7,5 +7,6 @@ namespace windlass {
 
 extern const AdapterKind kLora;
 extern const AdapterKind kIa3;
+extern const AdapterKind kLsp;
 
 }  // namespace windlass

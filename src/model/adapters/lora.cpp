@@ -26,7 +26,7 @@ std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& 
 
 // The scale stands where the values are narrowest.
 int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) {
-    const auto name = [&](const char* part) { return fmt::format("{}.{}", place.layer, part); };
+    const auto name = [&](const char* part) { return fmt::format("{}.{}", place.layer.role, part); };
     int u = program.apply(kLinear, name("lora_A"), {place.in}, {place.parts[0]}, LinearAttrs{});
     if (settings.scale != 1.0) u = program.apply(kScale, name("lora_scale"), {u}, {}, ScaleAttrs{settings.scale});
     const int v = program.apply(kLinear, name("lora_B"), {u}, {place.parts[1]}, LinearAttrs{});

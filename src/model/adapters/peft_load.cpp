@@ -35,7 +35,7 @@ UserError of_tensor(const AdapterFolder& folder, const TensorEntry& tensor, std:
 std::string reason_of(std::string_view name) {
     if (name.find("lora_magnitude_vector") != name.npos) return "DoRA is not implemented";
     if (name.find("lora_embedding_") != name.npos) return "adapters of embeddings are not implemented";
-    if (name.find(".lora_") == name.npos && name.find(".ia3_") == name.npos)
+    if (name.find(".lora_") == name.npos && name.find(".ia3_") == name.npos && name.find(".lsp_") == name.npos)
         return "whole trained modules (modules_to_save) are not implemented";
     return "it belongs to no linear layer of this model";
 }
@@ -86,7 +86,7 @@ std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings&
                             "the base that the adapter was trained over, whose linear layers have other names than "
                             "this model's; or to merge it with peft");
         const LinearLayer shape = linear_layer(base, layer->second);
-        if (settings.rank > std::min(shape.in_cols, shape.out_cols))
+        if (!kind.rank_is_capped && settings.rank > std::min(shape.in_cols, shape.out_cols))
             throw of_tensor(folder, tensor,
                             fmt::format("rank {} is above the smaller side of {} [{}, {}]", settings.rank,
                                         place->module, shape.out_cols, shape.in_cols),

@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight";
 
-LinearLayer layer_at(const Node& node) {
-    return {node.spec.in[0].cols, node.spec.out[0].cols, node.spec.get<LinearAttrs>().in_out};
+LinearLayer layer_at(const Program& program, const Node& node) {
+    const std::string& role = program.weights[at(node.weights[0])].role;
+    return {node.spec.in[0].cols, node.spec.out[0].cols, node.spec.get<LinearAttrs>().in_out,
+            role.substr(0, role.size() - kWeight.size())};
 }
 
 // Calls body(block, node) for each linear layer, of the head without its loss too.
@@ -78,12 +80,10 @@ class ProgramRewriter {
     void write_waiting() {
         for (const Node* node : waiting_) {
             const int beside = node->weights[0];
-            const std::string& role = whole_.weights[at(beside)].role;
             int& out = value_[at(node->out[0])];
-            AdapterPlace place{
-                .layer = role.substr(0, role.size() - kWeight.size()), .in = value_[at(node->in[0])], .out = out};
-            for (AdapterPart& part : kind_.parts(layer_at(*node), settings_)) {
-                place.parts.push_back(made_.weight(fmt::format("{}.{}", place.layer, part.name), part.shape));
+            AdapterPlace place{.layer = layer_at(whole_, *node), .in = value_[at(node->in[0])], .out = out};
+            for (AdapterPart& part : kind_.parts(place.layer, settings_)) {
+                place.parts.push_back(made_.weight(fmt::format("{}.{}", place.layer.role, part.name), part.shape));
                 added_.push_back({beside, std::move(part)});
             }
             out = kind_.write(made_, place, settings_);
@@ -144,14 +144,17 @@ class ModelRewriter {
             const ParamSpec& beside = model_.params[at(block.params[at(each.beside)])];
             const std::string layer(layer_of(beside));
             names.push_back(fmt::format("{}.{}", layer, each.part.name));
+            const AdapterPart& part = each.part;
             added_.try_emplace(names.back(), ParamSpec{.name = names.back(),
-                                                       .shape = each.part.shape,
-                                                       .file_dtype = DType::f32,
+                                                       .shape = part.shape,
+                                                       .file_dtype = part.dtype,
                                                        .layer = beside.layer,
                                                        .added = AddedParam{.layer = layer,
-                                                                           .part = each.part.name,
-                                                                           .first_mean = each.part.first_mean,
-                                                                           .first_bound = each.part.first_bound}});
+                                                                           .part = part.name,
+                                                                           .first_mean = part.first_mean,
+                                                                           .first_bound = part.first_bound,
+                                                                           .is_signed = part.is_signed,
+                                                                           .trains = part.trains}});
         }
         block.program = known->second.program;
         return names;
@@ -215,7 +218,7 @@ std::string module_name(const ModelSpec& model, std::string_view layer) {
 LinearLayer linear_layer(const ModelSpec& model, int weight) {
     std::optional<LinearLayer> found;
     for_linear_layers(model, [&](const Block& block, const Node& node) {
-        if (weight_of(block, node) == weight) found = layer_at(node);
+        if (weight_of(block, node) == weight) found = layer_at(*block.program, node);
     });
     WINDLASS_CHECK(found.has_value(), "{} is the weight of no linear layer", model.params[at(weight)].name);
     return *found;

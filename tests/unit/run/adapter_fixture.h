@@ -7,7 +7,8 @@
 
 namespace windlass {
 
-inline const AdapterSettings kLora4{.kind = "lora", .rank = 4, .scale = 2}, kIa3Scales{.kind = "ia3"};
+inline const AdapterSettings kLora4{.kind = "lora", .rank = 4, .scale = 2}, kIa3Scales{.kind = "ia3"},
+    kLsp24{.kind = "lsp", .rank = 24, .nonzeros = 4, .seed = 7};
 
 struct AdapterBase {
     const char* name;
@@ -91,12 +92,29 @@ inline std::vector<AdapterWay> adapter_ways() {
         }
         for (const AdapterBase& base : {kInF32, kNf4InBf16}) {
             ways.push_back({.name = "ia3", .model = model, .base = base, .adapter = kIa3Scales, .norm_limit = 0.65});
+            ways.push_back({.name = "lsp",
+                            .model = model,
+                            .base = base,
+                            .adapter = kLsp24,
+                            .norm_limit = model == std::string_view("llama") ? 2.9 : 2.6});
             ways.push_back({.name = "lora_fa",
                             .model = model,
                             .base = base,
                             .norm_limit = limit,
                             .groups = {{.match = "*lora_A*", .train = false}}});
         }
+        ways.push_back({.name = "lsp_int8_state",
+                        .model = model,
+                        .base = kInBf16,
+                        .adapter = kLsp24,
+                        .norm_limit = model == std::string_view("llama") ? 2.9 : 2.6,
+                        .options = {.state_format = StateFormat::int8}});
+        ways.push_back({.name = "lsp_zeroth_order",
+                        .model = model,
+                        .base = kInBf16,
+                        .adapter = kLsp24,
+                        .options = {.directions = 2},
+                        .method = "zeroth_order"});
         for (const char* const method : {"zeroth_order", "forward_gradient"})
             for (const AdapterBase& base : {kInF32, kInBf16, kNf4InBf16})
                 ways.push_back(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/index.h"
+#include "model/saved.h"
 #include "schedule/layout.h"
 #include "tests/unit/schedule/adapter_fixture.h"
 
@@ -122,6 +123,69 @@ TEST(AdapterBytes, AStepOverDiskReadsTheBaseTwiceAndWritesTheAdaptersChunksAlone
         EXPECT_EQ(demand.up_bytes, streamed_bytes(in_4_bits) + kInputBytes) << in_4_bits;
         EXPECT_EQ(demand.down_bytes, 4 * kAdapterNumbers) << in_4_bits;
     }
+}
+
+// ---- LSP: 16 bytes for each number of S, two for each of the projectors, which are read only ----
+
+const AdapterSettings kProjectors{.kind = "lsp", .rank = 128, .nonzeros = 16, .seed = 3};
+constexpr int64_t kSubspaceOfLayer = 7 * 128 * 128, kSubspace = kLayersOfEven * kSubspaceOfLayer;
+constexpr int64_t kProjectorBytesOfLayer = 2 * 16 * (2 * (256 + 256) + 2 * (256 + 128) + 3 * (256 + 512));
+
+int64_t projected_layer_bytes(bool in_4_bits) {
+    return (in_4_bits ? kNf4LayerBytes : 2 * kMatrices) + kNormBytes + 2 * kSubspaceOfLayer + kProjectorBytesOfLayer;
+}
+
+TEST(LspBytes, MemoryHoldsTheBaseAndTheProjectorsOnceAndSixteenBytesForANumberOfS) {
+    for (const bool in_4_bits : {false, true}) {
+        const TrainedModel model = with_adapter_of(kEven, kProjectors, in_4_bits);
+        const ScheduleSet set = scheduled(model, {.policy = "in_memory"});
+        EXPECT_EQ(trained_count(model), kSubspace);
+        EXPECT_EQ(tagged_bytes(set, MemoryTag::weights),
+                  kLayersOfEven * projected_layer_bytes(in_4_bits) + 2 * kTableBytes + kLastNormBytes);
+        EXPECT_EQ(tagged_bytes(set, MemoryTag::low_halves), 2 * kSubspace);
+        EXPECT_EQ(tagged_bytes(set, MemoryTag::state), 8 * kSubspace);
+        const int64_t sums = tagged_bytes(set, MemoryTag::gradients) - 4 * kSubspace;
+        EXPECT_EQ(sums, kLayersOfEven * 7 * 8);
+        EXPECT_EQ(tagged_bytes(set, MemoryTag::kept), 0);
+    }
+}
+
+TEST(LspBytes, AStepMovesGradientsOfSDownAndWritesChunksOfSAlone) {
+    for (const bool in_4_bits : {false, true}) {
+        const int64_t streamed =
+            2 * kLayersOfEven * projected_layer_bytes(in_4_bits) + 2 * kTableBytes + kLastNormBytes;
+        const TrainedModel model = with_adapter_of(kEven, kProjectors, in_4_bits);
+        Plan plan = host_streamed();
+        const Demand over_host = total_demand(scheduled(model, plan).schedules[0]);
+        EXPECT_EQ(over_host.up_bytes, streamed + kInputBytes);
+        EXPECT_EQ(over_host.down_bytes, 4 * kSubspace);
+        EXPECT_EQ(over_host.disk_write_bytes, 0);
+        plan.policy = "three_tier";
+        plan.store = true;
+        plan.common.weights = plan.common.state = Home::disk;
+        const Demand over_disk = total_demand(scheduled(model, plan).schedules[0]);
+        EXPECT_EQ(over_disk.disk_read_bytes, streamed + 12 * kSubspace);
+        EXPECT_EQ(over_disk.disk_write_bytes, 12 * kSubspace);
+        EXPECT_EQ(over_disk.down_bytes, 4 * kSubspace);
+    }
+}
+
+// What backward keeps of a layer's input is S's input alone: as many columns as the projectors have.
+TEST(LspBytes, BackwardKeepsTheProjectedInputInPlaceOfTheInput) {
+    const TrainedModel model = with_adapter_of(kEven, kProjectors, false);
+    const Block& block = model.blocks[1];
+    std::vector<uint8_t> trainable;
+    for (const int param : block.params) trainable.push_back(model.training[at(param)].trains ? 1 : 0);
+    int projected = 0;
+    for (const SavedValue& saved : saved_values(*block.program, {.rows = 1, .sequence_length = 32}, trainable)) {
+        EXPECT_FALSE(saved.name.ends_with("layernorm")) << saved.name << ": the input of q, k and v, or of gate and up";
+        const bool is_input = saved.name.find("lsp_Q") != saved.name.npos;
+        if (is_input) {
+            EXPECT_EQ(saved.bytes, 32 * kProjectors.rank * 4) << saved.name;
+        }
+        projected += is_input ? 1 : 0;
+    }
+    EXPECT_EQ(projected, 7);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ TEST(AdapterConfig, HasTheDefaultsOfThePage) {
     EXPECT_THAT(config.lora_target_modules, testing::ElementsAre("all-linear"));
     EXPECT_EQ(config.learning_rate, 2e-4);
     EXPECT_EQ(adapter_config({"adapter=lora", "learning_rate=1e-3"}).learning_rate, 1e-3);
+    EXPECT_EQ(adapter_config({"adapter=lsp"}).learning_rate, 1e-4);
     EXPECT_NE(adapter_config({}).learning_rate, 2e-4);
 }
 
@@ -67,6 +68,10 @@ TEST(AdapterConfig, RefusesNumbersOutOfBounds) {
         {"lora_alpha=nan", "lora_alpha: "},
         {"lora_alpha=inf", "lora_alpha: "},
         {"lora_alpha=x", "lora_alpha: \"x\" is not a number"},
+        {"lsp_d=0", "lsp_d: 0 is not in [1, 65535]"},
+        {"lsp_d=65536", "lsp_d: 65536 is not in [1, 65535]"},
+        {"lsp_r=0", "lsp_r: 0 is not in [1, 64]"},
+        {"lsp_r=65", "lsp_r: 65 is not in [1, 64]"},
         {"lora_dropout=0.05", "lora_dropout: dropout is not implemented. Try: lora_dropout: 0"},
     };
     for (const auto& [word, problem] : cases) EXPECT_THAT(adapter_problem({"adapter=lora", word}), HasSubstr(problem));
@@ -79,6 +84,16 @@ TEST(AdapterConfig, RefusesSettingsOfWhatIsNotThere) {
         EXPECT_THAT(adapter_problem({word, "adapter=runs/mine/final"}),
                     HasSubstr(key + " is what the adapter in runs/mine/final says. Try: leave it out"));
     }
+    for (const char* word : {"lsp_d=8", "lsp_r=4", "lsp_host_bytes=1GiB", "lsp_link_bytes=1GiB"}) {
+        const std::string key = std::string(word).substr(0, std::string(word).find('='));
+        EXPECT_THAT(adapter_problem({word}), HasSubstr(key + " has no meaning without an adapter. Try: adapter: lsp"));
+        EXPECT_THAT(adapter_problem({word, "adapter=lora"}),
+                    HasSubstr(key + " has no meaning for adapter lora. Try: adapter: lsp"));
+    }
+    EXPECT_THAT(adapter_problem({"adapter=lsp", "lora_r=8"}),
+                HasSubstr("lora_r has no meaning for adapter lsp. Try: adapter: lora"));
+    EXPECT_THAT(adapter_problem({"adapter=lsp", "lsp_host_bytes=50%"}),
+                HasSubstr("lsp_host_bytes: a share of nothing"));
     // run.yaml writes every key down: what is the default contradicts nothing.
     EXPECT_EQ(adapter_config({"lora_r=16", "lora_alpha=32"}).adapter, "");
 }

@@ -36,7 +36,9 @@ inline ReadMasters masters_of(const ParamValues& values) {
 
 // Settings that no default has, for each kind.
 inline AdapterSettings small_settings(const AdapterKind& kind) {
-    return {.kind = std::string(kind.name), .rank = 4, .scale = 1.75};
+    AdapterSettings settings{.kind = std::string(kind.name), .rank = 4, .scale = 1.75};
+    if (kind.rank_is_capped) settings.rank = 24, settings.scale = 1, settings.nonzeros = 3, settings.seed = 11;
+    return settings;
 }
 
 // The adapter's numbers as they may be after some training: none is 0, and no two parameters are equal.

@@ -83,7 +83,9 @@ TEST_P(AdapterKinds, ReadBackWhatTheyWrote) {
     EXPECT_EQ(config.settings.kind, settings_.kind);
     EXPECT_EQ(config.base, "some/base");
     EXPECT_FALSE(config.is_expression);
-    if (settings_.kind == "lora") {
+    EXPECT_EQ(config.settings.nonzeros, settings_.nonzeros);
+    EXPECT_EQ(config.settings.seed, settings_.seed);
+    if (settings_.kind != "ia3") {
         EXPECT_EQ(config.settings.rank, settings_.rank);
         EXPECT_EQ(config.settings.scale, settings_.scale);
     }
@@ -98,7 +100,8 @@ TEST_P(AdapterKinds, ReadBackWhatTheyWrote) {
 TEST_P(AdapterKinds, RecomputingAndThreadsChangeNoBit) {
     const ParamValues values = trained();
     RunnerOptions options;
-    for (const ParamSpec& param : model_.params) options.trainable.push_back(param.added ? 1 : 0);
+    for (const ParamSpec& param : model_.params)
+        options.trainable.push_back(param.added && param.added->trains ? 1 : 0);
     for (const DType compute : {DType::f32, DType::bf16}) {
         options.compute = compute;
         const GradientResult kept = ModelRunner(model_, values, options).gradients(batch_);
@@ -144,7 +147,7 @@ TEST(AdapterList, NamesWhatThereIs) {
         ADD_FAILURE();
     } catch (const UserError& error) {
         EXPECT_EQ(error.code(), ExitCode::usage);
-        EXPECT_THAT(error.what(), testing::HasSubstr("lora, ia3"));
+        EXPECT_THAT(error.what(), testing::HasSubstr("lora, ia3, lsp"));
     }
 }
 

@@ -1,0 +1,110 @@
+#include "data/new_adapter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "base/units.h"
+#include "model/adapters/adapter.h"
+#include "op/sparse_positions.h"
+
+namespace windlass {
+namespace {
+
+constexpr const char* kWidth = "lsp_d";
+constexpr int64_t kWidthStep = 16;     // of widths that follow from bytes: whole tiles of matrix units
+constexpr int64_t kStateBytes = 12;    // beside the numbers that are computed with: master, and both moments, in f32
+constexpr int64_t kGradientBytes = 4;  // f32
+
+std::vector<LinearLayer> layers_of(const ModelSpec& model, std::span<const int> weights) {
+    std::vector<LinearLayer> layers;
+    for (const int weight : weights) layers.push_back(linear_layer(model, weight));
+    return layers;
+}
+
+AdapterSettings new_pair(const Config& config, const ModelSpec& model, std::span<const int> weights) {
+    for (const int weight : weights) {
+        const LinearLayer layer = linear_layer(model, weight);
+        const int64_t side = std::min(layer.in_cols, layer.out_cols);
+        if (config.lora_r > side)
+            throw UserError(ExitCode::usage, "lora_r", "{} is above the smaller side of {} [{}, {}]", config.lora_r,
+                            module_name(model, layer_of(model.params[at(weight)])), layer.out_cols, layer.in_cols)
+                .hint(fmt::format("lora_r {} or less", side));
+    }
+    const auto r = static_cast<double>(config.lora_r);
+    return {.kind = "lora", .rank = config.lora_r, .scale = config.lora_alpha / (config.use_rslora ? std::sqrt(r) : r)};
+}
+
+// Numbers of S in all layers.
+int64_t subspace_numbers(const std::vector<LinearLayer>& layers, int64_t width) {
+    int64_t numbers = 0;
+    for (const LinearLayer& layer : layers) numbers += std::min(width, layer.in_cols) * std::min(width, layer.out_cols);
+    return numbers;
+}
+
+int64_t widest(const std::vector<LinearLayer>& layers) {
+    int64_t most = 0;
+    for (const LinearLayer& layer : layers) most = std::max({most, layer.in_cols, layer.out_cols});
+    return most;
+}
+
+// The widest projectors of which all S take at most `limit`, so many bytes a number.
+int64_t width_within(const std::vector<LinearLayer>& layers, const char* key, const ByteLimit& limit,
+                     int64_t number_bytes) {
+    const int64_t bytes = parse_bytes(limit.text, key);
+    const auto taken = [&](int64_t width) { return number_bytes * subspace_numbers(layers, width); };
+    if (taken(kWidthStep) > bytes)
+        throw UserError(ExitCode::usage, key, "{} allow no projector: the narrowest, of {} columns, take {}",
+                        format_bytes(bytes), kWidthStep, format_bytes(taken(kWidthStep)))
+            .hint(fmt::format("{} or more, fewer layers (lora_target_modules), or lsp_d, which may be narrower",
+                              format_bytes(taken(kWidthStep))));
+    int64_t width = kWidthStep;
+    while (width < widest(layers) && taken(width + kWidthStep) <= bytes) width += kWidthStep;
+    return std::min(width, widest(layers));
+}
+
+// As it is asked for; else as wide as both limits allow; else half of the model's width, as the paper advises: what a
+// step of AdamW on the host then takes hides behind the device's work.
+int64_t projector_width(const Config& config, const ModelSpec& model, const std::vector<LinearLayer>& layers) {
+    if (config.lsp_d) return *config.lsp_d;
+    std::optional<int64_t> width;
+    const auto limit = [&](const char* key, const ByteLimit& bytes, int64_t number_bytes) {
+        if (bytes.text.empty()) return;
+        const int64_t within = width_within(layers, key, bytes, number_bytes);
+        width = std::min(width.value_or(within), within);
+    };
+    limit("lsp_host_bytes", config.lsp_host_bytes, kStateBytes);
+    limit("lsp_link_bytes", config.lsp_link_bytes, kGradientBytes + (config.dtype == "f32" ? 4 : 2));
+    return width.value_or(std::max<int64_t>(1, model.hidden / 2));
+}
+
+AdapterSettings new_projectors(const Config& config, const ModelSpec& model, std::span<const int> weights) {
+    const std::vector<LinearLayer> layers = layers_of(model, weights);
+    const int64_t width = projector_width(config, model, layers), most = widest(layers);
+    if (width > most)
+        throw UserError(ExitCode::usage, kWidth, "{} is above both sides of every layer", width)
+            .hint(fmt::format("{} {} or less; half of the model's width is {}", kWidth, most, model.hidden / 2));
+    if (config.lsp_r > width)
+        throw UserError(ExitCode::usage, "lsp_r", "{} numbers a row do not fit {} columns", config.lsp_r, width)
+            .hint(fmt::format("lsp_r {} or less, or a larger {}", width, kWidth));
+    if (most > kSparseRowsMax)
+        throw UserError(ExitCode::usage, "adapter", "a layer has a side of {}, projectors at most {}", most,
+                        kSparseRowsMax)
+            .hint("fewer layers (lora_target_modules)");
+    // Positions of seed 0 are no random ones.
+    return {.kind = config.adapter,
+            .rank = width,
+            .nonzeros = config.lsp_r,
+            .seed = static_cast<uint64_t>(config.seed) + 1};
+}
+
+}  // namespace
+
+AdapterSettings new_adapter(const Config& config, const ModelSpec& model, std::span<const int> weights) {
+    if (config.adapter == "lora") return new_pair(config, model, weights);
+    if (config.adapter == "lsp") return new_projectors(config, model, weights);
+    return {.kind = config.adapter};
+}
+
+}  // namespace windlass
