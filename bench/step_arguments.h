@@ -63,6 +63,27 @@ inline bool sets_adapter(Arguments& a, const std::string& key, const std::string
     return true;
 }
 
+// What finds a norm by a second backward finds none.
+inline void set_method(Arguments& a, const std::string& method) {
+    a.method = method;
+    a.options.max_grad_norm = find_method(method).recipe({}).uses_gradients_at_once ? 0 : kNormNeverReached;
+}
+
+// What --compare compares, and how one of them is set; the first is what the others are measured by.
+inline std::vector<std::string> compared_by(const std::string& what) {
+    if (what == "adapters") return {"everything", "lora", "qlora"};
+    if (what == "methods") return {"adamw", "lomo", "adalomo", "adalomo split"};
+    throw UserError(ExitCode::usage, "--compare", "adapters or methods are compared");
+}
+inline void set_compared(Arguments& a, const std::string& name) {
+    if (a.compare == "adapters") {
+        a.adapter = name == "everything" ? "" : name;
+        return;
+    }
+    a.options.split_masters = name.ends_with(" split");
+    set_method(a, name.substr(0, name.find(' ')));
+}
+
 inline Arguments parse(int argc, char** argv) {
     Arguments a;
     bool rows_given = false;
@@ -117,7 +138,7 @@ inline Arguments parse(int argc, char** argv) {
         else
             throw UserError(ExitCode::usage, key, "unknown option");
     }
-    a.options.max_grad_norm = kNormNeverReached;
+    set_method(a, a.method);
     if (a.shape == "llama-1.1b" && !rows_given) a.rows = 2, a.micro = 4, a.micros = {4};
     return a;
 }

@@ -46,10 +46,11 @@ inline ModelFolder open_folder(const Arguments& a, const std::string& program) {
 inline TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
     HfConfig config = folder.config();
     ModelSpec spec = build_model(config, folder.tensors());
+    const Recipe recipe = make_recipe(a.method, a.options);
+    if (a.seeded && (!a.adapter.empty() || recipe.uses_gradients_at_once)) {
+        for (ParamSpec& param : spec.params) param.file_dtype = a.dtype;
+    }
     if (!a.adapter.empty()) {
-        if (a.seeded) {
-            for (ParamSpec& param : spec.params) param.file_dtype = a.dtype;
-        }
         const std::vector<int> layers = linear_layers_of_layers(spec);
         const bool is_ia3 = a.adapter == "ia3";
         spec = with_adapter(std::move(spec),
@@ -57,7 +58,6 @@ inline TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
                             layers);
     }
     TrainedModel model(std::move(spec));
-    const Recipe recipe = make_recipe(a.method, a.options);
     set_store(model, recipe.store);
     if (!a.adapter.empty()) keep_frozen_as(model, a.dtype);
     if (a.adapter == "qlora") keep_in_4_bits(model);
