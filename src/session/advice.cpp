@@ -63,8 +63,8 @@ std::vector<MethodAdvice> compared(const Session& session) {
         const bool is_own = method->name == session.config.method;
         const std::string kept = storage == "split" && !is_own ? "as_file" : storage;
         add(method->name, "", adapter.empty() ? kept : "as_file");
-        add(method->name, adapter, kept);
-        if (uses_gradients_at_once(*method)) continue;
+        if (is_own || !uses_gradients_at_once(*method)) add(method->name, adapter, kept);
+        if (uses_gradients_at_once(*method)) continue;  // there is little of an adapter to save
         add(method->name, "lora", "as_file");
         add(method->name, "lora", "nf4");
     }

@@ -69,8 +69,8 @@ TEST_F(AdapterSession, IsComparedWithOtherWaysToTrainIt) {
                   own.planned.memory_bytes - own.request.budgets.process)
             << each.method;
     }
-    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "forward_gradient, lora",
-                                            "zeroth_order, lora"));
+    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adalomo", "lomo",
+                                            "forward_gradient, lora", "zeroth_order, lora"));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void expect_the_same_everywhere(size_t trials) {
     const std::vector<Plan> plans = at_once_plans_on_cards();
     std::map<size_t, Outcome> known;
     for (size_t trial = 0; trial < trials; ++trial) {
-        const size_t way = trial % kAtOnceWays;
+        const size_t way = 3 * trial % kAtOnceWays;
         EngineOptions options = at_once_way(way);
         if (!known.contains(way)) known[way] = run_steps(golden, batches, options);
         options.plan = plans[(trial * plans.size() / trials + trial) % plans.size()];
@@ -47,7 +47,7 @@ void expect_the_same_everywhere(size_t trials) {
 }
 
 TEST(CudaAtOnce, NeverChangesABit) {
-    expect_the_same_everywhere(is_sanitized() ? 2 : 8);
+    expect_the_same_everywhere(is_sanitized() ? 2 : 4);
 }
 TEST(SlowCudaAtOnce, NeverChangesABit) {
     expect_the_same_everywhere(64);
