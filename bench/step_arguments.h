@@ -54,7 +54,8 @@ inline bool* flag_of(Arguments& a, const std::string& key) {
 inline std::vector<std::string> compared_names(const std::string& comparison) {
     if (comparison == "adapters") return {"everything", "lora", "qlora"};
     if (comparison == "small-states") return {"everything", "lsp/2", "lsp/4"};
-    throw UserError(ExitCode::usage, "--compare", "\"{}\" is neither adapters nor small-states", comparison);
+    if (comparison == "methods") return {"adamw", "lomo", "adalomo", "adalomo split"};
+    throw UserError(ExitCode::usage, "--compare", "\"{}\" is none of adapters, small-states and methods", comparison);
 }
 
 // Whether this is an option of adapters.
@@ -68,6 +69,21 @@ inline bool sets_adapter(Arguments& a, const std::string& key, const std::string
     else
         return false;
     return true;
+}
+
+// What finds a norm by a second backward finds none.
+inline void set_method(Arguments& a, const std::string& method) {
+    a.method = method;
+    a.options.max_grad_norm = find_method(method).recipe({}).uses_gradients_at_once ? 0 : kNormNeverReached;
+}
+
+inline void set_compared(Arguments& a, const std::string& name) {
+    if (a.compare != "methods") {
+        a.adapter = name == "everything" ? "" : name;
+        return;
+    }
+    a.options.split_masters = name.ends_with(" split");
+    set_method(a, name.substr(0, name.find(' ')));
 }
 
 inline Arguments parse(int argc, char** argv) {
@@ -124,7 +140,7 @@ inline Arguments parse(int argc, char** argv) {
         else
             throw UserError(ExitCode::usage, key, "unknown option");
     }
-    a.options.max_grad_norm = kNormNeverReached;
+    set_method(a, a.method);
     if (a.shape == "llama-1.1b" && !rows_given) a.rows = 2, a.micro = 4, a.micros = {4};
     return a;
 }

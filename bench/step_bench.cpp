@@ -5,8 +5,9 @@
 //              [--policy in_memory|host_stream|three_tier] [--device cpu|cpu:emulate|cuda[:N]] [--small-probe]
 //              [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE] [--update TIME]
 //              [--state fp32|bf16|int8] [--store DIR] [--table] [--digest]
-//              [--method adamw|zeroth_order|forward_gradient] [--directions N] [--noise gaussian|rademacher]
-//              [--adapter none|lora|qlora|ia3|lsp/2|lsp/4] [--rank N] [--compare adapters|small-states]
+//              [--method adamw|lomo|adalomo|zeroth_order|forward_gradient] [--directions N]
+//              [--noise gaussian|rademacher] [--adapter none|lora|qlora|ia3|lsp/2|lsp/4] [--rank N]
+//              [--compare adapters|small-states|methods]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
 // never goes backward) over the GEMM peak (1024 x 4096 x 4096, random inputs, median before and after), and where the
@@ -334,7 +335,7 @@ void run_comparison(Arguments a, const std::string& program) {
     const std::vector<std::string> names = compared_names(a.compare);
     std::vector<std::unique_ptr<ComparedEngine>> engines;
     for (const std::string& name : names) {
-        a.adapter = name == names[0] ? "" : name;
+        set_compared(a, name);
         engines.push_back(std::make_unique<ComparedEngine>(a, program));
     }
     for (int round = 0; round <= a.steps; ++round)
@@ -343,7 +344,9 @@ void run_comparison(Arguments a, const std::string& program) {
                a.method, dtype_name(a.dtype), state_format_name(a.options.state_format), a.micro, a.rows, a.length,
                a.threads, a.rank, a.steps);
     fmt::print(
-        "trained        numbers     memory   s/step    least to most  over all    least to most  over next  of peak\n");
+        "trained            numbers     memory   s/step    least to most over first    least to most  over next  of "
+        "peak
+");
     const auto range = [](const std::vector<double>& values) {
         const auto [least, most] = std::minmax_element(values.begin(), values.end());
         return fmt::format("{:.2f} to {:.2f}", *least, *most);
@@ -351,7 +354,7 @@ void run_comparison(Arguments a, const std::string& program) {
     for (size_t index = 0; index < engines.size(); ++index) {
         const ComparedEngine& each = *engines[index];
         const std::vector<double> over_all = each.over(*engines[0]);
-        fmt::print("{:<10} {:>11} {:>10} {:>8.2f} {:>16} {:>9.3f} {:>16} {:>10.3f} {:>8.3f}\n", names[index],
+        fmt::print("{:<14} {:>11} {:>10} {:>8.2f} {:>16} {:>9.3f} {:>16} {:>10.3f} {:>8.3f}\n", names[index],
                    trained_count(each.setup().model), format_bytes(each.setup().schedules.memory_bytes()),
                    median(each.seconds()), range(each.seconds()), median(over_all), range(over_all),
                    median(each.over(*engines[1])), each.share());

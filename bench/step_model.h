@@ -54,16 +54,16 @@ inline AdapterSettings adapter_of(const Arguments& a, const ModelSpec& spec) {
 inline TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
     HfConfig config = folder.config();
     ModelSpec spec = build_model(config, folder.tensors());
+    const Recipe recipe = make_recipe(a.method, a.options);
+    if (a.seeded && (!a.adapter.empty() || recipe.uses_gradients_at_once)) {
+        for (ParamSpec& param : spec.params) param.file_dtype = a.dtype;
+    }
     if (!a.adapter.empty()) {
-        if (a.seeded) {
-            for (ParamSpec& param : spec.params) param.file_dtype = a.dtype;
-        }
         const std::vector<int> layers = linear_layers_of_layers(spec);
         const AdapterSettings settings = adapter_of(a, spec);
         spec = with_adapter(std::move(spec), settings, layers);
     }
     TrainedModel model(std::move(spec));
-    const Recipe recipe = make_recipe(a.method, a.options);
     set_store(model, recipe.store);
     if (!a.adapter.empty()) keep_frozen_as(model, a.dtype);
     if (a.adapter == "qlora") keep_in_4_bits(model);

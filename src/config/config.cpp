@@ -14,6 +14,8 @@ namespace {
 
 using Problems = std::vector<std::string>;
 
+// What LOMO and AdaLomo are published with: arXiv 2306.09782 and 2310.10195.
+constexpr double kLomoRate = 0.03, kAdalomoRate = 5e-4;
 constexpr double kAdapterRate = 2e-4;  // ten times that of all parameters (QLoRA, arXiv 2305.14314, section 4)
 constexpr std::string_view kProjectors = "lsp";
 constexpr double kProjectorRate = 1e-4;  // of the language models in arXiv 2406.10181's code
@@ -119,7 +121,33 @@ void check_data(const Config& c, Problems& problems) {
         problems.emplace_back("num_train_epochs is 0 and max_steps is not set");
 }
 
+bool uses_gradients_at_once(const Config& c) {
+    return find_method(c.method).recipe({}).uses_gradients_at_once;
+}
+
+// A norm takes them a second backward: nothing is clipped unless somebody asks for it.
+void resolve_method(Config& c) {
+    if (!uses_gradients_at_once(c)) return;
+    if (!c.was_given("learning_rate")) c.learning_rate = c.method == "adalomo" ? kAdalomoRate : kLomoRate;
+    if (!c.was_given("max_grad_norm")) c.max_grad_norm = 0;
+}
+
+void check_gradients_at_once(const Config& c, Problems& problems) {
+    const bool at_once = uses_gradients_at_once(c);
+    if (at_once && c.update_time != "auto" && c.update_time != "in_backward")
+        problems.push_back(
+            fmt::format("update_time is {}, but method {} keeps no gradients that an update could wait for: it is "
+                        "done in_backward, behind each block's. Try: update_time: auto",
+                        c.update_time, c.method));
+    if (!at_once && c.weight_storage == "split")
+        problems.push_back(
+            fmt::format("weight_storage split is for methods that may do with the files' type, method is {}. Try: "
+                        "weight_storage: as_file",
+                        c.method));
+}
+
 void check_method(const Config& c, Problems& problems) {
+    check_gradients_at_once(c, problems);
     for (const Problem& each : windlass::problems(c.method, method_options(c)))
         problems.push_back(fmt::format("{}. Try: {}", each.what, each.hint));
     if (c.sparse_share < 1 && c.weight_storage == "nf4")
@@ -263,6 +291,7 @@ MethodOptions method_options(const Config& c) {
                           .epsilon = c.adam_epsilon,
                           .weight_decay = c.weight_decay,
                           .max_grad_norm = c.max_grad_norm,
+                          .split_masters = c.weight_storage == "split",
                           .zo_eps = c.zo_eps,
                           .scalar_clip = c.scalar_clip,
                           .noise = *noise_kind_from_name(c.noise),
@@ -280,6 +309,17 @@ MethodOptions method_options(const Config& c) {
     return options;
 }
 
+Config with_method(Config config, std::string_view method) {
+    if (config.method == method) return config;
+    const Config usual;
+    if (!config.was_given("learning_rate")) config.learning_rate = usual.learning_rate;
+    if (!config.was_given("max_grad_norm")) config.max_grad_norm = usual.max_grad_norm;
+    config.method = method;
+    if (config.weight_storage == "split") config.weight_storage = usual.weight_storage;
+    resolve_method(config);
+    return config;
+}
+
 ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     ReadConfig read;
     read.config.written_in = sources.file_path;
@@ -291,6 +331,7 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     drop_former_default(sources, read.config);
     resolve_task(read.config, problems);
     resolve_adapter(read.config, problems);
+    resolve_method(read.config);
     check_data(read.config, problems);
     check_objective(read.config, problems);
     check_schedule(read.config, problems);

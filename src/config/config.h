@@ -144,6 +144,10 @@ struct Config {
     bool was_given(std::string_view key) const { return given.contains(key); }
 };
 
+// The same with another method, and with what is usual for that where nobody said otherwise: its learning rate, and
+// whether gradients are clipped.
+Config with_method(Config config, std::string_view method);
+
 // One key as somebody wrote it.
 struct ConfigEntry {
     std::string key;                  // as written, aliases included; '-' reads as '_'

@@ -16,12 +16,13 @@ std::vector<ConfigKey> memory_keys() {
          .resume = OnResume::resolved,
          .field = &Config::weight_storage,
          .group = kMemory,
-         .help = "how weights are kept that are not split masters: those of zeroth_order, of forward_gradient, of "
-                 "parameters that are not trained (freeze), of eval and generate. as_file: in the type of the "
-                 "model's files; f8: matrices and tables in 8 bits, with a scale each, half the bytes of bf16 in "
-                 "memory, on disk and on the way; nf4: the matrices of layers in 4 bits, with a scale for each 64 "
-                 "numbers, a quarter; they are frozen, or merge_updates is never",
-         .choices = {"as_file", "f8", "nf4"}},
+         .help =
+             "how weights are kept that are not split masters: those of methods without a backward pass, of lomo and "
+             "adalomo (or split: fp32 masters), of parameters that are not trained (freeze), of eval and generate. "
+             "as_file: in the type of the model's files; f8: matrices and tables in 8 bits, with a scale each, half "
+             "the bytes of bf16 in memory, on disk and on the way; nf4: the matrices of layers in 4 bits, with a "
+             "scale for each 64 numbers, a quarter; they are frozen, or merge_updates is never",
+         .choices = {"as_file", "f8", "nf4", "split"}},
         {.name = "state_format",
          .resume = OnResume::resolved,
          .field = &Config::state_format,

@@ -101,7 +101,9 @@ std::vector<ConfigKey> adam_keys() {
          .resume = OnResume::by_name,
          .field = &Config::max_grad_norm,
          .group = kMethod,
-         .help = "norm to which longer gradients are clipped; 0: no clipping",
+         .help =
+             "norm to which longer gradients are clipped; 0: no clipping. lomo and adalomo, which keep no gradients, "
+             "find it by a second backward pass; theirs is 0 unless it is given",
          .min = 0,
          .max = 1e12},
         {.name = "seed",

@@ -1,6 +1,7 @@
 #include "format/store_map.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/json.h"
 #include "base/math.h"
@@ -17,6 +18,7 @@ constexpr int64_t kChunkElementsUnit = 256;
 constexpr int64_t kChunksMax = int64_t{1} << 26;
 constexpr int64_t kElementBytesMax = 64;
 constexpr int64_t kSectionsMax = 64;
+constexpr int64_t kOwnBytesMax = int64_t{1} << 48;  // of one parameter
 constexpr int64_t kRunStateBytesMax = int64_t{16} << 20;
 constexpr int64_t kMetaBytesMax = int64_t{4} << 20;
 
@@ -51,6 +53,7 @@ void require_bounds(const StoreLayout& layout, std::string_view where) {
         require_in(where, "bytes of a weight of " + param.name, param.weight_bytes, 0, kElementBytesMax);
         require_in(where, "number of weights in a group of " + param.name, param.weight_group, 1,
                    param.weight_bytes == 0 ? 1 : kChunkElementsUnit);
+        require_in(where, "bytes of state of all of " + param.name, param.own_bytes, 0, kOwnBytesMax);
         require_in(where, "remainder of 256 by the weights in a group of " + param.name,
                    kChunkElementsUnit % param.weight_group, 0, 0);
     }
@@ -60,11 +63,13 @@ std::string text_of(const StoreLayout& layout, std::string_view where) {
     Json params = Json::array(), sections = Json::array();
     for (const StoreParam& param : layout.params) {
         params.push_back({param.name, param.numel});
-        if (param.sections != StoreParam::kAllSections || param.weight_bytes != 0 || param.once)
-            params.back().push_back(param.sections);
-        if (param.weight_bytes != 0 || param.once) params.back().push_back(param.weight_bytes);
-        if (param.weight_group != 1 || param.once) params.back().push_back(param.weight_group);
-        if (param.once) params.back().push_back(1);
+        // What is as it mostly is stays away, from the end.
+        const std::array<int64_t, 5> fields = {param.sections, param.weight_bytes, param.weight_group,
+                                               param.once ? 1 : 0, param.own_bytes};
+        constexpr std::array<int64_t, 5> kPlain = {StoreParam::kAllSections, 0, 1, 0, 0};
+        size_t last = fields.size();
+        while (last > 0 && fields[last - 1] == kPlain[last - 1]) --last;
+        for (size_t field = 0; field < last; ++field) params.back().push_back(fields[field]);
     }
     for (const StoreSection& section : layout.sections) sections.push_back({section.name, section.bytes, section.per});
     const Json json = {{"params", std::move(params)},
@@ -105,7 +110,7 @@ StoreLayout layout_of(const Json& json) {
         const int versions = param.size() > 5 ? small_integer(param.at(5)) : 0;
         if (versions != 0 && versions != 1) throw std::out_of_range("a parameter has other versions than one or all");
         layout.params.push_back({param.at(0).get<std::string>(), integer(param.at(1)), sections, weight_bytes,
-                                 weight_group, versions == 1});
+                                 weight_group, versions == 1, param.size() > 6 ? integer(param.at(6)) : 0});
     }
     for (const Json& section : json.at("sections"))
         layout.sections.push_back({section.at(0).get<std::string>(), integer(section.at(1)), integer(section.at(2))});
@@ -158,6 +163,8 @@ StoreMap::StoreMap(StoreLayout layout, std::string text, std::string_view where)
         region.states =
             add(region.states, mul(whole, round_up(state_bytes(param, layout_.chunk_elements), kAlignment)));
         region.states = add(region.states, round_up(state_bytes(param, rest), kAlignment));
+        const int64_t first = state_bytes(param, std::min(param.numel, layout_.chunk_elements));
+        region.states = add(region.states, round_up(first + param.own_bytes, kAlignment) - round_up(first, kAlignment));
     }
     starts_.push_back(at);
     chunk_count_ = at.chunk;
@@ -185,6 +192,12 @@ int64_t StoreMap::state_bytes(const StoreParam& param, int64_t elements) const {
         bytes += section_bytes(section.bytes, section.per, elements);
     }
     return bytes;
+}
+
+int64_t StoreMap::states_before(const StoreParam& param, int64_t chunks) const {
+    if (chunks == 0) return 0;
+    const int64_t bytes = state_bytes(param, layout_.chunk_elements);
+    return round_up(bytes + param.own_bytes, kAlignment) + (chunks - 1) * round_up(bytes, kAlignment);
 }
 
 ChunkRef StoreMap::chunk(int64_t index) const {
@@ -219,9 +232,9 @@ Extent StoreMap::state_extent(int64_t index, int version) const {
     const ChunkRef ref = chunk(index);
     const StoreParam& param = layout_.params[static_cast<size_t>(ref.param)];
     const Start& start = starts_[static_cast<size_t>(ref.param)];
-    const int64_t before = (index - start.chunk) * round_up(state_bytes(param, layout_.chunk_elements), kAlignment);
     const int64_t states = region_offset(param, version) + starts_.back().region(param).weights;
-    return {.offset = states + start.region(param).states + before, .bytes = state_bytes(param, ref.count)};
+    return {.offset = states + start.region(param).states + states_before(param, index - start.chunk),
+            .bytes = state_bytes(param, ref.count) + (ref.first == 0 ? param.own_bytes : 0)};
 }
 
 int64_t StoreMap::section_offset(int64_t index, int64_t section) const {

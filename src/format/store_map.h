@@ -20,6 +20,7 @@ struct StoreParam {
     int weight_bytes = 0;             // of an element, or of a group of them; 0: the layout's, of an element
     int weight_group = 1;             // elements of a group, the last one rounded up; chunks are whole groups
     bool once = false;                // written by the first commit alone: a working store has one version of it
+    int64_t own_bytes = 0;            // of state that it has as a whole: behind the sections of its first chunk
 };
 
 // A part of a chunk's state: `bytes` for every `per` elements, the last group rounded up.
@@ -81,7 +82,8 @@ class StoreMap {
     int64_t first_chunk(int64_t param) const { return starts_[static_cast<size_t>(param)].chunk; }
     ChunkRef chunk(int64_t index) const;
     Extent weight_extent(int64_t chunk, int version) const;
-    Extent state_extent(int64_t chunk, int version) const;         // the sections that the chunk has, back to back
+    Extent state_extent(int64_t chunk,
+                        int version) const;  // the sections that the chunk has, back to back, and own_bytes
     int64_t section_offset(int64_t chunk, int64_t section) const;  // from the start of the state extent
     bool is_written_once(int64_t chunk) const;
     Extent slot(int64_t index) const { return {slots_offset_ + index * slot_bytes_, slot_bytes_}; }
@@ -103,6 +105,8 @@ class StoreMap {
     int64_t section_count(const StoreParam& param) const;
     int64_t weight_room(const StoreParam& param, int64_t elements) const;
     int64_t state_bytes(const StoreParam& param, int64_t elements) const;
+    // Room for the state of so many chunks, from the first one on.
+    int64_t states_before(const StoreParam& param, int64_t chunks) const;
     // Where the region begins that holds this version of a parameter.
     int64_t region_offset(const StoreParam& param, int version) const;
 

@@ -17,7 +17,7 @@ namespace {
 
 // What is only read needs no low halves: in 8 or 4 bits it is a fraction of the files.
 void keep_narrow(OpenModel& opened, const std::string& weight_storage, DType compute) {
-    if (weight_storage == "as_file") return;
+    if (weight_storage == "as_file" || weight_storage == "split") return;
     TrainedModel& model = opened.model;
     set_store(model, StoreType::as_file);
     if (model.adapter) keep_frozen_as(model, compute);  // an adapter in f32 widens nothing beside it

@@ -5,7 +5,7 @@
 namespace windlass {
 
 std::span<const Method* const> all_methods() {
-    static constexpr std::array<const Method*, 3> kAll = {&kAdamw, &kForwardGradient, &kZerothOrder};
+    static constexpr std::array<const Method*, 5> kAll = {&kAdamw, &kAdalomo, &kLomo, &kForwardGradient, &kZerothOrder};
     return kAll;
 }
 

@@ -8,5 +8,7 @@ namespace windlass {
 extern const Method kAdamw;
 extern const Method kZerothOrder;
 extern const Method kForwardGradient;
+extern const Method kLomo;
+extern const Method kAdalomo;
 
 }  // namespace windlass

@@ -13,6 +13,18 @@ int64_t state_bytes(const StateSpec& state, int64_t count) {
     return div_up(count, state.per) * state.bytes;
 }
 
+int64_t state_bytes(const StateSpec& state, const ParamSpec& param, int64_t first, int64_t count) {
+    if (state.of == StatePer::elements) return state_bytes(state, count);
+    if (first > 0) return 0;
+    const bool is_matrix = param.shape.rank() == 2;
+    if (state.of == StatePer::row) return state.bytes * param.shape[0];
+    return is_matrix ? state.bytes * param.shape[1] : 0;
+}
+
+int64_t state_offset(const StateSpec& state, int64_t first) {
+    return state.of == StatePer::elements ? state_bytes(state, first) : 0;
+}
+
 int64_t probe_bytes(const RecipePass& pass, const ParamSpec& param, DType compute) {
     if (pass.rank == 0 || param.shape.rank() != 2) return param.numel() * dtype_bytes(compute);
     const int64_t rows = param.shape[0], cols = param.shape[1];

@@ -36,16 +36,23 @@ struct RecipePass {
 int64_t probe_bytes(const RecipePass& pass, const ParamSpec& param, DType compute);
 
 // Numbers that outlive a step: `bytes` for every `per` elements of a chunk, the last group rounded up. Chunks begin at
-// whole groups: `per` divides 2^22.
+// whole groups: `per` divides 2^22. Or `bytes` for every row or column of a parameter, which its first chunk has all
+// of; a vector of n is n rows, and no column.
+enum class StatePer : uint8_t { elements, row, column };
 struct StateSpec {
     std::string name;  // "m", "v", "m_scale"
     int64_t bytes = 4;
     int64_t per = 1;
+    StatePer of = StatePer::elements;
 };
 // Bytes that a run of elements has of this state.
 int64_t state_bytes(const StateSpec& state, int64_t count);
+// The same of a parameter's elements from `first` on, with which a chunk begins; and bytes behind which they lie where
+// the parameter's state is one array.
+int64_t state_bytes(const StateSpec& state, const ParamSpec& param, int64_t first, int64_t count);
+int64_t state_offset(const StateSpec& state, int64_t first);
 
-// One chunk of one parameter. All spans cover the same elements.
+// One chunk of one parameter, or all of one (Recipe::whole_parameters). All spans cover the same elements.
 struct UpdateCall {
     Param param;
     int64_t first = 0;    // index of the chunk's first element in the parameter
@@ -56,6 +63,13 @@ struct UpdateCall {
     std::span<std::byte* const> state;  // one per Recipe::state
     const float* gradient = nullptr;    // before clipping
     const StepParams* step = nullptr;
+    // Of a whole parameter: low halves, each so many elements of them; `lo` are the first. The rest lies in one piece.
+    std::span<int16_t* const> lows;
+    int64_t low_elements = 0;
+    std::byte* work = nullptr;  // Recipe::update_work bytes, which hold nothing
+
+    // What is kept as_file, numbers of param.storage.dtype, updated in place.
+    std::byte* weights() const { return reinterpret_cast<std::byte*>(hi); }
 };
 using UpdateKernel = void (*)(const UpdateCall& call, Stream& stream);
 
@@ -97,7 +111,15 @@ struct Recipe {
     StoreType store = StoreType::split;  // of parameters that are trained
     std::vector<RecipePass> passes;
     std::vector<StateSpec> state;
-    bool needs_grad_norm = false;                     // a reduction over all gradients stands before the updates
+    bool needs_grad_norm = false;  // a reduction over all gradients stands before the updates
+    // A block's gradients live from its first micro-batch's contribution to its update, which stands directly behind
+    // the last one's: all micro-batches pass a block before the next. Nothing is a guess, nothing put off. The norm is
+    // known when all is updated, and only says whether everything was finite.
+    bool uses_gradients_at_once = false;
+    bool backward_for_norm = false;  // unless a backward pass without updates, before the one with them, finds it
+    bool whole_parameters = false;   // an update takes all of a parameter at once
+    // Bytes of memory that an update of this parameter works in; null: none.
+    int64_t (*update_work)(const ParamSpec& param) = nullptr;
     int update_bytes_per_element = 0;                 // memory traffic of the update, for the simulator
     std::array<UpdateKernel, kDeviceKinds> update{};  // by DeviceKind
     // Fills StepParams::method for this step from the options and the step's other numbers.

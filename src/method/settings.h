@@ -19,6 +19,7 @@ struct MethodOptions {
     double epsilon = 1e-8;
     double weight_decay = 0.0;
     double max_grad_norm = 1.0;  // 0: no clipping
+    bool split_masters = false;  // of methods that train weights in the type of their files: fp32 masters instead
     StateFormat state_format = StateFormat::fp32;
     double zo_eps = 1e-3;                            // how far from the weights a step looks
     int directions = 1;                              // random directions of a step, at most kDirectionsMax

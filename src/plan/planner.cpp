@@ -24,9 +24,8 @@ namespace {
 
 // Of one version in the store: weights, low halves and state, each chunk on whole blocks.
 int64_t version_bytes(const Recipe& recipe, const Param& param) {
-    const int64_t numel = param.numel(), rest = numel % kChunkElements;
-    return numel / kChunkElements * kept_bytes(recipe, param, kChunkElements) +
-           (rest > 0 ? kept_bytes(recipe, param, rest) : 0);
+    const int64_t rest = param.numel() % kChunkElements, full = param.numel() - rest;
+    return kept_offset(recipe, param, full) + (rest > 0 ? kept_bytes(recipe, param, full, rest) : 0);
 }
 
 // The file has room for the gradients of all that is trained as soon as one block's go there.
@@ -113,7 +112,7 @@ double redo_seconds(const TrainedModel& model, const Recipe& recipe, const Machi
         const bool stays = plan.own_memory() ? block.state == Home::device : plan.host_threads == 0;
         (stays && !machine.unified_memory ? on_device : elements) += static_cast<double>(param.numel());
     }
-    const auto chunk = static_cast<double>(kept_bytes(recipe, LoneParam(), kChunkElements));
+    const auto chunk = static_cast<double>(kept_bytes(recipe, LoneParam(), kChunkElements, kChunkElements));
     const double element = chunk / kChunkElements, bytes = (elements + on_device) * element;
     const auto seconds = [](double amount, double rate) { return rate > 0 ? amount / rate : 0.0; };
     if (plan.store)
@@ -354,6 +353,7 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
         if (!space) continue;
         if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);
         if (!recipe.runs(PassKind::backward)) space->of(Knob::held_weights) = {0};  // nobody updates them
+        if (recipe.uses_gradients_at_once) space = at_once(std::move(*space));
         const std::vector<int> most_moved = {space->of(Knob::resident).front()};
         for (const Space& part : by_residence(*space)) {
             PolicySearch& search = *searches.emplace_back(

@@ -132,6 +132,14 @@ Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe,
     return space;
 }
 
+Space at_once(Space space) {
+    space.of(Knob::gradients) = {kShares};
+    space.of(Knob::deferred) = space.of(Knob::held_weights) = {0};
+    space.of(Knob::update) = {static_cast<int>(UpdateTime::at_once)};
+    space.of(Knob::order) = {static_cast<int>(MicroOrder::layer_first)};
+    return space;
+}
+
 SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest, DeviceKind device,
                       const Numerics& numerics, const Machine& machine) {
     SavedRanks ranks;

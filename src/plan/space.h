@@ -77,6 +77,10 @@ std::vector<Space> by_residence(const Space& space);
 // `writeback_steps`: between two of which updates are written back; 0: to be chosen.
 Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe, int writeback_steps);
 
+// What is left to turn where a block's gradients are used up behind its backward: they wait nowhere, and nothing is
+// a guess or put off.
+Space at_once(Space space);
+
 // Saved values of each program of a model, the most seconds saved for a byte first.
 using SavedRanks = std::map<const Program*, std::vector<int>>;
 SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest, DeviceKind device,

@@ -72,23 +72,24 @@ void ChunkIo::join(const ChunkSpan& chunk, int64_t first, std::span<float> maste
 }
 
 void ChunkIo::clear_state(const ChunkSpan& chunk) {
-    const std::vector<int64_t> sections = state_sections(setup_.recipe, param_of(chunk), chunk.count);
+    const std::vector<int64_t> sections = state_sections(setup_.recipe, param_of(chunk), chunk.first, chunk.count);
     std::memset(state() + sections[1], 0, at(sections.back() - sections[1]));
 }
 
 void ChunkIo::with_memory(const ChunkSpan& chunk, const PartVisitor& visit) const {
     const ParamPlace& place = setup_.schedules.ids.params[at(chunk.param)];
-    const std::vector<int64_t> sections = state_sections(setup_.recipe, param_of(chunk), chunk.count);
+    const Param param = param_of(chunk);
+    const std::vector<int64_t> sections = state_sections(setup_.recipe, param_of(chunk), chunk.first, chunk.count);
     const auto part = [&](const BufferSlice& slice, int64_t behind, std::byte* staged, int64_t bytes) {
-        if (slice.buffer == kNoBuffer) return;
+        if (slice.buffer == kNoBuffer || bytes == 0) return;
         visit(setup_.schedules.persistent[at(slice.buffer)], slice.offset + behind, {staged, at(bytes)});
     };
-    const Param param = param_of(chunk);
     part(place.weights, weight_bytes(param, chunk.first), weights(), weight_bytes(param, chunk.count));
     part(place.low, chunk.first * 2, state(), chunk.count * 2);
     for (size_t s = 0; s < place.state.size(); ++s) {
         const StateSpec& spec = setup_.recipe.state[s];
-        part(place.state[s], state_bytes(spec, chunk.first), state() + sections[s + 1], state_bytes(spec, chunk.count));
+        part(place.state[s], state_offset(spec, chunk.first), state() + sections[s + 1],
+             state_bytes(spec, param.spec, chunk.first, chunk.count));
     }
     if (place.chunks.buffer != kNoBuffer)
         part(place.chunks, state_block_offset(setup_.recipe, param, chunk.first), state(), sections.back());
@@ -120,7 +121,7 @@ void ChunkIo::fetch(const ChunkSpan& chunk) {
         return;
     }
     // What memory does not hold (the low halves of a model that is only evaluated in bf16) reads as zero.
-    std::memset(state(), 0, at(state_sections(setup_.recipe, param_of(chunk), chunk.count).back()));
+    std::memset(state(), 0, at(state_sections(setup_.recipe, param_of(chunk), chunk.first, chunk.count).back()));
     with_memory(chunk, [this](const BufferSpec& home, int64_t begin, std::span<std::byte> staged) {
         arenas_.read(home, begin, staged);
     });

@@ -197,6 +197,21 @@ struct Engine::Impl {
         durable_step = step;
     }
 
+    // What the store has as committed, to where the plan keeps it in memory.
+    void fill_memory() {
+        ChunkIo staging = chunks();
+        if (!staging.keeps_in_memory()) return;
+        staging.for_each(store_order(setup.model), [&](const ChunkSpan& chunk) {
+            staging.fetch(chunk);
+            staging.store_in_memory(chunk);
+        });
+    }
+    // A step that is not to be has changed memory, and the version of the store that is not committed.
+    void take_back() {
+        store->discard_written();
+        fill_memory();
+    }
+
     // A wrong guess: the update is done again from the state before it, or taken back. Without a store `kept` has that
     // state.
     void redo(const StepParams& params) {
@@ -261,13 +276,7 @@ std::string Engine::reopen() {
                 .hint("resume from a checkpoint");
     }
     impl_->open_store(std::move(store));
-    ChunkIo chunks = impl_->chunks();
-    if (chunks.keeps_in_memory()) {
-        chunks.for_each(store_order(setup.model), [&](const ChunkSpan& chunk) {
-            chunks.fetch(chunk);
-            chunks.store_in_memory(chunk);
-        });
-    }
+    impl_->fill_memory();
     return impl_->store->store().committed_run_state();
 }
 
@@ -293,6 +302,7 @@ StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) 
         writes ? impl_->write_answers(schedule, input, home) : impl_->run_round(schedule, input, home, nullptr);
     WINDLASS_CHECK(!(impl_->deferred && home) && impl_->recent.deferred_in_place() == 0,
                    "step {} is over, and the one before it has not landed", input.params.step);
+    if (report.spoiled && impl_->store != nullptr) impl_->take_back();
     const bool guessed_wrong = !report.applied || report.clip_scale != 1.0;
     if (guessed_wrong && impl_->setup.plan.any(UpdateTime::in_backward)) {
         impl_->redo(report.params);
@@ -302,6 +312,7 @@ StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) 
 }
 
 void Engine::commit(int64_t step, const std::string& run_state, const StepReport& report) {
+    WINDLASS_CHECK(!report.spoiled || impl_->store != nullptr, "the state before step {} is lost", step);
     const bool probes = impl_->setup.recipe.probes();
     if (probes && report.applied) {
         impl_->recent.add(report.params);

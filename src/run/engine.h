@@ -66,9 +66,12 @@ struct StepReport {
     double clip_scale = 1;
     bool applied = false;  // false: loss or norm not finite, nothing was updated
     bool redone = false;   // the update was speculative, and done again
-    StepParams params;     // with the clip factor
-    int64_t rounds = 1;    // times that the schedule ran: more than once where answers were written
-    double seconds = 0;    // of all rounds
+    // A gradient was not finite, which was known when updates were done (Recipe::uses_gradients_at_once). With a store
+    // the step before is there again, and the step counts as one that was not applied. Without one the state is lost.
+    bool spoiled = false;
+    StepParams params;   // with the clip factor
+    int64_t rounds = 1;  // times that the schedule ran: more than once where answers were written
+    double seconds = 0;  // of all rounds
     std::array<double, kLaneKinds> busy_seconds{};  // by kind of lane
     std::vector<TaskTime> tasks;                    // parallel to Schedule::tasks; of the first round
     std::vector<double> token_losses;               // eval, when asked for: micro by micro, token by token

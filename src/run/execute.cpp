@@ -1,5 +1,6 @@
 #include "run/execute.h"
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 
@@ -67,7 +68,7 @@ class Execution {
         if (const std::exception_ptr failure = lanes_.failure()) std::rethrow_exception(failure);
         if (lanes_.stopped()) throw Error(ExitCode::interrupted, "interrupted; the step was not applied");
         if (!reduced_ && !schedule_.gives_logits) report_.loss_sum = outputs_.sum(schedule_.outputs);
-        report_.applied = params_.apply;
+        report_.applied = params_.apply && !report_.spoiled;
         report_.params = params_;
         report_.seconds = seconds_since(start);
         report_.busy_seconds = lanes_.busy_seconds();
@@ -121,7 +122,7 @@ class Execution {
     // their norm is issued before this returns.
     void perform_on_host(const Task& task, const TaskMemory& memory) {
         if (task.verb == Verb::move) return move_on_disk(schedule_.moves[at(task.payload)], memory);
-        if (task.verb == Verb::reduce) return context_.setup.recipe.probes() ? conclude() : find_norm();
+        if (task.verb == Verb::reduce) return decide(schedule_.reduces[at(task.payload)]);
         WINDLASS_CHECK(task.verb == Verb::mark, "this is work of a stream");
         context_.mark();
         if (context_.holds()) point_of_no_return_.end_change();
@@ -172,18 +173,29 @@ class Execution {
         Stream& stream = memory.stream();
         const UpdateKernel kernel = context_.setup.recipe.update[static_cast<size_t>(stream.device())];
         std::vector<std::byte*> state;
-        for (const UpdateChunk& chunk : update.chunks) {
+        std::vector<int16_t*> lows;
+        const std::span<const UpdateChunk> chunks = update.chunks;
+        for (size_t index = 0, count = 0; index < chunks.size(); index += count) {
+            const UpdateChunk& chunk = chunks[index];
+            count = chunks_of_call(chunks.subspan(index));
             state.clear();
+            lows.clear();
             for (const BufferSlice& slice : chunk.state) state.push_back(memory.address(slice));
+            for (const UpdateChunk& each : chunks.subspan(index, count))
+                lows.push_back(reinterpret_cast<int16_t*>(memory.address(each.lo)));
+            const UpdateChunk& last = chunks[index + count - 1];
             const UpdateCall call{.param = context_.setup.model.param(chunk.param),
                                   .first = chunk.first,
                                   .element = context_.elements[at(chunk.param)] + chunk.first,
-                                  .count = chunk.count,
+                                  .count = last.first + last.count - chunk.first,
                                   .hi = reinterpret_cast<uint16_t*>(memory.address(chunk.hi)),
-                                  .lo = reinterpret_cast<int16_t*>(memory.address(chunk.lo)),
+                                  .lo = lows[0],
                                   .state = state,
                                   .gradient = reinterpret_cast<const float*>(memory.address(chunk.gradient)),
-                                  .step = &params};
+                                  .step = &params,
+                                  .lows = lows,
+                                  .low_elements = kChunkElements,
+                                  .work = memory.address(update.work)};
             std::byte* kept = memory.address(chunk.kept);
             if (update.restores)
                 restore_version(context_.setup.recipe, call, kept, stream);
@@ -191,6 +203,13 @@ class Execution {
                 keep_version(context_.setup.recipe, call, kept, stream);
             if (params.apply) kernel(call, stream);
         }
+    }
+
+    // Of a method that takes whole parameters all of one, else one.
+    size_t chunks_of_call(std::span<const UpdateChunk> chunks) const {
+        if (!context_.setup.recipe.whole_parameters) return 1;
+        const auto is_other = [&](const UpdateChunk& each) { return each.param != chunks[0].param; };
+        return at(std::ranges::find_if(chunks, is_other) - chunks.begin());
     }
 
     int updates_due(const MaterializeParam& each) const {
@@ -244,8 +263,23 @@ class Execution {
         }
     }
 
-    void find_norm() {
+    void decide(const ReduceTask& task) {
+        const Recipe& recipe = context_.setup.recipe;
+        if (recipe.probes()) return conclude();
+        if (task.of_losses) return look_at_losses();
         report_.grad_norm = std::sqrt(tree_sum(outputs_.sums_of_squares(context_.setup.model)));
+        if (!recipe.uses_gradients_at_once || recipe.backward_for_norm) return clip();
+        // Everything is updated.
+        report_.spoiled = params_.apply && !std::isfinite(report_.grad_norm);
+    }
+
+    void look_at_losses() {
+        report_.loss_sum = outputs_.sum(schedule_.outputs);
+        reduced_ = true;
+        params_.apply = std::isfinite(report_.loss_sum);
+    }
+
+    void clip() {
         report_.loss_sum = outputs_.sum(schedule_.outputs);
         reduced_ = true;
         params_.apply = std::isfinite(report_.grad_norm) && std::isfinite(report_.loss_sum);

@@ -27,11 +27,12 @@ std::vector<Piece> pieces_of(const Recipe& recipe, const UpdateCall& chunk, std:
                 {static_cast<std::byte*>(live) + begin, kept + offset + begin, std::min(kPieceBytes, bytes - begin)});
     };
     const int64_t behind_weights = aligned_weight_bytes(chunk.param, chunk.count);
-    const std::vector<int64_t> sections = state_sections(recipe, chunk.param, chunk.count);
+    const std::vector<int64_t> sections = state_sections(recipe, chunk.param, chunk.first, chunk.count);
     add(chunk.hi, 0, weight_bytes(chunk.param, chunk.count));
     add(chunk.lo, behind_weights, chunk.count * 2);
     for (size_t s = 0; s < recipe.state.size(); ++s)
-        add(chunk.state[s], behind_weights + sections[s + 1], state_bytes(recipe.state[s], chunk.count));
+        add(chunk.state[s], behind_weights + sections[s + 1],
+            state_bytes(recipe.state[s], chunk.param.spec, chunk.first, chunk.count));
     return pieces;
 }
 

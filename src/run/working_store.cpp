@@ -22,6 +22,9 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
         if (found.params[i].sections != expected.params[i].sections)
             throw refuse("the number of state sections of " + found.params[i].name, found.params[i].sections,
                          expected.params[i].sections);
+        if (found.params[i].own_bytes != expected.params[i].own_bytes)
+            throw refuse("bytes of state of all of " + found.params[i].name, found.params[i].own_bytes,
+                         expected.params[i].own_bytes);
         const auto bytes = [&](const StoreLayout& layout) {
             const int64_t group = layout.params[i].weight_group;
             return fmt::format("{} for {}", layout.weight_bytes_of(layout.params[i], group), group);

@@ -15,16 +15,16 @@ void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
         uses.push_back(use);
 }
 
-int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t count) {
+int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chunk) {
     switch (place) {
         case DiskPlace::weight:
-            return aligned_weight_bytes(in.param(param), count);
+            return aligned_weight_bytes(in.param(chunk.param), chunk.count);
         case DiskPlace::low:
-            return aligned_bytes(count, 2);
+            return aligned_bytes(chunk.count, 2);
         case DiskPlace::state:
-            return state_block_bytes(in.recipe, in.param(param), count);
+            return state_block_bytes(in.recipe, in.param(chunk.param), chunk.first, chunk.count);
         case DiskPlace::gradient:
-            return aligned_bytes(count, 4);
+            return aligned_bytes(chunk.count, 4);
         case DiskPlace::activation:
             break;
     }
@@ -97,7 +97,7 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
                                    .first = chunk.first,
                                    .count = chunk.count,
                                    .offset = end + bytes(chunk.first),
-                                   .bytes = piece_bytes(in_, place, param, chunk.count)});
+                                   .bytes = piece_bytes(in_, place, chunk)});
         }
         end += round_up(bytes(in_.param(param).numel()), kParamAlignment);
     }
@@ -245,6 +245,16 @@ void ScheduleBuilder::move(MoveTask task) {
     add(Verb::move, lane, schedule_.moves.size() - 1, std::move(uses), demand);
 }
 
+// One parameter after the other works in the same bytes.
+int64_t ScheduleBuilder::update_work_bytes(const UpdateTask& task) const {
+    int64_t bytes = 0;
+    for (const UpdateChunk& chunk : task.chunks) {
+        if (in_.recipe.update_work != nullptr)
+            bytes = std::max(bytes, in_.recipe.update_work(in_.param(chunk.param).spec));
+    }
+    return round_up(bytes, kParamAlignment);
+}
+
 void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
     std::vector<BufferUse> uses;
     std::vector<std::vector<BufferUse>> by_buffer;  // so that neighbours meet; a handful of buffers
@@ -258,20 +268,28 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
         add_use(*ranges, {slice.buffer, write, slice.offset, slice.offset + bytes});
     };
     for (const UpdateChunk& chunk : task.chunks) {
-        use(chunk.hi, aligned_bytes(chunk.count, 2), true);
+        const Param param = in_.param(chunk.param);
+        use(chunk.hi, aligned_weight_bytes(param, chunk.count), true);
         if (chunk.block.buffer != kNoBuffer) {
-            use(chunk.block, state_block_bytes(in_.recipe, in_.param(chunk.param), chunk.count), true);
+            use(chunk.block, state_block_bytes(in_.recipe, param, chunk.first, chunk.count), true);
         } else {
-            use(chunk.lo, aligned_bytes(chunk.count, 2), true);
-            for (size_t s = 0; s < chunk.state.size(); ++s)
-                use(chunk.state[s], round_up(state_bytes(in_.recipe.state[s], chunk.count), kParamAlignment), true);
+            if (chunk.lo.buffer != kNoBuffer) use(chunk.lo, aligned_bytes(chunk.count, 2), true);
+            for (size_t s = 0; s < chunk.state.size(); ++s) {
+                const int64_t bytes = state_bytes(in_.recipe.state[s], param.spec, chunk.first, chunk.count);
+                if (bytes > 0) use(chunk.state[s], round_up(bytes, kParamAlignment), true);
+            }
         }
         use(chunk.gradient, aligned_bytes(chunk.count, 4), false);
         demand.memory_bytes += chunk.count * in_.recipe.update_bytes_per_element;
         if (chunk.kept.buffer == kNoBuffer) continue;
-        const int64_t kept = kept_bytes(in_.recipe, in_.param(chunk.param), chunk.count);
+        const int64_t kept = kept_bytes(in_.recipe, param, chunk.first, chunk.count);
         use(chunk.kept, kept, !task.restores);
         demand.memory_bytes += 2 * kept;  // read here, written there
+    }
+    if (const int64_t bytes = update_work_bytes(task); bytes > 0) {
+        const TierKind tier = lane == LaneKind::host ? in_.host_tier() : TierKind::device;
+        task.work = {buffer("update.work", MemoryTag::workspace, bytes, tier), 0};
+        use(task.work, bytes, true);
     }
     std::sort(by_buffer.begin(), by_buffer.end(), [](const auto& a, const auto& b) {
         return std::tie(a[0].buffer, a[0].write) < std::tie(b[0].buffer, b[0].write);
@@ -295,7 +313,7 @@ void ScheduleBuilder::reduce(ReduceTask task) {
         const int64_t bytes = squares_bytes(in_.param(part.param).numel());
         add_use(uses, {sums.buffer, true, sums.offset, sums.offset + bytes});
     }
-    if (task.decides() && in_.ids.squares != kNoBuffer) uses.push_back({in_.ids.squares, false});
+    if (task.decides() && !task.of_losses && in_.ids.squares != kNoBuffer) uses.push_back({in_.ids.squares, false});
     schedule_.reduces.push_back(std::move(task));
     add(Verb::reduce, LaneKind::compute, schedule_.reduces.size() - 1, std::move(uses), demand);
 }

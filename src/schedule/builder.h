@@ -65,6 +65,7 @@ struct MaterializedWeights {
 struct Visit {
     int block = 0;
     bool backward = false;
+    bool updates = true;  // backward: else it only finds the norm, and another one follows
 };
 
 class ScheduleBuilder {
@@ -129,6 +130,7 @@ class ScheduleBuilder {
     BufferSlice tokens_of(int point, int micro);
     void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
     void add_materialization(MaterializeTask task);
+    int64_t update_work_bytes(const UpdateTask& task) const;
     void decide_updates(MaterializeParam& each, bool is_first, bool fetched) const;
     double mean_updates(const Param& param, const MaterializeParam& each) const;
     void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
@@ -148,7 +150,7 @@ class ScheduleBuilder {
 void add_use(std::vector<BufferUse>& uses, const BufferUse& use);
 
 // The bytes that a piece of this place takes in memory, whole blocks of the disk.
-int64_t piece_bytes(const LowerInput& in, DiskPlace place, int param, int64_t count);
+int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chunk);
 
 // Lowered steps (lower_train.cpp, lower_probe.cpp, lower_forward.cpp, lower_updates.cpp).
 Schedule lower_train(const LowerInput& input, const ScheduleRequest& request);

@@ -23,8 +23,19 @@ bool is_split(const Param& param) {
 int64_t low_bytes(const Param& param, int64_t count) {
     return is_split(param) ? section_bytes(2, 1, count) : 0;
 }
-int64_t bytes_of(const StateSpec& state, int64_t count) {
-    return section_bytes(state.bytes, state.per, count);
+// Sections of elements come first, then what the first chunk has of the whole parameter.
+int64_t bytes_of(const StateSpec& state, const Param& param, int64_t first, int64_t count) {
+    if (!param.trains()) return 0;
+    return section_bytes(1, 1, state_bytes(state, param.spec, first, count));
+}
+int64_t own_bytes(const Recipe& recipe, const Param& param) {
+    int64_t bytes = 0;
+    for (const StateSpec& state : recipe.state)
+        bytes += state.of == StatePer::elements ? 0 : bytes_of(state, param, 0, 0);
+    return bytes;
+}
+int64_t element_sections(const Recipe& recipe) {
+    return std::ranges::count(recipe.state, StatePer::elements, &StateSpec::of);
 }
 // What no step writes back.
 bool is_only_read(const Param& param) {
@@ -62,12 +73,16 @@ StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, std::s
                        .meta = std::move(meta)};
     // A parameter has the first sections alone: low halves where its masters are split, state where it is trained.
     if (has_low) layout.sections.push_back({"low", 2});
-    for (const StateSpec& state : recipe.state) layout.sections.push_back({state.name, state.bytes, state.per});
+    for (const StateSpec& state : recipe.state) {
+        if (state.of != StatePer::elements) continue;
+        layout.sections.push_back({state.name, state.bytes, state.per});
+    }
     for (const int index : params) {
         const Param param = model.param(index);
-        WINDLASS_CHECK(!param.trains() || recipe.state.empty() || is_split(param) == has_low,
+        const int64_t of_elements = element_sections(recipe);
+        WINDLASS_CHECK(!param.trains() || of_elements == 0 || is_split(param) == has_low,
                        "{} has state, but not the low halves before it", param.spec.name);
-        const int64_t sections = (is_split(param) ? 1 : 0) + (param.trains() ? std::ssize(recipe.state) : 0);
+        const int64_t sections = (is_split(param) ? 1 : 0) + (param.trains() ? of_elements : 0);
         const int group = group_of(param), bytes = group_bytes(param);
         layout.params.push_back(
             {.name = param.spec.name,
@@ -75,7 +90,8 @@ StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, std::s
              .sections = sections == std::ssize(layout.sections) ? StoreParam::kAllSections : sections,
              .weight_bytes = bytes == widest && group == 1 ? 0 : bytes,
              .weight_group = group,
-             .once = versions > 1 && is_only_read(param)});
+             .once = versions > 1 && is_only_read(param),
+             .own_bytes = own_bytes(recipe, param)});
     }
     return layout;
 }
@@ -103,32 +119,35 @@ std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param) {
     return chunks;
 }
 
-std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t count) {
+std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t first, int64_t count) {
     std::vector<int64_t> offsets;
     offsets.reserve(recipe.state.size() + 2);
     offsets.push_back(0);
     offsets.push_back(low_bytes(param, count));
     for (const StateSpec& state : recipe.state)
-        offsets.push_back(offsets.back() + (param.trains() ? bytes_of(state, count) : 0));
+        offsets.push_back(offsets.back() + bytes_of(state, param, first, count));
     return offsets;
 }
 
-int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t count) {
+int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t first, int64_t count) {
     int64_t end = low_bytes(param, count);
-    for (const StateSpec& state : recipe.state) end += param.trains() ? bytes_of(state, count) : 0;
+    for (const StateSpec& state : recipe.state) end += bytes_of(state, param, first, count);
     return round_up(end, kParamAlignment);
 }
 
 int64_t state_block_offset(const Recipe& recipe, const Param& param, int64_t first) {
-    return div_exact(first, kChunkElements) * state_block_bytes(recipe, param, kChunkElements);
+    if (first == 0) return 0;
+    return state_block_bytes(recipe, param, 0, kChunkElements) +
+           (div_exact(first, kChunkElements) - 1) * state_block_bytes(recipe, param, kChunkElements, kChunkElements);
 }
 
-int64_t kept_bytes(const Recipe& recipe, const Param& param, int64_t count) {
-    return aligned_weight_bytes(param, count) + state_block_bytes(recipe, param, count);
+int64_t kept_bytes(const Recipe& recipe, const Param& param, int64_t first, int64_t count) {
+    return aligned_weight_bytes(param, count) + state_block_bytes(recipe, param, first, count);
 }
 
 int64_t kept_offset(const Recipe& recipe, const Param& param, int64_t first) {
-    return div_exact(first, kChunkElements) * kept_bytes(recipe, param, kChunkElements);
+    return div_exact(first, kChunkElements) * aligned_weight_bytes(param, kChunkElements) +
+           state_block_offset(recipe, param, first);
 }
 
 }  // namespace windlass

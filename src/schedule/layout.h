@@ -58,19 +58,19 @@ struct ChunkSpan {
 };
 std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param);
 
-// Sections of a chunk's state on disk, in order: low halves (nothing where masters are not split), then the recipe's
-// state, of which a parameter that is not trained has nothing. Offsets are those of the store (each section padded to
-// 64 bytes); the last entry is the end.
-std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t count);
+// Sections of the state on disk of a chunk that begins with this element of a parameter, in order: low halves (nothing
+// where masters are not split), then the recipe's state, of which a parameter that is not trained has nothing. Offsets
+// are those of the store (each section padded to 64 bytes); the last entry is the end.
+std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t first, int64_t count);
 
 // Bytes of a chunk's state, whole blocks of the disk; and where the chunk that begins with this element of a parameter
 // lies behind the parameter's first one, where all are kept so.
-int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t count);
+int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t first, int64_t count);
 int64_t state_block_offset(const Recipe& recipe, const Param& param, int64_t first);
 
 // A chunk as it is kept for a wrong guess: its weights, whole blocks of the disk, then its state as the store has it.
 // Bytes, and where the chunk that begins with this element lies behind the parameter's first one.
-int64_t kept_bytes(const Recipe& recipe, const Param& param, int64_t count);
+int64_t kept_bytes(const Recipe& recipe, const Param& param, int64_t first, int64_t count);
 int64_t kept_offset(const Recipe& recipe, const Param& param, int64_t first);
 
 }  // namespace windlass

@@ -58,15 +58,15 @@ class PersistentWriter {
         place.weights = put("weights", MemoryTag::weights, master, weight_bytes(param, param.numel()));
         if (is_updated_away) put_resident(param, place);
         if (plan_.store) {
-            if (trains && param.trains() && is_split)
-                place.chunks = put("state", MemoryTag::state, plan.state, all_blocks(param));
+            if (const int64_t bytes = trains && param.trains() ? all_blocks(param) : 0; bytes > 0)
+                place.chunks = put("state", MemoryTag::state, plan.state, bytes);
         } else {
             if (wants_low)
                 place.low =
                     put("low halves", MemoryTag::low_halves, is_trained ? plan.state : plan.weights, param.numel() * 2);
             if (trains && param.trains()) put_state(param, plan, place);
         }
-        if (!trains || !param.trains() || !recipe_.runs(PassKind::backward)) return;
+        if (!trains || !param.trains() || !recipe_.runs(PassKind::backward) || recipe_.uses_gradients_at_once) return;
         place.gradient = put("gradients", MemoryTag::gradients, plan.gradients, param.numel() * 4);
         if (!plan_.store && plan.update == UpdateTime::in_backward)
             place.kept = put("kept", MemoryTag::kept, plan.state, all_kept(param));
@@ -79,16 +79,18 @@ class PersistentWriter {
     int64_t all_kept(const Param& param) const {
         const int64_t full = param.numel() / kChunkElements * kChunkElements;
         const int64_t rest = param.numel() - full;
-        return kept_offset(recipe_, param, full) + (rest > 0 ? kept_bytes(recipe_, param, rest) : 0);
+        return kept_offset(recipe_, param, full) + (rest > 0 ? kept_bytes(recipe_, param, full, rest) : 0);
     }
     int64_t all_blocks(const Param& param) const {
         const int64_t full = param.numel() / kChunkElements * kChunkElements;
         const int64_t rest = param.numel() - full;
-        return state_block_offset(recipe_, param, full) + (rest > 0 ? state_block_bytes(recipe_, param, rest) : 0);
+        return state_block_offset(recipe_, param, full) +
+               (rest > 0 ? state_block_bytes(recipe_, param, full, rest) : 0);
     }
     void put_state(const Param& param, const BlockPlan& plan, ParamPlace& place) {
         for (const StateSpec& state : recipe_.state) {
-            place.state.push_back(put(state.name, MemoryTag::state, plan.state, state_bytes(state, param.numel())));
+            place.state.push_back(
+                put(state.name, MemoryTag::state, plan.state, state_bytes(state, param.spec, 0, param.numel())));
         }
     }
     // Loading, checkpoints and export pass through here, one chunk at a time: as fp32, as weights, as state.
@@ -97,7 +99,7 @@ class PersistentWriter {
         for (const Param param : model_.all_params()) {
             const int64_t elements = std::min(kChunkElements, param.numel());
             count = std::max(count, elements);
-            state = std::max(state, state_block_bytes(recipe_, param, elements));
+            state = std::max(state, state_block_bytes(recipe_, param, 0, elements));
         }
         ids.staging = add("chunk in transit", MemoryTag::staging, 2 * aligned_bytes(count, 4) + state,
                           plan_.own_memory() ? TierKind::host : TierKind::device);
@@ -152,6 +154,12 @@ void require_consistent(const TrainedModel& model, const Recipe& recipe, const P
                        "block {}: what is learnt without a backward pass is applied in the next forward", block);
         WINDLASS_CHECK(!recipe.probes() || !plan.own_memory() || !plan.store || each.weights != Home::device,
                        "block {}: weights on a device with its own memory cannot be written to disk", block);
+        WINDLASS_CHECK(
+            !recipe.runs(PassKind::backward) || recipe.uses_gradients_at_once == (each.update == UpdateTime::at_once),
+            "block {}: updates {}, by {}", block, update_time_name(each.update), recipe.name);
+        WINDLASS_CHECK(each.update != UpdateTime::at_once ||
+                           (plan.order == MicroOrder::layer_first && each.gradients != Home::disk),
+                       "block {}: gradients that are used at once wait for no other block", block);
         if (!plan.own_memory() || !recipe.runs(PassKind::backward)) continue;
         const bool on_device = each.state == Home::device;
         WINDLASS_CHECK(on_device || plan.host_threads > 0, "block {}: an update on the host needs a host lane", block);

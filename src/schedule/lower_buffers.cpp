@@ -1,6 +1,7 @@
 #include "schedule/lower_buffers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/index.h"
 
@@ -53,7 +54,8 @@ void ActivationBuffers::bind_reverse(RunTask& task, std::vector<BufferUse>& uses
     if (const int64_t bytes = segment.region_bytes(Region::output); bytes > 0) {
         const BufferId loss = make(task.block, task.micro, "loss", MemoryTag::staging, bytes);
         bind(task, uses, Region::output, loss, true);
-        builder_.schedule().outputs[at(task.micro)] = {loss, 0};
+        BufferSlice& output = builder_.schedule().outputs[at(task.micro)];
+        if (output.buffer == kNoBuffer) output = {loss, 0};  // a second backward pass finds the same
     }
     if (!passes_gradient_on) return;
     BufferId gradient = here.gradient;
@@ -79,8 +81,8 @@ void ActivationBuffers::bring(const Visit& visit, int micro) {
     Activation& here = of(visit.block, micro);
     if (!visit.backward) return;
     const auto bring = [&](Offloaded& offloaded, BufferId& buffer) {
-        if (offloaded.is_away()) buffer = bring_back(offloaded);
-        offloaded = {};
+        bool& is_back = visit.updates ? offloaded.is_back : offloaded.is_back_again;
+        if (offloaded.is_away() && !std::exchange(is_back, true)) buffer = bring_back(offloaded);
     };
     bring(here.offloaded_input, here.input);
     for (size_t index = 0; index < kSavedRegions; ++index) bring(here.offloaded_saved[index], here.saved[index]);
@@ -130,9 +132,11 @@ void ActivationBuffers::transfer(MoveKind kind, BufferId buffer, const Offloaded
                    .pieces = {{.first = offloaded.file_offset, .bytes = offloaded.bytes}}});
 }
 
-GradientBuffers::GradientBuffers(ScheduleBuilder& builder)
+GradientBuffers::GradientBuffers(ScheduleBuilder& builder, bool for_norm)
     : builder_(builder),
       in_(builder.in()),
+      for_norm_(for_norm),
+      finds_squares_(in_.recipe.needs_grad_norm && (for_norm || !in_.recipe.backward_for_norm)),
       target_(in_.model.params.size()),
       held_(in_.model.params.size()),
       written_(in_.model.params.size(), false),
@@ -162,7 +166,7 @@ void GradientBuffers::make_buffers(int block) {
         if (target_[at(param)].buffer != kNoBuffer || !in_.param(param).trains()) continue;
         const Home home = in_.plan_of(param).gradients;
         const bool stays = home == Home::device || (home == Home::host && !in_.plan.own_memory());
-        if (stays)
+        if (stays && !in_.recipe.uses_gradients_at_once)
             target_[at(param)] = in_.place(param).gradient;
         else if (last_user_[at(param)] == block)
             together.push_back(param);
@@ -190,13 +194,14 @@ void GradientBuffers::finish(int block) {
     for (const int param : in_.model.blocks[at(block)].params) {
         if (target_[at(param)].buffer == kNoBuffer || last_user_[at(param)] != block) continue;
         squares.parts.push_back({param, target_[at(param)]});
+        if (for_norm_) continue;
         const Home home = in_.plan_of(param).gradients;
         held_[at(param)] =
             in_.plan.own_memory() && home != Home::device ? in_.place(param).gradient : target_[at(param)];
         if (in_.plan.own_memory() && home != Home::device) down.push_back(param);
         if (home == Home::disk) out.push_back(param);
     }
-    if (in_.recipe.needs_grad_norm && !squares.parts.empty()) builder_.reduce(std::move(squares));
+    if (finds_squares_ && !squares.parts.empty()) builder_.reduce(std::move(squares));
     if (!down.empty()) move_down(down, block);
     if (!out.empty()) write_to_disk(out);
 }

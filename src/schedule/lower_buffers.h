@@ -21,7 +21,8 @@ class ActivationBuffers {
     void bind_reverse(RunTask& task, std::vector<BufferUse>& uses, bool passes_gradient_on);
     // What the plan does not keep on the device leaves it, once forward is through with it.
     void spill(int block, int micro);
-    // It comes back for a backward visit. Does nothing where nothing left, or where it was called before.
+    // It comes back for a backward visit. Does nothing where nothing left, or where it was called for this visit
+    // before.
     void bring(const Visit& visit, int micro);
 
   private:
@@ -37,6 +38,7 @@ class ActivationBuffers {
         int64_t file_offset = -1;
         int64_t bytes = 0;
         MemoryTag tag = MemoryTag::block_inputs;
+        bool is_back = false, is_back_again = false;  // for the visit that updates, and for the one before it
         bool is_away() const { return bytes > 0; }
     };
     struct Activation {
@@ -67,7 +69,8 @@ class ActivationBuffers {
 // Gradients of parameters: where runs add to them, and the way from there to where they are held.
 class GradientBuffers {
   public:
-    explicit GradientBuffers(ScheduleBuilder& builder);
+    // Where they are used at once: in buffers that live as long as they do. for_norm: they are squared, and no more.
+    explicit GradientBuffers(ScheduleBuilder& builder, bool for_norm = false);
 
     // Targets of a backward segment's contributions.
     void bind(RunTask& task, std::vector<BufferUse>& uses);
@@ -84,6 +87,8 @@ class GradientBuffers {
 
     ScheduleBuilder& builder_;
     const LowerInput& in_;
+    bool for_norm_;
+    bool finds_squares_;
     std::vector<BufferSlice> target_;  // by parameter: where runs add
     std::vector<BufferSlice> held_;    // by parameter: in the memory of whoever updates
     std::vector<bool> written_;        // by parameter: some contribution was scheduled

@@ -136,7 +136,7 @@ class ProbeLowering {
                                     .first = chunk.first,
                                     .count = chunk.count,
                                     .offset = from.offset + weight_bytes(in_.param(param), chunk.first),
-                                    .bytes = piece_bytes(in_, DiskPlace::weight, param, chunk.count)});
+                                    .bytes = piece_bytes(in_, DiskPlace::weight, chunk)});
         }
     }
     void flush(MoveTask& task) {

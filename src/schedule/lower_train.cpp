@@ -30,12 +30,15 @@ class TrainLowering {
           first_trained_(first_trained_block(in_.model)),
           micro_batches_(builder.schedule().micro_batches),
           gradients_(builder),
+          norm_gradients_(builder, /*for_norm=*/true),
           activations_(builder),
           deferred_(builder, {.weights = [this](int param) { return weights_of(param); },
                               .gradient = [this](int param) { return in_.place(param).gradient; }}),
           speculative_(builder, {.weights = [this](int param) { return weights_of(param); },
                                  .gradient = [this](int param) { return gradients_.in_memory(param); },
                                  .speculative = true}),
+          at_once_(builder, {.weights = [this](int param) { return weights_of(param); },
+                             .gradient = [this](int param) { return gradients_.in_memory(param); }}),
           certain_(builder, {.weights = [this](int param) { return in_.place(param).weights; },
                              .gradient = [this](int param) { return in_.place(param).gradient; }}) {
         landed_.assign(at(blocks_), false);
@@ -51,7 +54,8 @@ class TrainLowering {
         else
             write_micro_batch_first();
         speculative_.drain();
-        if (in_.recipe.needs_grad_norm) builder_.reduce({});
+        at_once_.drain();
+        if (in_.recipe.needs_grad_norm && !in_.recipe.backward_for_norm) builder_.reduce({});
         for (int block = 0; block < blocks_; ++block) add_updates(certain_, UpdateTime::after_backward, block);
         certain_.drain();
     }
@@ -65,7 +69,10 @@ class TrainLowering {
     std::vector<Visit> visits() const {
         std::vector<Visit> list;
         for (int block = 0; block < blocks_ - 1; ++block) list.push_back({block, false});
-        for (int block = blocks_ - 1; block >= first_trained_; --block) list.push_back({block, true});
+        for (const bool updates : {false, true}) {
+            if (!updates && !in_.recipe.backward_for_norm) continue;
+            for (int block = blocks_ - 1; block >= first_trained_; --block) list.push_back({block, true, updates});
+        }
         return list;
     }
 
@@ -179,6 +186,15 @@ class TrainLowering {
         gradients_.finish(block);
         updating_ = &weights;
         add_updates(speculative_, UpdateTime::in_backward, block);
+        if (!in_.recipe.uses_gradients_at_once) return;
+        // The losses are there before anything is changed.
+        if (block == blocks_ - 1 && !in_.recipe.backward_for_norm) builder_.reduce({.of_losses = true});
+        add_updates(at_once_, UpdateTime::at_once, block);
+    }
+    // Of a backward pass that finds the norm. The last block's is behind all squares, and before all updates.
+    void finish_norm(int block) {
+        norm_gradients_.finish(block);
+        if (block == first_trained_) builder_.reduce({});
     }
 
     // While a pass computes, what the next one wants of spilled activations is on its way.
@@ -198,12 +214,16 @@ class TrainLowering {
     // What a pass leaves, once the block is done.
     void finish_pass(const Visit& visit, const BlockWeights& weights, int micro) {
         spill(visit, micro);
-        if (visit.backward && micro + 1 == micro_batches_) finish_gradients(visit.block, weights);
+        if (!visit.backward || micro + 1 < micro_batches_) return;
+        if (visit.updates)
+            finish_gradients(visit.block, weights);
+        else
+            finish_norm(visit.block);
     }
 
     void pass(const Visit& visit, const BlockWeights& weights, int micro) {
         if (visit.backward)
-            backward(visit.block, weights, micro);
+            backward(visit, weights, micro);
         else
             forward(visit.block, weights, micro);
     }
@@ -227,11 +247,12 @@ class TrainLowering {
         builder_.run(std::move(task), weights, std::move(uses));
     }
 
-    void backward(int block, const BlockWeights& weights, int micro) {
+    void backward(const Visit& visit, const BlockWeights& weights, int micro) {
+        const int block = visit.block;
         RunTask task{.segment = segment(block, true), .block = block, .micro = micro};
         std::vector<BufferUse> uses;
         activations_.bind_reverse(task, uses, block > first_trained_);
-        gradients_.bind(task, uses);
+        (visit.updates ? gradients_ : norm_gradients_).bind(task, uses);
         builder_.run(std::move(task), weights, std::move(uses));
     }
 
@@ -240,9 +261,9 @@ class TrainLowering {
     int blocks_;
     int first_trained_;
     int micro_batches_;
-    GradientBuffers gradients_;
+    GradientBuffers gradients_, norm_gradients_;
     ActivationBuffers activations_;
-    UpdateStream deferred_, speculative_, certain_;
+    UpdateStream deferred_, speculative_, at_once_, certain_;
     const BlockWeights* updating_ = nullptr;  // of the block whose updates are being added
     std::vector<bool> landed_;                // by block: the update that the step before deferred is scheduled
     int last_deferred_ = -1;                  // the last block in the order of forward whose update is deferred

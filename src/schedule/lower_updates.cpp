@@ -17,10 +17,14 @@ std::vector<ChunkGroup> chunk_groups(const LowerInput& in, int block) {
     int64_t elements = most;
     for (int param = 0; param < static_cast<int>(in.model.params.size()); ++param) {  // a block's part of store_order
         if (in.param(param).spec.block != block || !in.param(param).trains()) continue;
+        bool begins = true;
         for (const ChunkSpan& chunk : chunks_of(in.model, param)) {
-            if (elements + chunk.count > most) groups.emplace_back(), elements = 0;
+            const int64_t next = in.recipe.whole_parameters ? in.param(param).numel() : chunk.count;
+            const bool may_end = begins || !in.recipe.whole_parameters;
+            if (may_end && elements + next > most) groups.emplace_back(), elements = 0;
             groups.back().push_back(chunk);
             elements += chunk.count;
+            begins = false;
         }
     }
     return groups;
@@ -61,6 +65,8 @@ void UpdateStream::move_pieces(const ChunkGroup& chunks, MoveKind kind, DiskPlac
     std::vector<MoveTask> tasks;
     for (size_t index = 0; index < chunks.size(); ++index) {
         const ChunkSpan& chunk = chunks[index];
+        const int64_t bytes = piece_bytes(in_, place, chunk);
+        if (bytes == 0) continue;
         if (tasks.empty() || tasks.back().buffer != slices[index].buffer) {
             tasks.push_back({.kind = kind,
                              .place = place,
@@ -72,7 +78,7 @@ void UpdateStream::move_pieces(const ChunkGroup& chunks, MoveKind kind, DiskPlac
                                        .first = chunk.first,
                                        .count = chunk.count,
                                        .offset = slices[index].offset,
-                                       .bytes = piece_bytes(in_, place, chunk.param, chunk.count)});
+                                       .bytes = bytes});
     }
     for (MoveTask& task : tasks) builder_.move(std::move(task));
 }
@@ -87,8 +93,9 @@ std::vector<BufferSlice> UpdateStream::read(const ChunkGroup& chunks, DiskPlace 
     slices.reserve(chunks.size());
     for (const ChunkSpan& chunk : chunks) {
         slices.push_back({kNoBuffer, end});
-        end += piece_bytes(in_, place, chunk.param, chunk.count);
+        end += piece_bytes(in_, place, chunk);
     }
+    if (end == 0) return slices;
     const BufferId made =
         builder_.buffer(fmt::format("update.{}.{}", count_, memory_tag_name(tag)), tag, end, in_.host_tier());
     for (BufferSlice& slice : slices) slice.buffer = made;
@@ -111,9 +118,8 @@ void UpdateStream::stage_weights(Staged& staged) {
 }
 
 void UpdateStream::stage_state(Staged& staged) {
-    const ParamPlace& first = in_.place(staged.chunks[0].param);
-    if (first.low.buffer != kNoBuffer) return;  // arrays of their own, without a store
-    if (first.chunks.buffer == kNoBuffer) {
+    if (!in_.plan.store) return;  // arrays of their own
+    if (in_.place(staged.chunks[0].param).chunks.buffer == kNoBuffer) {
         staged.blocks = read(staged.chunks, DiskPlace::state, MemoryTag::state);
         return;
     }
@@ -153,15 +159,23 @@ UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const
     if (staged.blocks.empty()) {
         const ParamPlace& place = in_.place(chunk.param);
         update.lo = behind(place.low, chunk.first * 2);
-        for (size_t s = 0; s < place.state.size(); ++s)
-            update.state.push_back(behind(place.state[s], state_bytes(in_.recipe.state[s], chunk.first)));
+        for (size_t s = 0; s < place.state.size(); ++s) {
+            const StateSpec& state = in_.recipe.state[s];
+            const bool has = state_bytes(state, in_.param(chunk.param).spec, chunk.first, chunk.count) > 0;
+            update.state.push_back(has ? behind(place.state[s], state_offset(state, chunk.first)) : BufferSlice());
+        }
         if (sources_.speculative || sources_.again)
             update.kept = behind(place.kept, kept_offset(in_.recipe, in_.param(chunk.param), chunk.first));
         return update;
     }
-    const std::vector<int64_t> sections = state_sections(in_.recipe, in_.param(chunk.param), chunk.count);
-    update.block = update.lo = staged.blocks[index];  // low halves come first
-    for (size_t s = 1; s + 1 < sections.size(); ++s) update.state.push_back(behind(update.block, sections[s]));
+    const Param param = in_.param(chunk.param);
+    const std::vector<int64_t> sections = state_sections(in_.recipe, param, chunk.first, chunk.count);
+    if (sections.back() > 0) update.block = staged.blocks[index];
+    if (param.storage.store == StoreType::split) update.lo = update.block;  // low halves come first
+    for (size_t s = 1; s + 1 < sections.size(); ++s) {
+        const bool has = sections[s + 1] > sections[s];
+        update.state.push_back(has ? behind(update.block, sections[s]) : BufferSlice());
+    }
     return update;
 }
 

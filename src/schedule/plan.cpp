@@ -16,7 +16,7 @@ std::vector<BlockPlan> blocks_of(const Plan& plan) {
 template <typename T>
 std::string spread(const Plan& plan, std::string_view what, T BlockPlan::*member, std::string_view (*name)(T)) {
     const std::vector<BlockPlan> blocks = blocks_of(plan);
-    std::array<size_t, 3> count{};
+    std::array<size_t, 4> count{};
     for (const BlockPlan& block : blocks) ++count[static_cast<size_t>(block.*member)];
     const size_t most = static_cast<size_t>(std::max_element(count.begin(), count.end()) - count.begin());
     const bool is_all_there = std::ranges::all_of(
@@ -41,7 +41,7 @@ bool Plan::any(UpdateTime time) const {
 }
 
 bool Plan::updates_apart() const {
-    return any(UpdateTime::in_backward) || any(UpdateTime::next_forward);
+    return any(UpdateTime::in_backward) || any(UpdateTime::next_forward) || any(UpdateTime::at_once);
 }
 
 bool Plan::any_recompute() const {
@@ -57,7 +57,8 @@ std::string_view home_name(Home home) {
 }
 
 std::string_view update_time_name(UpdateTime time) {
-    static constexpr std::array<std::string_view, 3> kNames = {"after backward", "in backward", "in the next forward"};
+    static constexpr std::array<std::string_view, 4> kNames = {"after backward", "in backward", "in the next forward",
+                                                               "behind each block's backward"};
     return kNames[static_cast<size_t>(time)];
 }
 

@@ -26,7 +26,8 @@ enum class MicroOrder : uint8_t { layer_first, micro_batch_first };
 //                   current in the store, or, without one, is kept in memory beside the state: where the guess
 //                   was wrong the update is done again from there
 //   next_forward    deferred, and done when the next step's forward pass first wants it ("defer")
-enum class UpdateTime : uint8_t { after_backward, in_backward, next_forward };
+//   at_once         as soon as its gradient is there, for good (Recipe::uses_gradients_at_once)
+enum class UpdateTime : uint8_t { after_backward, in_backward, next_forward, at_once };
 
 // Where a plan puts the regions of values that forward keeps (model/saved.h): the first stays on the device.
 inline constexpr SaveChoice kKeepOnHost = SaveChoice::keep_second, kKeepOnDisk = SaveChoice::keep_third;

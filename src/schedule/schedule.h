@@ -159,19 +159,23 @@ struct UpdateChunk {
     BufferSlice kept;
 };
 struct UpdateTask {
-    std::vector<UpdateChunk> chunks;
-    bool speculative = false;  // the norm is not known yet: as if nothing were clipped and everything finite
-    bool restores = false;     // first takes what `kept` has, even where the step is not applied
+    std::vector<UpdateChunk> chunks;  // of Recipe::whole_parameters all of each parameter, in order
+    BufferSlice work;                 // Recipe::update_work
+    bool speculative = false;         // the norm is not known yet: as if nothing were clipped and everything finite
+    bool restores = false;            // first takes what `kept` has, even where the step is not applied
 };
 
 // reduce: sums of squares of gradients, of each parameter its own (ParamPlace::squares); or, of none, what the host
-// decides by all of them: the norm, clip and apply flags; or by the losses of a forward-only step.
+// decides by all of them: the norm, clip and apply flags; or by the losses of a forward-only step. Where gradients are
+// used at once: by the losses whether anything is applied (of_losses), and in the end by the norm whether that was
+// well.
 struct ReducePart {
     int param = -1;
     BufferSlice gradient;
 };
 struct ReduceTask {
     std::vector<ReducePart> parts;
+    bool of_losses = false;
     bool decides() const { return parts.empty(); }
 };
 

@@ -17,6 +17,9 @@ double steps_for_one_of_adam(const Method& method, const MethodOptions& options)
 bool is_forward_only(const Method& method) {
     return method.recipe({}).probes();
 }
+bool uses_gradients_at_once(const Method& method) {
+    return method.recipe({}).uses_gradients_at_once;
+}
 
 // With any policy, and as many writes as it likes.
 std::optional<Planned> plan_method(const Session& session, const MethodAdvice& wanted, StateFormat format) {
@@ -57,8 +60,11 @@ std::vector<MethodAdvice> compared(const Session& session) {
             add(method->name, adapter, storage);
             continue;
         }
-        add(method->name, "", adapter.empty() ? storage : "as_file");
-        add(method->name, adapter, storage);
+        const bool is_own = method->name == session.config.method;
+        const std::string kept = storage == "split" && !is_own ? "as_file" : storage;
+        add(method->name, "", adapter.empty() ? kept : "as_file");
+        if (is_own || !uses_gradients_at_once(*method)) add(method->name, adapter, kept);
+        if (uses_gradients_at_once(*method)) continue;  // there is little of an adapter to save
         add(method->name, "lora", "as_file");
         add(method->name, "lora", "nf4");
         add(method->name, "lsp", "as_file");
@@ -109,10 +115,18 @@ std::vector<MethodAdvice> compare_methods(const Session& session) {
 }
 
 std::string advised_method(const std::vector<MethodAdvice>& methods) {
+    // What keeps gradients first: AdamW, of all parameters or of an adapter.
+    const auto fits = [](const MethodAdvice& each, bool at_once) {
+        const Method& method = find_method(each.method);
+        return each.planned && !is_forward_only(method) && uses_gradients_at_once(method) == at_once;
+    };
+    for (const bool at_once : {false, true}) {
+        const auto found = std::ranges::find_if(methods, [&](const auto& each) { return fits(each, at_once); });
+        if (found != methods.end()) return found->name;
+    }
     const MethodAdvice* best = nullptr;
     for (const MethodAdvice& each : methods) {
         if (!each.planned) continue;
-        if (!is_forward_only(find_method(each.method))) return each.name;
         if (best == nullptr || learning_seconds(each) < learning_seconds(*best)) best = &each;
     }
     return best == nullptr ? "" : best->name;
@@ -129,7 +143,9 @@ std::vector<std::pair<std::string, Config>> other_configs(const Config& config) 
         return other;
     };
     for (const Method* method : all_methods()) {
-        if (method->name != config.method) add(fmt::format("method={}", method->name)).method = method->name;
+        if (method->name == config.method) continue;
+        Config& other = add(fmt::format("method={}", method->name));
+        other = with_method(std::move(other), method->name);
     }
     const bool backward = !is_forward_only(find_method(config.method));
     if (backward && config.adapter.empty()) add("adapter=lora").adapter = "lora";
@@ -154,9 +170,9 @@ std::string others_that_fit(FileSystem& files, const Config& config) {
             found.push_back(fmt::format("{}, which fits with {} of memory{}: {} a step, {} steps", words,
                                         format_bytes(planned.memory_bytes), disk,
                                         format_seconds(session.seconds_at_most()),
-                                        session.recipe.probes() ? "many times the"
-                                        : other.adapter.empty() ? "far fewer"
-                                                                : "as many"));
+                                        session.recipe.probes()                       ? "many times the"
+                                        : is_forward_only(find_method(config.method)) ? "far fewer"
+                                                                                      : "as many"));
         } catch (const UserError&) {
             // Too large as well, or not for what the configuration wants beside: the refusal stands without it.
         }
@@ -186,6 +202,8 @@ std::string advice_text(const std::vector<MethodAdvice>& methods) {
     text += fmt::format("Advice    {}: {}\n", best,
                         is_forward_only(find_method(advised.method))
                             ? "backpropagation does not fit; expect many times the steps"
+                        : uses_gradients_at_once(find_method(advised.method))
+                            ? "backpropagation fits where no gradients and no moments are kept"
                         : advised.adapter.empty() ? "backpropagation fits, and learns the same in far fewer steps"
                                                   : "backpropagation fits over an adapter, not over all parameters");
     return text;

@@ -71,6 +71,16 @@ std::string share_of_peak(double share) {
     return "MFU not known: kernels were measured faster than the peak, which is stale";
 }
 
+// What a step takes longer that finds the norm before it updates anything, where gradients are used at once.
+double second_backward_seconds(const Session& session) {
+    if (!session.recipe.backward_for_norm) return 0;
+    Recipe without = session.recipe;
+    without.backward_for_norm = false;
+    const Planned planned = evaluate_plan(session.model, without, session.numerics(), session.machine, session.request,
+                                          session.planned.plan);
+    return session.planned.step.seconds - planned.step.seconds;
+}
+
 std::string step_text(const Session& session) {
     const Planned& planned = session.planned;
     const Simulation step = session.step_at_most();
@@ -87,6 +97,9 @@ std::string step_text(const Session& session) {
             "steps",
             format_seconds(step.seconds + planned.redo_seconds), format_seconds(step.seconds),
             100 * session.request.clip_frequency);
+    if (const double second = second_backward_seconds(session); second > 0)
+        text += fmt::format("\nClipping  the norm takes a second backward: {} of each step; max_grad_norm 0 spares it",
+                            format_seconds(second));
     text += fmt::format("\nBound by  {}, busy {:.0f} % of the step", lane_name(planned.binding.lane),
                         planned.binding.busy * 100);
     if (!planned.binding.improvement.empty())
@@ -124,6 +137,9 @@ std::string plan_line(const Session& session) {
 std::string method_words(const Session& session) {
     const StateFormat format = session.numerics().state_format;
     const MethodOptions& options = session.method_options;
+    if (session.recipe.uses_gradients_at_once)
+        return options.split_masters ? std::string("fp32 masters")
+                                     : fmt::format("weights kept in {}", dtype_name(common_type(session.model)));
     if (!session.recipe.probes()) return fmt::format("{} moments", state_format_name(format));
     std::string text = fmt::format("{} {} {}", options.directions, noise_kind_name(options.noise),
                                    options.directions == 1 ? "direction" : "directions");
@@ -212,6 +228,7 @@ Json step_json(const Session& session) {
     return {{"seconds", session.seconds_at_most()},
             {"unclipped_seconds", step.seconds},
             {"clipped_seconds", step.seconds + session.planned.redo_seconds},
+            {"second_backward_seconds", second_backward_seconds(session)},
             {"rounds", session.rounds_most},
             {"compute_seconds", busy(LaneKind::compute)},
             {"host_seconds", busy(LaneKind::host)},

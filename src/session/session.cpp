@@ -184,8 +184,9 @@ int wanted_writeback(const Session& session) {
 
 // Something is kept as it was asked for. A matrix in 4 bits is never written: it stays as it is, or what steps learn
 // about it stays beside it.
-void require_narrow(const Config& config, const TrainedModel& model) {
-    if (config.weight_storage != "as_file" && !is_kept_in_8_bits(model) && !is_kept_in_4_bits(model))
+void require_narrow(const Config& config, const Recipe& recipe, const TrainedModel& model) {
+    const bool asks = config.weight_storage == "f8" || config.weight_storage == "nf4";
+    if (asks && !is_kept_in_8_bits(model) && !is_kept_in_4_bits(model))
         throw UserError(ExitCode::usage, "weight_storage",
                         "{} is for weights that are not split masters, but method {} trains every matrix as one",
                         config.weight_storage, config.method)
@@ -193,7 +194,15 @@ void require_narrow(const Config& config, const TrainedModel& model) {
     const auto is_written = [](const Param& param) {
         return param.storage.dtype == DType::nf4 && param.trains() && param.perturb.merge != Merge::never;
     };
+    const auto is_updated_in_8_bits = [](const Param& param) {
+        return param.storage.dtype == DType::f8_e4m3 && param.trains();
+    };
     const auto params = model.all_params();
+    if (const auto found = std::ranges::find_if(params, is_updated_in_8_bits);
+        recipe.uses_gradients_at_once && found != params.end())
+        throw UserError(ExitCode::usage, "weight_storage", "f8 is not for what {} trains, but {} is trained",
+                        config.method, (*found).spec.name)
+            .hint("weight_storage: as_file");
     const auto trained = std::ranges::find_if(params, is_written);
     if (trained == params.end()) return;
     throw UserError(ExitCode::usage, "weight_storage",
@@ -285,7 +294,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     session.recipe = make_recipe(config.method, session.method_options);
     if (recorded) session.identity.frozen_storage = recorded->identity.frozen_storage;
     set_kept_types(config, session.recipe, session.identity.frozen_storage, session.model);
-    require_narrow(config, session.model);
+    require_narrow(config, session.recipe, session.model);
     session.identity.weight_storage = config.weight_storage;
     session.identity.merge_updates = merge_name(session.recipe.merge);
     if (recorded && recorded->identity.weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))

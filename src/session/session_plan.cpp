@@ -74,7 +74,8 @@ Outcome plan_shapes(const Session& session, const std::optional<RunState>& recor
 }
 
 bool leaves_format_open(const Session& session, const std::optional<RunState>& recorded) {
-    return session.config.state_format == "auto" && !recorded && !session.recipe.state.empty();
+    return session.config.state_format == "auto" && !recorded && !session.recipe.state.empty() &&
+           !session.recipe.uses_gradients_at_once;  // whose state has one format
 }
 
 // The state format that is asked for, or the most exact one that fits.

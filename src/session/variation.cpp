@@ -73,6 +73,8 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     if (variation == variation_of(session)) return without_schedules(session.planned);
     MethodOptions options = session.method_options;
     options.state_format = variation.state_format;
+    options.max_grad_norm = with_method(session.config, variation.method).max_grad_norm;
+    options.split_masters = variation.weight_storage == "split";
     Numerics numerics = session.numerics();
     numerics.state_format = variation.state_format;
     numerics.micro_batch_size = variation.micro_batch_size;

@@ -14,7 +14,8 @@
 namespace windlass {
 namespace {
 
-const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kEachStep = "each_step", kComputed = "computed";
+const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kSplit = "split", kEachStep = "each_step",
+                  kComputed = "computed";
 using Texts = std::map<std::string, std::string>;
 
 // What is no integer, or one beyond int64_t, throws std::bad_optional_access: get() would convert it to any number.
@@ -86,7 +87,8 @@ bool is_sane(const Identity& s) {
            std::ranges::is_sorted(n.sequence_lengths) && s.directions >= 1 && s.directions <= kDirectionsMax &&
            merge_from_name(s.merge_updates) &&
            (s.weight_storage == kF8 ||
-            (s.scale_exponents.empty() && (s.weight_storage == kAsFile || s.weight_storage == kNf4)));
+            (s.scale_exponents.empty() &&
+             (s.weight_storage == kAsFile || s.weight_storage == kNf4 || s.weight_storage == kSplit)));
 }
 
 bool is_of_probes(const Identity& identity) {

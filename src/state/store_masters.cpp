@@ -137,10 +137,13 @@ void StoreMasters::fetch(int64_t chunk) {
         chunk_ = chunk;
         return;
     }
-    WINDLASS_CHECK(store_.section_offset(chunk, 0) == 0, "the low halves do not head chunk {}'s state", chunk);
     Xxh3Stream sum;
-    const int64_t head = std::min(state.bytes, round_up(store_.chunk(chunk).count * 2, StoreMap::kAlignment));
-    read_blocks(lo_, head, state.offset);
+    const ChunkRef ref = store_.chunk(chunk);
+    const int64_t low = has_low(store_, store_.layout().params[static_cast<size_t>(ref.param)]) ? ref.count * 2 : 0;
+    WINDLASS_CHECK(low == 0 || store_.section_offset(chunk, 0) == 0, "the low halves do not head chunk {}'s state",
+                   chunk);
+    const int64_t head = std::min(state.bytes, round_up(low, StoreMap::kAlignment));
+    if (head > 0) read_blocks(lo_, head, state.offset);
     sum.add(lo_.span().first(static_cast<size_t>(head)));
     for (int64_t done = head; done < state.bytes;) {
         const int64_t bytes = std::min(kPassingBytes, state.bytes - done);

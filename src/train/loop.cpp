@@ -127,6 +127,7 @@ void TrainLoop::step() {
         .objective = batch.objective()};
     exporter_.before_step();
     const StepReport report = engine_.train_step(schedule, input);
+    if (report.spoiled && !session_.planned.plan.store) stop_without_state(batch, report);
     log_.write_until(durable_step());
     advance(batch, position, report);
     state_.progress.last_line = metrics_line(measure(batch, schedule, report, seconds_since(start)));
@@ -219,6 +220,24 @@ void TrainLoop::watch(const StepBatch& batch, const StepReport& report) {
                     report.grad_norm)
         .hint(fmt::format("a lower learning_rate; what the steps computed on is in {}",
                           folder_.file("bad-batch-*.json")));
+}
+
+// Weights in memory were updated before a gradient was seen not to be finite.
+void TrainLoop::stop_without_state(const StepBatch& batch, const StepReport& report) {
+    ++state_.progress.step;  // the one that failed: its batch is told by it
+    record_bad_batch(batch, report);
+    log_.clear_bar();
+    const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
+    const std::string last = saved.empty() ? "nothing was saved before it"
+                                           : fmt::format("the last state before it is {}",
+                                                         folder_.file(fmt::format("checkpoint-{}", saved.back().step)));
+    throw UserError(ExitCode::diverged, fmt::format("step {}", state_.progress.step),
+                    "a gradient was not finite (loss {}, gradient norm {}) when {} had updated weights in memory; {}",
+                    report.loss_sum / static_cast<double>(batch.loss_count()), report.grad_norm, session_.recipe.name,
+                    last)
+        .hint(fmt::format("{} with a lower learning_rate or max_grad_norm: 1, which finds the norm beforehand; with "
+                          "ssd_dir and policy three_tier such a step is only skipped",
+                          saved.empty() ? "begin anew (--overwrite)" : "go on from there (--resume)"));
 }
 
 void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& report) const {

@@ -47,6 +47,7 @@ class TrainLoop {
     void say_where_it_goes_on(int64_t done);
     void doubt_machine(StepMetrics& metrics);
     void watch(const StepBatch& batch, const StepReport& report);
+    [[noreturn]] void stop_without_state(const StepBatch& batch, const StepReport& report);
     void record_bad_batch(const StepBatch& batch, const StepReport& report) const;
     void evaluate(StepMetrics& metrics);
     bool evaluates_now() const;

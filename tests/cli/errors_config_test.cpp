@@ -47,6 +47,28 @@ std::vector<Provoked> command_lines() {
     };
 }
 
+// What methods that keep no gradients are refused, and what others are.
+std::vector<Provoked> gradients_at_once() {
+    return {
+        {"LomoDeferred",
+         with_file("method: lomo\nupdate_time: next_forward\n"),
+         kUsage,
+         {"update_time is next_forward", "method lomo keeps no gradients", "Try: update_time: auto"}},
+        {"AdalomoWaiting",
+         with_file("method: adalomo\nupdate_time: after_backward\n"),
+         kUsage,
+         {"update_time is after_backward", "method adalomo keeps no gradients", "Try: update_time: auto"}},
+        {"MastersOfAdamw",
+         with_file("weight_storage: split\n"),
+         kUsage,
+         {"weight_storage split", "method is adamw", "Try: weight_storage: as_file"}},
+        {"LomoIn8Bits",
+         with_file("method: lomo\nweight_storage: f8\n"),
+         kUsage,
+         {"weight_storage", "f8", "lomo", "Try: "}},
+    };
+}
+
 std::vector<Provoked> configurations() {
     return {
         {"UnknownKeyWithLine",
@@ -112,6 +134,7 @@ TEST_P(ConfigErrors, AreNamedBeforeAnyWeightIsRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(CommandLine, ConfigErrors, testing::ValuesIn(command_lines()), name_of_provoked);
+INSTANTIATE_TEST_SUITE_P(GradientsAtOnce, ConfigErrors, testing::ValuesIn(gradients_at_once()), name_of_provoked);
 INSTANTIATE_TEST_SUITE_P(Configuration, ConfigErrors, testing::ValuesIn(configurations()), name_of_provoked);
 
 // ---- what does not fit ----

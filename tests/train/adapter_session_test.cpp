@@ -101,7 +101,7 @@ TEST_F(AdapterSession, IsComparedWithOtherWaysToTrainIt) {
                   own.planned.memory_bytes - own.request.budgets.process)
             << each.method;
     }
-    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adamw, lsp",
+    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adamw, lsp", "adalomo", "lomo",
                                             "forward_gradient, lora", "zeroth_order, lora"));
 }
 

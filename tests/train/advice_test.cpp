@@ -32,6 +32,9 @@ MethodAdvice fits(const std::string& method, double seconds) {
 
 TEST(Advice, BackpropagationWhereItFitsHoweverSlow) {
     EXPECT_EQ(advised_method({fits("adamw", 100), fits("forward_gradient", 1), fits("zeroth_order", 1)}), "adamw");
+    EXPECT_EQ(advised_method({{.method = "adamw", .name = "adamw"}, fits("lomo", 100), fits("zeroth_order", 1)}),
+              "lomo");
+    EXPECT_EQ(advised_method({fits("lomo", 1), fits("adamw", 100)}), "adamw");
     EXPECT_EQ(advised_method({fits("forward_gradient", 2), fits("zeroth_order", 1)}), "zeroth_order");
     EXPECT_EQ(
         advised_method({{.method = "adamw", .name = "adamw"}, fits("forward_gradient", 1), fits("zeroth_order", 2)}),
@@ -48,11 +51,11 @@ TEST_F(AdviceTest, EachMethodWithinTheSameBudgets) {
         names.push_back(each.name);
         ASSERT_TRUE(each.planned.has_value()) << each.name;
         EXPECT_LE(each.planned->memory_bytes, int64_t{1} << 30);
-        EXPECT_EQ(each.steps_factor, each.method == "adamw" ? 1 : 32);
+        EXPECT_EQ(each.steps_factor, find_method(each.method).recipe({}).probes() ? 32 : 1);
     }
-    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adamw, lsp", "forward_gradient",
-                                            "zeroth_order"));
-    EXPECT_GT(methods[0].planned->memory_bytes, methods[5].planned->memory_bytes);
+    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adamw, lsp", "adalomo", "lomo",
+                                            "forward_gradient", "zeroth_order"));
+    EXPECT_GT(methods[0].planned->memory_bytes, methods[7].planned->memory_bytes);
     EXPECT_EQ(advised_method(methods), "adamw");
     EXPECT_EQ(advice_json(methods)["advised"], "adamw");
 }

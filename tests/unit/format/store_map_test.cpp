@@ -99,6 +99,33 @@ TEST(StoreMap, ParametersMayHaveAWeightOfTheirOwn) {
     }
 }
 
+// State of a whole parameter stands behind the sections of its first chunk, and nowhere else.
+TEST(StoreMap, ParametersMayHaveStateThatIsNotOfTheirElements) {
+    const StoreLayout plain = small_layout();
+    StoreLayout layout = plain;
+    layout.params[0].own_bytes = 5000;
+    layout.params[2].own_bytes = 4;
+    layout.params[2].sections = 0;
+    const StoreMap map(layout, "store"), again = StoreMap::from_text(map.to_text(), "store"), before(plain, "store");
+    int64_t end = map.state_extent(0, 1).offset;
+    for (int64_t chunk = 0; chunk < map.chunk_count(); ++chunk) {
+        const Extent extent = map.state_extent(chunk, 1);
+        const ChunkRef ref = map.chunk(chunk);
+        const int64_t own = ref.first > 0 ? 0 : layout.params[static_cast<size_t>(ref.param)].own_bytes;
+        EXPECT_EQ(extent.offset, end) << chunk;
+        EXPECT_EQ(extent.bytes, (ref.param == 2 ? 0 : before.state_extent(chunk, 1).bytes) + own) << chunk;
+        EXPECT_EQ(again.state_extent(chunk, 1).offset, extent.offset);
+        EXPECT_EQ(again.state_extent(chunk, 1).bytes, extent.bytes);
+        end = extent.offset + round_up(extent.bytes, StoreMap::kAlignment);
+    }
+    EXPECT_EQ(end, map.file_bytes());
+    for (const int64_t bytes : {int64_t{-1}, (int64_t{1} << 48) + 1}) {
+        layout.params[0].own_bytes = bytes;
+        const std::string error = user_error_of([&] { const StoreMap bad(layout, "store"); });
+        EXPECT_NE(error.find("bytes of state of all of embed"), error.npos) << error;
+    }
+}
+
 // Of two of four parameters there is one version, before those of the others.
 TEST(StoreMap, ParametersMayBeWrittenOnce) {
     StoreLayout layout = small_layout();

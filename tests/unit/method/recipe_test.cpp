@@ -41,13 +41,26 @@ TEST(Methods, StateIsWhatTheirPapersSay) {
     const auto bytes_of = [&](const char* name, StateFormat format = StateFormat::fp32) {
         int64_t bytes = 0;
         for (const StateSpec& state : make_recipe(name, {.state_format = format}).state)
-            bytes += state_bytes(state, matrix.numel());
+            bytes += state_bytes(state, matrix, 0, matrix.numel());
         return bytes;
     };
     EXPECT_EQ(bytes_of("adamw"), 8 * matrix.numel());
     EXPECT_EQ(bytes_of("adamw", StateFormat::bf16), 4 * matrix.numel());
     EXPECT_EQ(bytes_of("adamw", StateFormat::int8), 2 * matrix.numel() + 8 * matrix.numel() / 256);
     EXPECT_EQ(bytes_of("zeroth_order"), 0);
+    EXPECT_EQ(bytes_of("lomo"), 0);
+    EXPECT_EQ(bytes_of("adalomo"), 4 * (4096 + 1024));
+}
+
+// Its first chunk has all of it, and a vector is one of rows.
+TEST(Methods, StateOfRowsAndColumnsIsThatOfAWholeParameter) {
+    const ParamSpec matrix{.name = "w", .shape = Shape{40, 30}}, vector{.name = "b", .shape = Shape{40}};
+    const StateSpec row{.name = "row", .of = StatePer::row}, column{.name = "column", .of = StatePer::column};
+    EXPECT_EQ(state_bytes(row, matrix, 0, 100), 160);
+    EXPECT_EQ(state_bytes(column, matrix, 0, 100), 120);
+    EXPECT_EQ(state_bytes(row, matrix, 100, 1100), 0);
+    EXPECT_EQ(state_bytes(row, vector, 0, 40), 160);
+    EXPECT_EQ(state_bytes(column, vector, 0, 40), 0);
 }
 
 TEST(Methods, AGroupOfStateThatIsNotFullTakesItsWholeRoom) {

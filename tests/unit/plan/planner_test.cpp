@@ -107,7 +107,7 @@ TEST(Planner, PricesAGuessThatIsKeptInMemory) {
     };
     const Planned waits = planned(UpdateTime::after_backward), speculates = planned(UpdateTime::in_backward);
     int64_t kept = 0;
-    for (const Param param : model().all_params()) kept += kept_bytes(recipe, param, param.numel());
+    for (const Param param : model().all_params()) kept += kept_bytes(recipe, param, 0, param.numel());
     EXPECT_EQ(speculates.memory_bytes - waits.memory_bytes, kept);
     const double rate = some_machine().memory_bytes_per_s;
     EXPECT_NEAR(speculates.step.seconds - waits.step.seconds, 2.0 * static_cast<double>(kept) / rate, 1e-9);
@@ -342,6 +342,7 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
                     std::optional<Space> space =
                         policy->space(request, {.saved_most = most_saved(ranks), .block_chunks = 8});
                     if (space && recipe.probes()) space = forward_only(std::move(*space), kept, recipe, 0);
+                    if (space && recipe.uses_gradients_at_once) space = at_once(std::move(*space));
                     EXPECT_EQ(space.has_value(), own_memory || policy->name != "host_stream");
                     for (int trial = 0; space && trial < 12; ++trial) {
                         Choice choice{};

@@ -188,7 +188,7 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
     for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {
         const ChunkRef ref = store.chunk(chunk);
         const Param param = model.param(order[static_cast<size_t>(ref.param)]);
-        const std::vector<int64_t> sections = state_sections(engine.setup().recipe, param, ref.count);
+        const std::vector<int64_t> sections = state_sections(engine.setup().recipe, param, ref.first, ref.count);
         const Extent weight = store.weight_extent(chunk, 0), state = store.state_extent(chunk, 0);
         HugeBuffer buffer(round_up(weight.bytes, kParamAlignment) + round_up(state.bytes, kParamAlignment), false);
         const auto part = [&](int64_t offset, int64_t count) {
@@ -202,9 +202,9 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
         store.file().read_at(buffer.span().first(static_cast<size_t>(round_up(state.bytes, kParamAlignment))),
                              state.offset);
         // Low halves, then each moment without the padding behind it.
-        part(0, recipe.store == StoreType::split ? ref.count * 2 : 0);
+        part(0, param.storage.store == StoreType::split ? ref.count * 2 : 0);
         for (size_t s = 1; param.trains() && s + 1 < sections.size(); ++s)
-            part(sections[s], windlass::state_bytes(recipe.state[s - 1], ref.count));
+            part(sections[s], windlass::state_bytes(recipe.state[s - 1], param.spec, ref.first, ref.count));
     }
     // A snapshot leaves what is not trained to the base.
     for (int index = 0; index < model.param_size(); ++index) {

@@ -88,7 +88,7 @@ TEST_P(KernelRateOn, WhatIsMeasuredIsWhatSchedulesAskFor) {
         const Numerics numerics = numerics_of(DType::bf16, 2, 96, 1);
         Machine machine{.threads = 1, .gemm_bf16_flops = 1e9, .memory_bytes_per_s = 1e15};
         for (const KernelCase& each : cases_of(model, recipe, numerics, GetParam())) machine.kernels[each.key] = 1e9;
-        const UpdateTime update = recipe.probes() ? UpdateTime::next_forward : UpdateTime::after_backward;
+        const UpdateTime update = usual_update(recipe);
         const Plan plan{.policy = "memory", .device = {GetParam()}, .common = {.update = update}};
         const ScheduleSet set = lower(model, recipe, numerics, plan, {train_request(numerics)});
         const Schedule& schedule = set.schedules[0];

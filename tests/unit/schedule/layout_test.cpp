@@ -19,9 +19,9 @@ void expect_as_in_the_store(const TrainedModel& model, const Recipe& recipe) {
         const bool is_split = param.storage.store == StoreType::split;
         for (int64_t first = 0; first < param.numel(); first += kChunkElements, ++chunk) {
             const int64_t count = std::min(kChunkElements, param.numel() - first);
-            const std::vector<int64_t> sections = state_sections(recipe, param, count);
+            const std::vector<int64_t> sections = state_sections(recipe, param, first, count);
             EXPECT_EQ(map.state_extent(chunk, 0).bytes, sections.back());
-            EXPECT_LE(sections.back(), state_block_bytes(recipe, param, count));
+            EXPECT_LE(sections.back(), state_block_bytes(recipe, param, first, count));
             // The first is of low halves: in the store of a model that has any.
             for (size_t i = is_split ? 0 : 1; param.trains() && i + 1 < sections.size(); ++i)
                 EXPECT_EQ(map.section_offset(chunk, static_cast<int64_t>(i) - (is_split ? 0 : 1)), sections[i]) << i;
@@ -117,8 +117,7 @@ TEST(FrozenBytes, AreThoseOfTheWeightsInMemory) {
     for (const char* method : {"adamw", "zeroth_order"}) {
         const Recipe recipe = make_recipe(method, {});
         const TrainedModel model = mostly_frozen(recipe);
-        const Plan plan{.policy = "in_memory",
-                        .common = {.update = recipe.probes() ? UpdateTime::next_forward : UpdateTime::after_backward}};
+        const Plan plan{.policy = "in_memory", .common = {.update = usual_update(recipe)}};
         const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), plan);
         int64_t weights = 0, low = 0, state = 0, gradients = 0;
         for (const Param param : model.all_params()) {
@@ -150,12 +149,11 @@ TEST(FrozenBytes, AreNeverWritten) {
     for (const char* method : {"adamw", "zeroth_order"}) {
         const Recipe recipe = make_recipe(method, {});
         const TrainedModel model = mostly_frozen(recipe);
-        const Plan plan{.policy = "three_tier",
-                        .store = true,
-                        .common = {.weights = Home::disk,
-                                   .state = Home::disk,
-                                   .gradients = Home::disk,
-                                   .update = recipe.probes() ? UpdateTime::next_forward : UpdateTime::after_backward}};
+        const Plan plan{
+            .policy = "three_tier",
+            .store = true,
+            .common = {
+                .weights = Home::disk, .state = Home::disk, .gradients = Home::disk, .update = usual_update(recipe)}};
         const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), plan);
         int64_t written = 0, read_of_frozen = 0;
         for (const Param param : model.all_params()) {

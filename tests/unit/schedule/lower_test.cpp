@@ -108,7 +108,7 @@ TEST(Lower, AGuessWithoutAStoreKeepsWhatItOverwrites) {
     for (const StateFormat format : kStateFormats) {
         const Recipe recipe = make_recipe("adamw", {.state_format = format});
         int64_t bytes = 0;
-        for (const Param param : model.all_params()) bytes += kept_bytes(recipe, param, param.numel());
+        for (const Param param : model.all_params()) bytes += kept_bytes(recipe, param, 0, param.numel());
         const std::vector<Plan> plans = guessing_in_memory(DeviceKind::cpu);
         ASSERT_GE(plans.size(), 8u);
         for (const Plan& plan : plans) {
@@ -164,7 +164,8 @@ TEST(Lower, KeptVersionsShareNoBytes) {
         std::vector<std::pair<int64_t, int64_t>> ranges;  // begin, bytes
         for (const UpdateTask& update : set.schedules[0].updates) {
             for (const UpdateChunk& chunk : update.chunks)
-                ranges.emplace_back(chunk.kept.offset, kept_bytes(recipe, model.param(chunk.param), chunk.count));
+                ranges.emplace_back(chunk.kept.offset,
+                                    kept_bytes(recipe, model.param(chunk.param), chunk.first, chunk.count));
         }
         std::sort(ranges.begin(), ranges.end());
         int64_t end = 0;
@@ -186,7 +187,7 @@ TEST(Lower, KeepingIsPartOfTheDemand) {
     const TrainedModel model = tiny_model("llama");
     const Recipe recipe = make_recipe("adamw", {});
     int64_t kept = 0;
-    for (const Param param : model.all_params()) kept += kept_bytes(recipe, param, param.numel());
+    for (const Param param : model.all_params()) kept += kept_bytes(recipe, param, 0, param.numel());
     const auto traffic = [&](UpdateTime update, std::string_view name) {
         const ScheduleSet set =
             checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), {.common = {.update = update}});

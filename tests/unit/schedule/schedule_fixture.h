@@ -139,6 +139,24 @@ inline std::vector<Plan> plans_on(DeviceKind device, int read_ahead_max = 2) {
     return plans;
 }
 
+// The same plan where a block's gradient is used up behind its backward.
+inline Plan at_once(Plan plan) {
+    const auto set = [&](BlockPlan& block) {
+        block.update = UpdateTime::at_once;
+        if (block.gradients == Home::disk) block.gradients = plan.own_memory() ? Home::host : Home::device;
+    };
+    set(plan.common);
+    for (BlockPlan& block : plan.blocks) set(block);
+    plan.order = MicroOrder::layer_first;
+    return plan;
+}
+
+// When a method updates that neither guesses nor waits longer than it must.
+inline UpdateTime usual_update(const Recipe& recipe) {
+    if (recipe.probes()) return UpdateTime::next_forward;
+    return recipe.uses_gradients_at_once ? UpdateTime::at_once : UpdateTime::after_backward;
+}
+
 // Every home of the weights, each block's the same or each another, read ever earlier.
 inline std::vector<Plan> forward_only_plans(DeviceKind device, size_t blocks, int read_ahead_max = 3) {
     std::vector<Plan> plans;
@@ -177,8 +195,10 @@ inline std::vector<Plan> forward_only_plans(DeviceKind device, size_t blocks, in
 // The plans that a method may have.
 inline std::vector<Plan> plans_for(const Recipe& recipe, const TrainedModel& model, DeviceKind device,
                                    int read_ahead_max = 2) {
-    return recipe.probes() ? forward_only_plans(device, model.blocks.size(), read_ahead_max)
-                           : plans_on(device, read_ahead_max);
+    if (recipe.probes()) return forward_only_plans(device, model.blocks.size(), read_ahead_max);
+    std::vector<Plan> plans = plans_on(device, read_ahead_max);
+    for (Plan& plan : plans) plan = recipe.uses_gradients_at_once ? at_once(plan) : plan;
+    return plans;
 }
 
 inline std::string describe(const Plan& plan) {

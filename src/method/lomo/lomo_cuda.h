@@ -1,0 +1,11 @@
+// lomo_cuda.h: the updates of LOMO and AdaLomo on CUDA devices; null in builds without CUDA. The CPU's bits.
+#pragma once
+
+#include "method/recipe.h"
+
+namespace windlass {
+
+extern const UpdateKernel kLomoCuda;
+extern const UpdateKernel kAdalomoCuda;
+
+}  // namespace windlass
