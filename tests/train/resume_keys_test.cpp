@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 // Methods that keep a log have keys of their own, and so have adapters. What the others have is tried without either.
-enum Kind { kOfAdamw, kOfProbes, kOfQlora };
-constexpr Kind kKinds[] = {kOfAdamw, kOfProbes, kOfQlora};
+enum Kind { kOfAdamw, kOfProbes, kOfQlora, kOfLsp };
+constexpr Kind kKinds[] = {kOfAdamw, kOfProbes, kOfQlora, kOfLsp};
 
 Kind kind_of(std::string_view key) {
     static const std::set<std::string_view> names = {
@@ -30,6 +30,7 @@ Kind kind_of(std::string_view key) {
         "sparse_share",  "weight_storage", "objective",    "writeback_steps", "branch_from"};
     static const std::set<std::string_view> adapters = {"lora_r", "lora_alpha", "use_rslora", "lora_target_modules",
                                                         "load_in_4bit"};
+    if (key.starts_with("lsp_")) return kOfLsp;
     return names.contains(key) ? kOfProbes : adapters.contains(key) ? kOfQlora : kOfAdamw;
 }
 
@@ -70,11 +71,12 @@ class ResumeKeysTest : public TrainTest {
         write("train.jsonl", text);
     }
 
-    static std::string begun(Kind kind) { return std::array{"adamw", "probes", "qlora"}[kind]; }
+    static std::string begun(Kind kind) { return std::array{"adamw", "probes", "qlora", "lsp"}[kind]; }
     static Settings settings(Kind kind) {
         Settings settings = {{"max_steps", "2"}, {"save_steps", "2"}};
         if (kind == kOfProbes) settings.merge(Settings{{"method", "zeroth_order"}, {"noise", "low_rank"}});
         if (kind == kOfQlora) settings.merge(Settings{{"adapter", "qlora"}, {"lora_r", "4"}});
+        if (kind == kOfLsp) settings.merge(Settings{{"adapter", "lsp"}});
         return settings;
     }
     static std::string weights(Kind kind) { return kind == kOfQlora ? kAdapterWeights : kWeights; }
@@ -136,7 +138,11 @@ std::map<std::string, Change> adapter_changes() {
             {"lora_r", {"8"}},
             {"lora_alpha", {"8"}},
             {"use_rslora", {"true"}},
-            {"lora_target_modules", {"[q_proj]"}}};
+            {"lora_target_modules", {"[q_proj]"}},
+            {"lsp_d", {"16"}},
+            {"lsp_r", {"4"}},
+            {"lsp_host_bytes", {"1GiB"}},
+            {"lsp_link_bytes", {"1GiB"}}};
 }
 
 std::map<std::string, Change> ResumeKeysTest::changes() const {
