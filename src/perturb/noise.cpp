@@ -224,25 +224,6 @@ std::optional<NoiseKind> noise_kind_from_name(std::string_view name) {
     return std::nullopt;
 }
 
-WeightType weight_type(DType dtype) {
-    switch (dtype) {
-        case DType::f32:
-            return WeightType::f32;
-        case DType::bf16:
-            return WeightType::bf16;
-        case DType::f16:
-            return WeightType::f16;
-        case DType::f8_e4m3:
-            return WeightType::f8;
-        case DType::nf4:
-            return WeightType::nf4;
-        default:
-            break;
-    }
-    WINDLASS_CHECK(false, "weights are not {}", dtype_name(dtype));
-    return WeightType::f32;
-}
-
 float low_rank_coefficient(double c, int64_t rank) {
     return static_cast<float>(c / std::sqrt(static_cast<double>(rank)));
 }

@@ -20,8 +20,26 @@ namespace windlass {
 std::string_view noise_kind_name(NoiseKind kind);
 std::optional<NoiseKind> noise_kind_from_name(std::string_view name);
 
-// The names that kernels know f32, bf16, f16, f8_e4m3 and nf4 by.
-WeightType weight_type(DType dtype);
+// The names that kernels know f32, bf16, f16, f8_e4m3 and nf4 by. In line: cells for CUDA are linked without this
+// floor.
+inline WeightType weight_type(DType dtype) {
+    switch (dtype) {
+        case DType::f32:
+            return WeightType::f32;
+        case DType::bf16:
+            return WeightType::bf16;
+        case DType::f16:
+            return WeightType::f16;
+        case DType::f8_e4m3:
+            return WeightType::f8;
+        case DType::nf4:
+            return WeightType::nf4;
+        default:
+            break;
+    }
+    WINDLASS_CHECK(false, "weights are not {}", dtype_name(dtype));
+    return WeightType::f32;
+}
 
 // A term's coefficient for directions of factors: c / sqrt(rank).
 float low_rank_coefficient(double c, int64_t rank);

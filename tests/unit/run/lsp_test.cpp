@@ -35,7 +35,7 @@ void read_moments(Engine& engine, const std::string& path, Stepped& stepped) {
         const ChunkRef ref = store.chunk(chunk);
         const Param param = model.param(order[at(ref.param)]);
         if (!param.trains()) continue;
-        const std::vector<int64_t> sections = state_sections(engine.setup().recipe, param, ref.count);
+        const std::vector<int64_t> sections = state_sections(engine.setup().recipe, param, ref.first, ref.count);
         const Extent state = store.state_extent(chunk, 0);
         HugeBuffer buffer(round_up(state.bytes, int64_t{4096}), false);
         store.file().read_at(buffer.span(), state.offset);

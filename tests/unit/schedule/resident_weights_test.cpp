@@ -86,7 +86,7 @@ TEST(ResidentWeights, AStoreIsReadForTheUpdateAndForNoPass) {
     const Demand demand = total_demand(set.schedules[0]);
     int64_t version = 0;
     for (const Param param : model.all_params())
-        version += kept_bytes(make_recipe("adamw", {}), param, param.numel());  // each parameter is one chunk
+        version += kept_bytes(make_recipe("adamw", {}), param, 0, param.numel());  // each parameter is one chunk
     EXPECT_EQ(demand.disk_read_bytes, version);
     EXPECT_EQ(demand.disk_write_bytes, version);
     EXPECT_EQ(demand.up_bytes, bytes_a_number(model, true, 2) + kInputsOfStep);
