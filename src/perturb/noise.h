@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/error.h"
 #include "device/device.h"
 #include "perturb/noise_kernel.h"
 #include "tensor/dtype.h"
