@@ -344,9 +344,8 @@ void run_comparison(Arguments a, const std::string& program) {
                a.method, dtype_name(a.dtype), state_format_name(a.options.state_format), a.micro, a.rows, a.length,
                a.threads, a.rank, a.steps);
     fmt::print(
-        "trained            numbers     memory   s/step    least to most over first    least to most  over next  of "
-        "peak
-");
+        "trained            numbers     memory   s/step    least to most  over 1st    least to most  over 2nd  of "
+        "peak\n");
     const auto range = [](const std::vector<double>& values) {
         const auto [least, most] = std::minmax_element(values.begin(), values.end());
         return fmt::format("{:.2f} to {:.2f}", *least, *most);
