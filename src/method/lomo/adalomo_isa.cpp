@@ -15,6 +15,36 @@ template <typename Value>
     for (int64_t each = 0; c < count; ++c, ++each) lanes[each] += value(c);
 }
 
+// kLomoLanes running sums in registers.
+class LaneSums {
+  public:
+    explicit LaneSums(const double* lanes) { __builtin_memcpy(sums_, lanes, sizeof sums_); }
+    [[gnu::always_inline]] void add_squares(const float* x) {
+        for (int64_t part = 0; part < kParts; ++part) {
+            Doubles wide;
+            widen(x + part * kWide, wide);
+            sums_[part] += wide * wide;
+        }
+    }
+    void store(double* lanes) const { __builtin_memcpy(lanes, sums_, sizeof sums_); }
+
+  private:
+    static constexpr int64_t kWide = 8, kParts = kLomoLanes / kWide;
+    typedef float Eight __attribute__((vector_size(kWide * sizeof(float))));
+    typedef double Doubles __attribute__((vector_size(kWide * sizeof(double))));
+    // Compilers widen eight numbers in halves.
+    [[gnu::always_inline]] static void widen(const float* x, Doubles& wide) {
+#if defined(__AVX512F__)
+        wide = reinterpret_cast<Doubles>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x)));
+#else
+        Eight eight;
+        __builtin_memcpy(&eight, x, sizeof eight);
+        wide = __builtin_convertvector(eight, Doubles);
+#endif
+    }
+    Doubles sums_[kParts];
+};
+
 // Halves are added until one is left.
 double sum_of_lanes(double* lanes) {
     for (int64_t half = kLomoLanes / 2; half > 0; half /= 2) {
@@ -44,19 +74,26 @@ void adalomo_norms(float row_gain, const float* __restrict column_gains, int64_t
                    const LomoWeights& weights, const float* __restrict gradient, double* step_lanes,
                    double* weight_lanes) {
     with_kept(weights, [&](auto kept) {
-        double steps[kLomoLanes], sizes[kLomoLanes];
-        __builtin_memcpy(steps, step_lanes, sizeof steps);
-        __builtin_memcpy(sizes, weight_lanes, sizeof sizes);
-        add_to_lanes(lane, count, steps, [&](int64_t c) {
-            const double u = gradient[c] * row_gain * column_gains[c];
-            return u * u;
-        });
-        add_to_lanes(lane, count, sizes, [&](int64_t c) {
-            const double w = kept.read(c);
-            return w * w;
-        });
-        __builtin_memcpy(step_lanes, steps, sizeof steps);
-        __builtin_memcpy(weight_lanes, sizes, sizeof sizes);
+        const auto add_one = [&](int64_t c, int64_t at) {
+            const double u = gradient[c] * row_gain * column_gains[c], w = kept.read(c);
+            step_lanes[at] += u * u;
+            weight_lanes[at] += w * w;
+        };
+        int64_t c = 0;
+        for (; c < count && (lane + c) % kLomoLanes != 0; ++c) add_one(c, (lane + c) % kLomoLanes);
+        LaneSums steps(step_lanes), sizes(weight_lanes);
+        for (; c + kLomoLanes <= count; c += kLomoLanes) {
+            alignas(64) float u[kLomoLanes], w[kLomoLanes];
+            for (int64_t i = 0; i < kLomoLanes; ++i) {
+                u[i] = gradient[c + i] * row_gain * column_gains[c + i];
+                w[i] = kept.read(c + i);
+            }
+            steps.add_squares(u);
+            sizes.add_squares(w);
+        }
+        steps.store(step_lanes);
+        sizes.store(weight_lanes);
+        for (int64_t at = 0; c < count; ++c, ++at) add_one(c, at);
     });
 }
 

@@ -9,8 +9,9 @@ void lomo_step(const LomoStep& step, const LomoNoise& noise, int64_t count, cons
                const float* __restrict gradient) {
     with_kept(weights, [&](auto kept) {
         for_blocks(kept, noise, count, [&](int64_t at, int64_t end, const uint32_t* bits) {
-            for (int64_t i = at; i < end; ++i)
-                kept.write(i, kept.read(i) * step.decay - gradient[i] * step.rate, bits[i - at]);
+            const float rate = step.rate, decay = step.decay;
+            const float* __restrict const g = gradient + at;
+            for (int64_t i = 0; i < end - at; ++i) kept.write(at + i, kept.read(at + i) * decay - g[i] * rate, bits[i]);
         });
     });
 }
