@@ -54,7 +54,7 @@ inline bool* flag_of(Arguments& a, const std::string& key) {
 inline std::vector<std::string> compared_names(const std::string& comparison) {
     if (comparison == "adapters") return {"everything", "lora", "qlora"};
     if (comparison == "small-states") return {"everything", "lsp/2", "lsp/4"};
-    if (comparison == "methods") return {"adamw", "lomo", "adalomo", "adalomo split"};
+    if (comparison == "methods") return {"adamw", "adalomo", "lomo"};
     throw UserError(ExitCode::usage, "--compare", "\"{}\" is none of adapters, small-states and methods", comparison);
 }
 
@@ -82,8 +82,7 @@ inline void set_compared(Arguments& a, const std::string& name) {
         a.adapter = name == "everything" ? "" : name;
         return;
     }
-    a.options.split_masters = name.ends_with(" split");
-    set_method(a, name.substr(0, name.find(' ')));
+    set_method(a, name);
 }
 
 inline Arguments parse(int argc, char** argv) {

@@ -10,13 +10,14 @@
 //              [--compare adapters|small-states|methods]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
-// never goes backward) over the GEMM peak (1024 x 4096 x 4096, random inputs, median before and after), and where the
-// time goes. For several numbers of micro-batches, or with --table: what a probe right before predicts, what was
-// measured (median, least and most), how far a probe right after predicts otherwise (beyond 5 %: marked, the row does
-// not count), and the bound: the longest of what the same step takes with everything in memory and all threads,
-// measured right before, and what the bytes of link and disk take alone. A run in memory has none. On a CUDA device
-// the peak is its probe's, what is in memory counts as its kernels' time alone, and a line compares the device's memory
-// with the plan's. --seeded: weights are made in memory from a seed; there are no files but a config.json.
+// never goes backward; with an adapter what its ops need) over the GEMM peak (1024 x 4096 x 4096, random inputs, median
+// before and after), and where the time goes. For several numbers of micro-batches, or with --table: what a probe right
+// before predicts, what was measured (median, least and most), how far a probe right after predicts otherwise (beyond 5
+// %: marked, the row does not count), and the bound: the longest of what the same step takes with everything in memory
+// and all threads, measured right before, and what the bytes of link and disk take alone. A run in memory has none. On
+// a CUDA device the peak is its probe's, what is in memory counts as its kernels' time alone, and a line compares the
+// device's memory with the plan's. --seeded: weights are made in memory from a seed; there are no files but a
+// config.json.
 // --small-probe is for devices of the tests, and for runs whose time does not matter: rates say nothing then. --digest
 // prints a checksum of all losses and of the weights behind the last step: two runs that end with the same bits print
 // the same one.
@@ -155,23 +156,16 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
     return measured;
 }
 
-// Forward and backward are three; a tangent is two, with one product of its own and one of the weights.
-double forwards(const Recipe& recipe) {
-    if (!recipe.probes()) return 3;
-    double count = 0;
-    for (const RecipePass& pass : recipe.passes) count += pass.kind == PassKind::tangent ? 1 + 2 * pass.k : pass.k;
-    return count;
-}
-
 void print_result(const Arguments& a, const Engine& engine, const Measured& measured, double peak) {
     const double tokens = static_cast<double>(a.rows * a.length * a.micro), seconds = measured.seconds;
-    const double model_flops =
-        forwards(engine.setup().recipe) / 3 * engine.setup().model.training_flops_per_token(a.length) * tokens;
-    const double hardware_flops = total_demand(engine.setup().schedules.schedules[0]).flops;
+    const EngineSetup& setup = engine.setup();
+    const Demand demand = total_demand(setup.schedules.schedules[0]);
+    const double whole = forwards(setup.recipe) / 3 * setup.model.training_flops_per_token(a.length) * tokens;
+    const double model_flops = setup.model.adapter ? demand.model_flops : whole, hardware_flops = demand.flops;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     fmt::print("{} {} {} {} x {} x {}, {} threads, {}: {:.3f} s/step, {:.0f} tokens/s\n", a.shape, a.method,
-               dtype_name(a.dtype), a.micro, a.rows, a.length, a.threads, engine.setup().numerics.kernel_path, seconds,
+               dtype_name(a.dtype), a.micro, a.rows, a.length, a.threads, setup.numerics.kernel_path, seconds,
                tokens / seconds);
     // A peak that the step beats was measured while others computed: it is no peak, and nothing is a share of it.
     const bool is_peak = hardware_flops / seconds <= peak;
@@ -179,7 +173,7 @@ void print_result(const Arguments& a, const Engine& engine, const Measured& meas
                is_peak ? fmt::format(" = {:.3f} of it; hardware {:.3f}", model_flops / seconds / peak,
                                      hardware_flops / seconds / peak)
                        : ", more than the peak: measured on a busy machine, to be run again");
-    fmt::print("arena {}, peak resident {}\n", format_bytes(engine.setup().schedules.memory_bytes()),
+    fmt::print("arena {}, peak resident {}\n", format_bytes(setup.schedules.memory_bytes()),
                format_bytes(usage.ru_maxrss * 1024));
 }
 
@@ -335,8 +329,9 @@ void run_comparison(Arguments a, const std::string& program) {
     const std::vector<std::string> names = compared_names(a.compare);
     std::vector<std::unique_ptr<ComparedEngine>> engines;
     for (const std::string& name : names) {
-        set_compared(a, name);
-        engines.push_back(std::make_unique<ComparedEngine>(a, program));
+        Arguments one = a;
+        set_compared(one, name);
+        engines.push_back(std::make_unique<ComparedEngine>(std::move(one), program));
     }
     for (int round = 0; round <= a.steps; ++round)
         for (const auto& engine : engines) engine->step();

@@ -100,4 +100,12 @@ inline void fill(const Arguments& a, Engine& engine, ModelFolder& folder) {
         engine.load(folder, "{}");
 }
 
+// Forward and backward are three; a tangent is two, with one product of its own and one of the weights.
+inline double forwards(const Recipe& recipe) {
+    if (!recipe.probes()) return 3;
+    double count = 0;
+    for (const RecipePass& pass : recipe.passes) count += pass.kind == PassKind::tangent ? 1 + 2 * pass.k : pass.k;
+    return count;
+}
+
 }  // namespace windlass

@@ -56,6 +56,15 @@ def eval_rows(folder):
     return 0
 
 
+def trained(folder):
+    """Numbers that the run trains, as its log says; all of them where it says nothing."""
+    with open(folder + ".log", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("Note") and " parameters are trained" in line:
+                return line.split(" of ")[0].removeprefix("Note").strip()
+    return "all"
+
+
 def read_methods(folder):
     """[(name, rate, runs)] in the order in which they were run."""
     runs = os.path.join(folder, "runs")
@@ -77,8 +86,8 @@ def spread(values, digits=4):
 
 
 def table(methods):
-    out = ["| method | rate | state | gradients | loss | accuracy | s.e. | seconds |",
-           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    out = ["| method | rate | trained | state | gradients | loss | accuracy | s.e. | seconds |",
+           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for about, runs in methods:
         ends = [read_run(run)[-1] for run in runs]
         plan = plan_of(runs[0])
@@ -90,7 +99,7 @@ def table(methods):
             accuracy = spread(accuracies, 3)
             error = f"{math.sqrt(mean * (1 - mean) / rows):.3f}" if rows else "-"
         out.append("| " + " | ".join([
-            about["name"], f"{about['rate']:g}{'*' if about['at_end'] else ''}", plan.get("optimizer state", "-"),
+            about["name"], f"{about['rate']:g}{'*' if about['at_end'] else ''}", trained(runs[0]), plan.get("optimizer state", "-"),
             plan.get("gradients", "-"), spread([end[2]["eval_loss"] for end in ends]), accuracy, error,
             spread([end[1] for end in ends], 1)]) + " |")
     return "\n".join(out)

@@ -65,7 +65,8 @@ std::string_view update_time_name(UpdateTime time) {
 std::string describe_placement(const Plan& plan) {
     return fmt::format("{}, {}, {}", spread(plan, "weights", &BlockPlan::weights, home_name),
                        spread(plan, "state", &BlockPlan::state, home_name),
-                       spread(plan, "gradients", &BlockPlan::gradients, home_name));
+                       plan.any(UpdateTime::at_once) ? "gradients of a block at a time"
+                                                     : spread(plan, "gradients", &BlockPlan::gradients, home_name));
 }
 
 std::string describe_forward_only(const Plan& plan) {

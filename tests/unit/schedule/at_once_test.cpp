@@ -180,6 +180,11 @@ INSTANTIATE_TEST_SUITE_P(Methods, AtOnceBytes,
                          testing::Combine(testing::Values("lomo", "adalomo"), testing::Bool(),
                                           testing::Values(0.0, 1.0)));
 
+TEST(AtOnce, APlanSaysThatGradientsWaitNowhere) {
+    const Plan plan{.policy = "in_memory", .common = {.update = UpdateTime::at_once}};
+    EXPECT_EQ(describe_placement(plan), "weights in memory, state in memory, gradients of a block at a time");
+}
+
 // A table that two blocks use waits for the first block, beside that one's other gradients and the one before.
 TEST(AtOnce, ATiedTablesGradientWaitsForItsLastUser) {
     const Recipe recipe = make_recipe("lomo", {.max_grad_norm = 0});
