@@ -18,7 +18,8 @@ enum class RandomStream : uint16_t {
     test = 5,
     split = 6,
     search = 7,
-    layers = 8
+    layers = 8,
+    gradients = 9
 };
 
 struct RandomCounter {
