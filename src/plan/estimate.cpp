@@ -106,7 +106,8 @@ namespace {
 std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks) {
     const bool updates = request.kind == ScheduleRequest::Kind::redo || request.kind == ScheduleRequest::Kind::flush;
     std::string key = fmt::format("{} {} {} {} ", schedule_name(request), request.rows, request.micro_batches, blocks);
-    key += updates ? fmt::format("{} {}", plan.update_ahead, plan.group_chunks) : fmt::format("{}", plan.read_ahead);
+    key += updates ? fmt::format("{} {} {}", plan.update_ahead, plan.group_chunks, plan.device_groups)
+                   : fmt::format("{}", plan.read_ahead);
     for (int block = 0; block < blocks; ++block) {
         const BlockPlan& each = plan.of(block);
         key += fmt::format(" {}{}", static_cast<int>(each.weights), static_cast<int>(each.state));
@@ -145,7 +146,7 @@ Estimator::Lowered Estimator::evaluate(const TrainedModel& model, const Plan& pl
                     .peaks = {peaks_of(set)}};
     for (size_t index = 1; index < requests_.size(); ++index)
         lowered.peaks.push_back(peaks_beside(model, plan, requests_[index]));
-    for (const ScheduleRequest& request : update_requests(plan, requests_))
+    for (const ScheduleRequest& request : update_requests(recipe_, plan, requests_))
         lowered.peaks.push_back(peaks_beside(model, plan, request));
     return lowered;
 }

@@ -29,12 +29,12 @@ int64_t version_bytes(const Recipe& recipe, const Param& param) {
 }
 
 // The file has room for the gradients of all that is trained as soon as one block's go there.
-int64_t gradient_spill_bytes(const TrainedModel& model, const Plan& plan) {
+int64_t gradient_spill_bytes(const TrainedModel& model, const Numerics& numerics, const Plan& plan) {
     int64_t bytes = 0;
     bool spills = false;
     for (const Param param : model.all_params()) {
         if (!param.trains()) continue;
-        bytes += aligned_bytes(param.numel(), 4);
+        bytes += gradient_param_bytes(numerics.gradient_format, param.numel());
         spills = spills || plan.of(param.spec.block).gradients == Home::disk;
     }
     return spills ? bytes : 0;
@@ -77,17 +77,19 @@ struct Needs {
 struct Totals {
     int64_t memory = 0, device = 0, store = 0, spill = 0;
 };
-Totals totals(const TrainedModel& model, const PlanRequest& request, const Plan& plan, const Needs& needs) {
+Totals totals(const TrainedModel& model, const Numerics& numerics, const PlanRequest& request, const Plan& plan,
+              const Needs& needs) {
     const bool apart = plan.own_memory();
     return {.memory = needs.arena_bytes[slot(apart ? TierKind::host : TierKind::device)] + request.budgets.process +
                       (plan.store ? request.budgets.exporter : 0),
             .device = apart ? needs.arena_bytes[slot(TierKind::device)] : 0,
             .store = plan.store ? needs.store_bytes : 0,
-            .spill = gradient_spill_bytes(model, plan) + needs.activation_file_bytes};
+            .spill = gradient_spill_bytes(model, numerics, plan) + needs.activation_file_bytes};
 }
 
-Evaluation evaluation_of(const TrainedModel& model, const PlanRequest& request, const Plan& plan, const Needs& needs) {
-    const Totals total = totals(model, request, plan, needs);
+Evaluation evaluation_of(const TrainedModel& model, const Numerics& numerics, const PlanRequest& request,
+                         const Plan& plan, const Needs& needs) {
+    const Totals total = totals(model, numerics, request, plan, needs);
     return {.seconds = needs.seconds + request.clip_frequency * needs.redo_seconds,
             .memory_bytes = total.memory,
             .device_bytes = total.device,
@@ -108,7 +110,7 @@ double redo_seconds(const TrainedModel& model, const Recipe& recipe, const Machi
     double elements = 0, on_device = 0;
     for (const Param param : model.all_params()) {
         const BlockPlan& block = plan.of(param.spec.block);
-        if (!param.trains() || block.update != UpdateTime::in_backward) continue;
+        if (!param.trains() || !recipe.needs_grad_norm || block.update != UpdateTime::in_backward) continue;
         const bool stays = plan.own_memory() ? block.state == Home::device : plan.host_threads == 0;
         (stays && !machine.unified_memory ? on_device : elements) += static_cast<double>(param.numel());
     }
@@ -181,7 +183,7 @@ Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Num
     planned.plan = plan;
     planned.schedules = lower(model, recipe, numerics, plan, request.schedules);
     check(planned.schedules);
-    const Totals total = totals(model, request, plan,
+    const Totals total = totals(model, numerics, request, plan,
                                 {.arena_bytes = planned.schedules.by_kind(planned.schedules.arena_bytes),
                                  .store_bytes = plan.store ? working_store_bytes(model, recipe) : 0,
                                  .activation_file_bytes = planned.schedules.activation_file_bytes()});
@@ -249,7 +251,7 @@ class PolicySearch {
             if (!param.trains()) continue;
             written += static_cast<double>(version_bytes(recipe_, param));
             if (!in_share(param.spec.block, space_.of(Knob::resident).front()))
-                down += 4 * static_cast<double>(param.numel());
+                down += static_cast<double>(gradient_bytes(numerics_.gradient_format, param.numel()));
         }
         const auto seconds = [](bool moves, double bytes, double rate) { return moves && rate > 0 ? bytes / rate : 0; };
         return std::max(
@@ -293,12 +295,12 @@ class PolicySearch {
 
     Plan plan(const Choice& choice) const { return plan_of(space_, choice, ranks_, programs_of(model_)); }
     Evaluation least(const Plan& plan) const {
-        return evaluation_of(model_, request_, plan,
+        return evaluation_of(model_, numerics_, request_, plan,
                              {.arena_bytes = persistent_bytes(model_, recipe_, numerics_, plan, request_.schedules),
                               .store_bytes = store_bytes_});
     }
     Evaluation exact(const Planned& planned) const {
-        return evaluation_of(model_, request_, planned.plan,
+        return evaluation_of(model_, numerics_, request_, planned.plan,
                              {.seconds = planned.step.seconds,
                               .redo_seconds = planned.redo_seconds,
                               .arena_bytes = planned.schedules.by_kind(planned.schedules.arena_bytes),
@@ -310,7 +312,7 @@ class PolicySearch {
         const auto plan_for = [&](int blocks) { return plan_of(space_, choice, ranks_, programs_of(model_, blocks)); };
         const Estimate found = estimate_(plan_for, period_of(choice));
         const Plan whole = plan(choice);
-        Evaluation evaluation = evaluation_of(model_, request_, whole,
+        Evaluation evaluation = evaluation_of(model_, numerics_, request_, whole,
                                               {.seconds = found.seconds,
                                                .redo_seconds = redo_seconds(model_, recipe_, machine_, whole),
                                                .arena_bytes = found.arena_bytes,
@@ -352,7 +354,7 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
         std::optional<Space> space = policy->space(request, input);
         if (!space) continue;
         if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);
-        if (!recipe.runs(PassKind::backward)) space->of(Knob::held_weights) = {0};  // nobody updates them
+        if (!recipe.runs(PassKind::backward)) space->of(Knob::held_weights) = space->of(Knob::device_groups) = {0};
         if (recipe.uses_gradients_at_once) space = at_once(std::move(*space));
         const std::vector<int> most_moved = {space->of(Knob::resident).front()};
         for (const Space& part : by_residence(*space)) {

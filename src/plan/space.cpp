@@ -61,6 +61,7 @@ Choice Space::richest() const {
 
 Choice Space::canonical(Choice choice) const {
     if (at(choice, Knob::update) != static_cast<int>(UpdateTime::in_backward)) at(choice, Knob::deferred) = 0;
+    if (at(choice, Knob::held_weights) == 0) at(choice, Knob::device_groups) = 0;
     int left =
         std::max({of(Knob::keep).back(), of(Knob::offload).back(), of(Knob::spill).back()});  // as a block may have
     for (const Knob knob : {Knob::keep, Knob::offload, Knob::spill})
@@ -113,8 +114,8 @@ std::vector<Space> by_residence(const Space& space) {
 
 Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe, int writeback_steps) {
     for (const Knob knob : {Knob::state, Knob::gradients}) space.of(knob) = {kShares};
-    for (const Knob knob : {Knob::held_weights, Knob::deferred, Knob::keep, Knob::offload, Knob::spill,
-                            Knob::update_ahead, Knob::host_threads})
+    for (const Knob knob : {Knob::held_weights, Knob::device_groups, Knob::deferred, Knob::keep, Knob::offload,
+                            Knob::spill, Knob::update_ahead, Knob::host_threads})
         space.of(knob) = {0};
     space.of(Knob::update) = {static_cast<int>(UpdateTime::next_forward)};
     space.of(Knob::block_input) = {static_cast<int>(Home::device)};
@@ -134,7 +135,7 @@ Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe,
 
 Space at_once(Space space) {
     space.of(Knob::gradients) = {kShares};
-    space.of(Knob::deferred) = space.of(Knob::held_weights) = {0};
+    space.of(Knob::deferred) = space.of(Knob::held_weights) = space.of(Knob::device_groups) = {0};
     space.of(Knob::update) = {static_cast<int>(UpdateTime::at_once)};
     space.of(Knob::order) = {static_cast<int>(MicroOrder::layer_first)};
     return space;
@@ -190,7 +191,7 @@ int period_of(const Choice& choice) {
     for (const Knob knob :
          {Knob::resident, Knob::held_weights, Knob::weights, Knob::state, Knob::gradients, Knob::deferred})
         period = std::lcm(period, kShares / std::gcd(kShares, at(choice, knob)));
-    return period;
+    return std::lcm(period, std::max(1, at(choice, Knob::device_groups)));
 }
 
 Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
@@ -203,6 +204,7 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.read_ahead = at(choice, Knob::read_ahead);
     plan.update_ahead = at(choice, Knob::update_ahead);
     plan.group_chunks = at(choice, Knob::group_chunks);
+    plan.device_groups = at(choice, Knob::device_groups);
     plan.upload_ahead = at(choice, Knob::upload_ahead);
     plan.read_ahead = std::max(plan.read_ahead, plan.upload_ahead);  // what goes up was read
     plan.one_probe = at(choice, Knob::one_probe) == 1;

@@ -38,9 +38,10 @@ enum class Knob : uint8_t {
     host_threads,
     upload_ahead,
     one_probe,        // 1: points one after the other
+    device_groups,    // Plan::device_groups
     writeback_steps,  // between two of which updates are written back; 0 is 1
 };
-inline constexpr int kKnobs = 20;
+inline constexpr int kKnobs = 21;
 inline constexpr int kShares = 8;
 
 using Choice = std::array<int, kKnobs>;

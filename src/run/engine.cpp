@@ -41,7 +41,8 @@ struct Engine::Impl {
         store =
             std::make_unique<WorkingStore>(files, std::move(opened), setup.model, setup.store_path,
                                            WorkingStore::Spills{std::ranges::any_of(setup.model.all_params(), spills),
-                                                                setup.schedules.activation_file_bytes()});
+                                                                setup.schedules.activation_file_bytes()},
+                                           setup.numerics.gradient_format);
         durable_step = store->store().committed_step();
     }
     ChunkIo chunks() {

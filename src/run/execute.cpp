@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/index.h"
 #include "run/batch_input.h"
+#include "run/gradients.h"
 #include "run/kept.h"
 #include "run/norm.h"
 #include "run/run_task.h"
@@ -106,6 +107,9 @@ class Execution {
                 return copy(schedule_.moves[at(task.payload)], memory);
             case Verb::update:
                 return perform_update(task, schedule_.updates[at(task.payload)], memory);
+            case Verb::round:
+                return round_gradients(schedule_.rounds[at(task.payload)], context_.setup.numerics, context_.elements,
+                                       params_, memory);
             case Verb::reduce:
                 return add_squares(schedule_.reduces[at(task.payload)], memory);
             case Verb::materialize:
@@ -191,7 +195,7 @@ class Execution {
                                   .hi = reinterpret_cast<uint16_t*>(memory.address(chunk.hi)),
                                   .lo = lows[0],
                                   .state = state,
-                                  .gradient = reinterpret_cast<const float*>(memory.address(chunk.gradient)),
+                                  .gradient = wide_gradient(update, chunk, memory),
                                   .step = &params,
                                   .lows = lows,
                                   .low_elements = kChunkElements,
@@ -201,7 +205,7 @@ class Execution {
                 restore_version(context_.setup.recipe, call, kept, stream);
             else if (kept != nullptr)
                 keep_version(context_.setup.recipe, call, kept, stream);
-            if (params.apply) kernel(call, stream);
+            if (params.apply && !update.keeps_only) kernel(call, stream);
         }
     }
 

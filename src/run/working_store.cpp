@@ -46,10 +46,11 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
 }
 
 WorkingStore::WorkingStore(FileSystem& files, Store store, const TrainedModel& model, const std::string& spill_path,
-                           const Spills& spills)
+                           const Spills& spills, GradientFormat gradients)
     : files_(files),
       store_(std::move(store)),
       model_(model),
+      gradient_format_(gradients),
       store_param_(model.params.size()),
       gradient_offset_(model.params.size()),
       weights_(at(store_.chunk_count())),
@@ -61,7 +62,7 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const TrainedModel& m
         store_param_[at(order[index])] = static_cast<int>(index);
         gradient_offset_[at(order[index])] = end;
         const Param param = model.param(order[index]);
-        if (param.trains()) end += aligned_bytes(param.numel(), 4);
+        if (param.trains()) end += gradient_param_bytes(gradients, param.numel());
     }
     if (spills.gradients) gradients_ = make_spill(spill_path + ".gradients", end);
     if (spills.activation_bytes > 0) activations_ = make_spill(spill_path + ".activations", spills.activation_bytes);
@@ -117,7 +118,8 @@ std::vector<DiskRange> WorkingStore::ranges(const MoveTask& task, std::byte* buf
             continue;
         }
         if (task.place == DiskPlace::gradient) {
-            ranges.push_back({gradients_.file.get(), gradient_offset_[at(piece.param)] + piece.first * 4, memory});
+            const int64_t offset = gradient_offset_[at(piece.param)] + gradient_offset(gradient_format_, piece.first);
+            ranges.push_back({gradients_.file.get(), offset, memory});
             continue;
         }
         const int64_t chunk = chunk_index(piece.param, piece.first);

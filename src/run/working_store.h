@@ -47,7 +47,7 @@ class WorkingStore {
         int64_t activation_bytes = 0;
     };
     WorkingStore(FileSystem& files, Store store, const TrainedModel& model, const std::string& spill_path,
-                 const Spills& spills);
+                 const Spills& spills, GradientFormat gradients);
     ~WorkingStore();
 
     Store& store() { return store_; }
@@ -82,6 +82,7 @@ class WorkingStore {
     FileSystem& files_;
     Store store_;
     const TrainedModel& model_;
+    const GradientFormat gradient_format_;
     std::vector<int> store_param_;          // parameter -> index in the store
     std::vector<int64_t> gradient_offset_;  // by parameter, in the spill file
     Spill gradients_, activations_;

@@ -15,6 +15,24 @@ void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
         uses.push_back(use);
 }
 
+bool LowerInput::visits(int param, int64_t first) const {
+    const std::vector<uint8_t>& visits = place(param).visits;
+    return !visits.empty() && visits[at(first / kChunkElements)] != 0;
+}
+
+BufferSlice LowerInput::gradient_behind(const BufferSlice& base, int param, int64_t first) const {
+    const ParamPlace& of = place(param);
+    int64_t before = first;
+    for (int64_t chunk = 0; chunk < first && !of.visits.empty(); chunk += kChunkElements)
+        before -= visits(param, chunk) != visits(param, first) ? kChunkElements : 0;
+    return {base.buffer, base.offset + gradient_offset(of.gradient_format, before)};
+}
+
+BufferSlice LowerInput::held_gradient(int param, int64_t first) const {
+    const ParamPlace& of = place(param);
+    return gradient_behind(visits(param, first) ? of.visiting_gradient : of.gradient, param, first);
+}
+
 int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chunk) {
     switch (place) {
         case DiskPlace::weight:
@@ -24,7 +42,7 @@ int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chun
         case DiskPlace::state:
             return state_block_bytes(in.recipe, in.param(chunk.param), chunk.first, chunk.count);
         case DiskPlace::gradient:
-            return aligned_bytes(chunk.count, 4);
+            return gradient_chunk_bytes(in.place(chunk.param).gradient_format, chunk.count);
         case DiskPlace::activation:
             break;
     }
@@ -269,23 +287,28 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
     };
     for (const UpdateChunk& chunk : task.chunks) {
         const Param param = in_.param(chunk.param);
-        use(chunk.hi, aligned_weight_bytes(param, chunk.count), true);
+        use(chunk.hi, aligned_weight_bytes(param, chunk.count), !task.keeps_only);
         if (chunk.block.buffer != kNoBuffer) {
             use(chunk.block, state_block_bytes(in_.recipe, param, chunk.first, chunk.count), true);
         } else {
-            if (chunk.lo.buffer != kNoBuffer) use(chunk.lo, aligned_bytes(chunk.count, 2), true);
+            if (chunk.lo.buffer != kNoBuffer) use(chunk.lo, aligned_bytes(chunk.count, 2), !task.keeps_only);
             for (size_t s = 0; s < chunk.state.size(); ++s) {
                 const int64_t bytes = state_bytes(in_.recipe.state[s], param.spec, chunk.first, chunk.count);
-                if (bytes > 0) use(chunk.state[s], round_up(bytes, kParamAlignment), true);
+                if (bytes > 0) use(chunk.state[s], round_up(bytes, kParamAlignment), !task.keeps_only);
             }
         }
-        use(chunk.gradient, aligned_bytes(chunk.count, 4), false);
-        demand.memory_bytes += chunk.count * in_.recipe.update_bytes_per_element;
+        const int64_t gradient = gradient_chunk_bytes(chunk.gradient_format, chunk.count);
+        if (!task.keeps_only) {
+            use(chunk.gradient, gradient, false);
+            demand.memory_bytes += chunk.count * in_.recipe.update_bytes_per_element;
+        }
+        if (chunk.gradient_format != GradientFormat::f32) demand.memory_bytes += gradient + 4 * chunk.count;
         if (chunk.kept.buffer == kNoBuffer) continue;
         const int64_t kept = kept_bytes(in_.recipe, param, chunk.first, chunk.count);
         use(chunk.kept, kept, !task.restores);
         demand.memory_bytes += 2 * kept;  // read here, written there
     }
+    if (task.wide.buffer != kNoBuffer) use(task.wide, wide_bytes(task), true);
     if (const int64_t bytes = update_work_bytes(task); bytes > 0) {
         const TierKind tier = lane == LaneKind::host ? in_.host_tier() : TierKind::device;
         task.work = {buffer("update.work", MemoryTag::workspace, bytes, tier), 0};
@@ -297,6 +320,31 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
     for (const std::vector<BufferUse>& ranges : by_buffer) uses.insert(uses.end(), ranges.begin(), ranges.end());
     schedule_.updates.push_back(std::move(task));
     add(Verb::update, lane, schedule_.updates.size() - 1, std::move(uses), demand);
+}
+
+int64_t wide_bytes(const UpdateTask& task) {
+    int64_t most = 0;
+    for (const UpdateChunk& chunk : task.chunks) {
+        if (chunk.gradient_format != GradientFormat::f32) most = std::max(most, chunk.count);
+    }
+    return aligned_bytes(most, 4);
+}
+
+void ScheduleBuilder::round(RoundTask task) {
+    std::vector<BufferUse> uses;
+    Demand demand;
+    for (const RoundPart& part : task.parts) {
+        add_use(uses, {part.sum.buffer, true, part.sum.offset, part.sum.offset + aligned_bytes(part.count, 4)});
+        demand.memory_bytes += 8 * part.count;
+    }
+    for (const RoundPart& part : task.parts) {
+        if (part.narrow.buffer == kNoBuffer) continue;
+        const int64_t bytes = gradient_chunk_bytes(in_.numerics.gradient_format, part.count);
+        add_use(uses, {part.narrow.buffer, true, part.narrow.offset, part.narrow.offset + bytes});
+        demand.memory_bytes += bytes;
+    }
+    schedule_.rounds.push_back(std::move(task));
+    add(Verb::round, LaneKind::compute, schedule_.rounds.size() - 1, std::move(uses), demand);
 }
 
 void ScheduleBuilder::reduce(ReduceTask task) {

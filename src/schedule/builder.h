@@ -41,6 +41,12 @@ struct LowerInput {
     }
     Param param(int index) const { return model.param(index); }
     const ParamPlace& place(int param) const { return ids.params[static_cast<size_t>(param)]; }
+    // Of a chunk of what is in chunks of two sides (ParamPlace::visits), which begins with this element: where it lies
+    // behind `base`, which those of its side begin at.
+    BufferSlice gradient_behind(const BufferSlice& base, int param, int64_t first) const;
+    // Where a chunk's gradient is between the step that finds it and the update; kNoBuffer: not in memory.
+    BufferSlice held_gradient(int param, int64_t first) const;
+    bool visits(int param, int64_t first) const;
     // The plan of the block that a parameter is at home in.
     const BlockPlan& plan_of(int index) const { return plan.of(param(index).spec.block); }
     // Where what leaves the device goes, and what comes from the disk comes.
@@ -77,6 +83,8 @@ class ScheduleBuilder {
     const Block& block(int index) const;
 
     BufferId buffer(std::string name, MemoryTag tag, int64_t bytes, TierKind tier);
+    // What it will give next.
+    BufferId next_buffer() const { return in_.persistent_count + static_cast<int>(schedule_.buffers.size()); }
     // The segment of a block for one direction; made once for equal programs that keep the same for backward.
     struct SegmentKey {
         const Program* program = nullptr;
@@ -119,6 +127,7 @@ class ScheduleBuilder {
     void run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses);
     void move(MoveTask task);
     void update(UpdateTask task, LaneKind lane);
+    void round(RoundTask task);
     void reduce(ReduceTask task);
     void mark();
     // Of tasks that are added from now on.
@@ -146,9 +155,15 @@ class ScheduleBuilder {
     std::map<std::pair<int, int>, BufferSlice> tokens_;  // by point and micro-batch
 };
 
+inline BufferSlice behind(const BufferSlice& slice, int64_t bytes) {
+    return {slice.buffer, slice.offset + bytes};
+}
+
 // Uses of neighbouring bytes become one.
 void add_use(std::vector<BufferUse>& uses, const BufferUse& use);
 
+// Of UpdateTask::wide.
+int64_t wide_bytes(const UpdateTask& task);
 // The bytes that a piece of this place takes in memory, whole blocks of the disk.
 int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chunk);
 

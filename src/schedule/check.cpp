@@ -271,18 +271,22 @@ bool holds(const std::map<BufferId, Ranges>& all, BufferId buffer, const std::pa
            });
 }
 
-// A wrong guess can be taken back: what it overwrites is in a store, or kept; and what one schedule goes back to, every
-// schedule that speculates has kept.
+// A wrong guess can be taken back: what it overwrites is in a store, or kept, by the update or by a task before it; and
+// what one schedule goes back to, every schedule that speculates has kept.
 void require_way_back(const ScheduleSet& set) {
     std::vector<const Schedule*> speculating;
     for (const Schedule& schedule : set.schedules) {
         bool speculates = false;
+        std::set<std::pair<int, int64_t>> kept_before;  // chunks
         for (const UpdateTask& update : schedule.updates) {
             speculates = speculates || update.speculative;
-            for (const UpdateChunk& chunk : update.chunks)
-                WINDLASS_CHECK(!update.speculative || chunk.kept.buffer != kNoBuffer || chunk.block.buffer != kNoBuffer,
+            for (const UpdateChunk& chunk : update.chunks) {
+                if (chunk.kept.buffer != kNoBuffer) kept_before.emplace(chunk.param, chunk.first);
+                WINDLASS_CHECK(!update.speculative || chunk.block.buffer != kNoBuffer ||
+                                   kept_before.contains({chunk.param, chunk.first}),
                                "{} speculates an update of parameter {} and keeps nothing to go back to", schedule.name,
                                chunk.param);
+            }
         }
         if (speculates) speculating.push_back(&schedule);
     }

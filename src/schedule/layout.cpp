@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/index.h"
 #include "format/store.h"
 #include "schedule/numerics.h"
 #include "tensor/nf4_levels.h"
@@ -117,6 +118,48 @@ std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param) {
     for (int64_t first = 0; first < numel; first += kChunkElements)
         chunks.push_back({param, first, std::min(kChunkElements, numel - first)});
     return chunks;
+}
+
+std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& recipe, const Plan& plan, int block) {
+    std::vector<ChunkGroup> groups;
+    const int64_t most = plan.group_chunks * kChunkElements;
+    int64_t elements = most;
+    for (int param = 0; param < model.param_size(); ++param) {  // a block's part of store_order
+        if (model.param(param).spec.block != block || !model.param(param).trains()) continue;
+        bool begins = true;
+        for (const ChunkSpan& chunk : chunks_of(model, param)) {
+            const int64_t next = recipe.whole_parameters ? model.param(param).numel() : chunk.count;
+            const bool may_end = begins || !recipe.whole_parameters;
+            if (may_end && elements + next > most) groups.emplace_back(), elements = 0;
+            groups.back().push_back(chunk);
+            elements += chunk.count;
+            begins = false;
+        }
+    }
+    return groups;
+}
+
+// Blocks of a single group take turns, too.
+bool visits_device(const Plan& plan, int block, size_t group) {
+    return plan.device_groups > 0 && (static_cast<size_t>(block) + group + 1) % at(plan.device_groups) == 0;
+}
+
+int64_t gradient_chunk_bytes(GradientFormat format, int64_t count) {
+    return round_up(gradient_bytes(format, count), kParamAlignment);
+}
+
+int64_t gradient_offset(GradientFormat format, int64_t first) {
+    return div_exact(first, kChunkElements) * gradient_chunk_bytes(format, kChunkElements);
+}
+
+int64_t gradient_param_bytes(GradientFormat format, int64_t numel) {
+    const int64_t rest = numel % kChunkElements;
+    return gradient_offset(format, numel - rest) + (rest > 0 ? gradient_chunk_bytes(format, rest) : 0);
+}
+
+GradientFormat held_format(const Numerics& numerics, const Plan& plan, const BlockPlan& block) {
+    const bool stays = block.gradients == Home::device || (block.gradients == Home::host && !plan.own_memory());
+    return stays && plan.order == MicroOrder::micro_batch_first ? GradientFormat::f32 : numerics.gradient_format;
 }
 
 std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t first, int64_t count) {

@@ -31,6 +31,15 @@ inline int64_t aligned_weight_bytes(const Param& param, int64_t count) {
     return round_up(weight_bytes(param, count), kParamAlignment);
 }
 
+// Gradients lie chunk by chunk, whole blocks of the disk each: of the chunk that begins with this element, where it
+// lies behind the parameter's first one, and the bytes of a chunk and of a whole parameter.
+int64_t gradient_offset(GradientFormat format, int64_t first);
+int64_t gradient_chunk_bytes(GradientFormat format, int64_t count);
+int64_t gradient_param_bytes(GradientFormat format, int64_t numel);
+// The form in which a plan keeps the gradients of a block. Where each micro-batch goes all the way, sums wait in f32
+// for the last of them, and are rounded in place.
+GradientFormat held_format(const Numerics& numerics, const Plan& plan, const BlockPlan& block);
+
 // Of ParamPlace::squares.
 inline int64_t squares_bytes(int64_t numel) {
     return div_up(numel, kNormChunkElements) * static_cast<int64_t>(sizeof(double));
@@ -57,6 +66,12 @@ struct ChunkSpan {
     int64_t count = 0;
 };
 std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param);
+
+// Chunks that are updated as one: of the trained parameters at home in a block, in the order of the store.
+using ChunkGroup = std::vector<ChunkSpan>;
+std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& recipe, const Plan& plan, int block);
+// Whether the device updates this group of this block, if its state is beside the device.
+bool visits_device(const Plan& plan, int block, size_t group);
 
 // Sections of the state on disk of a chunk that begins with this element of a parameter, in order: low halves (nothing
 // where masters are not split), then the recipe's state, of which a parameter that is not trained has nothing. Offsets

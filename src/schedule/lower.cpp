@@ -67,8 +67,9 @@ class PersistentWriter {
             if (trains && param.trains()) put_state(param, plan, place);
         }
         if (!trains || !param.trains() || !recipe_.runs(PassKind::backward) || recipe_.uses_gradients_at_once) return;
-        place.gradient = put("gradients", MemoryTag::gradients, plan.gradients, param.numel() * 4);
-        if (!plan_.store && plan.update == UpdateTime::in_backward)
+        place.gradient_format = held_format(numerics_, plan_, plan);
+        put_gradient(index, plan, place);
+        if (!plan_.store && recipe_.needs_grad_norm && plan.update == UpdateTime::in_backward)
             place.kept = put("kept", MemoryTag::kept, plan.state, all_kept(param));
     }
     void put_resident(const Param& param, ParamPlace& place) {
@@ -86,6 +87,29 @@ class PersistentWriter {
         const int64_t rest = param.numel() - full;
         return state_block_offset(recipe_, param, full) +
                (rest > 0 ? state_block_bytes(recipe_, param, full, rest) : 0);
+    }
+    void put_gradient(int index, const BlockPlan& plan, ParamPlace& place) {
+        if (plan_.device_groups > 0 && !plan_.store && place.resident.buffer != kNoBuffer)
+            place.visits = visiting_chunks(index);
+        int64_t visiting = 0, others = 0;
+        for (const ChunkSpan& chunk : chunks_of(model_, index)) {
+            const bool visits = !place.visits.empty() && place.visits[at(chunk.first / kChunkElements)] != 0;
+            (visits ? visiting : others) += gradient_chunk_bytes(place.gradient_format, chunk.count);
+        }
+        if (others > 0) place.gradient = put("gradients", MemoryTag::gradients, plan.gradients, others);
+        if (visiting > 0) place.visiting_gradient = put("gradients", MemoryTag::gradients, Home::device, visiting);
+    }
+    // By chunk of a parameter whether its state goes to the device to be updated.
+    std::vector<uint8_t> visiting_chunks(int index) const {
+        std::vector<uint8_t> visits(chunks_of(model_, index).size(), 0);
+        const int block = model_.param(index).spec.block;
+        const std::vector<ChunkGroup> groups = chunk_groups(model_, recipe_, plan_, block);
+        for (size_t group = 0; group < groups.size(); ++group) {
+            for (const ChunkSpan& chunk : groups[group]) {
+                if (chunk.param == index) visits[at(chunk.first / kChunkElements)] = visits_device(plan_, block, group);
+            }
+        }
+        return visits;
     }
     void put_state(const Param& param, const BlockPlan& plan, ParamPlace& place) {
         for (const StateSpec& state : recipe_.state) {
@@ -141,6 +165,8 @@ class PersistentWriter {
 
 // What no schedule could do: these are our own errors, the planner's or a policy's.
 void require_consistent(const TrainedModel& model, const Recipe& recipe, const Plan& plan) {
+    WINDLASS_CHECK(plan.device_groups == 0 || (plan.own_memory() && !plan.store),
+                   "state visits a device with its own memory, and not from a store");
     WINDLASS_CHECK(plan.blocks.empty() || plan.blocks.size() == model.blocks.size(), "a plan of {} blocks for {}",
                    plan.blocks.size(), model.blocks.size());
     for (int block = 0; block < static_cast<int>(model.blocks.size()); ++block) {
@@ -219,12 +245,14 @@ Schedule lower_request(const LowerInput& input, const ScheduleRequest& request) 
 
 }  // namespace
 
-std::vector<ScheduleRequest> update_requests(const Plan& plan, const std::vector<ScheduleRequest>& requests) {
+std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& plan,
+                                             const std::vector<ScheduleRequest>& requests) {
     const bool trains = std::any_of(requests.begin(), requests.end(), [](const ScheduleRequest& each) {
         return each.kind == ScheduleRequest::Kind::train;
     });
     std::vector<ScheduleRequest> more;
-    if (trains && plan.any(UpdateTime::in_backward)) more.push_back({.kind = ScheduleRequest::Kind::redo});
+    if (trains && recipe.needs_grad_norm && plan.any(UpdateTime::in_backward))
+        more.push_back({.kind = ScheduleRequest::Kind::redo});
     if (trains && plan.any(UpdateTime::next_forward))
         more.push_back({.kind = ScheduleRequest::Kind::flush, .rows = 0, .sequence_length = 0, .micro_batches = 0});
     return more;
@@ -236,6 +264,8 @@ namespace {
 ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                          const std::vector<ScheduleRequest>& requests, const std::vector<ScheduleRequest>& wanted) {
     require_consistent(model, recipe, plan);
+    WINDLASS_CHECK(numerics.gradient_format == GradientFormat::f32 || !recipe.uses_gradients_at_once,
+                   "{} uses gradients as they were summed", recipe.name);
     PersistentWriter persistent(model, recipe, numerics, plan);
     persistent.write(requests);
     const LowerInput input{model, recipe, numerics, plan, persistent.ids, static_cast<int>(persistent.buffers.size())};
@@ -253,7 +283,7 @@ ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const 
 ScheduleSet lower(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests) {
     std::vector<ScheduleRequest> wanted = requests;
-    for (const ScheduleRequest& request : update_requests(plan, requests)) wanted.push_back(request);
+    for (const ScheduleRequest& request : update_requests(recipe, plan, requests)) wanted.push_back(request);
     return lower_beside(model, recipe, numerics, plan, requests, wanted);
 }
 

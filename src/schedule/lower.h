@@ -35,7 +35,8 @@ std::array<int64_t, kTierKinds> persistent_bytes(const TrainedModel& model, cons
                                                  const std::vector<ScheduleRequest>& requests);
 
 // The updates alone that a plan needs schedules for, beside those of the requests: redo, flush, both or none.
-std::vector<ScheduleRequest> update_requests(const Plan& plan, const std::vector<ScheduleRequest>& requests);
+std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& plan,
+                                             const std::vector<ScheduleRequest>& requests);
 
 // Columns of the keys that a block's attention caches, 0 for a block without one.
 int64_t cache_columns(const Block& block);

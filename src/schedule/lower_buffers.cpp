@@ -138,8 +138,10 @@ GradientBuffers::GradientBuffers(ScheduleBuilder& builder, bool for_norm)
       for_norm_(for_norm),
       finds_squares_(in_.recipe.needs_grad_norm && (for_norm || !in_.recipe.backward_for_norm)),
       target_(in_.model.params.size()),
+      leaving_(in_.model.params.size()),
       held_(in_.model.params.size()),
       written_(in_.model.params.size(), false),
+      is_complete_(in_.model.blocks.size(), false),
       last_user_(in_.model.params.size(), 0) {
     for (int block = static_cast<int>(in_.model.blocks.size()) - 1; block >= 0; --block) {
         for (const int param : in_.model.blocks[at(block)].params) last_user_[at(param)] = block;
@@ -158,70 +160,147 @@ void GradientBuffers::bind(RunTask& task, std::vector<BufferUse>& uses) {
     }
 }
 
-// Where the device's memory holds gradients for good they are added there. Else: a buffer for the parameters that end
-// with this block, and one of its own for a parameter that an earlier block will add to.
+// Where the device's memory holds sums for good they are added there. Else: a buffer for the parameters that end with
+// this block, and one of its own for a parameter that an earlier block will add to.
 void GradientBuffers::make_buffers(int block) {
     std::vector<int> together;
     for (const int param : in_.model.blocks[at(block)].params) {
         if (target_[at(param)].buffer != kNoBuffer || !in_.param(param).trains()) continue;
         const Home home = in_.plan_of(param).gradients;
         const bool stays = home == Home::device || (home == Home::host && !in_.plan.own_memory());
-        if (stays && !in_.recipe.uses_gradients_at_once)
+        const bool waits =
+            in_.place(param).gradient_format == GradientFormat::f32 && !in_.recipe.uses_gradients_at_once;
+        if (stays && waits)
             target_[at(param)] = in_.place(param).gradient;
         else if (last_user_[at(param)] == block)
             together.push_back(param);
         else
-            make_buffer({param}, block, TierKind::device, target_);
+            make_buffer({param}, block, TierKind::device, target_, true);
     }
-    if (!together.empty()) make_buffer(together, block, TierKind::device, target_);
+    if (!together.empty()) make_buffer(together, block, TierKind::device, target_, true);
 }
 
 void GradientBuffers::make_buffer(const std::vector<int>& params, int block, TierKind tier,
-                                  std::vector<BufferSlice>& slices) {
+                                  std::vector<BufferSlice>& slices, bool is_sum) {
     int64_t end = 0;
     for (const int param : params) {
         slices[at(param)].offset = end;
-        end += aligned_bytes(in_.param(param).numel(), 4);
+        if (is_sum) end += aligned_bytes(in_.param(param).numel(), 4);
+        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+            if (!is_sum && !in_.visits(param, chunk.first)) end += piece_bytes(in_, DiskPlace::gradient, chunk);
+        }
     }
+    if (end == 0) return;  // all of it visits
     const BufferId made =
         builder_.buffer(fmt::format("{}.gradients", builder_.block(block).name), MemoryTag::gradients, end, tier);
     for (const int param : params) slices[at(param)].buffer = made;
 }
 
-void GradientBuffers::finish(int block) {
-    ReduceTask squares;
-    std::vector<int> down, out;
+BufferSlice GradientBuffers::in_memory(int param, int64_t first) const {
+    const BufferSlice persistent = in_.held_gradient(param, first);
+    return persistent.buffer != kNoBuffer ? persistent : in_.gradient_behind(held_[at(param)], param, first);
+}
+
+// Parameters of the block that no earlier block adds to.
+std::vector<int> GradientBuffers::ending_with(int block) const {
+    std::vector<int> params;
     for (const int param : in_.model.blocks[at(block)].params) {
-        if (target_[at(param)].buffer == kNoBuffer || last_user_[at(param)] != block) continue;
-        squares.parts.push_back({param, target_[at(param)]});
-        if (for_norm_) continue;
-        const Home home = in_.plan_of(param).gradients;
-        held_[at(param)] =
-            in_.plan.own_memory() && home != Home::device ? in_.place(param).gradient : target_[at(param)];
-        if (in_.plan.own_memory() && home != Home::device) down.push_back(param);
-        if (home == Home::disk) out.push_back(param);
+        if (target_[at(param)].buffer != kNoBuffer && last_user_[at(param)] == block) params.push_back(param);
     }
-    if (finds_squares_ && !squares.parts.empty()) builder_.reduce(std::move(squares));
+    return params;
+}
+
+void GradientBuffers::complete(int block) {
+    const std::vector<int> params = ending_with(block);
+    is_complete_[at(block)] = true;
+    if (!for_norm_) round(params, block);
+    if (!finds_squares_ || params.empty()) return;
+    ReduceTask squares;
+    for (const int param : params) squares.parts.push_back({param, target_[at(param)]});
+    builder_.reduce(std::move(squares));
+}
+
+void GradientBuffers::finish(int block) {
+    if (!is_complete_[at(block)]) complete(block);
+    if (for_norm_) return;
+    std::vector<int> down, out;
+    for (const int param : ending_with(block)) {
+        if (in_.recipe.uses_gradients_at_once) held_[at(param)] = target_[at(param)];
+        if (leaves_device(param)) down.push_back(param);
+        if (in_.plan_of(param).gradients == Home::disk) out.push_back(param);
+    }
+    for (const int param : out) held_[at(param)] = leaving_[at(param)];
     if (!down.empty()) move_down(down, block);
     if (!out.empty()) write_to_disk(out);
+}
+
+// Once, behind the last contribution: what the norm and the update see is what the sums are rounded to.
+void GradientBuffers::round(const std::vector<int>& params, int block) {
+    const GradientFormat format = in_.numerics.gradient_format;
+    std::vector<int> leave;
+    for (const int param : params) {
+        if (!leaves_device(param) && in_.plan_of(param).gradients != Home::disk) continue;
+        leaving_[at(param)] = target_[at(param)];
+        if (format != GradientFormat::f32) leave.push_back(param);
+    }
+    for (const int param : leave) leaving_[at(param)] = {};
+    if (!leave.empty()) make_buffer(leave, block, TierKind::device, leaving_, false);
+    RoundTask task;
+    for (const int param : params) {
+        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+            if (format == GradientFormat::f32 && !in_.visits(param, chunk.first)) continue;
+            const BufferSlice& sums = target_[at(param)];
+            task.parts.push_back({.param = param,
+                                  .first = chunk.first,
+                                  .count = chunk.count,
+                                  .sum = {sums.buffer, sums.offset + 4 * chunk.first},
+                                  .narrow = rounded_to(param, chunk.first)});
+        }
+    }
+    if (!task.parts.empty()) builder_.round(std::move(task));
+}
+
+// Beside the sum; kNoBuffer where the sum itself is what waits.
+BufferSlice GradientBuffers::rounded_to(int param, int64_t first) const {
+    const ParamPlace& place = in_.place(param);
+    if (in_.visits(param, first)) return in_.held_gradient(param, first);
+    if (place.gradient_format == GradientFormat::f32) return {};
+    const BufferSlice& leaving = leaving_[at(param)];
+    return in_.gradient_behind(leaving.buffer == kNoBuffer ? place.gradient : leaving, param, first);
 }
 
 void GradientBuffers::move_down(const std::vector<int>& params, int block) {
     std::vector<int> homeless;
     for (const int param : params) {
+        held_[at(param)] = in_.place(param).gradient;
         if (held_[at(param)].buffer == kNoBuffer) homeless.push_back(param);
     }
-    if (!homeless.empty()) make_buffer(homeless, block, TierKind::host, held_);
+    if (!homeless.empty()) make_buffer(homeless, block, TierKind::host, held_, false);
     std::vector<MoveTask> tasks;  // one for each pair of buffers
-    for (const int param : params) {
-        const BufferSlice &from = target_[at(param)], &to = held_[at(param)];
+    const auto add = [&](int param, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
         if (tasks.empty() || tasks.back().source != from.buffer || tasks.back().buffer != to.buffer)
             tasks.push_back(
                 {.kind = MoveKind::down, .place = DiskPlace::gradient, .buffer = to.buffer, .source = from.buffer});
-        tasks.back().pieces.push_back({.param = param,
-                                       .offset = to.offset,
-                                       .source = from.offset,
-                                       .bytes = aligned_bytes(in_.param(param).numel(), 4)});
+        std::vector<MovePiece>& pieces = tasks.back().pieces;
+        const bool goes_on = !pieces.empty() && pieces.back().param == param &&
+                             pieces.back().source + pieces.back().bytes == from.offset &&
+                             pieces.back().offset + pieces.back().bytes == to.offset;
+        if (goes_on)
+            pieces.back().bytes += bytes;
+        else
+            pieces.push_back({.param = param, .offset = to.offset, .source = from.offset, .bytes = bytes});
+    };
+    for (const int param : params) {
+        const bool is_sum = in_.place(param).gradient_format == GradientFormat::f32;
+        const BufferSlice& from = leaving_[at(param)];
+        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+            if (in_.visits(param, chunk.first)) continue;
+            add(param,
+                is_sum ? BufferSlice{from.buffer, from.offset + 4 * chunk.first}
+                       : in_.gradient_behind(from, param, chunk.first),
+                in_.gradient_behind(held_[at(param)], param, chunk.first),
+                piece_bytes(in_, DiskPlace::gradient, chunk));
+        }
     }
     for (MoveTask& task : tasks) builder_.move(std::move(task));
 }
@@ -236,8 +315,8 @@ void GradientBuffers::write_to_disk(const std::vector<int>& params) {
             tasks.back().pieces.push_back({.param = param,
                                            .first = chunk.first,
                                            .count = chunk.count,
-                                           .offset = from.offset + chunk.first * 4,
-                                           .bytes = aligned_bytes(chunk.count, 4)});
+                                           .offset = in_.gradient_behind(from, param, chunk.first).offset,
+                                           .bytes = piece_bytes(in_, DiskPlace::gradient, chunk)});
         }
     }
     for (MoveTask& task : tasks) builder_.move(std::move(task));

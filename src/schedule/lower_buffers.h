@@ -74,14 +74,24 @@ class GradientBuffers {
 
     // Targets of a backward segment's contributions.
     void bind(RunTask& task, std::vector<BufferUse>& uses);
-    // The last contributions are there: partial sums for the norm, and the move to where the plan holds them.
+    // The last contributions are there: they are rounded, and squared for the norm.
+    void complete(int block);
+    // And go to where the plan holds them. Completes them where that was not asked for.
     void finish(int block);
-    // Where an update of this step finds a gradient in memory.
-    BufferSlice in_memory(int param) const { return held_[static_cast<size_t>(param)]; }
+    // Where an update of this step finds a chunk's gradient in memory.
+    BufferSlice in_memory(int param, int64_t first) const;
 
   private:
     void make_buffers(int block);
-    void make_buffer(const std::vector<int>& params, int block, TierKind tier, std::vector<BufferSlice>& slices);
+    // Of sums, or of what they are rounded to.
+    void make_buffer(const std::vector<int>& params, int block, TierKind tier, std::vector<BufferSlice>& slices,
+                     bool is_sum);
+    bool leaves_device(int param) const {
+        return in_.plan.own_memory() && in_.plan_of(param).gradients != Home::device;
+    }
+    std::vector<int> ending_with(int block) const;
+    void round(const std::vector<int>& params, int block);
+    BufferSlice rounded_to(int param, int64_t first) const;
     void move_down(const std::vector<int>& params, int block);
     void write_to_disk(const std::vector<int>& params);
 
@@ -89,10 +99,12 @@ class GradientBuffers {
     const LowerInput& in_;
     bool for_norm_;
     bool finds_squares_;
-    std::vector<BufferSlice> target_;  // by parameter: where runs add
-    std::vector<BufferSlice> held_;    // by parameter: in the memory of whoever updates
-    std::vector<bool> written_;        // by parameter: some contribution was scheduled
-    std::vector<int> last_user_;       // by parameter: the last block of backward that adds to it
+    std::vector<BufferSlice> target_;   // by parameter: where runs add
+    std::vector<BufferSlice> leaving_;  // by parameter: what goes down or to disk, where sums are rounded to be that
+    std::vector<BufferSlice> held_;     // by parameter: in the memory of whoever updates, for this step
+    std::vector<bool> written_;         // by parameter: some contribution was scheduled
+    std::vector<bool> is_complete_;     // by block
+    std::vector<int> last_user_;        // by parameter: the last block of backward that adds to it
 };
 
 }  // namespace windlass

@@ -32,15 +32,19 @@ class TrainLowering {
           gradients_(builder),
           norm_gradients_(builder, /*for_norm=*/true),
           activations_(builder),
-          deferred_(builder, {.weights = [this](int param) { return weights_of(param); },
-                              .gradient = [this](int param) { return in_.place(param).gradient; }}),
-          speculative_(builder, {.weights = [this](int param) { return weights_of(param); },
-                                 .gradient = [this](int param) { return gradients_.in_memory(param); },
-                                 .speculative = true}),
-          at_once_(builder, {.weights = [this](int param) { return weights_of(param); },
-                             .gradient = [this](int param) { return gradients_.in_memory(param); }}),
-          certain_(builder, {.weights = [this](int param) { return in_.place(param).weights; },
-                             .gradient = [this](int param) { return in_.place(param).gradient; }}) {
+          deferred_(builder,
+                    {.weights = [this](int param) { return weights_of(param); },
+                     .gradient = [this](int param, int64_t first) { return in_.held_gradient(param, first); }}),
+          speculative_(builder,
+                       {.weights = [this](int param) { return weights_of(param); },
+                        .gradient = [this](int param, int64_t first) { return gradients_.in_memory(param, first); },
+                        .speculative = in_.recipe.needs_grad_norm}),
+          at_once_(builder,
+                   {.weights = [this](int param) { return weights_of(param); },
+                    .gradient = [this](int param, int64_t first) { return gradients_.in_memory(param, first); }}),
+          certain_(builder,
+                   {.weights = [this](int param) { return in_.place(param).weights; },
+                    .gradient = [this](int param, int64_t first) { return in_.held_gradient(param, first); }}) {
         landed_.assign(at(blocks_), false);
         for (int block = 0; block < blocks_; ++block) {
             if (in_.plan.of(block).update == UpdateTime::next_forward) last_deferred_ = block;
@@ -98,6 +102,7 @@ class TrainLowering {
             for (int micro = 0; micro < micro_batches_; ++micro) {
                 prefetch_activations(list, index, micro);
                 pass(list[index], fetched[index], micro);
+                complete(list[index], micro);
                 leave();
                 passed = {index, micro};
                 if (!leaves_late) leave();
@@ -179,7 +184,7 @@ class TrainLowering {
 
     void add_updates(UpdateStream& stream, UpdateTime time, int block) {
         if (in_.plan.of(block).update != time) return;
-        for (ChunkGroup& group : chunk_groups(in_, block)) stream.add(std::move(group));
+        for (ChunkGroup& group : chunk_groups(in_.model, in_.recipe, in_.plan, block)) stream.add(std::move(group));
     }
 
     void finish_gradients(int block, const BlockWeights& weights) {
@@ -209,6 +214,12 @@ class TrainLowering {
 
     void spill(const Visit& visit, int micro) {
         if (!visit.backward && visit.block >= first_trained_) activations_.spill(visit.block, micro);
+    }
+
+    // What sums are rounded to is there for the way down at once, however late what a pass leaves is let go of.
+    void complete(const Visit& visit, int micro) {
+        const bool rounds = in_.numerics.gradient_format != GradientFormat::f32 || in_.plan.device_groups > 0;
+        if (rounds && visit.backward && visit.updates && micro + 1 == micro_batches_) gradients_.complete(visit.block);
     }
 
     // What a pass leaves, once the block is done.

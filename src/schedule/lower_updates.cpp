@@ -3,32 +3,6 @@
 #include <algorithm>
 
 namespace windlass {
-namespace {
-
-BufferSlice behind(const BufferSlice& slice, int64_t bytes) {
-    return {slice.buffer, slice.offset + bytes};
-}
-
-}  // namespace
-
-std::vector<ChunkGroup> chunk_groups(const LowerInput& in, int block) {
-    std::vector<ChunkGroup> groups;
-    const int64_t most = in.plan.group_chunks * kChunkElements;
-    int64_t elements = most;
-    for (int param = 0; param < static_cast<int>(in.model.params.size()); ++param) {  // a block's part of store_order
-        if (in.param(param).spec.block != block || !in.param(param).trains()) continue;
-        bool begins = true;
-        for (const ChunkSpan& chunk : chunks_of(in.model, param)) {
-            const int64_t next = in.recipe.whole_parameters ? in.param(param).numel() : chunk.count;
-            const bool may_end = begins || !in.recipe.whole_parameters;
-            if (may_end && elements + next > most) groups.emplace_back(), elements = 0;
-            groups.back().push_back(chunk);
-            elements += chunk.count;
-            begins = false;
-        }
-    }
-    return groups;
-}
 
 UpdateStream::UpdateStream(ScheduleBuilder& builder, Sources sources)
     : builder_(builder), in_(builder.in()), sources_(std::move(sources)) {}
@@ -38,6 +12,7 @@ void UpdateStream::add(ChunkGroup group) {
     stage_weights(staged);
     stage_state(staged);
     stage_gradient(staged);
+    if (visits(staged.chunks) && !sources_.again) stage_visit(staged);
     ++count_;
     staged_.push_back(std::move(staged));
     while (std::ssize(staged_) > in_.plan.update_ahead) {
@@ -131,14 +106,15 @@ void UpdateStream::stage_state(Staged& staged) {
 }
 
 void UpdateStream::stage_gradient(Staged& staged) {
-    if (sources_.gradient(staged.chunks[0].param).buffer == kNoBuffer) {
+    const ChunkSpan& first = staged.chunks[0];
+    if (sources_.gradient(first.param, first.first).buffer == kNoBuffer) {
         staged.gradient = read(staged.chunks, DiskPlace::gradient, MemoryTag::gradients);
         return;
     }
     staged.gradient.reserve(staged.chunks.size());
     for (const ChunkSpan& chunk : staged.chunks) {
         // A gradient that has its own buffer may be held by another one than its neighbour's.
-        staged.gradient.push_back(behind(sources_.gradient(chunk.param), chunk.first * 4));
+        staged.gradient.push_back(sources_.gradient(chunk.param, chunk.first));
     }
 }
 
@@ -154,7 +130,8 @@ UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const
                        .first = chunk.first,
                        .count = chunk.count,
                        .hi = staged.weights[index],
-                       .gradient = staged.gradient[index]};
+                       .gradient = staged.gradient[index],
+                       .gradient_format = in_.place(chunk.param).gradient_format};
     update.state.reserve(in_.recipe.state.size());
     if (staged.blocks.empty()) {
         const ParamPlace& place = in_.place(chunk.param);
@@ -183,9 +160,20 @@ void UpdateStream::finish(const Staged& staged) {
     UpdateTask task{.speculative = sources_.speculative, .restores = sources_.again && !in_.plan.store};
     task.chunks.reserve(staged.chunks.size());
     for (size_t index = 0; index < staged.chunks.size(); ++index) task.chunks.push_back(update_chunk(staged, index));
-    builder_.update(task, lane_of(staged.chunks[0].param));
+    if (!staged.visiting.empty()) return finish_visit(staged, std::move(task));
+    if (visits(staged.chunks)) bring_gradient_down(task);
+    const LaneKind lane = lane_of(staged.chunks[0].param);
+    widen(task, lane);
+    builder_.update(task, lane);
     bring_up(task);
     if (in_.plan.store) write_back(staged);
+}
+
+void UpdateStream::widen(UpdateTask& task, LaneKind lane) {
+    const int64_t bytes = wide_bytes(task);
+    if (bytes == 0) return;
+    const TierKind tier = lane == LaneKind::host ? in_.host_tier() : TierKind::device;
+    task.wide = {builder_.buffer(fmt::format("update.{}.wide", count_), MemoryTag::workspace, bytes, tier), 0};
 }
 
 // One task for each pair of buffers; a group's parameters are at home in one block.
@@ -223,12 +211,14 @@ Schedule lower_held(const LowerInput& input, ScheduleRequest::Kind kind, UpdateT
     ScheduleBuilder builder(input, {.kind = kind, .rows = 0, .sequence_length = 0, .micro_batches = 0});
     const bool is_flush = kind == ScheduleRequest::Kind::flush;
     builder.set_when(is_flush ? When::deferred : When::always);
-    UpdateStream stream(builder, {.weights = [&](int param) { return input.place(param).weights; },
-                                  .gradient = [&](int param) { return input.place(param).gradient; },
-                                  .again = kind == ScheduleRequest::Kind::redo});
+    UpdateStream stream(builder,
+                        {.weights = [&](int param) { return input.place(param).weights; },
+                         .gradient = [&](int param, int64_t first) { return input.held_gradient(param, first); },
+                         .again = kind == ScheduleRequest::Kind::redo});
     for (int block = 0; block < static_cast<int>(input.model.blocks.size()); ++block) {
         if (input.plan.of(block).update != time) continue;
-        for (ChunkGroup& group : chunk_groups(input, block)) stream.add(std::move(group));
+        for (ChunkGroup& group : chunk_groups(input.model, input.recipe, input.plan, block))
+            stream.add(std::move(group));
     }
     stream.drain();
     if (is_flush) builder.mark();

@@ -13,17 +13,13 @@
 
 namespace windlass {
 
-using ChunkGroup = std::vector<ChunkSpan>;
-
-// Chunks of the trainable parameters that are at home in a block, in store order.
-std::vector<ChunkGroup> chunk_groups(const LowerInput& in, int block);
-
 class UpdateStream {
   public:
-    // Where, while the stream runs, memory holds a parameter's weights or its gradient as a whole; kNoBuffer: nowhere,
-    // and a group brings its own.
+    // Where, while the stream runs, memory holds a parameter's weights as a whole, or a chunk's gradient; kNoBuffer:
+    // nowhere, and a group brings its own.
     struct Sources {
-        std::function<BufferSlice(int param)> weights, gradient;
+        std::function<BufferSlice(int param)> weights;
+        std::function<BufferSlice(int param, int64_t first)> gradient;
         bool speculative = false;  // before the norm is known
         bool again = false;  // memory holds what a wrong guess made of it: take the version before, which is in the
                              // store, or kept in memory
@@ -42,13 +38,20 @@ class UpdateStream {
         ChunkGroup chunks;
         std::vector<BufferSlice> weights, gradient;  // by chunk
         std::vector<BufferSlice> blocks;             // by chunk: its state as the store has it; empty without a store
+        std::vector<UpdateChunk> visiting;  // the chunks on a device that their state goes up to; empty: it does not
     };
 
     void stage_weights(Staged& staged);
     void stage_state(Staged& staged);
     void stage_gradient(Staged& staged);
+    // A group that the device updates though its state is at home beside it (lower_visiting.cpp).
+    bool visits(const ChunkGroup& chunks) const;
+    void stage_visit(Staged& staged);
+    void finish_visit(const Staged& staged, UpdateTask at_home);
+    void bring_gradient_down(UpdateTask& task);
     void finish(const Staged& staged);
     UpdateChunk update_chunk(const Staged& staged, size_t index) const;
+    void widen(UpdateTask& task, LaneKind lane);
     void bring_up(const UpdateTask& task);
     void write_back(const Staged& staged);
     LaneKind lane_of(int param) const;

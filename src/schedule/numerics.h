@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "method/gradient_format.h"
 #include "method/state_format.h"
 #include "tensor/dtype.h"
 
@@ -19,6 +20,7 @@ struct Numerics {
     std::vector<int64_t> sequence_lengths;  // at most four buckets, rising; a step is padded to the first that holds it
     std::string kernel_path;                // instruction set of the kernels, e.g. "avx512_bf16"
     StateFormat state_format = StateFormat::fp32;
+    GradientFormat gradient_format = GradientFormat::f32;
 
     bool operator==(const Numerics&) const = default;
 };

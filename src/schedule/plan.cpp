@@ -76,7 +76,9 @@ std::string describe_forward_only(const Plan& plan) {
 }
 
 std::string describe_updates(const Plan& plan) {
-    return spread(plan, "updates", &BlockPlan::update, update_time_name);
+    const std::string text = spread(plan, "updates", &BlockPlan::update, update_time_name);
+    if (plan.device_groups == 0) return text;
+    return text + fmt::format(", one of {} groups on the device", plan.device_groups);
 }
 
 std::string describe_saved(const Plan& plan) {

@@ -24,7 +24,7 @@ enum class MicroOrder : uint8_t { layer_first, micro_batch_first };
 //   after_backward  behind the norm: nothing overlaps, nothing is a guess
 //   in_backward     as soon as its gradient is there, speculating that nothing is clipped; the version before stays
 //                   current in the store, or, without one, is kept in memory beside the state: where the guess
-//                   was wrong the update is done again from there
+//                   was wrong the update is done again from there. A recipe that wants no norm guesses nothing
 //   next_forward    deferred, and done when the next step's forward pass first wants it ("defer")
 //   at_once         as soon as its gradient is there, for good (Recipe::uses_gradients_at_once)
 enum class UpdateTime : uint8_t { after_backward, in_backward, next_forward, at_once };
@@ -68,7 +68,10 @@ struct Plan {
     // fetched weights are stale, and the missing updates are applied to them again.
     int writeback_steps = 1;
     int update_ahead = 1;  // chunk groups of the update whose state is under way beside the one in use
-    BlockPlan common;      // of every block, where `blocks` is empty
+    // Where weights are on a device and their state is beside it: every k-th group of chunks is updated on the device,
+    // to which its state goes up and from which it comes down (Deep Optimizer States); 0: none.
+    int device_groups = 0;
+    BlockPlan common;  // of every block, where `blocks` is empty
     std::vector<BlockPlan> blocks;
 
     const BlockPlan& of(int block) const { return blocks.empty() ? common : blocks[static_cast<size_t>(block)]; }

@@ -82,9 +82,12 @@ PriceList::Work PriceList::run_work(const Task& task) const {
 PriceList::Work PriceList::reduce_work(const Task& task) const {
     Work work;
     const double bytes = amount(task.demand.memory_bytes);
-    double calls = 1;  // one for each parameter
+    // One for each parameter, or for each chunk that is rounded.
+    double calls = 1;
     if (task.verb == Verb::reduce && task.payload >= 0)
         calls = std::max(calls, amount(std::ssize(schedule_.reduces[static_cast<size_t>(task.payload)].parts)));
+    if (task.verb == Verb::round && task.payload >= 0)
+        calls = amount(std::ssize(schedule_.rounds[static_cast<size_t>(task.payload)].parts));
     work.seconds = (calls - 1) * machine_.kernel_seconds +
                    kernel_seconds(task.demand.flops, bytes, machine_.gemm_flops(schedule_.size.compute));
     add_compute_bytes(work, bytes);
@@ -109,12 +112,14 @@ PriceList::Work PriceList::update_work(const Task& task) const {
     return work;
 }
 
-// One for each chunk, and one more where it is copied as well.
+// One for each chunk, and one more each where it is copied, or its gradient widened, as well.
 double PriceList::calls(const Task& task) const {
     if (task.payload < 0) return 1.0;
     const std::vector<UpdateChunk>& chunks = schedule_.updates[static_cast<size_t>(task.payload)].chunks;
     const auto is_kept = [](const UpdateChunk& chunk) { return chunk.kept.buffer != kNoBuffer; };
-    return amount(std::ssize(chunks)) + amount(std::count_if(chunks.begin(), chunks.end(), is_kept));
+    const auto is_narrow = [](const UpdateChunk& chunk) { return chunk.gradient_format != GradientFormat::f32; };
+    return amount(std::ssize(chunks)) + amount(std::count_if(chunks.begin(), chunks.end(), is_kept)) +
+           amount(std::count_if(chunks.begin(), chunks.end(), is_narrow));
 }
 
 // Memory moves and random numbers are drawn at the same time; both directions of a probe share their numbers.

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "method/gradient_format.h"
 #include "model/segment.h"
 #include "schedule/numerics.h"
 #include "schedule/plan.h"
@@ -96,10 +97,11 @@ struct BufferSlice {
     int64_t offset = 0;
 };
 
+// round: gradients whose sums are complete become what the norm and the update see of them (Numerics::gradient_format).
 // materialize: makes what runs read of a block's weights that are kept otherwise (Recipe::materialize).
 // input: a micro-batch's tokens go to where its runs read them.
 // mark: the update that the step before deferred is whole, in memory and on disk: that step may be committed.
-enum class Verb : uint8_t { run, move, update, reduce, materialize, input, mark };
+enum class Verb : uint8_t { run, move, update, round, reduce, materialize, input, mark };
 
 // Where a run reads one of its program's weights, and what it finds there.
 struct WeightUse {
@@ -152,6 +154,7 @@ struct UpdateChunk {
     int64_t first = 0;
     int64_t count = 0;
     BufferSlice hi, lo, gradient;
+    GradientFormat gradient_format = GradientFormat::f32;  // that `gradient` has
     std::vector<BufferSlice> state;
     BufferSlice block;  // low halves and state as the store has them, where they lie so
     // Weights, low halves and state as they were before a guess (kept_bytes in layout.h): a speculative update first
@@ -161,8 +164,21 @@ struct UpdateChunk {
 struct UpdateTask {
     std::vector<UpdateChunk> chunks;  // of Recipe::whole_parameters all of each parameter, in order
     BufferSlice work;                 // Recipe::update_work
+    BufferSlice wide;                 // f32, where narrow gradients are widened, one chunk after the other
+    bool keeps_only = false;          // copies to `kept` what another task is to overwrite, and updates nothing
     bool speculative = false;         // the norm is not known yet: as if nothing were clipped and everything finite
     bool restores = false;            // first takes what `kept` has, even where the step is not applied
+};
+
+// round: chunks of gradients, in f32 in place; and in the form in which they wait or leave, where `narrow` is given.
+struct RoundPart {
+    int param = -1;
+    int64_t first = 0;
+    int64_t count = 0;
+    BufferSlice sum, narrow;
+};
+struct RoundTask {
+    std::vector<RoundPart> parts;
 };
 
 // reduce: sums of squares of gradients, of each parameter its own (ParamPlace::squares); or, of none, what the host
@@ -252,6 +268,7 @@ struct Schedule {
     std::vector<RunTask> runs;
     std::vector<MoveTask> moves;
     std::vector<UpdateTask> updates;
+    std::vector<RoundTask> rounds;
     std::vector<ReduceTask> reduces;
     std::vector<MaterializeTask> materializations;
     std::vector<InputTask> inputs;
@@ -272,6 +289,12 @@ struct ParamPlace {
     // On the device, of weights that stay there while their state is elsewhere: what runs read. `weights` and `low` are
     // then where the update changes them, and each update's outcome is copied here.
     BufferSlice resident, resident_low;
+    // The form that gradients have between the step that finds them and the update. Chunks of it lie one behind the
+    // other: in `gradient` those that are updated where the state is, in `visiting_gradient`, on the device, those
+    // whose state comes there to be updated (Plan::device_groups), which `visits` names by chunk; empty: none.
+    GradientFormat gradient_format = GradientFormat::f32;
+    BufferSlice visiting_gradient;
+    std::vector<uint8_t> visits;
     std::vector<BufferSlice> state;  // one per Recipe::state
     BufferSlice chunks;              // instead of low and state: chunk by chunk as a working store has them
     BufferSlice kept;                // chunk by chunk, where updates are speculative without a store

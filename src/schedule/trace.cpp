@@ -5,7 +5,8 @@
 namespace windlass {
 namespace {
 
-constexpr std::array<std::string_view, 7> kVerbs = {"run", "move", "update", "reduce", "materialize", "input", "mark"};
+constexpr std::array<std::string_view, 8> kVerbs = {"run",    "move",        "update", "round",
+                                                    "reduce", "materialize", "input",  "mark"};
 static_assert(static_cast<size_t>(Verb::mark) + 1 == kVerbs.size());
 constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "state", "gradients", "activations"};
 constexpr std::array<std::string_view, 4> kMoves = {"read", "write", "up", "down"};
@@ -67,9 +68,14 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
             return move_name(model, set, schedule, schedule.moves[payload]);
         case Verb::update: {
             const UpdateTask& update = schedule.updates[payload];
-            const std::string_view how = update.speculative ? " (speculative)" : update.restores ? " (again)" : "";
+            const std::string_view how = update.keeps_only    ? " (kept)"
+                                         : update.speculative ? " (speculative)"
+                                         : update.restores    ? " (again)"
+                                                              : "";
             return fmt::format("update{} {}", how, home_of(model, update.chunks[0].param));
         }
+        case Verb::round:
+            return fmt::format("round {}", home_of(model, schedule.rounds[payload].parts[0].param));
         case Verb::reduce: {
             const ReduceTask& reduce = schedule.reduces[payload];
             return reduce.decides() ? "norm" : fmt::format("squares {}", home_of(model, reduce.parts[0].param));

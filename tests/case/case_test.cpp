@@ -84,6 +84,8 @@ std::string task_text(const TrainedModel& model, const Schedule& schedule, const
             return "tokens";
         case Verb::mark:
             return "mark";
+        case Verb::round:
+            return "round";
     }
     return "?";
 }

@@ -80,9 +80,8 @@ TEST(OnDevice, KeepsBlocksThatItHasRoomFor) {
     EXPECT_LE(planned.mean_seconds, streamed.mean_seconds);
 }
 
-// Where the card holds 15 GiB of weights and the host 16 bytes for each of them, weights stay there and the host
-// updates them: what comes up is each weight once a step, of which a plan that streams them sends two, and gradients go
-// down.
+// Where the card holds some of 15 GiB of weights beside what a step takes, and the host 16 bytes for each, they stay
+// there, and the host updates them.
 TEST(OnDevice, KeepsTheWeightsThatItHasRoomForWhileTheHostUpdatesThem) {
     if (is_address_sanitized()) GTEST_SKIP() << "a search of a large model";
     const Machine machine = find_machine(real_files(), "rtx4090-desktop");
@@ -100,10 +99,12 @@ TEST(OnDevice, KeepsTheWeightsThatItHasRoomForWhileTheHostUpdatesThem) {
     EXPECT_THAT(describe_placement(planned.plan), testing::HasSubstr("weights on the device"));
     request.budgets.device = 6 * kGiB;
     const Planned streamed = make_plan(model, recipe, numerics, machine, request);
-    EXPECT_LT(planned.step.demand.up_bytes, streamed.step.demand.up_bytes);
     EXPECT_LT(planned.mean_seconds, streamed.mean_seconds);
-    fmt::print("{}: {:.2f} s; {}: {:.2f} s\n", describe_placement(planned.plan), planned.mean_seconds,
-               describe_placement(streamed.plan), streamed.mean_seconds);
+    // The host is what is slow there, so some of the state visits the device.
+    EXPECT_GT(planned.plan.device_groups, 0);
+    EXPECT_EQ(streamed.plan.device_groups, 0) << "weights that are streamed are not there to be updated";
+    fmt::print("{}, {}: {:.2f} s; {}: {:.2f} s\n", describe_placement(planned.plan), describe_updates(planned.plan),
+               planned.mean_seconds, describe_placement(streamed.plan), streamed.mean_seconds);
 }
 
 // With moments of one byte all of it fits a card of 141 GB. By hand: 6 operations for each of 7.5 billion parameters

@@ -104,7 +104,8 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                       .micro_batches = options.micro_batches,
                       .sequence_lengths = {options.sequence_length},
                       .kernel_path = std::string(isa_name(cpu_isa())),
-                      .state_format = options.method.state_format};
+                      .state_format = options.method.state_format,
+                      .gradient_format = options.gradient_format};
     setup.plan = options.plan;
     if (setup.recipe.merge_window > 0) setup.plan.writeback_steps = static_cast<int>(setup.recipe.merge_window);
     using Kind = ScheduleRequest::Kind;

@@ -77,6 +77,7 @@ struct EngineOptions {
     bool in_8_bits = false;                       // matrices are kept so
     bool in_4_bits = false;                       // those of layers are, and frozen unless updates are never merged
     std::optional<AdapterSettings> adapter = {};  // beside all linear layers of layers
+    GradientFormat gradient_format = GradientFormat::f32;
 };
 
 // The model with this adapter, where there is one, beside all linear layers of its layers.

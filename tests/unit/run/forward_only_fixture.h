@@ -56,7 +56,7 @@ inline EngineOptions forward_only_way(const std::string& method, DType compute, 
 // Which plan a trial takes. Trials that follow each other take plans of different kinds, and as many as there are plans
 // take each of them once.
 inline size_t plan_of_trial(size_t trial, size_t plan_count) {
-    constexpr size_t kApart = 17;
+    constexpr size_t kApart = 23;
     WINDLASS_CHECK(plan_count % kApart != 0, "{} plans would not all be taken", plan_count);
     return trial * kApart % plan_count;
 }

@@ -158,6 +158,14 @@ std::vector<Plan> with_mixed(std::vector<Plan> plans, const TrainedModel& model)
         if (plans[index].own_memory() && plans[index].common.state != Home::device)
             plans.push_back(weights_on_device(plans[index], model.blocks.size(), ++taken % 2 == 1));
     }
+    // The same where of the groups of chunks each, or every second or third one, is updated on the device.
+    for (size_t index = 0, count = plans.size(); index < count; ++index) {
+        Plan plan = plans[index];
+        const bool is_resident = plan.own_memory() && !plan.store && plan.common.state == Home::host &&
+                                 !plan.blocks.empty() && plan.blocks[0].weights == Home::device;
+        plan.device_groups = 1 + static_cast<int>(index % 3);
+        if (is_resident) plans.push_back(std::move(plan));
+    }
     return plans;
 }
 

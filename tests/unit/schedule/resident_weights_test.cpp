@@ -77,6 +77,86 @@ TEST(ResidentWeights, LowHalvesStayBesideThemWhereRunsJoinThem) {
     EXPECT_EQ(total_demand(set.schedules[0]).up_bytes, two + low + kInputsOfStep);
 }
 
+int64_t gradient_bytes_of(const TrainedModel& model, GradientFormat format) {
+    int64_t sum = 0;
+    for (const Param param : model.all_params())
+        sum += param.trains() ? gradient_param_bytes(format, param.numel()) : 0;
+    return sum;
+}
+
+// What crosses the link, or goes to a disk and comes back, and what waits on the host has the narrow form; the sums are
+// there for their block alone. Of a matrix that is 2, 1 + 2 / 256 or 1 / 2 + 2 / 64 bytes a number.
+TEST(NarrowGradients, TakeWhatTheirFormTakesOnTheLinkAndOnTheDisk) {
+    const TrainedModel model = model_of(kFourLayers);
+    for (const GradientFormat format : kGradientFormats) {
+        Numerics numerics = numerics_of(DType::bf16, 1, 32, 2);
+        numerics.gradient_format = format;
+        const int64_t bytes = gradient_bytes_of(model, format);
+        const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics, resident_plan(Home::host));
+        EXPECT_EQ(total_demand(set.schedules[0]).down_bytes, bytes);
+        EXPECT_EQ(held_bytes(set, TierKind::host, MemoryTag::gradients), bytes);
+        Plan plan = resident_plan(Home::disk);
+        plan.common.gradients = Home::disk;
+        const Demand spilled = total_demand(checked(model, make_recipe("adamw", {}), numerics, plan).schedules[0]);
+        plan.common.gradients = Home::host;
+        const Demand kept = total_demand(checked(model, make_recipe("adamw", {}), numerics, plan).schedules[0]);
+        EXPECT_EQ(spilled.disk_write_bytes - kept.disk_write_bytes, bytes);
+        EXPECT_EQ(spilled.disk_read_bytes - kept.disk_read_bytes, bytes);
+        const int64_t matrix = 512 * 256;
+        EXPECT_EQ(gradient_param_bytes(format, matrix), format == GradientFormat::f32    ? 4 * matrix
+                                                        : format == GradientFormat::bf16 ? 2 * matrix
+                                                        : format == GradientFormat::i8
+                                                            ? round_up(matrix + matrix / 256 * 2, kParamAlignment)
+                                                            : round_up(matrix / 2 + matrix / 64 * 2, kParamAlignment));
+    }
+}
+
+// Where weights stay and each micro-batch passes all blocks, sums are rounded where they are.
+TEST(NarrowGradients, AreRoundedInPlaceWhereSumsWait) {
+    const TrainedModel model = model_of(kFourLayers);
+    Numerics numerics = numerics_of(DType::bf16, 1, 32, 2);
+    numerics.gradient_format = GradientFormat::i4;
+    for (const MicroOrder order : {MicroOrder::micro_batch_first, MicroOrder::layer_first}) {
+        const ScheduleSet set =
+            checked(model, make_recipe("adamw", {}), numerics, {.policy = "in_memory", .order = order});
+        const bool waits = order == MicroOrder::micro_batch_first;
+        EXPECT_EQ(held_bytes(set, TierKind::device, MemoryTag::gradients) - set.buffer({}, set.ids.squares).bytes,
+                  gradient_bytes_of(model, waits ? GradientFormat::f32 : GradientFormat::i4));
+    }
+}
+
+// Every k-th group of chunks goes up without its high halves, which are there, and comes down with them; its gradient
+// stays, in its narrow form. A group is a whole block here, of which the blocks k - 1, 2 k - 1 and so on visit.
+class VisitingGroups : public testing::TestWithParam<std::tuple<GradientFormat, int, UpdateTime>> {};
+
+TEST_P(VisitingGroups, SendTheirStateUpAndDownAndNoGradient) {
+    const auto& [format, k, update] = GetParam();
+    const TrainedModel model = model_of(kFourLayers);
+    int64_t visiting = 0, others = 0, up = kInputsOfStep, down = 0;
+    for (const Param param : model.all_params()) {
+        const int64_t numel = param.numel(), gradient = gradient_param_bytes(format, numel);
+        const bool visits = (param.spec.block + 1) % k == 0;
+        (visits ? visiting : others) += gradient;
+        up += visits ? 2 * numel + 8 * numel : aligned_bytes(numel, 2);
+        down += visits ? 2 * numel + 2 * numel + 8 * numel : gradient;
+    }
+    Plan plan = resident_plan(Home::host, update);
+    plan.device_groups = k;
+    Numerics numerics = numerics_of(DType::bf16, 1, 32, 2);
+    numerics.gradient_format = format;
+    const ScheduleSet set = checked(model, make_recipe("adamw", {}), numerics, plan);
+    EXPECT_EQ(held_bytes(set, TierKind::host, MemoryTag::gradients), others);
+    EXPECT_EQ(held_bytes(set, TierKind::device, MemoryTag::gradients),
+              visiting + set.buffer({}, set.ids.squares).bytes);
+    EXPECT_EQ(total_demand(set.schedules[0]).up_bytes, up);
+    EXPECT_EQ(total_demand(set.schedules[0]).down_bytes, down);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, VisitingGroups,
+                         testing::Combine(testing::ValuesIn(kGradientFormats), testing::Values(1, 2, 3, 4),
+                                          testing::Values(UpdateTime::after_backward, UpdateTime::in_backward,
+                                                          UpdateTime::next_forward)));
+
 // With a store the host holds a block's master on its way alone.
 TEST(ResidentWeights, AStoreIsReadForTheUpdateAndForNoPass) {
     const TrainedModel model = model_of(kFourLayers);

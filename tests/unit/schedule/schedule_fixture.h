@@ -115,6 +115,7 @@ inline std::vector<Plan> own_memory_plans(DeviceKind device) {
     for (int index = 0; index < 24; index += 3) {  // weights that stay on the device, and are updated by the host
         plans.push_back(plans[static_cast<size_t>(index)]);
         plans.back().common.weights = Home::device;
+        if (!plans.back().store) plans.back().device_groups = index / 6 % 3;
     }
     return plans;
 }

@@ -105,6 +105,19 @@ TEST(Simulate, AnUnknownRateCostsNothing) {
     EXPECT_EQ(simulate(schedule, {}).seconds, 0);
 }
 
+// Each chunk that is rounded is a kernel of its own; a chunk whose gradient is widened before its update is two.
+TEST(Simulate, RoundingIsAKernelAChunk) {
+    Machine machine = unit_machine();
+    machine.kernel_seconds = 100;
+    Schedule schedule{.updates = {{.chunks = {{}, {.gradient_format = GradientFormat::i8}}}},
+                      .rounds = {{.parts = std::vector<RoundPart>(3)}},
+                      .tasks = {{.verb = Verb::round, .payload = 0, .demand = {.memory_bytes = 5}},
+                                {.verb = Verb::update, .payload = 0, .demand = {.memory_bytes = 7}}}};
+    const Simulation result = simulate(schedule, machine);
+    EXPECT_EQ(result.tasks[0].end_s, 3 * 100 + 5);
+    EXPECT_EQ(result.seconds - result.tasks[0].end_s, 3 * 100 + 7);
+}
+
 TEST(Simulate, TakesTheRateOfTheComputeType) {
     const Machine machine{.gemm_bf16_flops = 4, .gemm_f32_flops = 2};
     Schedule schedule{.tasks = {computes(8, 0)}};

@@ -58,8 +58,8 @@ TEST_P(Traced, EveryTaskHasItsVerb) {
     }
     std::map<std::string, int> expected;
     for (size_t index = 0; index < step_.tasks.size(); ++index) {
-        constexpr std::array<const char*, 7> kNames = {"run",         "move",  "update", "reduce",
-                                                       "materialize", "input", "mark"};
+        constexpr std::array<const char*, 8> kNames = {"run",    "move",        "update", "round",
+                                                       "reduce", "materialize", "input",  "mark"};
         if (step_.tasks[index].end_s - step_.tasks[index].start_s >= 1e-9)
             expected[kNames[static_cast<size_t>(set_.schedules[0].tasks[index].verb)]] += 2;
     }

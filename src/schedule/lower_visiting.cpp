@@ -1,0 +1,103 @@
+// Groups of chunks whose state goes to the device to be updated there, and comes back (Plan::device_groups; Deep
+// Optimizer States, arXiv:2410.21316). Their gradients never leave the device, and their weights are there already.
+#include "base/index.h"
+#include "schedule/lower_updates.h"
+
+namespace windlass {
+namespace {
+
+// Copies between two memories, one task for each pair of buffers.
+class Copies {
+  public:
+    explicit Copies(MoveKind kind) : kind_(kind) {}
+    void add(int param, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
+        for (MoveTask& task : tasks_) {
+            if (task.source == from.buffer && task.buffer == to.buffer) return put(task, param, from, to, bytes);
+        }
+        tasks_.push_back({.kind = kind_, .place = DiskPlace::state, .buffer = to.buffer, .source = from.buffer});
+        put(tasks_.back(), param, from, to, bytes);
+    }
+    void move(ScheduleBuilder& builder) {
+        for (MoveTask& task : tasks_) builder.move(std::move(task));
+    }
+
+  private:
+    static void put(MoveTask& task, int param, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
+        task.pieces.push_back({.param = param, .offset = to.offset, .source = from.offset, .bytes = bytes});
+    }
+    MoveKind kind_;
+    std::vector<MoveTask> tasks_;
+};
+
+}  // namespace
+
+bool UpdateStream::visits(const ChunkGroup& chunks) const {
+    return in_.visits(chunks[0].param, chunks[0].first);
+}
+
+// Low halves that runs join are there already, and are updated in place as the weights are.
+void UpdateStream::stage_visit(Staged& staged) {
+    int64_t end = 0;
+    Copies up(MoveKind::up);
+    const BufferId made = builder_.next_buffer();
+    const auto bring = [&](int param, const BufferSlice& from, int64_t bytes) {
+        const BufferSlice to{made, end};
+        up.add(param, from, to, bytes);
+        end += round_up(bytes, kParamAlignment);
+        return to;
+    };
+    for (size_t index = 0; index < staged.chunks.size(); ++index) {
+        UpdateChunk chunk = update_chunk(staged, index);
+        const ParamPlace& place = in_.place(chunk.param);
+        chunk.hi = behind(place.resident, weight_bytes(in_.param(chunk.param), chunk.first));
+        chunk.lo = place.resident_low.buffer != kNoBuffer ? behind(place.resident_low, chunk.first * 2)
+                                                          : bring(chunk.param, chunk.lo, chunk.count * 2);
+        for (size_t s = 0; s < chunk.state.size(); ++s)
+            chunk.state[s] =
+                bring(chunk.param, chunk.state[s],
+                      state_bytes(in_.recipe.state[s], in_.param(chunk.param).spec, chunk.first, chunk.count));
+        chunk.kept = {};
+        staged.visiting.push_back(std::move(chunk));
+    }
+    builder_.buffer(fmt::format("update.{}.visiting", count_), MemoryTag::state, end, TierKind::device);
+    up.move(builder_);
+}
+
+// A speculative update overwrites, on the way down, what the host keeps a copy of first.
+void UpdateStream::finish_visit(const Staged& staged, UpdateTask at_home) {
+    if (sources_.speculative) {
+        UpdateTask keep = at_home;
+        keep.keeps_only = true;
+        builder_.update(std::move(keep), LaneKind::host);
+    }
+    UpdateTask task{.chunks = staged.visiting, .speculative = sources_.speculative};
+    widen(task, LaneKind::compute);
+    builder_.update(task, LaneKind::compute);
+    Copies down(MoveKind::down);
+    for (size_t index = 0; index < task.chunks.size(); ++index) {
+        const UpdateChunk &from = task.chunks[index], &to = at_home.chunks[index];
+        down.add(from.param, from.hi, to.hi, weight_bytes(in_.param(from.param), from.count));
+        down.add(from.param, from.lo, to.lo, from.count * 2);
+        for (size_t s = 0; s < from.state.size(); ++s)
+            down.add(from.param, from.state[s], to.state[s],
+                     state_bytes(in_.recipe.state[s], in_.param(from.param).spec, from.first, from.count));
+    }
+    down.move(builder_);
+}
+
+// What is done again the host does, from what it kept.
+void UpdateStream::bring_gradient_down(UpdateTask& task) {
+    int64_t end = 0;
+    Copies down(MoveKind::down);
+    const BufferId made = builder_.next_buffer();
+    for (UpdateChunk& chunk : task.chunks) {
+        const int64_t bytes = piece_bytes(in_, DiskPlace::gradient, {chunk.param, chunk.first, chunk.count});
+        down.add(chunk.param, chunk.gradient, {made, end}, bytes);
+        chunk.gradient = {made, end};
+        end += bytes;
+    }
+    builder_.buffer(fmt::format("update.{}.gradients", count_), MemoryTag::gradients, end, TierKind::host);
+    down.move(builder_);
+}
+
+}  // namespace windlass
