@@ -146,7 +146,21 @@ void check_gradients_at_once(const Config& c, Problems& problems) {
                         c.method));
 }
 
+// Methods that sum gradients, and keep them until the update reads them.
+bool rounds_gradients(const Config& c) {
+    return !uses_gradients_at_once(c) && find_method(c.method).recipe({}).runs(PassKind::backward);
+}
+
+void check_gradient_format(const Config& c, Problems& problems) {
+    if (c.gradient_format == "f32") return;
+    if (rounds_gradients(c)) return;
+    problems.push_back(
+        fmt::format("gradient_format is {}, but method {} {}. Try: gradient_format: f32", c.gradient_format, c.method,
+                    uses_gradients_at_once(c) ? "keeps no gradients, and moves none" : "finds no gradients to round"));
+}
+
 void check_method(const Config& c, Problems& problems) {
+    check_gradient_format(c, problems);
     check_gradients_at_once(c, problems);
     for (const Problem& each : windlass::problems(c.method, method_options(c)))
         problems.push_back(fmt::format("{}. Try: {}", each.what, each.hint));
@@ -316,6 +330,7 @@ Config with_method(Config config, std::string_view method) {
     if (!config.was_given("max_grad_norm")) config.max_grad_norm = usual.max_grad_norm;
     config.method = method;
     if (config.weight_storage == "split") config.weight_storage = usual.weight_storage;
+    if (!rounds_gradients(config)) config.gradient_format = usual.gradient_format;
     resolve_method(config);
     return config;
 }

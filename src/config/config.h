@@ -109,6 +109,7 @@ struct Config {
     std::string dtype = "auto";
     std::string weight_storage = "as_file";
     std::string state_format = "auto";
+    std::string gradient_format = "f32";
     std::string gradient_checkpointing = "auto";
     std::string policy = "auto";
     std::string update_time = "auto";

@@ -3,7 +3,9 @@
 
 namespace windlass {
 
-std::vector<ConfigKey> memory_keys() {
+namespace {
+
+std::vector<ConfigKey> number_keys() {
     return {
         {.name = "dtype",
          .resume = OnResume::resolved,
@@ -31,6 +33,19 @@ std::vector<ConfigKey> memory_keys() {
              "how moments are kept: fp32, bf16, or int8 in blocks with a scale (12, 8 and 6 bytes a parameter with the "
              "master); bf16 and int8 round randomly. auto: the most exact that fits",
          .choices = {"auto", "fp32", "bf16", "int8"}},
+        {.name = "gradient_format",
+         .resume = OnResume::resolved,
+         .field = &Config::gradient_format,
+         .group = kMemory,
+         .help =
+             "what each gradient is rounded to, once, before norm and update read it: f32 is not; bf16; i8 or i4, with "
+             "a scale for each 256 or 64 numbers. Rounded randomly. Where gradients wait or cross a link or go to disk "
+             "they take 4, 2, 1 or 1/2 bytes a number, and scales",
+         .choices = {"f32", "bf16", "i8", "i4"}}};
+}
+
+std::vector<ConfigKey> placement_keys() {
+    return {
         {.name = "gradient_checkpointing",
          .resume = OnResume::free,
          .field = &Config::gradient_checkpointing,
@@ -62,6 +77,14 @@ std::vector<ConfigKey> memory_keys() {
          .max = 1024,
          .empty = "auto"},
     };
+}
+
+}  // namespace
+
+std::vector<ConfigKey> memory_keys() {
+    std::vector<ConfigKey> keys = number_keys();
+    for (ConfigKey& key : placement_keys()) keys.push_back(std::move(key));
+    return keys;
 }
 
 std::vector<ConfigKey> tier_keys() {

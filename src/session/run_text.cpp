@@ -128,7 +128,8 @@ std::string plan_line(const Session& session) {
         return fmt::format("Plan      {}: {}; {} evaluated\n", plan.policy, describe_forward_only(plan),
                            session.planned.evaluations);
     std::string text = fmt::format("Plan      {}: {}", plan.policy, describe_placement(plan));
-    if (plan.store || plan.updates_apart()) text += fmt::format("; {}", describe_updates(plan));
+    if (plan.store || plan.updates_apart() || plan.device_groups > 0)
+        text += fmt::format("; {}", describe_updates(plan));
     if (plan.any_recompute()) text += fmt::format("; {}", describe_saved(plan));
     return text + fmt::format("; {} evaluated\n", session.planned.evaluations);
 }
@@ -140,7 +141,12 @@ std::string method_words(const Session& session) {
     if (session.recipe.uses_gradients_at_once)
         return options.split_masters ? std::string("fp32 masters")
                                      : fmt::format("weights kept in {}", dtype_name(common_type(session.model)));
-    if (!session.recipe.probes()) return fmt::format("{} moments", state_format_name(format));
+    if (!session.recipe.probes()) {
+        const GradientFormat gradients = session.numerics().gradient_format;
+        const bool rounds = gradients != GradientFormat::f32;
+        return fmt::format("{} moments{}", state_format_name(format),
+                           rounds ? fmt::format(", {} gradients", gradient_format_name(gradients)) : "");
+    }
     std::string text = fmt::format("{} {} {}", options.directions, noise_kind_name(options.noise),
                                    options.directions == 1 ? "direction" : "directions");
     if (const Noise noise = noise_of(options); noise.rank > 0)

@@ -109,6 +109,7 @@ void resolve_numerics(Session& session, const std::optional<RunState>& recorded)
     numerics.compute = resolve_compute(session.config.dtype, session.model);
     numerics.kernel_path = kernel_path(computing_device(session.config));
     numerics.state_format = session.method_options.state_format;
+    numerics.gradient_format = *gradient_format_from_name(session.config.gradient_format);
     const auto [rows, count] = micro_choices(session, recorded).front();
     numerics.micro_batch_size = rows;
     numerics.micro_batches = count;

@@ -134,6 +134,21 @@ void take(Session& session, PlannedDraft&& found) {
     session.planned = std::move(found.planned);
 }
 
+// It changes the bits all the same: placement decides none of them, so nothing is refused.
+void note_gradients_that_stay(Session& session) {
+    const GradientFormat format = session.identity.numerics.gradient_format;
+    if (format == GradientFormat::f32) return;
+    for (const Schedule& schedule : session.planned.schedules.schedules) {
+        for (const MoveTask& move : schedule.moves) {
+            if (move.place == DiskPlace::gradient) return;
+        }
+    }
+    session.notes.push_back(fmt::format(
+        "gradient_format is {}: gradients are rounded to it, but none crosses a link or goes to disk in this "
+        "plan. Try: gradient_format: f32",
+        gradient_format_name(format)));
+}
+
 }  // namespace
 
 int64_t resolve_steps(Session& session) {
@@ -185,6 +200,7 @@ void plan_session(Session& session, const std::optional<RunState>& recorded) {
         session.notes.push_back(
             fmt::format("directions is {}: most of a step, {}, is moving weights, once for all of them",
                         options.directions, format_seconds(session.planned.mean_seconds)));
+    note_gradients_that_stay(session);
 }
 
 }  // namespace windlass

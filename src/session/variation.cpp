@@ -80,6 +80,8 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     numerics.micro_batch_size = variation.micro_batch_size;
     numerics.micro_batches = variation.micro_batches;
     const Recipe recipe = make_recipe(variation.method, options);
+    if (recipe.uses_gradients_at_once || !recipe.runs(PassKind::backward))
+        numerics.gradient_format = GradientFormat::f32;
     PlanOutcome outcome = find_plan(model_for(session, recipe, variation), recipe, numerics, session.machine,
                                     request_for(session, variation));
     if (std::holds_alternative<NoFit>(outcome)) return std::nullopt;

@@ -37,6 +37,7 @@ Numerics read_numerics(const Json& json) {
     for (const Json& each : json.at("row_lengths")) n.sequence_lengths.push_back(integer_of(each).value());
     n.kernel_path = json.at("kernel_path").get<std::string>();
     n.state_format = state_format_from_name(json.value("state_format", "fp32")).value();  // older runs had no other
+    n.gradient_format = gradient_format_from_name(json.value("gradient_format", "f32")).value();
     return n;
 }
 
@@ -125,6 +126,7 @@ void compare_numerics(const Identity& was, const Identity& is, Comparison& compa
                fmt::format("{}", fmt::join(b.sequence_lengths, ", ")));
     compare.by_name("kernel path (WINDLASS_CPU)", a.kernel_path, b.kernel_path, kKernelsSetting);
     compare.of("state_format", state_format_name(a.state_format), state_format_name(b.state_format));
+    compare.of("gradient_format", gradient_format_name(a.gradient_format), gradient_format_name(b.gradient_format));
     const Coefficients &from = was.coefficients, &to = is.coefficients;
     if (!from.products.empty() && !to.products.empty())
         compare.by_name("instruction set of matrix products", from.products, to.products, kKernelsSetting);
@@ -166,9 +168,13 @@ void warn_of_unrecorded(const Identity& was, const Identity& is, std::string_vie
 }  // namespace
 
 Json numerics_json(const Numerics& n) {
-    return {{"compute", dtype_name(n.compute)}, {"micro_rows", n.micro_batch_size},
-            {"micro_count", n.micro_batches},   {"row_lengths", n.sequence_lengths},
-            {"kernel_path", n.kernel_path},     {"state_format", state_format_name(n.state_format)}};
+    return {{"compute", dtype_name(n.compute)},
+            {"micro_rows", n.micro_batch_size},
+            {"micro_count", n.micro_batches},
+            {"row_lengths", n.sequence_lengths},
+            {"kernel_path", n.kernel_path},
+            {"state_format", state_format_name(n.state_format)},
+            {"gradient_format", gradient_format_name(n.gradient_format)}};
 }
 
 void write_identity(const Identity& s, Json& json) {

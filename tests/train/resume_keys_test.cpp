@@ -169,6 +169,7 @@ std::map<std::string, Change> ResumeKeysTest::changes() const {
                                              {"gradient_accumulation_steps", {"1"}},
                                              {"dtype", {"bf16"}},
                                              {"state_format", {"bf16"}},
+                                             {"gradient_format", {"bf16"}},
                                              {"freeze", {"[\"*norm*\"]", {}, groups}},
                                              {"param_groups", {"[\"*norm* weight_decay=0.5\"]", {}, groups}},
                                              {"weight_storage", {"f8"}},

@@ -204,6 +204,23 @@ TEST_F(ConfigTest, EveryMethodMayKeepWeightsInFewBits) {
                 HasSubstr("Try: sparse_share: 1"));
 }
 
+TEST_F(ConfigTest, GradientsAreRoundedWhereTheyAreKept) {
+    const auto with = [&](const std::string& method, const std::string& format) {
+        return problem(
+            {"model=m", "train_data=a.jsonl", "output_dir=o", "method=" + method, "gradient_format=" + format});
+    };
+    for (const char* format : {"f32", "bf16", "i8", "i4"}) EXPECT_EQ(with("adamw", format), "");
+    for (const std::string method : {"zeroth_order", "forward_gradient", "lomo", "adalomo"}) {
+        EXPECT_EQ(with(method, "f32"), "");
+        EXPECT_THAT(with(method, "i8"), AllOf(HasSubstr("gradient_format is i8, but method " + method),
+                                              HasSubstr("Try: gradient_format: f32")));
+    }
+    EXPECT_THAT(problem({"gradient_format=i2"}), HasSubstr("is not one of: f32, bf16, i8, i4"));
+    Config config = read({"model=m", "train_data=a.jsonl", "output_dir=o", "gradient_format=i4"}).config;
+    EXPECT_EQ(with_method(config, "lomo").gradient_format, "f32");
+    EXPECT_EQ(with_method(config, "adamw").gradient_format, "i4");
+}
+
 TEST_F(ConfigTest, WindowsThatAreFoldedAtTheirEndLeaveNoOtherPeriod) {
     EXPECT_THAT(problem({"model=m", "train_data=a.jsonl", "output_dir=o", "method=zeroth_order", "noise=low_rank",
                          "merge_updates=per_window", "writeback_steps=4"}),

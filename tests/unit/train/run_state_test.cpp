@@ -17,7 +17,8 @@ RunState example() {
                                       .micro_batches = 2,
                                       .sequence_lengths = {64, 256},
                                       .kernel_path = "avx2",
-                                      .state_format = StateFormat::bf16},
+                                      .state_format = StateFormat::bf16,
+                                      .gradient_format = GradientFormat::i8},
                          .schedule = {.type = "cosine", .peak = 3e-5, .total_steps = 100, .warmup_steps = 10}},
             .progress = {.step = 7,
                          .position = {2, 11},
@@ -118,18 +119,24 @@ TEST(RunState, RefusesDamage) {
     EXPECT_THROW(parse_run_state(with("\"bf16\"", "\"f8\""), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"micro_rows\":4", "\"micro_rows\":-4"), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"state_format\":\"bf16\"", "\"state_format\":\"s9\""), "x"), UserError);
+    EXPECT_THROW(parse_run_state(with("\"gradient_format\":\"i8\"", "\"gradient_format\":\"i9\""), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"clipped_steps\":2", "\"clipped_steps\":7"), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("[64,256]", "[256,64]"), "x"), UserError);
     EXPECT_THROW(parse_run_state(with("\"step\":7", "\"step\":\"seven\""), "x"), UserError);
 }
 
-// Runs that were begun before there was a choice kept f32 moments.
-TEST(RunState, WithoutAStateFormatHasTheFirst) {
+// Runs that were begun before there was a choice kept f32 moments, and rounded no gradient.
+TEST(RunState, WithoutFormatsHasTheFirst) {
     std::string text = run_state_text(example());
-    const std::string entry = ",\"state_format\":\"bf16\"";
-    ASSERT_NE(text.find(entry), std::string::npos);
-    text.erase(text.find(entry), entry.size());
-    EXPECT_EQ(parse_run_state(text, "x").identity.numerics.state_format, StateFormat::fp32);
+    for (const std::string entry : {"\"state_format\":\"bf16\"", "\"gradient_format\":\"i8\""}) {
+        const size_t begin = text.find(entry);
+        ASSERT_NE(begin, std::string::npos);
+        const bool is_first = text[begin - 1] == '{';
+        text.erase(is_first ? begin : begin - 1, entry.size() + 1);
+    }
+    const Numerics read = parse_run_state(text, "x").identity.numerics;
+    EXPECT_EQ(read.state_format, StateFormat::fp32);
+    EXPECT_EQ(read.gradient_format, GradientFormat::f32);
 }
 
 // So that runs of earlier versions go on: settings, numerics and the state's own members.
@@ -154,11 +161,13 @@ TEST(Identity, NamesEveryDifferenceThatChangesBits) {
     other.numerics.micro_batch_size = 8;
     other.numerics.kernel_path = "avx512";
     other.numerics.state_format = StateFormat::int8;
+    other.numerics.gradient_format = GradientFormat::bf16;
     other.data_fingerprint = "xyz";
     other.param_groups = {"*norm*", "* train=false"};
     for (const char* part : {"checkpoint-7", "seed was 42, is 1", "per_device_train_batch_size was 4, is 8",
                              "kernel path (WINDLASS_CPU) was avx2, is avx512", "state_format was bf16, is int8",
-                             "param_groups was [], is [*norm*, * train=false]", "training rows was abc, is xyz"})
+                             "gradient_format was i8, is bf16", "param_groups was [], is [*norm*, * train=false]",
+                             "training rows was abc, is xyz"})
         EXPECT_THAT(refusal(was, other), testing::HasSubstr(part));
     Identity longer = was;
     longer.schedule.total_steps = 5;  // may change: it is not what the bits so far came from
