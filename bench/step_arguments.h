@@ -20,6 +20,7 @@ struct Arguments {
     std::string method = "adamw", adapter, compare;
     int64_t rank = 16;  // of an adapter
     MethodOptions options;
+    GradientFormat gradients = GradientFormat::f32;
     int64_t rows = 8, length = 512, ram = int64_t{1} << 50, device_memory = int64_t{1} << 50;
     Emulation emulation;
     std::vector<int> micros = {1};
@@ -124,6 +125,8 @@ inline Arguments parse(int argc, char** argv) {
             a.update = value;
         else if (key == "--state")
             a.options.state_format = *state_format_from_name(value);
+        else if (key == "--gradients")
+            a.gradients = *gradient_format_from_name(value);
         else if (key == "--method")
             a.method = value;
         else if (key == "--directions")

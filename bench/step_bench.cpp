@@ -4,7 +4,7 @@
 //              [--micro M[,M...]] [--steps N] [--threads N] [--dtype bf16|f32] [--recompute]
 //              [--policy in_memory|host_stream|three_tier] [--device cpu|cpu:emulate|cuda[:N]] [--small-probe]
 //              [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE] [--update TIME]
-//              [--state fp32|bf16|int8] [--store DIR] [--table] [--digest]
+//              [--state fp32|bf16|int8] [--gradients f32|bf16|i8|i4] [--store DIR] [--table] [--digest]
 //              [--method adamw|lomo|adalomo|zeroth_order|forward_gradient] [--directions N]
 //              [--noise gaussian|rademacher] [--adapter none|lora|qlora|ia3|lsp/2|lsp/4] [--rank N]
 //              [--compare adapters|small-states|methods]
@@ -85,7 +85,8 @@ EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& m
                       .micro_batches = a.micro,
                       .sequence_lengths = {a.length},
                       .kernel_path = kernel_path(a.id()),
-                      .state_format = a.options.state_format};
+                      .state_format = a.options.state_format,
+                      .gradient_format = a.gradients};
     const PlanRequest request{.policy = a.policy,
                               .recompute = a.recompute               ? "true"
                                            : a.policy == "in_memory" ? "false"
