@@ -1,0 +1,118 @@
+// Only + and *, each rounded once (the build turns contraction off), in an order that the source gives.
+#include "method/projector/loops.h"
+
+namespace windlass {
+namespace WINDLASS_ISA {
+namespace {
+
+typedef float Floats4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float Floats16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t Ints4 __attribute__((vector_size(16)));
+typedef int32_t Ints16 __attribute__((vector_size(64)));
+static_assert(kPanel == 32 && kPanelPairs == 16, "a panel's row is two vectors, and so many sums fill one");
+
+[[gnu::always_inline]] inline Floats4 load4(const float* from) {
+    return *reinterpret_cast<const Floats4*>(from);
+}
+[[gnu::always_inline]] inline void store4(float* to, Floats4 x) {
+    *reinterpret_cast<Floats4*>(to) = x;
+}
+// As a reference: a vector that a function returns is another ABI on each instruction set.
+[[gnu::always_inline]] inline const Floats16& at16(const float* from) {
+    return *reinterpret_cast<const Floats16*>(from);
+}
+
+// Four rows of four, turned.
+[[gnu::always_inline]] inline void turn4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+    const Floats4 a = load4(from), b = load4(from + from_stride), c = load4(from + 2 * from_stride),
+                  d = load4(from + 3 * from_stride);
+    constexpr Ints4 kLow = {0, 4, 1, 5}, kHigh = {2, 6, 3, 7}, kFirst = {0, 1, 4, 5}, kSecond = {2, 3, 6, 7};
+    const Floats4 ab_low = __builtin_shuffle(a, b, kLow), ab_high = __builtin_shuffle(a, b, kHigh),
+                  cd_low = __builtin_shuffle(c, d, kLow), cd_high = __builtin_shuffle(c, d, kHigh);
+    store4(to, __builtin_shuffle(ab_low, cd_low, kFirst));
+    store4(to + to_stride, __builtin_shuffle(ab_low, cd_low, kSecond));
+    store4(to + 2 * to_stride, __builtin_shuffle(ab_high, cd_high, kFirst));
+    store4(to + 3 * to_stride, __builtin_shuffle(ab_high, cd_high, kSecond));
+}
+
+void turn(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+    for (int64_t row = 0; row < kPanel; row += 4)
+        for (int64_t col = 0; col < kPanel; col += 4)
+            turn4(from + row * from_stride + col, from_stride, to + col * to_stride + row, to_stride);
+}
+
+void sums(const uint32_t* __restrict begin, const uint32_t* __restrict source, const float* __restrict values,
+          const float* __restrict from, float* __restrict to, int64_t count) {
+    for (int64_t o = 0; o < count; ++o) {
+        Floats16 first = {}, second = {};
+        for (uint32_t e = begin[o]; e < begin[o + 1]; ++e) {
+            const float* const x = from + static_cast<int64_t>(source[e]) * kPanel;
+            first += values[e] * at16(x);
+            second += values[e] * at16(x + kPanel / 2);
+        }
+        *reinterpret_cast<Floats16*>(to + o * kPanel) = first;
+        *reinterpret_cast<Floats16*>(to + o * kPanel + kPanel / 2) = second;
+    }
+}
+
+// Neighbours of a vector added, then those of a second one: half as many numbers of each.
+[[gnu::always_inline]] inline void add_neighbours(const Floats16& a, const Floats16& b, Floats16& to) {
+    constexpr Ints16 kEven = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+    to = __builtin_shuffle(a, b, kEven) + __builtin_shuffle(a, b, kEven + 1);
+}
+
+// Of up to kPanelPairs neighbouring sums.
+struct Sampled {
+    const uint32_t* columns;
+    int64_t nonzeros;
+    const float *a, *b, *c, *d;
+
+    [[gnu::always_inline]] void pair(int64_t row, int64_t column, Floats16& to) const {
+        const float *const ar = a + row * kPanel, *const br = b + column * kPanel, *const cr = c + row * kPanel,
+                           *const dr = d + column * kPanel;
+        constexpr int64_t kHalf = kPanel / 2;
+        to = (at16(ar) * at16(br) + at16(cr) * at16(dr)) +
+             (at16(ar + kHalf) * at16(br + kHalf) + at16(cr + kHalf) * at16(dr + kHalf));
+    }
+    void add(int64_t first, int64_t count, float* sums) const {
+        Floats16 of[kPanelPairs] = {};
+        int64_t row = first / nonzeros, k = first % nonzeros;
+        for (int64_t p = 0; p < count; ++p) {
+            pair(row, columns[first + p], of[p]);
+            if (++k == nonzeros) k = 0, ++row;
+        }
+        for (int64_t left = kPanelPairs / 2; left > 0; left /= 2)
+            for (int64_t p = 0; p < left; ++p) add_neighbours(of[2 * p], of[2 * p + 1], of[p]);
+        for (int64_t p = 0; p < count; ++p) sums[first + p] += of[0][p];
+    }
+};
+
+void sampled(const uint32_t* columns, int64_t nonzeros, const float* a, const float* b, const float* c, const float* d,
+             float* sums, int64_t rows) {
+    const Sampled of = {columns, nonzeros, a, b, c, d};
+    const int64_t pairs = rows * nonzeros, whole = pairs - pairs % kPanelPairs;
+    for (int64_t first = 0; first < whole; first += kPanelPairs) of.add(first, kPanelPairs, sums);
+    if (whole < pairs) of.add(whole, pairs - whole, sums);
+}
+
+void subtract(const float* __restrict from, float* __restrict to, int64_t rows) {
+#pragma omp simd
+    for (int64_t i = 0; i < rows * kPanel; ++i) to[i] -= from[i];
+}
+
+double dot(const float* a, const float* b, int64_t rows) {
+    double sum[kPanel] = {};
+    for (int64_t row = 0; row < rows; ++row)
+        for (int64_t t = 0; t < kPanel; ++t)
+            sum[t] += static_cast<double>(a[row * kPanel + t]) * static_cast<double>(b[row * kPanel + t]);
+    for (int64_t left = kPanel / 2; left > 0; left /= 2)
+        for (int64_t t = 0; t < left; ++t) sum[t] += sum[t + left];
+    return sum[0];
+}
+
+}  // namespace
+
+extern const PanelLoops kPanelLoops = {turn, sums, sampled, subtract, dot};
+
+}  // namespace WINDLASS_ISA
+}  // namespace windlass
