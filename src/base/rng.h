@@ -19,7 +19,8 @@ enum class RandomStream : uint16_t {
     split = 6,
     search = 7,
     layers = 8,
-    gradients = 9
+    gradients = 9,
+    refresh = 10
 };
 
 struct RandomCounter {

@@ -106,11 +106,20 @@ struct Concluded {
     double slope = 0;  // along the step's first direction: reported where others have the norm of a gradient
 };
 
+// Of recipes whose state is an average of a parameter's gradients and one of their squares: a chunk's as f32, and back,
+// rounded as an update rounds them.
+struct Moments {
+    void (*read)(std::span<std::byte* const> state, std::span<float> first, std::span<float> second) = nullptr;
+    // call: `element`, `state` and `step` of it.
+    void (*write)(const UpdateCall& call, std::span<const float> first, std::span<const float> second) = nullptr;
+};
+
 struct Recipe {
     std::string name;
     StoreType store = StoreType::split;  // of parameters that are trained
     std::vector<RecipePass> passes;
     std::vector<StateSpec> state;
+    Moments moments;               // null: `state` is something else
     bool needs_grad_norm = false;  // a reduction over all gradients stands before the updates
     // A block's gradients live from its first micro-batch's contribution to its update, which stands directly behind
     // the last one's: all micro-batches pass a block before the next. Nothing is a guess, nothing put off. The norm is

@@ -73,8 +73,25 @@ int64_t trained_count(const TrainedModel& model) {
 
 std::vector<uint8_t> frozen_params(const TrainedModel& model) {
     std::vector<uint8_t> frozen;
-    for (const ParamTraining& training : model.training) frozen.push_back(training.trains ? 0 : 1);
+    for (const Param param : model.all_params()) frozen.push_back(param.changes() ? 0 : 1);
     return frozen;
+}
+
+void set_refreshed(TrainedModel& model) {
+    const auto trains = [&](int param) { return model.training[at(param)].trains; };
+    for (const ProjectedLayer& layer : projected_layers(model)) {
+        if (!trains(layer.inner) || trains(layer.weight) || trains(layer.left) || trains(layer.right)) continue;
+        for (const int param : {layer.weight, layer.left, layer.right}) model.training[at(param)].is_refreshed = true;
+        ParamStorage& storage = model.storage[at(layer.weight)];
+        if (storage.dtype == DType::f16) storage.dtype = DType::f32;
+    }
+}
+
+std::vector<ProjectedLayer> refreshed_layers(const TrainedModel& model) {
+    if (std::ranges::none_of(model.training, &ParamTraining::is_refreshed)) return {};
+    std::vector<ProjectedLayer> layers = projected_layers(model);
+    std::erase_if(layers, [&](const ProjectedLayer& each) { return !model.training[at(each.weight)].is_refreshed; });
+    return layers;
 }
 
 DType common_type(const TrainedModel& model) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/adapters/adapter.h"
 #include "model/spec.h"
 
 namespace windlass {
@@ -28,6 +29,7 @@ struct ParamGroup {
 
 struct ParamTraining {
     bool trains = true;
+    bool is_refreshed = false;           // no step trains it, but what is learnt is written into it now and then
     bool decays = true;                  // weight decay applies: matrices and tables, not norms and biases
     double learning_rate_scale = 1;      // of the run's learning rate
     std::optional<double> weight_decay;  // of its own; nothing: the run's, where `decays` says so
@@ -71,6 +73,8 @@ struct Param {
 
     int64_t numel() const { return spec.numel(); }
     bool trains() const { return training.trains; }
+    // What the run has is other than what it began with.
+    bool changes() const { return training.trains || training.is_refreshed; }
     // What is computed with may be other than what is kept.
     bool keeps_sum() const { return training.trains && perturb.merge != Merge::each_step; }
 };
@@ -114,7 +118,12 @@ TrainedModel in_sublayers(TrainedModel model);
 // Elements of all parameters that are trained.
 int64_t trained_count(const TrainedModel& model);
 
-// By parameter, whether it is not trained: what a run writes of it is what its base holds (SaveOptions::unchanged).
+// Of projected layers (model/adapters/adapter.h) whose inner matrix alone is trained, the weight and the projectors are
+// refreshed. After the types in which everything is kept are set: f16 becomes f32.
+void set_refreshed(TrainedModel& model);
+std::vector<ProjectedLayer> refreshed_layers(const TrainedModel& model);
+
+// By parameter, whether it never changes: what a run writes of it is what its base holds (SaveOptions::unchanged).
 std::vector<uint8_t> frozen_params(const TrainedModel& model);
 
 // All parameters are kept so. as_file: the type of all files where they agree, else f32, which holds any of them.

@@ -108,9 +108,12 @@ std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks)
     std::string key = fmt::format("{} {} {} {} ", schedule_name(request), request.rows, request.micro_batches, blocks);
     key += updates ? fmt::format("{} {} {}", plan.update_ahead, plan.group_chunks, plan.device_groups)
                    : fmt::format("{}", plan.read_ahead);
+    const bool refreshes = request.kind == ScheduleRequest::Kind::refresh;
+    if (refreshes) key += fmt::format(" {} {} {}", plan.update_ahead, plan.threads, plan.host_threads);
     for (int block = 0; block < blocks; ++block) {
         const BlockPlan& each = plan.of(block);
         key += fmt::format(" {}{}", static_cast<int>(each.weights), static_cast<int>(each.state));
+        if (refreshes) key += fmt::format("{}", static_cast<int>(each.block_input));
         if (updates) key += fmt::format("{}{}", static_cast<int>(each.gradients), static_cast<int>(each.update));
     }
     return key;

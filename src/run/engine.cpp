@@ -13,7 +13,6 @@
 #include "method/forward_only/materialize.h"
 #include "model/adapters/first_weights.h"
 #include "model/load.h"
-#include "op/loops_cpu.h"
 #include "run/chunk_io.h"
 #include "run/execute.h"
 #include "run/recent_steps.h"
@@ -327,6 +326,15 @@ void Engine::commit(int64_t step, const std::string& run_state, const StepReport
         impl_->commit_now(step, run_state, report.applied);
 }
 
+StepReport Engine::refresh(const Schedule& schedule, const StepInput& input) {
+    flush();
+    return impl_->execute(schedule, input);
+}
+
+void Engine::commit_refresh(int64_t step, const std::string& run_state) {
+    impl_->commit_now(step, run_state, true);
+}
+
 void Engine::recall(std::vector<StepParams> steps, int deferred, int64_t step, const std::string& run_state) {
     impl_->recent.recall(std::move(steps), deferred);
     if (deferred > 0)
@@ -361,20 +369,7 @@ StepReport Engine::evaluate(const Schedule& schedule, const StepInput& input, bo
 StepReport Engine::decode(const Schedule& schedule, const StepInput& input) {
     flush();
     StepReport report = impl_->execute(schedule, input, true, /*home=*/!impl_->keeps_window());
-    const BufferSpec& buffer = impl_->setup.schedules.buffer(schedule, schedule.outputs[0].buffer);
-    const int64_t vocab = impl_->setup.model.vocab, rows = schedule.size.rows;
-    report.logits.resize(at(rows * vocab));
-    for (int64_t row = 0; row < rows; ++row) {
-        const std::span<float> to = std::span(report.logits).subspan(at(row * vocab), at(vocab));
-        const int64_t begin = row * div_exact(buffer.bytes, rows);
-        if (schedule.size.compute == DType::f32) {
-            impl_->arenas.read(buffer, begin, to);
-            continue;
-        }
-        std::vector<bf16> numbers(at(vocab));
-        impl_->arenas.read(buffer, begin, std::span(numbers));
-        read_row(Tensor(schedule.size.compute, {1, vocab}, numbers.data()), 0, vocab, to.data());
-    }
+    report.logits = StepOutputs(impl_->setup.schedules, schedule, impl_->arenas).logits(impl_->setup.model.vocab);
     return report;
 }
 

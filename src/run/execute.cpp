@@ -10,6 +10,7 @@
 #include "run/gradients.h"
 #include "run/kept.h"
 #include "run/norm.h"
+#include "run/refresh.h"
 #include "run/run_task.h"
 #include "run/step_outputs.h"
 #include "run/task_lanes.h"
@@ -87,8 +88,8 @@ class Execution {
     bool stops() { return context_.stop.load() && (has_store() || point_of_no_return_.drop()); }
     // An update of state that has no store, once begun, is finished; so is one that was deferred, from the start.
     bool begins_change(const Task& task) {
-        return has_store() || task.verb != Verb::update || task.when != When::always ||
-               point_of_no_return_.begin_change();
+        const bool changes = task.verb == Verb::update || task.verb == Verb::refresh;
+        return has_store() || !changes || task.when != When::always || point_of_no_return_.begin_change();
     }
 
     // What tasks do, in lanes of which some run ahead.
@@ -116,6 +117,10 @@ class Execution {
                 return perform_materialize(schedule_.materializations[at(task.payload)], memory);
             case Verb::input:
                 return perform_input(schedule_.inputs[at(task.payload)], memory);
+            case Verb::refresh:
+                report_.refreshed.push_back(refresh_layer(schedule_.refreshes[at(task.payload)], context_.setup,
+                                                          context_.elements, params_, memory));
+                return;
             case Verb::mark:
                 break;
         }

@@ -4,6 +4,7 @@
 
 #include "base/index.h"
 #include "base/math.h"
+#include "op/loops_cpu.h"
 #include "run/norm.h"
 #include "schedule/numerics.h"
 
@@ -37,6 +38,24 @@ std::vector<float> StepOutputs::numbers(std::span<const BufferSlice> outputs) co
     for (size_t index = 0; index < outputs.size(); ++index)
         read(outputs[index], std::span(numbers).subspan(index * tokens, tokens));
     return numbers;
+}
+
+std::vector<float> StepOutputs::logits(int64_t vocab) const {
+    const BufferSpec& buffer = set_.buffer(schedule_, schedule_.outputs[0].buffer);
+    const int64_t rows = schedule_.size.rows;
+    std::vector<float> logits(at(rows * vocab));
+    std::vector<bf16> narrow(at(vocab));
+    for (int64_t row = 0; row < rows; ++row) {
+        const std::span<float> to = std::span(logits).subspan(at(row * vocab), at(vocab));
+        const int64_t begin = row * div_exact(buffer.bytes, rows);
+        if (schedule_.size.compute == DType::f32) {
+            arenas_.read(buffer, begin, to);
+            continue;
+        }
+        arenas_.read(buffer, begin, std::span(narrow));
+        read_row(Tensor(schedule_.size.compute, {1, vocab}, narrow.data()), 0, vocab, to.data());
+    }
+    return logits;
 }
 
 std::vector<double> StepOutputs::sums_of_squares(const TrainedModel& model) const {

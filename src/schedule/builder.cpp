@@ -88,7 +88,7 @@ int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
     options.want_grad_input = key.passes_gradient_on && !block.program->inputs.empty();
     options.size.k = std::max(1, key.tangents);
     options.size.rank = key.rank;
-    for (const int param : block.params) options.trainable.push_back(in_.param(param).trains());
+    for (const int param : block.params) options.trainable.push_back(in_.wants_gradient(param));
     schedule_.segments.push_back(key.backward       ? backward_pass(block.program, options)
                                  : key.tangents > 0 ? tangent_pass(block.program, options)
                                                     : forward_pass(block.program, options));

@@ -21,6 +21,7 @@ struct LowerInput {
     const PersistentIds& ids;
     int persistent_count = 0;
     std::vector<TierId> tiers = tiers_beside(plan.device.index);
+    bool refreshes = false;
 
     // Forward-only: these are not where the parameter lives, so what an update makes of them is gone behind the step
     // unless it is written back.
@@ -32,6 +33,11 @@ struct LowerInput {
     bool converts(int index) const {
         const Param each = param(index);
         return each.storage.store == StoreType::as_file && (each.storage.dtype != numerics.compute || each.keeps_sum());
+    }
+    // By the passes of this schedule: of what is trained, or, in a refresh, of the weights that it changes.
+    bool wants_gradient(int index) const {
+        const Param each = param(index);
+        return refreshes ? each.training.is_refreshed && !each.spec.added : each.trains();
     }
     // Updates change what is kept.
     bool is_stored_to(int index) const { return param(index).trains() && param(index).perturb.merge != Merge::never; }
@@ -129,6 +135,7 @@ class ScheduleBuilder {
     void update(UpdateTask task, LaneKind lane);
     void round(RoundTask task);
     void reduce(ReduceTask task);
+    void refresh(RefreshTask task, LaneKind lane);
     void mark();
     // Of tasks that are added from now on.
     void set_when(When when) { when_ = when; }
@@ -167,11 +174,12 @@ int64_t wide_bytes(const UpdateTask& task);
 // The bytes that a piece of this place takes in memory, whole blocks of the disk.
 int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chunk);
 
-// Lowered steps (lower_train.cpp, lower_probe.cpp, lower_forward.cpp, lower_updates.cpp).
+// Lowered steps (lower_train.cpp, lower_probe.cpp, lower_forward.cpp, lower_refresh.cpp, lower_updates.cpp).
 Schedule lower_train(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_probe(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_eval(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_decode(const LowerInput& input, const ScheduleRequest& request);
+Schedule lower_refresh(const LowerInput& input, const ScheduleRequest& request);
 // Speculative updates that are done again; deferred updates that are wanted now.
 Schedule lower_redo(const LowerInput& input);
 Schedule lower_flush(const LowerInput& input);

@@ -40,7 +40,7 @@ int64_t element_sections(const Recipe& recipe) {
 }
 // What no step writes back.
 bool is_only_read(const Param& param) {
-    return !param.trains() || param.perturb.merge == Merge::never;
+    return !param.changes() || param.perturb.merge == Merge::never;
 }
 int group_bytes(const Param& param) {
     return static_cast<int>(weight_bytes(param, group_of(param)));
@@ -50,7 +50,7 @@ int group_bytes(const Param& param) {
 
 std::vector<int> stored_params(const TrainedModel& model, int versions) {
     std::vector<int> params = store_order(model);
-    if (versions == 1) std::erase_if(params, [&](int index) { return !model.param(index).trains(); });
+    if (versions == 1) std::erase_if(params, [&](int index) { return !model.param(index).changes(); });
     return params;
 }
 

@@ -45,8 +45,8 @@ inline int64_t squares_bytes(int64_t numel) {
     return div_up(numel, kNormChunkElements) * static_cast<int64_t>(sizeof(double));
 }
 
-// What a store of so many versions holds, in order: a working store (2) all parameters, a snapshot (1) those that are
-// trained. The others are the base's.
+// What a store of so many versions holds, in order: a working store (2) all parameters, a snapshot (1) those that
+// change. The others are the base's.
 std::vector<int> stored_params(const TrainedModel& model, int versions);
 // A store of these: weights, low halves and state, chunk by chunk.
 StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta);

@@ -215,6 +215,8 @@ std::string schedule_name(const ScheduleRequest& request) {
             return fmt::format("eval/{}", request.sequence_length);
         case ScheduleRequest::Kind::decode:
             return fmt::format("decode/{}", request.sequence_length);
+        case ScheduleRequest::Kind::refresh:
+            return fmt::format("refresh/{}", request.sequence_length);
         case ScheduleRequest::Kind::redo:
             return "redo";
         case ScheduleRequest::Kind::flush:
@@ -235,6 +237,8 @@ Schedule lower_request(const LowerInput& input, const ScheduleRequest& request) 
             return lower_eval(input, request);
         case ScheduleRequest::Kind::decode:
             return lower_decode(input, request);
+        case ScheduleRequest::Kind::refresh:
+            return lower_refresh(input, request);
         case ScheduleRequest::Kind::redo:
             return lower_redo(input);
         case ScheduleRequest::Kind::flush:

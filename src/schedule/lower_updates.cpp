@@ -12,7 +12,7 @@ void UpdateStream::add(ChunkGroup group) {
     stage_weights(staged);
     stage_state(staged);
     stage_gradient(staged);
-    if (visits(staged.chunks) && !sources_.again) stage_visit(staged);
+    if (visits(staged.chunks)) stage_visit(staged);
     ++count_;
     staged_.push_back(std::move(staged));
     while (std::ssize(staged_) > in_.plan.update_ahead) {
@@ -78,20 +78,24 @@ std::vector<BufferSlice> UpdateStream::read(const ChunkGroup& chunks, DiskPlace 
     return slices;
 }
 
-// All chunks of a group are at home in one block, so one look at the first one's home tells for all.
 void UpdateStream::stage_weights(Staged& staged) {
-    if (sources_.weights(staged.chunks[0].param).buffer == kNoBuffer) {
-        staged.weights = read(staged.chunks, DiskPlace::weight, MemoryTag::weights);
-        return;
-    }
+    ChunkGroup read_first;
     staged.weights.reserve(staged.chunks.size());
     for (const ChunkSpan& chunk : staged.chunks) {
-        staged.weights.push_back(
-            behind(sources_.weights(chunk.param), weight_bytes(in_.param(chunk.param), chunk.first)));
+        const BufferSlice whole = sources_.weights(chunk.param);
+        if (whole.buffer == kNoBuffer) read_first.push_back(chunk);
+        staged.weights.push_back(behind(whole, weight_bytes(in_.param(chunk.param), chunk.first)));
     }
-    if (sources_.again && in_.plan.store) read_into(staged.chunks, DiskPlace::weight, staged.weights);
+    const bool all_held = read_first.empty();
+    const std::vector<BufferSlice> made = read(read_first, DiskPlace::weight, MemoryTag::weights);
+    auto next = made.begin();
+    for (BufferSlice& slice : staged.weights) {
+        if (slice.buffer == kNoBuffer) slice = *next++;
+    }
+    if (all_held && sources_.again && in_.plan.store) read_into(staged.chunks, DiskPlace::weight, staged.weights);
 }
 
+// All chunks of a group are at home in one block, and the first has state: one look at its home tells for all.
 void UpdateStream::stage_state(Staged& staged) {
     if (!in_.plan.store) return;  // arrays of their own
     if (in_.place(staged.chunks[0].param).chunks.buffer == kNoBuffer) {
@@ -106,6 +110,10 @@ void UpdateStream::stage_state(Staged& staged) {
 }
 
 void UpdateStream::stage_gradient(Staged& staged) {
+    if (sources_.use) {
+        staged.gradient.resize(staged.chunks.size());
+        return;
+    }
     const ChunkSpan& first = staged.chunks[0];
     if (sources_.gradient(first.param, first.first).buffer == kNoBuffer) {
         staged.gradient = read(staged.chunks, DiskPlace::gradient, MemoryTag::gradients);
@@ -161,12 +169,19 @@ void UpdateStream::finish(const Staged& staged) {
     task.chunks.reserve(staged.chunks.size());
     for (size_t index = 0; index < staged.chunks.size(); ++index) task.chunks.push_back(update_chunk(staged, index));
     if (!staged.visiting.empty()) return finish_visit(staged, std::move(task));
-    if (visits(staged.chunks)) bring_gradient_down(task);
-    const LaneKind lane = lane_of(staged.chunks[0].param);
-    widen(task, lane);
-    builder_.update(task, lane);
+    if (sources_.use)
+        sources_.use(task);
+    else
+        update(task);
     bring_up(task);
     if (in_.plan.store) write_back(staged);
+}
+
+void UpdateStream::update(UpdateTask& task) {
+    if (in_.visits(task.chunks[0].param, task.chunks[0].first)) bring_gradient_down(task);
+    const LaneKind lane = lane_of(task.chunks[0].param);
+    widen(task, lane);
+    builder_.update(task, lane);
 }
 
 void UpdateStream::widen(UpdateTask& task, LaneKind lane) {

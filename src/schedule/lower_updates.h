@@ -23,6 +23,8 @@ class UpdateStream {
         bool speculative = false;  // before the norm is known
         bool again = false;  // memory holds what a wrong guess made of it: take the version before, which is in the
                              // store, or kept in memory
+        // What becomes of a group instead of an update; it has no gradients.
+        std::function<void(const UpdateTask& group)> use = {};
     };
 
     UpdateStream(ScheduleBuilder& builder, Sources sources);
@@ -50,6 +52,7 @@ class UpdateStream {
     void finish_visit(const Staged& staged, UpdateTask at_home);
     void bring_gradient_down(UpdateTask& task);
     void finish(const Staged& staged);
+    void update(UpdateTask& task);
     UpdateChunk update_chunk(const Staged& staged, size_t index) const;
     void widen(UpdateTask& task, LaneKind lane);
     void bring_up(const UpdateTask& task);

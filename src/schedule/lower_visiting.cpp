@@ -1,44 +1,18 @@
 // Groups of chunks whose state goes to the device to be updated there, and comes back (Plan::device_groups; Deep
 // Optimizer States, arXiv:2410.21316). Their gradients never leave the device, and their weights are there already.
 #include "base/index.h"
+#include "schedule/copies.h"
 #include "schedule/lower_updates.h"
 
 namespace windlass {
-namespace {
-
-// Copies between two memories, one task for each pair of buffers.
-class Copies {
-  public:
-    explicit Copies(MoveKind kind) : kind_(kind) {}
-    void add(int param, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
-        for (MoveTask& task : tasks_) {
-            if (task.source == from.buffer && task.buffer == to.buffer) return put(task, param, from, to, bytes);
-        }
-        tasks_.push_back({.kind = kind_, .place = DiskPlace::state, .buffer = to.buffer, .source = from.buffer});
-        put(tasks_.back(), param, from, to, bytes);
-    }
-    void move(ScheduleBuilder& builder) {
-        for (MoveTask& task : tasks_) builder.move(std::move(task));
-    }
-
-  private:
-    static void put(MoveTask& task, int param, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
-        task.pieces.push_back({.param = param, .offset = to.offset, .source = from.offset, .bytes = bytes});
-    }
-    MoveKind kind_;
-    std::vector<MoveTask> tasks_;
-};
-
-}  // namespace
-
 bool UpdateStream::visits(const ChunkGroup& chunks) const {
-    return in_.visits(chunks[0].param, chunks[0].first);
+    return !sources_.again && !sources_.use && in_.visits(chunks[0].param, chunks[0].first);
 }
 
 // Low halves that runs join are there already, and are updated in place as the weights are.
 void UpdateStream::stage_visit(Staged& staged) {
     int64_t end = 0;
-    Copies up(MoveKind::up);
+    Copies up(MoveKind::up, DiskPlace::state);
     const BufferId made = builder_.next_buffer();
     const auto bring = [&](int param, const BufferSlice& from, int64_t bytes) {
         const BufferSlice to{made, end};
@@ -73,7 +47,7 @@ void UpdateStream::finish_visit(const Staged& staged, UpdateTask at_home) {
     UpdateTask task{.chunks = staged.visiting, .speculative = sources_.speculative};
     widen(task, LaneKind::compute);
     builder_.update(task, LaneKind::compute);
-    Copies down(MoveKind::down);
+    Copies down(MoveKind::down, DiskPlace::state);
     for (size_t index = 0; index < task.chunks.size(); ++index) {
         const UpdateChunk &from = task.chunks[index], &to = at_home.chunks[index];
         down.add(from.param, from.hi, to.hi, weight_bytes(in_.param(from.param), from.count));
@@ -88,7 +62,7 @@ void UpdateStream::finish_visit(const Staged& staged, UpdateTask at_home) {
 // What is done again the host does, from what it kept.
 void UpdateStream::bring_gradient_down(UpdateTask& task) {
     int64_t end = 0;
-    Copies down(MoveKind::down);
+    Copies down(MoveKind::down, DiskPlace::state);
     const BufferId made = builder_.next_buffer();
     for (UpdateChunk& chunk : task.chunks) {
         const int64_t bytes = piece_bytes(in_, DiskPlace::gradient, {chunk.param, chunk.first, chunk.count});

@@ -114,7 +114,7 @@ PriceList::Work PriceList::update_work(const Task& task) const {
 
 // One for each chunk, and one more each where it is copied, or its gradient widened, as well.
 double PriceList::calls(const Task& task) const {
-    if (task.payload < 0) return 1.0;
+    if (task.payload < 0 || task.verb != Verb::update) return 1.0;
     const std::vector<UpdateChunk>& chunks = schedule_.updates[static_cast<size_t>(task.payload)].chunks;
     const auto is_kept = [](const UpdateChunk& chunk) { return chunk.kept.buffer != kNoBuffer; };
     const auto is_narrow = [](const UpdateChunk& chunk) { return chunk.gradient_format != GradientFormat::f32; };
@@ -209,7 +209,7 @@ Price PriceList::of(const Task& task) const {
         case LaneKind::host:
             if (task.verb == Verb::run)
                 work = run_work(task);
-            else if (task.verb == Verb::update)
+            else if (task.verb == Verb::update || task.verb == Verb::refresh)
                 work = update_work(task);
             else if (task.verb == Verb::materialize)
                 work = materialize_work(task);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "method/gradient_format.h"
+#include "model/adapters/adapter.h"
 #include "model/segment.h"
 #include "schedule/numerics.h"
 #include "schedule/plan.h"
@@ -101,7 +102,8 @@ struct BufferSlice {
 // materialize: makes what runs read of a block's weights that are kept otherwise (Recipe::materialize).
 // input: a micro-batch's tokens go to where its runs read them.
 // mark: the update that the step before deferred is whole, in memory and on disk: that step may be committed.
-enum class Verb : uint8_t { run, move, update, round, reduce, materialize, input, mark };
+// refresh: what a projected layer has learnt is written into its weight, and its projectors are fitted to its gradient.
+enum class Verb : uint8_t { run, move, update, round, reduce, materialize, input, mark, refresh };
 
 // Where a run reads one of its program's weights, and what it finds there.
 struct WeightUse {
@@ -168,6 +170,16 @@ struct UpdateTask {
     bool keeps_only = false;          // copies to `kept` what another task is to overwrite, and updates nothing
     bool speculative = false;         // the norm is not known yet: as if nothing were clipped and everything finite
     bool restores = false;            // first takes what `kept` has, even where the step is not applied
+};
+
+// refresh: the chunks of one projected layer: of `inner`, with its state, then those of the weight and of both
+// projectors.
+struct RefreshTask {
+    ProjectedLayer layer;
+    int iterations = 0;  // of learning, at most
+    std::vector<UpdateChunk> chunks;
+    BufferSlice fit, judge;  // the weight's gradients, f32, of different rows
+    BufferSlice work;        // refresh_work_bytes
 };
 
 // round: chunks of gradients, in f32 in place; and in the form in which they wait or leave, where `narrow` is given.
@@ -255,7 +267,7 @@ struct Task {
 };
 
 struct Schedule {
-    std::string name;  // "train/512", "eval/512", "decode/1", "redo", "flush"
+    std::string name;  // "train/512", "eval/512", "decode/1", "refresh/512", "redo", "flush"
     OpSize size;       // of a micro-batch
     int micro_batches = 1;
     int host_threads = 0;  // of the host lane; size.threads are those of the compute lane
@@ -269,6 +281,7 @@ struct Schedule {
     std::vector<MoveTask> moves;
     std::vector<UpdateTask> updates;
     std::vector<RoundTask> rounds;
+    std::vector<RefreshTask> refreshes;
     std::vector<ReduceTask> reduces;
     std::vector<MaterializeTask> materializations;
     std::vector<InputTask> inputs;

@@ -5,9 +5,9 @@
 namespace windlass {
 namespace {
 
-constexpr std::array<std::string_view, 8> kVerbs = {"run",    "move",        "update", "round",
-                                                    "reduce", "materialize", "input",  "mark"};
-static_assert(static_cast<size_t>(Verb::mark) + 1 == kVerbs.size());
+constexpr std::array<std::string_view, 9> kVerbs = {"run",         "move",  "update", "round",  "reduce",
+                                                    "materialize", "input", "mark",   "refresh"};
+static_assert(static_cast<size_t>(Verb::refresh) + 1 == kVerbs.size());
 constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "state", "gradients", "activations"};
 constexpr std::array<std::string_view, 4> kMoves = {"read", "write", "up", "down"};
 
@@ -76,6 +76,9 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
         }
         case Verb::round:
             return fmt::format("round {}", home_of(model, schedule.rounds[payload].parts[0].param));
+        case Verb::refresh:
+            return fmt::format("refresh {}",
+                               model.params[static_cast<size_t>(schedule.refreshes[payload].layer.weight)].name);
         case Verb::reduce: {
             const ReduceTask& reduce = schedule.reduces[payload];
             return reduce.decides() ? "norm" : fmt::format("squares {}", home_of(model, reduce.parts[0].param));

@@ -86,6 +86,8 @@ std::string task_text(const TrainedModel& model, const Schedule& schedule, const
             return "mark";
         case Verb::round:
             return "round";
+        case Verb::refresh:
+            return "refresh";
     }
     return "?";
 }

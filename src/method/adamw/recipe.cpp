@@ -6,6 +6,7 @@
 #include "device/cpu/isa.h"
 #include "method/adamw/adamw_call.h"
 #include "method/adamw/adamw_cuda.h"
+#include "method/adamw/moments.h"
 #include "method/methods.h"
 
 namespace windlass {
@@ -75,6 +76,7 @@ Recipe recipe(const MethodOptions& options) {
             .store = StoreType::split,
             .passes = {{PassKind::forward}, {PassKind::backward}},
             .state = std::move(format.state),
+            .moments = kAdamwMoments[static_cast<size_t>(options.state_format)],
             .needs_grad_norm = true,  // for clipping, and to see what is not finite
             .update_bytes_per_element = format.update_bytes_per_element,
             .update = {format.update, nullptr, kAdamwCuda[static_cast<size_t>(options.state_format)]},

@@ -13,6 +13,7 @@
 #include "base/json_fwd.h"
 #include "model/program.h"
 #include "model/spec.h"
+#include "op/sparse_positions.h"
 
 namespace windlass {
 
@@ -49,6 +50,14 @@ struct FuseRun {
     std::span<float> numbers;
 };
 
+// What a kind adds to W, as W is stored: left inner right^T, with sparse left and right. All three are parts of the
+// kind, `inner` perhaps transposed.
+struct LayerProjection {
+    size_t left = 0, right = 0, inner = 0;  // of the parts
+    bool inner_is_turned = false;
+    SparseShape left_shape, right_shape;
+};
+
 struct AdapterKind {
     std::string_view name;       // "lora", as in configuration
     std::string_view peft_type;  // "LORA"
@@ -62,6 +71,8 @@ struct AdapterKind {
     // for what would change the mathematics and is not there.
     void (*write_config)(const AdapterSettings& settings, Json& config) = nullptr;
     AdapterSettings (*read_config)(const Json& config, std::string_view where) = nullptr;
+    // Null: the kind adds no such product.
+    LayerProjection (*projection)(const LinearLayer& layer, const AdapterSettings& settings) = nullptr;
     std::string_view fields;         // of that file that it reads, parted by spaces: others are no concern of this kind
     bool rank_is_capped = false;     // a rank above a side of a layer stands for that side; else it is refused
     bool tunes_whole_model = false;  // its users want the model: a run ends with that, and no adapter's folder
@@ -80,6 +91,14 @@ std::vector<int> linear_layers_of_layers(const ModelSpec& model);
 
 // Those that have one.
 std::vector<int> adapted_layers(const ModelSpec& model);
+
+// The layers to which the model's adapter adds such a product: parameters of the model.
+struct ProjectedLayer {
+    int weight = 0, left = 0, right = 0, inner = 0;
+    bool inner_is_turned = false;
+    SparseShape left_shape, right_shape;
+};
+std::vector<ProjectedLayer> projected_layers(const ModelSpec& model);
 
 // The name that transformers has for a linear layer, "model.layers.0.self_attn.q_proj", by the name of its weight
 // without ".weight" (AddedParam::layer).

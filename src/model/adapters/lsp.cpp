@@ -68,6 +68,17 @@ int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSetti
     return program.apply(kAdd, name("lsp"), {place.out, z});
 }
 
+// Of a W that is stored [in, out]: Q S^T P^T.
+LayerProjection projection(const LinearLayer& layer, const AdapterSettings& settings) {
+    const bool turned = layer.in_out;
+    return {.left = turned ? kQ : kP,
+            .right = turned ? kP : kQ,
+            .inner = kS,
+            .inner_is_turned = turned,
+            .left_shape = projector(layer, settings, !turned),
+            .right_shape = projector(layer, settings, turned)};
+}
+
 // A projector's numbers where they stand.
 struct Projector {
     SparseShape shape;
@@ -167,6 +178,7 @@ constinit const AdapterKind kLsp = {
     .fuse = fuse,
     .write_config = write_config,
     .read_config = read_config,
+    .projection = projection,
     .fields = "d r seed fan_in_fan_out",
     .rank_is_capped = true,
     .tunes_whole_model = true,

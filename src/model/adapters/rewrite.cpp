@@ -203,6 +203,32 @@ std::vector<int> adapted_layers(const ModelSpec& model) {
     return weights;
 }
 
+std::vector<ProjectedLayer> projected_layers(const ModelSpec& model) {
+    if (!model.adapter || find_adapter(model.adapter->kind).projection == nullptr) return {};
+    const AdapterKind& kind = find_adapter(model.adapter->kind);
+    std::map<std::pair<std::string_view, std::string_view>, int> parts;  // by layer and name
+    for (size_t index = 0; index < model.params.size(); ++index) {
+        if (const auto& added = model.params[index].added) parts[{added->layer, added->part}] = static_cast<int>(index);
+    }
+    std::vector<ProjectedLayer> layers;
+    for (const int weight : adapted_layers(model)) {
+        const LinearLayer layer = linear_layer(model, weight);
+        const std::vector<AdapterPart> added = kind.parts(layer, *model.adapter);
+        const LayerProjection of = kind.projection(layer, *model.adapter);
+        const auto param = [&](size_t part) {
+            return parts.at({layer_of(model.params[at(weight)]), added[part].name});
+        };
+        layers.push_back({.weight = weight,
+                          .left = param(of.left),
+                          .right = param(of.right),
+                          .inner = param(of.inner),
+                          .inner_is_turned = of.inner_is_turned,
+                          .left_shape = of.left_shape,
+                          .right_shape = of.right_shape});
+    }
+    return layers;
+}
+
 std::string_view layer_of(const ParamSpec& weight) {
     std::string_view name = weight.name;
     WINDLASS_CHECK(name.ends_with(kWeight), "{} is no weight of a layer", name);

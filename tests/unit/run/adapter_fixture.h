@@ -30,6 +30,7 @@ struct AdapterWay {
     MethodOptions options = {};
     std::vector<ParamGroup> groups = {};
     const char* method = "adamw";
+    bool refreshes = false;
     bool goes_forward_only() const { return std::string_view(method) != "adamw"; }
     std::string text() const { return fmt::format("{}_{}_{}", name, model, base.name); }
 };
@@ -49,9 +50,11 @@ struct AdapterRun {
         options.adapter = way.adapter;
         options.groups = way.groups;
         options.in_4_bits = way.base.in_4_bits;
+        options.refreshes = way.refreshes;
         outcome = run_steps(golden, batches, options);
         if (!probes) expect_some_clipped(outcome);
         EXPECT_NE(outcome.losses[0], outcome.losses[2]) << "nothing was learnt";
+        if (way.refreshes) expect_both_refreshes();
     }
     Outcome under(const Plan& plan, size_t seed, Device* device = nullptr) const {
         EngineOptions placed = options;
@@ -60,6 +63,9 @@ struct AdapterRun {
         // Lanes overtake each other in ways that a quiet machine never shows.
         placed.emulation = {.jitter_seed = seed, .jitter_ns = seed % 3 == 0 ? 100'000 : 0};
         return run_steps(golden, batches, placed);
+    }
+    void expect_both_refreshes() const {
+        EXPECT_GT(outcome.refreshed, std::ssize(outcome.fits) / 4) << "one of two refreshes at most";
     }
     TempFolder folder;
     Golden golden;
@@ -103,6 +109,16 @@ inline std::vector<AdapterWay> adapter_ways() {
                             .norm_limit = limit,
                             .groups = {{.match = "*lora_A*", .train = false}}});
         }
+        for (const auto& [name, format, base] : {std::tuple{"lsp_refreshed", StateFormat::fp32, kInF32},
+                                                 {"lsp_refreshed_bf16_state", StateFormat::bf16, kInBf16},
+                                                 {"lsp_refreshed_int8_state", StateFormat::int8, kInBf16}})
+            ways.push_back({.name = name,
+                            .model = model,
+                            .base = base,
+                            .adapter = kLsp24,
+                            .norm_limit = model == std::string_view("llama") ? 1.75 : 1.5,
+                            .options = {.state_format = format},
+                            .refreshes = true});
         ways.push_back({.name = "lsp_int8_state",
                         .model = model,
                         .base = kInBf16,

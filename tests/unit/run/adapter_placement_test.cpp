@@ -10,7 +10,7 @@ namespace windlass {
 namespace {
 
 // Ways take plans apart from each other's, so that over all of them each plan is met.
-const size_t kAdapterStride = is_sanitized() ? 96 : 16;
+const size_t kAdapterStride = is_sanitized() ? 96 : 24;
 
 class AdapterPlacement : public testing::TestWithParam<size_t> {};
 

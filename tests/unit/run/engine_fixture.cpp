@@ -95,6 +95,7 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
         const bool is_writable = param.storage.dtype != DType::nf4 || param.perturb.merge == Merge::never;
         if (!is_writable) setup.model.training[static_cast<size_t>(index)].trains = false;
     }
+    if (options.refreshes) set_refreshed(setup.model);
     separate_programs(setup.model);
     set_by_magnitudes(setup.model, options.method.sparse_share, [&](int param, int64_t first, std::span<float> out) {
         load_elements(folder, setup.model.params[static_cast<size_t>(param)], first, out);
@@ -109,13 +110,19 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
     setup.plan = options.plan;
     if (setup.recipe.merge_window > 0) setup.plan.writeback_steps = static_cast<int>(setup.recipe.merge_window);
     using Kind = ScheduleRequest::Kind;
-    setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan,
-                            {{.kind = Kind::train,
-                              .rows = options.micro_batch_size,
-                              .sequence_length = options.sequence_length,
-                              .micro_batches = options.micro_batches,
-                              .writes_answers = options.writes_answers},
-                             {Kind::eval, options.micro_batch_size, options.sequence_length, 1}});
+    std::vector<ScheduleRequest> requests = {{.kind = Kind::train,
+                                              .rows = options.micro_batch_size,
+                                              .sequence_length = options.sequence_length,
+                                              .micro_batches = options.micro_batches,
+                                              .writes_answers = options.writes_answers},
+                                             {Kind::eval, options.micro_batch_size, options.sequence_length, 1}};
+    if (options.refreshes)
+        requests.push_back({.kind = Kind::refresh,
+                            .rows = options.micro_batch_size,
+                            .sequence_length = options.sequence_length,
+                            .micro_batches = 2 * options.micro_batches,
+                            .iterations = 3});
+    setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan, requests);
     check(setup.schedules);
     if (options.spoil) options.spoil(setup.schedules);
     setup.store_path = options.store_path;
@@ -150,7 +157,7 @@ StepInput step_input(const Engine& engine, const TestBatch& batch, int64_t step,
     input.params = {.seed = 7,
                     .step = step,
                     .learning_rate = learning_rate,
-                    .head = {.loss_scale = 1.0 / static_cast<double>(batch.target_count())}};
+                    .head = {.loss_scale = 1.0 / static_cast<double>(std::max<int64_t>(1, batch.target_count()))}};
     return input;
 }
 
@@ -166,6 +173,16 @@ StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double
     StepReport report =
         engine.train_step(train_schedule(engine, batch), step_input(engine, batch, step, learning_rate));
     engine.commit(step, run_state_of(step), report);
+    return report;
+}
+
+StepReport refresh_on(Engine& engine, const TestBatch& fit, const TestBatch& judge, int64_t step) {
+    StepInput input = step_input(engine, fit, step, 0);
+    const StepInput other = step_input(engine, judge, step, 0);
+    input.micro.insert(input.micro.end(), other.micro.begin(), other.micro.end());
+    StepReport report =
+        engine.refresh(*engine.setup().schedules.find(fmt::format("refresh/{}", fit.sequence_length)), input);
+    engine.commit_refresh(step - 1, run_state_of(step - 1));
     return report;
 }
 

@@ -78,6 +78,7 @@ struct EngineOptions {
     bool in_4_bits = false;                       // those of layers are, and frozen unless updates are never merged
     std::optional<AdapterSettings> adapter = {};  // beside all linear layers of layers
     GradientFormat gradient_format = GradientFormat::f32;
+    bool refreshes = false;  // projected layers, by refresh_on()
 };
 
 // The model with this adapter, where there is one, beside all linear layers of its layers.
@@ -93,6 +94,10 @@ const Schedule& train_schedule(const Engine& engine, const TestBatch& batch);
 
 // One step on these rows, split into the engine's micro-batches; commits it.
 StepReport train_on(Engine& engine, const TestBatch& batch, int64_t step, double learning_rate);
+
+// A refresh before this step, fitted on the rows of one batch and judged on those of another; commits it as part of the
+// step before.
+StepReport refresh_on(Engine& engine, const TestBatch& fit, const TestBatch& judge, int64_t step);
 
 // All masters, parameter by parameter.
 std::vector<std::vector<float>> all_masters(Engine& engine);

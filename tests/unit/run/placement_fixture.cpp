@@ -53,6 +53,16 @@ std::vector<Plan> updated_apart_in_memory() {
     return plans;
 }
 
+void refresh_before(Engine& engine, const std::array<TestBatch, 2>& batches, int64_t step, Outcome& outcome) {
+    const StepReport report = refresh_on(engine, batches[0], batches[1], step);
+    outcome.losses.push_back(report.loss_sum);
+    for (const RefreshedLayer& layer : report.refreshed) {
+        outcome.fits.push_back(layer.refit.before);
+        outcome.fits.push_back(layer.refit.after);
+        outcome.refreshed += layer.refit.accepted ? 1 : 0;
+    }
+}
+
 }  // namespace
 
 std::vector<Plan> all_plans() {
@@ -176,6 +186,7 @@ Outcome run_steps(const Golden& golden, const std::array<TestBatch, 2>& batches,
     Outcome outcome;
     for (int64_t step = 1; step <= kStepsOfARun; ++step) {
         const TestBatch& batch = batches[step % 2 == 1 ? 0 : 1];
+        if (options.refreshes && step % 2 == 1) refresh_before(*engine, batches, step, outcome);
         if (step == kBadStep && survives_bad_gradients(*engine)) try_bad_step(*engine, batch, step);
         const StepReport report = train_on(*engine, batch, step, kLearningRate);
         EXPECT_TRUE(report.applied);

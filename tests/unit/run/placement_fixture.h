@@ -10,6 +10,8 @@ namespace windlass {
 
 struct Outcome {
     std::vector<double> losses, norms, clips;
+    std::vector<double> fits;  // biases of refreshed layers, before and after
+    int refreshed = 0;         // layers whose fit was accepted
     std::string state;
     bool operator==(const Outcome&) const = default;
 };
@@ -20,8 +22,9 @@ std::vector<Plan> all_plans();
 std::vector<Plan> with_mixed(std::vector<Plan> plans, const TrainedModel& model);
 
 // Trains four steps on two batches that take turns. Before the third one is tried with a loss that overflows: it
-// changes nothing. (Not where that would be the end of the state: without a store, where gradients are used at once.)
-// Weights, low halves and moments are those behind the last step.
+// changes nothing. Where projected layers are refreshed, they are so before the first and the third. (Not where that
+// would be the end of the state: without a store, where gradients are used at once.) Weights, low halves and moments
+// are those behind the last step.
 Outcome run_steps(const Golden& golden, const std::array<TestBatch, 2>& batches, EngineOptions options,
                   FileSystem& files, const std::string& folder);
 // The same where the working store is an image of a drive in memory.

@@ -188,5 +188,73 @@ TEST(LspBytes, BackwardKeepsTheProjectedInputInPlaceOfTheInput) {
     EXPECT_EQ(projected, 7);
 }
 
+// ---- its refresh: gradients of a block's weights twice, and W, P and Q written there and nowhere else ----
+
+TrainedModel refreshed_model() {
+    TrainedModel model = with_adapter_of(kEven, kProjectors, false);
+    set_refreshed(model);
+    return model;
+}
+
+// The training step and a refresh of two micro-batches.
+ScheduleSet with_refresh(const TrainedModel& model, const Plan& plan) {
+    const Numerics numerics = numerics_of(DType::bf16, 1, 32, 2);
+    ScheduleSet set =
+        lower(model, make_recipe("adamw", {}), numerics, plan,
+              {train_request(numerics), {ScheduleRequest::Kind::refresh, 1, 32, 2, 0, /*iterations=*/10}});
+    check(set);
+    return set;
+}
+
+constexpr int64_t kRefreshedBytes = kLayersOfEven * (2 * kMatrices + kProjectorBytesOfLayer);  // W, P and Q
+constexpr int64_t kTwoGradients = 2 * 4 * kLayersOfEven * kMatrices;
+
+TEST(RefreshBytes, GradientsGoDownAndWhatIsOnTheDeviceComesAndGoes) {
+    const int64_t streamed = 2 * kLayersOfEven * projected_layer_bytes(false) + 2 * kTableBytes + kLastNormBytes;
+    Plan plan = host_streamed();
+    const Demand over_host = total_demand(*with_refresh(refreshed_model(), plan).find("refresh/32"));
+    EXPECT_EQ(over_host.up_bytes, streamed + kInputBytes);
+    EXPECT_EQ(over_host.down_bytes, kTwoGradients);
+    EXPECT_EQ(over_host.disk_read_bytes + over_host.disk_write_bytes, 0);
+    plan.common.weights = Home::device;
+    const Demand held = total_demand(*with_refresh(refreshed_model(), plan).find("refresh/32"));
+    EXPECT_EQ(held.up_bytes, kRefreshedBytes + 2 * kSubspace + kInputBytes);
+    EXPECT_EQ(held.down_bytes, kTwoGradients + kRefreshedBytes);
+}
+
+TEST(RefreshBytes, OverDiskItWritesWhatItChangesAndNoStepDoes) {
+    const int64_t streamed = 2 * kLayersOfEven * projected_layer_bytes(false) + 2 * kTableBytes + kLastNormBytes;
+    Plan plan = host_streamed();
+    plan.policy = "three_tier";
+    plan.store = true;
+    plan.common.weights = plan.common.state = Home::disk;
+    const ScheduleSet set = with_refresh(refreshed_model(), plan);
+    const Demand refresh = total_demand(*set.find("refresh/32")), step = total_demand(*set.find("train/32"));
+    EXPECT_EQ(refresh.disk_read_bytes, streamed + 10 * kSubspace) << "S was read with its block";
+    EXPECT_EQ(refresh.disk_write_bytes, kRefreshedBytes + 12 * kSubspace);
+    EXPECT_EQ(step.disk_write_bytes, 12 * kSubspace);
+    for (const MoveTask& move : set.find("train/32")->moves) {
+        if (move.kind != MoveKind::disk_write) continue;
+        for (const MovePiece& piece : move.pieces)
+            EXPECT_FALSE(move.place == DiskPlace::weight && !refreshed_model().training[at(piece.param)].trains);
+    }
+}
+
+// In f32, for each half of the rows, of one block at a time.
+TEST(RefreshBytes, GradientsOfOneBlockAreAlive) {
+    const ScheduleSet set = with_refresh(refreshed_model(), {.policy = "in_memory"});
+    const Schedule& refresh = *set.find("refresh/32");
+    std::vector<std::pair<int, int>> lives;
+    for (const BufferSpec& buffer : refresh.buffers) {
+        if (buffer.tag != MemoryTag::gradients) continue;
+        EXPECT_EQ(buffer.bytes, 4 * kMatrices);
+        lives.emplace_back(buffer.first, buffer.last);
+    }
+    ASSERT_EQ(std::ssize(lives), 2 * kLayersOfEven);
+    std::ranges::sort(lives);
+    for (size_t next = 2; next < lives.size(); next += 2)
+        EXPECT_GT(lives[next].first, std::max(lives[next - 1].second, lives[next - 2].second));
+}
+
 }  // namespace
 }  // namespace windlass

@@ -1,0 +1,250 @@
+// A refresh: forward, then backward block by block. A block's gradients live until its layers are refreshed, so no more
+// of them are alive than those of one block. Everything between forward and backward is computed again: what a step
+// keeps of a layer's input is no gradient of its weight.
+#include <algorithm>
+#include <map>
+
+#include "base/index.h"
+#include "method/projector/refresh.h"
+#include "schedule/copies.h"
+#include "schedule/lower_buffers.h"
+#include "schedule/lower_updates.h"
+
+namespace windlass {
+namespace {
+
+class RefreshLowering {
+  public:
+    RefreshLowering(ScheduleBuilder& builder, int iterations)
+        : iterations_(iterations),
+          builder_(builder),
+          in_(builder.in()),
+          blocks_(static_cast<int>(in_.model.blocks.size())),
+          micro_batches_(builder.schedule().micro_batches),
+          first_(blocks_),
+          activations_(builder),
+          stream_(builder, {.weights = [this](int param) { return host_weights_.at(param); },
+                            .gradient = {},
+                            .use = [this](const UpdateTask& group) { refresh(group); }}) {
+        WINDLASS_CHECK(micro_batches_ % 2 == 0, "{} micro-batches have no halves", micro_batches_);
+        for (const ProjectedLayer& layer : refreshed_layers(in_.model)) {
+            const int block = in_.param(layer.weight).spec.block;
+            layers_[block].push_back(layer);
+            first_ = std::min(first_, block);
+        }
+        builder_.schedule().outputs.assign(at(micro_batches_), {});
+    }
+
+    void write() {
+        const std::vector<Visit> list = visits();
+        std::vector<BlockWeights> fetched;
+        for (size_t index = 0; index < list.size(); ++index) {
+            while (fetched.size() < std::min(list.size(), index + 1 + at(in_.plan.read_ahead)))
+                fetched.push_back(builder_.read_weights(builder_.block(list[fetched.size()].block)));
+            BlockWeights& weights = fetched[index];
+            builder_.upload(builder_.block(list[index].block), weights);
+            builder_.convert(list[index].block, weights);
+            for (int micro = 0; micro < micro_batches_; ++micro) {
+                activations_.bring(list[index], micro);
+                pass(list[index], weights, micro);
+            }
+            if (list[index].backward) finish(list[index].block, weights);
+        }
+    }
+
+  private:
+    std::vector<Visit> visits() const {
+        std::vector<Visit> list;
+        for (int block = 0; block < blocks_ - 1; ++block) list.push_back({block, false});
+        for (int block = blocks_ - 1; block >= first_; --block) list.push_back({block, true});
+        return list;
+    }
+
+    void pass(const Visit& visit, const BlockWeights& weights, int micro) {
+        const int block = visit.block;
+        ScheduleBuilder::SegmentKey key{.backward = visit.backward};
+        if (visit.backward) key.passes_gradient_on = block > first_;
+        RunTask task{
+            .segment = builder_.segment(builder_.block(block), std::move(key)), .block = block, .micro = micro};
+        std::vector<BufferUse> uses;
+        if (visit.backward) {
+            activations_.bind_reverse(task, uses, block > first_);
+            bind_gradients(task, uses);
+        } else {
+            activations_.bind_forward(task, uses);
+        }
+        builder_.run(std::move(task), weights, std::move(uses));
+        if (!visit.backward && block >= first_) activations_.spill(block, micro);
+    }
+
+    // Those of the first half of the micro-batches add to one buffer, those of the second to another.
+    void bind_gradients(RunTask& task, std::vector<BufferUse>& uses) {
+        const int half = micro_batches_ / 2;
+        const bool judges = task.micro >= half;
+        if (task.micro % half == 0) (judges ? judge_ : fit_) = make_gradients(task.block, TierKind::device);
+        for (const int param : in_.model.blocks[at(task.block)].params) {
+            const bool is_wanted = in_.wants_gradient(param);
+            task.gradients.push_back(is_wanted ? (judges ? judge_ : fit_).at(param) : BufferSlice());
+            task.first_gradient.push_back(is_wanted && task.micro % half == 0 ? 1 : 0);
+            if (!is_wanted) continue;
+            const BufferSlice& slice = task.gradients.back();
+            uses.push_back(
+                {slice.buffer, true, slice.offset, slice.offset + aligned_bytes(in_.param(param).numel(), 4)});
+        }
+    }
+
+    using Slices = std::map<int, BufferSlice>;  // by parameter
+
+    Slices make_gradients(int block, TierKind tier) {
+        Slices slices;
+        int64_t end = 0;
+        for (const ProjectedLayer& layer : layers_[block]) {
+            slices[layer.weight].offset = end;
+            end += aligned_bytes(in_.param(layer.weight).numel(), 4);
+        }
+        if (end == 0) return slices;
+        const BufferId made =
+            builder_.buffer(fmt::format("{}.gradients", builder_.block(block).name), MemoryTag::gradients, end, tier);
+        for (auto& [param, slice] : slices) slice.buffer = made;
+        return slices;
+    }
+
+    // One layer after the other.
+    void finish(int block, const BlockWeights& weights) {
+        if (layers_[block].empty()) return;
+        if (in_.plan.own_memory()) {
+            fit_ = gradients_down(block, fit_);
+            judge_ = gradients_down(block, judge_);
+        }
+        for (const ProjectedLayer& layer : layers_[block]) {
+            layer_ = &layer;
+            Copies up(MoveKind::up, DiskPlace::weight);
+            take_weights(block, weights, up);
+            ChunkGroup group;
+            for (const int param : {layer.inner, layer.weight, layer.left, layer.right}) {
+                const std::vector<ChunkSpan> chunks = chunks_of(in_.model, param);
+                group.insert(group.end(), chunks.begin(), chunks.end());
+            }
+            stream_.add(std::move(group));
+            stream_.drain();
+            up.move(builder_);
+        }
+    }
+
+    Slices gradients_down(int block, const Slices& from) {
+        Slices held = make_gradients(block, TierKind::host);
+        Copies down(MoveKind::down, DiskPlace::gradient);
+        for (const auto& [param, slice] : from)
+            down.add(param, slice, held.at(param), aligned_bytes(in_.param(param).numel(), 4));
+        down.move(builder_);
+        return held;
+    }
+
+    bool stays_on_device(int param, Home home) const {
+        return in_.plan.own_memory() && home == Home::device && in_.place(param).resident.buffer == kNoBuffer;
+    }
+    // What lies on a device with memory of its own, in the host's; `up` takes it back.
+    BufferSlice bring_down(int param, const BufferSlice& slice, int64_t bytes, MemoryTag tag, Copies& up) {
+        const BufferSlice held{builder_.buffer("refreshed", tag, round_up(bytes, kParamAlignment), TierKind::host), 0};
+        Copies down(MoveKind::down, DiskPlace::weight);
+        down.add(param, slice, held, bytes);
+        down.move(builder_);
+        up.add(param, held, slice, bytes);
+        return held;
+    }
+
+    void take_weights(int block, const BlockWeights& weights, Copies& up) {
+        host_weights_.clear();
+        const std::vector<int>& params = in_.model.blocks[at(block)].params;
+        for (const int param : {layer_->inner, layer_->weight, layer_->left, layer_->right}) {
+            BufferSlice slice = weights.host_hi[at(std::ranges::find(params, param) - params.begin())];
+            if (slice.buffer == kNoBuffer) slice = in_.place(param).weights;
+            if (stays_on_device(param, in_.plan_of(param).weights))
+                slice = bring_down(param, slice, weight_bytes(in_.param(param), in_.param(param).numel()),
+                                   MemoryTag::weights, up);
+            host_weights_[param] = slice;
+        }
+    }
+
+    // What the device has of the state comes down and goes up again, too.
+    void refresh(const UpdateTask& group) {
+        RefreshTask task{.layer = *layer_,
+                         .iterations = iterations_,
+                         .chunks = group.chunks,
+                         .fit = fit_.at(layer_->weight),
+                         .judge = judge_.at(layer_->weight)};
+        Copies up(MoveKind::up, DiskPlace::state);
+        for (UpdateChunk& chunk : task.chunks) {
+            const Param param = in_.param(chunk.param);
+            if (!stays_on_device(chunk.param, in_.plan_of(chunk.param).state)) continue;
+            if (chunk.lo.buffer != kNoBuffer)
+                chunk.lo = bring_down(chunk.param, chunk.lo, chunk.count * 2, MemoryTag::low_halves, up);
+            for (size_t s = 0; s < chunk.state.size(); ++s) {
+                if (chunk.state[s].buffer != kNoBuffer)
+                    chunk.state[s] = bring_down(chunk.param, chunk.state[s],
+                                                state_bytes(in_.recipe.state[s], param.spec, chunk.first, chunk.count),
+                                                MemoryTag::state, up);
+            }
+        }
+        const bool apart = in_.plan.own_memory() || in_.plan.host_threads > 0;
+        builder_.refresh(std::move(task), apart ? LaneKind::host : LaneKind::compute);
+        up.move(builder_);
+    }
+
+    int iterations_;
+    ScheduleBuilder& builder_;
+    const LowerInput& in_;
+    int blocks_, micro_batches_;
+    int first_;                                          // the first block that has such a layer
+    std::map<int, std::vector<ProjectedLayer>> layers_;  // by block
+    ActivationBuffers activations_;
+    UpdateStream stream_;
+    Slices fit_, judge_;  // gradients of the block that is at work
+    const ProjectedLayer* layer_ = nullptr;
+    Slices host_weights_;  // its weights, where the host reads and writes them
+};
+
+}  // namespace
+
+Schedule lower_refresh(const LowerInput& input, const ScheduleRequest& request) {
+    LowerInput refreshed = input;
+    refreshed.refreshes = true;
+    ScheduleBuilder builder(refreshed, request);
+    RefreshLowering(builder, request.iterations).write();
+    return builder.finish();
+}
+
+void ScheduleBuilder::refresh(RefreshTask task, LaneKind lane) {
+    std::vector<BufferUse> uses;
+    Demand demand;
+    const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
+        if (slice.buffer == kNoBuffer || bytes == 0) return;
+        add_use(uses, {slice.buffer, write, slice.offset, slice.offset + bytes});
+    };
+    for (const UpdateChunk& chunk : task.chunks)
+        use(chunk.hi, aligned_weight_bytes(in_.param(chunk.param), chunk.count), true);
+    for (const UpdateChunk& chunk : task.chunks) {
+        const Param param = in_.param(chunk.param);
+        use(chunk.block, state_block_bytes(in_.recipe, param, chunk.first, chunk.count), true);
+        if (chunk.block.buffer != kNoBuffer) continue;
+        use(chunk.lo, aligned_bytes(chunk.count, 2), true);
+        for (size_t s = 0; s < chunk.state.size(); ++s) {
+            const int64_t bytes = state_bytes(in_.recipe.state[s], param.spec, chunk.first, chunk.count);
+            use(chunk.state[s], round_up(bytes, kParamAlignment), true);
+        }
+    }
+    const int64_t gradient = aligned_bytes(in_.param(task.layer.weight).numel(), 4);
+    use(task.fit, gradient, false);
+    use(task.judge, gradient, false);
+    const int threads = lane == LaneKind::host ? std::max(1, in_.plan.host_threads) : in_.plan.threads;
+    const int64_t work = round_up(refresh_work_bytes(task.layer, threads), kParamAlignment);
+    task.work = {
+        buffer("refresh.work", MemoryTag::workspace, work, lane == LaneKind::host ? in_.host_tier() : TierKind::device),
+        0};
+    use(task.work, work, true);
+    demand.memory_bytes = refresh_traffic(task.layer, task.iterations);
+    schedule_.refreshes.push_back(std::move(task));
+    add(Verb::refresh, lane, schedule_.refreshes.size() - 1, std::move(uses), demand);
+}
+
+}  // namespace windlass
