@@ -19,6 +19,7 @@ struct Arguments {
     std::string shape = "gpt2-124m", model, policy = "in_memory", store = ".", device = "cpu", update = "auto";
     std::string method = "adamw", adapter, compare;
     int64_t rank = 16;  // of an adapter
+    int64_t refresh_rows = 0;
     MethodOptions options;
     GradientFormat gradients = GradientFormat::f32;
     int64_t rows = 8, length = 512, ram = int64_t{1} << 50, device_memory = int64_t{1} << 50;
@@ -67,6 +68,8 @@ inline bool sets_adapter(Arguments& a, const std::string& key, const std::string
         a.rank = std::stol(value);
     else if (key == "--compare")
         a.compare = value;
+    else if (key == "--refresh")
+        a.refresh_rows = std::stol(value);
     else
         return false;
     return true;

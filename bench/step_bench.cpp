@@ -7,7 +7,7 @@
 //              [--state fp32|bf16|int8] [--gradients f32|bf16|i8|i4] [--store DIR] [--table] [--digest]
 //              [--method adamw|lomo|adalomo|zeroth_order|forward_gradient] [--directions N]
 //              [--noise gaussian|rademacher] [--adapter none|lora|qlora|ia3|lsp/2|lsp/4] [--rank N]
-//              [--compare adapters|small-states|methods]
+//              [--compare adapters|small-states|methods] [--refresh ROWS]
 //
 // Prints model FLOP/s (6 N per token without lookup-only tables, plus attention; 2 N for each forward of a method that
 // never goes backward; with an adapter what its ops need) over the GEMM peak (1024 x 4096 x 4096, random inputs, median
@@ -43,6 +43,7 @@
 #include "step_model.h"
 #include "step_peak.h"
 #include "step_profile.h"
+#include "step_refresh.h"
 
 namespace windlass {
 namespace {
@@ -95,7 +96,7 @@ EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& m
                               .device = a.id(),
                               .threads = a.threads,
                               .budgets = {.ram = a.ram, .disk = int64_t{1} << 50, .device = a.device_memory},
-                              .schedules = {{ScheduleRequest::Kind::train, a.rows, a.length, a.micro}}};
+                              .schedules = requests_of(a)};
     Planned planned = make_plan(setup.model, setup.recipe, setup.numerics, machine, request);
     setup.plan = planned.plan;
     predicted = planned.step;
@@ -374,6 +375,7 @@ void run(const Arguments& a, const std::string& program) {
     fill(a, engine, folder);
     const Rows rows(a.rows * a.length * a.micro, a.length, engine.setup().model.vocab);
     const Measured measured = measure(a, engine, make_input(a, rows), profile);
+    print_refresh(a, engine, make_input(a, rows), measured.seconds);
     fmt::print("predicted {:.3f} s/step\n", predicted.seconds);
     print_result(a, engine, measured, 0.5 * (before + peak()));
     memory.print(engine);

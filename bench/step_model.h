@@ -67,6 +67,7 @@ inline TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
     set_store(model, recipe.store);
     if (!a.adapter.empty()) keep_frozen_as(model, a.dtype);
     if (a.adapter == "qlora") keep_in_4_bits(model);
+    if (a.refresh_rows > 0) set_refreshed(model);
     return recipe.probes() ? in_sublayers(model) : model;
 }
 

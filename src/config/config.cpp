@@ -215,6 +215,9 @@ void check_adapter_keys(const Config& c, Problems& problems) {
     for (const char* const key : {"lora_r", "lora_alpha", "use_rslora"}) check(key, !projects, "lora");
     for (const char* const key : {"lsp_d", "lsp_r", "lsp_host_bytes", "lsp_link_bytes"})
         check(key, projects, kProjectors);
+    for (const char* const key : {"lsp_refresh", "lsp_samples", "lsp_learn"}) {
+        if (is_new || c.adapter.empty()) check(key, projects, kProjectors);  // else it may be one of these
+    }
     for (const ByteLimit* const limit : {&c.lsp_host_bytes, &c.lsp_link_bytes}) {
         if (limit->text.ends_with('%'))
             problems.push_back(fmt::format("{}: a share of nothing. Try: a size, such as 4GiB",

@@ -88,6 +88,31 @@ std::vector<ConfigKey> projector_keys() {
          .group = kMethod,
          .help = "where lsp_d is auto: what gradients and weights of all that LSP trains may move in a step, 6 bytes a "
                  "number, or 8 in f32"},
+        {.name = "lsp_refresh",
+         .resume = OnResume::refused,
+         .field = &Config::lsp_refresh,
+         .group = kMethod,
+         .help =
+             "before the first step, and then each so many steps, fit LSP's projectors to gradients, and write what "
+             "was learnt into the weights; 0: never, weights are read only; auto: 1000, or 0 where weights are kept "
+             "in few bits or the method has no moments to carry over",
+         .min = 0,
+         .max = 1e9,
+         .empty = "auto"},
+        {.name = "lsp_samples",
+         .resume = OnResume::refused,
+         .field = &Config::lsp_samples,
+         .group = kMethod,
+         .help = "rows whose gradients a refresh looks at: half of them to fit projectors, half to judge the fit",
+         .min = 2,
+         .max = 4096},
+        {.name = "lsp_learn",
+         .resume = OnResume::refused,
+         .field = &Config::lsp_learn,
+         .group = kMethod,
+         .help = "iterations in which a refresh learns the numbers of projectors, at most; 0: they are rescaled alone",
+         .min = 0,
+         .max = 1000},
     };
 }
 

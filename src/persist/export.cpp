@@ -105,10 +105,16 @@ void keep_as_run(const Identity& identity, const std::string& base, TrainedModel
     set_scale_exponents(identity.scale_exponents, base, model);
 }
 
+// The run's projectors were refreshed.
+bool writes_into_weights(const RunState& state) {
+    return state.progress.refreshed_before > 0;
+}
+
 // As the run did whose store this is. What it did not train has no scale here: it is taken from the base.
 void keep_as(Store& store, const RunState& state, const std::string& base, TrainedModel& model) {
     apply_param_groups(param_groups_of(state.identity.param_groups, store.file().path()), base, model);
     if (model.adapter) keep_as_run(state.identity, base, model);
+    if (model.adapter && writes_into_weights(state)) set_refreshed(model);
     keep_as_stored(store, model);
     if (model.adapter || !is_kept_in_8_bits(model)) return;
     std::vector<int> exponents = state.identity.scale_exponents;
@@ -169,7 +175,9 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     const RunState state = parse_run_state(store.committed_run_state(), source.store);
     if (adapter && source.is_checkpoint)
         return export_adapter(files, source, state, base, *adapter, std::move(model), options);
-    if (state.identity.merge_updates != merge_name(Merge::each_step))
+    const bool has_model = source.is_checkpoint && writes_into_weights(state);
+    if (has_model) require_no_delta(options.form);
+    if (has_model || state.identity.merge_updates != merge_name(Merge::each_step))
         return export_folder(files, source, state, options);
     require_base(source, base, state);
     keep_as(store, state, source.base, model);

@@ -192,6 +192,9 @@ Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Num
     planned.disk_bytes = total.store + total.spill;
     planned.step = simulate(leading_schedule(planned.schedules), machine);
     planned.redo_seconds = redo_seconds(model, recipe, machine, plan);
+    for (const Schedule& schedule : planned.schedules.schedules) {
+        if (!schedule.refreshes.empty()) planned.refresh_seconds = simulate(schedule, machine).seconds;
+    }
     planned.mean_seconds = planned.step.seconds + request.clip_frequency * planned.redo_seconds;
     fill_placement(planned, request, total.store, total.spill);
     return planned;

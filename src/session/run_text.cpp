@@ -107,6 +107,15 @@ std::string step_text(const Session& session) {
     return text + "\n";
 }
 
+// "Refresh   12 s each 1000 steps, 0.2 % of the run, the first before the first step"
+std::string refresh_line(const Session& session) {
+    if (session.refresh.every == 0) return "";
+    const double one = session.planned.refresh_seconds, step = session.seconds_at_most();
+    return fmt::format(
+        "Refresh   of projectors: {} each {} steps, {:.2g} % more time; the first before the first step\n",
+        format_seconds(one), session.refresh.every, 100 * one / (step * static_cast<double>(session.refresh.every)));
+}
+
 std::string run_line(const Session& session) {
     const int64_t steps = session.total_steps();
     if (steps == 0) return "Run       length not known without train_data or max_steps\n";
@@ -223,7 +232,7 @@ std::string plan_text(const Session& session) {
     text += machine_line(session) + method_text(session);
     if (session.data) text += fmt::format("Data      {}\n", session.data->report().summary());
     text += plan_line(session) + placement_table(session);
-    text += step_text(session) + run_line(session);
+    text += step_text(session) + refresh_line(session) + run_line(session);
     for (const std::string& note : session.notes) text += fmt::format("Note      {}\n", note);
     return text;
 }

@@ -21,6 +21,7 @@
 #include "schedule/machine_profiles.h"
 #include "session/budget.h"
 #include "session/local_machine.h"
+#include "session/refresh.h"
 #include "session/session_plan.h"
 #include "state/coefficients.h"
 #include "state/store_masters.h"
@@ -214,6 +215,16 @@ void require_narrow(const Config& config, const Recipe& recipe, const TrainedMod
             "layers, which windlass inspect MODEL --tensors lists");
 }
 
+// A run that goes on is refreshed as it was; one of an earlier version was not.
+void resolve_refresh(Session& session, const std::optional<RunState>& recorded) {
+    Config& config = session.config;
+    if (recorded && !recorded->identity.settings.contains("lsp_refresh")) config.lsp_refresh = 0;
+    session.refresh = refresh_settings(config, session.recipe, session.model);
+    if (session.refresh.every == 0) return;
+    config.lsp_refresh = session.refresh.every;
+    set_refreshed(session.model);
+}
+
 // What is planned from config.json alone.
 void note_absent(FileSystem& files, Session& session) {
     const bool has_type = session.folder.config().has({"dtype", "torch_dtype"});
@@ -296,6 +307,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     if (recorded) session.identity.frozen_storage = recorded->identity.frozen_storage;
     set_kept_types(config, session.recipe, session.identity.frozen_storage, session.model);
     require_narrow(config, session.recipe, session.model);
+    resolve_refresh(session, recorded);
     session.identity.weight_storage = config.weight_storage;
     session.identity.merge_updates = merge_name(session.recipe.merge);
     if (recorded && recorded->identity.weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))

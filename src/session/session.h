@@ -23,6 +23,13 @@
 
 namespace windlass {
 
+// Of projected layers. every: steps from one to the next, the first before the first step; 0: never.
+struct RefreshSettings {
+    int64_t every = 0;
+    int64_t rows = 0;    // that are looked at, the first half to fit, the second to judge
+    int iterations = 0;  // of learning
+};
+
 struct Session {
     Config config;
     ModelFolder folder;
@@ -37,6 +44,7 @@ struct Session {
     PlanRequest request;  // as it was given to the planner
     Planned planned;
     Identity identity;
+    RefreshSettings refresh;
     int64_t rounds_most = 1;         // of a step: more than one where answers are written, each at most so long
     std::string store_path;          // of the working store, where the plan uses the disk
     std::vector<std::string> notes;  // what the user should know

@@ -5,6 +5,7 @@
 #include "model/adapters/adapter.h"
 #include "model/families.h"
 #include "model/sublayers.h"
+#include "session/refresh.h"
 
 namespace windlass {
 namespace {
@@ -34,6 +35,15 @@ TrainedModel model_for(const Session& session, const Recipe& recipe, const Varia
     return recipe.probes() ? in_sublayers(model) : model;
 }
 
+// Another adapter's refreshes are as they are where nothing is said of them.
+Config config_for(const Session& session, const Variation& variation) {
+    Config config = variation.adapter == session.config.adapter ? session.config : Config();
+    config.method = variation.method;
+    config.weight_storage = variation.weight_storage;
+    if (variation.method != session.config.method) config.lsp_refresh.reset();
+    return config;
+}
+
 PlanRequest request_for(const Session& session, const Variation& variation) {
     PlanRequest request = session.request;
     request.policy = variation.policy;
@@ -41,6 +51,8 @@ PlanRequest request_for(const Session& session, const Variation& variation) {
     request.update_time = variation.update_time;
     request.budgets.device = variation.device_bytes;
     request.budgets.step_disk_writes = variation.step_disk_writes;
+    std::erase_if(request.schedules,
+                  [](const ScheduleRequest& each) { return each.kind == ScheduleRequest::Kind::refresh; });
     for (ScheduleRequest& schedule : request.schedules) {
         schedule.rows = variation.micro_batch_size;
         schedule.micro_batches = static_cast<int>(variation.micro_batches);
@@ -82,8 +94,14 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     const Recipe recipe = make_recipe(variation.method, options);
     if (recipe.uses_gradients_at_once || !recipe.runs(PassKind::backward))
         numerics.gradient_format = GradientFormat::f32;
-    PlanOutcome outcome = find_plan(model_for(session, recipe, variation), recipe, numerics, session.machine,
-                                    request_for(session, variation));
+    TrainedModel model = model_for(session, recipe, variation);
+    PlanRequest request = request_for(session, variation);
+    if (const RefreshSettings refresh = refresh_settings(config_for(session, variation), recipe, model);
+        refresh.every > 0) {
+        set_refreshed(model);
+        request.schedules.push_back(refresh_request(refresh, numerics));
+    }
+    PlanOutcome outcome = find_plan(model, recipe, numerics, session.machine, request);
     if (std::holds_alternative<NoFit>(outcome)) return std::nullopt;
     return without_schedules(std::get<Planned>(std::move(outcome)));
 }

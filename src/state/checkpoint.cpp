@@ -28,9 +28,15 @@ std::optional<int64_t> step_of(std::string_view name) {
     return step;
 }
 
+// The model's own weights stay what they were, and what is written is an adapter beside them.
+bool has_base(const TrainedModel& model) {
+    return model.adapter && refreshed_layers(model).empty();
+}
+
 void save_files(FileSystem& files, const CheckpointSource& source, const std::string& folder, const RunState& state) {
-    const char* const output = source.output.model.adapter ? kAdapterFolder : kModelFolder;
-    const OutputForm form = source.output.model.adapter ? OutputForm::adapter : OutputForm::usual;
+    const bool is_adapter = has_base(source.output.model);
+    const char* const output = is_adapter ? kAdapterFolder : kModelFolder;
+    const OutputForm form = is_adapter ? OutputForm::adapter : OutputForm::usual;
     save_output(files, source.output, path_in(folder, output), {.form = form},
                 [&](int param, int64_t first, std::span<float> out) { source.engine.read_masters(param, first, out); });
     source.engine.snapshot(fmt::format("{}/{}", folder, kStateFile), state.progress.step, run_state_text(state));
@@ -93,7 +99,7 @@ void write_checkpoint(FileSystem& files, const CheckpointSource& source, const s
 int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const TrainedModel& model, const Recipe& recipe) {
     constexpr int64_t kSmallFiles = 1 * kMiB;  // config, index, manifest, and the last block of each file
     int64_t bytes = Store::file_bytes(store_layout(model, recipe, 1, "")) + kSmallFiles;
-    if (model.adapter) return bytes + peft_bytes(model);
+    if (has_base(model)) return bytes + peft_bytes(model);
     for (const auto* names : {&base.shard_files(), &base.side_files()}) {
         for (const std::string& name : *names) bytes += files.status(fmt::format("{}/{}", base.path(), name)).bytes;
     }

@@ -21,6 +21,7 @@ RunProgress read_progress(const Json& json) {
                   .tokens_total = integer_at(json, "tokens_total"),
                   .last_loss = json.at("last_loss").get<double>(),
                   .bad_steps = integer_at(json, "bad_steps"),
+                  .refreshed_before = later("refreshed_before"),
                   .applied_steps = later("applied_steps"),
                   .clipped_steps = later("clipped_steps")};
     if (json.contains("metrics") && json["metrics"].is_object()) p.last_line = json["metrics"].dump();
@@ -28,8 +29,8 @@ RunProgress read_progress(const Json& json) {
 }
 
 bool is_possible(const RunProgress& p) {
-    return p.step >= 0 && p.position.epoch >= 0 && p.position.row >= 0 && p.clipped_steps >= 0 &&
-           p.clipped_steps <= p.applied_steps;
+    return p.step >= 0 && p.position.epoch >= 0 && p.position.row >= 0 && p.refreshed_before >= 0 &&
+           p.clipped_steps >= 0 && p.clipped_steps <= p.applied_steps;
 }
 
 }  // namespace
@@ -47,6 +48,7 @@ std::string run_state_text(const RunState& state) {
                  {"bad_steps", p.bad_steps},
                  {"applied_steps", p.applied_steps},
                  {"clipped_steps", p.clipped_steps},
+                 {"refreshed_before", p.refreshed_before},
                  {"metrics", p.last_line.empty() ? Json() : parse_json(p.last_line, "metrics", ExitCode::internal)}});
     return json.dump();
 }

@@ -31,7 +31,7 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
     const TrainedModel& model = source.model;
     const ReadMasters parts = [&](int index, int64_t first, std::span<float> out) {
         const Param param = model.param(index);
-        if (param.spec.added) return masters(index, first, out);
+        if (param.changes() || param.spec.added) return masters(index, first, out);
         load_elements(base, param.spec, first, out);
         if (options.form == OutputForm::merged_as_computed) as_kept(param, out);
     };
@@ -56,6 +56,13 @@ std::optional<OutputForm> output_form_from_name(std::string_view name) {
     return std::nullopt;
 }
 
+void require_no_delta(OutputForm form) {
+    if (form != OutputForm::adapter) return;
+    throw UserError(ExitCode::usage, "--delta",
+                    "this run wrote what its projectors had learnt into the weights: what it trained is a whole model")
+        .hint("windlass export without --delta; a run with lsp_refresh: 0 leaves the weights as they are");
+}
+
 bool ends_as_adapter(const ModelSpec& model) {
     return model.adapter && !find_adapter(model.adapter->kind).tunes_whole_model;
 }
@@ -66,6 +73,7 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
     const bool is_usual = options.form == OutputForm::usual;
     const bool as_adapter = is_usual ? ends_as_adapter(source.model) : options.form == OutputForm::adapter;
     if (source.model.adapter && !as_adapter) return save_merged(files, source, target, options, masters);
+    if (!refreshed_layers(source.model).empty()) require_no_delta(options.form);
     if (!is_usual && !source.model.adapter)
         throw UserError(ExitCode::usage, as_adapter ? "--delta" : "--merged",
                         "this run trained no adapter: what it trained is a whole model")

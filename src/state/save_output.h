@@ -32,6 +32,9 @@ struct OutputOptions {
     OutputForm form = OutputForm::usual;
 };
 
+// UserError(usage) where an adapter is asked for of a run that was refreshed.
+void require_no_delta(OutputForm form);
+
 // What a run of this model usually writes is an adapter's folder.
 bool ends_as_adapter(const ModelSpec& model);
 

@@ -23,7 +23,7 @@ UserError damaged(Store& store, int64_t chunk, std::string_view part) {
                      part);
 }
 
-// By parameter of the model: its index in the store; -1 where it is not trained.
+// By parameter of the model: its index in the store; -1 where it never changes.
 std::vector<int64_t> params_in(Store& store, const TrainedModel& model) {
     std::map<std::string_view, int64_t> index;
     const std::vector<StoreParam>& params = store.layout().params;
@@ -31,7 +31,7 @@ std::vector<int64_t> params_in(Store& store, const TrainedModel& model) {
     std::vector<int64_t> found_at;
     for (const Param each : model.all_params()) {
         const ParamSpec& param = each.spec;
-        if (!each.trains()) {
+        if (!each.changes()) {
             found_at.push_back(-1);
             continue;
         }
@@ -54,7 +54,7 @@ bool has_low(const Store& store, const StoreParam& param) {
 void keep_as_stored(Store& store, TrainedModel& model) {
     const std::vector<int64_t> index = params_in(store, model);
     for (size_t i = 0; i < index.size(); ++i) {
-        if (index[i] < 0) continue;
+        if (index[i] < 0 || !model.training[i].trains) continue;  // what is refreshed is kept as all that is frozen
         const StoreParam& found = store.layout().params[static_cast<size_t>(index[i])];
         ParamStorage& storage = model.storage[i];
         storage = {.store = has_low(store, found) ? StoreType::split : StoreType::as_file};

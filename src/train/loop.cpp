@@ -14,8 +14,10 @@
 #include "session/budget.h"
 #include "session/machine_cache.h"
 #include "session/next_batch.h"
+#include "session/refresh.h"
 #include "state/checkpoint.h"
 #include "train/loss_plot.h"
+#include "train/refresh_report.h"
 
 namespace windlass {
 namespace {
@@ -113,7 +115,28 @@ const Schedule& TrainLoop::schedule_of(int64_t sequence_length) const {
     return *schedule;
 }
 
+// Its rows are those of the steps that follow, with targets as they are in one micro-batch.
+void TrainLoop::refresh() {
+    exporter_.before_step();
+    const StepBatch batch = refresh_batch(session_, state_.progress.position);
+    const int64_t step = state_.progress.step + 1;
+    const int64_t targets = std::max<int64_t>(1, batch.target_tokens());
+    const Schedule& schedule = *engine_.setup().schedules.find(
+        schedule_name({.kind = ScheduleRequest::Kind::refresh, .sequence_length = batch.sequence_length()}));
+    const StepReport report = engine_.refresh(
+        schedule,
+        {.micro = batch.micro(),
+         .params = {
+             .seed = state_.identity.seed, .step = step, .head = {.loss_scale = 1.0 / static_cast<double>(targets)}}});
+    log_.write_until(durable_step());
+    state_.progress.refreshed_before = step;
+    engine_.commit_refresh(step - 1, run_state_text(state_));
+    log_.clear_bar();
+    report_refresh(files_, folder_.file(fmt::format("refresh-{}.json", step)), step, session_.model, report);
+}
+
 void TrainLoop::step() {
+    if (refresh_is_due(session_.refresh, state_.progress)) refresh();
     const int64_t start = now_ns();
     DataPosition position = state_.progress.position;
     const StepBatch batch = next_batch(session_, position);

@@ -37,6 +37,7 @@ class TrainLoop {
 
   private:
     void step();
+    void refresh();
     StepMetrics measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
                         double seconds) const;
     void advance(const StepBatch& batch, const DataPosition& position, const StepReport& report);

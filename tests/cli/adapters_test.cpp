@@ -88,7 +88,8 @@ TEST_F(Adapters, AreExportedAndMerged) {
 
 // LSP tunes a model: its runs end with one. The adapter is what computes the same beside the base.
 TEST_F(Adapters, OfProjectorsEndAsAModelAndAreExportedAsADelta) {
-    must_succeed(sandbox_.train(settings({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_d", "24"}})));
+    must_succeed(
+        sandbox_.train(settings({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_d", "24"}, {"lsp_refresh", "0"}})));
     EXPECT_FALSE(fs::exists(adapter_file()));
     const double learnt = loss(final_folder()), before = loss(sandbox_.model());
     EXPECT_LT(learnt, before - 0.05);
@@ -113,9 +114,33 @@ TEST_F(Adapters, OfProjectorsEndAsAModelAndAreExportedAsADelta) {
     EXPECT_EQ(read_bytes(sandbox_ / "again/model.safetensors"), read_bytes(final_folder() + "/model.safetensors"));
 }
 
+// What refreshes wrote into the weights is in every model that is saved, and in no delta.
+TEST_F(Adapters, OfRefreshedProjectorsAreModelsEverywhere) {
+    must_succeed(sandbox_.train(
+        settings({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_d", "24"}, {"lsp_refresh", "3"}, {"lsp_samples", "8"}})));
+    const double learnt = loss(final_folder()), before = loss(sandbox_.model());
+    EXPECT_LT(learnt, before - 0.05);
+    EXPECT_NEAR(loss(sandbox_.out() + "/checkpoint-8"), learnt, 1e-5);
+    for (const char* const source : {"", "/checkpoint-8"}) {
+        must_succeed(sandbox_.windlass({"export", sandbox_.out() + source, "--to", sandbox_ / "again", "--overwrite"}));
+        EXPECT_EQ(read_bytes(sandbox_ / "again/model.safetensors"), read_bytes(final_folder() + "/model.safetensors"));
+        EXPECT_THAT(
+            refusal(sandbox_.windlass({"export", sandbox_.out() + source, "--delta", "--to", sandbox_ / "delta"}),
+                    kUsage),
+            HasSubstr("wrote what its projectors had learnt into the weights"));
+    }
+    for (const int step : {1, 4, 7}) {
+        const Json refresh = Json::parse(read_bytes(sandbox_.out() + fmt::format("/refresh-{}.json", step)));
+        EXPECT_EQ(refresh.at("step"), step);
+        ASSERT_GT(refresh.at("layers").size(), 0u);
+        for (const Json& layer : refresh.at("layers")) EXPECT_GT(layer.at("bias_before"), 0) << layer.dump();
+    }
+}
+
 // Files from outside are hostile: what projectors are made of is bounded before it is used.
 TEST_F(Adapters, OfProjectorsAreRefusedWhereTheirFilesDoNotFit) {
-    must_succeed(sandbox_.train(settings({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_d", "24"}, {"max_steps", "1"}})));
+    must_succeed(sandbox_.train(
+        settings({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_d", "24"}, {"lsp_refresh", "0"}, {"max_steps", "1"}})));
     must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--delta", "--to", sandbox_ / "delta"}));
     const std::string path = sandbox_ / "delta/adapter_config.json";
     const Json config = Json::parse(read_bytes(path));

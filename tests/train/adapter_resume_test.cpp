@@ -23,7 +23,8 @@ void PrintTo(const AdapterKindOfRun& kind, std::ostream* out) {
 
 class AdapterResume : public TrainTest, public testing::WithParamInterface<AdapterKindOfRun> {
   protected:
-    static bool ends_as_model() { return GetParam().name == std::string_view("lsp"); }
+    static bool ends_as_model() { return std::string_view(GetParam().name).starts_with("lsp"); }
+    static bool is_refreshed() { return GetParam().name == std::string_view("lsp_refreshed"); }
     static const char* weights() { return ends_as_model() ? kWeights : kAdapterWeights; }
     Settings with(Settings changes) const {
         changes.merge(Settings(GetParam().settings));
@@ -62,6 +63,12 @@ TEST_P(AdapterResume, KeepsTheAdapterAndNoModelInACheckpoint) {
     run("run", with({{"max_steps", "4"}, {"save_steps", "4"}}));
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(at("run/checkpoint-4"))) names.push_back(entry.path().filename());
+    if (is_refreshed()) {
+        EXPECT_THAT(names, testing::IsSupersetOf({std::string("model"), std::string("state.wls")}));
+        EXPECT_THAT(names, testing::Not(testing::Contains("adapter")));
+        EXPECT_EQ(bytes("run/checkpoint-4/model/model.safetensors"), bytes(std::string("run") + kWeights));
+        return;
+    }
     EXPECT_THAT(names, testing::IsSupersetOf({std::string("adapter"), std::string("state.wls")}));
     EXPECT_THAT(names, testing::Not(testing::Contains("model")));
     EXPECT_TRUE(fs::exists(at("run/checkpoint-4/adapter/adapter_config.json")));
@@ -71,10 +78,12 @@ TEST_P(AdapterResume, KeepsTheAdapterAndNoModelInACheckpoint) {
         EXPECT_NE(entry.path().filename(), "model.safetensors") << entry.path();
 }
 
-const AdapterKindOfRun kKindsOfRun[] = {{"lora", {{"adapter", "lora"}, {"lora_r", "4"}}},
-                                        {"qlora", {{"adapter", "qlora"}, {"lora_r", "4"}}},
-                                        {"ia3", {{"adapter", "ia3"}}},
-                                        {"lsp", {{"adapter", "lsp"}, {"lsp_d", "16"}}}};
+const AdapterKindOfRun kKindsOfRun[] = {
+    {"lora", {{"adapter", "lora"}, {"lora_r", "4"}}},
+    {"qlora", {{"adapter", "qlora"}, {"lora_r", "4"}}},
+    {"ia3", {{"adapter", "ia3"}}},
+    {"lsp", {{"adapter", "lsp"}, {"lsp_d", "16"}, {"lsp_refresh", "0"}}},
+    {"lsp_refreshed", {{"adapter", "lsp"}, {"lsp_d", "16"}, {"lsp_refresh", "3"}, {"lsp_samples", "6"}}}};
 INSTANTIATE_TEST_SUITE_P(Kinds, AdapterResume, testing::ValuesIn(kKindsOfRun),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -72,7 +72,11 @@ class KillTest : public TrainTest, public testing::WithParamInterface<Trials> {
             for (const auto& [key, value] : group) settings[key] = value;
         return settings;
     }
-    static const char* weights() { return GetParam().trained.contains("adapter") ? kAdapterWeights : kWeights; }
+    static const char* weights() {
+        const auto adapter = GetParam().trained.find("adapter");
+        const bool ends_as_adapter = adapter != GetParam().trained.end() && adapter->second != "lsp";
+        return ends_as_adapter ? kAdapterWeights : kWeights;
+    }
     // Trains in a process that is killed within a few steps from where it begins. Returns how that ended.
     int trial(const Settings& settings, std::mt19937& random, Moments& moments) {
         const int64_t grow = std::uniform_int_distribution<int64_t>(1, kStepsBetweenKills)(random);
@@ -160,6 +164,11 @@ Settings on_disk(const std::string& update_time) {
 
 const Settings kLora = {{"adapter", "lora"}, {"lora_r", "4"}}, kQlora = {{"adapter", "qlora"}, {"lora_r", "4"}};
 
+// Two refreshes, at least, of what is on disk and in memory.
+const Settings kLsp = {{"adapter", "lsp"}, {"lsp_d", "16"}, {"lsp_refresh", "5"}, {"lsp_samples", "4"}};
+const Settings kLomo = {{"method", "lomo"}};
+const Settings kLomoOnDisk = {{"policy", "three_tier"}, {"save_steps", std::to_string(kSteps)}};
+
 std::string name_of(const testing::TestParamInfo<Trials>& info) {
     return info.param.name;
 }
@@ -171,7 +180,9 @@ INSTANTIATE_TEST_SUITE_P(Policies, KillTest,
                                          Trials{"three_tier_in_backward", on_disk("in_backward"), 20, 4},
                                          Trials{"three_tier_next_forward", on_disk("next_forward"), 20, 5},
                                          Trials{"lora_in_memory", kInMemory, 12, 11, kLora},
-                                         Trials{"qlora_three_tier", on_disk("in_backward"), 12, 12, kQlora}),
+                                         Trials{"qlora_three_tier", on_disk("in_backward"), 12, 12, kQlora},
+                                         Trials{"lsp_three_tier", on_disk("next_forward"), 12, 17, kLsp},
+                                         Trials{"lomo_three_tier", kLomoOnDisk, 12, 18, kLomo}),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(SlowPolicies, KillTest,
@@ -183,7 +194,11 @@ INSTANTIATE_TEST_SUITE_P(SlowPolicies, KillTest,
                                          Trials{"lora_in_memory", kInMemory, 100, 13, kLora},
                                          Trials{"lora_three_tier", on_disk("next_forward"), 100, 14, kLora},
                                          Trials{"qlora_host_stream", kHostStream, 100, 15, kQlora},
-                                         Trials{"qlora_three_tier", on_disk("in_backward"), 100, 16, kQlora}),
+                                         Trials{"qlora_three_tier", on_disk("in_backward"), 100, 16, kQlora},
+                                         Trials{"lsp_in_memory", kInMemory, 100, 19, kLsp},
+                                         Trials{"lsp_three_tier", on_disk("in_backward"), 100, 20, kLsp},
+                                         Trials{"lomo_in_memory", kInMemory, 100, 21, kLomo},
+                                         Trials{"lomo_three_tier", kLomoOnDisk, 100, 22, kLomo}),
                          name_of);
 
 }  // namespace

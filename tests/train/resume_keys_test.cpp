@@ -142,7 +142,10 @@ std::map<std::string, Change> adapter_changes() {
             {"lsp_d", {"16"}},
             {"lsp_r", {"4"}},
             {"lsp_host_bytes", {"1GiB"}},
-            {"lsp_link_bytes", {"1GiB"}}};
+            {"lsp_link_bytes", {"1GiB"}},
+            {"lsp_refresh", {"2"}},
+            {"lsp_samples", {"4"}},
+            {"lsp_learn", {"3"}}};
 }
 
 std::map<std::string, Change> ResumeKeysTest::changes() const {
