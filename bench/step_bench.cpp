@@ -147,7 +147,7 @@ Measured measure(const Arguments& a, Engine& engine, StepInput input, OpProfile&
         times.push_back(seconds);
         busy.push_back(measured.last.busy_seconds[slot(LaneKind::compute)]);
     }
-    if (a.digest) {
+    if (a.digest && a.refresh_rows == 0) {
         digest.add_weights(engine);
         fmt::print("digest {:016x} of {} steps\n", digest.value(), a.steps + 1);
     }

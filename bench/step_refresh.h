@@ -10,6 +10,7 @@
 #include "run/engine.h"
 #include "schedule/lower.h"
 #include "step_arguments.h"
+#include "step_digest.h"
 
 namespace windlass {
 
@@ -40,6 +41,11 @@ inline void print_refresh(const Arguments& a, Engine& engine, StepInput input, d
         report = engine.refresh(schedule, input);
         engine.commit_refresh(a.steps + 1, "{}");
         ++input.params.step;
+    }
+    if (a.digest) {
+        Digest digest;
+        digest.add_weights(engine);
+        fmt::print("digest {:016x} of refreshed weights\n", digest.value());
     }
     const auto accepted =
         std::ranges::count_if(report.refreshed, [](const RefreshedLayer& each) { return each.refit.accepted; });

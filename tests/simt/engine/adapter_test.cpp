@@ -52,6 +52,20 @@ TEST(CudaAdapter, NeverChangesABit) {
     }
 }
 
+// What the host refreshes comes from a device that completes late, and goes back there: weights that stay there,
+// weights that stream, state on either side.
+TEST(CudaAdapter, RefreshedProjectorsNeverChangeABit) {
+    const std::vector<AdapterWay> ways = adapter_ways();
+    const auto way = std::ranges::find_if(
+        ways, [](const AdapterWay& each) { return each.name == std::string_view("lsp_refreshed"); });
+    ASSERT_NE(way, ways.end());
+    const auto number = static_cast<size_t>(way - ways.begin());
+    for (const size_t index : {2, 41, 63, 90}) {
+        expect_adapter_keeps_its_bits(number, index);
+        if (is_sanitized()) break;
+    }
+}
+
 TEST(SlowCudaAdapter, NeverChangesABit) {
     for (size_t number = 0; number < adapter_ways().size(); ++number) {
         const size_t plans = cuda_plans(number).size();
