@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Table and picture of what examples/methods_compared has run: one row, one line for each method.
 
-    compare_runs.py DIR/sst2 [--measure eval_loss] > table.md
-    compare_runs.py DIR/sst2 --svg [--measure eval_loss] [--title TEXT] > picture.svg
+    compare_runs.py DIR/sst2 [--measure eval_loss] [--pace NAME] > table.md
+    compare_runs.py DIR/sst2 --svg [--measure eval_loss] [--pace NAME] [--title TEXT] > picture.svg
 
 Numbers behind +- are standard deviations over seeds; of accuracy also the standard error of a share of so many rows.
-Seconds are measured and without evaluating. A rate with a star is the first or last of those that were tried.
+Seconds are measured and without evaluating: in the runs, or with --pace in steps that were timed by themselves. A rate with a star is the first or last of those that were tried.
 """
 import argparse
 import json
@@ -19,13 +19,36 @@ from plot_evals import BOTTOM, COLOURS, DASHES, HEIGHT, LEFT, TOP, WIDTH, panel
 KEY = 220
 
 
-def read_run(folder):
+def pace_of(folder, name):
+    """What methods_compared --pace found of the method whose run this is; None: it is told by the run itself."""
+    if not name:
+        return None
+    with open(os.path.join(os.path.dirname(folder), f"pace-{name}.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def refresh_seconds(folder):
+    """{step: seconds} of the refreshes before these steps."""
+    found = {}
+    for name in os.listdir(folder):
+        if name.startswith("refresh-"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                refresh = json.load(file)
+            found[refresh["step"]] = refresh["seconds"]
+    return found
+
+
+def read_run(folder, pace=None):
     """Points [(step, seconds, {measure: value})] of one run."""
     points, seconds, last = [], 0.0, 0
+    timed, refreshes = pace_of(folder, pace), refresh_seconds(folder)
     with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             if row["step"] > last:
-                seconds += row["step_seconds"] * (row["step"] - last)
+                of_step = timed["step"] if timed else row["step_seconds"]
+                seconds += of_step * (row["step"] - last)
+                between = [step for step in refreshes if last < step <= row["step"]]
+                seconds += sum(timed["refresh"] if timed else refreshes[step] for step in between)
                 last = row["step"]
             if row.get("eval_loss") is not None:
                 points.append((row["step"], seconds, row))
@@ -66,7 +89,7 @@ def trained(folder):
 
 
 def read_methods(folder):
-    """[(name, rate, runs)] in the order in which they were run."""
+    """[(name, rate, runs)], those with the lowest loss first."""
     runs = os.path.join(folder, "runs")
     found = []
     for entry in os.listdir(runs):
@@ -76,8 +99,8 @@ def read_methods(folder):
         with open(path, encoding="utf-8") as file:
             about = json.load(file)
         seeds = sorted(seed for seed in os.listdir(os.path.join(runs, entry)) if os.path.isdir(os.path.join(runs, entry, seed)))
-        found.append((os.path.getmtime(path), about, [os.path.join(runs, entry, seed) for seed in seeds]))
-    return [(about, runs) for _, about, runs in sorted(found, key=lambda each: each[0])]
+        found.append((about, [os.path.join(runs, entry, seed) for seed in seeds]))
+    return sorted(found, key=lambda each: statistics.mean(read_run(run)[-1][2]["eval_loss"] for run in each[1]))
 
 
 def spread(values, digits=4):
@@ -85,11 +108,11 @@ def spread(values, digits=4):
     return f"{statistics.mean(values):.{digits}f} ± {deviation:.{digits}f}"
 
 
-def table(methods):
+def table(methods, pace):
     out = ["| method | rate | trained | state | gradients | loss | accuracy | s.e. | seconds |",
            "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for about, runs in methods:
-        ends = [read_run(run)[-1] for run in runs]
+        ends = [read_run(run, pace)[-1] for run in runs]
         plan = plan_of(runs[0])
         accuracies = [end[2]["eval_accuracy"] for end in ends if end[2].get("eval_accuracy") is not None]
         accuracy, error = "-", "-"
@@ -105,14 +128,14 @@ def table(methods):
     return "\n".join(out)
 
 
-def mean_line(runs, measure):
+def mean_line(runs, measure, pace):
     """Means over seeds, point by point: (1, seconds, value)."""
     return [(1.0, statistics.mean(p[1] for p in points), statistics.mean(p[2][measure] for p in points))
-            for points in zip(*map(read_run, runs))]
+            for points in zip(*(read_run(run, pace) for run in runs))]
 
 
-def picture(methods, measure, title):
-    lines = [(about["name"], mean_line(runs, measure)) for about, runs in methods]
+def picture(methods, measure, title, pace):
+    lines = [(about["name"], mean_line(runs, measure, pace)) for about, runs in methods]
     values = [point[2] for _, points in lines for point in points]
     low, high = min(values), max(values)
     low, high = low - 0.05 * (high - low or 1), high + 0.05 * (high - low or 1)
@@ -137,9 +160,10 @@ def main():
     parser.add_argument("--measure", default="eval_loss")
     parser.add_argument("--svg", action="store_true")
     parser.add_argument("--title", default="")
+    parser.add_argument("--pace", metavar="NAME")
     args = parser.parse_args()
     methods = read_methods(args.dir)
-    print(picture(methods, args.measure, args.title) if args.svg else table(methods))
+    print(picture(methods, args.measure, args.title, args.pace) if args.svg else table(methods, args.pace))
 
 
 if __name__ == "__main__":
