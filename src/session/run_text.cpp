@@ -107,7 +107,7 @@ std::string step_text(const Session& session) {
     return text + "\n";
 }
 
-// "Refresh   12 s each 1000 steps, 0.2 % of the run, the first before the first step"
+// "Refresh   of projectors: 12 s each 1000 steps, 0.2 % more time; the first before the first step"
 std::string refresh_line(const Session& session) {
     if (session.refresh.every == 0) return "";
     const double one = session.planned.refresh_seconds, step = session.seconds_at_most();
