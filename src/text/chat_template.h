@@ -1,0 +1,72 @@
+// chat_template.h: chat templates: the text that a model was trained to see for a list of messages.
+//
+// A template comes with a model and is hostile: it is parsed once into an immutable form, and each rendering has bounds
+// on work, memory and output. What is supported is in docs/dev/templates.md; everything else is refused with its line.
+// Threads: any number may render one template at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json_fwd.h"
+
+namespace windlass {
+
+struct RenderedChat {
+    std::string text;
+    // The byte ranges that the template wrote between {% generation %} and {% endgeneration %}, in order.
+    std::vector<std::pair<size_t, size_t>> generated;
+};
+
+// What a template sees, as JSON whose objects keep the order of their members. Tools that are null are none. Reasoning
+// that a message has under one of the names in use is also given under the others, as transformers gives it.
+struct ChatToRender {
+    const Json* messages = nullptr;
+    const Json* tools = nullptr;
+    bool add_generation_prompt = false;
+    const Json* extra = nullptr;  // an object: further variables, such as documents or enable_thinking
+};
+
+// Beyond any real chat, and small enough that a hostile template costs seconds and no more memory than a model's layer.
+struct TemplateLimits {
+    int64_t work = int64_t{1} << 31;          // units: a byte looked at is one, a node of the template 16
+    int64_t memory_bytes = int64_t{1} << 28;  // of all values that a rendering makes
+    int64_t output_bytes = int64_t{1} << 26;
+};
+
+struct TemplateSettings {
+    std::map<std::string, std::string> special_tokens;  // "bos_token": "<s>"; what a tokenizer lacks is not in it
+    int64_t now_seconds = 0;                            // the civil date and time, as seconds from 1970-01-01 00:00:00
+    TemplateLimits limits;
+};
+
+namespace jinja {
+struct Program;
+}
+
+class ChatTemplate {
+  public:
+    // UserError(model) names the place as where:line, what is not supported and what to do.
+    static ChatTemplate parse(std::string_view source, std::string_view where);
+
+    // UserError(data) at `where` for a chat that the template refuses or cannot be rendered with.
+    RenderedChat render(const ChatToRender& chat, const TemplateSettings& settings, std::string_view where) const;
+
+    bool marks_generation() const;  // whether it has {% generation %} blocks
+
+    ChatTemplate(ChatTemplate&&) noexcept;
+    ChatTemplate& operator=(ChatTemplate&&) noexcept;
+    ~ChatTemplate();
+
+  private:
+    explicit ChatTemplate(std::unique_ptr<const jinja::Program> program);
+    std::unique_ptr<const jinja::Program> program_;
+};
+
+}  // namespace windlass
