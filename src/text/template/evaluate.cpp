@@ -5,9 +5,6 @@
 namespace windlass::jinja {
 namespace {
 
-// What evaluating one node of a template costs, in bytes looked at.
-constexpr size_t kNodeWork = 16;
-
 // Recursion of macros and nesting of what they hold, together: Python stops at as many frames.
 constexpr int kEvaluationDepthMax = 1000;
 

@@ -9,9 +9,9 @@
 namespace windlass::jinja {
 namespace {
 
-using Call = Value (*)(Arena&, const Value& input, const Arguments&, std::string_view name);
+using FilterCall = Value (*)(Arena&, const Value& input, const Arguments&, std::string_view name);
 
-Value trim(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_trim(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"chars"});
     Value result = as_string(arena, input);
     arena.work(result.text.size());
@@ -24,7 +24,7 @@ Value trim(Arena& arena, const Value& input, const Arguments& arguments, std::st
     return result;
 }
 
-Value change_case(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_change_case(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     const Value text = as_string(arena, input);
     Value result = name == "upper"   ? to_upper(arena, text.text)
@@ -34,31 +34,31 @@ Value change_case(Arena& arena, const Value& input, const Arguments& arguments, 
     return result;
 }
 
-Value replace(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_replace(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"old", "new", "count"}, 2);
     const bool has_count = bound[2] != nullptr && bound[2]->kind != Kind::none;
     return replaced(arena, as_string(arena, input).text, as_string(arena, *bound[0]).text,
                     as_string(arena, *bound[1]).text, has_count ? whole_argument(*bound[2], name) : -1);
 }
 
-Value string(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_string(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     return as_string(arena, input);
 }
 
-Value safe(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_safe(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     Value result = as_string(arena, input);
     result.is_safe = true;
     return result;
 }
 
-Value length_of(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_length_of(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     return Value::integer(length(arena, input));
 }
 
-Value or_default(Arena&, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_or_default(Arena&, const Value& input, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"default_value", "boolean"});
     const bool is_missing =
         input.kind == Kind::undefined || (bound[1] != nullptr && is_true(*bound[1]) && !is_true(input));
@@ -66,7 +66,7 @@ Value or_default(Arena&, const Value& input, const Arguments& arguments, std::st
     return bound[0] != nullptr ? *bound[0] : Value::string({});
 }
 
-Value items(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_items(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     if (input.kind == Kind::undefined) return arena.cursor({});
     if (input.kind != Kind::dict) refuse_operand("items", input);
@@ -78,7 +78,7 @@ Value items(Arena& arena, const Value& input, const Arguments& arguments, std::s
     return arena.cursor(pairs.items());
 }
 
-Value dict_sort(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_dict_sort(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"case_sensitive", "by", "reverse"});
     if (input.kind != Kind::dict) refuse_operand(name, input);
     const bool keeps_case = bound[0] != nullptr && is_true(*bound[0]),
@@ -107,7 +107,7 @@ Value dict_sort(Arena& arena, const Value& input, const Arguments& arguments, st
     return arena.list(pairs.items());
 }
 
-Value list(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_list(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     return arena.list(iterate(arena, input));
 }
@@ -131,7 +131,7 @@ Value path(Arena& arena, Value object, const Value& parts, const Value* otherwis
     return object;
 }
 
-Value join(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_join(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"d", "attribute"});
     const bool has_attribute = bound[1] != nullptr && bound[1]->kind != Kind::none;
     const Value separator = bound[0] == nullptr ? Value::string({}) : as_string(arena, *bound[0]);
@@ -144,7 +144,7 @@ Value join(Arena& arena, const Value& input, const Arguments& arguments, std::st
     return out.value();
 }
 
-Value first_or_last(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_first_or_last(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     if (input.kind == Kind::cursor) {
         if (name == "last") refuse_operand(name, input);
@@ -156,7 +156,7 @@ Value first_or_last(Arena& arena, const Value& input, const Arguments& arguments
     return name == "first" ? all.front() : all.back();
 }
 
-Value reverse(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_reverse(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     if (input.kind == Kind::string) {
         const Value back = Value::integer(-1);
@@ -168,7 +168,7 @@ Value reverse(Arena& arena, const Value& input, const Arguments& arguments, std:
     return arena.cursor(reversed);
 }
 
-Value map(Arena& arena, const Value& input, const Arguments& arguments, std::string_view) {
+Value filter_map(Arena& arena, const Value& input, const Arguments& arguments, std::string_view) {
     const Value* const attribute = arguments.unnamed() == 0 ? arguments.named("attribute") : nullptr;
     ListBuilder results(arena);
     if (!is_true(input)) return arena.cursor({});
@@ -190,7 +190,7 @@ Value map(Arena& arena, const Value& input, const Arguments& arguments, std::str
 }
 
 // select, reject, selectattr and rejectattr.
-Value select(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_select(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     const size_t attributes = name.ends_with("attr");
     if (!is_true(input)) return arena.cursor({});
     if (arguments.unnamed() < attributes) throw Fault{fmt::format("{}: wants the name of an attribute", name)};
@@ -211,7 +211,7 @@ Value select(Arena& arena, const Value& input, const Arguments& arguments, std::
     return arena.cursor(results.items());
 }
 
-Value to_json(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_to_json(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"ensure_ascii", "indent", "separators", "sort_keys"});
     JsonStyle style;
     style.is_ascii = bound[0] != nullptr && is_true(*bound[0]);
@@ -239,7 +239,7 @@ Value to_json(Arena& arena, const Value& input, const Arguments& arguments, std:
     return out.value();
 }
 
-Value to_int(Arena&, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_to_int(Arena&, const Value& input, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"default"});
     if (input.kind == Kind::undefined) refuse_operand(name, input);
     if (input.is_whole()) return Value::integer(input.as_whole());
@@ -262,7 +262,7 @@ Value to_int(Arena&, const Value& input, const Arguments& arguments, std::string
     return is_number ? Value::integer(whole) : otherwise;
 }
 
-Value absolute(Arena&, const Value& input, const Arguments& arguments, std::string_view name) {
+Value filter_absolute(Arena&, const Value& input, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     const Value value = plus(input);
     if (value.kind == Kind::real) return Value::floating(std::abs(value.real));
@@ -271,36 +271,36 @@ Value absolute(Arena&, const Value& input, const Arguments& arguments, std::stri
 
 struct Filter {
     std::string_view name;
-    Call call;
+    FilterCall call;
 };
 
 constexpr Filter kFilters[] = {
-    {"abs", absolute},
-    {"capitalize", change_case},
-    {"count", length_of},
-    {"d", or_default},
-    {"default", or_default},
-    {"dictsort", dict_sort},
-    {"first", first_or_last},
-    {"int", to_int},
-    {"items", items},
-    {"join", join},
-    {"last", first_or_last},
-    {"length", length_of},
-    {"list", list},
-    {"lower", change_case},
-    {"map", map},
-    {"reject", select},
-    {"rejectattr", select},
-    {"replace", replace},
-    {"reverse", reverse},
-    {"safe", safe},
-    {"select", select},
-    {"selectattr", select},
-    {"string", string},
-    {"tojson", to_json},
-    {"trim", trim},
-    {"upper", change_case},
+    {"abs", filter_absolute},
+    {"capitalize", filter_change_case},
+    {"count", filter_length_of},
+    {"d", filter_or_default},
+    {"default", filter_or_default},
+    {"dictsort", filter_dict_sort},
+    {"first", filter_first_or_last},
+    {"int", filter_to_int},
+    {"items", filter_items},
+    {"join", filter_join},
+    {"last", filter_first_or_last},
+    {"length", filter_length_of},
+    {"list", filter_list},
+    {"lower", filter_change_case},
+    {"map", filter_map},
+    {"reject", filter_select},
+    {"rejectattr", filter_select},
+    {"replace", filter_replace},
+    {"reverse", filter_reverse},
+    {"safe", filter_safe},
+    {"select", filter_select},
+    {"selectattr", filter_select},
+    {"string", filter_string},
+    {"tojson", filter_to_json},
+    {"trim", filter_trim},
+    {"upper", filter_change_case},
 };
 
 }  // namespace

@@ -7,9 +7,9 @@
 namespace windlass::jinja {
 namespace {
 
-using Call = Value (*)(Arena&, const Arguments&, const CallPlace&);
+using FunctionCall = Value (*)(Arena&, const Arguments&, const CallPlace&);
 
-Value range(Arena& arena, const Arguments& arguments, const CallPlace&) {
+Value make_range(Arena& arena, const Arguments& arguments, const CallPlace&) {
     const Bound bound = bind(arguments, "range", {"-start", "-stop", "-step"}, 1);
     const int64_t first = whole_argument(*bound[0], "range");
     if (bound[1] == nullptr) return range_of(arena, 0, first, 1);
@@ -81,12 +81,12 @@ Value strftime_now(Arena& arena, const Arguments& arguments, const CallPlace& pl
 
 struct Function {
     std::string_view name;
-    Call call;
+    FunctionCall call;
 };
 
 constexpr Function kFunctions[] = {
-    {"dict", make_dict}, {"namespace", make_space},      {"raise_exception", raise_exception},
-    {"range", range},    {"strftime_now", strftime_now},
+    {"dict", make_dict},   {"namespace", make_space},      {"raise_exception", raise_exception},
+    {"range", make_range}, {"strftime_now", strftime_now},
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ class Interpreter::Within {
 };
 
 void Interpreter::define(std::string_view name, const Value& value) {
+    arena_.work(program_.names.size());
     const auto found = std::find(program_.names.begin(), program_.names.end(), name);
     if (found == program_.names.end()) return;  // the template does not ask for it
     const int id = static_cast<int>(found - program_.names.begin());
@@ -102,6 +103,7 @@ Interpreter::Flow Interpreter::run_if(const Stmt& stmt) {
 std::span<const Value> Interpreter::filtered(const Stmt& loop, std::span<const Value> items) {
     ListBuilder kept(arena_);
     for (const Value& item : items) {
+        arena_.work(kNodeWork);
         const Within within(*this, scope_, nullptr);
         assign(loop.target, item);
         if (is_true(evaluate(*loop.filter))) kept.push(item);
@@ -123,6 +125,7 @@ Interpreter::Flow Interpreter::run_for(const Stmt& stmt) {
     {
         Within within(*this, scope_, &stmt.hidden);
         for (size_t i = 0; i < items.size(); ++i) {
+            arena_.work(kNodeWork);
             within.clear();
             loop.loop->index = i;
             set(program_.loop_name, loop);
@@ -211,6 +214,7 @@ void Interpreter::assign(const Target& target, const Value& value) {
 }
 
 void Interpreter::set(int name, const Value& value) {
+    arena_.work(scope_->names.size());
     for (auto& [present, old] : scope_->names)
         if (present == name) {
             old = value;
@@ -221,6 +225,7 @@ void Interpreter::set(int name, const Value& value) {
 
 Value Interpreter::find(int name) const {
     for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
+        arena_.work(scope->names.size());
         for (const auto& [present, value] : scope->names)
             if (present == name) return value;
         if (scope->hidden != nullptr && std::binary_search(scope->hidden->begin(), scope->hidden->end(), name))

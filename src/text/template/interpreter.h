@@ -9,6 +9,9 @@
 
 namespace windlass::jinja {
 
+// What a node of a template, or an iteration of a loop, costs: about as much as so many bytes that are looked at.
+inline constexpr size_t kNodeWork = 16;
+
 class Interpreter {
   public:
     Interpreter(const Program& program, Arena& arena, int64_t now_seconds)

@@ -12,7 +12,7 @@ namespace windlass::jinja {
 namespace {
 
 // The largest template in use has 20 KB.
-constexpr size_t kSourceBytesMax = size_t{1} << 20;
+constexpr size_t kSourceBytesMax = size_t{1} << 18;
 
 bool is_digit(char c) {
     return c >= '0' && c <= '9';

@@ -269,7 +269,9 @@ Value range_of(Arena& arena, int64_t start, int64_t stop, int64_t step) {
     if (count > kRangeMax) throw Fault{fmt::format("a range has more than {} numbers", kRangeMax)};
     ListBuilder items(arena);
     for (int64_t i = 0; i < count; ++i) items.push(Value::integer(start + i * step));
-    return arena.sequence(Kind::range, items.items());
+    const std::string name =
+        step == 1 ? fmt::format("range({}, {})", start, stop) : fmt::format("range({}, {}, {})", start, stop, step);
+    return arena.sequence(Kind::range, items.items(), arena.keep(name));
 }
 
 Value attribute(Arena& arena, const Value& object, std::string_view name) {

@@ -7,13 +7,13 @@
 namespace windlass::jinja {
 namespace {
 
-using Call = Value (*)(Arena&, const Value& self, const Arguments&, std::string_view name);
+using MethodCall = Value (*)(Arena&, const Value& self, const Arguments&, std::string_view name);
 
 std::string_view optional_set(const Value* set, std::string_view name) {
     return set == nullptr || set->kind == Kind::none ? std::string_view() : text_argument(*set, name);
 }
 
-Value strip(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_strip(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"-chars"});
     const bool has_set = bound[0] != nullptr && bound[0]->kind != Kind::none;
     const std::string_view set = optional_set(bound[0], name);
@@ -27,7 +27,7 @@ Value strip(Arena& arena, const Value& self, const Arguments& arguments, std::st
 // The pieces of a text between white space, at most so many cuts, from the left or from the right.
 void split_at_space(ListBuilder& pieces, std::string_view text, size_t cuts) {
     for (text = strip_left(text); !text.empty(); text = strip_left(text)) {
-        if (cuts-- == 0) return pieces.push(Value::string(strip_right(text)));
+        if (cuts-- == 0) return pieces.push(Value::string(text));
         size_t end = 0;
         while (end < text.size()) {
             const CodePoint point = first_code_point(text.substr(end));
@@ -41,7 +41,7 @@ void split_at_space(ListBuilder& pieces, std::string_view text, size_t cuts) {
 
 void split_at_space_from_right(ListBuilder& pieces, std::string_view text, size_t cuts) {
     for (text = strip_right(text); !text.empty(); text = strip_right(text)) {
-        if (cuts-- == 0) return pieces.push(Value::string(strip_left(text)));
+        if (cuts-- == 0) return pieces.push(Value::string(text));
         size_t begin = text.size();
         while (begin > 0) {
             const CodePoint point = last_code_point(text.substr(0, begin));
@@ -64,7 +64,7 @@ void split_at(ListBuilder& pieces, std::string_view text, std::string_view separ
     pieces.push(Value::string(text));
 }
 
-Value split(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_split(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"sep", "maxsplit"});
     const int64_t most = bound[1] == nullptr ? -1 : whole_argument(*bound[1], name);
     const size_t cuts = most < 0 ? SIZE_MAX : static_cast<size_t>(most);
@@ -87,7 +87,7 @@ Value split(Arena& arena, const Value& self, const Arguments& arguments, std::st
     return arena.list(items);
 }
 
-Value starts_or_ends(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_starts_or_ends(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"-prefix"}, 1);
     const std::span<const Value> all =
         bound[0]->kind == Kind::tuple ? bound[0]->sequence->all() : std::span<const Value>(bound[0], 1);
@@ -101,21 +101,21 @@ Value starts_or_ends(Arena& arena, const Value& self, const Arguments& arguments
     return Value::boolean(found);
 }
 
-Value change_case(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_change_case(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     if (name == "upper") return to_upper(arena, self.text);
     if (name == "lower") return to_lower(arena, self.text);
     return name == "title" ? to_title(arena, self.text) : to_capitalized(arena, self.text);
 }
 
-Value replace(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_replace(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"-old", "-new", "-count"}, 2);
     const int64_t count = bound[2] == nullptr ? -1 : whole_argument(*bound[2], name);
     return replaced(arena, self.text, text_argument(*bound[0], name), text_argument(*bound[1], name), count);
 }
 
 // find, rfind and count, in code points.
-Value search(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_search(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"-sub"}, 1);
     const std::string_view wanted = text_argument(*bound[0], name);
     arena.work(self.text.size() + wanted.size());
@@ -132,7 +132,7 @@ Value search(Arena& arena, const Value& self, const Arguments& arguments, std::s
     return Value::integer(count);
 }
 
-Value join(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_join(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"-iterable"}, 1);
     TextBuilder out(arena);
     bool is_first = true;
@@ -143,7 +143,7 @@ Value join(Arena& arena, const Value& self, const Arguments& arguments, std::str
     return out.value();
 }
 
-Value remove_affix(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_remove_affix(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"-affix"}, 1);
     const std::string_view affix = text_argument(*bound[0], name);
     arena.work(affix.size());
@@ -153,7 +153,7 @@ Value remove_affix(Arena& arena, const Value& self, const Arguments& arguments, 
     return Value::string(text);
 }
 
-Value split_lines(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_split_lines(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"keepends"});
     const bool keeps = bound[0] != nullptr && is_true(*bound[0]);
     arena.work(self.text.size());
@@ -177,7 +177,7 @@ Value split_lines(Arena& arena, const Value& self, const Arguments& arguments, s
     return arena.list(lines.items());
 }
 
-Value is_of(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_is_of(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     arena.work(self.text.size());
     if (name == "isupper") return Value::boolean(has_only_upper(self.text));
@@ -185,7 +185,7 @@ Value is_of(Arena& arena, const Value& self, const Arguments& arguments, std::st
     return Value::boolean(!self.text.empty() && strip_left(self.text).empty());  // isspace
 }
 
-Value view(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_view(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     ListBuilder items(arena);
     for (const Member& member : self.mapping->all()) {
@@ -201,7 +201,7 @@ Value view(Arena& arena, const Value& self, const Arguments& arguments, std::str
                                            : "dict_values");
 }
 
-Value get(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_get(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"-key", "-default"}, 1);
     if (!is_hashable(arena, *bound[0])) refuse_operand("a key of a dict", *bound[0]);
     const Value* const found = find_member(arena, *self.mapping, *bound[0]);
@@ -209,12 +209,12 @@ Value get(Arena& arena, const Value& self, const Arguments& arguments, std::stri
     return bound[1] != nullptr ? *bound[1] : Value::none();
 }
 
-Value copy_dict(Arena&, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_copy_dict(Arena&, const Value& self, const Arguments& arguments, std::string_view name) {
     bind(arguments, name, {});
     return self;  // nothing can change it
 }
 
-Value count_or_index(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_count_or_index(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     const Bound bound = bind(arguments, name, {"-value"}, 1);
     int64_t count = 0;
     for (size_t i = 0; i < self.sequence->size; ++i) {
@@ -226,13 +226,13 @@ Value count_or_index(Arena& arena, const Value& self, const Arguments& arguments
     return Value::integer(count);
 }
 
-Value cycle(Arena&, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_cycle(Arena&, const Value& self, const Arguments& arguments, std::string_view name) {
     if (arguments.values.empty() || !arguments.keywords.empty())
         throw Fault{fmt::format("{}: wants values alone", name)};
     return arguments.values[self.loop->index % arguments.values.size()];
 }
 
-Value changed(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
+Value call_changed(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
     if (!arguments.keywords.empty()) throw Fault{fmt::format("{}: wants values alone", name)};
     const Value now = arena.tuple(arguments.values);
     Value before = now;
@@ -245,43 +245,45 @@ Value changed(Arena& arena, const Value& self, const Arguments& arguments, std::
 struct Method {
     Kind kind;
     std::string_view name;
-    Call call;  // null: Python has it, and it is not supported here
+    MethodCall call;  // null: Python has it, and it is not supported here
 };
 
 constexpr Method kMethods[] = {
-    {Kind::string, "strip", strip},
-    {Kind::string, "lstrip", strip},
-    {Kind::string, "rstrip", strip},
-    {Kind::string, "split", split},
-    {Kind::string, "rsplit", split},
-    {Kind::string, "startswith", starts_or_ends},
-    {Kind::string, "endswith", starts_or_ends},
-    {Kind::string, "upper", change_case},
-    {Kind::string, "lower", change_case},
-    {Kind::string, "title", change_case},
-    {Kind::string, "capitalize", change_case},
-    {Kind::string, "replace", replace},
-    {Kind::string, "find", search},
-    {Kind::string, "rfind", search},
-    {Kind::string, "count", search},
-    {Kind::string, "join", join},
-    {Kind::string, "removeprefix", remove_affix},
-    {Kind::string, "removesuffix", remove_affix},
-    {Kind::string, "splitlines", split_lines},
-    {Kind::string, "isupper", is_of},
-    {Kind::string, "islower", is_of},
-    {Kind::string, "isspace", is_of},
-    {Kind::dict, "items", view},
-    {Kind::dict, "keys", view},
-    {Kind::dict, "values", view},
-    {Kind::dict, "get", get},
-    {Kind::dict, "copy", copy_dict},
-    {Kind::list, "count", count_or_index},
-    {Kind::list, "index", count_or_index},
-    {Kind::tuple, "count", count_or_index},
-    {Kind::tuple, "index", count_or_index},
-    {Kind::loop, "cycle", cycle},
-    {Kind::loop, "changed", changed},
+    {Kind::string, "strip", call_strip},
+    {Kind::string, "lstrip", call_strip},
+    {Kind::string, "rstrip", call_strip},
+    {Kind::string, "split", call_split},
+    {Kind::string, "rsplit", call_split},
+    {Kind::string, "startswith", call_starts_or_ends},
+    {Kind::string, "endswith", call_starts_or_ends},
+    {Kind::string, "upper", call_change_case},
+    {Kind::string, "lower", call_change_case},
+    {Kind::string, "title", call_change_case},
+    {Kind::string, "capitalize", call_change_case},
+    {Kind::string, "replace", call_replace},
+    {Kind::string, "find", call_search},
+    {Kind::string, "rfind", call_search},
+    {Kind::string, "count", call_search},
+    {Kind::string, "join", call_join},
+    {Kind::string, "removeprefix", call_remove_affix},
+    {Kind::string, "removesuffix", call_remove_affix},
+    {Kind::string, "splitlines", call_split_lines},
+    {Kind::string, "isupper", call_is_of},
+    {Kind::string, "islower", call_is_of},
+    {Kind::string, "isspace", call_is_of},
+    {Kind::dict, "items", call_view},
+    {Kind::dict, "keys", call_view},
+    {Kind::dict, "values", call_view},
+    {Kind::dict, "get", call_get},
+    {Kind::dict, "copy", call_copy_dict},
+    {Kind::list, "count", call_count_or_index},
+    {Kind::list, "index", call_count_or_index},
+    {Kind::tuple, "count", call_count_or_index},
+    {Kind::tuple, "index", call_count_or_index},
+    {Kind::range, "count", call_count_or_index},
+    {Kind::range, "index", call_count_or_index},
+    {Kind::loop, "cycle", call_cycle},
+    {Kind::loop, "changed", call_changed},
 };
 
 // Attributes that Python's types have beside these. Without them a template's x.index would be found in a dict, or be
@@ -298,7 +300,7 @@ constexpr Unsupported kUnsupported[] = {
      "isnumeric isprintable istitle ljust maketrans partition rindex rjust rpartition swapcase translate zfill "},
     {Kind::dict, " clear fromkeys pop popitem setdefault update "},
     {Kind::list, " append clear copy extend insert pop remove reverse sort "},
-    {Kind::range, " start stop step count index "},
+    {Kind::range, " start stop step "},
     {Kind::view, " isdisjoint mapping "},
     {Kind::boolean,
      " as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real to_bytes "},

@@ -172,7 +172,6 @@ ExprPtr Parser::parse_primary() {
     if (is_mark("{")) return parse_dict();
     if (!is_mark("(")) return parse_literal();
     take();
-    const Deeper deeper(*this, parse_depth_, kParseDepthMax);
     ExprPtr expr = parse_tuple(true, true);
     expect_mark(")");
     return expr;
@@ -307,7 +306,7 @@ ExprPtr Parser::parse_filter(ExprPtr input) {
     ExprPtr expr = make(ExprKind::filter, now().line);
     const Token token = now();
     expr->text = expect_name("the name of a filter");
-    expr->index = find_filter(expr->text);
+    expr->index = is_mark(".") ? -1 : find_filter(expr->text);  // jinja2 takes a.b for a filter's name
     if (expr->index < 0)
         fail_parse(program_.where, token.line, fmt::format("the filter \"{}\" is not supported", expr->text));
     add(*expr, std::move(input));

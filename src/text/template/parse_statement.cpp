@@ -58,6 +58,8 @@ std::string Parser::shown() const {
 int Parser::name_id(std::string_view name) {
     const auto [found, is_new] = ids_.try_emplace(std::string(name), static_cast<int>(program_.names.size()));
     if (is_new) program_.names.emplace_back(name);
+    if (program_.names.size() > kNamesMax + 1)  // and `loop`
+        fail(fmt::format("it has more than {} names of variables", kNamesMax));
     return found->second;
 }
 

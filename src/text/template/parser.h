@@ -10,6 +10,9 @@ inline constexpr int kExprDepthMax = 200;   // of the tree of an expression
 inline constexpr int kParseDepthMax = 100;  // brackets, `not`, signs and conditions within each other
 inline constexpr int kStmtDepthMax = 50;    // blocks within each other
 
+// Of variables. Templates in use have sixty at most; finding out where a name belongs takes time with all of them.
+inline constexpr size_t kNamesMax = 500;
+
 class Parser {
   public:
     Parser(Program& program, std::vector<Token> tokens) : program_(program), tokens_(std::move(tokens)) {}

@@ -32,7 +32,8 @@ void append_upper(std::string& out, char32_t point) {
 void append_title(std::string& out, char32_t point) {
     const auto title = static_cast<char32_t>(utf8proc_totitle(number(point)));
     const std::vector<char32_t> several = expansion(point);
-    if (title != point || several.empty()) return append_utf8(out, title);
+    const bool has_title = utf8proc_category(number(title)) == UTF8PROC_CATEGORY_LT;
+    if (has_title || several.empty()) return append_utf8(out, title);
     append_utf8(out, static_cast<char32_t>(utf8proc_totitle(number(several[0]))));
     for (size_t i = 1; i < several.size(); ++i) append_utf8(out, several[i]);
 }

@@ -6,7 +6,7 @@
 namespace windlass::jinja {
 namespace {
 
-using Call = bool (*)(Arena&, const Value& input, const Value* argument);
+using TestCall = bool (*)(Arena&, const Value& input, const Value* argument);
 
 template <Kind kind>
 bool is_kind(Arena&, const Value& input, const Value*) {
@@ -71,7 +71,7 @@ bool is_same(Arena&, const Value& input, const Value* other) {
 
 struct Test {
     std::string_view name;
-    Call call;
+    TestCall call;
     bool has_argument = false;
 };
 

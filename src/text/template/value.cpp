@@ -73,14 +73,14 @@ std::string_view Arena::keep(std::string_view text) {
     return {copy, text.size()};
 }
 
-Value Arena::sequence(Kind kind, std::span<const Value> items, const char* view_name) {
+Value Arena::sequence(Kind kind, std::span<const Value> items, std::string_view name) {
     Value* const copies = make<Value>(items.size());
     std::copy(items.begin(), items.end(), copies);
     work(items.size());
     int depth = 0;
     for (const Value& item : items) depth = std::max(depth, depth_of(item));
     Sequence* const sequence = make<Sequence>();
-    *sequence = {.items = copies, .size = items.size(), .depth = deeper(depth), .view_name = view_name};
+    *sequence = {.items = copies, .size = items.size(), .depth = deeper(depth), .name = name};
     Value value;
     value.kind = kind;
     value.sequence = sequence;

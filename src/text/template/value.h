@@ -50,8 +50,8 @@ struct LoopState;
 struct Sequence {
     const Value* items;
     size_t size;
-    int depth;  // levels of lists and dicts below and with this one
-    const char* view_name;
+    int depth;              // levels of lists and dicts below and with this one
+    std::string_view name;  // of a view, dict_items; of a range, how it is written, empty where it is not known
     std::span<const Value> all() const;
 };
 
@@ -153,7 +153,7 @@ class Arena {
     Value string(std::string_view text) { return Value::string(keep(text)); }
     Value list(std::span<const Value> items) { return sequence(Kind::list, items); }
     Value tuple(std::span<const Value> items) { return sequence(Kind::tuple, items); }
-    Value sequence(Kind kind, std::span<const Value> items, const char* view_name = nullptr);
+    Value sequence(Kind kind, std::span<const Value> items, std::string_view name = {});
     Value cursor(std::span<const Value> items);
     Value dict(std::span<const Member> members);
 

@@ -221,7 +221,10 @@ void write_repr(TextBuilder& out, const Value& value) {
         case Kind::tuple:
             return write_items(out, value.sequence->all(), "(", value.sequence->size == 1 ? ",)" : ")");
         case Kind::view:
-            return write_items(out, value.sequence->all(), fmt::format("{}([", value.sequence->view_name), "])");
+            return write_items(out, value.sequence->all(), fmt::format("{}([", value.sequence->name), "])");
+        case Kind::range:
+            if (value.sequence->name.empty()) throw Fault{"a slice of a range cannot be written as text"};
+            return out.add(value.sequence->name);
         case Kind::dict:
             return write_dict(out, *value.mapping);
         default:
