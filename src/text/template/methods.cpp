@@ -53,9 +53,10 @@ void split_at_space_from_right(ListBuilder& pieces, std::string_view text, size_
     }
 }
 
-void split_at(ListBuilder& pieces, std::string_view text, std::string_view separator, size_t cuts, bool from_right) {
+void split_at(Arena& arena, ListBuilder& pieces, std::string_view text, std::string_view separator, size_t cuts,
+              bool from_right) {
     while (cuts-- > 0) {
-        const size_t at = from_right ? text.rfind(separator) : text.find(separator);
+        const size_t at = find_text(arena, text, separator, from_right);
         if (at == std::string_view::npos) break;
         const std::string_view before = text.substr(0, at), after = text.substr(at + separator.size());
         pieces.push(Value::string(from_right ? after : before));
@@ -79,8 +80,7 @@ Value call_split(Arena& arena, const Value& self, const Arguments& arguments, st
     } else {
         const std::string_view separator = text_argument(*bound[0], name);
         if (separator.empty()) throw Fault{fmt::format("{}: the separator is empty", name)};
-        arena.work(separator.size());
-        split_at(pieces, self.text, separator, cuts, from_right);
+        split_at(arena, pieces, self.text, separator, cuts, from_right);
     }
     std::vector<Value> items(pieces.items().begin(), pieces.items().end());
     if (from_right) std::reverse(items.begin(), items.end());
@@ -120,15 +120,15 @@ Value call_search(Arena& arena, const Value& self, const Arguments& arguments, s
     const std::string_view wanted = text_argument(*bound[0], name);
     arena.work(self.text.size() + wanted.size());
     if (name != "count") {
-        const size_t at = name == "find" ? self.text.find(wanted) : self.text.rfind(wanted);
+        const size_t at = find_text(arena, self.text, wanted, name == "rfind");
         if (at == std::string_view::npos) return Value::integer(-1);
         return Value::integer(static_cast<int64_t>(count_points(self.text.substr(0, at))));
     }
     if (wanted.empty()) return Value::integer(static_cast<int64_t>(count_points(self.text)) + 1);
     int64_t count = 0;
-    for (size_t at = self.text.find(wanted); at != std::string_view::npos;
-         at = self.text.find(wanted, at + wanted.size()))
-        ++count;
+    std::string_view rest = self.text;
+    for (size_t at = 0; (at = find_text(arena, rest, wanted)) != std::string_view::npos; ++count)
+        rest.remove_prefix(at + wanted.size());
     return Value::integer(count);
 }
 
@@ -325,7 +325,7 @@ Value replaced(Arena& arena, std::string_view text, std::string_view old, std::s
         text.remove_prefix(bytes);
     }
     for (; !old.empty() && left > 0; --left) {
-        const size_t at = text.find(old);
+        const size_t at = find_text(arena, text, old);
         if (at == std::string_view::npos) break;
         out.add(text.substr(0, at));
         out.add(with);

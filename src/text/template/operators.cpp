@@ -224,8 +224,7 @@ bool contains(Arena& arena, const Value& container, const Value& value) {
             return false;
         case Kind::string:
             if (value.kind != Kind::string) refuse_operand("\"in\" a string", value);
-            arena.work(container.text.size() + value.text.size());
-            return container.text.find(value.text) != std::string_view::npos;
+            return find_text(arena, container.text, value.text) != std::string_view::npos;
         case Kind::list:
         case Kind::tuple:
         case Kind::range:

@@ -11,7 +11,7 @@ inline constexpr int kParseDepthMax = 100;  // brackets, `not`, signs and condit
 inline constexpr int kStmtDepthMax = 50;    // blocks within each other
 
 // Of variables. Templates in use have sixty at most; finding out where a name belongs takes time with all of them.
-inline constexpr size_t kNamesMax = 500;
+inline constexpr size_t kNamesMax = 250;
 
 class Parser {
   public:
