@@ -179,7 +179,7 @@ TEST(ChatTemplate, WorkMemoryAndOutputAreBounded) {
     for (const std::string_view source :
          {"{% set r = range(999) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
           "{% set r = range(999) %}{% for a in r %}{% for b in r if false %}{% endfor %}{% endfor %}",
-          "{% set s = 'ab' * 9999 %}{% for a in range(999) %}{% set x = 'ba' * 9 in s %}{% endfor %}",
+          "{% set s = 'ab' * 9999 %}{% for a in range(999) %}{% set x = 'aa' in s %}{% endfor %}",
           "{% set s = 'ab' * 9999 %}{% for a in range(999) %}{% set x = s[-1] %}{% endfor %}",
           "{% set s = 'ab' * 9999 %}{% for a in range(999) %}{% set x = s | length %}{% endfor %}",
           "{% set s = range(999) | list %}{% for a in range(9999) %}{% set x = s == s %}{% endfor %}"})

@@ -205,10 +205,15 @@ class Fuzzer {
     TemplateSettings settings_;
 };
 
-// WINDLASS_FUZZ_SEED gives other inputs.
+size_t number_or(const char* variable, size_t otherwise) {
+    const char* const text = std::getenv(variable);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// The environment gives other inputs, and more or fewer.
 void fuzz(size_t count) {
-    const char* const seed = std::getenv("WINDLASS_FUZZ_SEED");
-    Fuzzer fuzzer(seed == nullptr ? 17 : std::strtoull(seed, nullptr, 10));
+    Fuzzer fuzzer(number_or("WINDLASS_FUZZ_SEED", 17));
+    count = number_or("WINDLASS_FUZZ_COUNT", count);
     size_t rendered = 0;
     for (size_t i = 0; i < count && !testing::Test::HasFailure(); ++i) rendered += fuzzer.try_one();
     // Both must be common, or only one of them is tested.
