@@ -1,6 +1,7 @@
 #include "config/config.h"
 
 #include "base/error.h"
+#include "config/config_best.h"
 #include "config/config_keys.h"
 #include "config/config_values.h"
 #include "config/param_group_text.h"
@@ -356,6 +357,8 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     check_method(read.config, problems);
     check_param_groups(read.config, problems);
     check_run(read.config, problems);
+    check_best(read.config, problems);
+    check_samples(read.config, problems);
     check_present(read.config, use, problems);
     if (!problems.empty()) throw_problems(problems);
     return read;

@@ -134,6 +134,14 @@ struct Config {
     std::optional<int64_t> save_total_limit;
     bool save_first_step = false;
     std::optional<int64_t> export_steps;
+    bool load_best_model_at_end = false;
+    std::string metric_for_best_model = "loss";
+    std::string greater_is_better = "auto";
+    std::optional<int64_t> early_stopping_patience;
+    double early_stopping_threshold = 0.0;
+    std::vector<std::string> sample_prompts;
+    std::optional<int64_t> sample_steps;
+    int64_t sample_max_new_tokens = 64;
     std::optional<double> loss_watchdog_threshold;
     int64_t loss_watchdog_patience = 3;
     std::vector<std::string> report_to = {"jsonl", "tensorboard"};

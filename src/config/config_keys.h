@@ -79,6 +79,9 @@ std::vector<ConfigKey> group_keys();
 // config_keys_adapter.cpp
 std::vector<ConfigKey> adapter_keys();
 std::vector<ConfigKey> projector_keys();
+// config_keys_best.cpp
+std::vector<ConfigKey> best_keys();
+std::vector<ConfigKey> sample_keys();
 
 // The key of this name or alias, '-' read as '_'; nullptr when there is none.
 const ConfigKey* find_config_key(std::string_view name);

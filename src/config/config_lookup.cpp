@@ -29,8 +29,6 @@ constexpr Advice kAdvice[] = {
     {"do_eval", "eval_data or val_split, with eval_steps"},
     {"template", "prompt and completion fields: chat templates are not implemented"},
     {"plot_loss", "nothing here: every run draws OUTPUT_DIR/loss.svg"},
-    {"early_stopping_patience", "max_steps: runs do not stop early; every checkpoint can be evaluated and exported"},
-    {"load_best_model_at_end", "save_steps, and windlass export RUN:STEP for the best one"},
     {"flash_attention", "nothing here: attention never holds its scores whole"},
     {"wandb_project", "report_to: [jsonl, tensorboard]"},
     {"logging_dir", "report_to: [jsonl, tensorboard], which writes event files into output_dir"},

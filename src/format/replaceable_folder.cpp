@@ -29,6 +29,16 @@ bool is_model_name(std::string_view name) {
     return name.ends_with(".safetensors") || std::ranges::find(kModelNames, name) != std::end(kModelNames);
 }
 
+// The manifest in a run's final/; others may use that name too.
+bool is_ours(FileSystem& files, const std::string& folder) {
+    try {
+        read_manifest(files, folder);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 FileStatus status_or_none(FileSystem& files, const std::string& path) {
     try {
         return files.status(path);
@@ -46,6 +56,7 @@ std::string first_foreign(FileSystem& files, const std::string& folder, const st
         const std::string path = fmt::format("{}/{}", folder, name);
         const FileStatus status = status_or_none(files, path);
         if (status.is_regular && (is_model_name(name) || is_side(name))) continue;
+        if (status.is_regular && name == kManifestName && is_ours(files, folder)) continue;
         if (!status.is_folder || name != kTemplatesName) return name;
         for (const std::string& inner : files.list(path)) {
             const std::string inner_name = fmt::format("{}/{}", name, inner);

@@ -6,6 +6,7 @@
 #include "base/file_error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "format/manifest.h"
 
 namespace windlass {
 namespace {
@@ -16,7 +17,7 @@ bool has_suffix(std::string_view name, std::initializer_list<std::string_view> s
 
 bool is_side_name(std::string_view name) {
     if (name.starts_with('.') || name.starts_with("events.out.") || is_pickle(name)) return false;
-    if (name == "config.json" || name == "trainer_state.json") return false;
+    if (name == "config.json" || name == "trainer_state.json" || name == kManifestName) return false;
     return !has_suffix(name, {".safetensors", ".index.json", ".h5", ".msgpack", ".ot", ".gguf", ".onnx", ".tmp"});
 }
 

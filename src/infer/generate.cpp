@@ -10,8 +10,6 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kChunk = 256;  // long enough that reading weights is a small part of a pass
-
 // Candidates by falling logit, ids rising among equals, cut to the k best.
 std::vector<int32_t> ranked(std::span<const float> logits, int64_t vocab, int64_t top_k) {
     std::vector<int32_t> ids(at(vocab));
@@ -86,21 +84,6 @@ int32_t sample_token(std::span<const float> logits, int64_t vocab, const Samplin
         if (draw < 0) return ids[i];
     }
     return ids[count - 1];
-}
-
-std::vector<int64_t> prefill_chunks(int64_t tokens) {
-    std::vector<int64_t> chunks(at(tokens / kChunk), kChunk);
-    if (tokens % kChunk > 0) chunks.push_back(tokens % kChunk);
-    return chunks;
-}
-
-std::vector<ScheduleRequest> decode_requests(int64_t prompt_tokens, int64_t capacity) {
-    std::vector<ScheduleRequest> requests;
-    for (const int64_t length : {std::min(prompt_tokens, kChunk), int64_t{1}})
-        requests.push_back(
-            {.kind = ScheduleRequest::Kind::decode, .sequence_length = length, .cache_capacity = capacity});
-    if (requests[0].sequence_length == 1) requests.pop_back();
-    return requests;
 }
 
 GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const GenerateOptions& options,

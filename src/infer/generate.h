@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "plan/planner.h"
 #include "run/engine.h"
+#include "schedule/decode_requests.h"
 
 namespace windlass {
 
@@ -20,13 +21,6 @@ struct SamplingOptions {
 
 // One token from logits. Ties go to the lower id; ids from `vocab` on are padding of the table and never chosen.
 int32_t sample_token(std::span<const float> logits, int64_t vocab, const SamplingOptions& options, Random& random);
-
-// How many tokens each pass over a prompt takes: 256 as often as there are so many, then the rest. Products of other
-// numbers of tokens may round otherwise: this follows from the prompt alone, so that the text does, too.
-std::vector<int64_t> prefill_chunks(int64_t tokens);
-
-// The decode schedules that prompts of up to this many tokens need, with a cache for `capacity` tokens.
-std::vector<ScheduleRequest> decode_requests(int64_t prompt_tokens, int64_t capacity);
 
 struct GenerateOptions {
     int64_t max_new_tokens = 128;

@@ -16,7 +16,7 @@ TaskEvaluation evaluate_task(Engine& engine, const TaskSet& set) {
                          .target_tokens = result.target_tokens,
                          .rows = result.rows,
                          .seconds = result.seconds},
-                .measure = "accuracy",
+                .measure = evaluated_measure(set.task),
                 .value = result.accuracy()};
     }
     const int64_t start = now_ns();
@@ -26,7 +26,7 @@ TaskEvaluation evaluate_task(Engine& engine, const TaskSet& set) {
         return rows;
     };
     const int64_t count = std::ssize(set.rows);
-    TaskEvaluation made{.loss = evaluate_rows(engine, count, read), .measure = "exact_match"};
+    TaskEvaluation made{.loss = evaluate_rows(engine, count, read), .measure = evaluated_measure(set.task)};
     made.value = static_cast<double>(evaluate_exact(engine, count, read)) / static_cast<double>(count);
     made.loss.seconds = seconds_since(start);
     return made;

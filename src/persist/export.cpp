@@ -21,6 +21,8 @@
 namespace windlass {
 namespace {
 
+constexpr std::string_view kLastStep = "last";
+
 struct Source {
     std::string store;  // file
     std::string base;   // model folder with the names, dtypes and side files
@@ -60,6 +62,16 @@ Source of_checkpoint(FileSystem& files, const std::string& path) {
             models_of_run(files, fmt::format("{}/..", path))};
 }
 
+// Of a run that is to end with its best step, where it has one.
+std::optional<std::string> best_checkpoint(FileSystem& files, const Config& config, const StartPoint& start) {
+    if (!config.load_best_model_at_end || !start.resumes()) return std::nullopt;
+    const int64_t best = start.last().progress.best.step;
+    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir)) {
+        if (best > 0 && place.step == best) return place.path;
+    }
+    return std::nullopt;
+}
+
 Source of_run(FileSystem& files, const std::string& run, const std::string& step) {
     const std::string yaml = fmt::format("{}/run.yaml", run);
     if (!files.exists(yaml)) {
@@ -68,8 +80,10 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
     }
     Config config = make_config({.file = read_config_file(files, yaml)}, ConfigUse::train).config;
     config.output_dir = run;
-    config.resume = step.empty() ? "auto" : step;
+    config.resume = step.empty() || step == kLastStep ? "auto" : step;
     const StartPoint start = find_start(files, config);
+    if (const auto best = best_checkpoint(files, config, start); step.empty() && best)
+        return of_checkpoint(files, *best);
     if (start.log_to)
         throw UserError(ExitCode::usage, run, "has no checkpoint of step {}, only its trajectory log leads there", step)
             .hint(fmt::format("windlass replay {} {}/{} --step {} --to DIR", config.model, run, kTrajectoryName, step));
@@ -88,7 +102,10 @@ struct Named {
 };
 
 Named parse_source(FileSystem& files, const std::string& source) {
-    if (files.exists(fmt::format("{}/{}", source, kManifestName))) return {true, source, ""};
+    // The manifest of a run's final/ stands beside no state.
+    if (files.exists(fmt::format("{}/{}", source, kManifestName)) &&
+        files.exists(fmt::format("{}/{}", source, kStateFile)))
+        return {true, source, ""};
     const size_t colon = source.rfind(':');
     if (colon != std::string::npos && !files.exists(source))
         return {false, source.substr(0, colon), source.substr(colon + 1)};
@@ -204,12 +221,13 @@ std::optional<DType> export_type_from_name(std::string_view name) {
 ExportResult export_model(FileSystem& files, const ExportOptions& options) {
     const Named named = parse_source(files, options.source);
     if (named.is_checkpoint) return export_store(files, of_checkpoint(files, named.folder), options);
-    if (!named.step.empty() || !files.exists(fmt::format("{}/run.yaml", named.folder)))
+    const bool names_step = !named.step.empty() && named.step != kLastStep;
+    if (names_step || !files.exists(fmt::format("{}/run.yaml", named.folder)))
         return export_store(files, of_run(files, named.folder, named.step), options);
     // Nobody may train over the store while it is read. Who does is asked, and when he ends first, we look again.
     for (;;) {
         if (const auto idle = lock_idle_run(files, named.folder))
-            return export_store(files, of_run(files, named.folder, ""), options);
+            return export_store(files, of_run(files, named.folder, named.step), options);
         if (const auto result = ask_for_export(files, named.folder, options)) return *result;
     }
 }

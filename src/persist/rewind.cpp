@@ -26,6 +26,14 @@ std::map<int64_t, double> losses_in(FileSystem& files, const std::string& folder
     return losses;
 }
 
+// As the run judged its evaluations behind step `from` and up to step `last`.
+void judge_again(FileSystem& files, const BestRule& rule, const std::string& folder, int64_t last, BestStep& best) {
+    const std::string key = fmt::format("eval_{}", rule.metric);
+    for (const CurvePoint& point : read_curve(files, path_in(folder, kMetricsName), key)) {
+        if (point.step > best.judged && point.step <= last) judge(rule, point.step, point.value, best);
+    }
+}
+
 bool is_same_folder(const std::string& a, const std::string& b) {
     const auto whole = [](const std::string& path) { return std::filesystem::absolute(path + "/").lexically_normal(); };
     return whole(a) == whole(b);
@@ -60,6 +68,7 @@ RunState state_behind(FileSystem& files, Session& session, const std::string& fo
         const bool is_bad = !applied || (threshold && loss != losses.end() && loss->second > *threshold);
         now.bad_steps = is_bad ? now.bad_steps + 1 : 0;
     }
+    if (session.best) judge_again(files, *session.best, folder, step, now.best);
     return state;
 }
 

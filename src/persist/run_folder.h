@@ -1,7 +1,8 @@
 // run_folder.h: the output folder of a run: who may write into it, and where a run goes on.
 //
 //   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  export-<step>/  final/
-//   save, export (requests)  trajectory.wlt  trajectory.json  undone-checkpoint-<step>/ (of forward-only methods)
+//   samples.jsonl  save, export (requests)  trajectory.wlt  trajectory.json  undone-checkpoint-<step>/ (of forward-only
+//   methods)
 #pragma once
 
 #include <memory>
@@ -13,6 +14,9 @@
 #include "state/run_state.h"
 
 namespace windlass {
+
+inline constexpr const char* kFinalName = "final";
+inline constexpr const char* kSamplesName = "samples.jsonl";
 
 // Where a run starts or goes on.
 struct StartPoint {

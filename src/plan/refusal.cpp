@@ -75,9 +75,11 @@ std::vector<std::string> enough_changes(const Nearest& nearest, const PlanReques
     if (nearest.disk != nullptr)
         add(fmt::format("an --ssd-dir with {} free", enough(nearest.disk->evaluation.disk_bytes)), *nearest.disk);
     if (nearest.writes != nullptr) changes.push_back("a larger --ssd-writes, or fewer steps");
-    changes.push_back(has(request, ScheduleRequest::Kind::decode)
-                          ? "a shorter prompt or a smaller --max-new-tokens"
-                          : "a smaller --per-device-train-batch-size or --max-length");
+    const bool trains = has(request, ScheduleRequest::Kind::train),
+               decodes = has(request, ScheduleRequest::Kind::decode);
+    changes.push_back(decodes && !trains ? "a shorter prompt or a smaller --max-new-tokens"
+                                         : "a smaller --per-device-train-batch-size or --max-length");
+    if (decodes && trains) changes.push_back("no --sample-prompts");
     return changes;
 }
 

@@ -19,6 +19,7 @@
 #include "model/families.h"
 #include "model/sublayers.h"
 #include "schedule/machine_profiles.h"
+#include "session/best_rule.h"
 #include "session/budget.h"
 #include "session/local_machine.h"
 #include "session/refresh.h"
@@ -316,6 +317,8 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     if (session.recipe.probes()) session.model = in_sublayers(session.model);
     if (session.folder.tensors().empty()) note_absent(files, session);
     if (!session.config.train_data.empty()) open_data(files, session);
+    if (session.tokenizer) session.samples = samples_of(config, *session.tokenizer, session.model);
+    session.best = best_rule(config, session.data ? &*session.data : nullptr);
     session.identity.settings = recorded_settings(session.config, session.recipe.probes());
     session.rounds_most = most_rounds(files, config, session.recipe);
     session.identity.seed = static_cast<uint64_t>(config.seed);

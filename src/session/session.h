@@ -17,6 +17,8 @@
 #include "model/save.h"
 #include "plan/planner.h"
 #include "run/engine.h"
+#include "session/samples.h"
+#include "state/best_step.h"
 #include "state/run_state.h"
 #include "state/save_output.h"
 #include "text/tokenizer.h"
@@ -45,6 +47,8 @@ struct Session {
     Planned planned;
     Identity identity;
     RefreshSettings refresh;
+    Samples samples;
+    std::optional<BestRule> best;    // where steps are compared
     int64_t rounds_most = 1;         // of a step: more than one where answers are written, each at most so long
     std::string store_path;          // of the working store, where the plan uses the disk
     std::vector<std::string> notes;  // what the user should know

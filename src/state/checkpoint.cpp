@@ -81,7 +81,7 @@ std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::stri
 
 void write_checkpoint(FileSystem& files, const CheckpointSource& source, const std::string& run_folder,
                       const RunState& state) {
-    const std::string target = fmt::format("{}/{}{}", run_folder, kPrefix, state.progress.step);
+    const std::string target = checkpoint_path(run_folder, state.progress.step);
     const std::string unfinished = fmt::format("{}{}", target, kUnfinished);
     files.remove_tree(unfinished);
     files.make_folders(unfinished);
@@ -106,7 +106,12 @@ int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const Train
     return bytes;
 }
 
-void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit) {
+std::string checkpoint_path(const std::string& run_folder, int64_t step) {
+    return fmt::format("{}/{}{}", run_folder, kPrefix, step);
+}
+
+void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit,
+                       std::optional<int64_t> kept) {
     for (const std::string& name : files.list(run_folder)) {
         const std::string path = fmt::format("{}/{}", run_folder, name);
         const bool is_old = name.ends_with(kReplaced);
@@ -115,7 +120,10 @@ void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::op
     }
     if (!limit) return;
     const std::vector<CheckpointPlace> places = list_checkpoints(files, run_folder);
-    for (int64_t i = 0; i + *limit < std::ssize(places); ++i) files.remove_tree(places[static_cast<size_t>(i)].path);
+    for (int64_t i = 0; i + *limit < std::ssize(places); ++i) {
+        if (const CheckpointPlace& place = places[static_cast<size_t>(i)]; place.step != kept)
+            files.remove_tree(place.path);
+    }
 }
 
 RunState verify_checkpoint(FileSystem& files, const std::string& path) {

@@ -39,8 +39,11 @@ void write_checkpoint(FileSystem& files, const CheckpointSource& source, const s
 // Bytes that a checkpoint of this run takes.
 int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const TrainedModel& model, const Recipe& recipe);
 
-// Removes all but the newest `limit`, and what an interrupted save left.
-void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit);
+std::string checkpoint_path(const std::string& run_folder, int64_t step);
+
+// Removes all but the newest `limit` and that of step `kept`, and what an interrupted save left.
+void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit,
+                       std::optional<int64_t> kept = {});
 
 // Manifest and all hashes of a checkpoint; returns its run state. Throws UserError(storage) for a damaged one.
 RunState verify_checkpoint(FileSystem& files, const std::string& path);

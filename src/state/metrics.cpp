@@ -27,7 +27,8 @@ void for_each_line(const std::string& text, Visit visit) {
 }
 
 struct KeptLines {
-    int64_t end = 0;        // of the last one, in the file
+    std::string line;       // the last one
+    int64_t end = 0;        // of it, in the file
     int64_t last_step = 0;  // that of the last one
 };
 
@@ -39,9 +40,15 @@ KeptLines lines_to_step(FileSystem& files, const std::string& path, int64_t step
         if (!json.is_object()) return;
         const int64_t at = json.contains("step") ? integer_of(json["step"]).value_or(INT64_MAX) : 0;
         if (at > step) return;
-        kept = {static_cast<int64_t>(end), at};
+        kept = {std::string(line), static_cast<int64_t>(end), at};
     });
     return kept;
+}
+
+void put_evaluation(const StepMetrics& m, Json& json) {
+    json["eval_loss"] = number(*m.eval_loss);
+    if (m.eval_score) json[fmt::format("eval_{}", m.eval_measure)] = number(*m.eval_score);
+    json["eval_seconds"] = number(m.eval_seconds);
 }
 
 }  // namespace
@@ -66,30 +73,24 @@ std::string metrics_line(const StepMetrics& m) {
         json["disk_read_bytes"] = m.disk_read_bytes;
         json["disk_write_bytes"] = m.disk_write_bytes;
     }
-    if (m.eval_loss) {
-        json["eval_loss"] = number(*m.eval_loss);
-        if (m.eval_score) json[fmt::format("eval_{}", m.eval_measure)] = number(*m.eval_score);
-        json["eval_seconds"] = number(m.eval_seconds);
-    }
+    if (m.eval_loss) put_evaluation(m, json);
     return json.dump();
 }
 
-LossCurves read_curves(FileSystem& files, const std::string& path) {
-    LossCurves curves;
-    if (!files.exists(path)) return curves;
+std::vector<CurvePoint> read_curve(FileSystem& files, const std::string& path, std::string_view key) {
+    std::vector<CurvePoint> curve;
+    if (!files.exists(path)) return curve;
     for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t) {
         const Json json = Json::parse(line, nullptr, false);
-        const std::optional<int64_t> at =
+        const std::optional<int64_t> step =
             json.is_object() && json.contains("step") ? integer_of(json["step"]) : std::nullopt;
-        if (!at) return;
-        const int64_t step = *at;
-        const auto add = [&](const char* key, std::vector<CurvePoint>& curve) {
-            if (json.contains(key) && json[key].is_number()) curve.push_back({step, json[key].get<double>()});
-        };
-        add("loss", curves.train);
-        add("eval_loss", curves.eval);
+        if (step && json.contains(key) && json[key].is_number()) curve.push_back({*step, json[key].get<double>()});
     });
-    return curves;
+    return curve;
+}
+
+LossCurves read_curves(FileSystem& files, const std::string& path) {
+    return {read_curve(files, path, "loss"), read_curve(files, path, "eval_loss")};
 }
 
 int64_t last_step_on_disk(FileSystem& files, const std::string& path) {
@@ -114,6 +115,7 @@ MetricsWriter::MetricsWriter(FileSystem& files, const std::string& folder, const
         if (files.exists(path)) {
             const KeptLines kept = lines_to_step(files, path, resumed_step);
             end_ = kept.end;
+            last_line_ = kept.line;
             last_step_ = kept.last_step;
         }
         lines_ = files.open(path, {files.exists(path) ? OpenMode::update : OpenMode::create});
@@ -126,10 +128,24 @@ void MetricsWriter::append(const std::string& line) {
     const std::string whole = line + "\n";
     lines_->write_at(std::as_bytes(std::span(whole)), end_);
     end_ += std::ssize(whole);
+    last_line_ = line;
 }
 
 void MetricsWriter::make_up(int64_t step, const std::string& line) {
     if (lines_ != nullptr && last_step_ < step && !line.empty()) append(line);
+}
+
+void MetricsWriter::add_evaluation(const StepMetrics& metrics) {
+    Json json = Json::parse(last_line_, nullptr, false);
+    if (lines_ == nullptr || !json.is_object() || json.contains("eval_loss") || !json.contains("step") ||
+        integer_of(json["step"]) != metrics.step)
+        return;
+    put_evaluation(metrics, json);
+    end_ -= std::ssize(last_line_) + 1;
+    append(json.dump());
+    if (events_ == nullptr) return;
+    write_evaluation_events(metrics);
+    events_->flush();
 }
 
 void MetricsWriter::write(const StepMetrics& metrics) {
@@ -151,9 +167,16 @@ void MetricsWriter::write_events(const StepMetrics& m) {
     scalar("train/predicted_seconds", m.predicted_seconds);
     scalar("train/mfu", m.mfu);
     scalar("train/ram_bytes", static_cast<double>(m.ram_bytes));
+    write_evaluation_events(m);
+    events_->flush();
+}
+
+void MetricsWriter::write_evaluation_events(const StepMetrics& m) {
+    const auto scalar = [&](std::string_view tag, double value) {
+        events_->scalar(tag, m.step, static_cast<float>(value), m.time);
+    };
     if (m.eval_loss) scalar("eval/loss", *m.eval_loss);
     if (m.eval_score) scalar(fmt::format("eval/{}", m.eval_measure), *m.eval_score);
-    events_->flush();
 }
 
 }  // namespace windlass

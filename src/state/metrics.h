@@ -54,6 +54,9 @@ struct LossCurves {
     std::vector<CurvePoint> train, eval;
 };
 
+// One of a metrics.jsonl: the values of a key, where they are finite; lines that are no metrics are passed over.
+std::vector<CurvePoint> read_curve(FileSystem& files, const std::string& path, std::string_view key);
+
 // Reads a metrics.jsonl; lines that are no metrics are passed over.
 LossCurves read_curves(FileSystem& files, const std::string& path);
 
@@ -69,13 +72,17 @@ class MetricsWriter {
     // Appends the line of the resumed step where it is missing: the run was killed between commit and line.
     void make_up(int64_t step, const std::string& line);
     void write(const StepMetrics& metrics);
+    // Puts the evaluation behind the last line's step into that line, where it lacks one: the run was killed before it.
+    void add_evaluation(const StepMetrics& metrics);
 
   private:
     void append(const std::string& line);
     void write_events(const StepMetrics& metrics);
+    void write_evaluation_events(const StepMetrics& metrics);
 
     std::unique_ptr<File> lines_;
     int64_t end_ = 0;        // of what lines_ holds
+    std::string last_line_;  // of them
     int64_t last_step_ = 0;  // of the last line
     std::unique_ptr<EventWriter> events_;
 };

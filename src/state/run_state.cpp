@@ -14,6 +14,23 @@ int64_t integer_at(const Json& json, const char* key) {
     return integer_of(json.at(key)).value();
 }
 
+// Runs that compare no steps, and earlier versions', say nothing of it.
+BestStep read_best(const Json& json) {
+    return {.metric = json.at("metric").get<std::string>(),
+            .step = integer_at(json, "step"),
+            .value = json.at("value").get<double>(),
+            .misses = integer_at(json, "misses"),
+            .judged = integer_at(json, "judged")};
+}
+
+Json best_json(const BestStep& best) {
+    return {{"metric", best.metric},
+            {"step", best.step},
+            {"value", best.value},
+            {"misses", best.misses},
+            {"judged", best.judged}};
+}
+
 RunProgress read_progress(const Json& json) {
     const auto later = [&](const char* key) { return json.contains(key) ? integer_at(json, key) : 0; };
     RunProgress p{.step = integer_at(json, "step"),
@@ -24,13 +41,19 @@ RunProgress read_progress(const Json& json) {
                   .refreshed_before = later("refreshed_before"),
                   .applied_steps = later("applied_steps"),
                   .clipped_steps = later("clipped_steps")};
+    if (json.contains("best")) p.best = read_best(json["best"]);
     if (json.contains("metrics") && json["metrics"].is_object()) p.last_line = json["metrics"].dump();
     return p;
 }
 
+bool is_possible(const BestStep& best, int64_t step) {
+    return best.step >= 0 && best.misses >= 0 && best.judged >= best.step && best.judged <= step &&
+           std::isfinite(best.value);
+}
+
 bool is_possible(const RunProgress& p) {
     return p.step >= 0 && p.position.epoch >= 0 && p.position.row >= 0 && p.refreshed_before >= 0 &&
-           p.clipped_steps >= 0 && p.clipped_steps <= p.applied_steps;
+           p.clipped_steps >= 0 && p.clipped_steps <= p.applied_steps && is_possible(p.best, p.step);
 }
 
 }  // namespace
@@ -50,6 +73,7 @@ std::string run_state_text(const RunState& state) {
                  {"clipped_steps", p.clipped_steps},
                  {"refreshed_before", p.refreshed_before},
                  {"metrics", p.last_line.empty() ? Json() : parse_json(p.last_line, "metrics", ExitCode::internal)}});
+    if (p.best.judged > 0) json["best"] = best_json(p.best);
     return json.dump();
 }
 

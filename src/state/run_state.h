@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "data/data.h"
+#include "state/best_step.h"
 #include "state/identity.h"
 
 namespace windlass {
@@ -19,6 +20,7 @@ struct RunProgress {
     int64_t bad_steps = 0;         // not finite, or above the watchdog's threshold, in a row
     int64_t refreshed_before = 0;  // the step before which projected layers were refreshed last; 0: none
     int64_t applied_steps = 0, clipped_steps = 0;  // how often a guess that nothing is clipped would have been wrong
+    BestStep best;
     std::string last_line;  // of metrics.jsonl: the line of this step, should a kill part it from its commit
 };
 

@@ -58,6 +58,11 @@ struct TaskSpec {
     bool has_candidates() const { return !texts.empty(); }
 };
 
+// What an evaluation while training reports beside the loss: "accuracy", or of short answers "exact_match".
+inline std::string_view evaluated_measure(const TaskSpec& task) {
+    return task.has_candidates() ? "accuracy" : "exact_match";
+}
+
 inline constexpr int64_t kTaskBytesMax = 64 * 1024;
 inline constexpr size_t kTaskCandidatesMax = 64;  // of a row
 inline constexpr size_t kTaskAnswersMax = 256;    // of a row

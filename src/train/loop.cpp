@@ -16,6 +16,7 @@
 #include "session/next_batch.h"
 #include "session/refresh.h"
 #include "state/checkpoint.h"
+#include "train/final_folder.h"
 #include "train/loss_plot.h"
 #include "train/refresh_report.h"
 
@@ -42,6 +43,8 @@ TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Eng
       loss_(state_.progress.last_loss),
       eval_loss_(std::numeric_limits<double>::quiet_NaN()),
       first_step_(state_.progress.step) {
+    if (!session.samples.prompts.empty())
+        samples_.emplace(files, folder.file(kSamplesName), first_step_, std::ssize(session.samples.prompts));
     for (const int64_t length : session.numerics().sequence_lengths)
         predicted_[length] = simulate(schedule_of(length), session.machine).seconds;
 }
@@ -49,7 +52,9 @@ TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Eng
 TrainResult TrainLoop::run() {
     const int64_t total = session_.total_steps();
     try {
-        while (state_.progress.step < total && !signals_.wants_stop()) step();
+        make_up_evaluation();
+        make_up_samples();
+        while (state_.progress.step < total && !stops_early() && !signals_.wants_stop()) step();
         settle();
         stop();
     } catch (const Error& error) {
@@ -59,9 +64,10 @@ TrainResult TrainLoop::run() {
         log_warning("stopped in step {}, which was not applied", durable_step() + 1);
     }
     log_.clear_bar();
+    if (stops_early()) tell_early_stop();
     const int64_t done = durable_step();
     TrainResult result{.code = ExitCode::ok, .steps = done, .total_steps = total, .loss = loss_};
-    if (done < total) {
+    if (done < total && !stops_early()) {
         result.code = signals_.exit_code();
         say_where_it_goes_on(done);
     } else {
@@ -70,6 +76,7 @@ TrainResult TrainLoop::run() {
     }
     result.eval_loss = eval_loss_;
     result.eval_score = eval_score_;
+    if (session_.best && state_.progress.best.step > 0) result.best_step = state_.progress.best.step;
     result.predicted_bytes = session_.planned.memory_bytes + session_.planned.device_bytes;
     result.predicted_device_bytes = session_.planned.device_bytes;
     result.peak_bytes = private_memory_peak();
@@ -105,7 +112,8 @@ void TrainLoop::settle() {
 // By a signal, or at the end. On disk every step is kept; what is in memory is saved now.
 void TrainLoop::stop() {
     const bool is_new = state_.progress.step > first_step_ && state_.progress.step != saved_step_;
-    if (state_.progress.step < session_.total_steps() && is_new && !session_.planned.plan.store) save();
+    const bool is_over = state_.progress.step == session_.total_steps() || stops_early();
+    if (!is_over && is_new && !session_.planned.plan.store) save();
     exporter_.finish();
 }
 
@@ -159,7 +167,9 @@ void TrainLoop::step() {
     if (trace_ != nullptr) trace_->note(state_.progress.step, engine_.setup(), schedule, report);
     finish_step(batch, schedule, report, seconds_since(start));
     watch(batch, report);
-    if (saves_now()) save();
+    if (is_new_best_) keep_best();
+    if (saves_now() && saved_step_ != state_.progress.step) save();
+    if (samples_now()) sample();
     if (exporter_.is_due(state_.progress.step)) {
         settle();
         exporter_.begin(state_.progress.step);
@@ -303,6 +313,7 @@ void TrainLoop::evaluate(StepMetrics& metrics) {
     eval_loss_ = result.loss();
     metrics.eval_loss = result.loss();
     metrics.eval_seconds = result.seconds;
+    if (session_.best) take_in(metrics);
 }
 
 bool TrainLoop::saves_now() {
@@ -311,7 +322,8 @@ bool TrainLoop::saves_now() {
     return asked || is_first || is_due(session_.config.save_steps, state_.progress.step);
 }
 
-void TrainLoop::save() {
+// Says whether there is a checkpoint of the step.
+bool TrainLoop::save() {
     settle();
     log_.clear_bar();
     const int64_t start = now_ns();
@@ -320,35 +332,37 @@ void TrainLoop::save() {
         if (const int64_t free = files_.free_bytes(folder_.path()); free < need) {
             log_warning("checkpoint {} is not saved: it needs {}, {} has {} free; the next save tries again",
                         state_.progress.step, format_bytes(need), folder_.path(), format_bytes(free));
-            return;
+            return false;
         }
         write_checkpoint(files_, {engine_, output_of(session_)}, folder_.path(), state_);
     } catch (const MachineError& error) {
         if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
         log_warning("checkpoint {} is not saved: {}; the next save tries again", state_.progress.step, error.what());
-        return;
+        return false;
     }
     saved_step_ = state_.progress.step;
-    prune_checkpoints(files_, folder_.path(), session_.config.save_total_limit);
-    log_info("saved {} in {}", folder_.file(fmt::format("checkpoint-{}", state_.progress.step)),
+    const int64_t best = session_.best && session_.best->keeps ? state_.progress.best.step : 0;
+    prune_checkpoints(files_, folder_.path(), session_.config.save_total_limit, best);
+    log_info("saved {} in {}", checkpoint_path(folder_.path(), state_.progress.step),
              format_seconds(seconds_since(start)));
+    return true;
 }
 
-// The last checkpoint (also of a run that was killed before it), final/, the picture, and the working store's end: it
-// is kept unless a checkpoint holds the same state.
+// The last checkpoint (also of a run that was killed before it), final/, unless it has an earlier step, which is
+// written when the engine's memory is free again, the picture, and the working store's end: it is kept unless a
+// checkpoint holds the same state.
 void TrainLoop::finish() {
     const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
     if (session_.config.save_steps && (saved.empty() || saved.back().step != state_.progress.step)) save();
-    save_output(files_, output_of(session_), folder_.file("final"), {.save = {.overwrite = true}},
-                [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
+    if (!ends_with_earlier_step(session_, state_.progress))
+        write_final(files_, session_, folder_, state_,
+                    [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
     const LossCurves curves = read_curves(files_, folder_.file("metrics.jsonl"));
     write_text_atomic(files_, folder_.file("loss.svg"), loss_svg(curves, folder_.path()));
     if (!session_.store_path.empty() && saved_step_ == state_.progress.step) {
         files_.remove_file(session_.store_path);
         log_info("the working store is removed; checkpoint-{} holds the same state", saved_step_);
     }
-    log_info("done: {} is {}", folder_.file("final"),
-             ends_as_adapter(session_.model) ? "an adapter in the layout of peft" : "a complete model folder");
 }
 
 }  // namespace windlass

@@ -17,6 +17,7 @@
 #include "session/session.h"
 #include "session/signals.h"
 #include "state/metrics.h"
+#include "train/sample_log.h"
 #include "train/step_log.h"
 #include "train/trace_writer.h"
 #include "train/train.h"
@@ -52,8 +53,16 @@ class TrainLoop {
     void record_bad_batch(const StepBatch& batch, const StepReport& report) const;
     void evaluate(StepMetrics& metrics);
     bool evaluates_now() const;
+    void make_up_evaluation();
+    void take_in(const StepMetrics& metrics);
+    void keep_best();
+    bool samples_now() const;
+    void sample();
+    void make_up_samples();
+    bool stops_early() const;
+    void tell_early_stop() const;
     bool saves_now();
-    void save();
+    bool save();
     void finish();
     const Schedule& schedule_of(int64_t sequence_length) const;
 
@@ -72,7 +81,10 @@ class TrainLoop {
     std::optional<double> eval_score_;  // of a task
     int64_t first_step_;                // that this process found done
     int64_t saved_step_ = -1;
-    bool doubted_ = false;  // the machine's kept rates
+    std::optional<SampleLog> samples_;
+    bool is_new_best_ = false;  // the last evaluated step; it is not saved yet
+    BestStep best_before_;      // it
+    bool doubted_ = false;      // the machine's kept rates
     TraceWriter* trace_ = nullptr;
     TrajectoryLog* trajectory_ = nullptr;
 };

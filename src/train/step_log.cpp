@@ -21,6 +21,11 @@ StepMetrics& StepLog::add(StepMetrics metrics, std::string bottleneck_text) {
     return notes_.back().metrics;
 }
 
+void StepLog::make_up(const StepMetrics& evaluation) {
+    metrics_.add_evaluation(evaluation);
+    tell_evaluation(evaluation);
+}
+
 void StepLog::write_until(int64_t durable_step) {
     for (; !notes_.empty() && notes_.front().metrics.step <= durable_step; notes_.pop_front()) write(notes_.front());
 }
@@ -33,15 +38,17 @@ void StepLog::write(const Note& note) {
         progress_.clear();
         log_info("{}", step_line(metrics, session_.total_steps(), note.bottleneck_text));
     }
-    if (metrics.eval_loss) {
-        progress_.clear();
-        const std::string score =
-            metrics.eval_score ? fmt::format("{} {:.4f}  ", metrics.eval_measure, *metrics.eval_score) : "";
-        log_info("evaluation after step {}: loss {:.4f}  perplexity {:.3f}  {}{} rows in {}", metrics.step,
-                 *metrics.eval_loss, std::exp(*metrics.eval_loss), score, session_.data->eval_count(),
-                 format_seconds(metrics.eval_seconds));
-    }
+    if (metrics.eval_loss) tell_evaluation(metrics);
     progress_.step(metrics);
+}
+
+void StepLog::tell_evaluation(const StepMetrics& metrics) {
+    progress_.clear();
+    const std::string score =
+        metrics.eval_score ? fmt::format("{} {:.4f}  ", metrics.eval_measure, *metrics.eval_score) : "";
+    log_info("evaluation after step {}: loss {:.4f}  perplexity {:.3f}  {}{} rows in {}", metrics.step,
+             *metrics.eval_loss, std::exp(*metrics.eval_loss), score, session_.data->eval_count(),
+             format_seconds(metrics.eval_seconds));
 }
 
 }  // namespace windlass

@@ -22,6 +22,8 @@ class StepLog {
 
     // A step that is done. What is returned may be changed until the step is written.
     StepMetrics& add(StepMetrics metrics, std::string bottleneck_text);
+    // An evaluation that a kill took from the step that the run goes on behind.
+    void make_up(const StepMetrics& evaluation);
     // Writes the steps up to this one.
     void write_until(int64_t durable_step);
     // Takes the bar away, before somebody else writes to the terminal.
@@ -33,6 +35,7 @@ class StepLog {
         std::string bottleneck_text;
     };
     void write(const Note& note);
+    void tell_evaluation(const StepMetrics& metrics);
 
     const Session& session_;
     Progress progress_;

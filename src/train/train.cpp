@@ -21,6 +21,7 @@
 #include "session/session.h"
 #include "state/checkpoint.h"
 #include "state/store_masters.h"
+#include "train/final_folder.h"
 #include "train/loop.h"
 
 namespace windlass {
@@ -58,7 +59,7 @@ void check_output_space(FileSystem& files, const Session& session, const std::st
             .hint("another output_dir");
     }
     const int64_t checkpoint = checkpoint_bytes(files, session.folder, session.model, session.recipe);
-    if (session.config.save_steps && free < final_bytes + checkpoint)
+    if ((session.config.save_steps || session.config.load_best_model_at_end) && free < final_bytes + checkpoint)
         log_warning("{} has {} free, a checkpoint needs {}", folder, format_bytes(free), format_bytes(checkpoint));
 }
 
@@ -215,6 +216,22 @@ void tell_of_other_run(FileSystem& files, const Session& session) {
     if (!others.empty()) log_info("not the run that {} was written by: {}", yaml, fmt::join(others, "; "));
 }
 
+// The steps. What they take of memory is free again when they are over.
+TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, const StartPoint& start,
+                      const TraceRequest& trace) {
+    Engine engine(files, engine_setup(session));
+    RunState state = begin(files, session, start, engine);
+    std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
+    TrainLoop loop(files, session, folder, engine, std::move(state));
+    if (trajectory) loop.set_trajectory(&*trajectory);
+    if (trace.path.empty()) return loop.run();
+    TraceWriter writer(files, trace);
+    loop.set_trace(&writer);
+    const TrainResult result = loop.run();
+    writer.finish();
+    return result;
+}
+
 }  // namespace
 
 TrainResult train(FileSystem& files, const Config& given, const TraceRequest& trace) {
@@ -256,16 +273,10 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (config.was_given("ram"))
         enforce_memory(session.request.budgets.ram + session.planned.device_bytes,
                        session.recipe.probes() ? 2 * session.threads : session.threads);  // a log has its own team
-    Engine engine(files, engine_setup(session));
-    RunState state = begin(files, session, start, engine);
-    std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
-    TrainLoop loop(files, session, folder, engine, std::move(state));
-    if (trajectory) loop.set_trajectory(&*trajectory);
-    if (trace.path.empty()) return loop.run();
-    TraceWriter writer(files, trace);
-    loop.set_trace(&writer);
-    const TrainResult result = loop.run();
-    writer.finish();
+    const TrainResult result = run_steps(files, session, folder, start, trace);
+    const bool is_best = session.best && session.best->keeps && result.best_step.value_or(0) > 0;
+    if (!result.final_folder.empty() && is_best && *result.best_step != result.steps)
+        write_final_of_checkpoint(files, session, folder, *result.best_step);
     return result;
 }
 

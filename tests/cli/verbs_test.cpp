@@ -14,7 +14,8 @@ using testing::HasSubstr;
 TEST(Help, ListsVerbsWithExamplesAndExitCodes) {
     const Sandbox sandbox;
     const std::string help = must_succeed(sandbox.windlass({"--help"})).out;
-    for (const char* verb : {"doctor", "inspect", "plan", "train", "eval", "generate", "export", "replay", "version"})
+    for (const char* verb :
+         {"doctor", "inspect", "plan", "train", "eval", "generate", "export", "replay", "config", "version"})
         EXPECT_THAT(help, HasSubstr(fmt::format("\n  {} ", verb)));
     EXPECT_THAT(help, HasSubstr("Examples:\n  windlass "));
     EXPECT_THAT(help, HasSubstr("3 does not fit"));

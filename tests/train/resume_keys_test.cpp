@@ -114,7 +114,9 @@ class ResumeKeysTest : public TrainTest {
     void walk_refused();
     void walk_allowed();
     void walk_warned();
+    void walk_best();
     void walk_free();
+    std::map<std::string, Change> watched_changes() const;
 
     std::map<std::string, Change> changes() const;
 
@@ -305,39 +307,63 @@ void ResumeKeysTest::walk_warned() {
     }
 }
 
+// What looks at a run beside its steps.
+std::map<std::string, Change> ResumeKeysTest::watched_changes() const {
+    const Settings compared = {{"eval_steps", "1"}, {"eval_data", "[" + at("eval.jsonl") + "]"}};
+    Settings patient = {{"early_stopping_patience", "9"}};
+    patient.insert(compared.begin(), compared.end());
+    return {{"metric_for_best_model", {"eval_loss", patient}},
+            {"greater_is_better", {"false", patient}},
+            {"early_stopping_patience", {"9", compared}},
+            {"early_stopping_threshold", {"0.5", patient}},
+            {"sample_prompts", {"[abc]", {{"sample_steps", "1"}}}},
+            {"sample_steps", {"1", {{"sample_prompts", "[abc]"}}}},
+            {"sample_max_new_tokens", {"3"}}};
+}
+
+// It ends with the weights of another step, perhaps: those of the last one are what they were.
+void ResumeKeysTest::walk_best() {
+    const Settings best = {
+        {"load_best_model_at_end", "true"}, {"eval_steps", "1"}, {"eval_data", "[" + at("eval.jsonl") + "]"}};
+    EXPECT_EQ(problem([&] { go_on(kOfAdamw, best); }), "");
+    EXPECT_TRUE(bytes("again/checkpoint-3/model/model.safetensors") == expected_[kOfAdamw]);
+}
+
 void ResumeKeysTest::walk_free() {
     const Settings eval = {{"eval_data", "[" + at("eval.jsonl") + "]"}}, disk = {{"ssd_dir", at("ssd")}};
     const Settings link = {{"device", "cpu:emulate"}};
-    const std::map<std::string, Change> in_memory = {{"model", {at("moved_model")}},
-                                                     {"cache_dir", {at("elsewhere")}},
-                                                     {"eval_data", {"[" + at("eval.jsonl") + "]"}},
-                                                     {"eval_steps", {"1", eval}},
-                                                     {"eval_samples", {"3", eval}},
-                                                     {"logging_steps", {"3"}},
-                                                     {"save_steps", {"1"}},
-                                                     {"save_total_limit", {"1"}},
-                                                     {"save_first_step", {"true"}},
-                                                     {"export_steps", {"3"}},
-                                                     {"loss_watchdog_threshold", {"1e9"}},
-                                                     {"loss_watchdog_patience", {"7"}},
-                                                     {"report_to", {"[none]"}},
-                                                     {"gradient_checkpointing", {"true"}},
-                                                     {"allow_changed_settings", {"[weight_decay]"}},
-                                                     {"resume", {"2"}},
-                                                     {"ram", {"2GiB"}},
-                                                     {"threads", {"1"}}};
+    std::map<std::string, Change> in_memory = {{"model", {at("moved_model")}},
+                                               {"cache_dir", {at("elsewhere")}},
+                                               {"eval_data", {"[" + at("eval.jsonl") + "]"}},
+                                               {"eval_steps", {"1", eval}},
+                                               {"eval_samples", {"3", eval}},
+                                               {"logging_steps", {"3"}},
+                                               {"save_steps", {"1"}},
+                                               {"save_total_limit", {"1"}},
+                                               {"save_first_step", {"true"}},
+                                               {"export_steps", {"3"}},
+                                               {"loss_watchdog_threshold", {"1e9"}},
+                                               {"loss_watchdog_patience", {"7"}},
+                                               {"report_to", {"[none]"}},
+                                               {"gradient_checkpointing", {"true"}},
+                                               {"allow_changed_settings", {"[weight_decay]"}},
+                                               {"resume", {"2"}},
+                                               {"ram", {"2GiB"}},
+                                               {"threads", {"1"}}};
     const std::map<std::string, Change> on_disk = {{"preset", {"fuyou", disk}},       {"policy", {"three_tier", disk}},
                                                    {"update_time", {"in_backward"}},  {"device", {"cpu:emulate"}},
                                                    {"device_memory", {"1GiB", link}}, {"link_rate", {"1GiB", link}},
                                                    {"disk_rate", {"1GiB", disk}},     {"ssd_dir", {at("ssd")}},
                                                    {"ssd_space", {"1GiB", disk}},     {"ssd_writes", {"1TiB"}}};
     const std::map<std::string, Change> streamed = {{"writeback_steps", {"3"}}, {"policy", {"three_tier", disk}}};
+    in_memory.merge(watched_changes());
     expect_free(kOfAdamw, in_memory);
     expect_free(kOfAdamw, on_disk);
     expect_free(kOfProbes, streamed);
     // The other way to say qlora.
     EXPECT_EQ(problem([&] { go_on(kOfQlora, {{"adapter", "lora"}, {"load_in_4bit", "true"}}); }), "");
     EXPECT_TRUE(has_expected_weights(kOfQlora));
+    walk_best();
     // Another folder, which takes the run up where it is.
     set_log_file("");
     fs::remove_all(at("again"));
@@ -352,7 +378,8 @@ void ResumeKeysTest::walk_free() {
                     go_on_in_place(kOfAdamw, {{"machine", "laptop"}});
                 }),
                 HasSubstr("a machine to plan for"));
-    std::set<std::string> walked = {"output_dir", "branch_from", "overwrite", "machine", "load_in_4bit"};
+    std::set<std::string> walked = {"output_dir", "branch_from",  "overwrite",
+                                    "machine",    "load_in_4bit", "load_best_model_at_end"};
     for (const auto& group : {in_memory, on_disk, streamed})
         for (const auto& [name, change] : group) walked.insert(name);
     std::set<std::string> free;

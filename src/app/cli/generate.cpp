@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "infer/inference.h"
+#include "text/prompt_ids.h"
 
 namespace windlass {
 namespace {
@@ -28,18 +29,6 @@ std::string read_prompt(const std::string& prompt) {
     return text;
 }
 
-// The tokenizer's prefix and the prompt's tokens; at least one.
-std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text) {
-    std::vector<int32_t> ids(tokenizer.prefix().begin(), tokenizer.prefix().end());
-    const std::vector<int32_t> own = tokenizer.encode(text, false);
-    ids.insert(ids.end(), own.begin(), own.end());
-    if (ids.empty() && tokenizer.bos()) ids.push_back(*tokenizer.bos());
-    if (ids.empty() && tokenizer.eos()) ids.push_back(*tokenizer.eos());
-    if (ids.empty())
-        throw UserError(ExitCode::usage, "prompt", "is empty, and the tokenizer has no token to begin with");
-    return ids;
-}
-
 void log_speed(const GenerateResult& result, int64_t prompt_tokens) {
     const auto rate = [](int64_t tokens, double seconds) {
         return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
@@ -56,7 +45,7 @@ ExitCode run_generate(const GenerateArgs& args) {
     const Config config = config_from_words(name_model(args.words), ConfigUse::generate);
     OpenModel opened = open_model(real_files(), config);
     const std::string prompt = read_prompt(args.prompt);
-    const std::vector<int32_t> ids = prompt_ids(opened.tokenizer, prompt);
+    const std::vector<int32_t> ids = prompt_ids(opened.tokenizer, prompt, "prompt");
     const int64_t room = opened.model.context_length - std::ssize(ids);
     if (room < 1) {
         throw UserError(ExitCode::usage, "prompt", "has {} tokens, the model was made for {}", ids.size(),

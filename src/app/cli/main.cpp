@@ -68,6 +68,13 @@ constexpr const char* kReplay =
     "  windlass replay models/opt-1.3b runs/first/trajectory.wlt --to models/tuned\n"
     "  windlass replay models/opt-1.3b runs/first/trajectory.wlt --step 200 --to models/after-200\n";
 
+constexpr const char* kConfig =
+    "Makes a configuration out of a training file of LLaMA-Factory or axolotl.\n\n"
+    "Examples:\n"
+    "  windlass config from llama3_lora_sft.yaml > run.yaml\n"
+    "  windlass plan run.yaml\n\n"
+    "What is not taken over is listed on stderr, each with its reason.\n";
+
 constexpr const char* kInspect = "Says what a model folder holds and whether Windlass can train it.";
 constexpr const char* kDoctor = "Examines this machine: processor, memory, limits, disk, and how fast they are.";
 
@@ -95,6 +102,7 @@ struct Arguments {
     ReplayArgs replay;
     InspectArgs inspect;
     DoctorArgs doctor;
+    ConfigArgs config;
     VersionArgs version;
 };
 
@@ -197,6 +205,11 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     doctor->add_option("--save", args.doctor.save,
                        "File to write the machine to, for editing; plan --machine reads it");
     doctor->add_option("--machine", args.doctor.machine, "File or profile to show instead of measuring this machine");
+    CLI::App* config = app.add_subcommand("config", kConfig);
+    config->set_help_flag("-h,--help", "Print this help and leave");
+    config->require_subcommand(1);
+    CLI::App* from = add_verb(*config, args, "from", kConfig, args.config.json);
+    from->add_option("file", args.config.file, "The other tool's file")->required();
     add_verb(app, args, "version", "Version, compiler, kernels.", args.version.json);
 }
 
@@ -213,6 +226,7 @@ ExitCode dispatch(const CLI::App& app, Arguments& args) {
     if (name == "replay") return run_replay(args.replay);
     if (name == "inspect") return run_inspect(args.inspect);
     if (name == "doctor") return run_doctor(args.doctor);
+    if (name == "config") return run_config(args.config);
     return run_version(args.version);
 }
 

@@ -88,6 +88,12 @@ struct DoctorArgs {
 };
 ExitCode run_doctor(const DoctorArgs& args);
 
+struct ConfigArgs {
+    std::string file;  // of another tool
+    bool json = false;
+};
+ExitCode run_config(const ConfigArgs& args);
+
 struct VersionArgs {
     bool json = false;
 };

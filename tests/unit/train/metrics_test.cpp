@@ -58,6 +58,20 @@ TEST_F(MetricsTest, AResumedRunMakesUpForTheLineThatAKillTook) {
     EXPECT_EQ(read_curves(files_, folder_ + "/metrics.jsonl").train.size(), 3u);
 }
 
+TEST_F(MetricsTest, AnEvaluationThatAKillTookComesIntoTheLastLineOnce) {
+    write(0, {1, 2});
+    for (const double loss : {1.5, 9.0})
+        MetricsWriter(files_, folder_, {"jsonl"}, 2, 1.0).add_evaluation({.step = 2, .eval_loss = loss});
+    MetricsWriter(files_, folder_, {"jsonl"}, 2, 1.0).add_evaluation({.step = 1, .eval_loss = 3.0});
+    const LossCurves curves = read_curves(files_, folder_ + "/metrics.jsonl");
+    EXPECT_EQ(curves.train.size(), 2u);
+    ASSERT_EQ(curves.eval.size(), 1u);
+    EXPECT_EQ(curves.eval[0].step, 2);
+    EXPECT_EQ(curves.eval[0].value, 1.5);
+    write(2, {3});
+    EXPECT_EQ(read_curves(files_, folder_ + "/metrics.jsonl").train.size(), 3u);
+}
+
 TEST_F(MetricsTest, AResumedRunGoesOnBehindItsStep) {
     write(0, {1, 2, 3, 4});
     write(2, {3, 4, 5});

@@ -49,6 +49,17 @@ TEST(RunState, ReadsBackAsItWas) {
     EXPECT_EQ(read.progress.last_loss, state.progress.last_loss);
 }
 
+TEST(RunState, KnowsItsBestStepToTheBit) {
+    RunState state = example();
+    EXPECT_EQ(run_state_text(state).find("\"best\""), std::string::npos) << "of runs that compare no steps";
+    state.progress.best = {.metric = "loss", .step = 4, .value = 1.0 / 3.0, .misses = 1, .judged = 6};
+    const std::string text = run_state_text(state);
+    EXPECT_EQ(parse_run_state(text, "here").progress.best, state.progress.best);
+    std::string later = text;
+    later.replace(later.find("\"judged\":6"), 10, "\"judged\":8");
+    EXPECT_THROW(parse_run_state(later, "here"), UserError) << "an evaluation behind the last step";
+}
+
 TEST(RunState, OfAnEarlierVersionKnowsOfNoClipping) {
     std::string text = run_state_text(example());
     for (const std::string part : {"\"applied_steps\":6,", "\"clipped_steps\":2,"}) {

@@ -1,0 +1,28 @@
+#include "app/cli/verbs.h"
+#include "app/cli/words.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "config/foreign/translate.h"
+
+namespace windlass {
+
+ExitCode run_config(const ConfigArgs& args) {
+    const Translation translation = translate_config(real_files(), args.file);
+    if (args.json) {
+        Json dropped = Json::array();
+        for (const DroppedKey& each : translation.dropped)
+            dropped.push_back({{"key", each.key}, {"reason", each.reason}});
+        print_result(Json({{"schema_version", kSchemaVersion},
+                           {"from", translation.tool},
+                           {"yaml", translation.yaml},
+                           {"dropped", dropped}})
+                         .dump(2, ' ', false, Json::error_handler_t::replace) +
+                     "\n");
+        return ExitCode::ok;
+    }
+    print_result(translation.yaml);
+    for (const DroppedKey& each : translation.dropped) log_info("not taken over: {}: {}", each.key, each.reason);
+    return ExitCode::ok;
+}
+
+}  // namespace windlass

@@ -1,0 +1,74 @@
+// draft.h: a configuration of ours while it is made from another tool's file: what was taken over, with remarks, and
+// what was not, with reasons.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "config/foreign/translate.h"
+#include "config/foreign/value.h"
+
+namespace windlass {
+
+class ForeignDraft {
+  public:
+    explicit ForeignDraft(std::span<const ForeignKey> keys) : keys_(keys) {}
+
+    // The file's value of a key; an empty one where it has none, or null.
+    const ForeignValue& value(std::string_view name) const;
+    std::string_view text(std::string_view name) const { return value(name).text; }
+    bool is_set(std::string_view key) const { return config_.was_given(key); }
+    const Config& config() const { return config_; }
+
+    // A key of ours. What it does not take is dropped, under the name that the file has for it.
+    void set(std::string_view key, const ForeignValue& value, std::string_view from, std::string remark = "");
+    void set(std::string_view key, const std::string& value, std::string_view from, std::string remark = "");
+    void drop(std::string_view from, std::string reason);
+    // It is set, but not to be.
+    void unset(std::string_view key, std::string_view from, std::string reason);
+
+    // The keys that are set, in the order of the guide, with their remarks.
+    std::string yaml() const;
+    std::vector<DroppedKey> take_dropped() { return std::move(dropped_); }
+
+  private:
+    std::span<const ForeignKey> keys_;
+    Config config_;
+    std::map<std::string, std::string, std::less<>> remarks_;
+    std::vector<DroppedKey> dropped_;
+};
+
+// What becomes of a key of the other tool: it has another name here, or is passed over for a reason, or is looked at.
+struct ForeignRule {
+    std::string_view name;
+    std::string_view ours = "";
+    std::string_view remark = "";  // of a key of ours, on its line
+    std::string_view reason = "";
+    void (*take)(ForeignDraft& draft, const ForeignKey& key) = nullptr;
+};
+
+// Settings that a file leaves to its tool, where the tool's are not ours.
+struct ForeignDefault {
+    std::string_view ours, value;
+};
+
+struct ForeignTool {
+    std::string_view name;
+    std::span<const std::string_view> marks;  // keys that only its files have
+    std::span<const ForeignRule> rules;
+    std::span<const ForeignDefault> defaults;
+    void (*finish)(ForeignDraft& draft);  // what several keys say together
+};
+const ForeignTool& llama_factory();
+const ForeignTool& axolotl();
+
+// Rules of keys that both took from transformers.
+std::span<const ForeignRule> common_rules();
+// What the best step, evaluations, saving and warm-up say together, behind all rules.
+void finish_common(ForeignDraft& draft);
+
+}  // namespace windlass

@@ -1,0 +1,61 @@
+#include "config/foreign/translate.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/foreign/draft.h"
+
+namespace windlass {
+namespace {
+
+int64_t marks_in(const ForeignTool& tool, std::span<const ForeignKey> keys) {
+    return std::ranges::count_if(keys, [&](const ForeignKey& key) {
+        return std::ranges::find(tool.marks, std::string_view(key.name)) != tool.marks.end();
+    });
+}
+
+const ForeignTool& tool_of(std::span<const ForeignKey> keys, const std::string& path) {
+    const int64_t factory = marks_in(llama_factory(), keys), other = marks_in(axolotl(), keys);
+    if (factory == other)
+        throw UserError(ExitCode::usage, path, "is neither a training file of LLaMA-Factory nor one of axolotl")
+            .hint("a file with model_name_or_path and stage, or with base_model and datasets");
+    return factory > other ? llama_factory() : axolotl();
+}
+
+const ForeignRule* rule_of(const ForeignTool& tool, std::string_view name) {
+    for (const std::span<const ForeignRule> rules : {tool.rules, common_rules()}) {
+        const auto found = std::ranges::find(rules, name, &ForeignRule::name);
+        if (found != rules.end()) return &*found;
+    }
+    return nullptr;
+}
+
+void take(ForeignDraft& draft, const ForeignTool& tool, const ForeignKey& key) {
+    const ForeignRule* const rule = rule_of(tool, key.name);
+    if (key.value.kind == ForeignValue::Kind::null) return;
+    if (rule == nullptr) return draft.drop(key.name, "nothing here has that name");
+    if (rule->take != nullptr) return rule->take(draft, key);
+    if (!rule->ours.empty()) return draft.set(rule->ours, key.value, key.name, std::string(rule->remark));
+    // What is switched off there is not there.
+    if (!key.value.is_false()) draft.drop(key.name, std::string(rule->reason));
+}
+
+}  // namespace
+
+Translation translate_config(FileSystem& files, const std::string& path) {
+    const std::vector<ForeignKey> keys = read_foreign_file(files, path);
+    const ForeignTool& tool = tool_of(keys, path);
+    ForeignDraft draft(keys);
+    for (const ForeignKey& key : keys) take(draft, tool, key);
+    for (const ForeignDefault& each : tool.defaults) {
+        if (!draft.is_set(each.ours))
+            draft.set(each.ours, std::string(each.value), each.ours, fmt::format("{}'s default", tool.name));
+    }
+    tool.finish(draft);
+    finish_common(draft);
+    return {.tool = tool.name,
+            .yaml = fmt::format("# From a training file of {}.\n{}", tool.name, draft.yaml()),
+            .dropped = draft.take_dropped()};
+}
+
+}  // namespace windlass

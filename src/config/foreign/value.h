@@ -1,0 +1,42 @@
+// value.h: a training file of another tool, read into plain values.
+//
+// Files are hostile: so many bytes, values and levels, and no more; an alias counts as what it stands for.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+
+namespace windlass {
+
+struct ForeignValue {
+    enum class Kind { null, scalar, list, map } kind = Kind::null;
+    std::string text;                                                // of a scalar
+    std::vector<ForeignValue> items;                                 // of a list
+    std::vector<std::pair<std::string, ForeignValue>> members = {};  // of a map
+
+    // The scalar of this member; empty where there is none.
+    std::string_view member(std::string_view name) const;
+    // "true" and what else YAML calls so; "false", null, or nothing.
+    bool is_true() const;
+    bool is_false() const;
+    // The scalar, or the scalars of a list.
+    std::vector<std::string> texts() const;
+};
+
+ForeignValue list_of(const std::vector<std::string>& texts);
+// "a, b" as a list.
+ForeignValue parted_by_commas(const std::vector<std::string>& texts);
+
+struct ForeignKey {
+    std::string name;
+    ForeignValue value;
+};
+
+// UserError(usage) naming the file and line for what is no YAML, no map, too large or too deep.
+std::vector<ForeignKey> read_foreign_file(FileSystem& files, const std::string& path);
+
+}  // namespace windlass
