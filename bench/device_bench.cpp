@@ -83,9 +83,11 @@ class DeviceBench {
     Figure attention_backward() { return attention(DiffMode::vjp, /*products=*/5, 200e12); }
     Figure attention_tangent() { return attention(DiffMode::jvp, /*products=*/6, 150e12); }
     Figure head() {
-        Figure made =
-            product(kCrossEntropy, {.in = {{sizes_.head_inputs}}, .weights = {{sizes_.vocab, sizes_.head_inputs}}},
-                    tokens(sizes_.head_tokens), DiffMode::vjp, /*aim=*/0);
+        Figure made = product(kCrossEntropy,
+                              {.attrs = CrossEntropyAttrs{},
+                               .in = {{sizes_.head_inputs}},
+                               .weights = {{sizes_.vocab, sizes_.head_inputs}}},
+                              tokens(sizes_.head_tokens), DiffMode::vjp, /*aim=*/0);
         made.aim_rate = 600e12;
         return made;
     }

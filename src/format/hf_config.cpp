@@ -152,6 +152,10 @@ bool HfConfig::has(const KeyNames& keys) const {
     return look_up(*node_->object, keys, node_->where).value != nullptr;
 }
 
+bool HfConfig::mentions(std::string_view key) const {
+    return node_->object->contains(key);
+}
+
 std::optional<int64_t> HfConfig::find_integer(const KeyNames& keys, int64_t min, int64_t max) const {
     const Found found = take(*node_->object, keys, node_->where, node_->read);
     if (found.value == nullptr) return std::nullopt;
@@ -179,6 +183,17 @@ std::optional<std::vector<std::string>> HfConfig::find_texts(const KeyNames& key
     if (!found.value->is_array() || !std::ranges::all_of(*found.value, is_text))
         throw config_error(node_->where, found.key, "is {}, expected a list of strings", shown(*found.value));
     return found.value->get<std::vector<std::string>>();
+}
+
+std::optional<std::vector<double>> HfConfig::find_numbers(const KeyNames& keys, double min, double max) const {
+    const Found found = take(*node_->object, keys, node_->where, node_->read);
+    if (found.value == nullptr) return std::nullopt;
+    if (!found.value->is_array())
+        throw config_error(node_->where, found.key, "is {}, expected a list of numbers", shown(*found.value));
+    std::vector<double> numbers;
+    for (const SortedJson& item : *found.value)
+        numbers.push_back(checked_number({found.key, &item}, node_->where, min, max));
+    return numbers;
 }
 
 bool HfConfig::flag(const KeyNames& keys, bool fallback) const {
@@ -237,14 +252,16 @@ const std::vector<std::string>& HfConfig::ignored() const {
 void HfConfig::finish(std::span<const std::string_view> neutral) const {
     const bool is_root = node_ == &document_->root;
     const bool has_code = document_->json.contains("auto_map");
-    const std::string type = is_root ? find_text("model_type").value_or("") : "";
+    // A section may be the configuration of a model inside the model.
+    const std::string type = find_text("model_type").value_or("");
+    const bool is_model = is_root || !type.empty();
     if (is_root) document_->unread.clear();
     for (const auto& [key, value] : node_->object->items()) {
         if (value.is_null() || node_->read.contains(key) || std::ranges::find(neutral, key) != neutral.end()) continue;
         const KeyMeaning meaning = meaning_of(key);
         if (meaning == KeyMeaning::neutral || meaning == KeyMeaning::dropout || switched_off(value, meaning)) continue;
-        if (is_root && meaning == KeyMeaning::unknown && !has_code && !transformers_reads(type, key)) {
-            document_->unread.push_back(key);
+        if (is_model && meaning == KeyMeaning::unknown && !has_code && !transformers_reads(type, key)) {
+            document_->unread.push_back(is_root ? key : node_->name + "." + key);
             continue;
         }
         throw with_way_out(unread_error(node_->where, key, shown(value), meaning == KeyMeaning::unknown && has_code),

@@ -79,6 +79,44 @@ constexpr std::string_view kAll[] = {"_attn_implementation",
                                      "use_return_dict",
                                      "vocab_size"};
 
+constexpr std::string_view kGemma2[] = {
+    "attention_bias",        "attn_logit_softcapping",      "final_logit_softcapping",
+    "hidden_activation",     "intermediate_size",           "num_key_value_heads",
+    "query_pre_attn_scalar", "use_bidirectional_attention", "use_cache"};
+
+constexpr std::string_view kGemma3[] = {"attention_bias",
+                                        "attn_logit_softcapping",
+                                        "boi_token_id",
+                                        "boi_token_index",
+                                        "eoi_token_id",
+                                        "eoi_token_index",
+                                        "final_logit_softcapping",
+                                        "hidden_activation",
+                                        "image_token_id",
+                                        "image_token_index",
+                                        "intermediate_size",
+                                        "mm_tokens_per_image",
+                                        "num_key_value_heads",
+                                        "query_pre_attn_scalar",
+                                        "text_config",
+                                        "use_bidirectional_attention",
+                                        "vision_config"};
+
+constexpr std::string_view kGemma3Text[] = {"_sliding_window_pattern",
+                                            "attention_bias",
+                                            "attn_logit_softcapping",
+                                            "final_logit_softcapping",
+                                            "hidden_activation",
+                                            "image_token_id",
+                                            "intermediate_size",
+                                            "mm_tokens_per_image",
+                                            "num_key_value_heads",
+                                            "query_pre_attn_scalar",
+                                            "text_config",
+                                            "use_bidirectional_attention",
+                                            "use_cache",
+                                            "vision_config"};
+
 constexpr std::string_view kGpt2[] = {"activation_function",
                                       "add_cross_attention",
                                       "attn_pdrop",
@@ -123,12 +161,31 @@ constexpr std::string_view kQwen2[] = {"hidden_act",          "intermediate_size
 constexpr std::string_view kQwen3[] = {"attention_bias",      "hidden_act", "intermediate_size", "max_window_layers",
                                        "num_key_value_heads", "use_cache",  "use_sliding_window"};
 
+constexpr std::string_view kGranite[] = {"attention_bias", "attention_multiplier", "embedding_multiplier",
+                                         "hidden_act",     "intermediate_size",    "logits_scaling",
+                                         "mlp_bias",       "num_key_value_heads",  "residual_multiplier",
+                                         "use_cache"};
+
+constexpr std::string_view kOlmo2[] = {"attention_bias", "hidden_act", "intermediate_size", "num_key_value_heads",
+                                       "use_cache"};
+
+constexpr std::string_view kPhi3[] = {
+    "embd_pdrop",  "hidden_act", "intermediate_size", "num_key_value_heads", "original_max_position_embeddings",
+    "resid_pdrop", "use_cache"};
+
+constexpr std::string_view kSmollm3[] = {"attention_bias",         "hidden_act",     "intermediate_size",   "mlp_bias",
+                                         "no_rope_layer_interval", "no_rope_layers", "num_key_value_heads", "use_cache",
+                                         "use_sliding_window"};
+
 struct TypeKeys {
     std::string_view model_type;
     std::span<const std::string_view> keys;
 };
-constexpr TypeKeys kTypes[] = {{"gpt2", kGpt2}, {"llama", kLlama}, {"mistral", kMistral},
-                               {"opt", kOpt},   {"qwen2", kQwen2}, {"qwen3", kQwen3}};
+constexpr TypeKeys kTypes[] = {{"gemma2", kGemma2},   {"gemma3", kGemma3},   {"gemma3_text", kGemma3Text},
+                               {"gpt2", kGpt2},       {"granite", kGranite}, {"llama", kLlama},
+                               {"mistral", kMistral}, {"olmo2", kOlmo2},     {"opt", kOpt},
+                               {"phi3", kPhi3},       {"qwen2", kQwen2},     {"qwen3", kQwen3},
+                               {"smollm3", kSmollm3}};
 
 }  // namespace
 

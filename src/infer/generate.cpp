@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/index.h"
+#include "model/rope_table.h"
 
 namespace windlass {
 namespace {
@@ -37,7 +38,7 @@ const Schedule& schedule_for(const ScheduleSet& set, int64_t tokens) {
 
 class Decoder {
   public:
-    explicit Decoder(Engine& engine) : engine_(engine) {}
+    Decoder(Engine& engine, int64_t prompt_tokens) : engine_(engine), prompt_tokens_(prompt_tokens) {}
 
     // Logits of the token behind these.
     std::vector<float> feed(std::span<const int32_t> tokens) {
@@ -49,7 +50,8 @@ class Decoder {
                           .positions = positions.data(),
                           .doc_start = doc_start.data(),
                           .targets = targets.data(),
-                          .cached = cached_};
+                          .cached = cached_,
+                          .length_at_least = prompt_tokens_ + 1};
         const Schedule& schedule = schedule_for(engine_.setup().schedules, std::ssize(tokens));
         StepReport report = engine_.decode(schedule, {.micro = {batch}});
         cached_ += std::ssize(tokens);
@@ -58,6 +60,7 @@ class Decoder {
 
   private:
     Engine& engine_;
+    int64_t prompt_tokens_;
     int64_t cached_ = 0;
 };
 
@@ -90,7 +93,9 @@ GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const G
                         const std::function<bool(int32_t)>& on_token) {
     WINDLASS_CHECK(!prompt.empty(), "generation starts from at least one token");
     GenerateResult result;
-    Decoder decoder(engine);
+    Decoder decoder(engine, std::ssize(prompt));
+    const int64_t room = positions_for(engine.setup().model, std::ssize(prompt)) - std::ssize(prompt);
+    const int64_t most = std::min(options.max_new_tokens, std::max<int64_t>(room, 1));
     Random random(options.seed, RandomStream::sampling);
     int64_t start = now_ns();
     std::vector<float> logits;
@@ -100,12 +105,12 @@ GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const G
     }
     result.prefill_seconds = seconds_since(start);
     start = now_ns();
-    while (std::ssize(result.ids) < options.max_new_tokens) {
+    while (std::ssize(result.ids) < most) {
         const int32_t id = sample_token(logits, options.vocab, options.sampling, random);
         result.stopped = std::count(options.stop_ids.begin(), options.stop_ids.end(), id) > 0;
         if (result.stopped) break;
         result.ids.push_back(id);
-        if (!on_token(id) || std::ssize(result.ids) == options.max_new_tokens) break;
+        if (!on_token(id) || std::ssize(result.ids) == most) break;
         logits = decoder.feed({&id, 1});
     }
     result.decode_seconds = seconds_since(start);

@@ -11,7 +11,7 @@ void infer(OpSpec& spec) {
     const auto& attrs = spec.get<AttentionAttrs>();
     const int64_t queries = attrs.heads * attrs.head_size, keys = attrs.key_heads * attrs.head_size;
     WINDLASS_CHECK(attrs.key_heads > 0 && attrs.heads > 0 && attrs.heads % attrs.key_heads == 0 &&
-                       attrs.head_size > 0 && attrs.scale > 0 && attrs.window >= 0,
+                       attrs.head_size > 0 && attrs.scale > 0 && attrs.window >= 0 && attrs.softcap >= 0,
                    "attention of {} heads over {} key heads of size {}", attrs.heads, attrs.key_heads, attrs.head_size);
     const bool packed = spec.in.size() == 1 && spec.in[0].cols == queries + 2 * keys;
     const bool apart =
@@ -120,6 +120,7 @@ OpSample sample(const OpSpec& spec, const OpSize& size) {
                           std::max(cut.sequence_length, limits.tokens)) /
                cut.sequence_length;
     made.shape = fmt::format("{}/{}x{}", attrs.heads, attrs.key_heads, attrs.head_size);
+    if (attrs.softcap > 0) made.shape += "-softcap";
     made.tokens = fmt::format("{}x{}", cut.rows, cut.sequence_length);
     return made;
 }
@@ -133,12 +134,14 @@ std::string describe(const OpSpec& spec) {
     const auto& attrs = spec.get<AttentionAttrs>();
     std::string text = fmt::format("heads={} key_heads={} head_size={} scale={:.6g}", attrs.heads, attrs.key_heads,
                                    attrs.head_size, attrs.scale);
-    return attrs.window == 0 ? text : text + fmt::format(" window={}", attrs.window);
+    if (attrs.window != 0) text += fmt::format(" window={}", attrs.window);
+    return attrs.softcap == 0 ? text : text + fmt::format(" softcap={:.6g}", attrs.softcap);
 }
 
 struct CaseShape {
     int64_t heads, key_heads, head_size, sequence_length, window;
     bool packed, documents;
+    double softcap = 0;
 };
 
 OpCase make_case(std::string name, CaseShape shape) {
@@ -149,7 +152,8 @@ OpCase make_case(std::string name, CaseShape shape) {
                                      .key_heads = shape.key_heads,
                                      .head_size = shape.head_size,
                                      .scale = 1 / std::sqrt(static_cast<double>(shape.head_size)),
-                                     .window = shape.window};
+                                     .window = shape.window,
+                                     .softcap = shape.softcap};
     if (shape.packed) {
         test.spec.in = {{.cols = queries + 2 * keys}};
     } else {
@@ -168,7 +172,10 @@ std::vector<OpCase> cases() {
             make_case("window and documents", {2, 1, 4, 50, 9, false, true}),
             make_case("several query tiles", {1, 1, 4, 150, 0, true, true}),
             make_case("size 64, window over tiles", {2, 1, 64, 70, 6, false, false}),
-            make_case("size 80, window and documents", {1, 1, 80, 90, 40, true, true})};
+            make_case("size 80, window and documents", {1, 1, 80, 90, 40, true, true}),
+            make_case("softcap", {2, 1, 8, 19, 0, false, false, 1.5}),
+            make_case("softcap, window and documents", {2, 1, 5, 50, 9, true, true, 0.75}),
+            make_case("size 128, softcap", {1, 1, 128, 11, 0, false, false, 2.5})};
 }
 
 constexpr OpKernels kCpu{.forward = attention_forward_cpu, .vjp = attention_backward_cpu, .jvp = attention_tangent_cpu};

@@ -25,6 +25,7 @@ struct ScoreTile {
     float scale = 0;
     const SeenRange* seen = nullptr;  // [rows]
     const float* scores = nullptr;    // [rows, stride]
+    float softcap = 0;                // not 0: the scores are already c tanh(scale * product / c)
 };
 inline constexpr int64_t kScoreStep = 16;
 
@@ -43,7 +44,8 @@ struct Rows {
     int64_t stride = 0;  // to the next row
 };
 
-// Loops that read and write weights [rows, stride] and values in the computation's type: bf16 bits or f32.
+// Loops that read and write weights [rows, stride] and values in the computation's type: bf16 bits or f32. Where scores
+// are capped, the scale of exponents is one, and that of ds and dp goes with the slope 1 - (score / c)^2.
 template <typename Weight>
 struct AttentionWeightLoops {
     // Rows are queries: weights = exp(scale * (scores - max)), with max and sum of each row brought up to date. What
@@ -70,6 +72,7 @@ struct AttentionLoops {
     AttentionWeightLoops<float> wide;
     void (*add_scaled)(float scale, const float* x, float* y, int64_t n);  // y += scale * x
     void (*scale)(float scale, float* x, int64_t n);
+    void (*cap)(float scale, float softcap, float* x, int64_t n);  // x = c tanh(scale * x / c)
 };
 
 namespace baseline {

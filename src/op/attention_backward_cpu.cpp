@@ -59,7 +59,9 @@ class BackwardPiece {
         const Tensor q = tiles_.queries(heads_.q, tile), grad = tiles_.queries(call_.grad_out[0], tile);
         const Tensor k = tiles_.keys(heads_.k, row_, key_head_, keys), v = tiles_.keys(heads_.v, row_, key_head_, keys);
         const auto tile_at = [&](DType dtype, float* data) { return tile_of(dtype, keys.count, tile.count, data); };
-        gemm_single({.a = k, .b = q, .c = tile_at(DType::f32, space_.scores), .transpose_b = true});
+        const Tensor scores = tile_at(DType::f32, space_.scores);
+        gemm_single({.a = k, .b = q, .c = scores, .transpose_b = true});
+        cap_scores(tiles_.attrs(), scores);
         gemm_single({.a = v, .b = grad, .c = tile_at(DType::f32, space_.dp), .transpose_b = true});
         const Tensor p = tile_at(q.dtype, space_.p), ds = tile_at(q.dtype, space_.ds);
         if (q.dtype == DType::f32) {
@@ -79,8 +81,9 @@ class BackwardPiece {
     template <typename Weight>
     void weigh(const AttentionWeightLoops<Weight>& loops, const QueryTile& tile, KeyTile keys, int64_t stride) {
         const auto seen = seeing_keys(tile, keys);
-        const auto scale = static_cast<float>(tiles_.attrs().scale);
-        loops.backward({keys.count, stride, scale, seen.data(), space_.scores}, space_.dp, log_sum_.data(),
+        const auto scale = static_cast<float>(tiles_.attrs().scale),
+                   softcap = static_cast<float>(tiles_.attrs().softcap);
+        loops.backward({keys.count, stride, scale, seen.data(), space_.scores, softcap}, space_.dp, log_sum_.data(),
                        delta_.data(), reinterpret_cast<Weight*>(space_.p), reinterpret_cast<Weight*>(space_.ds));
     }
 

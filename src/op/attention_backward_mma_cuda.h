@@ -31,7 +31,7 @@ struct GradientTiles {
     static_assert(kBytes <= kMmaSharedMax);
 };
 
-template <int kSize, bool kByKeys>
+template <int kSize, bool kByKeys, bool kCapped>
 struct MmaGradients {
     using Tiles = GradientTiles<kSize, kByKeys>;
     static constexpr int kOthers = Tiles::kOthers, kCols = Tiles::kCols;
@@ -54,7 +54,7 @@ struct MmaGradients {
           own(shared_memory<bf16>()),
           stages(own + 2 * Tiles::kOwnNumbers),
           streaming(reinterpret_cast<QueryFacts*>(shared_memory<unsigned char>() + Tiles::kTileBytes)),
-          scale(given.scale * kLog2E) {
+          scale(exponent_scale<kCapped>(given) * kLog2E) {
         clear_sums(sums);
         clear_sums(value_sums);
     }
@@ -134,6 +134,7 @@ struct MmaGradients {
         clear_sums(ds);
         multiply_rows<kSize, kOthers>(mine, stage, p);
         multiply_rows<kSize, kOthers>(mine + Tiles::kOwnNumbers, second, ds);
+        if constexpr (kCapped) cap_products(args, p);
         WINDLASS_UNROLL
         for (int n = 0; n < kOthers / 8; ++n) {
             WINDLASS_UNROLL
@@ -141,9 +142,10 @@ struct MmaGradients {
                 const int other = n * 8 + lane.col() + i % 2, row = place.begin + lane.row(i / 2);
                 const QueryFacts query = kByKeys ? queries[other] : facts[i / 2];
                 const int at = kByKeys ? begin + other : row, key = kByKeys ? row : begin + other;
-                const float weight = exp2_quick(__fmaf_rn(p[n][i], scale, -query.log_sum));
+                const float score = p[n][i], weight = exp2_quick(__fmaf_rn(score, scale, -query.log_sum));
                 p[n][i] = is_masked && (key < query.first || key > at) ? 0.0f : weight;
                 ds[n][i] = args.scale * p[n][i] * (ds[n][i] - query.delta);
+                if constexpr (kCapped) ds[n][i] *= slope_of_cap(args, score);
             }
         }
         mix_rows<kOthers, kCols, kPitch>(ds, stage + part * kCols, sums);
@@ -163,28 +165,28 @@ struct MmaGradients {
     }
 };
 
-template <int kSize, bool kByKeys>
+template <int kSize, bool kByKeys, bool kCapped>
 __global__ void __launch_bounds__(kMmaThreads, kMmaBlocks) attention_gradients_mma(AttentionArgs args) {
     constexpr unsigned kParts = GradientTiles<kSize, kByKeys>::kParts;
     const unsigned block = blockIdx.x / kParts;
     const int part = static_cast<int>(blockIdx.x % kParts);
     if constexpr (kByKeys) {
-        MmaGradients<kSize, true>(args, key_place(args, block, kMmaOwn), part).run_keys();
+        MmaGradients<kSize, true, kCapped>(args, key_place(args, block, kMmaOwn), part).run_keys();
     } else {
-        MmaGradients<kSize, false>(args, query_place(args, block, kMmaOwn), part).run_queries();
+        MmaGradients<kSize, false, kCapped>(args, query_place(args, block, kMmaOwn), part).run_queries();
     }
 }
 
 // False: heads of this size have no such kernel.
 template <bool kByKeys>
 bool launch_gradients_mma(const AttentionArgs& args, CudaStreamHandle stream) {
-    return by_mma_size(args.head_size, [&]<int kSize>() {
+    return by_mma_size(args, [&]<int kSize, bool kCapped>() {
         using Tiles = GradientTiles<kSize, kByKeys>;
         const int tiles = (args.length + kMmaOwn - 1) / kMmaOwn * (kByKeys ? args.key_heads : args.heads) * args.rows;
         const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * Tiles::kParts),
                             .threads = kMmaThreads,
                             .shared_bytes = Tiles::kBytes};
-        launch(stream, grid, attention_gradients_mma<kSize, kByKeys>, args,
+        launch(stream, grid, attention_gradients_mma<kSize, kByKeys, kCapped>, args,
                kByKeys ? "attention backward by keys" : "attention backward by queries");
     });
 }

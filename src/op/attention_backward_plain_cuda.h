@@ -2,7 +2,8 @@
 //
 // Probabilities are made again from q, k and the saved log-sum-exp, tile by tile (Dao, "FlashAttention-2", 2023,
 // algorithm 2). With D = rowsum(dO * O):
-//   p = exp(scale q k^T - log_sum), ds = scale p * (dO v^T - D), dv = p^T dO, dk = ds^T q, dq = ds k.
+//   p = exp(scale q k^T - log_sum), ds = scale p * (dO v^T - D), dv = p^T dO, dk = ds^T q, dq = ds k;
+// ds has the slope of the softcap as a factor where there is one.
 // dq is summed up by tiles of queries, dk and dv by tiles of keys: nobody adds to what another block adds to, and each
 // sum has one order. The scores are made twice for it.
 #pragma once
@@ -12,7 +13,7 @@
 namespace windlass {
 
 // By keys, the block owns k and v, and q and dO stream past; else it is the other way round.
-template <typename T, bool kByKeys>
+template <typename T, bool kByKeys, bool kCapped>
 struct PlainGradients {
     const AttentionArgs& args;
     const AttentionPlace place;
@@ -85,12 +86,13 @@ struct PlainGradients {
             if (query >= args.length || key > query) continue;
             if constexpr (kByKeys) read_query(query, head);
             if (key < first) continue;
-            const float score =
-                plain_dot(tiles.own[0] + lane.own * tiles.pitch, tiles.stream[0] + other * tiles.pitch, size);
+            const float score = plain_score<kCapped>(args, tiles.own[0] + lane.own * tiles.pitch,
+                                                     tiles.stream[0] + other * tiles.pitch);
             const float dp =
                 plain_dot(tiles.own[1] + lane.own * tiles.pitch, tiles.stream[1] + other * tiles.pitch, size);
-            p[j] = expf(score * args.scale - log_sum);
+            p[j] = expf(score * exponent_scale<kCapped>(args) - log_sum);
             ds[j] = args.scale * p[j] * (dp - delta);
+            if constexpr (kCapped) ds[j] *= slope_of_cap(args, score);
         }
         plain_mix(tiles, lane, ds, tiles.stream[0], size, sums);
         if constexpr (kByKeys) plain_mix(tiles, lane, p, tiles.stream[1], size, value_sums);
@@ -98,12 +100,12 @@ struct PlainGradients {
     }
 };
 
-template <typename T, bool kByKeys>
+template <typename T, bool kByKeys, bool kCapped>
 __global__ void __launch_bounds__(kPlainThreads, kPlainBlocks) attention_gradients_plain(AttentionArgs args) {
     if constexpr (kByKeys) {
-        PlainGradients<T, true>(args, key_place(args, blockIdx.x, kPlainOwn)).run_keys();
+        PlainGradients<T, true, kCapped>(args, key_place(args, blockIdx.x, kPlainOwn)).run_keys();
     } else {
-        PlainGradients<T, false>(args, query_place(args, blockIdx.x, kPlainOwn)).run_queries();
+        PlainGradients<T, false, kCapped>(args, query_place(args, blockIdx.x, kPlainOwn)).run_queries();
     }
 }
 
@@ -113,8 +115,10 @@ void launch_gradients_plain(const AttentionArgs& args, CudaStreamHandle stream) 
     const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * (kByKeys ? args.key_heads : args.heads) * args.rows),
                         .threads = kPlainThreads,
                         .shared_bytes = PlainTiles::bytes(args.head_size)};
-    launch(stream, grid, attention_gradients_plain<T, kByKeys>, args,
-           kByKeys ? "attention backward by keys" : "attention backward by queries");
+    by_softcap(args, [&]<bool kCapped>() {
+        launch(stream, grid, attention_gradients_plain<T, kByKeys, kCapped>, args,
+               kByKeys ? "attention backward by keys" : "attention backward by queries");
+    });
 }
 
 }  // namespace windlass

@@ -29,6 +29,7 @@ AttentionArgs arguments(const OpCall& call) {
                        .head_size = narrow<int>(attrs.head_size),
                        .window = narrow<int>(attrs.window),
                        .scale = static_cast<float>(attrs.scale),
+                       .softcap = static_cast<float>(attrs.softcap),
                        .doc_start = batch.doc_start,
                        .in = cuda_heads(split_heads(call.in, attrs))};
     if (!call.saved.empty()) {

@@ -19,6 +19,7 @@ struct AttentionArgs {
     int heads = 0, key_heads = 0, head_size = 0;
     int window = 0;  // 0: none
     float scale = 0;
+    float softcap = 0;                   // 0: none
     const int32_t* doc_start = nullptr;  // [T]
     bool aligned = false;                // rows of all values begin where 16 bytes do
     AttentionHeadsCuda in;

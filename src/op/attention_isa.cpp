@@ -1,6 +1,7 @@
 #include "op/attention.h"
 
 #include "op/exp_vector.h"
+#include "op/loops_inline.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
@@ -75,9 +76,19 @@ template <typename Weight>
     return factor;
 }
 
+// Of exponents, as powers of two.
+[[gnu::always_inline]] inline float exponent_scale(const ScoreTile& tile) {
+    return tile.softcap == 0 ? tile.scale * kLog2E : kLog2E;
+}
+
+[[gnu::always_inline]] inline Floats slope_of_cap(Floats score, float softcap) {
+    const Floats t = score * (1.0f / softcap);
+    return 1.0f - t * t;
+}
+
 template <typename Weight>
 void softmax(const ScoreTile& tile, RunningSoftmax* states, float* factors, Weight* weights) {
-    const float scale = tile.scale * kLog2E;
+    const float scale = exponent_scale(tile);
     for (int64_t row = 0; row < tile.rows; ++row) {
         const SeenRange range = tile.seen[row];
         const int64_t at = row * tile.stride;
@@ -90,17 +101,19 @@ void softmax(const ScoreTile& tile, RunningSoftmax* states, float* factors, Weig
     }
 }
 
-template <typename Weight>
-void backward(const ScoreTile& tile, const float* dp, const float* log_sum, const float* delta, Weight* p, Weight* ds) {
-    const float scale = tile.scale * kLog2E;
+template <typename Weight, bool kCapped>
+[[gnu::always_inline]] inline void backward_of(const ScoreTile& tile, const float* dp, const float* log_sum,
+                                               const float* delta, Weight* p, Weight* ds) {
+    const float scale = exponent_scale(tile);
     for (int64_t row = 0; row < tile.rows; ++row) {
         const int64_t at = row * tile.stride;
         for_vectors(
             tile.seen[row], tile.stride,
             [&](int64_t i, auto inside) {
-                const Floats power = load(tile.scores + at + i) * scale - load(log_sum + i) * kLog2E;
+                const Floats score = load(tile.scores + at + i), power = score * scale - load(log_sum + i) * kLog2E;
                 const Floats weight = inside(exp2_of<kTerms<Weight>>(power), kNone);
-                const Floats change = load(dp + at + i) - load(delta + i);
+                Floats change = load(dp + at + i) - load(delta + i);
+                if constexpr (kCapped) change *= slope_of_cap(score, tile.softcap);
                 store(p + at + i, weight);
                 store(ds + at + i, inside(weight * tile.scale * change, kNone));
             },
@@ -111,18 +124,20 @@ void backward(const ScoreTile& tile, const float* dp, const float* log_sum, cons
     }
 }
 
-template <typename Weight>
-void tangent(const ScoreTile& tile, const float* changes, const float* log_sum, Weight* p, Weight* dp, float* sums) {
-    const float scale = tile.scale * kLog2E;
+template <typename Weight, bool kCapped>
+[[gnu::always_inline]] inline void tangent_of(const ScoreTile& tile, const float* changes, const float* log_sum,
+                                              Weight* p, Weight* dp, float* sums) {
+    const float scale = exponent_scale(tile);
     for (int64_t row = 0; row < tile.rows; ++row) {
         const int64_t at = row * tile.stride;
         Floats sum = kNone;
         for_vectors(
             tile.seen[row], tile.stride,
             [&](int64_t i, auto inside) {
-                const Floats power = load(tile.scores + at + i) * scale - log_sum[row] * kLog2E;
+                const Floats score = load(tile.scores + at + i), power = score * scale - log_sum[row] * kLog2E;
                 const Floats weight = inside(exp2_of<kTerms<Weight>>(power), kNone);
-                const Floats change = inside(weight * tile.scale * load(changes + at + i), kNone);
+                Floats change = inside(weight * tile.scale * load(changes + at + i), kNone);
+                if constexpr (kCapped) change = inside(change * slope_of_cap(score, tile.softcap), kNone);
                 store(p + at + i, weight);
                 store(dp + at + i, change);
                 sum += change;
@@ -133,6 +148,22 @@ void tangent(const ScoreTile& tile, const float* changes, const float* log_sum, 
             });
         sums[row] += sum_of_lanes(sum);
     }
+}
+
+template <typename Weight>
+void backward(const ScoreTile& tile, const float* dp, const float* log_sum, const float* delta, Weight* p, Weight* ds) {
+    if (tile.softcap == 0)
+        backward_of<Weight, false>(tile, dp, log_sum, delta, p, ds);
+    else
+        backward_of<Weight, true>(tile, dp, log_sum, delta, p, ds);
+}
+
+template <typename Weight>
+void tangent(const ScoreTile& tile, const float* changes, const float* log_sum, Weight* p, Weight* dp, float* sums) {
+    if (tile.softcap == 0)
+        tangent_of<Weight, false>(tile, changes, log_sum, p, dp, sums);
+    else
+        tangent_of<Weight, true>(tile, changes, log_sum, p, dp, sums);
 }
 
 template <typename Number>
@@ -184,6 +215,12 @@ void scale_all(float scale, float* x, int64_t n) {
     for (int64_t i = 0; i < n; ++i) x[i] *= scale;
 }
 
+void cap(float scale, float softcap, float* x, int64_t n) {
+    const float inner = scale / softcap;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) x[i] = softcap * tanh_float(inner * x[i]);
+}
+
 }  // namespace
 
 extern const AttentionLoops kAttentionLoops = {
@@ -192,6 +229,7 @@ extern const AttentionLoops kAttentionLoops = {
     .wide = {softmax<float>, backward<float>, tangent<float>, write_rows<float>, dots<float>, mix<float>},
     .add_scaled = add_scaled,
     .scale = scale_all,
+    .cap = cap,
 };
 
 }  // namespace WINDLASS_ISA

@@ -150,25 +150,39 @@ inline bool is_copied_whole(const AttentionHeadsCuda& heads) {
     return is_copied_whole(heads.q) && is_copied_whole(heads.k) && is_copied_whole(heads.v);
 }
 
-// Calls launch.template operator()<D>() for a head size that has kernels on tensor cores; false: it has none.
+// Products become scores under the softcap c: c tanh(scale * product / c).
+template <int kCount>
+__device__ __forceinline__ void cap_products(const AttentionArgs& args, float (&products)[kCount][4]) {
+    const float scale = args.scale / args.softcap;
+    WINDLASS_UNROLL
+    for (int n = 0; n < kCount; ++n) WINDLASS_UNROLL
+    for (int i = 0; i < 4; ++i) products[n][i] = args.softcap * tanh_quick(products[n][i] * scale);
+}
+
+// Calls launch.template operator()<D, kCapped>() for a head size that has kernels on tensor cores; false: it has none.
+// With a softcap only the sizes have them whose models have one.
 template <typename Launch>
-bool by_mma_size(int head_size, Launch launch) {
-    switch (head_size) {
+bool by_mma_size(const AttentionArgs& args, Launch launch) {
+    const auto run = [&]<int kSize>() {
+        if constexpr (kSize >= 128) {
+            by_softcap(args, [&]<bool kCapped>() { launch.template operator()<kSize, kCapped>(); });
+        } else {
+            if (args.softcap > 0) return false;
+            launch.template operator()<kSize, false>();
+        }
+        return true;
+    };
+    switch (args.head_size) {
         case 64:
-            launch.template operator()<64>();
-            return true;
+            return run.template operator()<64>();
         case 80:
-            launch.template operator()<80>();
-            return true;
+            return run.template operator()<80>();
         case 96:
-            launch.template operator()<96>();
-            return true;
+            return run.template operator()<96>();
         case 128:
-            launch.template operator()<128>();
-            return true;
+            return run.template operator()<128>();
         case 256:
-            launch.template operator()<256>();
-            return true;
+            return run.template operator()<256>();
         default:
             return false;
     }

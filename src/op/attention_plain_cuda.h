@@ -62,6 +62,13 @@ __device__ inline float plain_dot(const float* x, const float* y, int size) {
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+// A query's product with a key, or what the softcap makes of it.
+template <bool kCapped>
+__device__ inline float plain_score(const AttentionArgs& args, const float* x, const float* y) {
+    const float product = plain_dot(x, y, args.head_size);
+    return kCapped ? args.softcap * tanhf(product * args.scale / args.softcap) : product;
+}
+
 // The sum, and the greatest, over the lanes of a row.
 __device__ inline float plain_row_sum(float x) {
     for (int apart = kPlainLanes / 2; apart > 0; apart /= 2) x += __shfl_xor_sync(0xffffffffu, x, apart);

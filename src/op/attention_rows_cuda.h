@@ -66,4 +66,21 @@ __device__ inline int64_t key_row(const AttentionArgs& args, const AttentionPlac
 
 constexpr float kNoScore = -INFINITY;
 
+// What turns a score into an exponent: a softcap has scaled it already.
+template <bool kCapped>
+__device__ inline float exponent_scale(const AttentionArgs& args) {
+    return kCapped ? 1.0f : args.scale;
+}
+// d score / d (scale * product) of a score under a softcap c: 1 - (score / c)^2; 0 where it is masked.
+__device__ inline float slope_of_cap(const AttentionArgs& args, float score) {
+    const float t = score / args.softcap;
+    return score == kNoScore ? 0.0f : 1.0f - t * t;
+}
+
+// Calls launch.template operator()<kCapped>().
+template <typename Launch>
+auto by_softcap(const AttentionArgs& args, Launch launch) {
+    return args.softcap == 0 ? launch.template operator()<false>() : launch.template operator()<true>();
+}
+
 }  // namespace windlass

@@ -22,7 +22,7 @@ struct SoftmaxTiles {
     static_assert(kBytes <= kMmaSharedMax);
 };
 
-template <int kSize, bool kTangent>
+template <int kSize, bool kTangent, bool kCapped>
 struct MmaQueries {
     using Tiles = SoftmaxTiles<kSize, kTangent>;
     static constexpr int kKeys = Tiles::kKeys, kCols = Tiles::kCols;
@@ -49,7 +49,7 @@ struct MmaQueries {
           unseen_by_last(first_key(given, at.row, at.begin + kMmaOwn - 1)),
           queries(shared_memory<bf16>()),
           stages(queries + Tiles::kValues * Tiles::kQueryNumbers),
-          scale(given.scale * kLog2E) {
+          scale(exponent_scale<kCapped>(given) * kLog2E) {
         WINDLASS_UNROLL
         for (int i = 0; i < 2; ++i) first[i] = first_key(given, at.row, at.begin + lane.row(i));
         clear_sums(sums);
@@ -93,6 +93,13 @@ struct MmaQueries {
         float weights[kKeys / 8][4];
         clear_sums(weights);
         multiply_rows<kSize, kKeys>(q, stage, weights);
+        if constexpr (kCapped) cap_products(args, weights);
+        float slopes[kTangent && kCapped ? kKeys / 8 : 1][4];
+        if constexpr (kTangent && kCapped) {
+            WINDLASS_UNROLL
+            for (int n = 0; n < kKeys / 8; ++n) WINDLASS_UNROLL
+            for (int i = 0; i < 4; ++i) slopes[n][i] = slope_of_cap(args, weights[n][i]);
+        }
         if (begin < unseen_by_last || begin + kKeys - 1 > seen_by_first) mask(begin, weights);
         WINDLASS_UNROLL
         for (int i = 0; i < 2; ++i) weigh(i, weights);
@@ -107,6 +114,7 @@ struct MmaQueries {
             for (int n = 0; n < kKeys / 8; ++n) WINDLASS_UNROLL
             for (int i = 0; i < 4; ++i) {
                 weight_changes[n][i] = weights[n][i] * (args.scale * weight_changes[n][i]);
+                if constexpr (kCapped) weight_changes[n][i] *= slopes[n][i];
                 mean[i / 2] += weight_changes[n][i];
             }
             mix_rows<kKeys, kCols, mma_pitch(kCols)>(weight_changes, values, changes);
@@ -168,28 +176,29 @@ struct MmaQueries {
         } else {
             write_sums(args.out, row, col, i, 1.0f / total[i], args.aligned, sums);
             if (args.log_sum != nullptr && lane.col() == 0)
-                args.log_sum[row * args.log_sum_stride + place.head] = greatest[i] * args.scale + logf(total[i]);
+                args.log_sum[row * args.log_sum_stride + place.head] =
+                    greatest[i] * exponent_scale<kCapped>(args) + logf(total[i]);
         }
     }
 };
 
-template <int kSize, bool kTangent>
+template <int kSize, bool kTangent, bool kCapped>
 __global__ void __launch_bounds__(kMmaThreads, kMmaBlocks) attention_softmax_mma(AttentionArgs args) {
     constexpr unsigned kParts = SoftmaxTiles<kSize, kTangent>::kParts;
     const AttentionPlace place = query_place(args, blockIdx.x / kParts, kMmaOwn);
-    MmaQueries<kSize, kTangent>(args, place, static_cast<int>(blockIdx.x % kParts)).run();
+    MmaQueries<kSize, kTangent, kCapped>(args, place, static_cast<int>(blockIdx.x % kParts)).run();
 }
 
 // False: heads of this size have no such kernel.
 template <bool kTangent>
 bool launch_softmax_mma(const AttentionArgs& args, CudaStreamHandle stream, const char* name) {
-    return by_mma_size(args.head_size, [&]<int kSize>() {
+    return by_mma_size(args, [&]<int kSize, bool kCapped>() {
         using Tiles = SoftmaxTiles<kSize, kTangent>;
         const int tiles = (args.length + kMmaOwn - 1) / kMmaOwn * args.heads * args.rows * args.directions;
         const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * Tiles::kParts),
                             .threads = kMmaThreads,
                             .shared_bytes = Tiles::kBytes};
-        launch(stream, grid, attention_softmax_mma<kSize, kTangent>, args, name);
+        launch(stream, grid, attention_softmax_mma<kSize, kTangent, kCapped>, args, name);
     });
 }
 

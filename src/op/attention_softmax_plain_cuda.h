@@ -12,7 +12,7 @@
 
 namespace windlass {
 
-template <typename T, bool kTangent>
+template <typename T, bool kTangent, bool kCapped>
 struct PlainQueries {
     const AttentionArgs& args;
     const AttentionPlace place, primal;  // the primal's rows are those of direction 0
@@ -78,18 +78,20 @@ struct PlainQueries {
         for (int j = 0; j < kPlainOthers; ++j) {
             const int other = lane.part + j * kPlainLanes, key = begin + other;
             const bool sees = key >= first && key <= args.cached + query;
-            weights[j] = sees ? plain_dot(q, tiles.stream[0] + other * tiles.pitch, size) : kNoScore;
+            weights[j] = sees ? plain_score<kCapped>(args, q, tiles.stream[0] + other * tiles.pitch) : kNoScore;
             tile_greatest = fmaxf(tile_greatest, weights[j]);
         }
         rescale(plain_row_max(tile_greatest));
         WINDLASS_UNROLL
         for (int j = 0; j < kPlainOthers; ++j) {
-            weights[j] = weights[j] == kNoScore ? 0.0f : expf((weights[j] - greatest) * args.scale);
+            const float score = weights[j];
+            weights[j] = score == kNoScore ? 0.0f : expf((score - greatest) * exponent_scale<kCapped>(args));
             total += weights[j];
             if constexpr (!kTangent) continue;
             const int other = (lane.part + j * kPlainLanes) * tiles.pitch;
-            const float change = plain_dot(tiles.own[1] + lane.own * tiles.pitch, tiles.stream[0] + other, size) +
-                                 plain_dot(q, tiles.stream[1] + other, size);
+            float change = plain_dot(tiles.own[1] + lane.own * tiles.pitch, tiles.stream[0] + other, size) +
+                           plain_dot(q, tiles.stream[1] + other, size);
+            if constexpr (kCapped) change *= slope_of_cap(args, score);
             weight_changes[j] = weights[j] * (args.scale * change);
             mean += weight_changes[j];
         }
@@ -98,7 +100,8 @@ struct PlainQueries {
     // Brings what is summed so far under a greater maximum.
     __device__ void rescale(float tile_greatest) {
         if (!(tile_greatest > greatest)) return;
-        const float factor = greatest == kNoScore ? 0.0f : expf((greatest - tile_greatest) * args.scale);
+        const float factor =
+            greatest == kNoScore ? 0.0f : expf((greatest - tile_greatest) * exponent_scale<kCapped>(args));
         greatest = tile_greatest;
         total *= factor;
         mean *= factor;
@@ -123,14 +126,15 @@ struct PlainQueries {
             for (int i = 0; i < kPlainNumbers; ++i) sums[i] /= total;
             plain_write<T>(args.out, row, col, lane, size, sums);
             if (args.log_sum != nullptr && lane.part == 0)
-                args.log_sum[row * args.log_sum_stride + place.head] = greatest * args.scale + logf(total);
+                args.log_sum[row * args.log_sum_stride + place.head] =
+                    greatest * exponent_scale<kCapped>(args) + logf(total);
         }
     }
 };
 
-template <typename T, bool kTangent>
+template <typename T, bool kTangent, bool kCapped>
 __global__ void __launch_bounds__(kPlainThreads, kPlainBlocks) attention_softmax_plain(AttentionArgs args) {
-    PlainQueries<T, kTangent>(args, query_place(args, blockIdx.x, kPlainOwn)).run();
+    PlainQueries<T, kTangent, kCapped>(args, query_place(args, blockIdx.x, kPlainOwn)).run();
 }
 
 template <typename T, bool kTangent>
@@ -139,7 +143,8 @@ void launch_softmax_plain(const AttentionArgs& args, CudaStreamHandle stream, co
     const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * args.heads * args.rows * args.directions),
                         .threads = kPlainThreads,
                         .shared_bytes = PlainTiles::bytes(args.head_size)};
-    launch(stream, grid, attention_softmax_plain<T, kTangent>, args, name);
+    by_softcap(
+        args, [&]<bool kCapped>() { launch(stream, grid, attention_softmax_plain<T, kTangent, kCapped>, args, name); });
 }
 
 }  // namespace windlass

@@ -1,4 +1,5 @@
-// The exact tangent of attention. With p = softmax(scale q k^T) and c = scale (dq k^T + q dk^T):
+// The exact tangent of attention. With p = softmax(scale q k^T) and c = scale (dq k^T + q dk^T), which has the slope of
+// the softcap as a factor where there is one:
 //   dO = (p * (c - sum_keys p c)) v + p dv = (p * c) v + p dv - (sum_keys p c) O
 #include "op/attention_tiles.h"
 #include "op/gemm.h"
@@ -43,7 +44,9 @@ class TangentPiece {
         const Tensor k = tiles_.keys(heads_.k, tile_.row, key_head, keys);
         const Tensor v = tiles_.keys(heads_.v, tile_.row, key_head, keys);
         const auto tile_at = [&](DType dtype, float* data) { return tile_of(dtype, tile_.count, keys.count, data); };
-        gemm_single({.a = q, .b = k, .c = tile_at(DType::f32, space_.forward.scores), .transpose_b = true});
+        const Tensor scores = tile_at(DType::f32, space_.forward.scores);
+        gemm_single({.a = q, .b = k, .c = scores, .transpose_b = true});
+        cap_scores(tiles_.attrs(), scores);
         change_scores(tile_at(DType::f32, space_.changes), q, k, keys, first_row);
         const Tensor p = tile_at(q.dtype, space_.forward.weights), dp = tile_at(q.dtype, space_.weight_changes);
         if (q.dtype == DType::f32) {
@@ -80,8 +83,9 @@ class TangentPiece {
     template <typename Weight>
     void weigh(const AttentionWeightLoops<Weight>& loops, KeyTile keys, int64_t stride) {
         const auto seen = seen_by_queries(tile_, keys);
-        const auto scale = static_cast<float>(tiles_.attrs().scale);
-        loops.tangent({tile_.count, stride, scale, seen.data(), space_.forward.scores}, space_.changes,
+        const auto scale = static_cast<float>(tiles_.attrs().scale),
+                   softcap = static_cast<float>(tiles_.attrs().softcap);
+        loops.tangent({tile_.count, stride, scale, seen.data(), space_.forward.scores, softcap}, space_.changes,
                       totals_.log_sum.data(), reinterpret_cast<Weight*>(space_.forward.weights),
                       reinterpret_cast<Weight*>(space_.weight_changes), mean_.data());
     }

@@ -122,6 +122,9 @@ const AttentionLoops& attention_loops();
 // Tiles of scores and weights: `rows` by `cols` numbers, rows a multiple of kScoreStep apart.
 Tensor tile_of(DType dtype, int64_t rows, int64_t cols, void* data);
 
+// Products of queries and keys, in f32, take the softcap where there is one.
+void cap_scores(const AttentionAttrs& attrs, const Tensor& scores);
+
 // out (+)= factors * numbers, rounded once; without factors they are one. numbers [rows, cols] in f32.
 void write_rows(const Output& out, const float* numbers, const float* factors = nullptr);
 // products [rows] of x's rows with y's, both of one type.

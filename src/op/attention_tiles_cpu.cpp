@@ -148,10 +148,17 @@ std::array<SeenRange, kKeyTile> seeing_keys(const QueryTile& tile, KeyTile keys)
     return seen;
 }
 
+void cap_scores(const AttentionAttrs& attrs, const Tensor& scores) {
+    if (attrs.softcap == 0) return;
+    for (int64_t row = 0; row < scores.rows(); ++row)
+        attention_loops().cap(static_cast<float>(attrs.scale), static_cast<float>(attrs.softcap),
+                              scores.as<float>() + row * scores.row_stride, scores.cols());
+}
+
 SoftmaxTotals attend(const AttentionTiles& tiles, const QueryTile& tile, const Heads& heads,
                      const ForwardSpace& space) {
     const int64_t head_size = tiles.attrs().head_size, key_head = tiles.key_head_of(tile);
-    const auto scale = static_cast<float>(tiles.attrs().scale);
+    const auto scale = static_cast<float>(tiles.attrs().scale), softcap = static_cast<float>(tiles.attrs().softcap);
     const Tensor q = tiles.queries(heads.q, tile);
     const Tensor sums(DType::f32, {tile.count, head_size}, space.sums);
     std::array<RunningSoftmax, kQueryTile> states;
@@ -160,8 +167,9 @@ SoftmaxTotals attend(const AttentionTiles& tiles, const QueryTile& tile, const H
         const bool first = begin == tile.keys_begin;
         const Tensor scores = tile_of(DType::f32, tile.count, keys.count, space.scores);
         score(q, tiles.keys(heads.k, tile.row, key_head, keys), scores);
+        cap_scores(tiles.attrs(), scores);
         const auto seen = seen_by_queries(tile, keys);
-        const ScoreTile score_tile{tile.count, scores.row_stride, scale, seen.data(), space.scores};
+        const ScoreTile score_tile{tile.count, scores.row_stride, scale, seen.data(), space.scores, softcap};
         if (q.dtype == DType::f32) {
             update_softmax(attention_loops().wide, score_tile, sums, first, space.weights, states.data());
         } else {
@@ -173,7 +181,7 @@ SoftmaxTotals attend(const AttentionTiles& tiles, const QueryTile& tile, const H
     SoftmaxTotals totals;
     for (size_t i = 0; i < static_cast<size_t>(tile.count); ++i) {
         totals.factor[i] = 1 / states[i].sum;
-        totals.log_sum[i] = states[i].max * scale + std::log(states[i].sum);
+        totals.log_sum[i] = states[i].max * (softcap == 0 ? scale : 1.0f) + std::log(states[i].sum);
     }
     return totals;
 }

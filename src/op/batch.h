@@ -18,6 +18,8 @@ struct Batch {
     const int32_t* targets = nullptr;    // [T] id that the token should predict, kIgnored where there is none
     // Decoding: this many earlier tokens of each row are in the cache (OpCall::cache_*), 0 without one.
     int64_t cached = 0;
+    // Decoding: as how long rows count where a document's length matters (ops.h, rope), if they are shorter so far.
+    int64_t length_at_least = 0;
 
     int64_t count() const { return rows * sequence_length; }
 };

@@ -20,6 +20,9 @@ void infer(OpSpec& spec) {
                    "cross_entropy has {} inputs and {} weights", spec.in.size(), spec.weights.size());
     WINDLASS_CHECK(spec.in[0].cols == spec.weights[0][1] && spec.in[0].type == ValueType::compute,
                    "cross_entropy of {} columns by a weight {}", spec.in[0].cols, spec.weights[0].to_string());
+    const auto& attrs = spec.get<CrossEntropyAttrs>();
+    WINDLASS_CHECK(attrs.scale > 0 && attrs.softcap >= 0, "cross_entropy of scale {} and softcap {}", attrs.scale,
+                   attrs.softcap);
     spec.out = {{.cols = 1, .type = ValueType::f32}};
     spec.saved.clear();
 }
@@ -76,8 +79,16 @@ int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode
            cuda_inner_product_bytes(tile, weight[1], factor_rank(size, weight), size);
 }
 
-OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t sequence_length, bool documents) {
-    OpCase test{.name = std::move(name)};
+std::string describe(const OpSpec& spec) {
+    const auto& attrs = spec.get<CrossEntropyAttrs>();
+    std::string text = attrs.scale == 1 ? "" : fmt::format("scale={:.6g}", attrs.scale);
+    if (attrs.softcap > 0) text += fmt::format("{}softcap={:.6g}", text.empty() ? "" : " ", attrs.softcap);
+    return text;
+}
+
+OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t sequence_length, bool documents,
+                 CrossEntropyAttrs attrs = {}) {
+    OpCase test{.name = std::move(name), .spec = {.attrs = attrs}};
     test.spec.in = {{.cols = columns}};
     test.spec.weights = {{vocab, columns}};
     test.sequence_length = sequence_length;
@@ -86,8 +97,13 @@ OpCase make_case(std::string name, int64_t columns, int64_t vocab, int64_t seque
 }
 
 std::vector<OpCase> cases() {
-    return {make_case("plain", 16, 50, 16, false), make_case("odd vocabulary, documents", 24, 131, 19, true),
-            make_case("two tiles", 8, 67, 550, false), make_case("few tokens", 72, 45, 2, false)};
+    return {make_case("plain", 16, 50, 16, false),
+            make_case("odd vocabulary, documents", 24, 131, 19, true),
+            make_case("two tiles", 8, 67, 550, false),
+            make_case("few tokens", 72, 45, 2, false),
+            make_case("scaled", 24, 131, 19, false, {.scale = 0.375}),
+            make_case("softcap, wide", 8, 1037, 5, false, {.softcap = 1.5}),
+            make_case("scaled, softcap, documents", 16, 50, 19, true, {.scale = 2.5, .softcap = 4})};
 }
 
 constexpr OpKernels kCpu{
@@ -114,6 +130,15 @@ int64_t cross_entropy_stride_cuda(int64_t vocab) {
     return round_up<int64_t>(vocab, 64);
 }
 
+LogitShape logit_shape(const OpSpec& spec) {
+    const auto& attrs = spec.get<CrossEntropyAttrs>();
+    return {static_cast<float>(attrs.scale), static_cast<float>(attrs.softcap)};
+}
+
+bool changes_logits(LogitShape shape) {
+    return shape.scale != 1 || shape.softcap > 0;
+}
+
 int64_t head_workspace_bytes(const OpSpec& spec, const OpSize& size) {
     const int64_t tile = std::min(cross_entropy_tile_cuda(spec.weights[0][0]), size.tokens());
     return gemm_workspace_bytes(static_cast<double>(tile) * static_cast<double>(spec.weights[0].numel()));
@@ -124,6 +149,8 @@ constinit const OpRecord kCrossEntropy{
     .infer = infer,
     .work = OpWork::product,
     .sample = [](const OpSpec& spec, const OpSize& size) { return sample_product(spec, size, 1); },
+    .describe = describe,
+    .same_attributes = equal_attributes<CrossEntropyAttrs>,
     .reads = {.in = true, .out = false},
     .backward_computes_out = true,
     .cases = cases,

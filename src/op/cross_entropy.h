@@ -24,6 +24,13 @@ int64_t cross_entropy_stride_cuda(int64_t vocab);
 // Of the head's largest product.
 int64_t head_workspace_bytes(const OpSpec& spec, const OpSize& size);
 
+// What becomes of a logit x: z = scale x, or with a softcap c > 0: z = c tanh(scale x / c).
+struct LogitShape {
+    float scale = 1, softcap = 0;
+};
+LogitShape logit_shape(const OpSpec& spec);
+bool changes_logits(LogitShape shape);
+
 struct CrossEntropyLoops {
     // log sum_i exp(x[i]), without overflow.
     double (*log_sum_exp)(const float* x, int64_t n);
@@ -33,6 +40,10 @@ struct CrossEntropyLoops {
     double (*expectation)(const float* x, const float* d, int64_t n, float log_sum);
     // The greatest of x, none of which is NaN.
     float (*greatest)(const float* x, int64_t n);
+    // x[i] = z(x[i])
+    void (*apply_shape)(LogitShape shape, float* x, int64_t n);
+    // d[i] *= dz/dx = scale (1 - (z[i] / c)^2)
+    void (*times_slope)(LogitShape shape, const float* z, float* d, int64_t n);
 };
 
 namespace baseline {

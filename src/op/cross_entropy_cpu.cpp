@@ -49,12 +49,14 @@ class Head {
           scratch_(call.scratch),
           vocab_(call.spec->weights[0][0]),
           tile_(std::min(cross_entropy_tile(vocab_), call.size->tokens())),
+          shape_(logit_shape(*call.spec)),
           weight_(read_matrix(call.weights[0], *call.size, scratch_, team)),
           logits_(tile_space()) {}
 
     Team& team() { return team_; }
     const Tensor& weight() const { return weight_; }
     int64_t vocab() const { return vocab_; }
+    LogitShape shape() const { return shape_; }
     // Room for another tile of logits.
     Tensor tile_space() {
         const int64_t stride = cross_entropy_stride(vocab_);
@@ -72,6 +74,11 @@ class Head {
     }
     void compute_logits(const Tile& tile) {
         gemm({.a = tile.x, .b = weight_, .c = tile.logits, .transpose_b = true}, team_);
+        if (!changes_logits(shape_)) return;
+        for_row_chunks(tile.count, kRowsPerPiece, team_, [&](int64_t begin, int64_t end, int) {
+            for (int64_t row = begin; row < end; ++row)
+                kLoops.pick()->apply_shape(shape_, tile.logits.as<float>() + row * tile.logits.row_stride, vocab_);
+        });
     }
     // Room for one number for each row of a tile.
     float* row_space() { return scratch_.floats(tile_); }
@@ -87,6 +94,7 @@ class Head {
     Team& team_;
     Scratch scratch_;
     int64_t vocab_, tile_;
+    LogitShape shape_;
     Tensor weight_;  // [V, C] in the type of the computation
     Tensor logits_;
 };
@@ -158,18 +166,29 @@ Tensor gradient_view(const Tile& tile, DType compute) {
     return {compute, tile.logits.shape, 2 * tile.logits.row_stride, tile.logits.data};
 }
 
-// scale * (p - one at the target) over a row of logits. Block by block through a buffer: a block of the narrow row
-// ends before the blocks of logits that are still to be read.
-void gradient_row(float* logits, int64_t n, int32_t target, float log_sum, float scale, DType compute) {
+struct GradientRow {
+    int32_t target;
+    float log_sum;
+    float scale;  // of the loss
+    LogitShape shape;
+};
+
+// scale * (p - one at the target) over a row of logits, times the slope of their shape. Block by block through a
+// buffer: a block of the narrow row ends before the blocks of logits that are still to be read.
+void gradient_row(float* logits, int64_t n, const GradientRow& row, DType compute) {
     const CrossEntropyLoops& loops = *kLoops.pick();
+    const bool reshaped = changes_logits(row.shape);
     std::array<float, kBlock> block;
     for (int64_t begin = 0; begin < n; begin += kBlock) {
         const int64_t count = std::min(kBlock, n - begin);
-        float* const gradient = compute == DType::f32 ? logits + begin : block.data();
-        loops.softmax(logits + begin, gradient, count, log_sum, scale);
-        if (target >= begin && target < begin + count) gradient[target - begin] -= scale;
+        float* const gradient = compute == DType::f32 && !reshaped ? logits + begin : block.data();
+        loops.softmax(logits + begin, gradient, count, row.log_sum, row.scale);
+        if (row.target >= begin && row.target < begin + count) gradient[row.target - begin] -= row.scale;
+        if (reshaped) loops.times_slope(row.shape, logits + begin, gradient, count);
         if (compute == DType::bf16) {
             convert_loops().narrow(gradient, reinterpret_cast<uint16_t*>(logits) + begin, count);
+        } else if (reshaped) {
+            std::copy_n(gradient, count, logits + begin);
         }
     }
 }
@@ -189,7 +208,8 @@ Tensor differentiate(const Tile& tile, const OpCall& call, Head& head) {
             } else {
                 const double log_sum = kLoops.pick()->log_sum_exp(logits, head.vocab());
                 loss = loss_of(logits, target, log_sum);
-                gradient_row(logits, head.vocab(), target, static_cast<float>(log_sum), scale, gradient.dtype);
+                gradient_row(logits, head.vocab(), {target, static_cast<float>(log_sum), scale, head.shape()},
+                             gradient.dtype);
             }
             if (!out.empty()) out.as<float>()[(tile.begin + row) * out.row_stride] = loss;
         }
@@ -233,6 +253,8 @@ void write_tangents(const Tile& tile, const TangentTile& shared, int64_t j, cons
             double tangent = 0;
             if (target != kIgnored) {
                 if (shared.factors) shared.factors->add_to(dl, row, j, head.vocab());
+                if (changes_logits(head.shape()))
+                    loops.times_slope(head.shape(), row_of(tile.logits, row), dl, head.vocab());
                 tangent = loops.expectation(row_of(tile.logits, row), dl, head.vocab(), shared.log_sums[row]) -
                           static_cast<double>(dl[target]);
             }
@@ -283,7 +305,7 @@ void cross_entropy_backward_cpu(const OpCall& call, Stream& stream) {
     if (sink.wanted() && first) write_zeros(sink.target, head.team());
 }
 
-// dloss = sum_v p_v dl_v - dl_target  with  dl = dx W^T + x dW^T
+// dloss = sum_v p_v dl_v - dl_target  with  dl = dz/dl * (dx W^T + x dW^T)
 void cross_entropy_tangent_cpu(const OpCall& call, Stream& stream) {
     Head head(call, cpu_team(stream));
     TangentTile shared(head);

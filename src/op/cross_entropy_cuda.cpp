@@ -25,11 +25,13 @@ class Head {
           scratch_(call.scratch),
           vocab_(call.spec->weights[0][0]),
           tile_(std::min(cross_entropy_tile_cuda(vocab_), call.size->tokens())),
+          shape_(logit_shape(*call.spec)),
           weight_(cuda_matrix(call.weights[0], *call.size, scratch_, stream)),
           workspace_(scratch_.take(head_workspace_bytes(*call.spec, *call.size))),
           logits_(tile_space()) {}
 
     int64_t vocab() const { return vocab_; }
+    LogitShape shape() const { return shape_; }
     int64_t tile() const { return tile_; }
     const Tensor& weight() const { return weight_; }
     CudaScratch& scratch() { return scratch_; }
@@ -52,6 +54,10 @@ class Head {
             const int64_t count = std::min(tile_, tokens - begin);
             const Tile tile{begin, count, call_.in[0].slice_rows(begin, count), logits_.slice_rows(0, count)};
             product({.a = tile.x, .b = weight_, .c = tile.logits, .transpose_b = true});
+            if (changes_logits(shape_))
+                launch_head_shape(
+                    {tile.logits.as<float>(), tile.logits.row_stride, count, vocab_, shape_.scale, shape_.softcap},
+                    handle());
             body(tile);
         }
     }
@@ -73,6 +79,7 @@ class Head {
     Stream& stream_;
     CudaScratch scratch_;
     int64_t vocab_, tile_;
+    LogitShape shape_;
     Tensor weight_;  // [V, C] in the type of the computation
     std::span<std::byte> workspace_;
     Tensor logits_;
@@ -112,6 +119,8 @@ void backward(const OpCall& call, Stream& stream) {
         HeadRowArgs args = head.row_args(tile, out);
         args.scale = static_cast<float>(call.head->loss_scale);
         args.narrows = narrows;
+        args.logit_scale = head.shape().scale;
+        args.softcap = head.shape().softcap;
         launch_head_rows(HeadRow::gradient, args, head.handle());
         const Tensor gradient(call.size->compute, tile.logits.shape, tile.logits.row_stride * (narrows ? 2 : 1),
                               tile.logits.data);
@@ -158,6 +167,8 @@ void write_tangents(const OpCall& call, const Tile& tile, int j, const TangentTi
                          .vocab = head.vocab(),
                          .targets = call.batch->targets + tile.begin,
                          .ignored = kIgnored,
+                         .logit_scale = head.shape().scale,
+                         .softcap = head.shape().softcap,
                          .out = out.as<float>() + row * out.row_stride,
                          .out_stride = out.row_stride};
     if (!shared.products.empty()) {

@@ -1,6 +1,7 @@
 #include "op/cross_entropy.h"
 
 #include "op/exp_vector.h"
+#include "op/loops_inline.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
@@ -78,9 +79,30 @@ double expectation(const float* x, const float* d, int64_t n, float log_sum) {
         });
 }
 
+void apply_shape(LogitShape shape, float* x, int64_t n) {
+    const float cap = shape.softcap, scale = cap > 0 ? shape.scale / cap : shape.scale;
+    if (cap > 0) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) x[i] = cap * tanh_float(scale * x[i]);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) x[i] *= scale;
+    }
+}
+
+void times_slope(LogitShape shape, const float* z, float* d, int64_t n) {
+    const float scale = shape.scale, inverse = shape.softcap > 0 ? 1.0f / shape.softcap : 0.0f;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+        const float t = z[i] * inverse;
+        d[i] *= scale * (1.0f - t * t);
+    }
+}
+
 }  // namespace
 
-extern const CrossEntropyLoops kCrossEntropyLoops = {log_sum_exp, softmax, expectation, greatest_of};
+extern const CrossEntropyLoops kCrossEntropyLoops = {log_sum_exp, softmax,     expectation,
+                                                     greatest_of, apply_shape, times_slope};
 
 }  // namespace WINDLASS_ISA
 }  // namespace windlass

@@ -19,5 +19,6 @@ extern const OpKernels kRopeCuda;
 extern const OpKernels kScaleCuda;
 extern const OpKernels kSparseCuda;
 extern const OpKernels kSwigluCuda;
+extern const OpKernels kTanhCuda;
 
 }  // namespace windlass

@@ -13,17 +13,6 @@ struct Exact {
     __device__ static float slope(float x) { return cdf(x) + x * 0.3989422804f * expf(-0.5f * x * x); }
 };
 
-// Tanh: y = x (1 + tanh v) / 2 = x s(2v) with the sigmoid s and v = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks and
-// Gimpel, "Gaussian Error Linear Units"): the sigmoid form loses no digits where tanh v is near -1.
-struct Tanh {
-    static constexpr float kTwoRoot2OverPi = 1.5957691216f, kCubic = 0.044715f;
-    __device__ static float value(float x) { return x * sigmoid(kTwoRoot2OverPi * (x + kCubic * x * x * x)); }
-    __device__ static float slope(float x) {
-        const float s = sigmoid(kTwoRoot2OverPi * (x + kCubic * x * x * x));
-        return s + x * s * (1.0f - s) * kTwoRoot2OverPi * (1.0f + 3.0f * kCubic * x * x);
-    }
-};
-
 template <typename Kind>
 struct GeluForward {
     static constexpr const char* kName = "gelu forward";
@@ -45,7 +34,7 @@ void launch_gelu_exact_forward(bool is_bf16, const PointwiseArgs& args, CudaStre
 }
 
 void launch_gelu_tanh_forward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GeluForward<Tanh>>(is_bf16, args, stream);
+    launch_pointwise<GeluForward<GeluTanh>>(is_bf16, args, stream);
 }
 
 void launch_gelu_exact_slope(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
@@ -53,7 +42,7 @@ void launch_gelu_exact_slope(bool is_bf16, const PointwiseArgs& args, CudaStream
 }
 
 void launch_gelu_tanh_slope(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GeluSlope<Tanh>>(is_bf16, args, stream);
+    launch_pointwise<GeluSlope<GeluTanh>>(is_bf16, args, stream);
 }
 
 }  // namespace windlass

@@ -15,18 +15,6 @@ struct Exact {
     }
 };
 
-// Tanh: y = x (1 + tanh v) / 2 = x s(2v) with the sigmoid s and v = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks and
-// Gimpel, "Gaussian Error Linear Units"): the sigmoid form loses no digits where tanh v is near -1.
-struct Tanh {
-    static constexpr float kTwoRoot2OverPi = 1.5957691216f;
-    static constexpr float kCubic = 0.044715f;
-    static float value(float x) { return x * sigmoid(kTwoRoot2OverPi * (x + kCubic * x * x * x)); }
-    static float slope(float x) {
-        const float s = sigmoid(kTwoRoot2OverPi * (x + kCubic * x * x * x));
-        return s + x * s * (1.0f - s) * kTwoRoot2OverPi * (1.0f + 3.0f * kCubic * x * x);
-    }
-};
-
 template <typename Kind>
 void forward(const float* const* in, float* const* out, int64_t n) {
     const float* x = in[0];
@@ -47,7 +35,7 @@ void times_slope(const float* const* in, float* const* out, int64_t n) {
 }  // namespace
 
 extern const PointwiseLoops kGeluExactLoops = {forward<Exact>, times_slope<Exact>, times_slope<Exact>};
-extern const PointwiseLoops kGeluTanhLoops = {forward<Tanh>, times_slope<Tanh>, times_slope<Tanh>};
+extern const PointwiseLoops kGeluTanhLoops = {forward<GeluTanh>, times_slope<GeluTanh>, times_slope<GeluTanh>};
 
 }  // namespace WINDLASS_ISA
 }  // namespace windlass

@@ -51,6 +51,22 @@ __device__ float likeliest_of(const float* logits, int64_t count, float* room) {
     return no_number > 0 ? NAN : -lowest;
 }
 
+__global__ void shape_kernel(HeadShapeArgs args) {
+    float* const logits = args.logits + static_cast<int64_t>(blockIdx.x) * args.stride;
+    for (int64_t v = threadIdx.x; v < args.vocab; v += blockDim.x) {
+        const float x = args.scale * logits[v];
+        logits[v] = args.softcap > 0 ? args.softcap * tanhf(x / args.softcap) : x;
+    }
+}
+
+// dz/dx of a logit that became z.
+template <typename Args>
+__device__ float slope_of(const Args& args, float z) {
+    if (args.softcap == 0) return args.logit_scale;
+    const float t = z / args.softcap;
+    return args.logit_scale * (1.0f - t * t);
+}
+
 // scale (p - one at the target) in place of a row of logits. As bf16 it takes the first half of the row: what is
 // written ends before what is still to be read, of each stretch that the block reads as one.
 __device__ void write_gradient(const HeadRowArgs& args, float* logits, int64_t target, float log_sum) {
@@ -60,6 +76,7 @@ __device__ void write_gradient(const HeadRowArgs& args, float* logits, int64_t t
         if (v < args.vocab && target >= 0) {
             gradient = args.scale * expf(logits[v] - log_sum);
             if (v == target) gradient -= args.scale;
+            gradient *= slope_of(args, logits[v]);
         }
         __syncthreads();
         if (v >= args.vocab) continue;
@@ -107,6 +124,7 @@ __global__ void tangent_kernel(HeadTangentArgs args) {
         float change = args.change == nullptr ? 0 : args.change[row * args.stride + v];
         for (int64_t r = 0; r < args.rank; ++r)
             change += args.products[row * args.products_stride + r] * args.left[r * args.vocab + v];
+        change *= slope_of(args, logits[v]);
         expected += expf(logits[v] - args.log_sums[row]) * change;
         if (v == target) at_target = change;
     }
@@ -124,6 +142,10 @@ CudaGrid grid_of(int64_t rows, int64_t vocab) {
 }
 
 }  // namespace
+
+void launch_head_shape(const HeadShapeArgs& args, CudaStreamHandle stream) {
+    launch(stream, grid_of(args.rows, args.vocab), shape_kernel, args, "head logits");
+}
 
 void launch_head_rows(HeadRow what, const HeadRowArgs& args, CudaStreamHandle stream) {
     switch (what) {

@@ -5,6 +5,14 @@
 
 namespace windlass {
 
+// Tiles of logits become what the head makes of them, in place: z = scale x, or c tanh(scale x / c) with a softcap c.
+struct HeadShapeArgs {
+    float* logits = nullptr;  // [rows, vocab], rows `stride` apart
+    int64_t stride = 0, rows = 0, vocab = 0;
+    float scale = 1, softcap = 0;
+};
+void launch_head_shape(const HeadShapeArgs& args, CudaStreamHandle stream);
+
 enum class HeadRow : uint8_t { loss, is_wrong, argmax, gradient, log_sum };
 
 // A block a row.
@@ -19,10 +27,12 @@ struct HeadRowArgs {
     // gradient: in place of the logits, scale (p - one at the target); as bf16, rows 2 `stride` numbers apart.
     float scale = 1;
     bool narrows = false;
+    float logit_scale = 1, softcap = 0;  // what the logits were shaped with: their slope is part of the gradient
 };
 void launch_head_rows(HeadRow what, const HeadRowArgs& args, CudaStreamHandle stream);
 
-// out = sum_v p_v dl_v - dl_target, with dl the change, and what factors say of it: products[row, r] left[r, v].
+// out = sum_v p_v dz_v - dz_target, with dz the slope times the change of the product, and what factors say of that
+// change: products[row, r] left[r, v].
 struct HeadTangentArgs {
     const float* logits = nullptr;    // [rows, vocab], rows `stride` apart
     const float* change = nullptr;    // likewise; null: zeros
@@ -30,6 +40,7 @@ struct HeadTangentArgs {
     int64_t stride = 0, rows = 0, vocab = 0;
     const int32_t* targets = nullptr;
     int32_t ignored = 0;
+    float logit_scale = 1, softcap = 0;
     const float *products = nullptr, *left = nullptr;  // rows of products `products_stride` apart
     int64_t rank = 0, products_stride = 0;
     float* out = nullptr;

@@ -21,5 +21,6 @@ constinit const OpKernels kRopeCuda;
 constinit const OpKernels kScaleCuda;
 constinit const OpKernels kSparseCuda;
 constinit const OpKernels kSwigluCuda;
+constinit const OpKernels kTanhCuda;
 
 }  // namespace windlass

@@ -28,11 +28,13 @@ struct LinearAttrs {
 };
 extern const OpRecord kLinear;
 
-// out = in * rsqrt(mean(in^2) + eps) * w, over groups of D = C / groups columns; weights: w [D].
+// out = in * rsqrt(mean(in^2) + eps) * w, over groups of D = C / groups columns; weights: w [D]. unit_offset: times
+// 1 + w, added in f32.
 // groups = 1: the residual stream's norm; groups = H: qk-norm, each head by itself.
 struct RmsNormAttrs {
     double eps = 1e-6;
     int64_t groups = 1;
+    bool unit_offset = false;
     bool operator==(const RmsNormAttrs&) const = default;
 };
 extern const OpRecord kRmsNorm;
@@ -44,15 +46,23 @@ struct LayerNormAttrs {
 };
 extern const OpRecord kLayerNorm;
 
-// Rotates pairs (i, i + D/2) of each head by position * frequency[i] (the "half" layout of Hugging Face). in [T, H*D].
+// Rotates pairs (i, i + P) of each head by position * frequency[i] (the "half" layout of Hugging Face), with P
+// frequencies, and multiplies them by `scale`. in [T, H * (2P + still) + passed].
 struct RopeAttrs {
     int64_t heads = 0;
-    std::vector<double> frequencies;  // [D/2], scaling (linear, llama3) already applied
+    std::vector<double> frequencies;  // [P], scaling (linear, llama3, yarn) already applied
+    int64_t still = 0;                // columns of each head, behind those that turn, which stay as they are
+    int64_t passed = 0;               // columns behind the heads, which do too: the values of packed queries and keys
+    double scale = 1;
+    // Documents of more than short_length tokens turn by these instead; empty: none do.
+    std::vector<double> long_frequencies = {};
+    int64_t short_length = 0;
     bool operator==(const RopeAttrs&) const = default;
 };
 extern const OpRecord kRope;
 
-// Causal softmax(scale * q k^T) v within a document, streaming over keys: no T x T matrix.
+// Causal softmax(scale * q k^T) v within a document, streaming over keys: no T x T matrix. With a softcap c, scores s
+// become c tanh(s / c) before they are masked.
 // in: q [T, H*D], k [T, K*D], v [T, K*D]; or one packed [T, (H + 2K) * D]. out [T, H*D]; saves log-sum-exp [T, H].
 struct AttentionAttrs {
     int64_t heads = 0;
@@ -60,11 +70,18 @@ struct AttentionAttrs {
     int64_t head_size = 0;
     double scale = 0;
     int64_t window = 0;  // 0: none; else a token sees itself and the window - 1 tokens before it
+    double softcap = 0;  // 0: none
     bool operator==(const AttentionAttrs&) const = default;
 };
 extern const OpRecord kAttention;
 
-// out = silu(gate) * up. in: gate [T, F], up [T, F].
+// out = f(gate) * up, with f = silu or gelu (its tanh form). in: gate [T, F], up [T, F]; or both side by side, packed
+// [T, 2F]. out [T, F].
+struct SwigluAttrs {
+    enum class Kind : uint8_t { silu, gelu_tanh } kind = Kind::silu;
+    bool packed = false;
+    bool operator==(const SwigluAttrs&) const = default;
+};
 extern const OpRecord kSwiglu;
 
 struct GeluAttrs {
@@ -73,6 +90,7 @@ struct GeluAttrs {
 };
 extern const OpRecord kGelu;
 extern const OpRecord kRelu;
+extern const OpRecord kTanh;
 
 // out = a + b.
 extern const OpRecord kAdd;
@@ -80,8 +98,10 @@ extern const OpRecord kAdd;
 // out = (factor * w) * in. weights: w [C], or none: w = 1. The factor, as f32, multiplies before anything else does, in
 // f32: grad_in = (factor * w) * grad_out; the weight's gradient sums (factor * grad_out) * in; the tangent is
 // (factor * w) * tangent_in + (factor * direction) * in.
+// rounds_factor: the factor is a number of the computation's type, as of a table that is multiplied in its own type.
 struct ScaleAttrs {
     double factor = 1;
+    bool rounds_factor = false;
     bool operator==(const ScaleAttrs&) const = default;
 };
 extern const OpRecord kScale;
@@ -99,12 +119,17 @@ struct SparseAttrs {
 };
 extern const OpRecord kSparse;
 
-// The head fused with the loss: out[t] = -log softmax(in W^T)[target(t)], 0 where the target is ignored; f32 [T, 1].
-// in [T, C]; weights: W [V, C]. Logits exist for `tile` tokens at a time. backward takes no grad_out: it is the
-// gradient of loss_scale * sum(out), and it computes out as well. HeadParams::result asks forward for something else of
-// the tokens that have a target. miss: 1 where another id than the target is likelier, or as likely and of a lower
-// number, else 0. likeliest: the likeliest id of those below HeadParams::id_count, the lowest of equals, as a number;
-// NaN where a logit is no number.
+// The head fused with the loss: out[t] = -log softmax(z)[target(t)], 0 where the target is ignored; f32 [T, 1].
+// z = scale * (in W^T), or c tanh(z / c) of that where there is a softcap c; in [T, C]; weights: W [V, C]. Logits exist
+// for `tile` tokens at a time. backward takes no grad_out: it is the gradient of loss_scale * sum(out), and it computes
+// out as well. HeadParams::result asks forward for something else of the tokens that have a target. miss: 1 where
+// another id than the target is likelier, or as likely and of a lower number, else 0. likeliest: the likeliest id of
+// those below HeadParams::id_count, the lowest of equals, as a number; NaN where a logit is no number.
+struct CrossEntropyAttrs {
+    double scale = 1;
+    double softcap = 0;  // 0: none
+    bool operator==(const CrossEntropyAttrs&) const = default;
+};
 extern const OpRecord kCrossEntropy;
 
 // Tokens per tile of cross_entropy: a function of the vocabulary alone, so that bits do not depend on budgets.

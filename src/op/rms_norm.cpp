@@ -51,18 +51,21 @@ int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode
 
 std::string describe(const OpSpec& spec) {
     const auto& attrs = spec.get<RmsNormAttrs>();
-    return attrs.groups == 1 ? fmt::format("eps={}", attrs.eps)
-                             : fmt::format("eps={} groups={}", attrs.eps, attrs.groups);
+    std::string text = fmt::format("eps={}", attrs.eps);
+    if (attrs.groups != 1) text += fmt::format(" groups={}", attrs.groups);
+    return attrs.unit_offset ? text + " unit_offset" : text;
 }
 
 std::vector<OpCase> cases() {
-    const auto of = [](std::string name, int64_t groups, int64_t size, double eps) {
-        return OpCase{.name = std::move(name),
-                      .spec = {.attrs = RmsNormAttrs{eps, groups}, .in = {{groups * size}}, .weights = {{size}}}};
+    const auto of = [](std::string name, int64_t groups, int64_t size, double eps, bool unit_offset = false) {
+        return OpCase{
+            .name = std::move(name),
+            .spec = {.attrs = RmsNormAttrs{eps, groups, unit_offset}, .in = {{groups * size}}, .weights = {{size}}}};
     };
     OpCase chunks = of("chunks", 1, 24, 1e-5);  // several partial gradients
     chunks.sequence_length = 83;
-    return {of("row", 1, 96, 1e-6), of("ragged", 1, 1037, 1e-5), of("heads", 4, 24, 1e-6), std::move(chunks)};
+    return {of("row", 1, 96, 1e-6), of("ragged", 1, 1037, 1e-5),          of("heads", 4, 24, 1e-6),
+            std::move(chunks),      of("unit offset", 1, 96, 1e-6, true), of("unit offset, heads", 3, 20, 1e-6, true)};
 }
 
 constexpr OpKernels kCpu{.forward = rms_norm_forward_cpu, .vjp = rms_norm_backward_cpu, .jvp = rms_norm_tangent_cpu};

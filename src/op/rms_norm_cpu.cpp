@@ -10,8 +10,11 @@ constexpr IsaKernel<const RmsNormLoops> kLoops{&baseline::kRmsNormLoops, &avx2::
 // The part of a row's description that all rows share; takes the weight from scratch.
 RmsNormRow common_row(const OpCall& call, Scratch& scratch) {
     const auto& attrs = call.spec->get<RmsNormAttrs>();
-    const float* w = read_vector(call.weights[0], *call.size, scratch);
-    return {attrs.groups, call.weights[0].base.numel(), static_cast<float>(attrs.eps), nullptr, w};
+    const int64_t size = call.weights[0].base.numel();
+    float* const w = scratch.floats(size);
+    read_weight_row(call.weights[0], 0, call.size->compute, w);
+    for (int64_t i = 0; i < size && attrs.unit_offset; ++i) w[i] += 1;
+    return {attrs.groups, size, static_cast<float>(attrs.eps), nullptr, w};
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ RmsNormArgs args_of(const OpCall& call) {
     const auto& attrs = call.spec->get<RmsNormAttrs>();
     return {.x = cuda_value(call.in[0]),
             .w = cuda_weight(call.weights[0], *call.size),
+            .unit_offset = attrs.unit_offset,
             .rows = call.in[0].rows() * attrs.groups,
             .cols = call.weights[0].base.numel(),
             .groups = attrs.groups,

@@ -20,6 +20,11 @@ __device__ void put(const RmsNormArgs& args, const CudaValue& value, int64_t row
     write<T>(value, row / args.groups, row % args.groups * args.cols + i, x);
 }
 
+__device__ float weight_at(const RmsNormArgs& args, int64_t i) {
+    const float w = read(args.w, i);
+    return args.unit_offset ? 1.0f + w : w;
+}
+
 // (mean(x^2) + eps)^(-1/2), in every thread of the block.
 template <typename T>
 __device__ float rstd_of(const RmsNormArgs& args, int64_t row) {
@@ -38,7 +43,7 @@ __global__ void forward_kernel(RmsNormArgs args) {
     const float r = rstd_of<T>(args, row);
     if (args.rstd != nullptr && threadIdx.x == 0) args.rstd[row] = r;
     for (int64_t i = threadIdx.x; i < args.cols; i += kThreads)
-        put<T>(args, args.y, row, i, at<T>(args, args.x, row, i) * r * read(args.w, i));
+        put<T>(args, args.y, row, i, at<T>(args, args.x, row, i) * r * weight_at(args, i));
 }
 
 // dx = r (g - x r^2 mean(g x)) with g = w dy
@@ -47,11 +52,11 @@ __global__ void backward_kernel(RmsNormArgs args) {
     const int64_t row = blockIdx.x;
     float products = 0;
     for (int64_t i = threadIdx.x; i < args.cols; i += kThreads)
-        products += read(args.w, i) * at<T>(args, args.y, row, i) * at<T>(args, args.x, row, i);
+        products += weight_at(args, i) * at<T>(args, args.y, row, i) * at<T>(args, args.x, row, i);
     const float r = args.rstd[row];
     const float shift = block_sum(products, shared_memory<float>()) / static_cast<float>(args.cols) * r * r;
     for (int64_t i = threadIdx.x; i < args.cols; i += kThreads) {
-        const float g = read(args.w, i) * at<T>(args, args.y, row, i);
+        const float g = weight_at(args, i) * at<T>(args, args.y, row, i);
         put<T>(args, args.grad_x, row, i, r * (g - at<T>(args, args.x, row, i) * shift));
     }
 }
@@ -81,7 +86,7 @@ __global__ void tangent_kernel(RmsNormArgs args) {
         const T* const tangent_w = static_cast<const T*>(args.tangent_w) + d * args.cols;
         for (int64_t i = threadIdx.x; i < args.cols; i += kThreads) {
             const float x = at<T>(args, args.x, row, i);
-            const float along = read(args.w, i) * r * (at<T>(args, args.tangent_x, moved, i) - x * shift);
+            const float along = weight_at(args, i) * r * (at<T>(args, args.tangent_x, moved, i) - x * shift);
             put<T>(args, args.y, moved, i, args.tangent_w == nullptr ? along : along + widen(tangent_w[i]) * (x * r));
         }
     }

@@ -10,7 +10,8 @@ namespace windlass {
 struct RmsNormArgs {
     CudaValue x, y;
     CudaWeight w;
-    float* rstd = nullptr;  // [rows]; null: not kept
+    float* rstd = nullptr;     // [rows]; null: not kept
+    bool unit_offset = false;  // the weight is 1 + w
     int64_t rows = 0, cols = 0, groups = 1;
     float eps = 0;
     // backward: y is grad_out.

@@ -27,12 +27,62 @@ __global__ void rope_kernel(RopeArgs args) {
     }
 }
 
+__device__ float frequency_of(const RopePartArgs& args, int64_t token, int64_t pair) {
+    bool is_long = args.is_long;
+    if (args.doc_start != nullptr) {
+        const int64_t first = args.doc_start[token], at = first + args.short_length;
+        is_long = at < args.length && args.doc_start[token / args.length * args.length + at] == first;
+    }
+    return is_long ? args.long_frequencies[pair] : args.frequencies[pair];
+}
+
+// A thread a token and pair, and one a token and column that stays.
+template <typename T>
+__global__ void rope_part_kernel(RopePartArgs args) {
+    const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+    const int64_t of_token = args.pairs + args.still + args.passed;
+    if (at >= args.tokens * of_token) return;
+    const int64_t token = at / of_token, item = at % of_token;
+    const int64_t size = 2 * args.pairs + args.still, end = args.directions * args.tokens;
+    if (item >= args.pairs + args.still) {
+        const int64_t col = args.heads * size + item - args.pairs - args.still;
+        for (int64_t row = token; row < end; row += args.tokens) write<T>(args.y, row, col, read<T>(args.x, row, col));
+        return;
+    }
+    if (item >= args.pairs) {
+        for (int64_t row = token; row < end; row += args.tokens) {
+            for (int64_t col = args.pairs + item; col < args.heads * size; col += size)
+                write<T>(args.y, row, col, read<T>(args.x, row, col));
+        }
+        return;
+    }
+    const int32_t position = args.positions[token];
+    const float angle = static_cast<float>(args.backwards ? -position : position) * frequency_of(args, token, item);
+    const Angle turned = cos_sin(static_cast<double>(angle));
+    const float cos = static_cast<float>(turned.cos) * args.scale, sin = static_cast<float>(turned.sin) * args.scale;
+    for (int64_t row = token; row < end; row += args.tokens) {
+        for (int64_t first = item; first < args.heads * size; first += size) {
+            const float a = read<T>(args.x, row, first), b = read<T>(args.x, row, first + args.pairs);
+            write<T>(args.y, row, first, a * cos - b * sin);
+            write<T>(args.y, row, first + args.pairs, b * cos + a * sin);
+        }
+    }
+}
+
+CudaGrid grid_of(int64_t threads) {
+    return {.blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads), .threads = kThreads};
+}
+
 }  // namespace
 
 void launch_rope(bool is_bf16, const RopeArgs& args, CudaStreamHandle stream) {
-    const int64_t blocks = (args.tokens * args.pairs + kThreads - 1) / kThreads;
-    const CudaGrid grid{.blocks = static_cast<unsigned>(blocks), .threads = kThreads};
+    const CudaGrid grid = grid_of(args.tokens * args.pairs);
     WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, rope_kernel<T>, args, "rope"));
+}
+
+void launch_rope_part(bool is_bf16, const RopePartArgs& args, CudaStreamHandle stream) {
+    const CudaGrid grid = grid_of(args.tokens * (args.pairs + args.still + args.passed));
+    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, rope_part_kernel<T>, args, "rope of a part"));
 }
 
 }  // namespace windlass

@@ -46,7 +46,8 @@ int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode
 }
 
 std::string describe(const OpSpec& spec) {
-    return fmt::format("factor={}", spec.get<ScaleAttrs>().factor);
+    const auto& attrs = spec.get<ScaleAttrs>();
+    return fmt::format("factor={}{}", attrs.factor, attrs.rounds_factor ? " rounded" : "");
 }
 
 std::vector<OpCase> cases() {
@@ -59,15 +60,23 @@ std::vector<OpCase> cases() {
     };
     OpCase chunks = weighted("weight_chunks", 24, 0.3);  // several partial gradients
     chunks.sequence_length = 83;
+    OpCase rounded = plain("rounded", 48, 55.4256);  // 55.5 in bf16
+    rounded.spec.attrs = ScaleAttrs{.factor = 55.4256, .rounds_factor = true};
     return {plain("column", 1, 2),      plain("four", 4, 1.7),
             plain("ragged", 1037, 0.3), weighted("weight_column", 1, 1),
             weighted("weight", 96, 1),  weighted("weight_ragged", 1037, 1.7),
-            std::move(chunks)};
+            std::move(chunks),          std::move(rounded)};
 }
 
 constexpr OpKernels kCpu{.forward = scale_forward_cpu, .vjp = scale_backward_cpu, .jvp = scale_tangent_cpu};
 
 }  // namespace
+
+float scale_factor(const OpCall& call) {
+    const auto& attrs = call.spec->get<ScaleAttrs>();
+    const auto factor = static_cast<float>(attrs.factor);
+    return attrs.rounds_factor && call.size->compute == DType::bf16 ? to_float(to_bf16(factor)) : factor;
+}
 
 constinit const OpRecord kScale = {
     .name = "scale",

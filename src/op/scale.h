@@ -8,6 +8,7 @@ namespace windlass {
 class Stream;
 struct OpCall;
 
+float scale_factor(const OpCall& call);
 void scale_forward_cpu(const OpCall& call, Stream& stream);
 void scale_backward_cpu(const OpCall& call, Stream& stream);
 void scale_tangent_cpu(const OpCall& call, Stream& stream);

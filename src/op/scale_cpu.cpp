@@ -7,10 +7,6 @@ namespace {
 
 constexpr IsaKernel<const ScaleLoops> kLoops{&baseline::kScaleLoops, &avx2::kScaleLoops, &avx512::kScaleLoops};
 
-float factor_of(const OpCall& call) {
-    return static_cast<float>(call.spec->get<ScaleAttrs>().factor);
-}
-
 // A row as a value of this shape: all its rows are this one.
 Tensor repeated(const float* row, const Shape& shape) {
     return {DType::f32, shape, 0, const_cast<float*>(row)};
@@ -19,7 +15,7 @@ Tensor repeated(const float* row, const Shape& shape) {
 // factor * w, which all rows share.
 const float* slopes(const OpCall& call, Scratch& scratch) {
     const int64_t cols = call.spec->in[0].cols;
-    const float factor = factor_of(call);
+    const float factor = scale_factor(call);
     float* const to = scratch.floats(cols);
     if (call.weights.empty()) {
         std::fill_n(to, cols, factor);
@@ -52,7 +48,7 @@ void scale_backward_cpu(const OpCall& call, Stream& stream) {
 
     const ScaleLoops& loops = *kLoops.pick();
     const int64_t rows = grad_out.rows(), cols = grad_out.cols();
-    const float factor = factor_of(call);
+    const float factor = scale_factor(call);
     const WorkerRows x(scratch, *call.size, kScaleBlock), dy(scratch, *call.size, kScaleBlock),
         dx(scratch, *call.size, kScaleBlock);
     VectorGradient gradient(call.sinks[0], rows, cols, scratch);
@@ -89,7 +85,7 @@ void scale_tangent_cpu(const OpCall& call, Stream& stream) {
     float* const slope_tangent = scratch.floats(cols);
     const VectorTangents tangent_w(call.weights[0], *call.size, scratch);
     for (int64_t d = 0; d < call.size->k; ++d) {
-        loops.by_factor(factor_of(call), tangent_w[d], slope_tangent, cols);
+        loops.by_factor(scale_factor(call), tangent_w[d], slope_tangent, cols);
         const Tensor tangent = tangent_in.empty() ? tangent_in : tangent_in.slice_rows(d * rows, rows);
         const std::array from = {repeated(slope, in.shape), tangent, repeated(slope_tangent, in.shape), in};
         const Output out{tangent_out.slice_rows(d * rows, rows)};

@@ -3,6 +3,7 @@
 #include "op/cells_cuda.h"
 #include "op/cuda_kernels.h"
 #include "op/ops.h"
+#include "op/scale.h"
 
 namespace windlass {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 ScaleArgs args_of(const PointwiseArgs& values, const OpCall& call) {
     ScaleArgs args{values};
     if (!call.weights.empty()) args.w = cuda_weight(call.weights[0], *call.size);
-    args.factor = static_cast<float>(call.spec->get<ScaleAttrs>().factor);
+    args.factor = scale_factor(call);
     return args;
 }
 

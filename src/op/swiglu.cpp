@@ -11,6 +11,12 @@ namespace {
 constexpr BackwardReads kReads{.in = true};
 
 void infer(OpSpec& spec) {
+    if (spec.get<SwigluAttrs>().packed) {
+        WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty() && spec.in[0].cols % 2 == 0,
+                       "packed swiglu wants a gate and an up side by side");
+        spec.out = {{spec.in[0].cols / 2, spec.in[0].type}};
+        return;
+    }
     WINDLASS_CHECK(spec.in.size() == 2 && spec.weights.empty() && spec.in[0] == spec.in[1],
                    "swiglu wants a gate and an up of one shape");
     spec.out = {spec.in[0]};
@@ -21,11 +27,32 @@ Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     return streaming_cost(spec, size, mode, {22, 28, 29}, kReads);
 }
 
+std::string describe(const OpSpec& spec) {
+    const auto& [kind, packed] = spec.get<SwigluAttrs>();
+    const std::string name = kind == SwigluAttrs::Kind::silu ? "" : "gelu_tanh";
+    if (!packed) return name;
+    return name.empty() ? "packed" : name + " packed";
+}
+
 std::vector<OpCase> cases() {
-    const auto of = [](std::string name, int64_t cols) {
-        return OpCase{.name = std::move(name), .spec = {.in = {{cols}, {cols}}}, .weight_scale = 2.0};
+    using enum SwigluAttrs::Kind;
+    const auto of = [](std::string name, int64_t cols, SwigluAttrs::Kind kind) {
+        return OpCase{
+            .name = std::move(name), .spec = {.attrs = SwigluAttrs{kind}, .in = {{cols}, {cols}}}, .weight_scale = 2.0};
     };
-    return {of("one", 1), of("narrow", 48), of("ragged", 1037)};
+    const auto packed = [](std::string name, int64_t cols, SwigluAttrs::Kind kind) {
+        return OpCase{.name = std::move(name),
+                      .spec = {.attrs = SwigluAttrs{kind, true}, .in = {{2 * cols}}},
+                      .weight_scale = 2.0};
+    };
+    return {of("one", 1, silu),
+            of("narrow", 48, silu),
+            of("ragged", 1037, silu),
+            of("gelu", 48, gelu_tanh),
+            of("gelu, ragged", 307, gelu_tanh),
+            packed("packed", 48, silu),
+            packed("packed, ragged", 307, silu),
+            packed("gelu, packed", 48, gelu_tanh)};
 }
 
 constexpr OpKernels kCpu{.forward = swiglu_forward_cpu, .vjp = swiglu_backward_cpu, .jvp = swiglu_tangent_cpu};
@@ -36,6 +63,8 @@ constinit const OpRecord kSwiglu = {
     .name = "swiglu",
     .infer = infer,
     .sample = sample_rows,
+    .describe = describe,
+    .same_attributes = equal_attributes<SwigluAttrs>,
     .reads = kReads,
     .cases = cases,
     .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kSwigluCuda}),

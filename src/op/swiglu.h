@@ -14,12 +14,15 @@ void swiglu_tangent_cpu(const OpCall& call, Stream& stream);
 
 namespace baseline {
 extern const PointwiseLoops kSwigluLoops;
-}
+extern const PointwiseLoops kGegluLoops;
+}  // namespace baseline
 namespace avx2 {
 extern const PointwiseLoops kSwigluLoops;
-}
+extern const PointwiseLoops kGegluLoops;
+}  // namespace avx2
 namespace avx512 {
 extern const PointwiseLoops kSwigluLoops;
-}
+extern const PointwiseLoops kGegluLoops;
+}  // namespace avx512
 
 }  // namespace windlass

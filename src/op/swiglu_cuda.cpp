@@ -1,18 +1,28 @@
 #include "op/swiglu_cuda.h"
 
 #include "op/cuda_kernels.h"
+#include "op/swiglu_halves.h"
 
 namespace windlass {
 namespace {
 
+bool is_silu(const OpCall& call) {
+    return call.spec->get<SwigluAttrs>().kind == SwigluAttrs::Kind::silu;
+}
+
 void forward(const OpCall& call, Stream& stream) {
-    pointwise_forward_cuda(launch_swiglu_forward, call, stream);
+    const SwigluHalves halves(call);
+    pointwise_forward_cuda(is_silu(call) ? launch_swiglu_forward : launch_geglu_forward, halves.call(), stream);
 }
 void backward(const OpCall& call, Stream& stream) {
-    pointwise_backward_cuda(launch_swiglu_backward, call.in, call, stream);
+    const SwigluHalves halves(call);
+    pointwise_backward_cuda(is_silu(call) ? launch_swiglu_backward : launch_geglu_backward, halves.call().in,
+                            halves.call(), stream);
 }
 void tangent(const OpCall& call, Stream& stream) {
-    pointwise_tangent_cuda(launch_swiglu_tangent, call.in, call, stream);
+    const SwigluHalves halves(call);
+    pointwise_tangent_cuda(is_silu(call) ? launch_swiglu_tangent : launch_geglu_tangent, halves.call().in,
+                           halves.call(), stream);
 }
 
 }  // namespace

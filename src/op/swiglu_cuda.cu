@@ -5,46 +5,68 @@
 namespace windlass {
 namespace {
 
-// y = g s(g) u with the sigmoid s; in: gate g, up u
-struct SwigluForward {
-    static constexpr const char* kName = "swiglu forward";
-    static constexpr int kIn = 2, kOut = 1;
-    __device__ static void apply(const float* in, float* out) { out[0] = in[0] * sigmoid(in[0]) * in[1]; }
+// f(g) = g s(g) with the sigmoid s; df/dg = s + g s (1 - s)
+struct Silu {
+    __device__ static float value(float x) { return x * sigmoid(x); }
+    __device__ static float slope(float x) {
+        const float s = sigmoid(x);
+        return s + x * s * (1.0f - s);
+    }
 };
 
-// dy/dg = u (s + g s (1 - s)), dy/du = g s; in: gate, up, grad_out; out: grad_gate, grad_up
-struct SwigluBackward {
+// y = f(g) u; in: gate g, up u
+template <typename F>
+struct GatedForward {
+    static constexpr const char* kName = "swiglu forward";
+    static constexpr int kIn = 2, kOut = 1;
+    __device__ static void apply(const float* in, float* out) { out[0] = F::value(in[0]) * in[1]; }
+};
+
+// dy/dg = u df/dg, dy/du = f; in: gate, up, grad_out; out: grad_gate, grad_up
+template <typename F>
+struct GatedBackward {
     static constexpr const char* kName = "swiglu backward";
     static constexpr int kIn = 3, kOut = 2;
     __device__ static void apply(const float* in, float* out) {
-        const float s = sigmoid(in[0]), silu = in[0] * s;
-        out[0] = in[2] * in[1] * (s + silu * (1.0f - s));
-        out[1] = in[2] * silu;
+        out[0] = in[2] * in[1] * F::slope(in[0]);
+        out[1] = in[2] * F::value(in[0]);
     }
 };
 
 // in: gate, up, tangent_gate, tangent_up
-struct SwigluTangent {
+template <typename F>
+struct GatedTangent {
     static constexpr const char* kName = "swiglu tangent";
     static constexpr int kIn = 4, kOut = 1;
     __device__ static void apply(const float* in, float* out) {
-        const float s = sigmoid(in[0]), silu = in[0] * s;
-        out[0] = in[1] * (s + silu * (1.0f - s)) * in[2] + silu * in[3];
+        out[0] = in[1] * F::slope(in[0]) * in[2] + F::value(in[0]) * in[3];
     }
 };
 
 }  // namespace
 
 void launch_swiglu_forward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<SwigluForward>(is_bf16, args, stream);
+    launch_pointwise<GatedForward<Silu>>(is_bf16, args, stream);
 }
 
 void launch_swiglu_backward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<SwigluBackward>(is_bf16, args, stream);
+    launch_pointwise<GatedBackward<Silu>>(is_bf16, args, stream);
 }
 
 void launch_swiglu_tangent(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<SwigluTangent>(is_bf16, args, stream);
+    launch_pointwise<GatedTangent<Silu>>(is_bf16, args, stream);
+}
+
+void launch_geglu_forward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
+    launch_pointwise<GatedForward<GeluTanh>>(is_bf16, args, stream);
+}
+
+void launch_geglu_backward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
+    launch_pointwise<GatedBackward<GeluTanh>>(is_bf16, args, stream);
+}
+
+void launch_geglu_tangent(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
+    launch_pointwise<GatedTangent<GeluTanh>>(is_bf16, args, stream);
 }
 
 }  // namespace windlass

@@ -95,7 +95,7 @@ double call_seconds(Device& device, Stream& stream) {
     };
     add(kRmsNorm, {.attrs = RmsNormAttrs{}, .in = {{kCols}}, .weights = {{kCols}}});
     add(kLinear, {.attrs = LinearAttrs{}, .in = {{kCols}}, .weights = {{kCols, kCols}}});
-    add(kSwiglu, {.in = {{kCols}, {kCols}}});
+    add(kSwiglu, {.attrs = SwigluAttrs{}, .in = {{kCols}, {kCols}}});
     add(kAdd, {.in = {{kCols}, {kCols}}});
     const double seconds = best_seconds([&] {
         for (int64_t repeat = 0; repeat < kRepeats; ++repeat)

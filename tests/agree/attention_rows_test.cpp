@@ -13,9 +13,10 @@ namespace {
 struct RowCase {
     int64_t head_size, heads, key_heads, length;
     int64_t window = 0;
+    double softcap = 0;
 };
 void PrintTo(const RowCase& row, std::ostream* out) {
-    *out << row.head_size << ", window " << row.window;
+    *out << row.head_size << ", window " << row.window << ", softcap " << row.softcap;
 }
 
 Setting setting_of(const RowCase& row) {
@@ -26,7 +27,8 @@ Setting setting_of(const RowCase& row) {
                                                 .key_heads = row.key_heads,
                                                 .head_size = row.head_size,
                                                 .scale = 1 / std::sqrt(static_cast<double>(row.head_size)),
-                                                .window = row.window};
+                                                .window = row.window,
+                                                .softcap = row.softcap};
     setting.op_case.spec.in = {{(row.heads + 2 * row.key_heads) * row.head_size}};
     return setting;
 }
@@ -68,9 +70,12 @@ TEST_P(AttentionRows, HaveOneDerivative) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, AttentionRows,
                          testing::Values(RowCase{64, 2, 1, 200}, RowCase{64, 1, 1, 200, 100}, RowCase{80, 1, 1, 150},
-                                         RowCase{96, 1, 1, 150, 70}, RowCase{128, 2, 1, 150}, RowCase{256, 1, 1, 130}),
+                                         RowCase{96, 1, 1, 150, 70}, RowCase{128, 2, 1, 150}, RowCase{256, 1, 1, 130},
+                                         RowCase{64, 1, 1, 90, 0, 2}, RowCase{128, 1, 1, 150, 70, 2},
+                                         RowCase{256, 1, 1, 130, 0, 2}),
                          [](const auto& info) {
-                             return fmt::format("{}_window_{}", info.param.head_size, info.param.window);
+                             return fmt::format("{}_window_{}_softcap_{}", info.param.head_size, info.param.window,
+                                                info.param.softcap);
                          });
 
 }  // namespace

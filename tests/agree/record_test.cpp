@@ -84,7 +84,7 @@ TEST(Costs, OfLinearAreItsProducts) {
 
 TEST(Costs, OfTheHeadAreItsProducts) {
     const int64_t tokens = 2 * 16, cols = 24, vocab = 130;
-    OpSpec spec{.in = {{.cols = cols}}, .weights = {Shape{vocab, cols}}};
+    OpSpec spec{.attrs = CrossEntropyAttrs{}, .in = {{.cols = cols}}, .weights = {Shape{vocab, cols}}};
     kCrossEntropy.infer(spec);
     const double product = as_double(2 * tokens * cols * vocab);
     EXPECT_EQ(kCrossEntropy.cost(spec, kSize, DiffMode::forward).flops, product);

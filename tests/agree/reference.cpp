@@ -20,6 +20,7 @@ constexpr std::array kReferences = {
     Entry{"swiglu", reference_swiglu},
     Entry{"gelu", reference_gelu},
     Entry{"relu", reference_relu},
+    Entry{"tanh", reference_tanh},
     Entry{"add", reference_add},
     Entry{"scale", reference_scale},
     Entry{"sparse", reference_sparse},

@@ -37,6 +37,7 @@ Matrix reference_rope(const Problem& problem);
 Matrix reference_swiglu(const Problem& problem);
 Matrix reference_gelu(const Problem& problem);
 Matrix reference_relu(const Problem& problem);
+Matrix reference_tanh(const Problem& problem);
 Matrix reference_add(const Problem& problem);
 Matrix reference_scale(const Problem& problem);
 Matrix reference_sparse(const Problem& problem);

@@ -37,10 +37,14 @@ Matrix columns(const Matrix& a, int64_t begin, int64_t count) {
 }
 
 // Of q's one row (q [1, D]) over keys and values [n, D].
-std::vector<double> attend(const Matrix& q, const Matrix& k, const Matrix& v, double scale) {
+std::vector<double> attend(const Matrix& q, const Matrix& k, const Matrix& v, double scale, double softcap) {
     Matrix scores = times_transposed(q, k);
     double sum = 0;
-    for (double& score : scores.numbers) sum += score = std::exp(score * scale);
+    for (double& score : scores.numbers) {
+        score *= scale;
+        if (softcap > 0) score = softcap * std::tanh(score / softcap);
+        sum += score = std::exp(score);
+    }
     std::vector<double> out(static_cast<size_t>(v.cols));
     for (int64_t j = 0; j < v.rows; ++j) {
         for (int64_t d = 0; d < v.cols; ++d) out[static_cast<size_t>(d)] += scores.at(0, j) / sum * v.at(j, d);
@@ -81,7 +85,7 @@ Matrix reference_sparse(const Problem& problem) {
 }
 
 Matrix reference_attention(const Problem& problem) {
-    const auto& [heads, key_heads, size, scale, window] = problem.spec->get<AttentionAttrs>();
+    const auto& [heads, key_heads, size, scale, window, softcap] = problem.spec->get<AttentionAttrs>();
     const bool packed = problem.in.size() == 1;
     const Matrix q = packed ? columns(problem.in[0], 0, heads * size) : problem.in[0];
     const Matrix k = packed ? columns(problem.in[0], heads * size, key_heads * size) : problem.in[1];
@@ -96,7 +100,7 @@ Matrix reference_attention(const Problem& problem) {
             const int64_t at = head / (heads / key_heads) * size;
             const std::vector<double> mixed =
                 attend(columns(rows_of(q, t, t + 1), head * size, size), columns(rows_of(k, begin, t + 1), at, size),
-                       columns(rows_of(v, begin, t + 1), at, size), scale);
+                       columns(rows_of(v, begin, t + 1), at, size), scale, softcap);
             for (int64_t d = 0; d < size; ++d) out.at(t, head * size + d) = mixed[static_cast<size_t>(d)];
         }
     }
@@ -104,7 +108,12 @@ Matrix reference_attention(const Problem& problem) {
 }
 
 Matrix reference_cross_entropy(const Problem& problem) {
-    const Matrix logits = times_transposed(problem.in[0], problem.weights[0]);
+    Matrix logits = times_transposed(problem.in[0], problem.weights[0]);
+    const auto& [scale, softcap] = problem.spec->get<CrossEntropyAttrs>();
+    for (double& logit : logits.numbers) {
+        logit *= scale;
+        if (softcap > 0) logit = softcap * std::tanh(logit / softcap);
+    }
     Matrix out(logits.rows, 1);
     for (int64_t t = 0; t < logits.rows; ++t) {
         const int32_t target = problem.batch->targets[t];

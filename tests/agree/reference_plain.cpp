@@ -15,6 +15,11 @@ Matrix number_by_number(const Problem& problem, F f) {
     return out;
 }
 
+double gelu_by_tanh(double x) {
+    const double scale = std::sqrt(2 / std::numbers::pi);
+    return x / 2 * (1 + std::tanh(scale * (x + 0.044715 * x * x * x)));
+}
+
 }  // namespace
 
 Matrix reference_embedding(const Problem& problem) {
@@ -40,7 +45,8 @@ Matrix reference_rms_norm(const Problem& problem) {
             for (int64_t i = 0; i < size; ++i) squares += x.at(t, begin + i) * x.at(t, begin + i);
             const double root = std::sqrt(squares / static_cast<double>(size) + attrs.eps);
             for (int64_t i = 0; i < size; ++i) {
-                out.at(t, begin + i) = x.at(t, begin + i) / root * problem.weights[0].at(0, i);
+                out.at(t, begin + i) =
+                    x.at(t, begin + i) / root * (problem.weights[0].at(0, i) + (attrs.unit_offset ? 1 : 0));
             }
         }
     }
@@ -63,20 +69,31 @@ Matrix reference_layer_norm(const Problem& problem) {
     return out;
 }
 
+// How many tokens the document of token t has.
+int64_t document_length(const Batch& batch, int64_t t) {
+    const int64_t begin = t / batch.sequence_length * batch.sequence_length;
+    int64_t count = 0;
+    for (int64_t other = begin; other < begin + batch.sequence_length; ++other)
+        count += batch.doc_start[other] == batch.doc_start[t];
+    return count;
+}
+
 // The angle is an f32 product by definition: that is what the models were trained with.
 Matrix reference_rope(const Problem& problem) {
     const auto& attrs = problem.spec->get<RopeAttrs>();
     const Matrix& x = problem.in[0];
     const auto pairs = static_cast<int64_t>(attrs.frequencies.size());
-    Matrix out(x.rows, x.cols);
+    Matrix out = x;
     for (int64_t t = 0; t < x.rows; ++t) {
+        const bool is_long = !attrs.long_frequencies.empty() && document_length(*problem.batch, t) > attrs.short_length;
         for (int64_t i = 0; i < pairs; ++i) {
-            const double angle = static_cast<float>(problem.batch->positions[t]) *
-                                 static_cast<float>(attrs.frequencies[static_cast<size_t>(i)]);
+            const double frequency = (is_long ? attrs.long_frequencies : attrs.frequencies)[static_cast<size_t>(i)];
+            const double angle = static_cast<float>(problem.batch->positions[t]) * static_cast<float>(frequency);
+            const double cos = attrs.scale * std::cos(angle), sin = attrs.scale * std::sin(angle);
             for (int64_t head = 0; head < attrs.heads; ++head) {
-                const int64_t a = head * 2 * pairs + i, b = a + pairs;
-                out.at(t, a) = x.at(t, a) * std::cos(angle) - x.at(t, b) * std::sin(angle);
-                out.at(t, b) = x.at(t, b) * std::cos(angle) + x.at(t, a) * std::sin(angle);
+                const int64_t a = head * (2 * pairs + attrs.still) + i, b = a + pairs;
+                out.at(t, a) = x.at(t, a) * cos - x.at(t, b) * sin;
+                out.at(t, b) = x.at(t, b) * cos + x.at(t, a) * sin;
             }
         }
     }
@@ -84,8 +101,17 @@ Matrix reference_rope(const Problem& problem) {
 }
 
 Matrix reference_swiglu(const Problem& problem) {
-    const std::vector<double>&gate = problem.in[0].numbers, &up = problem.in[1].numbers;
-    return number_by_number(problem, [&](size_t i) { return gate[i] / (1 + std::exp(-gate[i])) * up[i]; });
+    const auto& attrs = problem.spec->get<SwigluAttrs>();
+    const Matrix &gates = problem.in[0], &ups = attrs.packed ? gates : problem.in[1];
+    Matrix out(gates.rows, attrs.packed ? gates.cols / 2 : gates.cols);
+    for (int64_t t = 0; t < out.rows; ++t) {
+        for (int64_t c = 0; c < out.cols; ++c) {
+            const double gate = gates.at(t, c), up = ups.at(t, attrs.packed ? out.cols + c : c);
+            out.at(t, c) =
+                (attrs.kind == SwigluAttrs::Kind::gelu_tanh ? gelu_by_tanh(gate) : gate / (1 + std::exp(-gate))) * up;
+        }
+    }
+    return out;
 }
 
 Matrix reference_gelu(const Problem& problem) {
@@ -93,14 +119,17 @@ Matrix reference_gelu(const Problem& problem) {
     if (problem.spec->get<GeluAttrs>().kind == GeluAttrs::Kind::exact) {
         return number_by_number(problem, [&](size_t i) { return x[i] * std::erfc(-x[i] / std::numbers::sqrt2) / 2; });
     }
-    const double scale = std::sqrt(2 / std::numbers::pi);
-    return number_by_number(
-        problem, [&](size_t i) { return x[i] / 2 * (1 + std::tanh(scale * (x[i] + 0.044715 * x[i] * x[i] * x[i]))); });
+    return number_by_number(problem, [&](size_t i) { return gelu_by_tanh(x[i]); });
 }
 
 Matrix reference_relu(const Problem& problem) {
     const std::vector<double>& x = problem.in[0].numbers;
     return number_by_number(problem, [&](size_t i) { return std::max(0.0, x[i]); });
+}
+
+Matrix reference_tanh(const Problem& problem) {
+    const std::vector<double>& x = problem.in[0].numbers;
+    return number_by_number(problem, [&](size_t i) { return std::tanh(x[i]); });
 }
 
 Matrix reference_add(const Problem& problem) {

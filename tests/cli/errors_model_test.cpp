@@ -176,12 +176,12 @@ std::vector<Provoked> unsupported_models() {
          with_config([](Json& config) { config["model_type"] = "gemma2"; }),
          kModel,
          {"config.json", "\"gemma2\"", "not implemented", "Try: ", "llama"}},
-        {"RopeYarn",
+        {"RopeDynamic",
          with_config([](Json& config) {
-             config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}};
+             config["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 4.0}};
          }),
          kModel,
-         {"config.json", "rope_scaling", "\"yarn\" is not implemented", "Try: "}},
+         {"config.json", "rope_scaling", "\"dynamic\" is not implemented", "Try: "}},
         {"AttentionSoftcap",
          with_config([](Json& config) { config["attn_logit_softcapping"] = 50.0; }),
          kModel,

@@ -55,7 +55,8 @@ TEST_P(Export, OfAModelThatLearnedNothingIsTheBase) {
     EXPECT_EQ(read_json(sandbox / "x/config.json"), read_json(base + "/config.json"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Export, testing::Values("llama3", "gpt2", "opt", "qwen3", "llama_tiny"));
+INSTANTIATE_TEST_SUITE_P(Families, Export,
+                         testing::Values("llama3", "gpt2", "opt", "qwen3", "phi4_mini", "olmo2", "llama_tiny"));
 
 TEST(ExportOptions, TypeShardSizeAndWorkingStore) {
     Sandbox sandbox;
@@ -113,8 +114,10 @@ TEST_P(Eval, GivesTheGoldenLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Eval,
-                         testing::Values("gpt2", "gpt2_variant", "llama", "llama3", "llama_biases", "llama_linear",
-                                         "mistral_window", "opt", "opt_post_norm", "qwen2", "qwen3"));
+                         testing::Values("gpt2", "gpt2_variant", "granite", "llama", "llama3", "llama_biases",
+                                         "llama_linear", "llama_yarn", "mistral_window", "olmo2", "opt",
+                                         "opt_post_norm", "phi3", "phi4_mini", "qwen2", "qwen3", "smollm3", "gemma2",
+                                         "gemma3_text", "gemma3"));
 
 TEST(EvalOptions, PlainTextAndChoices) {
     Sandbox sandbox;

@@ -17,7 +17,8 @@ import pathlib
 import transformers
 from transformers import AutoConfig, PretrainedConfig
 
-TYPES = ["gpt2", "llama", "mistral", "opt", "qwen2", "qwen3"]
+TYPES = ["gemma2", "gemma3", "gemma3_text", "gpt2", "granite", "llama", "mistral", "olmo2", "opt", "phi3", "qwen2",
+         "qwen3", "smollm3"]
 SHARED = ["modeling_rope_utils.py", "masking_utils.py", "cache_utils.py", "modeling_layers.py", "modeling_utils.py",
           "activations.py", "loss/loss_utils.py", "integrations/sdpa_attention.py",
           "integrations/eager_paged.py", "configuration_utils.py"]
@@ -63,7 +64,7 @@ def main():
     for kind in TYPES:
         cls = type(AutoConfig.for_model(kind))
         package = pathlib.Path(inspect.getfile(importlib.import_module(cls.__module__))).parent
-        lists[kind] = (attributes(cls()) | names_read(package / f"modeling_{kind}.py")) - common - methods
+        lists[kind] = (attributes(cls()) | names_read(package / f"modeling_{package.name}.py")) - common - methods
     common -= methods
     text = {"made_with": f"transformers {transformers.__version__}", "common": sorted(common)}
     text.update({kind: sorted(names) for kind, names in lists.items()})

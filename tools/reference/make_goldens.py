@@ -29,13 +29,13 @@ ROWS, TOKENS = 2, 24
 BORDERS = [0, 9, 24]  # two documents in one row
 
 
-def randomise(model, generator) -> None:
+def randomise(model, generator, norm_weight=1.0) -> None:
     """Draws every parameter so that each one matters: no unit norms, no zero biases, matrices far from tiny."""
     with torch.no_grad():
         for name, param in model.named_parameters():
             draw = torch.randn(param.shape, generator=generator)
             is_norm_weight = param.dim() == 1 and name.endswith("weight")
-            param.copy_(1 + 0.2 * draw if is_norm_weight else 0.2 * draw)
+            param.copy_(norm_weight + 0.2 * draw if is_norm_weight else 0.2 * draw)
 
 
 def draw_batch(generator):
@@ -58,15 +58,27 @@ def draw_packed(generator):
 
 
 def write_classic_config(folder: pathlib.Path) -> None:
-    """Rewrites config.json as transformers 4 wrote it: torch_dtype, rope_theta and rope_scaling at the top level."""
+    """Rewrites config.json as transformers 4 wrote it: torch_dtype, rope_theta and rope_scaling at the top level.
+
+    Gemma's layers are told by their pattern, and Gemma 3 has a theta for those that slide.
+    """
     path = folder / "config.json"
-    config = json.loads(path.read_text())
-    config["torch_dtype"] = config.pop("dtype")
+    whole = json.loads(path.read_text())
+    whole["torch_dtype"] = whole.pop("dtype")
+    config = whole.get("text_config", whole)
+    kind = config["model_type"]
     rope = config.pop("rope_parameters", None)
+    if kind.startswith("gemma"):
+        del config["layer_types"], config["use_bidirectional_attention"]
+        config.pop("_sliding_window_pattern", None)
+    if kind == "gemma3_text":
+        config["sliding_window_pattern"] = 2
+        config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
     if rope:
         config["rope_theta"] = rope.pop("rope_theta")
         config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    path.write_text(json.dumps(whole, indent=2, sort_keys=True) + "\n")
 
 
 def save_model(case, model, folder: pathlib.Path) -> None:
@@ -80,10 +92,18 @@ def class_of(config) -> type:
     return transformers.AutoModelForCausalLM._model_mapping[type(config)]
 
 
-def load(model_class, folder, dtype):
+def load(model_class, folder, dtype, frozen=()):
     model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
     assert model.config._attn_implementation == "eager"
+    for name, param in model.named_parameters():
+        param.requires_grad_(not name.startswith(tuple(frozen)))
     return model
+
+
+def names_in_files(case, tensors: dict) -> dict:
+    """The same under the names of the files: of tensors, "grad/NAME" among them, or of numbers."""
+    ours, theirs = case.renamed
+    return {name.replace(ours, theirs) if ours else name: value for name, value in tensors.items()}
 
 
 def assert_consistent(model, batch, direction, grads, loss_tangent) -> None:
@@ -224,14 +244,15 @@ def record(case, out: pathlib.Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     model_class = class_of(case.config)
     model = model_class(case.config)
-    randomise(model, generator)
+    randomise(model, generator, case.norm_weight)
     save_model(case, model, folder / "model")
     batches = [draw_batch(generator), draw_batch(generator)]
     packed = draw_packed(generator)
-    direction = {name: torch.randn(p.shape, generator=generator) for name, p in model.named_parameters()}
+    direction = {name: torch.randn(p.shape, generator=generator) for name, p in model.named_parameters()
+                 if not name.startswith(case.frozen or ("/",))}  # fmt: skip
 
     with exact(model_class):
-        model = load(model_class, folder / "model", torch.float64)
+        model = load(model_class, folder / "model", torch.float64, case.frozen)
         reference = measure(model, batches, direction)
         check_noise(case, reference["grads"])
         logits_packed, facts_packed = record_packed(model, packed)
@@ -242,12 +263,14 @@ def record(case, out: pathlib.Path) -> None:
         **describe_measured(reference),
         "packed": facts_packed,
         "training": describe_training(reference["step_losses"], reference["step_grad_norms"]),
-        "bf16": record_bf16(load(model_class, folder / "model", torch.bfloat16), batches[0], reference["logits"]),
-        "f32_deviation": deviation_of_f32(load(model_class, folder / "model", torch.float32), batches, reference),
+        "bf16": record_bf16(load(model_class, folder / "model", torch.bfloat16, case.frozen), batches[0], reference["logits"]),
+        "f32_deviation": deviation_of_f32(load(model_class, folder / "model", torch.float32, case.frozen), batches, reference),
     }
     tensors = {**tensors_of(batches, direction, reference), "packed_ids": packed[0], "packed_targets": packed[1],
                "packed_logits": logits_packed}  # fmt: skip
-    safetensors.torch.save_file({name: stored(t) for name, t in tensors.items()}, folder / "golden.safetensors")
+    facts["packed"]["grad_norms"] = names_in_files(case, facts["packed"]["grad_norms"])
+    facts["f32_deviation"]["final"] = names_in_files(case, facts["f32_deviation"]["final"])
+    safetensors.torch.save_file({name: stored(t) for name, t in names_in_files(case, tensors).items()}, folder / "golden.safetensors")
     (folder / "golden.json").write_text(json.dumps(facts, indent=1) + "\n")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     strays = facts["f32_deviation"]["logits"]

@@ -25,7 +25,8 @@ def logits_of(model, ids, params=None):
     """Next-token scores: ids [B, T] -> [B, T, V]."""
     if params is None:
         return model(input_ids=ids, use_cache=False).logits
-    return functional_call(model, params, kwargs={"input_ids": ids, "use_cache": False}).logits
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}  # longrope writes to its frequencies
+    return functional_call(model, {**params, **buffers}, kwargs={"input_ids": ids, "use_cache": False}).logits
 
 
 def loss_of(logits, targets):

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "infer/inference.h"
+#include "model/rope_table.h"
 #include "text/prompt_ids.h"
 
 namespace windlass {
@@ -46,7 +47,7 @@ ExitCode run_generate(const GenerateArgs& args) {
     OpenModel opened = open_model(real_files(), config);
     const std::string prompt = read_prompt(args.prompt);
     const std::vector<int32_t> ids = prompt_ids(opened.tokenizer, prompt, "prompt");
-    const int64_t room = opened.model.context_length - std::ssize(ids);
+    const int64_t room = positions_for(opened.model, std::ssize(ids)) - std::ssize(ids);
     if (room < 1) {
         throw UserError(ExitCode::usage, "prompt", "has {} tokens, the model was made for {}", ids.size(),
                         opened.model.context_length)

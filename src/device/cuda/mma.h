@@ -68,4 +68,14 @@ __device__ inline float exp2_quick(float x) {
 #endif
 }
 
+// tanh x to about 2^-22.
+__device__ inline float tanh_quick(float x) {
+    const float power = exp2_quick(2.88539008f * x);  // e^(2x)
+#ifdef __CUDACC__
+    return 1.0f - __fdividef(2.0f, power + 1.0f);
+#else
+    return 1.0f - 2.0f / (power + 1.0f);
+#endif
+}
+
 }  // namespace windlass

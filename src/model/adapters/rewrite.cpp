@@ -172,8 +172,11 @@ class ModelRewriter {
 }  // namespace
 
 std::vector<int> linear_layers(const ModelSpec& model) {
-    // The head's product without its loss reads a table.
-    const int head = model.logits.params[at(model.logits.program->nodes.back().weights[0])];
+    // The head's product without its loss reads a table; ops without weights may follow it.
+    const auto& nodes = model.logits.program->nodes;
+    const auto product =
+        std::find_if(nodes.rbegin(), nodes.rend(), [](const Node& node) { return !node.weights.empty(); });
+    const int head = model.logits.params[at(product->weights[0])];
     std::vector<int> weights;
     for_linear_layers(model, [&](const Block& block, const Node& node) {
         if (const int weight = weight_of(block, node); weight != head) weights.push_back(weight);

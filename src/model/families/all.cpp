@@ -3,7 +3,8 @@
 namespace windlass {
 
 std::span<const Family* const> all_families() {
-    static constexpr const Family* kAll[] = {&kGpt2, &kLlama, &kMistral, &kOpt, &kQwen2, &kQwen3};
+    static constexpr const Family* kAll[] = {&kGemma2, &kGemma3, &kGemma3Text, &kGpt2,  &kGranite, &kLlama,  &kMistral,
+                                             &kOlmo2,  &kOpt,    &kPhi3,       &kQwen2, &kQwen3,   &kSmollm3};
     return kAll;
 }
 

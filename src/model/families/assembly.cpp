@@ -70,12 +70,22 @@ int BlockWriter::activation(std::string value, int in, Activation kind) {
     return apply(kGelu, std::move(value), {in}, GeluAttrs{kind == Activation::gelu ? Kind::exact : Kind::tanh});
 }
 
-int BlockWriter::logits(int in, WantedParam table) {
-    return program_.apply(kLinear, "logits", {in}, {weight("lm_head.weight", std::move(table))}, LinearAttrs{});
+int BlockWriter::scale(std::string value, int in, ScaleAttrs attrs) {
+    return attrs.factor == 1 ? in : apply(kScale, std::move(value), {in}, attrs);
 }
 
-int BlockWriter::loss(int in, WantedParam table) {
-    return program_.apply(kCrossEntropy, "loss", {in}, {weight("lm_head.weight", std::move(table))});
+int BlockWriter::logits(int in, WantedParam table, CrossEntropyAttrs shape) {
+    const int product =
+        program_.apply(kLinear, "logits", {in}, {weight("lm_head.weight", std::move(table))}, LinearAttrs{});
+    if (shape.softcap > 0) {
+        const int share = apply(kScale, "logits_share", {product}, ScaleAttrs{shape.scale / shape.softcap});
+        return apply(kScale, "capped_logits", {apply(kTanh, "logits_tanh", {share})}, ScaleAttrs{shape.softcap});
+    }
+    return shape.scale == 1 ? product : apply(kScale, "scaled_logits", {product}, ScaleAttrs{shape.scale});
+}
+
+int BlockWriter::loss(int in, WantedParam table, CrossEntropyAttrs shape) {
+    return program_.apply(kCrossEntropy, "loss", {in}, {weight("lm_head.weight", std::move(table))}, shape);
 }
 
 // ---- ModelAssembly ----
@@ -100,6 +110,11 @@ std::string ModelAssembly::find_prefix(std::span<const std::string_view> prefixe
     model_.tree_prefix = prefixes.front();
     model_.file_prefix = found == prefixes.end() ? prefixes.front() : *found;
     return model_.file_prefix;
+}
+
+std::string ModelAssembly::find_first(std::span<const std::string_view> names) const {
+    const auto found = std::ranges::find_if(names, [&](std::string_view name) { return find(name) != nullptr; });
+    return std::string(found == names.end() ? names.front() : *found);
 }
 
 TableNames ModelAssembly::name_tables(const std::string& embedding, const std::string& head, bool tied) {
@@ -143,12 +158,12 @@ void ModelAssembly::add_block(BlockWriter block, int output) {
 }
 
 void ModelAssembly::add_head(const std::string& prefix, const WantedParam& table,
-                             const std::function<int(BlockWriter&)>& body) {
+                             const std::function<int(BlockWriter&)>& body, CrossEntropyAttrs shape) {
     BlockWriter head("head", prefix);
-    const int loss = head.loss(body(head), table);
+    const int loss = head.loss(body(head), table, shape);
     add_block(std::move(head), loss);
     BlockWriter logits("logits", prefix);
-    const int scores = logits.logits(body(logits), table);
+    const int scores = logits.logits(body(logits), table, shape);
     model_.logits = make_block(std::move(logits), scores);
 }
 
@@ -193,7 +208,8 @@ void ModelAssembly::sort_params() {
 }
 
 bool ModelAssembly::is_ignored(std::string_view name) const {
-    return std::ranges::any_of(ignored_, [&](const std::string& suffix) { return name.ends_with(suffix); });
+    return std::ranges::any_of(ignored_, [&](const std::string& suffix) { return name.ends_with(suffix); }) ||
+           std::ranges::any_of(ignored_prefixes_, [&](const std::string& prefix) { return name.starts_with(prefix); });
 }
 
 namespace {

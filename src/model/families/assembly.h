@@ -62,12 +62,13 @@ class BlockWriter {
     int rms_norm(const std::string& module, int in, int64_t size, RmsNormAttrs attrs);
     int layer_norm(const std::string& module, int in, int64_t size, double eps);
     int activation(std::string value, int in, Activation kind);
+    int scale(std::string value, int in, ScaleAttrs attrs);  // `in` itself where the factor is 1
     // Ops without weights.
     int apply(const OpRecord& op, std::string value, std::vector<int> in, std::any attrs = {});
 
     // The end of the head, for its table [vocab, channels]: logits, or the loss of each token.
-    int logits(int in, WantedParam table);
-    int loss(int in, WantedParam table);
+    int logits(int in, WantedParam table, CrossEntropyAttrs shape);
+    int loss(int in, WantedParam table, CrossEntropyAttrs shape);
 
   private:
     friend class ModelAssembly;
@@ -103,15 +104,21 @@ class ModelAssembly {
     // The first of `prefixes` under which the files hold `name`; the first of them, which is the prefix in the tree of
     // transformers' modules, where none does.
     std::string find_prefix(std::span<const std::string_view> prefixes, std::string_view name);
+    // The first of these names that the files hold; the first of all where they hold none.
+    std::string find_first(std::span<const std::string_view> names) const;
     // Two names, or twice the same one: of a tied table, that under which the files hold it (the embedding's, when
     // they hold it under both).
     TableNames name_tables(const std::string& embedding, const std::string& head, bool tied);
     // Tensors that end so are no parameters: buffers that older versions of transformers wrote.
     void ignore(std::string_view suffix) { ignored_.emplace_back(suffix); }
+    // Tensors that begin so belong to a part of the model that text does not pass. Saving copies them.
+    void ignore_prefix(std::string_view prefix) { ignored_prefixes_.emplace_back(prefix); }
 
     void add_block(BlockWriter block, int output);
-    // The last block and its twin without the loss: `body` takes the residual stream to what the table multiplies.
-    void add_head(const std::string& prefix, const WantedParam& table, const std::function<int(BlockWriter&)>& body);
+    // The last block and its twin without the loss: `body` takes the residual stream to what the table multiplies,
+    // `shape` says what becomes of the products.
+    void add_head(const std::string& prefix, const WantedParam& table, const std::function<int(BlockWriter&)>& body,
+                  CrossEntropyAttrs shape = {});
     ModelSpec finish();
 
   private:
@@ -132,6 +139,7 @@ class ModelAssembly {
     std::map<std::string, std::string> tied_to_;   // by either name of a tied table
     std::map<std::string, std::string> alias_of_;  // by name
     std::vector<std::string> ignored_;
+    std::vector<std::string> ignored_prefixes_;
 };
 
 }  // namespace windlass

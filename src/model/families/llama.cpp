@@ -8,9 +8,11 @@ namespace {
 
 ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
     DecoderSpec spec = read_decoder(config);
-    spec.qkv_bias = spec.output_bias = config.flag("attention_bias", false);
-    spec.mlp_bias = config.flag("mlp_bias", false);
-    spec.windows = read_windows(config, spec.layers, 0, 0);
+    for (LayerSpec& layer : spec.layers) {
+        layer.qkv_bias = layer.output_bias = config.flag("attention_bias", false);
+        layer.mlp_bias = config.flag("mlp_bias", false);
+    }
+    spec.set_windows(read_windows(config, spec.layers.size(), 0, 0));
     config.find_integer("pretraining_tp", 1, 1024);  // how a sum was cut during pretraining: the same mathematics
     return build_decoder("llama", spec, config, tensors);
 }

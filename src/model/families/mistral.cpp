@@ -8,7 +8,7 @@ namespace {
 
 ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
     DecoderSpec spec = read_decoder(config);
-    spec.windows = read_windows(config, spec.layers, read_sliding_window(config, 4096), 0);
+    spec.set_windows(read_windows(config, spec.layers.size(), read_sliding_window(config, 4096), 0));
     return build_decoder("mistral", spec, config, tensors);
 }
 

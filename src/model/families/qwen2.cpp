@@ -8,8 +8,8 @@ namespace {
 
 ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
     DecoderSpec spec = read_decoder(config);
-    spec.qkv_bias = true;
-    spec.windows = read_qwen_windows(config, spec.layers);
+    for (LayerSpec& layer : spec.layers) layer.qkv_bias = true;
+    spec.set_windows(read_qwen_windows(config, spec.layers.size()));
     return build_decoder("qwen2", spec, config, tensors);
 }
 

@@ -8,9 +8,11 @@ namespace {
 
 ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
     DecoderSpec spec = read_decoder(config);
-    spec.qk_norm = true;
-    spec.qkv_bias = spec.output_bias = config.flag("attention_bias", false);
-    spec.windows = read_qwen_windows(config, spec.layers);
+    for (LayerSpec& layer : spec.layers) {
+        layer.qk_norm = QkNorm::per_head;
+        layer.qkv_bias = layer.output_bias = config.flag("attention_bias", false);
+    }
+    spec.set_windows(read_qwen_windows(config, spec.layers.size()));
     return build_decoder("qwen3", spec, config, tensors);
 }
 

@@ -11,7 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::string_view kTypes[] = {"gpt2", "llama", "mistral", "opt", "qwen2", "qwen3"};
+constexpr std::string_view kTypes[] = {"gemma2", "gemma3", "gemma3_text", "gpt2",  "granite", "llama",  "mistral",
+                                       "olmo2",  "opt",    "phi3",        "qwen2", "qwen3",   "smollm3"};
 
 Json golden() {
     const std::string path = fmt::format("{}/tests/golden/config_keys.json", source_dir());

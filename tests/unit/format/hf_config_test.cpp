@@ -149,7 +149,7 @@ TEST(Rope, ReadsLlama3) {
 
 TEST(Rope, RefusesWhatItDoesNotCompute) {
     const auto refusal = [](const char* text) { return complaint([&] { rope_of(text); }); };
-    for (const char* type : {"yarn", "longrope", "dynamic", "mrope"})
+    for (const char* type : {"proportional", "dynamic", "mrope"})
         EXPECT_THAT(refusal(fmt::format(R"({{"rope_scaling":{{"type":"{}","factor":2}}}})", type).c_str()),
                     HasSubstr(type));
     EXPECT_THAT(refusal(R"({"partial_rotary_factor":0.5})"), HasSubstr("partial_rotary_factor"));

@@ -30,7 +30,7 @@ int mlp_half(BlockWriter& block, int x) {
     const int h = block.rms_norm("pre_feedforward_layernorm", x, kHidden, kNorm);
     const int gate = block.linear("gate_proj", h, {.in = kHidden, .out = kInner});
     const int up = block.linear("up_proj", h, {.in = kHidden, .out = kInner});
-    const int act = block.apply(kSwiglu, "act", {gate, up});
+    const int act = block.apply(kSwiglu, "act", {gate, up}, SwigluAttrs{});
     const int down = block.linear("down_proj", act, {.in = kInner, .out = kHidden});
     return block.apply(kAdd, "mlp_sum", {x, block.rms_norm("post_feedforward_layernorm", down, kHidden, kNorm)});
 }

@@ -9,6 +9,7 @@
 #include "format/model_folder_writer.h"
 #include "model/families.h"
 #include "model/load.h"
+#include "op/ops.h"
 #include "tests/place.h"
 #include "tests/unit/base/temp_folder.h"
 
@@ -22,9 +23,10 @@ inline std::string data_folder(const std::string& name) {
 }
 
 inline const std::vector<std::string>& golden_names() {
-    static const std::vector<std::string> names = {"gpt2",  "gpt2_variant",   "opt",          "opt_post_norm",
-                                                   "llama", "llama_biases",   "llama_linear", "llama3",
-                                                   "qwen2", "mistral_window", "qwen3"};
+    static const std::vector<std::string> names = {
+        "gpt2",    "gpt2_variant", "opt",       "opt_post_norm",  "llama",       "llama_biases", "llama_linear",
+        "llama3",  "llama_yarn",   "qwen2",     "mistral_window", "qwen3",       "smollm3",      "olmo2",
+        "granite", "phi3",         "phi4_mini", "gemma2",         "gemma3_text", "gemma3"};
     return names;
 }
 
@@ -63,6 +65,23 @@ inline ModelSpec build_folder(const ModelFolder& folder) {
 // The configuration of a golden model, or that with some keys changed or added; null removes a key.
 std::string golden_config(const std::string& name);
 std::string golden_config(const std::string& name, const Json& changes);
+
+inline std::vector<const Node*> nodes_of(const ModelSpec& model, const OpRecord& op) {
+    std::vector<const Node*> found;
+    for (const Block& block : model.blocks) {
+        for (const Node& node : block.program->nodes) {
+            if (node.op == &op) found.push_back(&node);
+        }
+    }
+    return found;
+}
+
+// By layer.
+inline std::vector<int64_t> windows_of(const ModelSpec& model) {
+    std::vector<int64_t> windows;
+    for (const Node* node : nodes_of(model, kAttention)) windows.push_back(node->spec.get<AttentionAttrs>().window);
+    return windows;
+}
 
 struct TestTensor {
     TensorSpec spec;

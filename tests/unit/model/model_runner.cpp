@@ -130,7 +130,7 @@ const ValueSpec& output_of(const Block& block) {
     return program.values[static_cast<size_t>(program.outputs[0])].spec;
 }
 
-std::byte*& at(SegmentBinding& binding, Region region) {
+std::byte*& base_of(SegmentBinding& binding, Region region) {
     return binding.base[static_cast<size_t>(region)];
 }
 
@@ -139,7 +139,7 @@ std::byte*& at(SegmentBinding& binding, Region region) {
 void ModelRunner::move_saved(const Segment& forward, Kept& kept) {
     for (const Region region : {Region::saved, Region::saved_second, Region::saved_third}) {
         const int64_t bytes = forward.region_bytes(region);
-        std::byte*& base = at(kept.regions, region);
+        std::byte*& base = base_of(kept.regions, region);
         std::byte* const other = allocate(bytes);
         kept.was[static_cast<size_t>(region)].assign(base, base + bytes);
         std::copy_n(base, bytes, other);
@@ -153,10 +153,10 @@ std::byte* ModelRunner::forward_block(const Block& block, const TokenBatch& batc
     const Segment segment = forward_pass(block.program, options);
     const std::vector<Weight> weights = weights_of(block);
     SegmentBinding binding{.weights = weights};
-    at(binding, Region::input) = input;
-    std::byte* const output = at(binding, Region::output) = allocate(segment.region_bytes(Region::output));
+    base_of(binding, Region::input) = input;
+    std::byte* const output = base_of(binding, Region::output) = allocate(segment.region_bytes(Region::output));
     for (const Region region : {Region::saved, Region::saved_second, Region::saved_third})
-        at(binding, region) = allocate(segment.region_bytes(region));
+        base_of(binding, region) = allocate(segment.region_bytes(region));
     run(segment, binding, batch);
     if (kept != nullptr) {
         kept->input = input;
@@ -191,21 +191,21 @@ std::byte* ModelRunner::reverse_block(int block_index, const TokenBatch& batch, 
     }
     const std::vector<Weight> weights = weights_of(block);
     SegmentBinding binding{.base = kept.regions.base, .weights = weights, .sinks = sinks};
-    at(binding, Region::input) = kept.input;
-    at(binding, Region::grad_output) = grad_output;
-    at(binding, Region::output) = allocate(segment.region_bytes(Region::output));
-    at(binding, Region::grad_input) = allocate(segment.region_bytes(Region::grad_input));
+    base_of(binding, Region::input) = kept.input;
+    base_of(binding, Region::grad_output) = grad_output;
+    base_of(binding, Region::output) = allocate(segment.region_bytes(Region::output));
+    base_of(binding, Region::grad_input) = allocate(segment.region_bytes(Region::grad_input));
     run(segment, binding, batch, 1.0 / static_cast<double>(batch.trained()));
     for (size_t region = 0; region < kept.was.size(); ++region) {
         const std::vector<std::byte>& was = kept.was[region];
         EXPECT_TRUE(std::equal(was.begin(), was.end(), binding.base[region])) << "backward wrote to what was kept";
     }
     if (reverse_computes_output(*block.program))
-        result.losses = numbers(at(binding, Region::output), DType::f32, batch.rows * batch.sequence_length);
+        result.losses = numbers(base_of(binding, Region::output), DType::f32, batch.rows * batch.sequence_length);
     const Region place = segment.gradient_in_place ? Region::grad_output : Region::grad_input;
-    const std::byte* const gradient = at(binding, place);
+    const std::byte* const gradient = base_of(binding, place);
     result.grad_inputs[static_cast<size_t>(block_index)].assign(gradient, gradient + segment.region_bytes(place));
-    return at(binding, place);
+    return base_of(binding, place);
 }
 
 std::vector<GradientSink> ModelRunner::sinks_of(GradientResult& result) const {
@@ -254,18 +254,18 @@ TangentResult ModelRunner::tangent(const TokenBatch& batch, const ParamValues& d
         const Block& block = b + 1 < model_.blocks.size() ? model_.blocks[b] : last;
         const Segment segment = tangent_pass(block.program, {.size = size});
         const std::vector<Weight> weights = weights_of(block, &direction_tensors);
-        at(binding, Region::input) = at(binding, Region::output);
-        at(binding, Region::tangent_input) = at(binding, Region::tangent_output);
-        at(binding, Region::output) = allocate(segment.region_bytes(Region::output));
-        at(binding, Region::tangent_output) = allocate(segment.region_bytes(Region::tangent_output));
+        base_of(binding, Region::input) = base_of(binding, Region::output);
+        base_of(binding, Region::tangent_input) = base_of(binding, Region::tangent_output);
+        base_of(binding, Region::output) = allocate(segment.region_bytes(Region::output));
+        base_of(binding, Region::tangent_output) = allocate(segment.region_bytes(Region::tangent_output));
         binding.weights = weights;
         run(segment, binding, batch);
     }
     const ValueSpec& spec = output_of(last);
     const DType dtype = dtype_of(spec.type, options_.compute);
     const int64_t count = batch.rows * batch.sequence_length * spec.cols;
-    TangentResult result{numbers(at(binding, Region::output), dtype, count),
-                         numbers(at(binding, Region::tangent_output), dtype, k * count)};
+    TangentResult result{numbers(base_of(binding, Region::output), dtype, count),
+                         numbers(base_of(binding, Region::tangent_output), dtype, k * count)};
     release();
     while (weight_memory_.size() > weights_before) weight_memory_.pop_back();
     return result;

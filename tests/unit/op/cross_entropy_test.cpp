@@ -33,7 +33,7 @@ struct Head {
 
     // What forward says of each token (StepParams::head).
     void forward(HeadResult result, int64_t id_count = kVocab) {
-        OpSpec spec{.in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
+        OpSpec spec{.attrs = CrossEntropyAttrs{}, .in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
         kCrossEntropy.infer(spec);
         const OpSize size{.rows = 1, .sequence_length = kTokens, .threads = 2};
         const Batch batch{.rows = 1, .sequence_length = kTokens, .targets = targets.data()};
@@ -58,7 +58,7 @@ struct Head {
     }
 
     void backward(int threads = 2) {
-        OpSpec spec{.in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
+        OpSpec spec{.attrs = CrossEntropyAttrs{}, .in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
         kCrossEntropy.infer(spec);
         const OpSize size{.rows = 1, .sequence_length = kTokens, .threads = threads};
         const Batch batch{.rows = 1, .sequence_length = kTokens, .targets = targets.data()};

@@ -137,6 +137,20 @@ TEST_F(Scale, AWeightThatDoesNotMoveHasNoPartInTheTangent) {
     EXPECT_EQ(y_, each([&](size_t i) { return factor_ * dy_[i]; }));
 }
 
+TEST_F(Scale, TheFactorMayBeRoundedToTheTypeOfTheComputation) {
+    drop_weight();
+    spec_.attrs = ScaleAttrs{.factor = kFactor, .rounds_factor = true};
+    run(DiffMode::forward);
+    EXPECT_EQ(y_, each([&](size_t i) { return factor_ * x_[i]; })) << "f32";
+    size_.compute = DType::bf16;
+    const float rounded = to_float(to_bf16(factor_));
+    ASSERT_NE(rounded, factor_);
+    run(DiffMode::forward);
+    EXPECT_EQ(y_, each([&](size_t i) { return rounded * x_[i]; }));
+    run(DiffMode::vjp);
+    EXPECT_EQ(y_, each([&](size_t i) { return rounded * dy_[i]; }));
+}
+
 TEST_F(Scale, AnAbsentTangentIsZero) {
     grad_ = {};
     weight_.direction = Tensor(DType::f32, {1, kCols}, direction_.data());

@@ -61,7 +61,8 @@ TEST_P(AdamwGolden, TwentyStepsMatchTorch) {
 
 INSTANTIATE_TEST_SUITE_P(Families, AdamwGolden,
                          testing::Values("gpt2", "opt", "llama", "llama_linear", "llama3", "mistral_window", "qwen2",
-                                         "qwen3"));
+                                         "smollm3", "olmo2", "granite", "phi3", "phi4_mini", "llama_yarn", "qwen3",
+                                         "gemma2", "gemma3_text", "gemma3"));
 
 }  // namespace
 }  // namespace windlass

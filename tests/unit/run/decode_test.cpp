@@ -202,7 +202,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(DecodeCase{"llama", DType::f32, Home::device, 1}, DecodeCase{"llama", DType::bf16, Home::device, 2},
                     DecodeCase{"qwen3", DType::f32, Home::disk, 2}, DecodeCase{"qwen2", DType::bf16, Home::device, 1},
                     DecodeCase{"gpt2", DType::f32, Home::device, 2}, DecodeCase{"gpt2", DType::bf16, Home::device, 1},
-                    DecodeCase{"opt", DType::f32, Home::device, 1}));
+                    DecodeCase{"opt", DType::f32, Home::device, 1}, DecodeCase{"gemma2", DType::f32, Home::device, 1},
+                    DecodeCase{"gemma3", DType::bf16, Home::disk, 2}));
 
 }  // namespace
 }  // namespace windlass

@@ -1,0 +1,77 @@
+#include "model/families/gemma.h"
+
+#include <cmath>
+
+namespace windlass {
+
+DecoderSpec read_gemma(const HfConfig& config, DecoderDefaults defaults) {
+    defaults.tied = true;
+    defaults.gate = SwigluAttrs::Kind::gelu_tanh;
+    DecoderSpec spec = read_decoder(config, defaults);
+    if (config.flag("use_bidirectional_attention", false))
+        throw UserError(ExitCode::model, config.where(),
+                        "\"use_bidirectional_attention\" is true: only attention to what stands before is implemented");
+    spec.embedding_scale = {.factor = std::sqrt(static_cast<double>(spec.hidden)), .rounds_factor = true};
+    spec.unit_offset = true;
+    const bool bias = config.flag("attention_bias", false);
+    const double scores = config.find_number("query_pre_attn_scalar", 1e-6, 1e9).value_or(256);
+    for (LayerSpec& layer : spec.layers) {
+        layer.unit_offset = true;
+        layer.norms = NormOrder::around;
+        layer.score_scale = 1.0 / std::sqrt(scores);
+        layer.qkv_bias = layer.output_bias = bias;
+    }
+    return spec;
+}
+
+std::vector<int64_t> read_gemma_windows(const HfConfig& config, size_t layers, int64_t pattern) {
+    const int64_t window = read_sliding_window(config, 4096);
+    if (config.has("layer_types")) return read_windows(config, layers, window, 0);
+    if (window == 0)
+        throw UserError(ExitCode::model, config.where(), "\"sliding_window\" is null, but there are layers that slide");
+    std::vector<int64_t> windows(layers);
+    for (size_t i = 0; i < layers; ++i) windows[i] = (static_cast<int64_t>(i) + 1) % pattern != 0 ? window : 0;
+    return windows;
+}
+
+double read_softcap(const HfConfig& config, const char* key, double fallback) {
+    return config.find_number(key, 1e-3, 1e9).value_or(config.mentions(key) ? 0.0 : fallback);
+}
+
+DecoderSpec read_gemma3(const HfConfig& config) {
+    DecoderSpec spec = read_gemma(config, {.vocab = 262'208,
+                                           .hidden = 2304,
+                                           .inner = 9216,
+                                           .layers = 26,
+                                           .positions = 131'072,
+                                           .heads = 8,
+                                           .key_heads = 4,
+                                           .head_size = 256,
+                                           .theta = 1e6,
+                                           .layer_type = "full_attention"});
+    // Newer files write beside the layers' types what made them.
+    config.find_integer("_sliding_window_pattern", 1, kLayersMax);
+    const int64_t pattern = config.find_integer("sliding_window_pattern", 1, kLayersMax).value_or(6);
+    spec.set_windows(read_gemma_windows(config, spec.layers.size(), pattern));
+    // Layers with a window have a rope of their own, which is not stretched.
+    constexpr double kLocalTheta = 1e4;
+    const int64_t head_size = spec.layers[0].head_size;
+    const std::shared_ptr<const RopeTable> local =
+        config.has("rope_parameters")
+            ? read_rope_table(config, head_size, kLocalTheta, "sliding_attention")
+            : std::make_shared<RopeTable>(
+                  rope_table({.kind = RopeKind::default_,
+                              .theta = config.find_number("rope_local_base_freq", 1.0, 1e15).value_or(kLocalTheta)},
+                             head_size));
+    for (LayerSpec& layer : spec.layers) {
+        layer.qk_norm = QkNorm::per_head;
+        if (layer.window > 0) layer.rope = local;
+    }
+    // transformers' attention leaves this one out.
+    if (read_softcap(config, "attn_logit_softcapping", 0) > 0)
+        throw UserError(ExitCode::model, config.where(), "\"attn_logit_softcapping\" is not null: Gemma 3 has none");
+    spec.head.softcap = read_softcap(config, "final_logit_softcapping", 0);
+    return spec;
+}
+
+}  // namespace windlass

@@ -1,0 +1,33 @@
+// phi3.cpp: Phi-3, 3.5, 4 and 4-mini: Llama's block with q, k and v in one matrix and gate and up in another. Models of
+// long contexts have two tables of rope (longrope), 4-mini turns a part of each head.
+#include "model/families/all.h"
+#include "model/families/decoder.h"
+
+namespace windlass {
+namespace {
+
+// Keys of Phi-4-mini's own code of which one value is implemented, as in transformers.
+void require_one(const HfConfig& config, const char* key) {
+    const int64_t value = config.find_integer(key, 0, kPositionsMax).value_or(1);
+    if (value != 1) throw UserError(ExitCode::model, config.where(), "\"{}\" is {}: only 1 is implemented", key, value);
+}
+
+ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
+    DecoderSpec spec = read_decoder(config, {.norm_eps = 1e-5, .rope = RopeDialect::phi});
+    const int64_t window = read_sliding_window(config, 0);
+    for (LayerSpec& layer : spec.layers) {
+        layer.fused = true;
+        layer.window = window;
+    }
+    config.find_integer("original_max_position_embeddings", 1,
+                        kPositionsMax);  // says nothing where rope is not longrope
+    require_one(config, "full_attn_mod");
+    require_one(config, "interpolate_factor");
+    return build_decoder("phi3", spec, config, tensors);
+}
+
+}  // namespace
+
+const Family kPhi3 = {"phi3", build};
+
+}  // namespace windlass

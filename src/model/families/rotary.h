@@ -1,0 +1,28 @@
+// rotary.h: the tables by which positions turn queries and keys.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "format/hf_config.h"
+
+namespace windlass {
+
+struct RopeTable {
+    std::vector<double> frequencies;            // radians a position, for each pair of a head's channels that turn
+    double scale = 1;                           // of what is turned
+    std::vector<double> long_frequencies = {};  // of documents of more than short_length tokens; empty: none differ
+    int64_t short_length = 0;
+};
+
+// Frequencies of the pairs of a head, scaling applied. Default and linear: Su et al. 2021, section 3.4.2, and
+// Chen et al. 2023 (position interpolation); llama3, yarn and longrope as in transformers' modeling_rope_utils.
+RopeTable rope_table(const RopeSpec& rope, int64_t head_size);
+
+// What this configuration says of layers of this type (read_rope), held against the size of their heads.
+std::shared_ptr<const RopeTable> read_rope_table(const HfConfig& config, int64_t head_size, double theta_fallback,
+                                                 std::string_view layer_type = {},
+                                                 RopeDialect dialect = RopeDialect::common);
+
+}  // namespace windlass
