@@ -22,6 +22,13 @@ std::vector<std::string> config_notes(const HfConfig& config) {
 
 }  // namespace
 
+const Family* find_family(std::string_view model_type) {
+    const auto all = all_families();
+    const auto found =
+        std::ranges::find_if(all, [&](const Family* family) { return family->model_type == model_type; });
+    return found == all.end() ? nullptr : *found;
+}
+
 ModelSpec build_model(HfConfig& config, std::span<const TensorPlace> tensors) {
     const std::string type = config.model_type();
     std::vector<std::string_view> known;

@@ -13,15 +13,22 @@
 
 namespace windlass {
 
+struct GgufModel;
+
 struct Family {
     std::string_view model_type;
     // `tensors`: what the folder holds, sorted by name; empty when only the configuration is known (planning), and
     // then the names are those that transformers would write and file_dtype is the configuration's.
     // Missing, extra or misshapen tensors throw UserError(model) with the name, got and want.
     ModelSpec (*build)(HfConfig& config, std::span<const TensorPlace> tensors);
+    // The same model as llama.cpp has it. UserError(model) for a variant that it computes otherwise; nullptr: it does
+    // not know the family.
+    GgufModel (*gguf)(const HfConfig& config, const ModelSpec& model) = nullptr;
 };
 
 std::span<const Family* const> all_families();
+// nullptr: there is none of this type.
+const Family* find_family(std::string_view model_type);
 
 // Finds the family by model_type, builds, and has the configuration checked for unread keys.
 ModelSpec build_model(HfConfig& config, std::span<const TensorPlace> tensors);

@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "format/model_folder.h"
 #include "format/model_folder_writer.h"
+#include "model/gguf.h"
 #include "model/load.h"
 
 namespace windlass {
@@ -93,6 +94,7 @@ void write_param(const ParamSpec& param, const Source& source, const ReadMasters
 
 void save_model(FileSystem& files, const std::string& base_folder, const std::string& target, const ModelSpec& model,
                 const SaveOptions& options, const ReadMasters& masters) {
+    if (options.gguf) return save_gguf(files, base_folder, target, model, options, masters);
     const ModelFolder base = ModelFolder::open(files, base_folder);
     const std::vector<Source> sources = make_sources(base, model, options);
     // The weights are those of a model without the keys that were ignored.

@@ -13,11 +13,18 @@
 #include <vector>
 
 #include "base/file.h"
+#include "format/gguf.h"
 #include "model/spec.h"
 
 namespace windlass {
 
 inline constexpr int64_t kSaveBufferBytes = int64_t{16} << 20;
+
+// One file for llama.cpp in place of a folder (model/gguf.h).
+struct GgufOutput {
+    std::optional<GgufType> type;   // of matrices; nothing: as the base's files have, f32 where they differ
+    std::vector<GgufField> fields;  // its tokenizer
+};
 
 struct SaveOptions {
     std::optional<DType> dtype;              // f32, bf16 or f16 for every parameter; nothing: as in the base
@@ -27,6 +34,7 @@ struct SaveOptions {
     // By parameter, whether it is the base's still: its tensors are copied byte for byte, or converted to `dtype` from
     // the base's numbers, and its masters are not asked for. Empty: none is.
     std::vector<uint8_t> unchanged = {};
+    std::optional<GgufOutput> gguf = {};  // then neither dtype nor shard_bytes_max
 };
 
 // Puts the masters of elements [first, first + out.size()) of a parameter (an index into ModelSpec::params) into out.

@@ -3,12 +3,14 @@
 #include "base/error.h"
 #include "config/model_place.h"
 #include "config/param_group_text.h"
+#include "data/gguf_fields.h"
 #include "data/open_adapter.h"
 #include "format/base_checksum.h"
 #include "format/manifest.h"
 #include "format/store.h"
 #include "model/adapters/first_weights.h"
 #include "model/families.h"
+#include "model/gguf.h"
 #include "model/load.h"
 #include "model/save.h"
 #include "persist/export_request.h"
@@ -148,11 +150,13 @@ void require_base(const Source& source, const ModelFolder& base, const RunState&
     require_same_base(state.identity, {.base_checksum = base_checksum(base)}, base.path());
 }
 
-SaveOptions save_options(const Source& source, const ExportOptions& options) {
+SaveOptions save_options(FileSystem& files, const Source& source, const ModelSpec& model,
+                         const ExportOptions& options) {
     return {.dtype = options.dtype,
             .shard_bytes_max = options.shard_bytes_max,
             .overwrite = options.overwrite,
-            .never_replaced = source.models};
+            .never_replaced = source.models,
+            .gguf = gguf_output(files, options, source.base, model)};
 }
 
 // Where updates stay beside weights, a store holds no step's weights, but a checkpoint's model folder does.
@@ -165,11 +169,11 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
     ModelFolder folder = ModelFolder::open(files, source.base);
     HfConfig config = folder.config();
     const ModelSpec model = build_model(config, folder.tensors());
-    save_model(files, source.base, options.target, model, save_options(source, options),
+    save_model(files, source.base, options.target, model, save_options(files, source, model, options),
                [&](int param, int64_t first, std::span<float> out) {
                    load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
                });
-    return {source.store, state.progress.step, ModelFolder::open(files, options.target).total_bytes()};
+    return {source.store, state.progress.step, output_bytes(files, options.target)};
 }
 
 // A checkpoint's adapter folder has what its state has.
@@ -177,7 +181,7 @@ ExportResult export_adapter(FileSystem& files, const Source& source, const RunSt
                             const AdapterFolder& adapter, TrainedModel model, const ExportOptions& options) {
     keep_as_run(state.identity, source.base, model);
     save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
-                {save_options(source, options), options.form}, first_weights(base, model, 0, &adapter));
+                {save_options(files, source, model, options), options.form}, first_weights(base, model, 0, &adapter));
     return {source.store, state.progress.step, output_bytes(files, options.target)};
 }
 
@@ -200,12 +204,49 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     keep_as(store, state, source.base, model);
     StoreMasters masters(store, model, first_weights(base, model, state.identity.seed, adapter ? &*adapter : nullptr));
     save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
-                {save_options(source, options), options.form},
+                {save_options(files, source, model, options), options.form},
                 [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });
     return {source.store, store.committed_step(), output_bytes(files, options.target)};
 }
 
+// A model's folder, for llama.cpp.
+ExportResult export_plain_model(FileSystem& files, const std::string& path, const ExportOptions& options) {
+    const ModelFolder folder = ModelFolder::open(files, path);
+    HfConfig config = folder.config();
+    const ModelSpec model = build_model(config, folder.tensors());
+    check_tied(folder, model);
+    save_model(files, path, options.target, model, save_options(files, {.store = {}, .base = path}, model, options),
+               [&](int param, int64_t first, std::span<float> out) {
+                   load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
+               });
+    return {path, 0, output_bytes(files, options.target)};
+}
+
+void check_types(const ExportOptions& options) {
+    if (!is_gguf_target(options.target)) {
+        if (!options.type) return;
+        throw UserError(ExitCode::usage, "--type", "is the type of a GGUF file, and {} is none by its name",
+                        options.target)
+            .hint("--to model.gguf, or --dtype for a Hugging Face folder");
+    }
+    if (options.dtype || options.shard_bytes_max)
+        throw UserError(ExitCode::usage, options.dtype ? "--dtype" : "--max-shard-size",
+                        "is for folders; a GGUF file is one file of one type")
+            .hint("--type f32, f16, bf16 or q8_0");
+}
+
 }  // namespace
+
+bool is_gguf_target(std::string_view target) {
+    return target.ends_with(".gguf");
+}
+
+std::optional<GgufOutput> gguf_output(FileSystem& files, const ExportOptions& options, const std::string& base_folder,
+                                      const ModelSpec& model) {
+    if (!is_gguf_target(options.target)) return std::nullopt;
+    require_gguf(model);
+    return GgufOutput{.type = options.type, .fields = gguf_fields(files, base_folder, model.vocab)};
+}
 
 std::vector<std::string> models_of_run(FileSystem& files, const std::string& folder) {
     return values_in_run(files, folder, "model");
@@ -219,7 +260,10 @@ std::optional<DType> export_type_from_name(std::string_view name) {
 }
 
 ExportResult export_model(FileSystem& files, const ExportOptions& options) {
+    check_types(options);
     const Named named = parse_source(files, options.source);
+    if (is_gguf_target(options.target) && files.exists(fmt::format("{}/config.json", named.folder)))
+        return export_plain_model(files, named.folder, options);
     if (named.is_checkpoint) return export_store(files, of_checkpoint(files, named.folder), options);
     const bool names_step = !named.step.empty() && named.step != kLastStep;
     if (names_step || !files.exists(fmt::format("{}/run.yaml", named.folder)))

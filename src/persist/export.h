@@ -18,9 +18,11 @@ namespace windlass {
 std::optional<DType> export_type_from_name(std::string_view name);
 
 struct ExportOptions {
-    std::string source;  // a run's folder, "RUN:STEP", or a checkpoint's folder
-    std::string target;
+    // A run's folder, "RUN:STEP", or a checkpoint's folder; for a GGUF file a model's folder too.
+    std::string source;
+    std::string target;  // a folder, or a GGUF file where the name ends so
     std::optional<DType> dtype;
+    std::optional<GgufType> type;  // of a GGUF file, in place of dtype
     std::optional<int64_t> shard_bytes_max;
     OutputForm form = OutputForm::usual;
     bool overwrite = false;
@@ -31,6 +33,13 @@ struct ExportResult {
     int64_t step = 0;
     int64_t bytes = 0;  // of the tensors
 };
+
+// Whether this target is one file for llama.cpp.
+bool is_gguf_target(std::string_view target);
+
+// What a writer of this target needs beside the model; nothing where it is a folder. The tokenizer is the base's.
+std::optional<GgufOutput> gguf_output(FileSystem& files, const ExportOptions& options, const std::string& base_folder,
+                                      const ModelSpec& model);
 
 // The models that a run names in its run.yaml: folders that no export of it may replace. Empty where `folder` is no
 // run.

@@ -24,6 +24,7 @@ std::string request_text(const ExportOptions& options, const std::string& reply)
                  {"reply", reply}};
     if (options.form != OutputForm::usual) json["form"] = output_form_name(options.form);
     if (options.dtype) json["dtype"] = dtype_name(*options.dtype);
+    if (options.type) json["type"] = gguf_type_name(*options.type);
     if (options.shard_bytes_max) json["max_shard_bytes"] = *options.shard_bytes_max;
     return json.dump() + "\n";
 }
@@ -38,6 +39,10 @@ ExportRequest parse_request(std::string_view text, const std::string& run_folder
         if (json.contains("dtype")) {
             request.options.dtype = export_type_from_name(json["dtype"].get<std::string>());
             if (!request.options.dtype) throw UserError(ExitCode::usage, where, "names no type of numbers");
+        }
+        if (json.contains("type")) {
+            request.options.type = gguf_type_from_name(json["type"].get<std::string>());
+            if (!request.options.type) throw UserError(ExitCode::usage, where, "names no type of a GGUF file");
         }
         if (json.contains("form")) {
             const auto form = output_form_from_name(json["form"].get<std::string>());

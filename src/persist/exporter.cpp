@@ -60,11 +60,14 @@ void Exporter::start(ExportRequest request, int64_t step) {
 
 void Exporter::save(const Job& job, const ReadMasters& masters) const {
     const ExportOptions& options = job.request.options;
-    save_output(
-        files_, output_of(session_), options.target,
-        {.save = {.dtype = options.dtype, .shard_bytes_max = options.shard_bytes_max, .overwrite = options.overwrite},
-         .form = options.form},
-        masters);
+    const OutputSource source = output_of(session_);
+    save_output(files_, source, options.target,
+                {.save = {.dtype = options.dtype,
+                          .shard_bytes_max = options.shard_bytes_max,
+                          .overwrite = options.overwrite,
+                          .gguf = gguf_output(files_, options, source.base_folder, source.model)},
+                 .form = options.form},
+                masters);
 }
 
 void Exporter::save_beside(Job& job, const std::stop_token& stop) const {

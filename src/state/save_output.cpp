@@ -72,6 +72,9 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
     SaveOptions save = options.save;
     const bool is_usual = options.form == OutputForm::usual;
     const bool as_adapter = is_usual ? ends_as_adapter(source.model) : options.form == OutputForm::adapter;
+    if (as_adapter && save.gguf)
+        throw UserError(ExitCode::usage, "export", "llama.cpp loads whole models; this run trained an adapter")
+            .hint("--merged, which adds what was learnt to the base's numbers");
     if (source.model.adapter && !as_adapter) return save_merged(files, source, target, options, masters);
     if (!refreshed_layers(source.model).empty()) require_no_delta(options.form);
     if (!is_usual && !source.model.adapter)
@@ -98,6 +101,7 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
 }
 
 int64_t output_bytes(FileSystem& files, const std::string& folder) {
+    if (const FileStatus status = files.status(folder); !status.is_folder) return status.bytes;
     if (!is_adapter_folder(files, folder)) return ModelFolder::open(files, folder).total_bytes();
     const AdapterFolder adapter = AdapterFolder::open(files, folder);
     int64_t bytes = 0;

@@ -43,7 +43,7 @@ bool ends_as_adapter(const ModelSpec& model);
 void save_output(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters);
 
-// Bytes of the tensors in a folder that was written so.
+// Bytes of the tensors in a folder that was written so, or of the whole file.
 int64_t output_bytes(FileSystem& files, const std::string& folder);
 
 }  // namespace windlass

@@ -106,11 +106,25 @@ std::vector<BpeModel::Symbol> BpeModel::symbols_of(std::string_view piece) const
     return symbols;
 }
 
+std::vector<MergePair> BpeModel::merges() const {
+    std::vector<std::pair<int32_t, uint64_t>> ranked;
+    for (const auto& [key, merge] : merges_) ranked.emplace_back(merge.rank, key);
+    std::sort(ranked.begin(), ranked.end());
+    std::vector<MergePair> pairs;
+    for (const auto& [rank, key] : ranked)
+        pairs.emplace_back(vocab_.token(static_cast<int32_t>(key >> 32)), vocab_.token(static_cast<int32_t>(key)));
+    return pairs;
+}
+
 void BpeModel::encode(std::string_view piece, std::vector<int32_t>& ids) const {
     WINDLASS_CHECK(piece.size() <= kPieceBytesMax, "a piece of {} bytes", piece.size());
     if (options_.ignore_merges) {
         if (const auto whole = vocab_.find(piece)) return ids.push_back(*whole);
     }
+    encode_by_merges(piece, ids);
+}
+
+void BpeModel::encode_by_merges(std::string_view piece, std::vector<int32_t>& ids) const {
     std::vector<Symbol> symbols = symbols_of(piece);
     std::priority_queue<Candidate> queue;
     const auto consider = [&](int32_t at) {

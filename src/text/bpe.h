@@ -31,8 +31,12 @@ class BpeModel {
     BpeModel(Vocab vocab, const std::vector<MergePair>& merges, BpeOptions options, std::string_view where);
 
     const Vocab& vocab() const { return vocab_; }
+    const BpeOptions& options() const { return options_; }
+    std::vector<MergePair> merges() const;  // in order of rank
     // Appends the ids of one piece (valid UTF-8) in O(n log n).
     void encode(std::string_view piece, std::vector<int32_t>& ids) const;
+    // The same by merges alone, whatever ignore_merges says.
+    void encode_by_merges(std::string_view piece, std::vector<int32_t>& ids) const;
 
   private:
     struct Merge {

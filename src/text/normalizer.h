@@ -27,6 +27,7 @@ class Normalizer {
     // Valid UTF-8 in, valid UTF-8 out. A tokenizer is hostile input: what grows, at any step, beyond kGrowthMax times
     // the text and `room` bytes is UserError(data).
     std::string apply(std::string_view text, size_t room = kRoom) const;
+    const std::vector<NormalizerStep>& steps() const { return steps_; }
 
     static constexpr size_t kGrowthMax = 16;
     static constexpr size_t kRoom = size_t{1} << 20;

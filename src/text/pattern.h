@@ -29,6 +29,9 @@ class Pattern {
     // Throws UserError(model) naming `where` when the expression is malformed or not supported.
     static Pattern regex(std::string_view expression, std::string_view where);
 
+    const std::string& text() const { return text_; }  // the literal, or the expression as it was written
+    bool is_regex() const { return code_ != nullptr; }
+
     // Matches from left to right that do not overlap, in valid UTF-8. Throws UserError(data) past the step limit.
     std::vector<Span> find_all(std::string_view text) const;
 

@@ -48,6 +48,7 @@ class PreTokenizer {
     explicit PreTokenizer(std::vector<PreTokenizerStep> steps) : steps_(std::move(steps)) {}
     // Pieces of valid UTF-8; none is empty.
     Pieces cut(std::string text, bool starts_input) const;
+    const std::vector<PreTokenizerStep>& steps() const { return steps_; }
 
   private:
     std::vector<PreTokenizerStep> steps_;

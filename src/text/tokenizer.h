@@ -56,6 +56,8 @@ class Tokenizer {
     bool is_special(int32_t id) const;
     // XXH3 of the names and bytes of the files that were read.
     uint64_t content_hash() const;
+    // What it is made of (text/parts.h), for this floor.
+    const TokenizerParts& parts() const { return *parts_; }
 
   private:
     explicit Tokenizer(std::unique_ptr<const TokenizerParts> parts);

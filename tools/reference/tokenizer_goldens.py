@@ -277,4 +277,5 @@ def main():
     write(golden / "parts.json", {"about": about, "vocabs": vocabs, "list": made}, 4)
 
 
-main()
+if __name__ == "__main__":
+    main()

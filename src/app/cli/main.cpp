@@ -56,11 +56,12 @@ constexpr const char* kGenerate =
     "  windlass generate M --prompt - --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt\n";
 
 constexpr const char* kExport =
-    "Writes a model folder from a checkpoint, or from the working store of a run that was stopped.\n\n"
+    "Writes a model folder, or a GGUF file for llama.cpp, from a checkpoint or the working store of a run.\n\n"
     "Examples:\n"
     "  windlass export runs/first --to models/tuned\n"
     "  windlass export runs/first:200 --to models/tuned --dtype bf16 --max-shard-size 5GB\n"
-    "  windlass export runs/lora --merged --to models/tuned\n";
+    "  windlass export runs/lora --merged --to models/tuned\n"
+    "  windlass export runs/first --to tuned.gguf --type q8_0\n";
 
 constexpr const char* kReplay =
     "Makes the weights of a step again, from the log of a forward-only run.\n\n"
@@ -167,9 +168,14 @@ void takes_ignored_keys(CLI::App* verb, std::vector<std::string>& keys) {
 
 void add_other_verbs(CLI::App& app, Arguments& args) {
     CLI::App* to_export = add_verb(app, args, "export", kExport, args.to_export.json);
-    to_export->add_option("source", args.to_export.source, "RUN, RUN:STEP, or a checkpoint's folder")->required();
-    to_export->add_option("--to", args.to_export.target, "Folder to write")->required();
+    to_export
+        ->add_option("source", args.to_export.source,
+                     "RUN, RUN:STEP, or a checkpoint's folder; for a GGUF file a model's too")
+        ->required();
+    to_export->add_option("--to", args.to_export.target, "Folder to write, or a GGUF file: NAME.gguf")->required();
     to_export->add_option("--dtype", args.to_export.dtype, "bf16, f16 or f32; without it the base's types");
+    to_export->add_option("--type", args.to_export.type,
+                          "Of a GGUF file: f32, f16, bf16 or q8_0; without it the base's type");
     to_export->add_option("--max-shard-size", args.to_export.max_shard_size,
                           "Largest file, such as 5GB; without it as the base");
     CLI::Option* const delta = to_export->add_flag(

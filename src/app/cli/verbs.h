@@ -52,7 +52,7 @@ struct GenerateArgs {
 ExitCode run_generate(const GenerateArgs& args);
 
 struct ExportArgs {
-    std::string source, target, dtype, max_shard_size;
+    std::string source, target, dtype, type, max_shard_size;
     std::string merged;  // "base" or "computed"; empty: not merged
     bool delta = false;
     bool overwrite = false;

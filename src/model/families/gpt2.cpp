@@ -1,6 +1,6 @@
 // gpt2.cpp: GPT-2: LayerNorm before, learned positions, q, k and v in one matrix, matrices stored [in, out].
 #include "model/families/all.h"
-#include "model/families/assembly.h"
+#include "model/families/gguf_decoder.h"
 
 namespace windlass {
 namespace {
@@ -82,8 +82,51 @@ ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
     return model.finish();
 }
 
+constexpr GgufName kGgufLayer[] = {
+    {"ln_1.weight", "attn_norm.weight"},
+    {"ln_1.bias", "attn_norm.bias"},
+    {"attn.c_attn.weight", "attn_qkv.weight", GgufChange::transposed},
+    {"attn.c_attn.bias", "attn_qkv.bias"},
+    {"attn.c_proj.weight", "attn_output.weight", GgufChange::transposed},
+    {"attn.c_proj.bias", "attn_output.bias"},
+    {"ln_2.weight", "ffn_norm.weight"},
+    {"ln_2.bias", "ffn_norm.bias"},
+    {"mlp.c_fc.weight", "ffn_up.weight", GgufChange::transposed},
+    {"mlp.c_fc.bias", "ffn_up.bias"},
+    {"mlp.c_proj.weight", "ffn_down.weight", GgufChange::transposed},
+    {"mlp.c_proj.bias", "ffn_down.bias"},
+};
+constexpr GgufName kGgufModel[] = {
+    {"wte.weight", "token_embd.weight"},
+    {.from = "wpe.weight", .to = "position_embd.weight", .keeps_f32 = true},
+    {"ln_f.weight", "output_norm.weight"},
+    {"ln_f.bias", "output_norm.bias"},
+};
+
+GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
+    const Gpt2Spec spec = read(config);
+    const auto refuse = [&](const char* what) {
+        throw UserError(ExitCode::model, config.where(), "{}: llama.cpp computes GPT-2 without that", what);
+    };
+    if (!spec.scale_scores) refuse("\"scale_attn_weights\" is false");
+    if (spec.scale_by_layer) refuse("\"scale_attn_by_inverse_layer_idx\" is true");
+    if (spec.activation != Activation::gelu_tanh) refuse("\"activation_function\" is not gelu_new");
+    const auto size = [](const char* key, int64_t value) {
+        return GgufField{fmt::format("gpt2.{}", key), static_cast<uint32_t>(value)};
+    };
+    return {.architecture = "gpt2",
+            .fields = {size("context_length", spec.positions),
+                       size("embedding_length", spec.hidden),
+                       size("block_count", spec.layers),
+                       size("feed_forward_length", spec.inner),
+                       size("attention.head_count", spec.heads),
+                       {"gpt2.attention.layer_norm_epsilon", static_cast<float>(spec.norm_eps)}},
+            .tensors = gguf_tensors(model, {.layers = "h.", .layer = kGgufLayer, .model = kGgufModel}, spec.heads,
+                                    spec.heads)};
+}
+
 }  // namespace
 
-const Family kGpt2 = {"gpt2", build};
+const Family kGpt2 = {"gpt2", build, gguf};
 
 }  // namespace windlass

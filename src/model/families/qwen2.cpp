@@ -1,20 +1,31 @@
 // qwen2.cpp: Qwen 2 and 2.5: Llama's block with biases on q, k and v only. Files name a window even where it is
 // switched off, and their vocabulary has more rows than the tokenizer has tokens.
 #include "model/families/all.h"
-#include "model/families/decoder.h"
+#include "model/families/gguf_decoder.h"
 
 namespace windlass {
 namespace {
 
-ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
+DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_decoder(config);
     for (LayerSpec& layer : spec.layers) layer.qkv_bias = true;
     spec.set_windows(read_qwen_windows(config, spec.layers.size()));
-    return build_decoder("qwen2", spec, config, tensors);
+    return spec;
+}
+
+ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
+    return build_decoder("qwen2", read(config), config, tensors);
+}
+
+GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
+    const DecoderSpec spec = read(config);
+    GgufModel out = gguf_decoder("qwen2", spec, config, model, {kGgufMatrices, kGgufQkvBiases});
+    note_windows(spec, out);
+    return out;
 }
 
 }  // namespace
 
-const Family kQwen2 = {"qwen2", build};
+const Family kQwen2 = {"qwen2", build, gguf};
 
 }  // namespace windlass

@@ -1,0 +1,17 @@
+// gguf_fields.h: what a GGUF file says beside the model: its tokenizer, its chat template.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "format/gguf.h"
+
+namespace windlass {
+
+// Of a model folder whose tables have `rows` rows. Notes on what llama.cpp reads otherwise are warnings.
+// UserError(model) where the folder has no tokenizer, or one that llama.cpp has not.
+std::vector<GgufField> gguf_fields(FileSystem& files, const std::string& folder, int64_t rows);
+
+}  // namespace windlass
