@@ -50,7 +50,7 @@ endfunction()
 set(WINDLASS_UNITED 8)
 function(windlass_unite target sources)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${WINDLASS_UNITED})
-  list(FILTER sources INCLUDE REGEX "/src/op/|/families/|/adapters/|/policies/|/recipe\\.cpp$")
+  list(FILTER sources INCLUDE REGEX "/src/op/|/families/|/adapters/|/policies/|/foreign/|/recipe\\.cpp$")
   set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 

@@ -111,6 +111,15 @@ void check_schedule(const Config& c, Problems& problems) {
         problems.push_back(fmt::format("warmup_steps {} exceeds max_steps {}", c.warmup_steps, *c.max_steps));
 }
 
+// Year-month-day.
+bool is_date(const std::string& text) {
+    int year = 0, month = 0, day = 0, end = 0;
+    const bool is_whole = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3 && end == 10;
+    const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
+                                           std::chrono::day(static_cast<unsigned>(day))};
+    return is_whole && text.size() == 10 && date.ok();
+}
+
 void check_data(const Config& c, Problems& problems) {
     if (!c.eval_data.empty() && c.val_split > 0)
         problems.emplace_back("eval_data and val_split are both set. Try: one of them");
@@ -118,6 +127,11 @@ void check_data(const Config& c, Problems& problems) {
         problems.push_back(fmt::format("val_split {} is neither a share nor a number of rows", c.val_split));
     if (c.eval_steps && c.eval_data.empty() && c.val_split == 0)
         problems.emplace_back("eval_steps is set, but there is nothing to evaluate on. Try: eval_data or val_split");
+    if (c.train_on_prompt && c.was_given("train_turns") && c.train_turns != "all")
+        problems.push_back(
+            fmt::format("train_on_prompt and train_turns {} contradict. Try: train_turns: all", c.train_turns));
+    if (!c.template_date.empty() && !is_date(c.template_date))
+        problems.push_back(fmt::format("template_date: \"{}\" is no date. Try: 2026-01-31", c.template_date));
     if (!c.max_steps && c.num_train_epochs <= 0)
         problems.emplace_back("num_train_epochs is 0 and max_steps is not set");
 }
@@ -177,6 +191,16 @@ void check_method(const Config& c, Problems& problems) {
 // Which methods can learn from what.
 void check_objective(const Config& c, Problems& problems) {
     if (c.objective == "loss") return;
+    if (c.objective == "dpo" || c.objective == "orpo") {
+        if (!c.task.empty())
+            problems.push_back(fmt::format("objective {} compares answers, and a task has its own", c.objective));
+        if (c.packing) problems.push_back(fmt::format("objective {} compares rows; packing mixes them", c.objective));
+        if (c.lsp_refresh.value_or(0) > 0)
+            problems.push_back(fmt::format(
+                "lsp_refresh fits projectors to the loss of tokens, which objective {} has not. Try: lsp_refresh: 0",
+                c.objective));
+        return;
+    }
     if (c.method != "zeroth_order" && !(c.method == "forward_gradient" && c.objective == "choice_loss"))
         problems.push_back(
             fmt::format("objective {} has no gradient that method {} could find. Try: method: zeroth_order",

@@ -56,12 +56,17 @@ struct Config {
     std::string document_separator;
     std::string text_field = "text", prompt_field = "prompt", completion_field = "completion";
     std::string instruction_field = "instruction", input_field = "input", output_field = "output";
+    std::string messages_field = "messages";
+    std::string chat_template = "auto";  // the model's own; none; or a file
+    std::string template_date;           // year-month-day; empty: today's, which a run keeps
+    std::string train_turns = "assistant";
     std::string cache_dir;  // of tokenised rows; empty: $XDG_CACHE_HOME/windlass/tokens
 
     // method
     std::string preset;  // whose keys lie below all others: a name or a file
     std::string method = "adamw";
     std::string objective = "loss";
+    double preference_beta = 0.1;
     double num_train_epochs = 3.0;
     std::optional<int64_t> max_steps;
     std::optional<int64_t> per_device_train_batch_size;

@@ -115,6 +115,34 @@ std::vector<ConfigKey> row_keys() {
     };
 }
 
+std::vector<ConfigKey> chat_keys() {
+    return {
+        {.name = "chat_template",
+         .resume = OnResume::resolved,
+         .field = &Config::chat_template,
+         .group = kData,
+         .help = "how conversations, and Alpaca's rows, are written: auto, by the model's own template, where it has "
+                 "one; none; or a .jinja file"},
+        {.name = "train_turns",
+         .resume = OnResume::resolved,
+         .field = &Config::train_turns,
+         .group = kData,
+         .help = "which messages of a conversation are learned: the assistant's, its last one, or all; one with "
+                 "\"train\": false never is",
+         .choices = {"assistant", "last", "all"}},
+        {.name = "template_date",
+         .resume = OnResume::free,
+         .field = &Config::template_date,
+         .group = kData,
+         .help = "the date that a chat template prints, such as 2026-01-31; null: the day on which the run begins"},
+        {.name = "messages_field",
+         .resume = OnResume::resolved,
+         .field = &Config::messages_field,
+         .group = kData,
+         .help = "key of a row's messages"},
+    };
+}
+
 std::vector<ConfigKey> field_keys() {
     return {
         {.name = "text_field",
@@ -315,10 +343,11 @@ std::vector<ConfigKey> run_keys() {
 std::span<const ConfigKey> config_keys() {
     static const std::vector<ConfigKey> keys = [] {
         std::vector<ConfigKey> all;
-        for (auto group : {data_keys(),     task_keys(),   row_keys(),       field_keys(),     batch_keys(),
-                           schedule_keys(), adam_keys(),   group_keys(),     adapter_keys(),   projector_keys(),
-                           probe_keys(),    moment_keys(), estimator_keys(), objective_keys(), memory_keys(),
-                           tier_keys(),     rhythm_keys(), best_keys(),      sample_keys(),    run_keys()}) {
+        for (auto group :
+             {data_keys(),     task_keys(),      row_keys(),       chat_keys(),    field_keys(),     batch_keys(),
+              schedule_keys(), adam_keys(),      group_keys(),     adapter_keys(), projector_keys(), probe_keys(),
+              moment_keys(),   estimator_keys(), objective_keys(), memory_keys(),  tier_keys(),      rhythm_keys(),
+              best_keys(),     sample_keys(),    run_keys()}) {
             all.insert(all.end(), group.begin(), group.end());
         }
         return all;

@@ -39,8 +39,18 @@ std::vector<ConfigKey> objective_keys() {
          .field = &Config::objective,
          .group = kMethod,
          .help = "what a step makes smaller: the loss of the tokens, or, without backpropagation, -log of the right "
-                 "candidate's share, 1 - accuracy over candidates, 1 - exact_match, 1 - F1 of written answers",
-         .choices = {"loss", "choice_loss", "accuracy", "exact_match", "f1"}},
+                 "candidate's share, 1 - accuracy over candidates, 1 - exact_match, 1 - F1 of written answers; of rows "
+                 "with a chosen and a rejected answer dpo or orpo, by any method",
+         .choices = {"loss", "choice_loss", "accuracy", "exact_match", "f1", "dpo", "orpo"}},
+        {.name = "preference_beta",
+         .resume = OnResume::refused,
+         .field = &Config::preference_beta,
+         .group = kMethod,
+         .help = "dpo: how much the log-likelihoods count beside the reference's; orpo: how much the odds count beside "
+                 "the loss",
+         .aliases = {"dpo_beta", "pref_beta", "orpo_beta"},
+         .min = 0,
+         .max = 1000},
     };
 }
 

@@ -27,7 +27,7 @@ constexpr Advice kAdvice[] = {
     {"stage", "nothing here: training is always supervised fine-tuning"},
     {"do_train", "windlass train, which always trains"},
     {"do_eval", "eval_data or val_split, with eval_steps"},
-    {"template", "prompt and completion fields: chat templates are not implemented"},
+    {"template", "chat_template: auto, which is the model's own, or a .jinja file"},
     {"plot_loss", "nothing here: every run draws OUTPUT_DIR/loss.svg"},
     {"flash_attention", "nothing here: attention never holds its scores whole"},
     {"wandb_project", "report_to: [jsonl, tensorboard]"},
@@ -36,7 +36,6 @@ constexpr Advice kAdvice[] = {
     {"freeze_trainable_layers", "param_groups: [\"*.layers.31.*\", \"* train=false\"], which trains one layer"},
     {"freeze_trainable_modules", "param_groups: [\"*.mlp.*\", \"* train=false\"]"},
     {"unfrozen_parameters", "param_groups: [\"*.layers.31.*\", \"* train=false\"]; patterns are globs"},
-    {"chat_template", "prompt and completion fields: chat templates are not implemented"},
     {"gpu_memory", "ram: this release computes on the CPU"},
     {"exact_inplace", "zeroth_order without it, whose weights do not drift; earlier versions took MeZO's roundings"},
 };

@@ -1,5 +1,6 @@
 #include "data/batch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -94,6 +95,23 @@ void StepBatch::place_padding(int64_t row_begin, int64_t used, int32_t pad_token
         ids_[at(row_begin + i)] = pad_token;
         positions_[at(row_begin + i)] = static_cast<int32_t>(i - used);
         doc_start_[at(row_begin + i)] = static_cast<int32_t>(used);
+    }
+}
+
+void StepBatch::set_pairs(std::vector<double> references) {
+    const int64_t rows = std::ssize(targets_) / sequence_length_;
+    references.resize(at(rows), 0.0);
+    references_ = std::move(references);
+    const auto has_target = [&](int64_t row) {
+        const std::span targets = std::span(targets_).subspan(at(row * sequence_length_), at(sequence_length_));
+        return std::ranges::any_of(targets, [](int32_t target) { return target != kIgnored; });
+    };
+    pairs_ = 0;
+    for (int64_t row = 0; row + 1 < rows; row += 2) *pairs_ += has_target(row) && has_target(row + 1);
+    int64_t first = 0;
+    for (Batch& batch : micro_) {
+        batch.references = &references_[at(first)];
+        first += batch.rows;
     }
 }
 

@@ -37,8 +37,13 @@ class StepBatch {
     // What a forward-only step is judged by; nothing: the sum of its losses.
     const ObjectiveRows* objective() const { return objective_ ? &*objective_ : nullptr; }
     void set_objective(std::optional<ObjectiveRows> objective) { objective_ = std::move(objective); }
-    // What the step's loss is the mean over: its targets, or its objective's examples.
-    int64_t loss_count() const { return objective_ ? std::ssize(objective_->examples) : target_tokens_; }
+    // Rows are pairs (op/ops.h, preference), and these the sums of the reference's token losses, row by row; fewer
+    // where the last rows are padding, and none where nothing is compared with a reference.
+    void set_pairs(std::vector<double> references);
+    // What the step's loss is the mean over: its targets, its objective's examples, or its pairs.
+    int64_t loss_count() const {
+        return objective_ ? std::ssize(objective_->examples) : pairs_ ? *pairs_ : target_tokens_;
+    }
 
   private:
     void place_row(const RowSamples& row, int64_t begin);
@@ -51,6 +56,8 @@ class StepBatch {
         targets_;  // [micro_batches * micro_batch_size * sequence_length]
     std::vector<Batch> micro_;
     std::optional<ObjectiveRows> objective_;
+    std::optional<int64_t> pairs_;  // with an answer to learn on either side
+    std::vector<double> references_;
 };
 
 // The first of these rising lengths that holds the longest row.

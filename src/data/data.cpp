@@ -10,8 +10,9 @@
 #include "base/math.h"
 #include "base/rng.h"
 #include "config/user_folder.h"
-#include "data/chat_template.h"
+#include "data/chats.h"
 #include "data/task_answers.h"
+#include "format/checksum.h"
 
 namespace windlass {
 namespace {
@@ -55,6 +56,18 @@ Truncation truncation_of(const std::string& name) {
     if (name == "right") return Truncation::right;
     if (name == "split") return Truncation::split;
     return Truncation::error;
+}
+
+TrainTurns train_turns_of(const Config& config) {
+    if (config.train_on_prompt || config.train_turns == "all") return TrainTurns::all;
+    return config.train_turns == "last" ? TrainTurns::last : TrainTurns::assistant;
+}
+
+// The two rows of a pair, the preferred answer first.
+std::vector<RowSamples> pair_of(const TokenCache& cache, int64_t pair) {
+    std::vector<RowSamples> rows(2);
+    for (int64_t side = 0; side < 2; ++side) rows[at(side)].push_back(cache.read(2 * pair + side));
+    return rows;
 }
 
 bool compares_candidates(Objective objective) {
@@ -161,7 +174,11 @@ RowsOptions rows_options(const Config& config) {
                        .completion = config.completion_field,
                        .instruction = config.instruction_field,
                        .input = config.input_field,
-                       .output = config.output_field}};
+                       .output = config.output_field,
+                       .messages = config.messages_field},
+            .chat_template = config.chat_template,
+            .train_turns = train_turns_of(config),
+            .pairs = compares_pairs(*objective_from_name(config.objective))};
 }
 
 std::string token_cache_folder(const std::string& cache_dir) {
@@ -183,18 +200,27 @@ RunData RunData::open(FileSystem& files, const Config& config, const Tokenizer& 
 RunData RunData::open_cached(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
     const std::string folder = token_cache_folder(config.cache_dir);
     files.make_folders(folder);
-    const RowsOptions options = rows_options(config);
-    warn_of_unused_template(files, config.model, config.train_data, options.fields);
+    RowsOptions options = rows_options(config);
+    const bool pairs = options.pairs;
+    std::vector<std::string> paths = config.train_data;
+    paths.insert(paths.end(), config.eval_data.begin(), config.eval_data.end());
+    const std::optional<ChatFormat> chats = open_chats_of(files, config, tokenizer, paths);
+    if (chats) options.chats = &*chats;
+    std::string date = chats && chats->prints_date() ? chats->date() : "";
+    std::string own_template = chats && config.chat_template != "auto" ? chats->text() : "";
     TokenCache train = TokenCache::open_or_build(files, folder, config.train_data, options, tokenizer);
-    RowChoice choice = choose_rows(train.size(), config);
+    RowChoice choice = choose_rows(pairs ? train.size() / 2 : train.size(), config);
     const std::vector<uint32_t> lengths(train.lengths().begin(), train.lengths().end());
     RunData data(RowOrder(std::move(choice.train), lengths, config.packing ? config.max_length : 0, seed_of(config)),
                  config);
+    if (pairs) data.rows_per_example_ = 2;
     data.train_ = std::move(train);
+    data.template_date_ = std::move(date);
+    data.chat_template_ = std::move(own_template);
     data.eval_rows_ = std::move(choice.held_out);
     if (config.eval_data.empty()) return data;
     data.eval_ = TokenCache::open_or_build(files, folder, config.eval_data, options, tokenizer);
-    data.eval_rows_ = choose_eval_rows(data.eval_->size(), config);
+    data.eval_rows_ = choose_eval_rows(pairs ? data.eval_->size() / 2 : data.eval_->size(), config);
     return data;
 }
 
@@ -237,6 +263,13 @@ int64_t RunData::eval_count() const {
     return eval_task_ ? std::ssize(eval_task_->rows) : std::ssize(eval_rows_);
 }
 
+std::vector<RowSamples> RunData::read_pairs(int64_t first, int64_t count) const {
+    std::vector<RowSamples> rows;
+    for (int64_t pair = first; pair < std::min(first + count, pair_count()); ++pair)
+        for (RowSamples& side : pair_of(*train_, pair)) rows.push_back(std::move(side));
+    return rows;
+}
+
 Sample RunData::sample_of(uint32_t row) const {
     if (!task_) return train_->read(row);
     const ChoiceRow& choice = task_->rows[row];
@@ -246,6 +279,10 @@ Sample RunData::sample_of(uint32_t row) const {
 std::vector<RowSamples> RunData::read_training(std::span<const PackedRow> rows) const {
     std::vector<RowSamples> result;
     for (const PackedRow& row : rows) {
+        if (has_pairs()) {
+            for (RowSamples& side : pair_of(*train_, row.samples.front())) result.push_back(std::move(side));
+            continue;
+        }
         if (rows_per_example_ == 1) {
             RowSamples& samples = result.emplace_back();
             for (const uint32_t sample : row.samples) samples.push_back(sample_of(sample));
@@ -259,7 +296,7 @@ std::vector<RowSamples> RunData::read_training(std::span<const PackedRow> rows) 
 
 std::optional<ObjectiveRows> RunData::objective(std::span<const PackedRow> rows, const Tokenizer& tokenizer,
                                                 int64_t id_count) const {
-    if (objective_ == Objective::loss) return std::nullopt;
+    if (objective_ == Objective::loss || has_pairs()) return std::nullopt;
     ObjectiveRows made{.kind = objective_, .by_mean = !task_ || task_->task.score == CandidateScore::mean};
     std::vector<int64_t> written;
     for (const PackedRow& row : rows) {
@@ -278,8 +315,12 @@ std::optional<ObjectiveRows> RunData::objective(std::span<const PackedRow> rows,
 
 std::vector<RowSamples> RunData::read_eval(int64_t first, int64_t count) const {
     std::vector<RowSamples> result;
-    for (int64_t i = first; i < std::min(first + count, eval_count()); ++i)
-        result.push_back({eval_source().read(eval_rows_[at(i)])});
+    for (int64_t i = first; i < std::min(first + count, eval_count()); ++i) {
+        if (has_pairs())
+            for (RowSamples& side : pair_of(eval_source(), eval_rows_[at(i)])) result.push_back(std::move(side));
+        else
+            result.push_back({eval_source().read(eval_rows_[at(i)])});
+    }
     return result;
 }
 
@@ -295,6 +336,13 @@ std::vector<uint32_t> RunData::sequence_lengths(int64_t max_length) const {
     }
     if (!evaluated.empty()) lengths.push_back(*std::max_element(evaluated.begin(), evaluated.end()));
     return lengths;
+}
+
+std::string RunData::eval_fingerprint() const {
+    if (!train_) return "";
+    const std::string& path = eval_source().path();
+    const auto rows = std::as_bytes(std::span(eval_rows_));
+    return fmt::format("{}, {:016x}", path.substr(path.rfind('/') + 1), xxh3_64(rows));
 }
 
 std::string RunData::fingerprint() const {

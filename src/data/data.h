@@ -82,6 +82,11 @@ class RunData {
 
     RowOrder& training() { return order_; }
     int64_t rows_per_example() const { return rows_per_example_; }
+    // Examples are pairs of answers: two rows of a step, and two samples of the cache.
+    bool has_pairs() const { return compares_pairs(objective_); }
+    // Rows of the pairs [first, first + count) of all that are trained or evaluated on, two for each.
+    int64_t pair_count() const { return train_ ? train_->size() / 2 : 0; }
+    std::vector<RowSamples> read_pairs(int64_t first, int64_t count) const;
     int64_t eval_count() const;
     // The rows of a step, rows_per_example() for each of these.
     std::vector<RowSamples> read_training(std::span<const PackedRow> rows) const;
@@ -95,9 +100,15 @@ class RunData {
 
     // Lengths of the rows that steps will see: of samples, or of full rows where they are packed.
     std::vector<uint32_t> sequence_lengths(int64_t max_length) const;
+    // The date that the chat template of these rows prints; empty where none does.
+    const std::string& template_date() const { return template_date_; }
+    // Its text, where it is not the model's own; empty where it is.
+    const std::string& chat_template() const { return chat_template_; }
     const RowsReport& report() const { return task_ ? task_->report : train_->report(); }
     // The same for the same rows under the same options, tokenizer and objective.
     std::string fingerprint() const;
+    // The same of the rows that are evaluated.
+    std::string eval_fingerprint() const;
 
   private:
     RunData(RowOrder order, const Config& config);
@@ -117,6 +128,7 @@ class RunData {
     int64_t rows_per_example_ = 1;
     std::optional<int64_t> train_samples_;
     bool packing_ = false;
+    std::string template_date_, chat_template_;
 };
 
 // The folder that keeps tokenised rows: cache_dir, else windlass/tokens in the user's cache.

@@ -3,31 +3,11 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "data/chat_template.h"
+#include "text/chat_format.h"
 #include "text/ggml_tokens.h"
 
 namespace windlass {
 namespace {
-
-// The template called "default" where there are several.
-std::string template_of(const SortedJson& json) {
-    if (json.is_string()) return json.get<std::string>();
-    if (!json.is_array()) return "";
-    for (const SortedJson& entry : json)
-        if (entry.is_object() && entry.value("name", SortedJson()) == "default" && entry.contains("template"))
-            return template_of(entry["template"]);
-    return "";
-}
-
-std::string chat_template_text(FileSystem& files, const std::string& folder) {
-    const std::string name = chat_template_file(files, folder);
-    if (name.empty()) return "";
-    const std::string path = fmt::format("{}/{}", folder, name);
-    const std::string text = read_text(files, path, kTokenizerConfigBytesMax);
-    if (!name.ends_with(".json")) return text;
-    const SortedJson json = parse_sorted_json(text, path, ExitCode::model);
-    return json.is_object() && json.contains("chat_template") ? template_of(json["chat_template"]) : "";
-}
 
 void add_tokens(GgmlTokens tokens, std::vector<GgufField>& fields) {
     const auto add = [&](const char* key, GgufValue value) {
@@ -59,8 +39,8 @@ std::vector<GgufField> gguf_fields(FileSystem& files, const std::string& folder,
     for (const std::string& note : tokens.notes) log_warning("{}: {}", folder, note);
     std::vector<GgufField> fields;
     add_tokens(std::move(tokens), fields);
-    if (std::string text = chat_template_text(files, folder); !text.empty())
-        fields.push_back({"tokenizer.chat_template", std::move(text)});
+    if (std::optional<ChatTemplateSource> found = find_chat_template(files, folder); found)
+        fields.push_back({"tokenizer.chat_template", std::move(found->text)});
     return fields;
 }
 

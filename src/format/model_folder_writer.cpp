@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "format/adapter_folder.h"
 #include "format/replaceable_folder.h"
+#include "format/side_files.h"
 
 namespace windlass {
 namespace {
@@ -189,7 +190,10 @@ void ModelFolderWriter::finish() {
 void ModelFolderWriter::copy_side_files() {
     if (content_.base == nullptr) return;
     std::set<std::string> folders;
+    if (!content_.chat_template.empty())
+        write_file(files_, path_in(temporary_, kChatTemplateName), content_.chat_template);
     for (const std::string& name : content_.base->side_files()) {
+        if (name == kChatTemplateName && !content_.chat_template.empty()) continue;
         const std::string to = fmt::format("{}/{}", temporary_, name);
         if (name.find('/') != std::string::npos && folders.insert(parent_folder(to)).second)
             files_.make_folders(parent_folder(to));

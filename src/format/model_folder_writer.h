@@ -39,6 +39,7 @@ struct ModelFolderContent {
     std::vector<std::string> never_replaced = {};      // folders, beside the base's; they need not exist
     std::map<std::string, std::string> metadata = {};  // of each file of tensors
     std::string config_name = "config.json";
+    std::string chat_template = {};  // text, instead of the base's; empty: the base's
 };
 
 class ModelFolderWriter {

@@ -16,6 +16,7 @@
 namespace windlass {
 
 inline constexpr int64_t kSideFileBytesMax = int64_t{128} << 20;            // tokenizers have a few tens of MiB
+inline constexpr const char* kChatTemplateName = "chat_template.jinja";     // which wins over those in other files
 inline constexpr const char* kTemplatesName = "additional_chat_templates";  // the one folder whose files are taken
 
 struct SideFiles {

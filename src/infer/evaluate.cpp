@@ -5,13 +5,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "infer/evaluate_step.h"
 #include "run/objective.h"
 #include "schedule/lower.h"
 
 namespace windlass {
-namespace {
 
-// A row of a step, cut out of its micro-batches.
 double row_loss(const StepReport& report, int64_t row, int64_t sequence_length) {
     double sum = 0;
     for (int64_t i = 0; i < sequence_length; ++i)
@@ -19,8 +18,7 @@ double row_loss(const StepReport& report, int64_t row, int64_t sequence_length) 
     return sum;
 }
 
-StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_losses,
-                         HeadResult result = HeadResult::loss) {
+StepReport evaluate_step(Engine& engine, const StepBatch& batch, bool token_losses, HeadResult result) {
     const EngineSetup& setup = engine.setup();
     const std::string name =
         schedule_name({.kind = ScheduleRequest::Kind::eval, .sequence_length = batch.sequence_length()});
@@ -39,8 +37,6 @@ StepBatch batch_of(const Engine& engine, std::span<const RowSamples> rows) {
 int64_t rows_per_step(const Engine& engine) {
     return engine.setup().numerics.micro_batch_size * engine.setup().numerics.micro_batches;
 }
-
-}  // namespace
 
 double EvalResult::loss() const {
     return target_tokens > 0 ? loss_sum / static_cast<double>(target_tokens) : std::numeric_limits<double>::quiet_NaN();

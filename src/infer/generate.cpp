@@ -1,5 +1,6 @@
 #include "infer/generate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -36,34 +37,6 @@ const Schedule& schedule_for(const ScheduleSet& set, int64_t tokens) {
     return *found;
 }
 
-class Decoder {
-  public:
-    Decoder(Engine& engine, int64_t prompt_tokens) : engine_(engine), prompt_tokens_(prompt_tokens) {}
-
-    // Logits of the token behind these.
-    std::vector<float> feed(std::span<const int32_t> tokens) {
-        std::vector<int32_t> positions(tokens.size()), doc_start(tokens.size(), 0), targets(tokens.size(), kIgnored);
-        std::iota(positions.begin(), positions.end(), static_cast<int32_t>(cached_));
-        const Batch batch{.rows = 1,
-                          .sequence_length = std::ssize(tokens),
-                          .tokens = tokens.data(),
-                          .positions = positions.data(),
-                          .doc_start = doc_start.data(),
-                          .targets = targets.data(),
-                          .cached = cached_,
-                          .length_at_least = prompt_tokens_ + 1};
-        const Schedule& schedule = schedule_for(engine_.setup().schedules, std::ssize(tokens));
-        StepReport report = engine_.decode(schedule, {.micro = {batch}});
-        cached_ += std::ssize(tokens);
-        return std::move(report.logits);
-    }
-
-  private:
-    Engine& engine_;
-    int64_t prompt_tokens_;
-    int64_t cached_ = 0;
-};
-
 }  // namespace
 
 int32_t sample_token(std::span<const float> logits, int64_t vocab, const SamplingOptions& options, Random& random) {
@@ -89,18 +62,42 @@ int32_t sample_token(std::span<const float> logits, int64_t vocab, const Samplin
     return ids[count - 1];
 }
 
-GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const GenerateOptions& options,
-                        const std::function<bool(int32_t)>& on_token) {
+std::vector<float> Conversation::feed(std::span<const int32_t> tokens) {
+    std::vector<int32_t> positions(tokens.size()), doc_start(tokens.size(), 0), targets(tokens.size(), kIgnored);
+    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(kept_.size()));
+    const Batch batch{.rows = 1,
+                      .sequence_length = std::ssize(tokens),
+                      .tokens = tokens.data(),
+                      .positions = positions.data(),
+                      .doc_start = doc_start.data(),
+                      .targets = targets.data(),
+                      .cached = std::ssize(kept_),
+                      .length_at_least = prompt_tokens_ + 1};
+    const Schedule& schedule = schedule_for(engine_.setup().schedules, std::ssize(tokens));
+    StepReport report = engine_.decode(schedule, {.micro = {batch}});
+    kept_.insert(kept_.end(), tokens.begin(), tokens.end());
+    return std::move(report.logits);
+}
+
+GenerateResult Conversation::reply(std::span<const int32_t> prompt, const GenerateOptions& options,
+                                   const std::function<bool(int32_t)>& on_token) {
     WINDLASS_CHECK(!prompt.empty(), "generation starts from at least one token");
     GenerateResult result;
-    Decoder decoder(engine, std::ssize(prompt));
-    const int64_t room = positions_for(engine.setup().model, std::ssize(prompt)) - std::ssize(prompt);
-    const int64_t most = std::min(options.max_new_tokens, std::max<int64_t>(room, 1));
     Random random(options.seed, RandomStream::sampling);
     int64_t start = now_ns();
+    const ModelSpec& model = engine_.setup().model;
+    // Keys that were turned by the other table (longrope) are of no use.
+    if (positions_for(model, prompt_tokens_) != positions_for(model, std::ssize(prompt))) kept_.clear();
+    prompt_tokens_ = std::ssize(prompt);
+    const int64_t room = positions_for(model, prompt_tokens_) - prompt_tokens_;
+    const int64_t most = std::min(options.max_new_tokens, std::max<int64_t>(room, 1));
+    // The last token is computed in any case: its logits are the first new token's.
+    reused_ = std::min(std::ranges::mismatch(kept_, prompt).in1 - kept_.begin(), std::ssize(prompt) - 1);
+    kept_.resize(at(reused_));
+    prompt = prompt.subspan(at(reused_));
     std::vector<float> logits;
     for (const int64_t chunk : prefill_chunks(std::ssize(prompt))) {
-        logits = decoder.feed(prompt.first(at(chunk)));
+        logits = feed(prompt.first(at(chunk)));
         prompt = prompt.subspan(at(chunk));
     }
     result.prefill_seconds = seconds_since(start);
@@ -111,10 +108,15 @@ GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const G
         if (result.stopped) break;
         result.ids.push_back(id);
         if (!on_token(id) || std::ssize(result.ids) == most) break;
-        logits = decoder.feed({&id, 1});
+        logits = feed({&id, 1});
     }
     result.decode_seconds = seconds_since(start);
     return result;
+}
+
+GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const GenerateOptions& options,
+                        const std::function<bool(int32_t)>& on_token) {
+    return Conversation(engine).reply(prompt, options, on_token);
 }
 
 }  // namespace windlass

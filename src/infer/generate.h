@@ -37,8 +37,33 @@ struct GenerateResult {
     double decode_seconds = 0;
 };
 
-// on_token is called with each new token as it comes; false ends the generation. The engine was made with
-// decode_requests of at least prompt.size() and capacity, capacity >= prompt.size() + max_new_tokens.
+// One text that grows, with the keys and values of its tokens kept in the engine.
+//
+// The engine was made with decode_requests of at least the longest prompt and a capacity that holds the whole text; it
+// decodes for one Conversation at a time.
+class Conversation {
+  public:
+    explicit Conversation(Engine& engine) : engine_(engine) {}
+
+    // Continues a text. Of what it shares with the text before (an answer and the next question behind it; or less of
+    // it, when turns were taken back) keys and values are not computed again. on_token is called with each new token
+    // as it comes; false ends the generation. capacity >= prompt.size() + max_new_tokens.
+    GenerateResult reply(std::span<const int32_t> prompt, const GenerateOptions& options,
+                         const std::function<bool(int32_t)>& on_token);
+    // Tokens of the last prompt that were not computed again.
+    int64_t reused() const { return reused_; }
+
+  private:
+    // Logits of the token behind these, which come behind those that are kept.
+    std::vector<float> feed(std::span<const int32_t> tokens);
+
+    Engine& engine_;
+    std::vector<int32_t> kept_;  // tokens whose keys and values the engine has
+    int64_t reused_ = 0;
+    int64_t prompt_tokens_ = 0;  // of the last reply
+};
+
+// A Conversation of one reply.
 GenerateResult generate(Engine& engine, std::span<const int32_t> prompt, const GenerateOptions& options,
                         const std::function<bool(int32_t)>& on_token);
 

@@ -117,7 +117,7 @@ void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slo
                      .in = pick_if(backward_reads_in(node, trainable), slots, node.in),
                      .out = pick_if(node.op->reads.out, slots, node.out),
                      .saved = pick(slots, node.saved)};
-    if (node.op->backward_computes_out) call.out[0] = writer.fixed(Region::output, node.out[0]);
+    if (gives_output_in_reverse(program, node)) call.out[0] = writer.fixed(Region::output, node.out[0]);
     for (const int out : node.out) call.grad_out.push_back(gradients.slot(out));
     for (const int out : node.out) gradients.consumed(out);
     for (size_t i = 0; i < node.in.size(); ++i) {
@@ -155,7 +155,7 @@ bool pass_gradient(const Node& node, const Program& program, Gradients& gradient
 
 bool reverse_computes_output(const Program& program) {
     return std::any_of(program.nodes.begin(), program.nodes.end(),
-                       [](const Node& node) { return node.op->backward_computes_out; });
+                       [&](const Node& node) { return gives_output_in_reverse(program, node); });
 }
 
 Segment forward_pass(std::shared_ptr<const Program> program, const PassOptions& options) {

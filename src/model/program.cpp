@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace windlass {
 
 bool Node::operator==(const Node& other) const {
@@ -12,6 +14,10 @@ bool Node::operator==(const Node& other) const {
 bool Program::operator==(const Program& other) const {
     return values == other.values && weights == other.weights && nodes == other.nodes && inputs == other.inputs &&
            outputs == other.outputs;
+}
+
+bool gives_output_in_reverse(const Program& program, const Node& node) {
+    return node.op->backward_computes_out && std::ranges::find(program.outputs, node.out[0]) != program.outputs.end();
 }
 
 std::string Program::to_string() const {

@@ -49,9 +49,16 @@ struct Program {
     bool operator==(const Program& other) const;
 };
 
+// A loss fused with its gradient, at the end of a program: the backward pass makes the program's output, and nobody
+// hands it a gradient.
+bool gives_output_in_reverse(const Program& program, const Node& node);
+
 // Writes a Program down in order; each call runs the op's shape rule, so a mistake stops where it is made.
 class ProgramBuilder {
   public:
+    ProgramBuilder() = default;
+    // Goes on behind a program.
+    explicit ProgramBuilder(Program program) : program_(std::move(program)) {}
     int input(std::string name, int64_t cols);
     int weight(std::string role, Shape shape);
     // Returns the op's only output.

@@ -101,7 +101,8 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
     ModelFolderContent content{
         .config_text = config_without(base.config().to_text(), model.ignored_config_keys, base.config().where()),
         .base = &base,
-        .never_replaced = options.never_replaced};
+        .never_replaced = options.never_replaced,
+        .chat_template = options.chat_template};
     bool changes_dtype = false;
     for (const Source& source : sources) {
         content.tensors.push_back({source.tensor->name, source.dtype, source.tensor->shape});

@@ -34,6 +34,7 @@ struct SaveOptions {
     // By parameter, whether it is the base's still: its tensors are copied byte for byte, or converted to `dtype` from
     // the base's numbers, and its masters are not asked for. Empty: none is.
     std::vector<uint8_t> unchanged = {};
+    std::string chat_template = {};       // text of one that is written instead of the base's; empty: the base's
     std::optional<GgufOutput> gguf = {};  // then neither dtype nor shard_bytes_max
 };
 

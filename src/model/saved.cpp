@@ -82,7 +82,7 @@ std::vector<bool> values_backward_reads(const Program& program, const std::vecto
             for (const int in : node.in) read[at(in)] = true;
         if (node.op->reads.out)
             for (const int out : node.out) read[at(out)] = true;
-        for (const int saved : node.saved) read[at(saved)] = !node.op->backward_computes_out;
+        for (const int saved : node.saved) read[at(saved)] = !gives_output_in_reverse(program, node);
     }
     return read;
 }
@@ -111,7 +111,7 @@ std::vector<bool> nodes_to_run_again(const Program& program, std::vector<bool> r
     std::vector<bool> run(program.nodes.size(), false);
     for (size_t n = program.nodes.size(); n-- > 0;) {
         const Node& node = program.nodes[n];
-        if (node.op->backward_computes_out) continue;
+        if (gives_output_in_reverse(program, node)) continue;
         run[n] = std::any_of(node.out.begin(), node.out.end(), missing) ||
                  std::any_of(node.saved.begin(), node.saved.end(), missing);
         if (run[n])

@@ -16,6 +16,9 @@ struct Batch {
     const int32_t* positions = nullptr;  // [T] position inside the document, restarting at 0
     const int32_t* doc_start = nullptr;  // [T] index inside the row of the first token of the token's document
     const int32_t* targets = nullptr;    // [T] id that the token should predict, kIgnored where there is none
+    // Of pairs (ops.h, preference): the sum of the reference's token losses over each row. [rows], in the memory of the
+    // host whatever the device: read where a call is issued.
+    const double* references = nullptr;
     // Decoding: this many earlier tokens of each row are in the cache (OpCall::cache_*), 0 without one.
     int64_t cached = 0;
     // Decoding: as how long rows count where a document's length matters (ops.h, rope), if they are shorter so far.
@@ -29,7 +32,8 @@ inline constexpr int kDirectionsMax = 64;         // of one step
 inline constexpr int64_t kDirectionRankMax = 64;  // of the factors that a matrix's direction may come as
 
 // What the head says of each token that has a target, in a forward pass (ops.h).
-enum class HeadResult : uint8_t { loss, is_wrong, argmax };
+// token_loss: the loss of each token, also where the head makes something else of those (ops.h, preference).
+enum class HeadResult : uint8_t { loss, token_loss, is_wrong, argmax };
 
 // What the head goes by beside its batch.
 struct HeadParams {

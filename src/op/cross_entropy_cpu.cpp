@@ -196,7 +196,11 @@ void gradient_row(float* logits, int64_t n, const GradientRow& row, DType comput
 // Losses and, in place of the logits, their gradients.
 Tensor differentiate(const Tile& tile, const OpCall& call, Head& head) {
     const Tensor gradient = gradient_view(tile, call.size->compute);
-    const auto scale = static_cast<float>(call.head->loss_scale);
+    const Tensor by_token = call.grad_out.empty() ? Tensor() : call.grad_out[0];
+    const auto scale_of = [&](int64_t row) {
+        return by_token.empty() ? static_cast<float>(call.head->loss_scale)
+                                : by_token.as<float>()[(tile.begin + row) * by_token.row_stride];
+    };
     const Tensor out = call.out.empty() ? Tensor() : call.out[0];
     for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
         for (int64_t row = begin; row < end; ++row) {
@@ -208,7 +212,7 @@ Tensor differentiate(const Tile& tile, const OpCall& call, Head& head) {
             } else {
                 const double log_sum = kLoops.pick()->log_sum_exp(logits, head.vocab());
                 loss = loss_of(logits, target, log_sum);
-                gradient_row(logits, head.vocab(), {target, static_cast<float>(log_sum), scale, head.shape()},
+                gradient_row(logits, head.vocab(), {target, static_cast<float>(log_sum), scale_of(row), head.shape()},
                              gradient.dtype);
             }
             if (!out.empty()) out.as<float>()[(tile.begin + row) * out.row_stride] = loss;
@@ -272,6 +276,7 @@ void cross_entropy_forward_cpu(const OpCall& call, Stream& stream) {
         head.compute_logits(tile);
         switch (call.head == nullptr ? HeadResult::loss : call.head->result) {
             case HeadResult::loss:
+            case HeadResult::token_loss:
                 return write_losses(tile, call.out[0], head);
             case HeadResult::is_wrong:
                 return write_misses(tile, call.out[0], head);

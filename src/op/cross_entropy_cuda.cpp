@@ -88,6 +88,7 @@ class Head {
 HeadRow row_of(const HeadParams* head) {
     switch (head == nullptr ? HeadResult::loss : head->result) {
         case HeadResult::loss:
+        case HeadResult::token_loss:
             return HeadRow::loss;
         case HeadResult::is_wrong:
             return HeadRow::is_wrong;
@@ -118,6 +119,10 @@ void backward(const OpCall& call, Stream& stream) {
     head.for_tiles([&](const Tile& tile) {
         HeadRowArgs args = head.row_args(tile, out);
         args.scale = static_cast<float>(call.head->loss_scale);
+        if (!call.grad_out.empty() && !call.grad_out[0].empty()) {
+            args.scales = call.grad_out[0].as<float>() + tile.begin * call.grad_out[0].row_stride;
+            args.scales_stride = call.grad_out[0].row_stride;
+        }
         args.narrows = narrows;
         args.logit_scale = head.shape().scale;
         args.softcap = head.shape().softcap;

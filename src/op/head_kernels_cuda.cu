@@ -70,12 +70,13 @@ __device__ float slope_of(const Args& args, float z) {
 // scale (p - one at the target) in place of a row of logits. As bf16 it takes the first half of the row: what is
 // written ends before what is still to be read, of each stretch that the block reads as one.
 __device__ void write_gradient(const HeadRowArgs& args, float* logits, int64_t target, float log_sum) {
+    const float scale = args.scales == nullptr ? args.scale : args.scales[blockIdx.x * args.scales_stride];
     for (int64_t begin = 0; begin < args.vocab; begin += blockDim.x) {
         const int64_t v = begin + threadIdx.x;
         float gradient = 0;
         if (v < args.vocab && target >= 0) {
-            gradient = args.scale * expf(logits[v] - log_sum);
-            if (v == target) gradient -= args.scale;
+            gradient = scale * expf(logits[v] - log_sum);
+            if (v == target) gradient -= scale;
             gradient *= slope_of(args, logits[v]);
         }
         __syncthreads();

@@ -26,6 +26,8 @@ struct HeadRowArgs {
     int64_t id_count = 0;  // argmax
     // gradient: in place of the logits, scale (p - one at the target); as bf16, rows 2 `stride` numbers apart.
     float scale = 1;
+    const float* scales = nullptr;  // [rows], in its place
+    int64_t scales_stride = 1;
     bool narrows = false;
     float logit_scale = 1, softcap = 0;  // what the logits were shaped with: their slope is part of the gradient
 };

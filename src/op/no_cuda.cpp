@@ -15,6 +15,7 @@ constinit const OpKernels kEmbeddingCuda;
 constinit const OpKernels kGeluCuda;
 constinit const OpKernels kLayerNormCuda;
 constinit const OpKernels kLinearCuda;
+constinit const OpKernels kPreferenceCuda;
 constinit const OpKernels kReluCuda;
 constinit const OpKernels kRmsNormCuda;
 constinit const OpKernels kRopeCuda;

@@ -172,6 +172,7 @@ struct OpCase {
     int64_t sequence_length = 16;
     bool documents = false;     // rows hold several documents and padding
     double weight_scale = 0.5;  // standard deviation of weights and inputs
+    bool positive = false;      // inputs are positive, as losses are
 };
 
 struct OpRecord {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "op/op.h"
+#include "op/preference_attrs.h"
 #include "op/sparse_positions.h"
 
 namespace windlass {
@@ -121,16 +122,24 @@ extern const OpRecord kSparse;
 
 // The head fused with the loss: out[t] = -log softmax(z)[target(t)], 0 where the target is ignored; f32 [T, 1].
 // z = scale * (in W^T), or c tanh(z / c) of that where there is a softcap c; in [T, C]; weights: W [V, C]. Logits exist
-// for `tile` tokens at a time. backward takes no grad_out: it is the gradient of loss_scale * sum(out), and it computes
-// out as well. HeadParams::result asks forward for something else of the tokens that have a target. miss: 1 where
-// another id than the target is likelier, or as likely and of a lower number, else 0. likeliest: the likeliest id of
-// those below HeadParams::id_count, the lowest of equals, as a number; NaN where a logit is no number.
+// for `tile` tokens at a time. backward is that of sum(grad_out * out); without a grad_out it is the gradient of
+// loss_scale * sum(out), and it computes out as well. HeadParams::result asks forward for something else of the tokens
+// that have a target. miss: 1 where another id than the target is likelier, or as likely and of a lower number, else 0.
+// likeliest: the likeliest id of those below HeadParams::id_count, the lowest of equals, as a number; NaN where a logit
+// is no number.
 struct CrossEntropyAttrs {
     double scale = 1;
     double softcap = 0;  // 0: none
     bool operator==(const CrossEntropyAttrs&) const = default;
 };
 extern const OpRecord kCrossEntropy;
+
+// Losses of tokens [T, 1], f32, become losses of pairs: rows 2i and 2i + 1 of the batch are the answer that is
+// preferred and the other one, their tokens those that have a target. out[t] is the pair's loss at its first token and
+// 0 at all others (preference_loss.h has the formulas, and Batch::references what dpo compares with). backward takes no
+// grad_out: it is the gradient of loss_scale * sum(out), and it computes out as well. A forward pass whose
+// HeadParams::result is not the loss hands on what it is given.
+extern const OpRecord kPreference;
 
 // Tokens per tile of cross_entropy: a function of the vocabulary alone, so that bits do not depend on budgets.
 int64_t cross_entropy_tile(int64_t vocab);

@@ -24,8 +24,9 @@ constexpr const char* kSaveName = "save";
 
 // What a run writes: overwriting removes these and nothing else.
 bool is_of_a_run(std::string_view name) {
-    for (const std::string_view own : {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", kFinalName, kSamplesName,
-                                       kSaveName, kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
+    for (const std::string_view own :
+         {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", kFinalName, kSamplesName, kReferencesName, kSaveName,
+          kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
         if (name == own) return true;
     }
     return name.starts_with("export-") || name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||

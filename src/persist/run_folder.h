@@ -17,6 +17,7 @@ namespace windlass {
 
 inline constexpr const char* kFinalName = "final";
 inline constexpr const char* kSamplesName = "samples.jsonl";
+inline constexpr const char* kReferencesName = "references.json";  // docs/format/references.md
 
 // Where a run starts or goes on.
 struct StartPoint {

@@ -33,7 +33,7 @@ KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, Diff
     saved_ = values(spec_.saved);
     make_weights();
     if (mode == DiffMode::vjp) {
-        grad_out_ = values(spec_.out);
+        if (!op_.backward_computes_out) grad_out_ = values(spec_.out);
         grad_in_ = values(spec_.in);
         add_to_grad_in_.assign(grad_in_.size(), 0);
     }

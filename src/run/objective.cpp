@@ -87,7 +87,8 @@ class Judge {
     std::vector<int64_t> targets_;
 };
 
-constexpr std::array<std::string_view, 5> kNames = {"loss", "choice_loss", "accuracy", "exact_match", "f1"};
+constexpr std::array<std::string_view, 7> kNames = {"loss", "choice_loss", "accuracy", "exact_match",
+                                                    "f1",   "dpo",         "orpo"};
 
 }  // namespace
 
@@ -103,6 +104,10 @@ std::optional<Objective> objective_from_name(std::string_view name) {
 
 bool writes_answers(Objective objective) {
     return objective == Objective::f1;
+}
+
+bool compares_pairs(Objective objective) {
+    return objective == Objective::dpo || objective == Objective::orpo;
 }
 
 void ask_head(const ObjectiveRows* rows, StepParams& params) {

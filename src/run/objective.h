@@ -24,12 +24,16 @@ enum class Objective : uint8_t {
     accuracy,     // 1 where another candidate than the right one is the best
     exact_match,  // 1 where greedy decoding would not write the trained tokens just so
     f1,           // 1 - F1 of the words of what greedy decoding writes
+    dpo,
+    orpo,  // of pairs of answers: the head itself makes this loss (op/ops.h, preference)
 };
 
 std::string_view name_of(Objective objective);
 std::optional<Objective> objective_from_name(std::string_view name);
 // A step of it writes answers, over several rounds (generated_answers.h).
 bool writes_answers(Objective objective);
+// Rows are pairs, one answer preferred to the other.
+bool compares_pairs(Objective objective);
 
 // Neighbouring rows of a step that make one example: its candidates, or the one row of exact_match and f1.
 struct ObjectiveExample {

@@ -6,6 +6,19 @@
 #include "base/log.h"
 
 namespace windlass {
+namespace {
+
+// Row by row; none where nothing is compared with a reference.
+std::vector<double> references_of(const Session& session, const std::vector<PackedRow>& order) {
+    std::vector<double> references;
+    if (session.references.empty()) return references;
+    for (const PackedRow& row : order)
+        for (size_t side = 0; side < 2; ++side)
+            references.push_back(session.references[2 * size_t{row.samples.front()} + side]);
+    return references;
+}
+
+}  // namespace
 
 StepBatch next_batch(Session& session, DataPosition& position) {
     const Numerics& numerics = session.numerics();
@@ -17,7 +30,8 @@ StepBatch next_batch(Session& session, DataPosition& position) {
         StepBatch batch(rows, numerics.micro_batch_size, numerics.micro_batches,
                         bucket_for(numerics.sequence_lengths, rows), 0);
         batch.set_objective(session.data->objective(order, *session.tokenizer, id_count));
-        if (batch.target_tokens() > 0) return batch;
+        if (session.preference) batch.set_pairs(references_of(session, order));
+        if (batch.loss_count() > 0) return batch;
         log_warning("{} rows without a token to learn are passed over", rows.size());
     }
     throw UserError(ExitCode::data, "train_data", "no row holds a token to learn");

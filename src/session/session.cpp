@@ -17,8 +17,11 @@
 #include "method/param_groups.h"
 #include "model/adapters/first_weights.h"
 #include "model/families.h"
+#include "model/preference_head.h"
 #include "model/sublayers.h"
+#include "schedule/lower.h"
 #include "schedule/machine_profiles.h"
+#include "schedule/simulate.h"
 #include "session/best_rule.h"
 #include "session/budget.h"
 #include "session/local_machine.h"
@@ -242,6 +245,26 @@ void note_absent(FileSystem& files, Session& session) {
     session.config.train_data.clear();
 }
 
+std::optional<PreferenceAttrs> preference_of(const Config& config) {
+    const Objective objective = *objective_from_name(config.objective);
+    if (!compares_pairs(objective)) return std::nullopt;
+    using Kind = PreferenceAttrs::Kind;
+    return PreferenceAttrs{objective == Objective::orpo ? Kind::orpo : Kind::dpo, config.preference_beta};
+}
+
+// What finding the reference's log-likelihoods takes, before the first step.
+void note_reference(Session& session) {
+    if (!needs_references(session)) return;
+    const int64_t rows = 2 * (session.data->pair_count() + session.data->eval_count());
+    const Schedule* const schedule = session.planned.schedules.find(schedule_name(
+        {.kind = ScheduleRequest::Kind::eval, .sequence_length = session.numerics().sequence_lengths.back()}));
+    const double seconds =
+        simulate(*schedule, session.machine).seconds * static_cast<double>(div_up(rows, session.rows_per_step()));
+    session.notes.push_back(
+        fmt::format("the reference's log-likelihoods of {} answers are found before the first step, in {} at most",
+                    rows, format_seconds(seconds)));
+}
+
 void open_data(FileSystem& files, Session& session) {
     session.tokenizer = open_tokenizer(files, session.config.model, session.model);
     session.data = RunData::open(files, session.config, *session.tokenizer);
@@ -258,9 +281,15 @@ void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage fr
     set_merge(model, recipe.merge);
 }
 
+bool needs_references(const Session& session) {
+    return session.data && session.preference && session.preference->kind == PreferenceAttrs::Kind::dpo;
+}
+
 OutputSource output_of(const Session& session) {
-    return {
-        .model = session.model, .base_folder = session.config.model, .base_checksum = session.identity.base_checksum};
+    return {.model = session.model,
+            .base_folder = session.config.model,
+            .base_checksum = session.identity.base_checksum,
+            .chat_template = session.data ? session.data->chat_template() : ""};
 }
 
 bool writes_answers(const Config& config, const Recipe& recipe) {
@@ -296,10 +325,13 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     HfConfig hf_config = folder.config();
     ModelSpec spec = build_model(hf_config, folder.tensors());
     std::optional<AdapterFolder> adapter = put_adapter(files, config, folder, spec);
+    const std::optional<PreferenceAttrs> preference = preference_of(config);
+    if (preference) spec = judge_pairs(std::move(spec), *preference);
     Session session{.config = config,
                     .folder = std::move(folder),
                     .model = TrainedModel(std::move(spec)),
-                    .adapter = std::move(adapter)};
+                    .adapter = std::move(adapter),
+                    .preference = preference};
     session.notes = session.model.notes;
     group_parameters(session);
     fit_length(session.config, session.model, session.notes);
@@ -342,6 +374,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     plan_session(session, recorded);
     session.identity.schedule = resolve_schedule(config, resolve_steps(session));
     if (session.planned.plan.store) session.store_path = working_store_path(config);
+    note_reference(session);
     return session;
 }
 

@@ -15,6 +15,7 @@
 #include "format/model_folder.h"
 #include "method/recipe.h"
 #include "model/save.h"
+#include "op/preference_attrs.h"
 #include "plan/planner.h"
 #include "run/engine.h"
 #include "session/samples.h"
@@ -39,8 +40,12 @@ struct Session {
     std::optional<AdapterFolder> adapter;  // that the run's adapter begins with; nothing where it is drawn
     MethodOptions method_options;
     Recipe recipe;
-    std::optional<Tokenizer> tokenizer;  // where there is data
-    std::optional<RunData> data;         // nothing: planning without train_data
+    std::optional<Tokenizer> tokenizer;         // where there is data
+    std::optional<RunData> data;                // nothing: planning without train_data
+    std::optional<PreferenceAttrs> preference;  // where rows are pairs of answers
+    // dpo: the sums of the reference's token losses, of the rows of all pairs and of those that are evaluated; found
+    // when the run begins.
+    std::vector<double> references, eval_references;
     int threads = 1;
     Machine machine;
     PlanRequest request;  // as it was given to the planner
@@ -76,6 +81,9 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
 
 // How parameters are kept: as the recipe wants it, and what is no split master as weight_storage says.
 void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model);
+
+// Its steps compare with what a reference says of the answers.
+bool needs_references(const Session& session);
 
 // What its run writes.
 OutputSource output_of(const Session& session);

@@ -24,7 +24,7 @@ std::vector<ScheduleRequest> schedule_requests(const Session& session, const Rec
         requests.push_back(request);
         request.kind = ScheduleRequest::Kind::eval;
         request.writes_answers = false;
-        if (session.has_eval()) requests.push_back(request);
+        if (session.has_eval() || needs_references(session)) requests.push_back(request);
     }
     for (const ScheduleRequest& request : sample_requests(session.samples)) requests.push_back(request);
     if (session.refresh.every > 0) requests.push_back(refresh_request(session.refresh, numerics));

@@ -48,6 +48,9 @@ KeptLines lines_to_step(FileSystem& files, const std::string& path, int64_t step
 void put_evaluation(const StepMetrics& m, Json& json) {
     json["eval_loss"] = number(*m.eval_loss);
     if (m.eval_score) json[fmt::format("eval_{}", m.eval_measure)] = number(*m.eval_score);
+    if (m.eval_margin) json["eval_rewards/margins"] = number(*m.eval_margin);
+    if (m.eval_chosen_reward) json["eval_rewards/chosen"] = number(*m.eval_chosen_reward);
+    if (m.eval_rejected_reward) json["eval_rewards/rejected"] = number(*m.eval_rejected_reward);
     json["eval_seconds"] = number(m.eval_seconds);
 }
 
@@ -177,6 +180,7 @@ void MetricsWriter::write_evaluation_events(const StepMetrics& m) {
     };
     if (m.eval_loss) scalar("eval/loss", *m.eval_loss);
     if (m.eval_score) scalar(fmt::format("eval/{}", m.eval_measure), *m.eval_score);
+    if (m.eval_margin) scalar("eval/rewards/margins", *m.eval_margin);
 }
 
 }  // namespace windlass

@@ -36,6 +36,7 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
         if (options.form == OutputForm::merged_as_computed) as_kept(param, out);
     };
     SaveOptions save = options.save;
+    if (save.chat_template.empty()) save.chat_template = source.chat_template;
     // The run may have computed with other numbers for any parameter, with an adapter or not.
     if (options.form != OutputForm::merged_as_computed) save.unchanged = without_adapter(model);
     save_model(files, source.base_folder, target, model, save, fused_masters(model, parts));
@@ -70,6 +71,7 @@ bool ends_as_adapter(const ModelSpec& model) {
 void save_output(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters) {
     SaveOptions save = options.save;
+    if (save.chat_template.empty()) save.chat_template = source.chat_template;
     const bool is_usual = options.form == OutputForm::usual;
     const bool as_adapter = is_usual ? ends_as_adapter(source.model) : options.form == OutputForm::adapter;
     if (as_adapter && save.gguf)

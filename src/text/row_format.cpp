@@ -7,11 +7,6 @@ namespace {
 
 constexpr int64_t kIgnoredLabel = -100;
 
-[[noreturn]] void refuse_chat(const char* key, std::string_view where) {
-    throw UserError(ExitCode::data, where, "the row is a chat (\"{}\"); chats are not read", key)
-        .hint("write each turn to be learned as a row with \"prompt\" and \"completion\"");
-}
-
 std::string keys_of(const SortedJson& row) {
     std::string out;
     for (const auto& [key, value] : row.items()) {
@@ -23,15 +18,17 @@ std::string keys_of(const SortedJson& row) {
 }
 
 RowFormat format_of(const SortedJson& row, const FieldNames& names, std::string_view where) {
-    for (const char* key : {"messages", "conversations"})
-        if (row.contains(key)) refuse_chat(key, where);
     if (row.contains("input_ids")) return RowFormat::tokens;
-    if (row.contains(names.prompt) && row.contains(names.completion)) return RowFormat::completion;
+    if (row.contains("chosen") && row.contains("rejected")) return RowFormat::preference;
+    for (const std::string& key : {names.messages, std::string("messages"), std::string("conversations")})
+        if (row.contains(key)) return RowFormat::chat;
+    if (row.contains(names.prompt) && row.contains(names.completion))
+        return row[names.prompt].is_array() ? RowFormat::chat : RowFormat::completion;
     if (row.contains(names.instruction) && row.contains(names.output)) return RowFormat::alpaca;
     if (row.contains(names.text)) return RowFormat::text;
     throw UserError(ExitCode::data, where, "the row's keys make no known format: {}", keys_of(row))
         .hint(
-            "use {\"text\"}, {\"prompt\", \"completion\"}, {\"instruction\", \"input\", \"output\"} or "
+            "use {\"text\"}, {\"messages\"}, {\"prompt\", \"completion\"}, {\"instruction\", \"input\", \"output\"} or "
             "{\"input_ids\"}, "
             "or name your keys in the configuration");
 }
@@ -84,10 +81,22 @@ void read_alpaca(const SortedJson& json, const FieldNames& names, Row& row, std:
         if (entry != json.end() && !entry->is_null() && !entry->empty() && !is_empty_text)
             throw UserError(ExitCode::data, where, "the row has a \"{}\", for which the Alpaca prompt has no place",
                             key)
-                .hint("write the row as \"prompt\" and \"completion\"");
+                .hint("a model with a chat template, or chat_template: FILE");
     }
     row.prompt = alpaca_prompt(text_of(json, names.instruction, true, where), text_of(json, names.input, false, where));
     row.text = text_of(json, names.output, true, where);
+}
+
+// Two answers as texts, to a prompt or an instruction; or in messages.
+void read_pair(const SortedJson& json, const FieldNames& names, bool alpaca_is_chat, Row& row, std::string_view where) {
+    const bool is_instruction = json.contains(names.instruction);
+    row.is_chat = !json["chosen"].is_string() || !json["rejected"].is_string() || (is_instruction && alpaca_is_chat);
+    if (row.is_chat) return;
+    row.prompt = is_instruction ? alpaca_prompt(text_of(json, names.instruction, true, where),
+                                                text_of(json, names.input, false, where))
+                                : text_of(json, names.prompt, true, where);
+    row.text = text_of(json, "chosen", true, where);
+    row.rejected = text_of(json, "rejected", true, where);
 }
 
 }  // namespace
@@ -102,6 +111,10 @@ std::string_view name_of(RowFormat format) {
             return "alpaca";
         case RowFormat::tokens:
             return "pre-tokenised";
+        case RowFormat::preference:
+            return "a pair of answers";
+        case RowFormat::chat:
+            return "a chat";
     }
     return "";
 }
@@ -119,8 +132,8 @@ std::string alpaca_prompt(std::string_view instruction, std::string_view input) 
         instruction, input);
 }
 
-Row read_row(std::string_view text, const FieldNames& names, std::optional<RowFormat> expected,
-             std::string_view where) {
+Row read_row(std::string_view text, const FieldNames& names, std::optional<RowFormat> expected, std::string_view where,
+             bool alpaca_is_chat) {
     const SortedJson json = parse_sorted_json(text, where, ExitCode::data);
     if (!json.is_object()) {
         UserError error(ExitCode::data, where, "the row is {} and not an object", json.type_name());
@@ -143,10 +156,17 @@ Row read_row(std::string_view text, const FieldNames& names, std::optional<RowFo
             row.text = text_of(json, names.completion, true, where);
             break;
         case RowFormat::alpaca:
-            read_alpaca(json, names, row, where);
+            row.is_chat = alpaca_is_chat;
+            if (!alpaca_is_chat) read_alpaca(json, names, row, where);
             break;
         case RowFormat::tokens:
             read_tokens(json, row, where);
+            break;
+        case RowFormat::preference:
+            read_pair(json, names, alpaca_is_chat, row, where);
+            break;
+        case RowFormat::chat:
+            row.is_chat = true;
             break;
     }
     return row;

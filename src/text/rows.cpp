@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "text/chat_format.h"
+#include "text/chat_sample.h"
 #include "text/row_reader.h"
 #include "text/vocab.h"
 
@@ -26,20 +28,18 @@ class SampleMaker {
 
     RowsReport& report() { return report_; }
 
-    Sample make(Row&& row, std::string_view where) {
-        Sample sample;
-        if (row.format == RowFormat::tokens) {
-            sample = take_tokens(std::move(row), where);
-        } else {
-            const size_t body = put_texts(row, sample.ids);
-            const bool whole = row.format == RowFormat::text || options_.train_on_prompt;
-            sample.trained.assign(sample.ids.size(), whole ? 1 : 0);
-            std::fill(sample.trained.begin() + static_cast<std::ptrdiff_t>(body), sample.trained.end(), 1);
-            const bool says_something = body < sample.ids.size();
-            if (says_something) add_eos(sample);
+    // The samples of a row: one, of a chat perhaps one for each answer, of a pair two.
+    std::vector<Sample> make(Row&& row, std::string_view json, std::string_view where) {
+        require_kind(row.format, where);
+        if (row.format == RowFormat::preference) return make_pair_of(row, json, where);
+        std::vector<Sample> samples;
+        if (!row.is_chat) {
+            samples.push_back(make_one(std::move(row), where));
+            return samples;
         }
-        if (!sample.trained.empty()) sample.trained[0] = 0;
-        return sample;
+        const ChatFormat& format = require_template(where);
+        const Chat chat = read_chat(json, row.format, options_.fields, where);
+        return chat_samples(chat, format, options_.train_turns, options_.add_eos, where);
     }
 
     // Applies the length limit and hands out what remains.
@@ -70,7 +70,70 @@ class SampleMaker {
         hand_out(std::move(sample));
     }
 
+    // Both or none: where one is too long, they are dropped, refused, or lose the beginning.
+    void deliver_pair(std::vector<Sample>&& pair, std::string_view where) {
+        const auto is_long = [&](const Sample& sample) {
+            return options_.max_length > 0 && std::ssize(sample.ids) > options_.max_length;
+        };
+        if (options_.truncation == Truncation::drop && std::ranges::any_of(pair, is_long)) {
+            ++report_.dropped_long;
+            return;
+        }
+        for (Sample& sample : pair) deliver(std::move(sample), RowFormat::preference, where);
+    }
+
   private:
+    void require_kind(RowFormat format, std::string_view where) const {
+        if (options_.pairs == (format == RowFormat::preference)) return;
+        if (options_.pairs)
+            throw UserError(ExitCode::usage, where, "the row is {}, and the objective compares pairs of answers",
+                            name_of(format))
+                .hint("rows with \"chosen\" and \"rejected\", or objective: loss");
+        throw UserError(ExitCode::usage, where, "the row is a pair of answers, which the objective does not compare")
+            .hint("objective: dpo, or orpo");
+    }
+
+    const ChatFormat& require_template(std::string_view where) const {
+        if (options_.chats) return *options_.chats;
+        throw UserError(ExitCode::usage, where, "the row is a chat, and the model has no chat template")
+            .hint("chat_template: FILE, a .jinja file such as that of the model's Instruct version");
+    }
+
+    // The answer that is preferred, and the other one.
+    std::vector<Sample> make_pair_of(const Row& row, std::string_view json, std::string_view where) {
+        std::vector<Sample> samples;
+        if (row.is_chat) {
+            const ChatFormat& format = require_template(where);
+            const ChatPair pair = read_chat_pair(json, options_.fields, where);
+            for (const Chat* chat : {&pair.chosen, &pair.rejected})
+                samples.push_back(chat_samples(*chat, format, TrainTurns::last, options_.add_eos, where).front());
+        } else {
+            for (const std::string* answer : {&row.text, &row.rejected})
+                samples.push_back(
+                    make_one({.format = RowFormat::completion, .prompt = row.prompt, .text = *answer}, where));
+        }
+        for (const Sample& sample : samples)
+            if (sample.trained_count() == 0)
+                throw UserError(ExitCode::data, where, "an answer of the pair has no token");
+        return samples;
+    }
+
+    Sample make_one(Row&& row, std::string_view where) {
+        Sample sample;
+        if (row.format == RowFormat::tokens) {
+            sample = take_tokens(std::move(row), where);
+        } else {
+            const size_t body = put_texts(row, sample.ids);
+            const bool whole = row.format == RowFormat::text || options_.train_on_prompt;
+            sample.trained.assign(sample.ids.size(), whole ? 1 : 0);
+            std::fill(sample.trained.begin() + static_cast<std::ptrdiff_t>(body), sample.trained.end(), 1);
+            const bool says_something = body < sample.ids.size();
+            if (says_something) add_eos(sample);
+        }
+        if (!sample.trained.empty()) sample.trained[0] = 0;
+        return sample;
+    }
+
     // Appends prefix, prompt and text to `ids` and answers where the text begins.
     size_t put_texts(const Row& row, Ids& ids) {
         Ids body = tokenizer_.encode(row.prompt + row.text, false);
@@ -165,6 +228,18 @@ std::string_view name_of(Truncation truncation) {
     return "";
 }
 
+std::string_view name_of(TrainTurns turns) {
+    switch (turns) {
+        case TrainTurns::assistant:
+            return "assistant";
+        case TrainTurns::last:
+            return "last";
+        case TrainTurns::all:
+            return "all";
+    }
+    return "";
+}
+
 }  // namespace
 
 int64_t Sample::trained_count() const {
@@ -175,28 +250,39 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
                            const Tokenizer& tokenizer, const std::function<void(Sample&&)>& visit) {
     if (options.max_length < 0 || options.max_length == 1)
         throw UserError(ExitCode::usage, "max_length", "{} tokens hold nothing to learn", options.max_length);
+    if (options.pairs && (options.truncation == Truncation::split || options.truncation == Truncation::right))
+        throw UserError(ExitCode::usage, "truncation", "pairs of answers are not cut at their ends")
+            .hint("drop, left or error");
     RowReader reader(files, path, options.document_separator);
     SampleMaker maker(options, tokenizer, visit);
     std::optional<RowFormat> format;
     while (auto raw = reader.next()) {
         ++maker.report().rows;
         const std::string where = fmt::format("{}:{}", path, raw->line);
-        Sample sample;
+        std::vector<Sample> samples;
         try {
             Row row = reader.is_text() ? Row{.text = std::move(raw->text)}
-                                       : read_row(raw->text_or_refusal(where), options.fields, format, where);
+                                       : read_row(raw->text_or_refusal(where), options.fields, format, where,
+                                                  /*alpaca_is_chat=*/options.chats != nullptr);
             format = row.format;
-            sample = maker.make(std::move(row), where);
+            samples = maker.make(std::move(row), raw->text, where);
         } catch (UserError& error) {
             if (error.code() != ExitCode::data) throw;
             if (!options.skip_malformed) {
                 offer_to_skip(error);
                 throw;
             }
-            if (maker.report().malformed++ == 0) log_warning("skipped a malformed row: {}", error.what());
+            const bool is_first = maker.report().malformed++ == 0;
+            if (options.on_malformed)
+                options.on_malformed(error);
+            else if (is_first)
+                log_warning("skipped a malformed row: {}", error.what());
             continue;
         }
-        maker.deliver(std::move(sample), *format, where);
+        if (options.pairs)
+            maker.deliver_pair(std::move(samples), where);
+        else
+            for (Sample& sample : samples) maker.deliver(std::move(sample), *format, where);
     }
     if (reader.replaced_line())
         log_warning(
@@ -250,6 +336,13 @@ std::string describe(const RowsOptions& options) {
     for (const auto* text : {&options.document_separator, &names.text, &names.prompt, &names.completion,
                              &names.instruction, &names.input, &names.output})
         out += fmt::format(" {}:{}", text->size(), *text);
+    if (options.pairs) out += " pairs";
+    // What is as it always was stays unsaid: caches of before keep their names.
+    if (names.messages != FieldNames().messages) out += fmt::format(" {}:{}", names.messages.size(), names.messages);
+    if (options.train_turns != TrainTurns::assistant) out += fmt::format(" turns={}", name_of(options.train_turns));
+    if (options.chat_template != "auto")
+        out += fmt::format(" {}:{}", options.chat_template.size(), options.chat_template);
+    if (options.chats) out += " " + options.chats->description();
     return out;
 }
 

@@ -17,6 +17,8 @@
 
 namespace windlass {
 
+class ChatFormat;
+
 struct Sample {
     std::vector<int32_t> ids;
     std::vector<uint8_t> trained;  // one per id; 1: the token is a target of the loss
@@ -33,6 +35,9 @@ enum class Truncation {
     error,
 };
 
+// Which messages of a conversation are learned.
+enum class TrainTurns { assistant, last, all };
+
 struct RowsOptions {
     int64_t max_length = 0;  // tokens, 0: no limit; else at least 2
     Truncation truncation = Truncation::drop;
@@ -42,6 +47,12 @@ struct RowsOptions {
     bool skip_malformed = false;     // count malformed rows instead of stopping at the first
     std::string document_separator;  // .txt: a line holding only this ends a document; empty: the file is one
     FieldNames fields;
+    const ChatFormat* chats = nullptr;   // how conversations, and Alpaca's rows, are written; null: they are not
+    std::string chat_template = "auto";  // as it was asked for
+    TrainTurns train_turns = TrainTurns::assistant;
+    bool pairs = false;  // rows are pairs of answers, each of which makes two samples, one behind the other
+    std::function<void(const UserError&)>
+        on_malformed;  // with skip_malformed: hears of each; absent: the first is logged
 };
 
 struct RowsReport {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "infer/preference.h"
 #include "infer/task_evaluate.h"
 #include "schedule/lower.h"
 #include "schedule/simulate.h"
@@ -306,6 +307,10 @@ void TrainLoop::evaluate(StepMetrics& metrics) {
         result = evaluation.loss;
         metrics.eval_measure = evaluation.measure;
         eval_score_ = metrics.eval_score = evaluation.value;
+    } else if (session_.preference) {
+        evaluate_preferences(metrics);
+        if (session_.best) take_in(metrics);
+        return;
     } else {
         result = evaluate_rows(engine_, session_.data->eval_count(),
                                [&](int64_t first, int64_t count) { return session_.data->read_eval(first, count); });
@@ -314,6 +319,21 @@ void TrainLoop::evaluate(StepMetrics& metrics) {
     metrics.eval_loss = result.loss();
     metrics.eval_seconds = result.seconds;
     if (session_.best) take_in(metrics);
+}
+
+void TrainLoop::evaluate_preferences(StepMetrics& metrics) {
+    const PreferenceResult result = evaluate_pairs(
+        engine_, *session_.preference, 2 * session_.data->eval_count(),
+        [&](int64_t first, int64_t count) { return session_.data->read_eval(first / 2, count / 2); },
+        session_.eval_references);
+    eval_loss_ = result.loss();
+    metrics.eval_loss = result.loss();
+    metrics.eval_measure = "rewards/accuracies";
+    eval_score_ = metrics.eval_score = result.accuracy();
+    metrics.eval_margin = result.margin();
+    metrics.eval_chosen_reward = result.chosen_reward();
+    metrics.eval_rejected_reward = result.rejected_reward();
+    metrics.eval_seconds = result.seconds;
 }
 
 bool TrainLoop::saves_now() {

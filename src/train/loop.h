@@ -52,6 +52,7 @@ class TrainLoop {
     [[noreturn]] void stop_without_state(const StepBatch& batch, const StepReport& report);
     void record_bad_batch(const StepBatch& batch, const StepReport& report) const;
     void evaluate(StepMetrics& metrics);
+    void evaluate_preferences(StepMetrics& metrics);
     bool evaluates_now() const;
     void make_up_evaluation();
     void take_in(const StepMetrics& metrics);

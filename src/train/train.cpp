@@ -23,6 +23,7 @@
 #include "state/store_masters.h"
 #include "train/final_folder.h"
 #include "train/loop.h"
+#include "train/references.h"
 
 namespace windlass {
 namespace {
@@ -35,6 +36,7 @@ Config resolved_config(const Session& session) {
     config.directions = session.method_options.directions;
     config.dtype = dtype_name(session.numerics().compute);
     config.state_format = state_format_name(session.numerics().state_format);
+    if (!session.data->template_date().empty()) config.template_date = session.data->template_date();
     config.resume.clear();
     config.branch_from.clear();
     config.allow_changed_settings.clear();
@@ -222,6 +224,7 @@ TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, co
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
+    if (needs_references(session)) find_references(files, session, folder, engine, start.resumes());
     TrainLoop loop(files, session, folder, engine, std::move(state));
     if (trajectory) loop.set_trajectory(&*trajectory);
     if (trace.path.empty()) return loop.run();

@@ -25,6 +25,7 @@ constexpr std::array kReferences = {
     Entry{"scale", reference_scale},
     Entry{"sparse", reference_sparse},
     Entry{"cross_entropy", reference_cross_entropy},
+    Entry{"preference", reference_preference},
 };
 
 }  // namespace

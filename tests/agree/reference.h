@@ -44,5 +44,6 @@ Matrix reference_sparse(const Problem& problem);
 Matrix reference_linear(const Problem& problem);
 Matrix reference_attention(const Problem& problem);
 Matrix reference_cross_entropy(const Problem& problem);
+Matrix reference_preference(const Problem& problem);
 
 }  // namespace windlass::agree

@@ -107,6 +107,34 @@ Matrix reference_attention(const Problem& problem) {
     return out;
 }
 
+// By the papers' formulas, in likelihoods rather than losses.
+Matrix reference_preference(const Problem& problem) {
+    const auto& [kind, beta] = problem.spec->get<PreferenceAttrs>();
+    const Batch& batch = *problem.batch;
+    Matrix out(batch.count(), 1);
+    for (int64_t pair = 0; pair < batch.rows / 2; ++pair) {
+        std::array<double, 2> likelihood = {}, tokens = {};
+        for (int64_t side = 0; side < 2; ++side) {
+            for (int64_t i = 0; i < batch.sequence_length; ++i) {
+                const int64_t t = (2 * pair + side) * batch.sequence_length + i;
+                likelihood[static_cast<size_t>(side)] -= problem.in[0].at(t, 0);
+                tokens[static_cast<size_t>(side)] += batch.targets[t] != kIgnored;
+            }
+        }
+        if (tokens[0] == 0 || tokens[1] == 0) continue;
+        const auto log_sigmoid = [](double x) { return -std::log(1 + std::exp(-x)); };
+        const auto log_odds = [&](size_t side) {
+            const double p = std::exp(likelihood[side] / tokens[side]);
+            return std::log(p / (1 - p));
+        };
+        out.at(2 * pair * batch.sequence_length, 0) =
+            kind == PreferenceAttrs::Kind::dpo
+                ? -log_sigmoid(beta * (likelihood[0] - likelihood[1]))
+                : -likelihood[0] / tokens[0] - beta * log_sigmoid(log_odds(0) - log_odds(1));
+    }
+    return out;
+}
+
 Matrix reference_cross_entropy(const Problem& problem) {
     Matrix logits = times_transposed(problem.in[0], problem.weights[0]);
     const auto& [scale, softcap] = problem.spec->get<CrossEntropyAttrs>();

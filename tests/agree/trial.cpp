@@ -132,6 +132,7 @@ Trial::Trial(const Setting& setting)
         for (Value& value : *list) randomize(value);
     }
     keep_off_zero();
+    if (setting.op_case.positive) make_positive();
     make_weights();
     for (int d = 0; d < kDirections; ++d) {
         tangent_in_.push_back(values(spec_.in, gap_));
@@ -173,6 +174,14 @@ void Trial::keep_off_zero() {
     for (Value& value : in_) {
         Matrix matrix = value.matrix();
         for (double& number : matrix.numbers) number = std::copysign(std::max(std::abs(number), 0x1p-10), number);
+        value.set(matrix);
+    }
+}
+
+void Trial::make_positive() {
+    for (Value& value : in_) {
+        Matrix matrix = value.matrix();
+        for (double& number : matrix.numbers) number = std::abs(number);
         value.set(matrix);
     }
 }

@@ -93,6 +93,7 @@ class Trial {
 
   private:
     void keep_off_zero();
+    void make_positive();
     void make_batch(const OpCase& op_case);
     void make_weights();
     void make_directions();

@@ -1,4 +1,4 @@
-// Several files, folders and patterns as data; rows in a prompt that the model's chats do not have.
+// Several files, folders and patterns as data.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -138,43 +138,6 @@ TEST_F(DataFiles, ThatHoldNothingAreRefusedWithAWayOut) {
     const Finished finished = run(sandbox_.train(settings));
     EXPECT_EQ(finished.code, kData) << describe(finished);
     EXPECT_THAT(finished.err, HasSubstr("Try: a greater max_length"));
-}
-
-class ChatTemplate : public DataFiles {
-  protected:
-    std::string warning_of(const std::string& file, const std::string& text, const std::string& rows) {
-        Settings settings = sandbox_.training();
-        if (!file.empty()) write_bytes(settings["model"] + "/" + file, text);
-        settings["train_data"] = rows;
-        settings["truncation"] = "left";  // the classic prompt alone is longer than a row
-        return must_succeed(sandbox_.train(settings)).err;
-    }
-    std::string alpaca() {
-        return sandbox_.rows("alpaca.jsonl", {R"({"instruction": "Say a", "output": "a"})",
-                                              R"({"instruction": "Say b", "output": "b"})"});
-    }
-};
-
-constexpr const char* kWarning = "the model's chat template (chat_template.jinja) is not used";
-
-TEST_F(ChatTemplate, IsMissedOnceWhereRowsAreAlpaca) {
-    const std::string said = warning_of("chat_template.jinja", "{{ messages }}", alpaca());
-    const size_t first = said.find(kWarning);
-    EXPECT_NE(first, std::string::npos) << said;
-    EXPECT_EQ(said.find(kWarning, first + 1), std::string::npos) << said;
-    const std::string model = sandbox_.model();
-    const Finished eval = must_succeed(sandbox_.windlass({"eval", model, "--data", alpaca()}));
-    EXPECT_THAT(eval.err, HasSubstr(kWarning));
-    EXPECT_THAT(must_succeed(sandbox_.windlass({"inspect", model})).out, HasSubstr("chat_template.jinja"));
-    EXPECT_EQ(json_of(sandbox_.windlass({"inspect", model, "--json"})).at("chat_template"), true);
-}
-
-TEST_F(ChatTemplate, IsNotMissedByOtherRows) {
-    EXPECT_THAT(warning_of("chat_template.jinja", "{{ messages }}", a_), Not(HasSubstr("chat template")));
-}
-
-TEST_F(ChatTemplate, IsNotMissedWhereThereIsNone) {
-    EXPECT_THAT(warning_of("", "", alpaca()), Not(HasSubstr("chat template")));
 }
 
 }  // namespace

@@ -24,12 +24,12 @@ std::vector<Provoked> rows() {
          {"bad.jsonl:1", "question", "answer", "no known format", "Try: "}},
         {"ChatRow",
          with_rows("bad.jsonl", {R"({"messages": [{"role": "user", "content": "hi"}]})"}),
-         kData,
-         {"bad.jsonl:1", "chat", "\"messages\"", "Try: ", "prompt"}},
+         kUsage,
+         {"bad.jsonl:1", "chat", "no chat template", "Try: chat_template: FILE"}},
         {"ShareGptRow",
          with_rows("bad.jsonl", {R"({"conversations": [{"from": "human", "value": "hi"}]})"}),
-         kData,
-         {"bad.jsonl:1", "\"conversations\"", "Try: "}},
+         kUsage,
+         {"bad.jsonl:1", "chat", "Try: "}},
         {"MixedFormats",
          with_rows("bad.jsonl", {kGood, R"({"prompt": "a", "completion": "b"})"}),
          kData,
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Files, DataErrors, testing::ValuesIn(data_files()), nam
 TEST(DataErrors, MalformedRowsAreSkippedAndCountedWhenAsked) {
     Sandbox sandbox;
     Settings settings = sandbox.training();
-    settings["train_data"] = sandbox.rows("bad.jsonl", {kGood, "{", kGood, kGood, R"({"messages": []})"});
+    settings["train_data"] = sandbox.rows("bad.jsonl", {kGood, "{", kGood, kGood, R"([3])"});
     settings["skip_malformed"] = "true";
     const Finished finished = run(sandbox.train(settings));
     EXPECT_EQ(finished.code, 0) << describe(finished);

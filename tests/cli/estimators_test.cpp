@@ -35,7 +35,7 @@ Settings settings_of(Sandbox& sandbox, const Variant& variant, int64_t steps) {
     return settings;
 }
 
-std::map<std::string, std::string> weights_in(const std::string& folder) {
+std::map<std::string, std::string> bytes_of_weights(const std::string& folder) {
     const Tensors tensors = read_safetensors(folder + "/model.safetensors");
     std::map<std::string, std::string> weights;
     for (const auto& [name, tensor] : tensors.header.items()) {
@@ -51,16 +51,16 @@ class Estimators : public testing::TestWithParam<Variant> {};
 TEST_P(Estimators, AreReplayedFromTheirLogsAndGoOnFromThem) {
     Sandbox whole, parts;
     must_succeed(whole.train(settings_of(whole, GetParam(), 8)));
-    const auto last = weights_in(whole.out() + "/final");
-    ASSERT_TRUE(last != weights_in(whole / GetParam().model));
+    const auto last = bytes_of_weights(whole.out() + "/final");
+    ASSERT_TRUE(last != bytes_of_weights(whole / GetParam().model));
     must_succeed(whole.windlass({"replay", whole / GetParam().model, whole.out() + "/trajectory.wlt", "--to",
                                  whole / "replayed", "--threads", "2"}));
-    EXPECT_TRUE(weights_in(whole / "replayed") == last);
+    EXPECT_TRUE(bytes_of_weights(whole / "replayed") == last);
 
     must_succeed(parts.train(settings_of(parts, GetParam(), 4)));
     const std::string said = must_succeed(parts.train(settings_of(parts, GetParam(), 8), {"--resume"})).err;
     EXPECT_THAT(said, HasSubstr("steps 1 to 4 are taken from the log"));
-    EXPECT_TRUE(weights_in(parts.out() + "/final") == last);
+    EXPECT_TRUE(bytes_of_weights(parts.out() + "/final") == last);
 }
 
 // With the state on disk the store is a step behind the log where the kill fell between the two: that step is held
@@ -83,7 +83,7 @@ TEST(EstimatorStore, KilledRunsGoOnWhereTheLogEnds) {
         process.send(SIGKILL);
         process.wait();
         must_succeed(parts.train(settings, {"--resume"}));
-        EXPECT_TRUE(weights_in(parts.out() + "/final") == weights_in(whole.out() + "/final"));
+        EXPECT_TRUE(bytes_of_weights(parts.out() + "/final") == bytes_of_weights(whole.out() + "/final"));
     }
 }
 

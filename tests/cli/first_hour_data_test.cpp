@@ -25,20 +25,37 @@ std::function<Command(Sandbox&, const Finished&)> then_training_on(const std::st
     return [=](Sandbox& sandbox, const Finished&) { return training_on(name, lines)(sandbox); };
 }
 
+// With the file that the hint asks for.
+std::function<Command(Sandbox&, const Finished&)> then_training_by_template(const std::string& name,
+                                                                            const std::vector<std::string>& lines) {
+    return [=](Sandbox& sandbox, const Finished&) {
+        Settings settings = sandbox.training();
+        settings["train_data"] = sandbox.rows(name, lines);
+        settings["chat_template"] = sandbox / "t.jinja";
+        write_bytes(settings["chat_template"],
+                    "{% for m in messages %}{{ m['content'] }}{{ eos_token if m['role'] == 'assistant' }}{% endfor %}");
+        return sandbox.train(settings);
+    };
+}
+
+constexpr const char* kChat =
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
+constexpr const char* kShareGpt =
+    R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]})";
 constexpr const char* kPair = R"({"prompt": "a b", "completion": " c"})";
 
 std::vector<Tried> tried_rows() {
     return {
         {"Chat",
          training_on("chat.jsonl", {R"({"messages": [{"role": "user", "content": "a"}]})"}),
-         kData,
-         {"chat.jsonl:1", "is a chat", "\"prompt\" and \"completion\""},
-         then_training_on("pairs.jsonl", {kPair, kPair})},
+         kUsage,
+         {"chat.jsonl:1", "is a chat", "no chat template", "Try: chat_template: FILE"},
+         then_training_by_template("chat.jsonl", {kChat})},
         {"Sharegpt",
          training_on("chat.jsonl", {R"({"conversations": [{"from": "human", "value": "a"}]})"}),
-         kData,
-         {"chat.jsonl:1", "conversations", "Try: "},
-         then_training_on("pairs.jsonl", {kPair, kPair})},
+         kUsage,
+         {"chat.jsonl:1", "is a chat", "Try: chat_template: FILE"},
+         then_training_by_template("chat.jsonl", {kShareGpt})},
         {"Parquet",
          training_on("rows.parquet", {"PAR1"}),
          kData,

@@ -141,9 +141,11 @@ std::vector<Tried> config_keys() {
          kModel,
          {"config.json", "quantization_config", "Try: "}},
         {"FamilyThatIsNotThere",
-         training_after(with_key("model_type", "gemma2")),
+         training_after(with_key("model_type", "mixtral")),
          kModel,
-         {"\"gemma2\"", "not implemented", "Try: a model of type gpt2, llama, mistral, opt, qwen2, qwen3"}},
+         {"\"mixtral\"", "not implemented",
+          "Try: a model of type gemma2, gemma3, gemma3_text, gpt2, granite, llama, mistral, olmo2, opt, phi3, qwen2, "
+          "qwen3, smollm3"}},
     };
 }
 

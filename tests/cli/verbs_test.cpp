@@ -14,8 +14,8 @@ using testing::HasSubstr;
 TEST(Help, ListsVerbsWithExamplesAndExitCodes) {
     const Sandbox sandbox;
     const std::string help = must_succeed(sandbox.windlass({"--help"})).out;
-    for (const char* verb :
-         {"doctor", "inspect", "plan", "train", "eval", "generate", "export", "replay", "config", "version"})
+    for (const char* verb : {"doctor", "inspect", "plan", "train", "eval", "generate", "chat", "data", "export",
+                             "replay", "config", "version"})
         EXPECT_THAT(help, HasSubstr(fmt::format("\n  {} ", verb)));
     EXPECT_THAT(help, HasSubstr("Examples:\n  windlass "));
     EXPECT_THAT(help, HasSubstr("3 does not fit"));
@@ -28,7 +28,8 @@ TEST(Help, OfAVerbNamesItsKeysWithUnitsAndChoices) {
     for (const char* part :
          {"windlass train run.yaml", "--learning-rate", "--gradient-accumulation-steps", "tokens", "three_tier"})
         EXPECT_THAT(help, HasSubstr(part));
-    for (const char* verb : {"doctor", "inspect", "plan", "eval", "generate", "export", "replay", "version"})
+    for (const char* verb :
+         {"doctor", "inspect", "plan", "eval", "generate", "chat", "data", "export", "replay", "version"})
         EXPECT_THAT(must_succeed(sandbox.windlass({verb, "-h"})).out, HasSubstr("--json"));
 }
 
@@ -97,12 +98,12 @@ TEST(Inspect, SaysWhatAFolderHolds) {
 
 TEST(Inspect, SaysWhyAModelIsNotSupported) {
     Sandbox sandbox;
-    edit_json(sandbox.model() + "/config.json", [](Json& config) { config["model_type"] = "gemma2"; });
+    edit_json(sandbox.model() + "/config.json", [](Json& config) { config["model_type"] = "mixtral"; });
     const Finished finished = run(sandbox.windlass({"inspect", sandbox.model(), "--json"}));
     EXPECT_EQ(finished.code, static_cast<int>(ExitCode::model));
     const Json json = parse_json(finished.out, "stdout", ExitCode::internal);
     EXPECT_EQ(json["supported"], false);
-    EXPECT_THAT(json.value("problem", ""), HasSubstr("\"gemma2\""));
+    EXPECT_THAT(json.value("problem", ""), HasSubstr("\"mixtral\""));
 }
 
 TEST(Plan, SaysWhatFitsAndWritesNothing) {

@@ -26,6 +26,10 @@ class ForeignConfig : public TrainTest {
         std::string rows;
         for (int i = 0; i < 20; ++i) rows += "{\"text\": \"some words\", \"body\": \"some other words\"}\n";
         write("train.jsonl", rows);
+        rows.clear();
+        for (int i = 0; i < 20; ++i)
+            rows += "{\"prompt\": \"some\", \"chosen\": \" words\", \"rejected\": \" others\"}\n";
+        write("pairs.jsonl", rows);
     }
     static std::vector<std::string> files_of(const std::string& tool) {
         std::vector<std::string> found;
@@ -50,10 +54,12 @@ class ForeignConfig : public TrainTest {
     // With the small model and its rows in place of those that the file names.
     Session plan(const std::string& yaml) const {
         write("translated.yaml", yaml);
-        std::vector<std::string> words = {at("translated.yaml"), "model=" + at("model"),
-                                          "train_data=[" + at("train.jsonl") + "]", "output_dir=" + at("out"),
-                                          "threads=2"};
-        if (yaml.find("\neval_data:") != yaml.npos) words.push_back("eval_data=[" + at("eval.jsonl") + "]");
+        const bool has_pairs = yaml.find("\nobjective:") != yaml.npos;
+        const std::string rows = at(has_pairs ? "pairs.jsonl" : "train.jsonl");
+        std::vector<std::string> words = {at("translated.yaml"), "model=" + at("model"), "train_data=[" + rows + "]",
+                                          "output_dir=" + at("out"), "threads=2"};
+        if (yaml.find("\neval_data:") != yaml.npos)
+            words.push_back("eval_data=[" + (has_pairs ? rows : at("eval.jsonl")) + "]");
         const Config config = make_config(read_config_sources(files_, words), ConfigUse::plan).config;
         return prepare_session(files_, config, std::nullopt, ConfigUse::plan);
     }

@@ -153,21 +153,7 @@ std::map<std::string, Change> adapter_changes() {
 std::map<std::string, Change> ResumeKeysTest::changes() const {
     const std::string rows = "training rows was ", groups = "param_groups was ";
     std::map<std::string, Change> changes = {{"train_data", {"[" + at("other.jsonl") + "]", {}, rows}},
-                                             {"max_length", {"32", {}, rows}},
-                                             {"truncation", {"drop", {}, rows}},
-                                             {"train_on_prompt", {"true", {}, rows}},
-                                             {"add_eos", {"false", {}, rows}},
-                                             {"skip_malformed", {"true", {}, rows}},
-                                             {"document_separator", {"x", {}, rows}},
-                                             {"text_field", {"body", {}, rows}},
-                                             {"prompt_field", {"x", {}, rows}},
-                                             {"completion_field", {"x", {}, rows}},
-                                             {"instruction_field", {"x", {}, rows}},
-                                             {"input_field", {"x", {}, rows}},
-                                             {"output_field", {"x", {}, rows}},
-                                             {"task", {"sst2", {}, rows}},
-                                             {"train_samples", {"3", {}, rows}},
-                                             {"objective", {"exact_match", {}, rows}},
+                                             {"preference_beta", {"0.3"}},
                                              {"method", {"forward_gradient"}},
                                              {"seed", {"3"}},
                                              {"per_device_train_batch_size", {"1"}},
@@ -202,6 +188,13 @@ std::map<std::string, Change> ResumeKeysTest::changes() const {
                                              {"max_steps", {"4"}},
                                              {"learning_rate", {"0.005"}},
                                              {"scalar_clip", {"0.5"}}};
+    const Settings of_rows = {{"max_length", "32"},       {"truncation", "drop"},     {"train_on_prompt", "true"},
+                              {"add_eos", "false"},       {"skip_malformed", "true"}, {"document_separator", "x"},
+                              {"text_field", "body"},     {"prompt_field", "x"},      {"completion_field", "x"},
+                              {"instruction_field", "x"}, {"input_field", "x"},       {"output_field", "x"},
+                              {"messages_field", "x"},    {"chat_template", "none"},  {"train_turns", "last"},
+                              {"task", "sst2"},           {"train_samples", "3"},     {"objective", "exact_match"}};
+    for (const auto& [key, value] : of_rows) changes[key] = {value, {}, rows};
     for (const auto& group : {rate_changes(), adapter_changes()}) changes.insert(group.begin(), group.end());
     return changes;
 }
@@ -334,6 +327,7 @@ void ResumeKeysTest::walk_free() {
     const Settings link = {{"device", "cpu:emulate"}};
     std::map<std::string, Change> in_memory = {{"model", {at("moved_model")}},
                                                {"cache_dir", {at("elsewhere")}},
+                                               {"template_date", {"2026-01-31"}},
                                                {"eval_data", {"[" + at("eval.jsonl") + "]"}},
                                                {"eval_steps", {"1", eval}},
                                                {"eval_samples", {"3", eval}},

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "data/chat_template.h"
+#include "data/chats.h"
 #include "data/data.h"
 #include "text/data_files.h"
 #include "text/row_reader.h"
@@ -117,7 +117,8 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     files.make_folders(folder);
     RowsOptions options = rows_options(config);
     if (config.truncation == "auto") options.truncation = Truncation::right;  // every row counts
-    warn_of_unused_template(files, config.model, config.eval_data, options.fields);
+    const std::optional<ChatFormat> chats = open_chats_of(files, config, opened.tokenizer, config.eval_data);
+    if (chats) options.chats = &*chats;
     const TokenCache rows = TokenCache::open_or_build(files, folder, config.eval_data, options, opened.tokenizer);
     log_info("{}", rows.report().summary());
     const std::vector<uint32_t> lengths(rows.lengths().begin(), rows.lengths().end());

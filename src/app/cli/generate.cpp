@@ -4,14 +4,17 @@
 #include <iostream>
 #include <iterator>
 
+#include "app/cli/chat.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "infer/chat.h"
 #include "infer/inference.h"
 #include "model/rope_table.h"
 #include "text/prompt_ids.h"
+#include "text/stop_text.h"
 
 namespace windlass {
 namespace {
@@ -30,6 +33,10 @@ std::string read_prompt(const std::string& prompt) {
     return text;
 }
 
+Json user_message(const std::string& text) {
+    return Json::array({{{"role", "user"}, {"content", text}}});
+}
+
 void log_speed(const GenerateResult& result, int64_t prompt_tokens) {
     const auto rate = [](int64_t tokens, double seconds) {
         return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
@@ -46,7 +53,10 @@ ExitCode run_generate(const GenerateArgs& args) {
     const Config config = config_from_words(name_model(args.words), ConfigUse::generate);
     OpenModel opened = open_model(real_files(), config);
     const std::string prompt = read_prompt(args.prompt);
-    const std::vector<int32_t> ids = prompt_ids(opened.tokenizer, prompt, "prompt");
+    std::optional<ChatFormat> format;
+    if (args.chat) format.emplace(chat_format_of(config, opened.tokenizer));
+    const std::vector<int32_t> ids =
+        format ? chat_prompt_ids(*format, user_message(prompt)) : prompt_ids(opened.tokenizer, prompt, "prompt");
     const int64_t room = positions_for(opened.model, std::ssize(ids)) - std::ssize(ids);
     if (room < 1) {
         throw UserError(ExitCode::usage, "prompt", "has {} tokens, the model was made for {}", ids.size(),
@@ -59,6 +69,7 @@ ExitCode run_generate(const GenerateArgs& args) {
     Inference inference(real_files(), opened, config,
                         {.sequence_lengths = {1}, .schedules = decode_requests(std::ssize(ids), capacity)});
     StreamDecoder decoder(opened.tokenizer, true);
+    StopText stop(args.stops);
     std::string text;
     const auto take = [&](const std::string& piece) {
         text += piece;
@@ -66,20 +77,21 @@ ExitCode run_generate(const GenerateArgs& args) {
     };
     const GenerateOptions options{.max_new_tokens = new_tokens,
                                   .sampling = {args.temperature, args.top_k, args.top_p},
-                                  .stop_ids = opened.tokenizer.eos_ids(),
+                                  .stop_ids = format ? format->turn_ends() : opened.tokenizer.eos_ids(),
                                   .vocab = std::min<int64_t>(opened.tokenizer.vocab_size(), opened.model.vocab),
                                   .seed = static_cast<uint64_t>(config.seed)};
     const GenerateResult result = generate(inference.engine(), ids, options, [&](int32_t id) {
-        take(decoder.push(id));
-        return true;
+        take(stop.push(decoder.push(id)));
+        return !stop.is_over();
     });
-    take(decoder.finish());
+    if (!stop.is_over()) take(stop.push(decoder.finish()));
+    take(stop.finish());
     if (args.json) {
         print_result(Json({{"schema_version", kSchemaVersion},
                            {"prompt", prompt},
                            {"text", text},
                            {"ids", result.ids},
-                           {"stopped", result.stopped},
+                           {"stopped", result.stopped || stop.is_over()},
                            {"prefill_seconds", result.prefill_seconds},
                            {"decode_seconds", result.decode_seconds}})
                          .dump(2, ' ', false, Json::error_handler_t::replace) +

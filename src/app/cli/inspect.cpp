@@ -2,10 +2,10 @@
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "data/chat_template.h"
 #include "format/model_folder.h"
 #include "model/families.h"
 #include "session/run_text.h"
+#include "text/chat_format.h"
 #include "text/tokenizer.h"
 
 namespace windlass {
@@ -18,8 +18,21 @@ struct Inspection {
     std::string problem;  // why there is no model
     std::optional<Tokenizer> tokenizer;
     std::string tokenizer_problem;
-    std::string chat_template;  // the file that holds it
+    std::string chat_template;  // the file that holds it, and what ends a turn; or why it cannot be used
 };
+
+std::string describe_template(const std::string& path, const Tokenizer& tokenizer) {
+    try {
+        const std::optional<ChatTemplateSource> source = find_chat_template(real_files(), path);
+        if (!source) return "";
+        const ChatFormat format(*source, tokenizer, "2026-01-31");
+        std::vector<std::string> ends;
+        for (const int32_t id : format.turn_ends()) ends.push_back(tokenizer.id_to_token(id));
+        return fmt::format("{}; a turn ends with {}", source->place, fmt::join(ends, " or "));
+    } catch (const Error& error) {
+        return fmt::format("not usable: {}", error.what());
+    }
+}
 
 Inspection inspect(const std::string& path, const std::vector<std::string>& ignored_keys) {
     Inspection found{
@@ -32,7 +45,7 @@ Inspection inspect(const std::string& path, const std::vector<std::string>& igno
     }
     try {
         found.tokenizer = Tokenizer::load(real_files(), path);
-        found.chat_template = chat_template_file(real_files(), path);
+        found.chat_template = describe_template(path, *found.tokenizer);
     } catch (const Error& error) {
         found.tokenizer_problem = error.what();
     }
@@ -73,9 +86,7 @@ std::string text_of(const Inspection& found, const InspectArgs& args) {
                                         ? fmt::format("{} ids, {} of them end a text", found.tokenizer->vocab_size(),
                                                       found.tokenizer->eos_ids().size())
                                         : "not usable: " + found.tokenizer_problem);
-    lines.emplace_back("template", found.chat_template.empty()
-                                       ? "none"
-                                       : "a chat template in " + found.chat_template + ", which is not used");
+    lines.emplace_back("template", found.chat_template.empty() ? "none" : found.chat_template);
     if (found.model) {
         for (const std::string& note : found.model->notes) lines.emplace_back("note", note);
         lines.emplace_back("training", fmt::format("AdamW state {}, see windlass plan",

@@ -19,7 +19,8 @@ constexpr const char* kTop =
     "  windlass plan --model models/Qwen3-0.6B                   does it fit, how fast will it be\n"
     "  windlass train --model models/Qwen3-0.6B --train-data rows.jsonl --output-dir runs/first\n"
     "  windlass train run.yaml learning_rate=1e-5 --resume\n"
-    "  windlass generate runs/first/final --prompt \"Once upon a time\"\n\n"
+    "  windlass generate runs/first/final --prompt \"Once upon a time\"\n"
+    "  windlass chat runs/first/final                            talk with what was trained\n\n"
     "A model is a folder, or the id that it has in the Hugging Face cache, such as Qwen/Qwen3-0.6B.\n"
     "windlass help VERB, or VERB --help, says what a verb takes.\n";
 
@@ -54,6 +55,21 @@ constexpr const char* kGenerate =
     "Examples:\n"
     "  windlass generate runs/first/final --prompt \"Once upon a time\"\n"
     "  windlass generate M --prompt - --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt\n";
+
+constexpr const char* kChat =
+    "Talks with a model: reads messages from stdin, a line each, and answers them.\n\n"
+    "Examples:\n"
+    "  windlass chat runs/first/final\n"
+    "  windlass chat M --system \"You are terse.\" --temperature 0.7 --top-p 0.9 --ram 8GiB\n"
+    "  printf 'Who are you?\\n' | windlass chat M\n\n"
+    "/system TEXT, /undo, /reset, /save FILE, /quit and /help are commands.\n";
+
+constexpr const char* kData =
+    "Shows the rows that a run would train on: what is learned of them, their lengths, what is wrong with them.\n\n"
+    "Examples:\n"
+    "  windlass data show run.yaml                               samples, with what is learned in colour\n"
+    "  windlass data stats --model M --train-data rows.jsonl     lengths, and what is left out\n"
+    "  windlass data check --model M --train-data rows.jsonl     every row that cannot be read\n";
 
 constexpr const char* kExport =
     "Writes a model folder, or a GGUF file for llama.cpp, from a checkpoint or the working store of a run.\n\n"
@@ -99,6 +115,8 @@ struct Arguments {
     TrainArgs train;
     EvalArgs eval;
     GenerateArgs generate;
+    ChatArgs chat;
+    DataArgs data;
     ExportArgs to_export;
     ReplayArgs replay;
     InspectArgs inspect;
@@ -121,6 +139,33 @@ void takes_config(CLI::App* verb) {
     verb->footer([] {
         return "\nConfiguration (also key: value in a file, and key=value):\n" + config_help(terminal_style(1).columns);
     });
+}
+
+// How a verb that writes text chooses its tokens, and where it ends.
+template <typename Args>
+void takes_sampling(CLI::App* verb, Args& args, const char* usual_length) {
+    verb->add_option("--max-new-tokens", args.max_new_tokens, fmt::format("Longest text [{}]", usual_length))
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+    verb->add_option("--temperature", args.temperature, "0: the most likely token each time [0]")
+        ->check(CLI::Range(0.0, 100.0));
+    verb->add_option("--top-k", args.top_k, "Draw from the k most likely; 0: from all [0]")
+        ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
+    verb->add_option("--top-p", args.top_p, "Draw from the most likely that hold this share [1]")
+        ->check(CLI::Range(0.0, 1.0));
+    verb->add_option("--stop", args.stops, "A text before which to end; may be repeated")->allow_extra_args(false);
+}
+
+void add_data_verb(CLI::App& app, Arguments& args) {
+    CLI::App* data = add_verb(app, args, "data", kData, args.data.json);
+    takes_config(data);
+    static const std::map<std::string, DataArgs::What> kWhats = {
+        {"show", DataArgs::What::show}, {"stats", DataArgs::What::stats}, {"check", DataArgs::What::check}};
+    data->add_option("what", args.data.what, "show, stats or check")
+        ->required()
+        ->transform(CLI::CheckedTransformer(kWhats, CLI::ignore_case))
+        ->option_text("show | stats | check");
+    data->add_option("--samples", args.data.samples, "Samples to show [3]")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
 }
 
 void add_config_verbs(CLI::App& app, Arguments& args) {
@@ -146,14 +191,13 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     CLI::App* generate = add_verb(app, args, "generate", kGenerate, args.generate.json);
     takes_config(generate);
     generate->add_option("--prompt", args.generate.prompt, "Text to continue; - reads it from stdin")->required();
-    generate->add_option("--max-new-tokens", args.generate.max_new_tokens, "Longest continuation [128]")
-        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
-    generate->add_option("--temperature", args.generate.temperature, "0: the most likely token each time [0]")
-        ->check(CLI::Range(0.0, 100.0));
-    generate->add_option("--top-k", args.generate.top_k, "Draw from the k most likely; 0: from all [0]")
-        ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
-    generate->add_option("--top-p", args.generate.top_p, "Draw from the most likely that hold this share [1]")
-        ->check(CLI::Range(0.0, 1.0));
+    generate->add_flag("--chat", args.generate.chat, "The prompt is a message: put it into the model's chat template");
+    takes_sampling(generate, args.generate, "128");
+    CLI::App* chat = add_verb(app, args, "chat", kChat, args.chat.json);
+    takes_config(chat);
+    chat->add_option("--system", args.chat.system, "What stands before the conversation");
+    takes_sampling(chat, args.chat, "1024");
+    add_data_verb(app, args);
 }
 
 // Of verbs without configuration; "[a, b]" as there.
@@ -228,6 +272,8 @@ ExitCode dispatch(const CLI::App& app, Arguments& args) {
     if (name == "train") return args.train.words = words, run_train(args.train);
     if (name == "eval") return args.eval.words = words, run_eval(args.eval);
     if (name == "generate") return args.generate.words = words, run_generate(args.generate);
+    if (name == "chat") return args.chat.words = words, run_chat(args.chat);
+    if (name == "data") return args.data.words = words, run_data(args.data);
     if (name == "export") return run_export(args.to_export);
     if (name == "replay") return run_replay(args.replay);
     if (name == "inspect") return run_inspect(args.inspect);
@@ -242,13 +288,13 @@ struct OtherVerb {
 };
 constexpr const char* kServe =
     "windlass generate RUN --prompt TEXT, or a server that reads RUN/final, such as vllm serve";
-constexpr const char* kAnswer = "windlass generate RUN --prompt TEXT";
+constexpr const char* kAnswer = "windlass generate RUN --prompt TEXT, or windlass chat RUN";
 constexpr OtherVerb kOtherVerbs[] = {{"serve", kServe},
                                      {"server", kServe},
                                      {"api", kServe},
                                      {"webchat", kServe},
                                      {"webui", kServe},
-                                     {"chat", kAnswer},
+                                     {"talk", kAnswer},
                                      {"infer", kAnswer},
                                      {"inference", kAnswer},
                                      {"predict", kAnswer},

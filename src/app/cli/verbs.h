@@ -47,9 +47,32 @@ struct GenerateArgs {
     double temperature = 0;
     int64_t top_k = 0;
     double top_p = 1;
+    bool chat = false;               // the prompt is a message, put into the model's chat template
+    std::vector<std::string> stops;  // texts that end it
     bool json = false;
 };
 ExitCode run_generate(const GenerateArgs& args);
+
+struct ChatArgs {
+    std::vector<std::string> words;  // MODEL first, configuration behind it
+    std::string system;
+    int64_t max_new_tokens = 1024;
+    double temperature = 0;
+    int64_t top_k = 0;
+    double top_p = 1;
+    std::vector<std::string> stops;
+    bool json = false;
+};
+ExitCode run_chat(const ChatArgs& args);
+
+struct DataArgs {
+    enum class What : uint8_t { show, stats, check };
+    What what = What::show;
+    std::vector<std::string> words;  // configuration
+    int64_t samples = 3;
+    bool json = false;
+};
+ExitCode run_data(const DataArgs& args);
 
 struct ExportArgs {
     std::string source, target, dtype, type, max_shard_size;

@@ -76,6 +76,10 @@ void print_prose(const std::string& text) {
     write_whole(is_terminal ? printable_prose(text) : text);
 }
 
+void print_colored(const std::string& text) {
+    write_whole(text);
+}
+
 void print_folder(bool json, const std::string& folder, const std::string& from, int64_t step, int64_t bytes) {
     if (!json) return print_result(fmt::format("{}: step {} of {}, {}\n", folder, step, from, format_bytes(bytes)));
     const Json result = {

@@ -22,6 +22,8 @@ std::vector<std::string> name_model(std::vector<std::string> words);
 void print_result(const std::string& text);
 // Text that a model wrote: as it is for a file or a pipe, control characters escaped for a terminal.
 void print_prose(const std::string& text);
+// Text whose control characters are escaped already, but for colours of ours.
+void print_colored(const std::string& text);
 // A model folder that was written: these bytes, the weights behind this step of a run.
 void print_folder(bool json, const std::string& folder, const std::string& from, int64_t step, int64_t bytes);
 

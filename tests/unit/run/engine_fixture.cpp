@@ -9,6 +9,7 @@
 #include "method/param_groups.h"
 #include "model/adapters/adapter.h"
 #include "model/load.h"
+#include "model/preference_head.h"
 #include "schedule/layout.h"
 #include "tests/place.h"
 
@@ -79,7 +80,9 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                                     bool load) {
     ModelFolder folder = ModelFolder::open(real_files(), model_folder);
     HfConfig config = folder.config();
-    EngineSetup setup{.model = TrainedModel(adapted(build_model(config, folder.tensors()), options.adapter)),
+    ModelSpec model = adapted(build_model(config, folder.tensors()), options.adapter);
+    if (options.preference) model = judge_pairs(std::move(model), *options.preference);
+    EngineSetup setup{.model = TrainedModel(std::move(model)),
                       .recipe = make_recipe(options.method_name, options.method),
                       .method_options = options.method};
     for (size_t index = 0; options.trains && index < setup.model.params.size(); ++index)

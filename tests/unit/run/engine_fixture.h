@@ -9,6 +9,7 @@
 
 #include "base/json_fwd.h"
 #include "model/families.h"
+#include "op/ops.h"
 #include "plan/planner.h"
 #include "run/engine.h"
 #include "tests/unit/base/temp_folder.h"
@@ -78,7 +79,8 @@ struct EngineOptions {
     bool in_4_bits = false;                       // those of layers are, and frozen unless updates are never merged
     std::optional<AdapterSettings> adapter = {};  // beside all linear layers of layers
     GradientFormat gradient_format = GradientFormat::f32;
-    bool refreshes = false;  // projected layers, by refresh_on()
+    bool refreshes = false;                          // projected layers, by refresh_on()
+    std::optional<PreferenceAttrs> preference = {};  // the head judges pairs of rows
 };
 
 // The model with this adapter, where there is one, beside all linear layers of its layers.

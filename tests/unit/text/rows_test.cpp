@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "tests/unit/text/fixtures.h"
+#include "text/chat_format.h"
 #include "text/row_reader.h"
 
 namespace windlass {
@@ -167,10 +168,38 @@ TEST(Rows, SplitTrainsEveryTokenOnce) {
     }
 }
 
-TEST(Rows, ChatsAreRefusedPolitely) {
-    EXPECT_THAT(refusal(R"({"messages": [{"role": "user", "content": "hi"}]})"),
-                HasSubstr("the row is a chat (\"messages\")"));
-    EXPECT_THAT(refusal(R"({"conversations": []})"), HasSubstr("Try: write each turn"));
+// Not a fault of the row: it is no malformed one that might be skipped.
+TEST(Rows, ChatsNeedATemplate) {
+    for (const char* row : {R"({"messages": [{"role": "user", "content": "hi"}]})", R"({"conversations": []})",
+                            R"({"prompt": [], "completion": []})"}) {
+        try {
+            read_rows(row, {.skip_malformed = true});
+            FAIL() << row;
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), ExitCode::usage);
+            EXPECT_THAT(error.what(), HasSubstr("rows.jsonl:1: the row is a chat, and the model has no chat template. "
+                                                "Try: chat_template: FILE"));
+        }
+    }
+}
+
+TEST(Rows, ChatsAndInstructionsAreWrittenByTheTemplate) {
+    static const Tokenizer tokenizer = fixtures::small_tokenizer();
+    const ChatFormat chats({.place = "t",
+                            .text = "{% for m in messages %}{{ m.role[0] }}{{ m.content }}{{ eos_token if m.role == "
+                                    "'assistant' }}{% endfor %}{{ 'a' if add_generation_prompt }}",
+                            .tool_use = ""},
+                           tokenizer, "2026-01-31");
+    for (const char* row :
+         {R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}]})",
+          R"({"instruction": "q", "output": "b"})"}) {
+        const auto out = read_rows(row, {.chats = &chats});
+        ASSERT_EQ(out.samples.size(), 1u) << row;
+        EXPECT_EQ(out.samples[0].ids, (Ids{'u', 'q', 'a', 'b', kEos})) << row;
+        EXPECT_EQ(out.samples[0].trained, (Mask{0, 0, 0, 1, 1})) << row;
+    }
+    EXPECT_NE(describe({.chats = &chats}), describe({}));
+    EXPECT_NE(describe({.chats = &chats}), describe({.chats = &chats, .train_turns = TrainTurns::all}));
 }
 
 TEST(Rows, MalformedRowsNameTheirLine) {
@@ -199,7 +228,6 @@ TEST(Rows, TablesHoldTheFormatsOfObjects) {
     EXPECT_EQ(read_rows("id,text\n1,\"a\nb\"\n", {}, "rows.csv").samples[0].ids, (Ids{kBos, 'a', 10, 'b', kEos}));
     EXPECT_THAT(refusal("a,b\n1,2\n", {}, "rows.csv"),
                 HasSubstr("rows.csv:2: the row's keys make no known format: a, b"));
-    EXPECT_THAT(refusal("text,messages\n1,2\n", {}, "rows.csv"), HasSubstr("is a chat"));
 }
 
 // A line of another width is one malformed row; those behind it are read.

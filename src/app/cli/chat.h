@@ -1,0 +1,12 @@
+// chat.h: the chat template that verbs use.
+#pragma once
+
+#include "config/config.h"
+#include "text/chat_format.h"
+
+namespace windlass {
+
+// Of the configuration's model. Throws UserError(model) where there is none.
+ChatFormat chat_format_of(const Config& config, const Tokenizer& tokenizer);
+
+}  // namespace windlass

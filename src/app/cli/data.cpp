@@ -1,0 +1,228 @@
+// data.cpp: rows as a run will see them: what is learned of them, how long they are, what is wrong with them.
+#include "data/data.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "app/cli/verbs.h"
+#include "app/cli/words.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/math.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "data/chats.h"
+#include "format/model_folder.h"
+#include "model/families.h"
+#include "train/progress.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kFaultsShown = 20;
+constexpr int kBarColumns = 40;
+
+// What `train` would make of the same configuration's rows.
+struct Rows {
+    Config config;
+    Tokenizer tokenizer;
+    std::optional<ChatFormat> chats;
+
+    RowsOptions options() const {
+        RowsOptions made = rows_options(config);
+        if (chats) made.chats = &*chats;
+        return made;
+    }
+};
+
+// A model folder of which the tokenizer alone is read; its number of positions where config.json says it.
+Rows open_rows(const std::vector<std::string>& words) {
+    Config config = config_from_words(words, ConfigUse::plan);
+    if (config.train_data.empty())
+        throw UserError(ExitCode::usage, "configuration", "train_data is not set").hint("--train-data rows.jsonl");
+    if (!config.task.empty())
+        throw UserError(ExitCode::usage, "task", "its rows are not shown here")
+            .hint("windlass eval MODEL --task " + config.task);
+    const ModelFolder folder = ModelFolder::open(
+        real_files(), config.model, {.weights_may_be_absent = true, .ignored_keys = config.ignore_config_keys});
+    HfConfig hf_config = folder.config();
+    const int64_t positions = build_model(hf_config, {}).context_length;
+    if (config.max_length > positions) {
+        log_info("note: max_length is {}, the model's number of positions", positions);
+        config.max_length = positions;
+    }
+    Tokenizer tokenizer = Tokenizer::load(real_files(), config.model);
+    Rows rows{std::move(config), std::move(tokenizer), std::nullopt};
+    return rows;
+}
+
+void open_chats(Rows& rows) {
+    if (std::optional<ChatFormat> chats =
+            open_chats_of(real_files(), rows.config, rows.tokenizer, rows.config.train_data))
+        rows.chats.emplace(*std::move(chats));
+}
+
+// Pieces of a sample's text, learned and not, in turn.
+std::vector<std::pair<bool, std::string>> pieces_of(const Sample& sample, const Tokenizer& tokenizer) {
+    std::vector<std::pair<bool, std::string>> pieces;
+    StreamDecoder decoder(tokenizer, /*skip_special=*/false);
+    for (size_t i = 0; i < sample.ids.size(); ++i) {
+        const bool learned = sample.trained[i] != 0;
+        if (pieces.empty() || pieces.back().first != learned) pieces.emplace_back(learned, "");
+        pieces.back().second += decoder.push(sample.ids[i]);
+    }
+    if (!pieces.empty()) pieces.back().second += decoder.finish();
+    return pieces;
+}
+
+std::string shown(const Sample& sample, const Tokenizer& tokenizer, bool color) {
+    std::string text;
+    for (const auto& [learned, piece] : pieces_of(sample, tokenizer)) {
+        const std::string safe = printable_prose(piece);
+        if (!learned)
+            text += safe;
+        else
+            text += color ? "\x1b[1;32m" + safe + "\x1b[0m" : "⟦" + safe + "⟧";
+    }
+    return text;
+}
+
+struct EndOfRows {};
+
+ExitCode show(const Rows& rows, int64_t count, bool json) {
+    const bool color = terminal_style(STDOUT_FILENO).color;
+    int64_t number = 0;
+    Json list = Json::array();
+    const auto visit = [&](Sample&& sample) {
+        if (number++ == count) throw EndOfRows();
+        if (json) {
+            Json pieces = Json::array();
+            for (const auto& [learned, text] : pieces_of(sample, rows.tokenizer))
+                pieces.push_back({{"learned", learned}, {"text", text}});
+            list.push_back(
+                {{"tokens", sample.ids.size()}, {"learned", sample.trained_count()}, {"pieces", std::move(pieces)}});
+            return;
+        }
+        print_prose(fmt::format("--- sample {}: {} tokens, {} of them learned\n", number, sample.ids.size(),
+                                sample.trained_count()));
+        print_colored(shown(sample, rows.tokenizer, color) + "\n");
+    };
+    try {
+        for (const std::string& path : rows.config.train_data)
+            for_each_sample(real_files(), path, rows.options(), rows.tokenizer, visit);
+    } catch (const EndOfRows&) {
+    }
+    if (json)
+        print_result(Json({{"schema_version", kSchemaVersion}, {"samples", std::move(list)}})
+                         .dump(2, ' ', false, Json::error_handler_t::replace) +
+                     "\n");
+    if (number == 0) throw UserError(ExitCode::data, rows.config.train_data.front(), "there is nothing to learn");
+    return ExitCode::ok;
+}
+
+// So many of the sorted lengths are at most as long.
+uint32_t percentile(const std::vector<uint32_t>& sorted, int64_t percent) {
+    return sorted[static_cast<size_t>((std::ssize(sorted) - 1) * percent / 100)];
+}
+
+// "   1-  64  ########  120"
+std::string histogram(const std::vector<uint32_t>& sorted) {
+    uint32_t width = 1;
+    while (div_up(int64_t{sorted.back()}, int64_t{width}) > 16) width *= 2;
+    std::vector<int64_t> counts(static_cast<size_t>(div_up(int64_t{sorted.back()}, int64_t{width})));
+    for (const uint32_t length : sorted) ++counts[(length - 1) / width];
+    const int64_t most = *std::ranges::max_element(counts);
+    std::string text;
+    for (size_t i = 0; i < counts.size(); ++i) {
+        const auto bar = static_cast<size_t>(div_up(counts[i] * kBarColumns, most));
+        text += fmt::format("{:>6} -{:>6}  {:<{}}  {}\n", i * width + 1, (i + 1) * width, std::string(bar, '#'),
+                            kBarColumns, counts[i]);
+    }
+    return text;
+}
+
+ExitCode stats(const Rows& rows, bool json) {
+    std::vector<uint32_t> lengths;
+    RowsReport report;
+    for (const std::string& path : rows.config.train_data)
+        report.add(for_each_sample(real_files(), path, rows.options(), rows.tokenizer, [&](Sample&& sample) {
+            lengths.push_back(static_cast<uint32_t>(sample.ids.size()));
+        }));
+    if (lengths.empty())
+        throw UserError(ExitCode::data, rows.config.train_data.front(), "there is nothing to learn: {}",
+                        report.summary());
+    std::ranges::sort(lengths);
+    if (json) {
+        print_result(Json({{"schema_version", kSchemaVersion},
+                           {"rows", report.rows},
+                           {"samples", report.samples},
+                           {"tokens", report.tokens},
+                           {"learned_tokens", report.trained_tokens},
+                           {"malformed", report.malformed},
+                           {"dropped_long", report.dropped_long},
+                           {"dropped_empty", report.dropped_empty},
+                           {"truncated", report.truncated},
+                           {"shortest", lengths.front()},
+                           {"median", percentile(lengths, 50)},
+                           {"p90", percentile(lengths, 90)},
+                           {"p99", percentile(lengths, 99)},
+                           {"longest", lengths.back()}})
+                         .dump(2) +
+                     "\n");
+        return ExitCode::ok;
+    }
+    print_result(fmt::format(
+        "{}\nlearned   {:.1f} % of the tokens\nlengths   {} to {}, median {}, 90 % up to {}, 99 % up to {}\n\n{}",
+        report.summary(), 100.0 * static_cast<double>(report.trained_tokens) / static_cast<double>(report.tokens),
+        lengths.front(), lengths.back(), percentile(lengths, 50), percentile(lengths, 90), percentile(lengths, 99),
+        histogram(lengths)));
+    return ExitCode::ok;
+}
+
+// Every row that cannot be read, each named.
+ExitCode check(const Rows& rows, bool json) {
+    RowsReport report;
+    std::vector<std::string> faults;
+    RowsOptions options = rows.options();
+    options.skip_malformed = true;
+    options.on_malformed = [&](const UserError& error) {
+        if (std::ssize(faults) < kFaultsShown) faults.emplace_back(error.what());
+    };
+    for (const std::string& path : rows.config.train_data)
+        report.add(for_each_sample(real_files(), path, options, rows.tokenizer, [](Sample&&) {}));
+    if (json) {
+        print_result(Json({{"schema_version", kSchemaVersion},
+                           {"rows", report.rows},
+                           {"samples", report.samples},
+                           {"malformed", report.malformed},
+                           {"faults", faults}})
+                         .dump(2, ' ', false, Json::error_handler_t::replace) +
+                     "\n");
+    } else {
+        std::string text;
+        for (const std::string& fault : faults) text += fault + "\n";
+        if (report.malformed > std::ssize(faults))
+            text += fmt::format("... {} more\n", report.malformed - std::ssize(faults));
+        print_result(text + report.summary() + "\n");
+    }
+    return report.malformed > 0 || report.samples == 0 ? ExitCode::data : ExitCode::ok;
+}
+
+}  // namespace
+
+ExitCode run_data(const DataArgs& args) {
+    Rows rows = open_rows(args.words);
+    open_chats(rows);
+    switch (args.what) {
+        case DataArgs::What::show:
+            return show(rows, args.samples, args.json);
+        case DataArgs::What::stats:
+            return stats(rows, args.json);
+        case DataArgs::What::check:
+            return check(rows, args.json);
+    }
+    return ExitCode::internal;
+}
+
+}  // namespace windlass

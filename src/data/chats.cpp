@@ -1,0 +1,72 @@
+#include "data/chats.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/data.h"
+#include "text/row_reader.h"
+
+namespace windlass {
+namespace {
+
+// Of a file's first row; nothing where it says none. What is wrong with it is left for whoever reads the rows.
+std::optional<RowFormat> first_format(FileSystem& files, const std::string& path, const FieldNames& fields) {
+    try {
+        RowReader reader(files, path, "");
+        const std::optional<RawRow> row = reader.is_text() ? std::nullopt : reader.next();
+        if (!row) return std::nullopt;
+        return read_row(row->text, fields, std::nullopt, path, /*alpaca_is_chat=*/true).format;
+    } catch (const UserError&) {
+        return std::nullopt;
+    }
+}
+
+void say_format(const ChatFormat& format) {
+    std::vector<std::string> ends;
+    for (const int32_t id : format.turn_ends()) ends.push_back(format.tokenizer().id_to_token(id));
+    log_info("chat template: {}; a turn ends with {}", format.place(), fmt::join(ends, " or "));
+    if (!format.unlisted_end()) return;
+    log_info("note: {} ends turns and is not among the model's eos_token_id: what serves it must stop there",
+             format.tokenizer().id_to_token(*format.unlisted_end()));
+}
+
+}  // namespace
+
+std::string today() {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    localtime_r(&now, &local);
+    return fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+}
+
+std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& config, const Tokenizer& tokenizer,
+                                           const std::string& date) {
+    if (config.chat_template == "none") return std::nullopt;
+    const std::optional<ChatTemplateSource> source = config.chat_template == "auto"
+                                                         ? find_chat_template(files, config.model)
+                                                         : read_chat_template(files, config.chat_template);
+    if (!source) return std::nullopt;
+    return ChatFormat(*source, tokenizer, date);
+}
+
+std::optional<ChatFormat> open_chats_of(FileSystem& files, const Config& config, const Tokenizer& tokenizer,
+                                        const std::vector<std::string>& paths) {
+    const FieldNames fields = rows_options(config).fields;
+    bool has_chats = false, has_alpaca = false;
+    for (const std::string& path : paths) {
+        const std::optional<RowFormat> format = first_format(files, path, fields);
+        has_chats |= format == RowFormat::chat;
+        has_alpaca |= format == RowFormat::alpaca;
+    }
+    if (!has_chats && !has_alpaca) return std::nullopt;
+    std::optional<ChatFormat> format =
+        open_chat_format(files, config, tokenizer, config.template_date.empty() ? today() : config.template_date);
+    if (format) say_format(*format);
+    if (!format && has_alpaca)
+        log_info("no chat template: instructions are written with the classic \"### Instruction\" prompt");
+    return format;
+}
+
+}  // namespace windlass

@@ -1,0 +1,56 @@
+// chat.h: a conversation with a model: its messages, and the keys and values of what was said.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "infer/generate.h"
+#include "text/chat_format.h"
+
+namespace windlass {
+
+struct ChatOptions {
+    GenerateOptions generate;        // stop_ids: as ChatFormat::turn_ends says
+    std::vector<std::string> stops;  // texts that end an answer; they are no part of it
+    int64_t capacity = 0;            // tokens of the whole conversation
+};
+
+struct ChatAnswer {
+    std::string text;
+    GenerateResult result;
+    int64_t prompt_tokens = 0;
+    int64_t reused_tokens = 0;  // of these, said before
+};
+
+// The text that asks for an answer to these messages, as ids. Throws UserError(data) with what the template says.
+std::vector<int32_t> chat_prompt_ids(const ChatFormat& format, const Json& messages);
+
+class ChatSession {
+  public:
+    // They outlive it. The engine was made with decode_requests for options.capacity.
+    ChatSession(Engine& engine, const ChatFormat& format, ChatOptions options);
+    ~ChatSession();
+
+    // Stands before all messages from now on; empty: none does.
+    void set_system(const std::string& text);
+    // Takes back the last question and its answer; false where there is none.
+    bool undo();
+    // The answer to a question; on_text gets its text as it comes and may end it by false. Throws UserError(data)
+    // where the conversation grows longer than the capacity, and leaves it as it was.
+    ChatAnswer answer(const std::string& question, const std::function<bool(std::string_view)>& on_text);
+    // A row of training data: {"messages": [...]}.
+    std::string row() const;
+
+  private:
+    const ModelSpec& model_;
+    const ChatFormat& format_;
+    ChatOptions options_;
+    Conversation conversation_;
+    std::unique_ptr<Json> messages_;
+};
+
+}  // namespace windlass

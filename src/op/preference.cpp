@@ -1,0 +1,60 @@
+#include "op/preference.h"
+
+#include "op/cuda_kernels.h"
+#include "op/loops_cpu.h"
+#include "op/ops.h"
+
+namespace windlass {
+namespace {
+
+constexpr BackwardReads kReads{.in = true};
+
+void infer(OpSpec& spec) {
+    WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty() && spec.in[0] == (ValueSpec{1, ValueType::f32}),
+                   "preference wants the losses of tokens");
+    spec.out = {spec.in[0]};
+}
+
+Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
+    return streaming_cost(spec, size, mode, {2, 3, 4}, kReads);
+}
+
+std::vector<OpCase> cases() {
+    using Kind = PreferenceAttrs::Kind;
+    std::vector<OpCase> cases;
+    for (const auto& [name, kind] : {std::pair("dpo", Kind::dpo), std::pair("orpo", Kind::orpo)}) {
+        cases.push_back({.name = name,
+                         .spec = {.attrs = PreferenceAttrs{kind, 0.3}, .in = {{1, ValueType::f32}}},
+                         .rows = 4,
+                         .sequence_length = 19,
+                         .positive = true});
+        cases.push_back({.name = std::string(name) + ", one pair",
+                         .spec = {.attrs = PreferenceAttrs{kind, 0.1}, .in = {{1, ValueType::f32}}},
+                         .rows = 2,
+                         .sequence_length = 300,
+                         .positive = true});
+    }
+    return cases;
+}
+
+constexpr OpKernels kCpu{
+    .forward = preference_forward_cpu, .vjp = preference_backward_cpu, .jvp = preference_tangent_cpu};
+
+}  // namespace
+
+constinit const OpRecord kPreference = {
+    .name = "preference",
+    .infer = infer,
+    .describe =
+        [](const OpSpec& spec) {
+            const auto& attrs = spec.get<PreferenceAttrs>();
+            return fmt::format("{} beta={}", attrs.kind == PreferenceAttrs::Kind::dpo ? "dpo" : "orpo", attrs.beta);
+        },
+    .same_attributes = equal_attributes<PreferenceAttrs>,
+    .reads = kReads,
+    .backward_computes_out = true,
+    .cases = cases,
+    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kPreferenceCuda}),
+};
+
+}  // namespace windlass

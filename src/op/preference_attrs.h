@@ -1,0 +1,14 @@
+// preference_attrs.h: how pairs of answers are judged (ops.h, preference).
+#pragma once
+
+#include <cstdint>
+
+namespace windlass {
+
+struct PreferenceAttrs {
+    enum class Kind : uint8_t { dpo, orpo } kind = Kind::dpo;
+    double beta = 0.1;
+    bool operator==(const PreferenceAttrs&) const = default;
+};
+
+}  // namespace windlass

@@ -1,0 +1,90 @@
+#include "base/error.h"
+#include "op/loops_cpu.h"
+#include "op/ops.h"
+#include "op/preference.h"
+#include "op/preference_loss.h"
+
+namespace windlass {
+namespace {
+
+// Pairs of rows, one after the other: a step has few, and numbers of a row are added in order.
+class Pairs {
+  public:
+    explicit Pairs(const OpCall& call) : call_(call), attrs_(call.spec->get<PreferenceAttrs>()) {
+        WINDLASS_CHECK(call.batch->rows % 2 == 0, "{} rows are no pairs", call.batch->rows);
+    }
+
+    int64_t count() const { return call_.batch->rows / 2; }
+    int64_t length() const { return call_.batch->sequence_length; }
+    PairLoss of(int64_t pair) const {
+        return pair_loss(attrs_.kind == PreferenceAttrs::Kind::orpo, row(2 * pair), row(2 * pair + 1), attrs_.beta);
+    }
+    // The sum over a row of a matrix [T, 1], or of one of k of them.
+    double sum(const Tensor& values, int64_t row, int64_t direction = 0) const {
+        double sum = 0;
+        for (int64_t i = 0; i < length(); ++i) sum += at(values, direction * call_.batch->count() + row * length() + i);
+        return sum;
+    }
+    static float& at(const Tensor& values, int64_t token) { return values.as<float>()[token * values.row_stride]; }
+
+  private:
+    PairRow row(int64_t row) const {
+        const int32_t* const targets = call_.batch->targets + row * length();
+        PairRow made{.loss = sum(call_.in[0], row)};
+        for (int64_t i = 0; i < length(); ++i) made.tokens += targets[i] != kIgnored;
+        if (call_.batch->references != nullptr) made.reference = call_.batch->references[row];
+        return made;
+    }
+
+    const OpCall& call_;
+    const PreferenceAttrs& attrs_;
+};
+
+void write_zeros_to(const Tensor& values, int64_t begin, int64_t count) {
+    for (int64_t i = begin; i < begin + count; ++i) Pairs::at(values, i) = 0;
+}
+
+void write_losses(const OpCall& call, const Pairs& pairs) {
+    const Tensor& out = call.out[0];
+    write_zeros_to(out, 0, call.batch->count());
+    for (int64_t pair = 0; pair < pairs.count(); ++pair)
+        Pairs::at(out, 2 * pair * pairs.length()) = static_cast<float>(pairs.of(pair).loss);
+}
+
+}  // namespace
+
+void preference_forward_cpu(const OpCall& call, Stream&) {
+    if (call.head == nullptr || call.head->result == HeadResult::loss) return write_losses(call, Pairs(call));
+    for (int64_t i = 0; i < call.batch->count(); ++i) Pairs::at(call.out[0], i) = Pairs::at(call.in[0], i);
+}
+
+void preference_backward_cpu(const OpCall& call, Stream&) {
+    const Pairs pairs(call);
+    if (!call.out.empty() && !call.out[0].empty()) write_losses(call, pairs);
+    const Output grad = grad_output(call, 0);
+    if (grad.value.empty()) return;
+    for (int64_t pair = 0; pair < pairs.count(); ++pair) {
+        const PairLoss loss = pairs.of(pair);
+        for (int64_t row = 2 * pair; row < 2 * pair + 2; ++row) {
+            const double by_row = row % 2 == 0 ? loss.by_chosen : loss.by_rejected;
+            const auto value = static_cast<float>(call.head->loss_scale * by_row);
+            for (int64_t i = row * pairs.length(); i < (row + 1) * pairs.length(); ++i)
+                Pairs::at(grad.value, i) = grad.add ? Pairs::at(grad.value, i) + value : value;
+        }
+    }
+}
+
+void preference_tangent_cpu(const OpCall& call, Stream&) {
+    const Pairs pairs(call);
+    const Tensor &in = call.tangent_in[0], &out = call.tangent_out[0];
+    write_zeros_to(out, 0, call.size->k * call.batch->count());
+    if (in.empty()) return;
+    for (int64_t pair = 0; pair < pairs.count(); ++pair) {
+        const PairLoss loss = pairs.of(pair);
+        for (int j = 0; j < call.size->k; ++j)
+            Pairs::at(out, j * call.batch->count() + 2 * pair * pairs.length()) = static_cast<float>(
+                loss.by_chosen * pairs.sum(in, 2 * pair, j) + loss.by_rejected * pairs.sum(in, 2 * pair + 1, j));
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,93 @@
+#include "device/cuda/kernel.h"
+#include "op/preference_cuda.h"
+#include "op/preference_loss.h"
+
+namespace windlass {
+namespace {
+
+constexpr unsigned kThreads = 128;
+
+// The sum of the block's numbers, by rising thread, in every thread.
+__device__ double ordered_sum(double x, double* room) {
+    room[threadIdx.x] = x;
+    __syncthreads();
+    double sum = 0;
+    for (unsigned i = 0; i < blockDim.x; ++i) sum += room[i];
+    __syncthreads();
+    return sum;
+}
+
+__device__ double row_sum(const float* values, int64_t stride, int64_t first, int64_t count, double* room) {
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += values[(first + i) * stride];
+    return ordered_sum(sum, room);
+}
+
+__device__ PairRow row_of(const PreferenceArgs& args, int64_t row, double* room) {
+    PairRow made;
+    const int64_t first = row * args.sequence_length;
+    made.loss = row_sum(args.in, args.in_stride, first, args.sequence_length, room);
+    double targets = 0;
+    for (int64_t i = threadIdx.x; i < args.sequence_length; i += blockDim.x)
+        targets += args.targets[first + i] != args.ignored ? 1 : 0;
+    made.tokens = static_cast<int64_t>(ordered_sum(targets, room));
+    made.reference = args.references[row - 2 * args.first_pair];
+    return made;
+}
+
+__device__ void write_gradients(const PreferenceArgs& args, int64_t first, const PairLoss& loss) {
+    for (int64_t i = threadIdx.x; i < 2 * args.sequence_length; i += blockDim.x) {
+        const double by_row = i < args.sequence_length ? loss.by_chosen : loss.by_rejected;
+        const auto value = static_cast<float>(args.loss_scale * by_row);
+        float* const to = args.grad + (first + i) * args.grad_stride;
+        *to = args.adds ? *to + value : value;
+    }
+}
+
+// Behind the pair's first token zeros.
+__device__ void write_number(const PreferenceArgs& args, int64_t first, float number) {
+    for (int64_t i = threadIdx.x; i < 2 * args.sequence_length; i += blockDim.x)
+        args.out[(first + i) * args.out_stride] = i == 0 ? number : 0.0f;
+}
+
+__global__ void pair_kernel(PreferenceArgs args) {
+    double* const room = shared_memory<double>();
+    const int64_t row = 2 * (args.first_pair + blockIdx.x), first = row * args.sequence_length;
+    const PairRow chosen = row_of(args, row, room), rejected = row_of(args, row + 1, room);
+    const PairLoss loss = pair_loss(args.is_orpo, chosen, rejected, args.beta);
+    if (args.tangent_in != nullptr) {
+        for (int j = 0; j < args.k; ++j) {
+            const int64_t begin = j * args.tokens + first;
+            const double by_chosen =
+                loss.by_chosen * row_sum(args.tangent_in, args.tangent_stride, begin, args.sequence_length, room);
+            const double by_rejected =
+                loss.by_rejected *
+                row_sum(args.tangent_in, args.tangent_stride, begin + args.sequence_length, args.sequence_length, room);
+            write_number(args, begin, static_cast<float>(by_chosen + by_rejected));
+        }
+        return;
+    }
+    if (args.out != nullptr) write_number(args, first, static_cast<float>(loss.loss));
+    if (args.grad != nullptr) write_gradients(args, first, loss);
+}
+
+__global__ void copy_kernel(PreferenceArgs args) {
+    const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < args.tokens) args.out[i * args.out_stride] = args.in[i * args.in_stride];
+}
+
+}  // namespace
+
+void launch_preference(const PreferenceArgs& args, int64_t pairs, CudaStreamHandle stream) {
+    const CudaGrid grid{.blocks = static_cast<unsigned>(pairs),
+                        .threads = kThreads,
+                        .shared_bytes = kThreads * static_cast<unsigned>(sizeof(double))};
+    launch(stream, grid, pair_kernel, args, "preference");
+}
+
+void launch_token_losses(const PreferenceArgs& args, CudaStreamHandle stream) {
+    const auto blocks = static_cast<unsigned>((args.tokens + kThreads - 1) / kThreads);
+    launch(stream, {.blocks = blocks, .threads = kThreads}, copy_kernel, args, "token losses");
+}
+
+}  // namespace windlass

@@ -1,0 +1,78 @@
+// preference_loss.h: the loss of a pair of answers, the preferred one and the other, from the log-likelihoods that the
+// model gives them. For kernels of the processor and of devices, and for evaluation.
+//
+//   dpo   -log sigma(m),  m = beta ((log p(c) - log ref(c)) - (log p(r) - log ref(r)))
+//         Rafailov et al., "Direct Preference Optimization", arXiv 2305.18290, equation 7
+//   orpo  -log p(c) / n_c - beta log sigma(o(c) - o(r)),  o(y) = log(P / (1 - P)) with log P = log p(y) / n_y
+//         Hong et al., "ORPO", arXiv 2403.07691, equations 3 to 7; here the first term is over the answer alone
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define WINDLASS_ANYWHERE __host__ __device__
+#else
+#define WINDLASS_ANYWHERE
+#endif
+
+namespace windlass {
+namespace {
+
+struct PairRow {
+    double loss = 0;       // -log p, over the answer's tokens
+    int64_t tokens = 0;    // of the answer
+    double reference = 0;  // the same of the reference model; dpo alone
+};
+
+struct PairLoss {
+    double loss = 0;
+    double margin = 0;                      // what sigma is taken of
+    double by_chosen = 0, by_rejected = 0;  // d loss / d PairRow::loss
+};
+
+// log(1 + exp(x)), without overflow.
+WINDLASS_ANYWHERE inline double softplus(double x) {
+    return (x > 0 ? x : 0) + log1p(exp(x > 0 ? -x : x));
+}
+
+WINDLASS_ANYWHERE inline double sigmoid(double x) {
+    return x > 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+}
+
+WINDLASS_ANYWHERE inline PairLoss dpo_loss(const PairRow& chosen, const PairRow& rejected, double beta) {
+    PairLoss pair;
+    pair.margin = beta * ((chosen.reference - chosen.loss) - (rejected.reference - rejected.loss));
+    pair.loss = softplus(-pair.margin);
+    pair.by_chosen = beta * sigmoid(-pair.margin);
+    pair.by_rejected = -pair.by_chosen;
+    return pair;
+}
+
+// 1 - exp(-mean) of an answer's mean loss, which rounding may make zero.
+WINDLASS_ANYWHERE inline double unlikely(double mean) {
+    const double rest = -expm1(-mean);
+    return rest > 1e-12 ? rest : 1e-12;
+}
+
+WINDLASS_ANYWHERE inline PairLoss orpo_loss(const PairRow& chosen, const PairRow& rejected, double beta) {
+    const double c = chosen.loss / static_cast<double>(chosen.tokens),
+                 r = rejected.loss / static_cast<double>(rejected.tokens);
+    const double rest_c = unlikely(c), rest_r = unlikely(r);
+    PairLoss pair;
+    pair.margin = (-c - log(rest_c)) - (-r - log(rest_r));
+    pair.loss = c + beta * softplus(-pair.margin);
+    const double slope = beta * sigmoid(-pair.margin);
+    pair.by_chosen = (1 + slope / rest_c) / static_cast<double>(chosen.tokens);
+    pair.by_rejected = -slope / rest_r / static_cast<double>(rejected.tokens);
+    return pair;
+}
+
+// A pair of which one has no answer says nothing: padding of a step.
+WINDLASS_ANYWHERE inline PairLoss pair_loss(bool is_orpo, const PairRow& chosen, const PairRow& rejected, double beta) {
+    if (chosen.tokens == 0 || rejected.tokens == 0) return {};
+    return is_orpo ? orpo_loss(chosen, rejected, beta) : dpo_loss(chosen, rejected, beta);
+}
+
+}  // namespace
+}  // namespace windlass

@@ -1,0 +1,85 @@
+#include "train/references.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "data/data.h"
+#include "format/base_checksum.h"
+#include "format/checksum.h"
+#include "infer/preference.h"
+
+namespace windlass {
+namespace {
+
+constexpr int64_t kFileBytesMax = int64_t{4} << 30;
+constexpr int kVersion = 1;
+
+// Everything that decides the numbers.
+std::string content_of(const Session& session) {
+    const Numerics& numerics = session.numerics();
+    return fmt::format("rows {}, eval {}, base {}, adapter {}, {} by {}, {} rows of {}", session.data->fingerprint(),
+                       session.data->eval_fingerprint(), base_checksum(session.folder), session.config.adapter,
+                       dtype_name(numerics.compute), numerics.kernel_path, numerics.micro_batch_size,
+                       fmt::join(numerics.sequence_lengths, ","));
+}
+
+bool take_numbers(const Json& json, const char* key, int64_t count, std::vector<double>& into) {
+    if (!json.contains(key) || !json[key].is_array() || std::ssize(json[key]) != count) return false;
+    std::vector<double> numbers;
+    for (const Json& number : json[key]) {
+        if (!number.is_number() || !std::isfinite(number.get<double>())) return false;
+        numbers.push_back(number.get<double>());
+    }
+    into = std::move(numbers);
+    return true;
+}
+
+// False where the file is not there, damaged, or of something else.
+bool load(FileSystem& files, const std::string& path, const std::string& content, Session& session) {
+    if (!files.exists(path)) return false;
+    try {
+        const Json json = parse_json(read_text(files, path, kFileBytesMax), path, ExitCode::storage);
+        return json.is_object() && json.value("version", 0) == kVersion && json.value("of", "") == content &&
+               take_numbers(json, "train", 2 * session.data->pair_count(), session.references) &&
+               take_numbers(json, "eval", 2 * session.data->eval_count(), session.eval_references);
+    } catch (const UserError& error) {
+        log_warning("{}", error.what());
+        return false;
+    }
+}
+
+void compute(Session& session, Engine& engine) {
+    const RunData& data = *session.data;
+    log_info("finding what the reference says of {} pairs of answers", data.pair_count() + data.eval_count());
+    session.references = row_losses(engine, 2 * data.pair_count(), [&](int64_t first, int64_t count) {
+        return data.read_pairs(first / 2, count / 2);
+    });
+    session.eval_references = row_losses(engine, 2 * data.eval_count(), [&](int64_t first, int64_t count) {
+        return data.read_eval(first / 2, count / 2);
+    });
+}
+
+}  // namespace
+
+void find_references(FileSystem& files, Session& session, const RunFolder& folder, Engine& engine, bool goes_on) {
+    const std::string content = content_of(session), of_run = folder.file(kReferencesName);
+    const std::string shared = fmt::format("{}/{:016x}.references.json", token_cache_folder(session.config.cache_dir),
+                                           xxh3_64(std::as_bytes(std::span(content))));
+    if (load(files, of_run, content, session)) return;
+    const bool is_known = load(files, shared, content, session);
+    if (!is_known && goes_on)
+        throw UserError(ExitCode::storage, of_run, "does not hold what the reference said when the run began")
+            .hint("begin anew, with --overwrite");
+    if (!is_known) compute(session, engine);
+    const std::string text =
+        Json({{"version", kVersion}, {"of", content}, {"train", session.references}, {"eval", session.eval_references}})
+            .dump() +
+        "\n";
+    write_text_atomic(files, of_run, text);
+    if (!is_known) write_text_atomic(files, shared, text);
+}
+
+}  // namespace windlass
