@@ -192,6 +192,11 @@ void check_method(const Config& c, Problems& problems) {
 void check_objective(const Config& c, Problems& problems) {
     if (c.objective == "loss") return;
     if (c.objective == "dpo" || c.objective == "orpo") {
+        if (c.train_on_prompt)
+            problems.push_back(
+                fmt::format("objective {} compares answers, and train_on_prompt adds their prompt. "
+                            "Try: train_on_prompt: false",
+                            c.objective));
         if (!c.task.empty())
             problems.push_back(fmt::format("objective {} compares answers, and a task has its own", c.objective));
         if (c.packing) problems.push_back(fmt::format("objective {} compares rows; packing mixes them", c.objective));

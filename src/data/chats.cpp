@@ -11,13 +11,13 @@
 namespace windlass {
 namespace {
 
-// Of a file's first row; nothing where it says none. What is wrong with it is left for whoever reads the rows.
-std::optional<RowFormat> first_format(FileSystem& files, const std::string& path, const FieldNames& fields) {
+// A file's first row; nothing where it says none. What is wrong with it is left for whoever reads the rows.
+std::optional<Row> first_row(FileSystem& files, const std::string& path, const FieldNames& fields) {
     try {
         RowReader reader(files, path, "");
         const std::optional<RawRow> row = reader.is_text() ? std::nullopt : reader.next();
         if (!row) return std::nullopt;
-        return read_row(row->text, fields, std::nullopt, path, /*alpaca_is_chat=*/true).format;
+        return read_row(row->text, fields, std::nullopt, path, /*alpaca_is_chat=*/true);
     } catch (const UserError&) {
         return std::nullopt;
     }
@@ -56,11 +56,11 @@ std::optional<ChatFormat> open_chats_of(FileSystem& files, const Config& config,
     const FieldNames fields = rows_options(config).fields;
     bool has_chats = false, has_alpaca = false;
     for (const std::string& path : paths) {
-        const std::optional<RowFormat> format = first_format(files, path, fields);
-        has_chats |= format == RowFormat::chat;
-        has_alpaca |= format == RowFormat::alpaca;
+        const std::optional<Row> row = first_row(files, path, fields);
+        has_chats |= row && row->is_chat;  // pairs of answers may be, too
+        has_alpaca |= row && row->format == RowFormat::alpaca;
     }
-    if (!has_chats && !has_alpaca) return std::nullopt;
+    if (!has_chats) return std::nullopt;
     std::optional<ChatFormat> format =
         open_chat_format(files, config, tokenizer, config.template_date.empty() ? today() : config.template_date);
     if (format) say_format(*format);

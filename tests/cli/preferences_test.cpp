@@ -55,6 +55,27 @@ TEST_F(Preferences, AreLearnedBesideAReference) {
     EXPECT_EQ(metrics_of(sandbox_ / "again"), metrics);
 }
 
+// Each form of conversations, by the model's own template.
+TEST_F(Preferences, MayBeConversations) {
+    write_bytes(sandbox_.model() + "/chat_template.jinja",
+                "{% for m in messages %}{{ m['role'][0] }}{{ m['content'] }}{{ eos_token if m['role'] == 'assistant' }}"
+                "{% endfor %}{{ 'a' if add_generation_prompt }}");
+    const char* const rows[] = {
+        R"({"prompt": [{"role": "user", "content": "q"}], "chosen": [{"role": "assistant", "content": "b"}], )"
+        R"("rejected": [{"role": "assistant", "content": "c"}]})",
+        R"({"prompt": "q", "chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}], )"
+        R"("rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "c"}]})",
+        R"({"conversations": [{"from": "human", "value": "q"}], "chosen": {"from": "gpt", "value": "b"}, )"
+        R"("rejected": {"from": "gpt", "value": "c"}})",
+        R"({"instruction": "q", "chosen": "b", "rejected": "c"})"};
+    for (const char* row : rows) {
+        const std::string file = sandbox_.rows("chats.jsonl", {row});
+        const Finished shown = must_succeed(sandbox_.windlass(
+            {"data", "show", "--model", sandbox_.model(), "--train-data", file, "--objective", "dpo"}));
+        EXPECT_THAT(shown.out, AllOf(HasSubstr("uqa⟦b</s>⟧"), HasSubstr("uqa⟦c</s>⟧"))) << row;
+    }
+}
+
 TEST_F(Preferences, GoOnWithTheReferenceOfTheBeginning) {
     must_succeed(sandbox_.train(settings("dpo")));
     const std::vector<Json> whole = metrics_of(sandbox_.out());
