@@ -33,7 +33,8 @@ struct ChatToRender {
     const Json* extra = nullptr;  // an object: further variables, such as documents or enable_thinking
 };
 
-// Beyond any real chat, and small enough that a hostile template costs seconds and no more memory than a model's layer.
+// Beyond any real chat, and small enough that a hostile template costs ten seconds or so and no more memory than a
+// model's layer.
 struct TemplateLimits {
     int64_t work = int64_t{1} << 29;          // units: a byte looked at is one, a node of the template 16
     int64_t memory_bytes = int64_t{1} << 28;  // of all values that a rendering makes
