@@ -138,10 +138,11 @@ void TrainLoop::refresh() {
          .params = {
              .seed = state_.identity.seed, .step = step, .head = {.loss_scale = 1.0 / static_cast<double>(targets)}}});
     log_.write_until(durable_step());
+    log_.clear_bar();
+    // Written before the refresh counts: a run that is killed between the two does both again.
+    report_refresh(files_, folder_.file(fmt::format("refresh-{}.json", step)), step, session_.model, report);
     state_.progress.refreshed_before = step;
     engine_.commit_refresh(step - 1, run_state_text(state_));
-    log_.clear_bar();
-    report_refresh(files_, folder_.file(fmt::format("refresh-{}.json", step)), step, session_.model, report);
 }
 
 void TrainLoop::step() {

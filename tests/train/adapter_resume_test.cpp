@@ -87,6 +87,24 @@ const AdapterKindOfRun kKindsOfRun[] = {
 INSTANTIATE_TEST_SUITE_P(Kinds, AdapterResume, testing::ValuesIn(kKindsOfRun),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// A refresh counts when its report is written: else the report of one that a kill follows would be missing for ever.
+TEST_F(TrainTest, ARefreshWithoutAReportIsDoneAgain) {
+    const Settings settings = {{"adapter", "lsp"},   {"lsp_d", "16"},          {"lsp_refresh", "3"},
+                               {"lsp_samples", "4"}, {"policy", "three_tier"}, {"max_steps", "8"}};
+    run("whole", settings);
+    Settings begin = settings, on = settings;
+    begin["max_steps"] = "2";
+    on["resume"] = "auto";
+    run("run", begin);
+    fs::create_directories(at("run/refresh-4.json.tmp/in the way"));
+    EXPECT_NE(run_apart("run", on, [](int, int64_t) {}), 0);
+    fs::remove_all(at("run/refresh-4.json.tmp"));
+    run("run", on);
+    EXPECT_TRUE(fs::exists(at("run/refresh-4.json")));
+    EXPECT_EQ(history("run"), history("whole"));
+    EXPECT_TRUE(bytes(std::string("run") + kWeights) == bytes(std::string("whole") + kWeights));
+}
+
 // Settings of an adapter are tried one by one in resume_keys_test.cpp.
 TEST_F(TrainTest, AnAdapterOfAnotherKindIsAnotherRun) {
     run("run", {{"adapter", "lora"}, {"lora_r", "4"}, {"max_steps", "4"}, {"save_steps", "4"}});
