@@ -51,6 +51,7 @@ windlass_find_cuda()
 if(WINDLASS_HAS_CUDA)
   set(CMAKE_CUDA_COMPILER ${WINDLASS_NVCC})
   set(CMAKE_CUDA_ARCHITECTURES ${WINDLASS_CUDA_TARGETS})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${WINDLASS_CACHED})
   enable_language(CUDA)
   # Debian's CMake knows no standard of nvcc's beyond 17.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
