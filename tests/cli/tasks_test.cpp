@@ -78,10 +78,14 @@ TEST(EvalTask, SaysWhatIsWrong) {
     struct Refused {
         std::vector<std::string> words;
         ExitCode code;
-        const char* says;
+        std::string says;
     };
     const Refused table[] = {
         {{"--task", "sst3", "--data", data}, ExitCode::usage, "no task of that name. Try: sst2"},
+        {{"--task", "hellaswag", "--data", data},
+         ExitCode::usage,
+         "or lm_eval run --model hf --model_args pretrained=" + sandbox.model() + " --tasks hellaswag"},
+        {{"--task", "none.json", "--data", data}, ExitCode::usage, "no task of that name. Try: aqua, arithmetic"},
         {{"--task", "sst2", "--data", data}, ExitCode::data, "questions.jsonl:1: the row has no \"sentence\""},
         {{"--task", task, "--data", data, "--choices", " a| b"}, ExitCode::usage, "has its own"},
         {{"--task", task, "--data", data, "--shots", "2"}, ExitCode::usage, "train_data, which is not set"},

@@ -63,10 +63,39 @@ void print_answers(const TaskSet& set, const AnswerResult& result, bool json) {
                              format_seconds(result.seconds)));
 }
 
+// As a shell reads it again.
+std::string shell_word(const std::string& word) {
+    const bool is_plain =
+        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-,=") ==
+        std::string::npos;
+    if (is_plain && !word.empty()) return word;
+    std::string made = "'";
+    for (const char each : word) made += each == '\'' ? std::string("'\\''") : std::string(1, each);
+    return made + "'";
+}
+
+// EleutherAI's harness has hundreds of benchmarks that are not judged here, and reads the same folders.
+std::string lm_eval_command(const OpenModel& opened, const Config& config) {
+    std::string folder = "pretrained=" + config.model;
+    if (opened.adapter) folder += ",peft=" + config.adapter;
+    return fmt::format("lm_eval run --model hf --model_args {} --tasks {} (pip install lm_eval)", shell_word(folder),
+                       shell_word(config.task));
+}
+
+TaskSpec task_of(const OpenModel& opened, const Config& config) {
+    try {
+        return find_task(real_files(), config.task);
+    } catch (UserError& error) {
+        if (error.code() == ExitCode::usage && !config.task.ends_with(".json"))
+            error.or_hint(lm_eval_command(opened, config));
+        throw;
+    }
+}
+
 }  // namespace
 
 ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args) {
-    const TaskSpec task = find_task(real_files(), config.task);
+    const TaskSpec task = task_of(opened, config);
     const std::vector<std::string>& paths = config.eval_data;
     const TaskOptions options{.max_length = config.max_length,
                               .add_eos = config.add_eos,
