@@ -1,7 +1,10 @@
 #include "infer/chat.h"
 
+#include <editline/readline.h>
 #include <unistd.h>
 
+#include <clocale>
+#include <cstdlib>
 #include <iostream>
 
 #include "app/cli/chat.h"
@@ -17,6 +20,7 @@ namespace windlass {
 namespace {
 
 constexpr int64_t kLineBytesMax = kMiB;
+constexpr int kHistoryLines = 1000;
 constexpr int64_t kUsualCapacity = 4096;  // keys and values of a model's whole context may be more than its weights
 constexpr int64_t kPromptTokens = 256;    // as generate() feeds them
 
@@ -31,7 +35,12 @@ constexpr const char* kCommands =
 // What a person types: lines, some of which go on.
 class Questions {
   public:
-    explicit Questions(bool is_terminal) : is_terminal_(is_terminal) {}
+    explicit Questions(bool is_terminal) : is_terminal_(is_terminal) {
+        if (!is_terminal_) return;
+        std::setlocale(LC_CTYPE, "");  // what is typed may be more than ASCII
+        ::using_history();
+        ::stifle_history(kHistoryLines);
+    }
 
     // False at the end.
     bool next(std::string& text) {
@@ -49,9 +58,15 @@ class Questions {
     }
 
   private:
+    // In a terminal with editing and history, as shells have them.
     bool read_line(std::string& line, const char* prompt) const {
-        if (is_terminal_) print_prose(prompt);
-        return static_cast<bool>(std::getline(std::cin, line));
+        if (!is_terminal_) return static_cast<bool>(std::getline(std::cin, line));
+        char* const typed = ::readline(prompt);
+        if (typed == nullptr) return false;
+        line = typed;
+        std::free(typed);
+        if (!line.empty()) ::add_history(line.c_str());
+        return true;
     }
 
     bool is_terminal_;
