@@ -198,8 +198,12 @@ void check_objective(const Config& c, Problems& problems) {
                             "Try: train_on_prompt: false",
                             c.objective));
         if (!c.task.empty())
-            problems.push_back(fmt::format("objective {} compares answers, and a task has its own", c.objective));
-        if (c.packing) problems.push_back(fmt::format("objective {} compares rows; packing mixes them", c.objective));
+            problems.push_back(
+                fmt::format("objective {} compares answers, and a task has its own. Try: task: null", c.objective));
+        if (c.packing)
+            problems.push_back("objective " + c.objective + " compares rows; packing mixes them. Try: packing: false");
+        if (c.objective == "dpo" && c.preference_beta == 0)
+            problems.emplace_back("objective dpo learns nothing with preference_beta 0. Try: preference_beta: 0.1");
         if (c.lsp_refresh.value_or(0) > 0)
             problems.push_back(fmt::format(
                 "lsp_refresh fits projectors to the loss of tokens, which objective {} has not. Try: lsp_refresh: 0",

@@ -19,7 +19,9 @@ bool has_role(const Json& message, std::string_view role) {
 std::vector<int32_t> chat_prompt_ids(const ChatFormat& format, const Json& messages) {
     const std::string text = format.render(messages, nullptr, /*add_generation_prompt=*/true, kConversation).text;
     std::vector<int32_t> ids = format.tokenizer().encode(text, false);
-    if (ids.empty()) throw UserError(ExitCode::model, format.place(), "the template writes nothing before an answer");
+    if (ids.empty())
+        throw UserError(ExitCode::model, format.place(), "the template writes nothing before an answer")
+            .hint("a template with add_generation_prompt, in chat_template: FILE");
     return ids;
 }
 

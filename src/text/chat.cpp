@@ -19,6 +19,12 @@ bool names_a_call(std::string_view role) {
     return role == "function_call" || role == "tool_call";
 }
 
+// What "Try: " shows.
+constexpr const char* kMessageForm = R"({"role": "user", "content": "..."})";
+constexpr const char* kCallForm = R"({"name": "...", "arguments": {}})";
+constexpr const char* kToolsForm = R"("tools": [{"type": "function", "function": {"name": "...", "parameters": {}}}])";
+constexpr const char* kHistoryForm = R"("history": [["question", "answer"]])";
+
 std::string role_of(const std::string& role, std::string_view where) {
     if (std::ranges::find(kOwnRoles, role) != std::end(kOwnRoles)) return role;
     for (const auto& [other, own] : kOtherRoles)
@@ -36,7 +42,8 @@ const Json* find_member(const Json& object, std::initializer_list<std::string_vi
 
 std::string text_at(const Json& value, std::string_view key, std::string_view where) {
     if (!value.is_string())
-        throw UserError(ExitCode::data, where, "\"{}\" is {} and not a string", key, value.type_name());
+        throw UserError(ExitCode::data, where, "\"{}\" is {} and not a string", key, value.type_name())
+            .hint(fmt::format("\"{}\": \"text\"", key));
     return value.get<std::string>();
 }
 
@@ -44,7 +51,8 @@ std::string text_at(const Json& value, std::string_view key, std::string_view wh
 void open_arguments(Json& call, std::string_view where) {
     Json& inner = call.contains("function") ? call["function"] : call;
     if (!inner.is_object())
-        throw UserError(ExitCode::data, where, "a tool call is {} and not an object", inner.type_name());
+        throw UserError(ExitCode::data, where, "a tool call is {} and not an object", inner.type_name())
+            .hint(kCallForm);
     const auto arguments = inner.find("arguments");
     if (arguments == inner.end() || !arguments->is_string()) return;
     try {
@@ -57,7 +65,7 @@ void open_arguments(Json& call, std::string_view where) {
 
 Json call_of(Json call, std::string_view where) {
     if (!call.is_object())
-        throw UserError(ExitCode::data, where, "a tool call is {} and not an object", call.type_name());
+        throw UserError(ExitCode::data, where, "a tool call is {} and not an object", call.type_name()).hint(kCallForm);
     if (!call.contains("function")) call = Json{{"type", "function"}, {"function", std::move(call)}};
     open_arguments(call, where);
     return call;
@@ -86,11 +94,15 @@ Json joined_parts(Json content) {
 // Whether the row says that a message is learned, or not: "train", or OpenAI's "weight".
 std::optional<bool> said_of_learning(const Json& message, std::string_view where) {
     if (const auto train = message.find("train"); train != message.end() && !train->is_null()) {
-        if (!train->is_boolean()) throw UserError(ExitCode::data, where, "\"train\" is not true or false");
+        if (!train->is_boolean())
+            throw UserError(ExitCode::data, where, "\"train\" is not true or false")
+                .hint("\"train\": false, without quotes");
         return train->get<bool>();
     }
     if (const auto weight = message.find("weight"); weight != message.end() && !weight->is_null()) {
-        if (*weight != 0 && *weight != 1) throw UserError(ExitCode::data, where, "\"weight\" is neither 0 nor 1");
+        if (*weight != 0 && *weight != 1)
+            throw UserError(ExitCode::data, where, "\"weight\" is neither 0 nor 1")
+                .hint("\"weight\": 0 of an answer that is not learned, 1 of others");
         return *weight == 1;
     }
     return std::nullopt;
@@ -109,7 +121,7 @@ class ChatReader {
             throw UserError(ExitCode::data, place, "a conversation has at most {} messages", kChatMessagesMax)
                 .hint("cut it in several rows");
         if (!message.is_object())
-            throw UserError(ExitCode::data, place, "is {} and not an object", message.type_name());
+            throw UserError(ExitCode::data, place, "is {} and not an object", message.type_name()).hint(kMessageForm);
         const std::optional<bool> said = said_of_learning(message, place);
         Json made = canonical(std::move(message), place);
         if (said.value_or(false) && made["role"] != "assistant")
@@ -121,7 +133,8 @@ class ChatReader {
 
     void add_all(const Json& list, std::string_view key, bool may_be_learnt = true) {
         if (!list.is_array())
-            throw UserError(ExitCode::data, where_, "\"{}\" is {} and not a list", key, list.type_name());
+            throw UserError(ExitCode::data, where_, "\"{}\" is {} and not a list", key, list.type_name())
+                .hint(fmt::format("\"{}\": [{}]", key, kMessageForm));
         for (const Json& message : list) add(message, may_be_learnt);
     }
 
@@ -136,10 +149,12 @@ class ChatReader {
         if (list.is_string())
             list = parse_json(list.get<std::string>(), fmt::format("{}: tools", where_), ExitCode::data);
         if (!list.is_array())
-            throw UserError(ExitCode::data, where_, "\"tools\" is {} and not a list", list.type_name());
+            throw UserError(ExitCode::data, where_, "\"tools\" is {} and not a list", list.type_name())
+                .hint(kToolsForm);
         for (Json& tool : list) {
             if (!tool.is_object())
-                throw UserError(ExitCode::data, where_, "a tool is {} and not an object", tool.type_name());
+                throw UserError(ExitCode::data, where_, "a tool is {} and not an object", tool.type_name())
+                    .hint(kToolsForm);
             if (!tool.contains("function") && !tool.contains("type"))
                 tool = Json{{"type", "function"}, {"function", std::move(tool)}};
         }
@@ -147,7 +162,9 @@ class ChatReader {
     }
 
     Chat take() {
-        if (chat_.messages.empty()) throw UserError(ExitCode::data, where_, "the conversation has no message");
+        if (chat_.messages.empty())
+            throw UserError(ExitCode::data, where_, "the conversation has no message")
+                .hint(fmt::format("a question and an answer, as {}", kMessageForm));
         return std::move(chat_);
     }
 
@@ -155,18 +172,18 @@ class ChatReader {
     // {"role", "content", ...}, whatever its members are called; those that are ours alone are taken out.
     static Json canonical(Json message, std::string_view place) {
         const Json* role = find_member(message, {"role", "from"});
-        if (!role) throw UserError(ExitCode::data, place, "has neither \"role\" nor \"from\"");
+        if (!role) throw UserError(ExitCode::data, place, "has neither \"role\" nor \"from\"").hint(kMessageForm);
         const std::string said = text_at(*role, "role", place);
         const Json* content = find_member(message, {"content", "value"});
         Json made = {{"role", role_of(said, place)}};
         if (names_a_call(said)) {
-            if (!content) throw UserError(ExitCode::data, place, "the call has no \"value\"");
+            if (!content) throw UserError(ExitCode::data, place, "the call has no \"value\"").hint(kCallForm);
             made["content"] = "";
             made["tool_calls"] = calls_in_text(text_at(*content, "value", place), place);
             return made;
         }
         if (!content && !message.contains("tool_calls"))
-            throw UserError(ExitCode::data, place, "has neither \"content\" nor \"value\"");
+            throw UserError(ExitCode::data, place, "has neither \"content\" nor \"value\"").hint(kMessageForm);
         if (content) made["content"] = joined_parts(*content);
         for (auto& [key, value] : message.items()) {
             const bool is_done = key == "role" || key == "from" || key == "content" || key == "value";
@@ -203,10 +220,12 @@ void read_alpaca_chat(const Json& row, const FieldNames& names, ChatReader& read
     };
     if (const std::string system = text("system"); !system.empty()) reader.add_text("system", system);
     if (const Json* history = find_member(row, {"history"}); history && !history->is_null()) {
-        if (!history->is_array()) throw UserError(ExitCode::data, where, "\"history\" is not a list");
+        if (!history->is_array())
+            throw UserError(ExitCode::data, where, "\"history\" is not a list").hint(kHistoryForm);
         for (const Json& pair : *history) {
             if (!pair.is_array() || pair.size() != 2)
-                throw UserError(ExitCode::data, where, "\"history\" is not a list of pairs: question, answer");
+                throw UserError(ExitCode::data, where, "\"history\" is not a list of pairs: question, answer")
+                    .hint(kHistoryForm);
             reader.add_text("user", text_at(pair[0], "history", where));
             reader.add_text("assistant", text_at(pair[1], "history", where));
         }
@@ -245,7 +264,8 @@ Chat read_answer(const Json& row, const char* key, const FieldNames& names, std:
         reader.add_text("assistant", text_at(answer, key, where));
     Chat chat = reader.take();
     if (chat.messages.size() < 2 || !chat.is_answer(chat.messages.size() - 1))
-        throw UserError(ExitCode::data, where, "\"{}\" does not end a conversation by an assistant's answer", key);
+        throw UserError(ExitCode::data, where, "\"{}\" does not end a conversation by an assistant's answer", key)
+            .hint(R"({"role": "assistant", "content": "..."} as its last message, behind a question)");
     return chat;
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 std::string text_of_template(const SortedJson& value, const std::string& where) {
     if (!value.is_string())
-        throw UserError(ExitCode::model, where, "the chat template is {} and no text", value.type_name());
+        throw UserError(ExitCode::model, where, "the chat template is {} and no text", value.type_name())
+            .hint("chat_template: FILE, or none");
     return value.get<std::string>();
 }
 
@@ -29,7 +30,8 @@ std::optional<ChatTemplateSource> source_in(const SortedJson& json, const std::s
     }
     for (const SortedJson& entry : value) {
         if (!entry.is_object() || !entry.contains("name") || !entry.contains("template"))
-            throw UserError(ExitCode::model, where, "\"chat_template\" is not a list of names and templates");
+            throw UserError(ExitCode::model, where, "\"chat_template\" is not a list of names and templates")
+                .hint("chat_template: FILE, or none");
         if (entry["name"] == "default") source.text = text_of_template(entry["template"], where);
         if (entry["name"] == "tool_use") source.tool_use = text_of_template(entry["template"], where);
     }

@@ -252,7 +252,9 @@ Sample sample_of(const LearntText& learnt, const ChatFormat& format, bool add_eo
             mark_answer(sample, begin, end, format, add_eos, learnt.messages[i], where);
     }
     if (!sample.trained.empty()) sample.trained[0] = 0;
-    if (sample.trained_count() == 0) throw UserError(ExitCode::data, where, "the conversation has nothing to learn");
+    if (sample.trained_count() == 0)
+        throw UserError(ExitCode::data, where, "the conversation has nothing to learn")
+            .hint("an answer with content, or train_turns: all");
     return sample;
 }
 

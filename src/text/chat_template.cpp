@@ -89,10 +89,12 @@ RenderedChat ChatTemplate::render(const ChatToRender& chat, const TemplateSettin
         return interpreter.run();
     } catch (const jinja::Raised& raised) {
         throw UserError(ExitCode::data, where, "the chat template ({}:{}) refuses this chat: {}", program_->where,
-                        interpreter.line(), raised.text);
+                        interpreter.line(), raised.text)
+            .hint("messages in the order that it wants, or another template, in chat_template: FILE");
     } catch (const jinja::Fault& fault) {
         throw UserError(ExitCode::data, where, "the chat template ({}:{}) cannot write this chat: {}", program_->where,
-                        interpreter.line(), fault.message);
+                        interpreter.line(), fault.message)
+            .hint("another template, in chat_template: FILE");
     }
 }
 
