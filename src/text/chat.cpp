@@ -182,11 +182,14 @@ class ChatReader {
             made["tool_calls"] = calls_in_text(text_at(*content, "value", place), place);
             return made;
         }
-        if (!content && !message.contains("tool_calls"))
+        if ((!content || content->is_null()) && !message.contains("tool_calls"))
             throw UserError(ExitCode::data, place, "has neither \"content\" nor \"value\"").hint(kMessageForm);
-        if (content) made["content"] = joined_parts(*content);
+        // What is null is not there, as transformers has it: of OpenAI's "content" of a call many templates would write
+        // "None".
+        if (content && !content->is_null()) made["content"] = joined_parts(*content);
         for (auto& [key, value] : message.items()) {
-            const bool is_done = key == "role" || key == "from" || key == "content" || key == "value";
+            const bool is_done =
+                key == "role" || key == "from" || key == "content" || key == "value" || value.is_null();
             if (!is_done && key != "train" && key != "weight") made[key] = std::move(value);
         }
         if (const auto calls = made.find("tool_calls"); calls != made.end() && calls->is_array())

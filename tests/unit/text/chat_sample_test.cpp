@@ -196,6 +196,7 @@ TEST(Chat, ReadsOpenAisCallsAndParts) {
         RowFormat::chat, {}, "row");
     EXPECT_EQ(chat.messages[0]["content"], "ab");
     EXPECT_EQ(chat.messages[1]["tool_calls"][0]["function"]["arguments"].dump(), R"({"x":1})");
+    EXPECT_FALSE(chat.messages[1].contains("content")) << "null, of which templates would write None";
 }
 
 TEST(Chat, ReadsPromptAndCompletionAsLists) {

@@ -33,14 +33,15 @@ std::string parse_error_of(std::string_view source) {
 
 TEST(ChatTemplate, WhatItRaisesIsToldWithItsLineAndTheRowsPlace) {
     EXPECT_EQ(error_of("{% if true %}\n{{ raise_exception('roles must ' ~ 'alternate') }}{% endif %}"),
-              "rows.jsonl:7: the chat template (t.jinja:2) refuses this chat: roles must alternate");
+              "rows.jsonl:7: the chat template (t.jinja:2) refuses this chat: roles must alternate. "
+              "Try: messages in the order that it wants, or another template, in chat_template: FILE");
 }
 
 TEST(ChatTemplate, WhatPythonCannotDoIsToldWithItsLine) {
     EXPECT_EQ(
         error_of("a\n{{ messages[5].role }}"),
         "rows.jsonl:7: the chat template (t.jinja:2) cannot write this chat: the attribute \"role\": the value is "
-        "undefined");
+        "undefined. Try: another template, in chat_template: FILE");
     EXPECT_THAT(error_of("\n\n{{ 1 +\n 'a' }}"), HasSubstr("(t.jinja:3) cannot write this chat: \"+\" does not go"));
 }
 
