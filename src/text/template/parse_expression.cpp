@@ -61,26 +61,23 @@ ExprPtr Parser::parse_tuple(bool with_condition, bool in_brackets) {
     return tuple;
 }
 
-ExprPtr Parser::parse_or() {
-    ExprPtr left = parse_and();
-    while (is_word("or")) {
-        ExprPtr expr = make(ExprKind::or_, take().line);
+ExprPtr Parser::parse_joined(std::string_view word, ExprKind kind, ExprPtr (Parser::*parse_part)()) {
+    ExprPtr left = (this->*parse_part)();
+    while (is_word(word)) {
+        ExprPtr expr = make(kind, take().line);
         add(*expr, std::move(left));
-        add(*expr, parse_and());
+        add(*expr, (this->*parse_part)());
         left = std::move(expr);
     }
     return left;
 }
 
+ExprPtr Parser::parse_or() {
+    return parse_joined("or", ExprKind::or_, &Parser::parse_and);
+}
+
 ExprPtr Parser::parse_and() {
-    ExprPtr left = parse_not();
-    while (is_word("and")) {
-        ExprPtr expr = make(ExprKind::and_, take().line);
-        add(*expr, std::move(left));
-        add(*expr, parse_not());
-        left = std::move(expr);
-    }
-    return left;
+    return parse_joined("and", ExprKind::and_, &Parser::parse_not);
 }
 
 ExprPtr Parser::parse_not() {

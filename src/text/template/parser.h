@@ -42,6 +42,8 @@ class Parser {
     // parse_expression.cpp
     ExprPtr parse_expression(bool with_condition = true);
     ExprPtr parse_tuple(bool with_condition, bool in_brackets = false);
+    // Parts with this word between them, from the left.
+    ExprPtr parse_joined(std::string_view word, ExprKind kind, ExprPtr (Parser::*parse_part)());
     ExprPtr parse_or();
     ExprPtr parse_and();
     ExprPtr parse_not();
