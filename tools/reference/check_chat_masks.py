@@ -39,10 +39,57 @@ def shown(windlass, model, template, conversation, folder):
     return [[(p["learned"], p["text"]) for p in s["pieces"]] for s in json.loads(done.stdout)["samples"]]
 
 
+def forms(messages):
+    """The messages as they are, and as templates want them that transformers gives them to by other ways: as parts (of
+    images' processors), with the texts of parts joined, with the arguments of calls read. Windlass finds out which."""
+    def each(change):
+        return [change(dict(message)) for message in messages]
+
+    def as_parts(message):
+        if isinstance(message.get("content"), str):
+            message["content"] = [{"type": "text", "text": message["content"]}]
+        return message
+
+    def joined(message):
+        if isinstance(message.get("content"), list):
+            message["content"] = "".join(part["text"] for part in message["content"])
+        return message
+
+    def read(message):
+        calls = [dict(call, function=dict(call["function"])) for call in message.get("tool_calls") or []]
+        for call in calls:
+            if isinstance(call["function"].get("arguments"), str):
+                call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+        return message | ({"tool_calls": calls} if calls else {})
+
+    return [messages, each(as_parts), each(joined), each(read), each(lambda message: read(joined(message)))]
+
+
+def texts_of(messages):
+    for message in messages:
+        content = message.get("content") or ""
+        yield from [content] if isinstance(content, str) else [part["text"] for part in content]
+
+
+def rendered(tokenizer, template, conversation):
+    """Of the first form that the template takes without losing what the first message says."""
+    failure = None
+    probe = next(text.strip() for text in texts_of(conversation["messages"]))
+    for messages in forms(conversation["messages"]):
+        try:
+            made = tokenizer.apply_chat_template(messages, tools=conversation.get("tools"), chat_template=template,
+                                                 return_assistant_tokens_mask=True, return_dict=True)
+        except Exception as error:  # noqa: BLE001: whatever the template raises
+            failure = failure or error
+            continue
+        if probe in tokenizer.decode(made["input_ids"], clean_up_tokenization_spaces=False):
+            return made
+    raise failure or ValueError("no form of the messages keeps their texts")
+
+
 def marked(tokenizer, template, conversation, ends):
     """The same of transformers, cut behind the token that ends a turn."""
-    made = tokenizer.apply_chat_template(conversation["messages"], tools=conversation.get("tools"), chat_template=template,
-                                         return_assistant_tokens_mask=True, return_dict=True)
+    made = rendered(tokenizer, template, conversation)
     ids, mask = made["input_ids"], list(made["assistant_masks"])
     for i in range(len(ids)):
         run_begins = i > 0 and mask[i] and not mask[i - 1]
@@ -61,7 +108,11 @@ def marked(tokenizer, template, conversation, ends):
 
 
 ENDS = ["</s>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|call|>", "<|eot|>",
-        "<end_of_turn>", "<|END_OF_TURN_TOKEN|>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|user|>", "<|observation|>"]
+        "<end_of_turn>", "<turn|>", "<|END_OF_TURN_TOKEN|>", "<end_of_utterance>",
+        "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|user|>", "<|observation|>"]
+
+
+MARKS = r"<\|[\w/]+\|>|<\|?turn\|?>|<\uff5c[^<>]+\uff5c>|<(?:start|end)_of_(?:turn|utterance)>"
 
 
 def make_folder(model, folder):
@@ -69,7 +120,7 @@ def make_folder(model, folder):
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     marks = set(ENDS) | {"<s>"}
     for template in TEMPLATES.glob("*.jinja"):
-        marks |= set(re.findall(r"<\|[\w/]+\|>|<\uff5c[^<>]+\uff5c>|<(?:start|end)_of_turn>", template.read_text(encoding="utf-8")))
+        marks |= set(re.findall(MARKS, template.read_text(encoding="utf-8")))
     tokenizer.add_special_tokens({"additional_special_tokens": sorted(marks)})
     tokenizer.add_special_tokens({"bos_token": "<s>", "eos_token": "</s>"})
     tokenizer.save_pretrained(folder)
@@ -104,6 +155,7 @@ def main():
     parser.add_argument("windlass")
     parser.add_argument("model")
     parser.add_argument("--show", action="store_true", help="print what differs")
+    parser.add_argument("--only", metavar="NAME,...", help="templates, as TRL names them")
     args = parser.parse_args()
     totals = {}
     with tempfile.TemporaryDirectory() as name:
@@ -111,7 +163,7 @@ def main():
         tokenizer, ends = make_folder(args.model, folder / "model")
         for training in sorted(TEMPLATES.glob("*_training.jinja")):
             stock = training.with_name(training.name.replace("_training", ""))
-            if not stock.exists():
+            if not stock.exists() or (args.only and stock.stem not in args.only.split(",")):
                 continue
             mine, found = {}, {}
             for one in chats.CHATS:
