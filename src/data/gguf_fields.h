@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -10,8 +11,9 @@
 
 namespace windlass {
 
-// Of a model folder whose tables have `rows` rows. Notes on what llama.cpp reads otherwise are warnings.
-// UserError(model) where the folder has no tokenizer, or one that llama.cpp has not.
-std::vector<GgufField> gguf_fields(FileSystem& files, const std::string& folder, int64_t rows);
+// Of a model folder whose tables have `rows` rows; the model is to be called `name`, which tokens may change. Notes on
+// what llama.cpp reads otherwise are warnings. UserError(model) where the folder has no tokenizer, or one that
+// llama.cpp has not.
+std::vector<GgufField> gguf_fields(FileSystem& files, const std::string& folder, int64_t rows, std::string_view name);
 
 }  // namespace windlass

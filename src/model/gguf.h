@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/gguf.h"
@@ -37,6 +38,9 @@ struct GgufModel {
     std::vector<GgufSource> tensors;
     std::vector<std::string> notes;  // where llama.cpp computes something else
 };
+
+// UserError(model): llama.cpp does not compute this model. The way out is a folder.
+[[noreturn]] void refuse_gguf(std::string_view where, const std::string& what);
 
 // UserError(model) where the family does not say how its models look there.
 void require_gguf(const ModelSpec& model);

@@ -23,7 +23,7 @@ inline constexpr int64_t kSaveBufferBytes = int64_t{16} << 20;
 // One file for llama.cpp in place of a folder (model/gguf.h).
 struct GgufOutput {
     std::optional<GgufType> type;   // of matrices; nothing: as the base's files have, f32 where they differ
-    std::vector<GgufField> fields;  // its tokenizer
+    std::vector<GgufField> fields;  // its name and its tokenizer
 };
 
 struct SaveOptions {

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <filesystem>
 
 #include "base/log.h"
 #include "base/math.h"
@@ -137,6 +136,11 @@ void write_source(const GgufSource& source, const GgufTensor& tensor, const Para
 
 }  // namespace
 
+void refuse_gguf(std::string_view where, const std::string& what) {
+    throw UserError(ExitCode::model, where, "{}", what)
+        .hint("--to a name without .gguf: a Hugging Face folder, which transformers and vLLM read");
+}
+
 void require_gguf(const ModelSpec& model) {
     const Family* const family = find_family(model.family);
     if (family != nullptr && family->gguf != nullptr) return;
@@ -154,7 +158,6 @@ void save_gguf(FileSystem& files, const std::string& base_folder, const std::str
     const GgufType type = options.gguf->type.value_or(usual_type(model));
     std::vector<GgufField> fields = {{"general.architecture", described.architecture},
                                      {"general.type", std::string("model")},
-                                     {"general.name", std::filesystem::path(target).stem().string()},
                                      {"general.file_type", file_type_number(type)},
                                      {"general.quantization_version", uint32_t{2}}};
     fields.insert(fields.end(), described.fields.begin(), described.fields.end());

@@ -1,5 +1,7 @@
 #include "persist/export.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "config/model_place.h"
 #include "config/param_group_text.h"
@@ -222,6 +224,12 @@ ExportResult export_plain_model(FileSystem& files, const std::string& path, cons
     return {path, 0, output_bytes(files, options.target)};
 }
 
+}  // namespace
+
+bool is_gguf_target(std::string_view target) {
+    return target.ends_with(".gguf");
+}
+
 void check_types(const ExportOptions& options) {
     if (!is_gguf_target(options.target)) {
         if (!options.type) return;
@@ -235,17 +243,13 @@ void check_types(const ExportOptions& options) {
             .hint("--type f32, f16, bf16 or q8_0");
 }
 
-}  // namespace
-
-bool is_gguf_target(std::string_view target) {
-    return target.ends_with(".gguf");
-}
-
 std::optional<GgufOutput> gguf_output(FileSystem& files, const ExportOptions& options, const std::string& base_folder,
                                       const ModelSpec& model) {
     if (!is_gguf_target(options.target)) return std::nullopt;
     require_gguf(model);
-    return GgufOutput{.type = options.type, .fields = gguf_fields(files, base_folder, model.vocab)};
+    return GgufOutput{
+        .type = options.type,
+        .fields = gguf_fields(files, base_folder, model.vocab, std::filesystem::path(options.target).stem().string())};
 }
 
 std::vector<std::string> models_of_run(FileSystem& files, const std::string& folder) {

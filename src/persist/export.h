@@ -37,6 +37,9 @@ struct ExportResult {
 // Whether this target is one file for llama.cpp.
 bool is_gguf_target(std::string_view target);
 
+// UserError(usage) where the options' types are those of another kind of target.
+void check_types(const ExportOptions& options);
+
 // What a writer of this target needs beside the model; nothing where it is a folder. The tokenizer is the base's.
 std::optional<GgufOutput> gguf_output(FileSystem& files, const ExportOptions& options, const std::string& base_folder,
                                       const ModelSpec& model);

@@ -58,6 +58,13 @@ int64_t step_to_replay(const TrajectoryReader& log, const ReplayOptions& options
         .hint(fmt::format("--step {}", log.last_step()));
 }
 
+// Of an adapter, a replay writes what was learnt alone.
+void require_whole(const ReplayOptions& options, const ModelSpec& model) {
+    if (!is_gguf_target(options.target) || !ends_as_adapter(model)) return;
+    throw UserError(ExitCode::usage, "replay", "llama.cpp loads whole models; the run of this log trained an adapter")
+        .hint("--to a folder, which gets the adapter; or windlass export RUN --merged --to x.gguf, for the last step");
+}
+
 }  // namespace
 
 int64_t merged_step(const TrajectoryHeader& header, const TrainedModel& model, int64_t step) {
@@ -126,6 +133,8 @@ void Replay::read(int param, int64_t first, std::span<float> out) {
 }
 
 ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
+    const ExportOptions output{.target = options.target, .type = options.type};
+    check_types(output);
     TrajectoryReader log = open_log(files, options);
     const int64_t step = step_to_replay(log, options);
     ModelFolder folder = ModelFolder::open(files, options.base, {.ignored_keys = options.ignored_keys});
@@ -141,10 +150,12 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     read_magnitude_limits(log.header(), options.log, model);
     Replay replay(log, log.first_step(), step, model, base, threads);
     const std::string checksum = model.adapter ? base_checksum(folder) : "";
-    save_output(
-        files, {.model = model, .base_folder = options.base, .base_checksum = checksum}, options.target,
-        {.save = {.overwrite = options.overwrite, .never_replaced = models_of_run(files, parent_folder(options.log))}},
-        [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
+    require_whole(options, model);
+    save_output(files, {.model = model, .base_folder = options.base, .base_checksum = checksum}, options.target,
+                {.save = {.overwrite = options.overwrite,
+                          .never_replaced = models_of_run(files, parent_folder(options.log)),
+                          .gguf = gguf_output(files, output, options.base, model)}},
+                [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
     return {step, output_bytes(files, options.target)};
 }
 

@@ -61,7 +61,8 @@ class Replay {
 struct ReplayOptions {
     std::string base;                            // model folder that the log's run started from
     std::string log;                             // the file
-    std::string target;                          // folder to write
+    std::string target;                          // folder to write, or a GGUF file where the name ends so
+    std::optional<GgufType> type;                // of a GGUF file
     std::vector<std::string> ignored_keys = {};  // of the base's config.json
     std::optional<int64_t> step;                 // nothing: the last one
     bool overwrite = false;
@@ -73,9 +74,9 @@ struct ReplayResult {
     int64_t bytes = 0;  // of the tensors
 };
 
-// Writes the weights of a step as a model folder with the base's types and files, whole or not at all. UserError(model)
-// where the base is not the log's, UserError(usage) for a step that the log does not hold, UserError(storage) for
-// damage at or before that step.
+// Writes the weights of a step as a model folder with the base's types and files, or as a GGUF file, whole or not at
+// all. UserError(model) where the base is not the log's, UserError(usage) for a step that the log does not hold,
+// UserError(storage) for damage at or before that step.
 ReplayResult replay_log(FileSystem& files, const ReplayOptions& options);
 
 }  // namespace windlass

@@ -116,6 +116,15 @@ void read_bytes(const TokenizerParts& parts, Where where, GgmlTokens& out) {
 
 // ---- both ----
 
+// llama.cpp's rule for models of that name: which of their own tokens take white space behind them along.
+bool strips_as_phi3(std::span<const AddedToken> added) {
+    static constexpr std::string_view kNot[] = {"<unk>", "<s>", "<|endoftext|>"};
+    return !added.empty() && std::ranges::all_of(added, [](const AddedToken& token) {
+        const bool takes = std::ranges::find(kNot, token.content) == std::end(kNot);
+        return token.rstrip == takes && !token.lstrip && !token.single_word;
+    }) && std::ranges::any_of(added, [](const AddedToken& token) { return token.rstrip; });
+}
+
 // Words of the tokenizer's own; llama.cpp finds them in the text as it stands, and so with spaces where marks are.
 void read_added(const TokenizerParts& parts, bool has_marks, GgmlTokens& out) {
     bool strips = false;
@@ -129,7 +138,8 @@ void read_added(const TokenizerParts& parts, bool has_marks, GgmlTokens& out) {
             text.replace(at, kMark.size(), " ");
         out.tokens[id] = std::move(text);
     }
-    if (strips)
+    out.strips_as_phi3 = strips_as_phi3(parts.added_list);
+    if (strips && !out.strips_as_phi3)
         out.notes.emplace_back("some special tokens take spaces beside them along here, and in llama.cpp do not");
 }
 
@@ -143,6 +153,14 @@ bool adds_only(std::span<const int32_t> ids, std::optional<int32_t>& token, cons
 }
 
 }  // namespace
+
+std::string ggml_model_name(std::string_view name, const GgmlTokens& tokens) {
+    std::string lower(name);
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    const bool says_it = lower.find("phi-3") != lower.npos || lower.find("phi3") != lower.npos;
+    if (tokens.strips_as_phi3) return says_it ? std::string(name) : fmt::format("phi-3 {}", name);
+    return says_it ? "model" : std::string(name);
+}
 
 GgmlTokens ggml_tokens(const Tokenizer& tokenizer, int64_t rows, Where where) {
     const TokenizerParts& parts = tokenizer.parts();

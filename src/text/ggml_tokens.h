@@ -26,8 +26,14 @@ struct GgmlTokens {
     std::optional<int32_t> bos, eos, eot, unk, pad;
     bool adds_bos = false, adds_eos = false;  // around a text
     bool adds_space = false;                  // in front of a text
+    bool strips_as_phi3 = false;              // ggml_model_name
     std::vector<std::string> notes;           // where llama.cpp reads some texts otherwise
 };
+
+// A name for a model with these tokens. In models whose name (general.name) says that they are Phi-3, special tokens
+// take white space behind them along in llama.cpp; where these tokens do so, the name begins with it, and where they do
+// not, it must not say it.
+std::string ggml_model_name(std::string_view name, const GgmlTokens& tokens);
 
 // A table of `rows` entries, the model's; those that no token has are unused. UserError(model) naming `where` and the
 // part of the tokenizer that llama.cpp does not have.

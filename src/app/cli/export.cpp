@@ -14,12 +14,7 @@ ExitCode run_export(const ExportArgs& args) {
             throw UserError(ExitCode::usage, "--dtype", "weights are not written as \"{}\"", args.dtype)
                 .hint("bf16, f16 or f32");
     }
-    if (!args.type.empty()) {
-        options.type = gguf_type_from_name(args.type);
-        if (!options.type)
-            throw UserError(ExitCode::usage, "--type", "GGUF files are not written as \"{}\"", args.type)
-                .hint("f32, f16, bf16 or q8_0");
-    }
+    options.type = gguf_type_of_flag(args.type);
     if (args.merged == "base") options.form = OutputForm::merged;
     if (args.delta) options.form = OutputForm::adapter;
     if (args.merged == "computed") options.form = OutputForm::merged_as_computed;

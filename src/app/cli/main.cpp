@@ -237,7 +237,9 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     CLI::App* replay = add_verb(app, args, "replay", kReplay, args.replay.json);
     replay->add_option("base", args.replay.base, "Model folder that the run started from")->required();
     replay->add_option("log", args.replay.log, "The run's trajectory.wlt")->required();
-    replay->add_option("--to", args.replay.target, "Folder to write")->required();
+    replay->add_option("--to", args.replay.target, "Folder to write, or a GGUF file: NAME.gguf")->required();
+    replay->add_option("--type", args.replay.type,
+                       "Of a GGUF file: f32, f16, bf16 or q8_0; without it the base's type");
     replay->add_option("--step", args.replay.step, "Step whose weights are wanted [the last]")
         ->check(CLI::NonNegativeNumber);
     replay->add_option("--threads", args.replay.threads, "Threads to replay with [one per core]")

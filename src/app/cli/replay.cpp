@@ -9,6 +9,7 @@ ExitCode run_replay(const ReplayArgs& args) {
     const ReplayResult result = replay_log(real_files(), {.base = model_folder(args.base),
                                                           .log = args.log,
                                                           .target = args.target,
+                                                          .type = gguf_type_of_flag(args.type),
                                                           .ignored_keys = args.ignored_keys,
                                                           .step = args.step,
                                                           .overwrite = args.overwrite,

@@ -84,7 +84,7 @@ struct ExportArgs {
 ExitCode run_export(const ExportArgs& args);
 
 struct ReplayArgs {
-    std::string base, log, target;
+    std::string base, log, target, type;
     std::vector<std::string> ignored_keys;  // of the base's config.json
     std::optional<int64_t> step;
     int threads = 0;

@@ -80,6 +80,15 @@ void print_colored(const std::string& text) {
     write_whole(text);
 }
 
+std::optional<GgufType> gguf_type_of_flag(const std::string& name) {
+    if (name.empty()) return std::nullopt;
+    const std::optional<GgufType> type = gguf_type_from_name(name);
+    if (!type)
+        throw UserError(ExitCode::usage, "--type", "GGUF files are not written as \"{}\"", name)
+            .hint("f32, f16, bf16 or q8_0");
+    return type;
+}
+
 void print_folder(bool json, const std::string& folder, const std::string& from, int64_t step, int64_t bytes) {
     if (!json) return print_result(fmt::format("{}: step {} of {}, {}\n", folder, step, from, format_bytes(bytes)));
     const Json result = {

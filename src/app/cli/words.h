@@ -1,10 +1,12 @@
 // words.h: configuration from the words behind a verb.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/config.h"
+#include "format/gguf.h"
 
 namespace windlass {
 
@@ -16,6 +18,9 @@ std::string model_folder(const std::string& name);
 
 // "MODEL --key value ..." as configuration: the first word that is no flag is the model.
 std::vector<std::string> name_model(std::vector<std::string> words);
+
+// What --type names; nothing where it was not given.
+std::optional<GgufType> gguf_type_of_flag(const std::string& name);
 
 // To stdout, whole, before the program ends, control characters escaped (base/printable.h: JSON stays JSON).
 // MachineError when nobody takes it.

@@ -74,4 +74,27 @@ DecoderSpec read_gemma3(const HfConfig& config) {
     return spec;
 }
 
+GgufModel gguf_gemma(std::string architecture, const DecoderSpec& spec, const HfConfig& config, const ModelSpec& model,
+                     const GgufRope& rope, int64_t layers_of_largest) {
+    const LayerSpec& first = spec.layers.front();
+    const bool is_largest = std::ssize(spec.layers) == layers_of_largest;
+    const int64_t channels = is_largest ? spec.hidden / first.heads : first.head_size;
+    const double scale = 1.0 / std::sqrt(static_cast<double>(channels));
+    if (static_cast<float>(first.score_scale) != static_cast<float>(scale))
+        refuse_gguf(config.where(),
+                    fmt::format("\"query_pre_attn_scalar\" is {}: llama.cpp takes {} in this model, and reads none",
+                                1.0 / (first.score_scale * first.score_scale), channels));
+    return gguf_decoder(std::move(architecture), spec, config, model, {kGgufMatrices, kGgufNormsBehind, kGgufQkNorms},
+                        rope);
+}
+
+GgufModel gguf_gemma3(const HfConfig& config, const ModelSpec& model) {
+    constexpr int64_t kWindowStep = 6, kLayersOf27b = 62;
+    const DecoderSpec spec = read_gemma3(config);
+    GgufModel out = gguf_gemma("gemma3", spec, config, model, {.local = true}, kLayersOf27b);
+    add_gguf_windows(spec, kWindowStep, config.where(), out);
+    if (spec.head.softcap > 0) add_gguf_number("final_logit_softcapping", spec.head.softcap, out);
+    return out;
+}
+
 }  // namespace windlass

@@ -2,7 +2,7 @@
 // gate of gelu, scores scaled by a number of their own, and an embedding multiplied by the root of its width.
 #pragma once
 
-#include "model/families/decoder.h"
+#include "model/families/gguf_decoder.h"
 
 namespace windlass {
 
@@ -17,5 +17,13 @@ double read_softcap(const HfConfig& config, const char* key, double fallback);
 
 // Gemma 3's decoder, by its own configuration: the whole of a text model, a section of one that sees.
 DecoderSpec read_gemma3(const HfConfig& config);
+
+// What both have in a GGUF file. llama.cpp scales scores by the size of a head, but in a model of `layers_of_largest`
+// layers by the hidden size's share of one: UserError(model) where the configuration says another number.
+GgufModel gguf_gemma(std::string architecture, const DecoderSpec& spec, const HfConfig& config, const ModelSpec& model,
+                     const GgufRope& rope, int64_t layers_of_largest);
+
+// Of the decoder that read_gemma3 reads.
+GgufModel gguf_gemma3(const HfConfig& config, const ModelSpec& model);
 
 }  // namespace windlass

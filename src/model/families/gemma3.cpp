@@ -20,8 +20,14 @@ ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
     return build_decoder("gemma3", spec, config, tensors, {kPrefixes, kHeads, kApart});
 }
 
+GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
+    GgufModel out = gguf_gemma3(config.section("text_config"), model);
+    out.notes.emplace_back("what the model sees with is not in the file: llama.cpp has a second file for that");
+    return out;
+}
+
 }  // namespace
 
-const Family kGemma3 = {"gemma3", build};
+const Family kGemma3 = {"gemma3", build, gguf};
 
 }  // namespace windlass

@@ -12,6 +12,6 @@ ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
 
 }  // namespace
 
-const Family kGemma3Text = {"gemma3_text", build};
+const Family kGemma3Text = {"gemma3_text", build, gguf_gemma3};
 
 }  // namespace windlass

@@ -1,6 +1,7 @@
 // gguf_decoder.cpp: names and keys are those of llama.cpp's src/llama-arch.cpp and gguf-py's constants.
 #include "model/families/gguf_decoder.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace windlass {
@@ -37,22 +38,21 @@ constexpr GgufName kQkNorms[] = {
     {"self_attn.q_norm.weight", "attn_q_norm.weight"},
     {"self_attn.k_norm.weight", "attn_k_norm.weight"},
 };
+// The norm in front of the other half of a layer has another name where there are norms behind the halves.
+constexpr GgufName kNormsBehind[] = {
+    {"post_attention_layernorm.weight", "post_attention_norm.weight"},
+    {"pre_feedforward_layernorm.weight", "ffn_norm.weight"},
+    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight"},
+};
+constexpr GgufName kFused[] = {
+    {"self_attn.qkv_proj.weight", "attn_qkv.weight"},
+    {"mlp.gate_up_proj.weight", "ffn_up.weight"},
+};
 constexpr GgufName kModel[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"norm.weight", "output_norm.weight"},
 };
 constexpr GgufName kHead = {"lm_head.weight", "output.weight"};
-
-// The factor by which each pair's wavelength is stretched.
-std::vector<float> stretches(const RopeSpec& rope, int64_t head_size) {
-    RopeSpec plain = rope;
-    plain.kind = RopeKind::default_;
-    const std::vector<double> before = rope_table(plain, head_size).frequencies,
-                              after = rope_table(rope, head_size).frequencies;
-    std::vector<float> factors;
-    for (size_t i = 0; i < before.size(); ++i) factors.push_back(static_cast<float>(before[i] / after[i]));
-    return factors;
-}
 
 // "layers.7.mlp.up_proj.weight" -> 7 and "mlp.up_proj.weight"; layer -1 where it is of none.
 struct OfLayer {
@@ -76,20 +76,6 @@ const GgufName* find_name(GgufNames names, std::string_view from) {
     return found;
 }
 
-void add_rope(const RopeSpec& rope, int64_t head_size, const std::string& prefix, GgufModel& out) {
-    if (rope.kind == RopeKind::yarn || rope.kind == RopeKind::longrope)
-        throw UserError(ExitCode::model, "rope_scaling", "rope of this kind is not exported to GGUF yet")
-            .hint("windlass export RUN --to FOLDER, and llama.cpp's convert_hf_to_gguf.py on that");
-    out.fields.push_back({prefix + "rope.dimension_count", static_cast<uint32_t>(head_size)});
-    out.fields.push_back({prefix + "rope.freq_base", static_cast<float>(rope.theta)});
-    if (rope.kind == RopeKind::linear) {
-        out.fields.push_back({prefix + "rope.scaling.type", std::string("linear")});
-        out.fields.push_back({prefix + "rope.scaling.factor", static_cast<float>(rope.factor)});
-    }
-    if (rope.kind == RopeKind::llama3)
-        out.tensors.push_back({.name = "rope_freqs.weight", .values = stretches(rope, head_size)});
-}
-
 }  // namespace
 
 const GgufNames kGgufMatrices = kMatrices;
@@ -97,6 +83,8 @@ const GgufNames kGgufNeighbours = kNeighbours;
 const GgufNames kGgufQkvBiases = kQkvBiases;
 const GgufNames kGgufLlamaBiases = kLlamaBiases;
 const GgufNames kGgufQkNorms = kQkNorms;
+const GgufNames kGgufNormsBehind = kNormsBehind;
+const GgufNames kGgufFused = kFused;
 
 std::vector<GgufSource> gguf_tensors(const ModelSpec& model, const GgufTables& tables, int64_t heads,
                                      int64_t key_heads) {
@@ -109,7 +97,7 @@ std::vector<GgufSource> gguf_tensors(const ModelSpec& model, const GgufTables& t
         const OfLayer of = split_layer(bare, tables.layers);
         const GgufName* found = find_name(of.layer < 0 ? tables.model : tables.layer, of.name);
         // A tied table is the embedding there, whatever the files call it.
-        if (bare == kHead.from) found = param.tied_name.empty() ? &kHead : &tables.model.front();
+        if (bare.ends_with(kHead.from)) found = param.tied_name.empty() ? &kHead : &tables.model.front();
         if (found == nullptr)
             throw UserError(ExitCode::model, param.name, "llama.cpp has no place for this tensor in a model of type {}",
                             model.family);
@@ -122,15 +110,16 @@ std::vector<GgufSource> gguf_tensors(const ModelSpec& model, const GgufTables& t
 }
 
 GgufModel gguf_decoder(std::string architecture, const DecoderSpec& spec, const HfConfig& config,
-                       const ModelSpec& model, std::initializer_list<GgufNames> layer_names) {
+                       const ModelSpec& model, std::initializer_list<GgufNames> layer_names, const GgufRope& rope) {
     std::vector<GgufName> layer;
     for (const GgufNames names : layer_names) layer.insert(layer.end(), names.begin(), names.end());
     const LayerSpec& first = spec.layers.front();
     GgufModel out{.architecture = std::move(architecture),
                   .tensors = gguf_tensors(model, {.layer = layer, .model = kModel}, first.heads, first.key_heads)};
-    const std::string prefix = out.architecture + ".";
+    for (GgufSource& source : out.tensors)
+        if (spec.unit_offset && source.name.ends_with("_norm.weight")) source.change = Change::plus_one;
     const auto add = [&](const char* key, int64_t value) {
-        out.fields.push_back({prefix + key, static_cast<uint32_t>(value)});
+        out.fields.push_back({fmt::format("{}.{}", out.architecture, key), static_cast<uint32_t>(value)});
     };
     add("vocab_size", spec.vocab);
     add("context_length", spec.context_length);
@@ -141,9 +130,40 @@ GgufModel gguf_decoder(std::string architecture, const DecoderSpec& spec, const 
     add("attention.head_count_kv", first.key_heads);
     add("attention.key_length", first.head_size);
     add("attention.value_length", first.head_size);
-    out.fields.push_back({prefix + "attention.layer_norm_rms_epsilon", static_cast<float>(spec.norm_eps)});
-    add_rope(read_rope(config, 10000.0), first.head_size, prefix, out);
+    add_gguf_number("attention.layer_norm_rms_epsilon", spec.norm_eps, out);
+    add_gguf_rope(spec, rope, config.where(), out);
     return out;
+}
+
+void add_gguf_number(const char* key, double value, GgufModel& out) {
+    out.fields.push_back({fmt::format("{}.{}", out.architecture, key), static_cast<float>(value)});
+}
+
+void add_gguf_windows(const DecoderSpec& spec, int64_t step, std::string_view where, GgufModel& out) {
+    int64_t window = 0;
+    for (const LayerSpec& layer : spec.layers) window = std::max(window, layer.window);
+    for (size_t i = 0; i < spec.layers.size(); ++i) {
+        const bool slides = (static_cast<int64_t>(i) + 1) % step != 0;
+        if (spec.layers[i].window == (slides ? window : 0) && window > 0) continue;
+        refuse_gguf(
+            where, fmt::format("layer {} has {}: in llama.cpp, layers of this family slide by one window, but for "
+                               "each whose number, from 1, is a multiple of {}",
+                               i + 1,
+                               spec.layers[i].window == 0 ? "no window"
+                                                          : fmt::format("a window of {} tokens", spec.layers[i].window),
+                               step));
+    }
+    out.fields.push_back({fmt::format("{}.attention.sliding_window", out.architecture), static_cast<uint32_t>(window)});
+}
+
+void require_whole_heads(const DecoderSpec& spec, std::string_view where) {
+    const LayerSpec& first = spec.layers.front();
+    if (first.heads * first.head_size == spec.hidden) return;
+    refuse_gguf(
+        where,
+        fmt::format("{} heads of {} channels are not the {} of \"hidden_size\", as llama.cpp has it in models of this "
+                    "type",
+                    first.heads, first.head_size, spec.hidden));
 }
 
 void note_windows(const DecoderSpec& spec, GgufModel& out) {

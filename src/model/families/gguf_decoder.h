@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "model/families/decoder.h"
+#include "model/families/gguf_rope.h"
 #include "model/gguf.h"
 
 namespace windlass {
@@ -29,10 +30,19 @@ struct GgufTables {
 std::vector<GgufSource> gguf_tensors(const ModelSpec& model, const GgufTables& tables, int64_t heads,
                                      int64_t key_heads);
 
-// Sizes, norm and rope as decoder.h's block has them, under the architecture's prefix; rope_freqs.weight where rope is
-// stretched as Llama 3's.
+// Sizes, norms and rope as decoder.h's block has them, under the architecture's prefix. UserError(model) where the
+// architecture lacks a tensor or the rope.
 GgufModel gguf_decoder(std::string architecture, const DecoderSpec& spec, const HfConfig& config,
-                       const ModelSpec& model, std::initializer_list<GgufNames> layer_names);
+                       const ModelSpec& model, std::initializer_list<GgufNames> layer_names, const GgufRope& rope = {});
+
+void add_gguf_number(const char* key, double value, GgufModel& out);  // under the architecture's prefix
+
+// Windows of one size in all layers but every `step`-th, which is compiled into llama.cpp; others are a
+// UserError(model).
+void add_gguf_windows(const DecoderSpec& spec, int64_t step, std::string_view where, GgufModel& out);
+
+// For architectures whose heads are the hidden size together. UserError(model) where they are not.
+void require_whole_heads(const DecoderSpec& spec, std::string_view where);
 
 // For architectures that llama.cpp computes without windows.
 void note_windows(const DecoderSpec& spec, GgufModel& out);
@@ -43,5 +53,7 @@ extern const GgufNames kGgufNeighbours;   // with q and k changed
 extern const GgufNames kGgufQkvBiases;    // q and k as they are
 extern const GgufNames kGgufLlamaBiases;  // of all matrices, q and k changed
 extern const GgufNames kGgufQkNorms;
+extern const GgufNames kGgufNormsBehind;  // of halves that have a norm behind them
+extern const GgufNames kGgufFused;        // q, k and v in one, gate and up in one
 
 }  // namespace windlass

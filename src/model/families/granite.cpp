@@ -1,27 +1,44 @@
 // granite.cpp: Granite 3, the dense ones: Llama's block with four factors that the file states: of the embedding, of
 // the scores, of what each half of a layer adds, and a divisor of the logits.
 #include "model/families/all.h"
-#include "model/families/decoder.h"
+#include "model/families/gguf_decoder.h"
 
 namespace windlass {
 namespace {
 
-ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
-    const auto factor = [&](const char* key) { return config.find_number(key, 1e-6, 1e6).value_or(1.0); };
+double read_factor(const HfConfig& config, const char* key) {
+    return config.find_number(key, 1e-6, 1e6).value_or(1.0);
+}
+
+DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_decoder(config);
-    spec.embedding_scale.factor = factor("embedding_multiplier");
-    spec.head.scale = 1.0 / factor("logits_scaling");
+    spec.embedding_scale.factor = read_factor(config, "embedding_multiplier");
+    spec.head.scale = 1.0 / read_factor(config, "logits_scaling");
     for (LayerSpec& layer : spec.layers) {
-        layer.score_scale = factor("attention_multiplier");
-        layer.residual_scale = factor("residual_multiplier");
+        layer.score_scale = read_factor(config, "attention_multiplier");
+        layer.residual_scale = read_factor(config, "residual_multiplier");
         layer.qkv_bias = layer.output_bias = config.flag("attention_bias", false);
         layer.mlp_bias = config.flag("mlp_bias", false);
     }
-    return build_decoder("granite", spec, config, tensors);
+    return spec;
+}
+
+ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
+    return build_decoder("granite", read(config), config, tensors);
+}
+
+GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
+    GgufModel out = gguf_decoder("granite", read(config), config, model,
+                                 {kGgufMatrices, kGgufNeighbours, kGgufLlamaBiases}, {.factors = true});
+    add_gguf_number("attention.scale", read_factor(config, "attention_multiplier"), out);
+    add_gguf_number("embedding_scale", read_factor(config, "embedding_multiplier"), out);
+    add_gguf_number("residual_scale", read_factor(config, "residual_multiplier"), out);
+    add_gguf_number("logit_scale", read_factor(config, "logits_scaling"), out);
+    return out;
 }
 
 }  // namespace
 
-const Family kGranite = {"granite", build};
+const Family kGranite = {"granite", build, gguf};
 
 }  // namespace windlass

@@ -22,7 +22,8 @@ ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
 }
 
 GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
-    return gguf_decoder("llama", read(config), config, model, {kGgufMatrices, kGgufNeighbours, kGgufLlamaBiases});
+    return gguf_decoder("llama", read(config), config, model, {kGgufMatrices, kGgufNeighbours, kGgufLlamaBiases},
+                        {.factors = true});
 }
 
 }  // namespace

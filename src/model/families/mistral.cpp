@@ -18,7 +18,7 @@ ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
 
 GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     const DecoderSpec spec = read(config);
-    GgufModel out = gguf_decoder("llama", spec, config, model, {kGgufMatrices, kGgufNeighbours});
+    GgufModel out = gguf_decoder("llama", spec, config, model, {kGgufMatrices, kGgufNeighbours}, {.factors = true});
     note_windows(spec, out);
     return out;
 }

@@ -1,7 +1,7 @@
 // phi3.cpp: Phi-3, 3.5, 4 and 4-mini: Llama's block with q, k and v in one matrix and gate and up in another. Models of
 // long contexts have two tables of rope (longrope), 4-mini turns a part of each head.
 #include "model/families/all.h"
-#include "model/families/decoder.h"
+#include "model/families/gguf_decoder.h"
 
 namespace windlass {
 namespace {
@@ -12,7 +12,7 @@ void require_one(const HfConfig& config, const char* key) {
     if (value != 1) throw UserError(ExitCode::model, config.where(), "\"{}\" is {}: only 1 is implemented", key, value);
 }
 
-ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
+DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_decoder(config, {.norm_eps = 1e-5, .rope = RopeDialect::phi});
     const int64_t window = read_sliding_window(config, 0);
     for (LayerSpec& layer : spec.layers) {
@@ -23,11 +23,25 @@ ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
                         kPositionsMax);  // says nothing where rope is not longrope
     require_one(config, "full_attn_mod");
     require_one(config, "interpolate_factor");
-    return build_decoder("phi3", spec, config, tensors);
+    return spec;
+}
+
+ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
+    return build_decoder("phi3", read(config), config, tensors);
+}
+
+GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
+    const DecoderSpec spec = read(config);
+    require_whole_heads(spec, config.where());
+    GgufModel out = gguf_decoder("phi3", spec, config, model, {kGgufMatrices, kGgufFused}, {.factors = true});
+    // 0 says that there is none; files without the key are taken for older ones.
+    out.fields.push_back({"phi3.attention.sliding_window", static_cast<uint32_t>(spec.layers.front().window)});
+    note_windows(spec, out);
+    return out;
 }
 
 }  // namespace
 
-const Family kPhi3 = {"phi3", build};
+const Family kPhi3 = {"phi3", build, gguf};
 
 }  // namespace windlass

@@ -55,7 +55,7 @@ void check_factors(const HfConfig& config, const char* key, const std::vector<do
 
 RopeTable rope_table(const RopeSpec& rope, int64_t head_size) {
     const int64_t channels = turned_channels(rope, head_size);
-    RopeTable table{.frequencies = {}, .scale = rope.scale};
+    RopeTable table{.frequencies = {}, .scale = rope.scale, .source = rope};
     for (int64_t i = 0; i < channels / 2; ++i) {
         double frequency = std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(channels));
         if (rope.kind == RopeKind::longrope)

@@ -14,6 +14,7 @@ struct RopeTable {
     double scale = 1;                           // of what is turned
     std::vector<double> long_frequencies = {};  // of documents of more than short_length tokens; empty: none differ
     int64_t short_length = 0;
+    RopeSpec source = {};  // what it was made of
 };
 
 // Frequencies of the pairs of a head, scaling applied. Default and linear: Su et al. 2021, section 3.4.2, and

@@ -1,7 +1,7 @@
 // smollm3.cpp: SmolLM3: Llama's block, of which every fourth layer knows no positions, or those that the file names.
 // Where windows are switched on, they slide in those layers alone unless the file says in which.
 #include "model/families/all.h"
-#include "model/families/decoder.h"
+#include "model/families/gguf_decoder.h"
 
 namespace windlass {
 namespace {
@@ -19,7 +19,7 @@ std::vector<bool> read_turning_layers(const HfConfig& config, size_t layers) {
     return turns;
 }
 
-ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
+DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_decoder(config, {.theta = 2e6, .tied = true});
     config.integer("num_key_value_heads", 1, kHeadsMax);  // transformers takes 4 where it is missing: better stated
     const std::vector<bool> turns = read_turning_layers(config, spec.layers.size());
@@ -34,11 +34,24 @@ ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
         layer.mlp_bias = config.flag("mlp_bias", false);
     }
     config.find_integer("pretraining_tp", 1, 1024);  // how a sum was cut during pretraining: the same mathematics
-    return build_decoder("smollm3", spec, config, tensors);
+    return spec;
+}
+
+ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
+    return build_decoder("smollm3", read(config), config, tensors);
+}
+
+GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
+    constexpr int64_t kStillStep = 4;  // compiled into llama.cpp
+    const DecoderSpec spec = read(config);
+    GgufModel out =
+        gguf_decoder("smollm3", spec, config, model, {kGgufMatrices, kGgufNeighbours}, {.still_step = kStillStep});
+    note_windows(spec, out);
+    return out;
 }
 
 }  // namespace
 
-const Family kSmollm3 = {"smollm3", build};
+const Family kSmollm3 = {"smollm3", build, gguf};
 
 }  // namespace windlass

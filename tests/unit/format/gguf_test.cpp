@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file_fault.h"
+#include "base/log.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/format/gguf_bytes.h"
 
@@ -97,6 +98,79 @@ TEST(Gguf, AWriterThatDoesNotFinishLeavesWhatWasThere) {
     { GgufWriter writer(real_files(), folder / "m.gguf", kFields, {{"w", GgufType::f32, {1}}}, true); }
     EXPECT_EQ(gguf_file(folder / "m.gguf"), "GGUF of yesterday");
     EXPECT_THAT(real_files().list(folder.path()), ElementsAre("m.gguf"));
+}
+
+std::string patterned(size_t bytes) {
+    std::string text;
+    for (size_t i = 0; i < bytes; ++i) text.push_back(static_cast<char>('a' + i % 23));
+    return text;
+}
+
+// In pieces of some sectors; nothing is left of tensors and padding beside the pattern.
+void write_patterned(FileSystem& files, const std::string& target, bool overwrite) {
+    constexpr int64_t kNumbers = 4096;
+    const std::string bytes = patterned(kNumbers * sizeof(float));
+    GgufWriter writer(files, target, kFields, {{"w", GgufType::f32, {kNumbers}}}, overwrite);
+    for (size_t at = 0; at < bytes.size(); at += bytes.size() / 4)
+        writer.write(as_bytes_of(bytes).subspan(at, bytes.size() / 4));
+    writer.finish();
+}
+
+bool is_patterned(FileSystem& files, const std::string& path) {
+    const std::string text = read_text(files, path, 1 << 20);
+    return text.starts_with("GGUF") && text.ends_with(patterned(4096 * sizeof(float)));
+}
+
+// The power goes after any call: what is found afterwards under the target is the whole file, or what was there before.
+TEST(Gguf, AppearsWholeOrNotAtAllWhenThePowerGoes) {
+    set_log_level(LogLevel::error);
+    const std::string before = "GGUF of yesterday";
+    for (const bool replaces : {false, true}) {
+        bool was_whole = false;
+        for (int64_t n = 0; n < 25; ++n) {
+            for (const uint64_t seed : {0, 1, 2, 3}) {
+                SCOPED_TRACE(fmt::format("{} calls, seed {}", n, seed));
+                FaultFiles files("/disk");
+                if (replaces) write_text_atomic(files, "/disk/m.gguf", before);
+                files.cut_power_after(n);
+                bool finished = false;
+                try {
+                    write_patterned(files, "/disk/m.gguf", replaces);
+                    finished = true;
+                } catch (const Error&) {
+                }
+                const std::unique_ptr<FaultFiles> after = files.crash(seed);
+                const bool is_there = after->exists("/disk/m.gguf");
+                ASSERT_TRUE(is_there || !(finished || replaces));
+                if (!is_there) continue;
+                const bool is_whole = is_patterned(*after, "/disk/m.gguf");
+                EXPECT_TRUE(is_whole || (!finished && read_text(*after, "/disk/m.gguf", 1 << 20) == before));
+                was_whole = was_whole || is_whole;
+            }
+        }
+        EXPECT_TRUE(was_whole) << "the power never stayed long enough";
+    }
+    set_log_level(LogLevel::info);
+}
+
+// What a killed program left is in nobody's way, and a failed one leaves nothing.
+TEST(Gguf, IsWrittenBesideWhatAnEarlierWriterLeftAndLeavesNothingWhenItFails) {
+    FaultFiles files("/disk");
+    files.make_folders("/disk");
+    write_text_atomic(files, "/disk/m.gguf.tmp-writing", "half");
+    for (int64_t n = 1;; ++n) {
+        files.fail({.call = FaultCall::write, .nth = n, .error_number = ENOSPC});
+        try {
+            write_patterned(files, "/disk/m.gguf", true);
+            break;
+        } catch (const MachineError&) {
+            EXPECT_THAT(files.list("/disk"), testing::IsEmpty());
+        }
+        files.clear_rules();
+        ASSERT_LT(n, 100);
+    }
+    EXPECT_THAT(files.list("/disk"), ElementsAre("m.gguf"));
+    EXPECT_TRUE(is_patterned(files, "/disk/m.gguf"));
 }
 
 TEST(GgufDeathTest, BytesThatAreMissingOrTooMany) {

@@ -19,7 +19,9 @@ GgufBytes saved(const std::string& folder, std::optional<GgufType> type = GgufTy
     const TempFolder temp;
     const ModelFolder base = ModelFolder::open(real_files(), folder);
     const ModelSpec model = build_folder(base);
-    const SaveOptions options{.gguf = GgufOutput{.type = type, .fields = {{"tokenizer.ggml.model", std::string("t")}}}};
+    const SaveOptions options{.gguf = GgufOutput{.type = type,
+                                                 .fields = {{"general.name", std::string("tuned")},
+                                                            {"tokenizer.ggml.model", std::string("t")}}}};
     save_model(real_files(), folder, temp / "tuned.gguf", model, options,
                [&](int param, int64_t first, std::span<float> out) {
                    load_elements(base, model.params[static_cast<size_t>(param)], first, out);
@@ -152,6 +154,92 @@ TEST(SaveGguf, RefusesWhatLlamaCppComputesOtherwise) {
     EXPECT_THAT(gguf_complaint(golden_config("gpt2", {{"scale_attn_by_inverse_layer_idx", true}})),
                 HasSubstr("scale_attn_by_inverse_layer_idx"));
 }
+
+TEST(SaveGguf, ATiedHeadIsWrittenTwiceWhereLlamaCppWantsOne) {
+    const TempFolder temp;
+    const std::string config = golden_config("olmo2", {{"tie_word_embeddings", true}});
+    write_folder(temp / "model", config, tensors_of(config));
+    const GgufBytes read = saved(temp / "model");
+    const size_t numbers = read.tensors.at("output.weight").dims[0] * read.tensors.at("output.weight").dims[1];
+    EXPECT_EQ(read.numbers<float>("output.weight", numbers), read.numbers<float>("token_embd.weight", numbers));
+}
+
+TEST(SaveGguf, RefusesGemma2WithoutItsCaps) {
+    for (const char* const key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+        const std::string capped = golden_config("gemma2", {{"query_pre_attn_scalar", 12}});
+        Json config = parse_json(capped, "config.json", ExitCode::model);
+        config[key] = nullptr;
+        EXPECT_THAT(gguf_complaint(config.dump()), HasSubstr(fmt::format("\"{}\" is null: llama.cpp caps", key)));
+    }
+}
+
+struct RefusedVariant {
+    std::string name, golden;
+    Json changes;
+    std::string words;
+};
+
+const Json kLlama3Rope = {{"rope_type", "llama3"},
+                          {"factor", 8.0},
+                          {"low_freq_factor", 1.0},
+                          {"high_freq_factor", 4.0},
+                          {"original_max_position_embeddings", 16},
+                          {"rope_theta", 100.0}};
+const Json kStretched = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 100.0}};
+const Json kYarn = {
+    {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}, {"rope_theta", 100.0}};
+const Json kOneOfEach = {"sliding_attention", "full_attention"};
+
+const std::vector<RefusedVariant> kRefused = {
+    {"SmolLm3OfOtherLayers", "smollm3", Json::object(), "positions do not show in layer 2"},
+    {"SmolLm3ThatAlwaysTurns",
+     "smollm3",
+     {{"num_hidden_layers", 4},
+      {"no_rope_layers", {1, 1, 1, 1}},
+      {"layer_types", {"full_attention", "full_attention", "full_attention", "full_attention"}}},
+     "positions turn queries and keys in layer 4"},
+    {"RopeThatTheCodeOfAFamilyDoesNotRead",
+     "qwen2",
+     {{"rope_parameters", kLlama3Rope}, {"rope_theta", nullptr}},
+     "rope type \"llama3\": llama.cpp does not know it in models of type qwen2"},
+    {"YarnWithBounds", "llama_yarn", Json::object(), "\"beta_fast\" 1.5"},
+    {"Olmo2OfWideHeads", "olmo2", {{"head_dim", 16}}, "4 heads of 16 channels"},
+    {"Olmo2WithBiases", "olmo2", {{"attention_bias", true}}, "has no place for this tensor"},
+    {"Phi3OfWideHeads", "phi3", {{"head_dim", 16}}, "4 heads of 16 channels"},
+    {"Gemma2OfOtherScores", "gemma2", Json::object(), "\"query_pre_attn_scalar\" is 10"},
+    {"Gemma2WithAHead",
+     "gemma2",
+     {{"tie_word_embeddings", false}, {"query_pre_attn_scalar", 12}},
+     "\"tie_word_embeddings\" is false"},
+    {"Gemma2OfOtherWindows",
+     "gemma2",
+     {{"layer_types", {"full_attention", "sliding_attention"}}, {"query_pre_attn_scalar", 12}},
+     "layer 1 has no window"},
+    {"Gemma3OfOtherWindows",
+     "gemma3_text",
+     {{"query_pre_attn_scalar", 12}, {"layer_types", kOneOfEach}},
+     "layer 2 has no window"},
+    {"Gemma3OfStretchedWindows",
+     "gemma3_text",
+     {{"query_pre_attn_scalar", 12},
+      {"rope_parameters", {{"full_attention", kStretched}, {"sliding_attention", kStretched}}}},
+     "rope of layers with a window is stretched"},
+    {"Gemma3WithYarn",
+     "gemma3_text",
+     {{"query_pre_attn_scalar", 12},
+      {"rope_parameters",
+       {{"full_attention", kYarn}, {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 100.0}}}}}},
+     "rope type \"yarn\": llama.cpp would scale layers with a window too"},
+};
+
+class GgufVariant : public testing::TestWithParam<RefusedVariant> {};
+TEST_P(GgufVariant, IsRefusedWithAWayOut) {
+    const std::string text = gguf_complaint(golden_config(GetParam().golden, GetParam().changes));
+    EXPECT_THAT(text, HasSubstr(GetParam().words));
+    EXPECT_THAT(text, testing::AnyOf(HasSubstr("Try: "), HasSubstr("has no place for this tensor")));
+}
+INSTANTIATE_TEST_SUITE_P(SaveGguf, GgufVariant, testing::ValuesIn(kRefused),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(SaveGguf, RefusesNumbersThatATypeDoesNotHold) {
     const TempFolder temp;

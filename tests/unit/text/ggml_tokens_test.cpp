@@ -106,6 +106,21 @@ TEST(GgmlTokens, WhatStandsAroundATextIsOneTokenAtMost) {
     EXPECT_EQ(ggml_tokens(fixtures::load_json(json, other), 264, "here").bos, 256);
 }
 
+// llama.cpp strips behind special tokens of models that are called so.
+TEST(GgmlTokens, AModelIsCalledPhi3WhereItsTokensStripAsPhi3s) {
+    const auto named = [](std::string_view name, bool end_strips, bool begin_strips) {
+        Json json = byte_level(bytes_after({}, true));
+        json["added_tokens"][0]["rstrip"] = begin_strips;
+        json["added_tokens"][1]["rstrip"] = end_strips;
+        return ggml_model_name(name, table(json));
+    };
+    EXPECT_EQ(named("tuned", true, false), "phi-3 tuned");
+    EXPECT_EQ(named("My-Phi-3", true, false), "My-Phi-3");
+    EXPECT_EQ(named("tuned", false, false), "tuned");
+    EXPECT_EQ(named("tuned", true, true), "tuned") << "that is another rule";
+    EXPECT_EQ(named("my-phi3", false, false), "model");
+}
+
 // Characters with bytes for the rest, as tokenizers converted from SentencePiece are.
 Json characters() {
     Json vocab = {{"<unk>", 0}};
