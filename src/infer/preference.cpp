@@ -1,5 +1,7 @@
 #include "infer/preference.h"
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/index.h"
@@ -32,6 +34,20 @@ RowLosses losses_of(Engine& engine, int64_t row_count, const ReadRows& read) {
     return losses;
 }
 
+void add(PreferenceResult& result, double loss, double chosen, double rejected) {
+    ++result.pairs;
+    result.loss_sum += loss;
+    result.chosen_sum += chosen;
+    result.rejected_sum += rejected;
+    result.margin_sum += chosen - rejected;
+    result.right += chosen > rejected;
+}
+
+bool has_target(const Batch& batch, int64_t row) {
+    const std::span targets(batch.targets + row * batch.sequence_length, at(batch.sequence_length));
+    return std::ranges::any_of(targets, [](int32_t target) { return target != kIgnored; });
+}
+
 }  // namespace
 
 std::vector<double> row_losses(Engine& engine, int64_t row_count, const ReadRows& read) {
@@ -46,21 +62,29 @@ PreferenceResult evaluate_pairs(Engine& engine, const PreferenceAttrs& attrs, in
     const auto row_at = [&](size_t row) {
         return PairRow{losses.sums[row], losses.tokens[row], references.empty() ? 0.0 : references[row]};
     };
-    const auto reward = [&](const PairRow& row) {
-        return attrs.beta * (is_orpo ? -row.loss / static_cast<double>(row.tokens) : row.reference - row.loss);
-    };
     PreferenceResult result;
     for (size_t row = 0; row + 1 < losses.sums.size(); row += 2) {
         const PairRow chosen = row_at(row), rejected = row_at(row + 1);
         const PairLoss pair = pair_loss(is_orpo, chosen, rejected, attrs.beta);
-        ++result.pairs;
-        result.loss_sum += pair.loss;
-        result.chosen_sum += reward(chosen);
-        result.rejected_sum += reward(rejected);
-        result.margin_sum += reward(chosen) - reward(rejected);
-        result.right += reward(chosen) > reward(rejected);
+        add(result, pair.loss, pair.chosen_reward, pair.rejected_reward);
     }
     result.seconds = seconds_since(start);
+    return result;
+}
+
+PreferenceResult step_rewards(std::span<const double> token_losses, std::span<const Batch> micro) {
+    PreferenceResult result;
+    for (const Batch& batch : micro) {
+        const auto length = at(batch.sequence_length);
+        for (int64_t row = 0; row < batch.rows; row += 2) {
+            const auto chosen = token_losses.subspan(at(row) * length, length),
+                       rejected = token_losses.subspan(at(row + 1) * length, length);
+            const bool has_rewards = batch.sequence_length >= kRewardTokens;
+            if (has_rewards && has_target(batch, row) && has_target(batch, row + 1))
+                add(result, chosen[0], chosen[1], rejected[1]);
+        }
+        token_losses = token_losses.subspan(at(batch.rows) * length);
+    }
     return result;
 }
 

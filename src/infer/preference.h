@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "infer/evaluate.h"
@@ -33,5 +34,9 @@ struct PreferenceResult {
 // Rows 2i and 2i + 1 are a pair; references: row by row, none for orpo.
 PreferenceResult evaluate_pairs(Engine& engine, const PreferenceAttrs& attrs, int64_t row_count, const ReadRows& read,
                                 const std::vector<double>& references);
+
+// Of a step: token_losses as its head, which judges pairs, left them (StepReport). No pairs where rows are too short to
+// hold rewards.
+PreferenceResult step_rewards(std::span<const double> token_losses, std::span<const Batch> micro);
 
 }  // namespace windlass

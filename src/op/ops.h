@@ -135,10 +135,10 @@ struct CrossEntropyAttrs {
 extern const OpRecord kCrossEntropy;
 
 // Losses of tokens [T, 1], f32, become losses of pairs: rows 2i and 2i + 1 of the batch are the answer that is
-// preferred and the other one, their tokens those that have a target. out[t] is the pair's loss at its first token and
-// 0 at all others (preference_loss.h has the formulas, and Batch::references what dpo compares with). backward takes no
-// grad_out: it is the gradient of loss_scale * sum(out), and it computes out as well. A forward pass whose
-// HeadParams::result is not the loss hands on what it is given.
+// preferred and the other one, their tokens those that have a target. The sum of out over a pair is its loss, which
+// stands at the first token; behind it rewards, which add nothing (preference_loss.h has the formulas, and
+// Batch::references what dpo compares with). backward takes no grad_out: it is the gradient of loss_scale * sum(out),
+// and it computes out as well. A forward pass whose HeadParams::result is not the loss hands on what it is given.
 extern const OpRecord kPreference;
 
 // Tokens per tile of cross_entropy: a function of the vocabulary alone, so that bits do not depend on budgets.

@@ -40,15 +40,13 @@ class Pairs {
     const PreferenceAttrs& attrs_;
 };
 
-void write_zeros_to(const Tensor& values, int64_t begin, int64_t count) {
-    for (int64_t i = begin; i < begin + count; ++i) Pairs::at(values, i) = 0;
-}
-
 void write_losses(const OpCall& call, const Pairs& pairs) {
-    const Tensor& out = call.out[0];
-    write_zeros_to(out, 0, call.batch->count());
-    for (int64_t pair = 0; pair < pairs.count(); ++pair)
-        Pairs::at(out, 2 * pair * pairs.length()) = static_cast<float>(pairs.of(pair).loss);
+    for (int64_t pair = 0; pair < pairs.count(); ++pair) {
+        const PairLoss made = pairs.of(pair);
+        for (int64_t i = 0; i < 2 * pairs.length(); ++i)
+            Pairs::at(call.out[0], 2 * pair * pairs.length() + i) =
+                pair_number(i, pairs.length(), made.loss, made.chosen_reward, made.rejected_reward);
+    }
 }
 
 }  // namespace
@@ -77,13 +75,16 @@ void preference_backward_cpu(const OpCall& call, Stream&) {
 void preference_tangent_cpu(const OpCall& call, Stream&) {
     const Pairs pairs(call);
     const Tensor &in = call.tangent_in[0], &out = call.tangent_out[0];
-    write_zeros_to(out, 0, call.size->k * call.batch->count());
-    if (in.empty()) return;
     for (int64_t pair = 0; pair < pairs.count(); ++pair) {
-        const PairLoss loss = pairs.of(pair);
-        for (int j = 0; j < call.size->k; ++j)
-            Pairs::at(out, j * call.batch->count() + 2 * pair * pairs.length()) = static_cast<float>(
-                loss.by_chosen * pairs.sum(in, 2 * pair, j) + loss.by_rejected * pairs.sum(in, 2 * pair + 1, j));
+        const PairLoss made = pairs.of(pair);
+        for (int j = 0; j < call.size->k; ++j) {
+            const double chosen = in.empty() ? 0 : pairs.sum(in, 2 * pair, j);
+            const double rejected = in.empty() ? 0 : pairs.sum(in, 2 * pair + 1, j);
+            for (int64_t i = 0; i < 2 * pairs.length(); ++i)
+                Pairs::at(out, j * call.batch->count() + 2 * pair * pairs.length() + i) =
+                    pair_number(i, pairs.length(), made.by_chosen * chosen + made.by_rejected * rejected,
+                                made.reward_by_chosen * chosen, made.reward_by_rejected * rejected);
+        }
     }
 }
 

@@ -44,10 +44,11 @@ __device__ void write_gradients(const PreferenceArgs& args, int64_t first, const
     }
 }
 
-// Behind the pair's first token zeros.
-__device__ void write_number(const PreferenceArgs& args, int64_t first, float number) {
+__device__ void write_numbers(const PreferenceArgs& args, int64_t first, double loss, double chosen_reward,
+                              double rejected_reward) {
     for (int64_t i = threadIdx.x; i < 2 * args.sequence_length; i += blockDim.x)
-        args.out[(first + i) * args.out_stride] = i == 0 ? number : 0.0f;
+        args.out[(first + i) * args.out_stride] =
+            pair_number(i, args.sequence_length, loss, chosen_reward, rejected_reward);
 }
 
 __global__ void pair_kernel(PreferenceArgs args) {
@@ -58,16 +59,15 @@ __global__ void pair_kernel(PreferenceArgs args) {
     if (args.tangent_in != nullptr) {
         for (int j = 0; j < args.k; ++j) {
             const int64_t begin = j * args.tokens + first;
-            const double by_chosen =
-                loss.by_chosen * row_sum(args.tangent_in, args.tangent_stride, begin, args.sequence_length, room);
-            const double by_rejected =
-                loss.by_rejected *
+            const double chosen = row_sum(args.tangent_in, args.tangent_stride, begin, args.sequence_length, room);
+            const double rejected =
                 row_sum(args.tangent_in, args.tangent_stride, begin + args.sequence_length, args.sequence_length, room);
-            write_number(args, begin, static_cast<float>(by_chosen + by_rejected));
+            write_numbers(args, begin, loss.by_chosen * chosen + loss.by_rejected * rejected,
+                          loss.reward_by_chosen * chosen, loss.reward_by_rejected * rejected);
         }
         return;
     }
-    if (args.out != nullptr) write_number(args, first, static_cast<float>(loss.loss));
+    if (args.out != nullptr) write_numbers(args, first, loss.loss, loss.chosen_reward, loss.rejected_reward);
     if (args.grad != nullptr) write_gradients(args, first, loss);
 }
 

@@ -7,8 +7,8 @@ namespace windlass {
 
 inline constexpr int64_t kPairsAtOnce = 128;  // their references travel among the kernel's arguments
 
-// A block a pair. Where `out` is a pointer, it gets the pairs' losses; `grad` the gradients of tokens; where
-// `tangent_in` is, `out` gets tangents instead, of k directions.
+// A block a pair. Where `out` is a pointer, it gets the pairs' losses and rewards; `grad` the gradients of tokens;
+// where `tangent_in` is, `out` gets tangents instead, of k directions.
 struct PreferenceArgs {
     const float* in = nullptr;  // [tokens], `in_stride` apart
     const int32_t* targets = nullptr;

@@ -152,6 +152,10 @@ struct Engine::Impl {
         }
     }
 
+    // Of the schedule that ran last.
+    std::vector<double> token_losses(const Schedule& schedule) const {
+        return StepOutputs(setup.schedules, schedule, arenas).token_losses();
+    }
     // Rounds on the same directions until all points have written their answers. The first brings home what is to go
     // home, and applies in place what is deferred; the others find it done, and apply to what they fetch the same
     // updates as the first.
@@ -300,6 +304,7 @@ StepReport Engine::train_step(const Schedule& schedule, const StepInput& input) 
                writes = input.objective != nullptr && writes_answers(input.objective->kind);
     StepReport report =
         writes ? impl_->write_answers(schedule, input, home) : impl_->run_round(schedule, input, home, nullptr);
+    if (input.token_losses && !impl_->setup.recipe.probes()) report.token_losses = impl_->token_losses(schedule);
     WINDLASS_CHECK(!(impl_->deferred && home) && impl_->recent.deferred_in_place() == 0,
                    "step {} is over, and the one before it has not landed", input.params.step);
     if (report.spoiled && impl_->store != nullptr) impl_->take_back();
@@ -361,8 +366,7 @@ StepReport Engine::evaluate(const Schedule& schedule, const StepInput& input, bo
     flush();
     StepReport report = impl_->execute(schedule, input, true, /*home=*/!impl_->keeps_window());
     if (!token_losses) return report;
-    const auto losses = StepOutputs(impl_->setup.schedules, schedule, impl_->arenas).numbers(schedule.outputs);
-    report.token_losses.assign(losses.begin(), losses.end());
+    report.token_losses = impl_->token_losses(schedule);
     return report;
 }
 

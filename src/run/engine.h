@@ -54,6 +54,7 @@ struct StepInput {
     // Forward-only methods: what the step is judged by, instead of the sum of its token losses. Written answers are for
     // those that look at points, and no tangents.
     const ObjectiveRows* objective = nullptr;
+    bool token_losses = false;  // train_step: fill StepReport::token_losses; of methods with gradients
 };
 
 struct TaskTime {
@@ -81,9 +82,9 @@ struct StepReport {
     double seconds = 0;  // of all rounds
     std::array<double, kLaneKinds> busy_seconds{};  // by kind of lane
     std::vector<TaskTime> tasks;                    // parallel to Schedule::tasks; of the first round
-    std::vector<double> token_losses;               // eval, when asked for: micro by micro, token by token
-    std::vector<RefreshedLayer> refreshed;          // refresh: in the order of the schedule
-    std::vector<float> logits;                      // decode: the last token of each row [rows, V]
+    std::vector<double> token_losses;       // what the head said, when asked for: micro by micro, token by token
+    std::vector<RefreshedLayer> refreshed;  // refresh: in the order of the schedule
+    std::vector<float> logits;              // decode: the last token of each row [rows, V]
 };
 
 class Engine {

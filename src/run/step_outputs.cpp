@@ -40,6 +40,11 @@ std::vector<float> StepOutputs::numbers(std::span<const BufferSlice> outputs) co
     return numbers;
 }
 
+std::vector<double> StepOutputs::token_losses() const {
+    const std::vector<float> losses = numbers(schedule_.outputs);
+    return {losses.begin(), losses.end()};
+}
+
 std::vector<float> StepOutputs::logits(int64_t vocab) const {
     const BufferSpec& buffer = set_.buffer(schedule_, schedule_.outputs[0].buffer);
     const int64_t rows = schedule_.size.rows;

@@ -24,6 +24,8 @@ class StepOutputs {
     std::vector<double> row_sums(std::span<const BufferSlice> outputs) const;
     // One for each token.
     std::vector<float> numbers(std::span<const BufferSlice> outputs) const;
+    // All of them.
+    std::vector<double> token_losses() const;
     // Decoding: of the last token of each row, [rows, vocab].
     std::vector<float> logits(int64_t vocab) const;
     // Those of one of the numbers that Recipe::conclude wants to know: one for each micro-batch.

@@ -45,12 +45,20 @@ KeptLines lines_to_step(FileSystem& files, const std::string& path, int64_t step
     return kept;
 }
 
+void put_rewards(const PairRewards& rewards, std::string_view prefix, Json& json) {
+    const auto put = [&](std::string_view name, double value) {
+        json[fmt::format("{}rewards/{}", prefix, name)] = number(value);
+    };
+    put("chosen", rewards.chosen);
+    put("rejected", rewards.rejected);
+    put("margins", rewards.margin);
+    put("accuracies", rewards.accuracy);
+}
+
 void put_evaluation(const StepMetrics& m, Json& json) {
     json["eval_loss"] = number(*m.eval_loss);
     if (m.eval_score) json[fmt::format("eval_{}", m.eval_measure)] = number(*m.eval_score);
-    if (m.eval_margin) json["eval_rewards/margins"] = number(*m.eval_margin);
-    if (m.eval_chosen_reward) json["eval_rewards/chosen"] = number(*m.eval_chosen_reward);
-    if (m.eval_rejected_reward) json["eval_rewards/rejected"] = number(*m.eval_rejected_reward);
+    if (m.eval_rewards) put_rewards(*m.eval_rewards, "eval_", json);
     json["eval_seconds"] = number(m.eval_seconds);
 }
 
@@ -62,6 +70,7 @@ std::string metrics_line(const StepMetrics& m) {
                  {"clipped", m.clipped}};
     if (m.skipped) json["skipped"] = true;
     if (m.redone) json["redone"] = true;
+    if (m.rewards) put_rewards(*m.rewards, "", json);
     json["tokens"] = m.tokens;
     json["target_tokens"] = m.target_tokens;
     json["tokens_total"] = m.tokens_total;
@@ -165,6 +174,12 @@ void MetricsWriter::write_events(const StepMetrics& m) {
     scalar("train/grad_norm", m.grad_norm);
     scalar("train/epoch", m.epoch);
     scalar("train/tokens_per_second", m.tokens_per_second());
+    if (m.rewards) {
+        scalar("train/rewards/chosen", m.rewards->chosen);
+        scalar("train/rewards/rejected", m.rewards->rejected);
+        scalar("train/rewards/margins", m.rewards->margin);
+        scalar("train/rewards/accuracies", m.rewards->accuracy);
+    }
     if (m.rounds > 0) scalar("train/rounds", static_cast<double>(m.rounds));
     scalar("train/step_seconds", m.step_seconds);
     scalar("train/predicted_seconds", m.predicted_seconds);
@@ -180,7 +195,7 @@ void MetricsWriter::write_evaluation_events(const StepMetrics& m) {
     };
     if (m.eval_loss) scalar("eval/loss", *m.eval_loss);
     if (m.eval_score) scalar(fmt::format("eval/{}", m.eval_measure), *m.eval_score);
-    if (m.eval_margin) scalar("eval/rewards/margins", *m.eval_margin);
+    if (m.eval_rewards) scalar("eval/rewards/margins", m.eval_rewards->margin);
 }
 
 }  // namespace windlass

@@ -13,6 +13,11 @@
 
 namespace windlass {
 
+// Means over the pairs of answers of a step or of an evaluation.
+struct PairRewards {
+    double chosen = 0, rejected = 0, margin = 0, accuracy = 0;
+};
+
 // One line of metrics.jsonl; the names are its keys.
 struct StepMetrics {
     int64_t step = 0;
@@ -38,7 +43,7 @@ struct StepMetrics {
     std::optional<double> eval_loss;
     std::string_view eval_measure;  // of a task: "accuracy", "exact_match"; its key is "eval_" and this
     std::optional<double> eval_score;
-    std::optional<double> eval_margin, eval_chosen_reward, eval_rejected_reward;  // of pairs of answers
+    std::optional<PairRewards> rewards, eval_rewards;  // of pairs of answers
     double eval_seconds = 0;
 
     double tokens_per_second() const { return step_seconds > 0 ? static_cast<double>(tokens) / step_seconds : 0; }

@@ -30,6 +30,10 @@ bool is_due(const std::optional<int64_t>& every, int64_t step) {
     return every && step % *every == 0;
 }
 
+PairRewards rewards_of(const PreferenceResult& result) {
+    return {result.chosen_reward(), result.rejected_reward(), result.margin(), result.accuracy()};
+}
+
 }  // namespace
 
 TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Engine& engine, RunState state)
@@ -157,7 +161,8 @@ void TrainLoop::step() {
                    .step = state_.progress.step + 1,
                    .learning_rate = learning_rate(session_.identity.schedule, state_.progress.step + 1),
                    .head = {.loss_scale = 1.0 / static_cast<double>(batch.loss_count())}},
-        .objective = batch.objective()};
+        .objective = batch.objective(),
+        .token_losses = session_.preference.has_value()};
     exporter_.before_step();
     const StepReport report = engine_.train_step(schedule, input);
     if (report.spoiled && !session_.planned.plan.store) stop_without_state(batch, report);
@@ -203,6 +208,10 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
     metrics.lr = learning_rate(session_.identity.schedule, state_.progress.step);
     metrics.grad_norm = report.grad_norm;
     metrics.clipped = report.clip_scale < 1;
+    if (!report.token_losses.empty()) {
+        const PreferenceResult pairs = step_rewards(report.token_losses, batch.micro());
+        if (pairs.pairs > 0) metrics.rewards = rewards_of(pairs);
+    }
     metrics.skipped = !report.applied;
     metrics.redone = report.redone;
     metrics.tokens = batch.tokens();
@@ -331,9 +340,7 @@ void TrainLoop::evaluate_preferences(StepMetrics& metrics) {
     metrics.eval_loss = result.loss();
     metrics.eval_measure = "rewards/accuracies";
     eval_score_ = metrics.eval_score = result.accuracy();
-    metrics.eval_margin = result.margin();
-    metrics.eval_chosen_reward = result.chosen_reward();
-    metrics.eval_rejected_reward = result.rejected_reward();
+    metrics.eval_rewards = rewards_of(result);
     metrics.eval_seconds = result.seconds;
 }
 

@@ -57,6 +57,7 @@ std::string bottleneck(const std::array<double, kLaneKinds>& busy_seconds, doubl
 std::string step_line(const StepMetrics& m, int64_t total_steps, const std::string& bottleneck_text) {
     std::string text = fmt::format("step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.3g}  gnorm {:.3g}{}", m.step,
                                    total_steps, m.epoch, m.loss, m.lr, m.grad_norm, m.clipped ? "*" : "");
+    if (m.rewards) text += fmt::format("  margin {:.4f}  right {:.2f}", m.rewards->margin, m.rewards->accuracy);
     if (m.skipped) text += "  SKIPPED (not finite)";
     text += fmt::format("  {:.0f} tok/s", m.tokens_per_second());
     if (m.mfu > 0) text += fmt::format("  mfu {:.0f}%", m.mfu * 100);

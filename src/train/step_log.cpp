@@ -47,8 +47,8 @@ void StepLog::tell_evaluation(const StepMetrics& metrics) {
     const std::string score =
         metrics.eval_score ? fmt::format("{} {:.4f}  ", metrics.eval_measure, *metrics.eval_score) : "";
     // Of a loss of tokens its exponential; of pairs by how much the preferred answers' rewards are greater.
-    const std::string more = metrics.eval_margin ? fmt::format("margin {:.4f}", *metrics.eval_margin)
-                                                 : fmt::format("perplexity {:.3f}", std::exp(*metrics.eval_loss));
+    const std::string more = metrics.eval_rewards ? fmt::format("margin {:.4f}", metrics.eval_rewards->margin)
+                                                  : fmt::format("perplexity {:.3f}", std::exp(*metrics.eval_loss));
     log_info("evaluation after step {}: loss {:.4f}  {}  {}{} rows in {}", metrics.step, *metrics.eval_loss, more,
              score, session_.data->eval_count(), format_seconds(metrics.eval_seconds));
 }

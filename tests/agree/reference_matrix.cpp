@@ -127,6 +127,12 @@ Matrix reference_preference(const Problem& problem) {
             const double p = std::exp(likelihood[side] / tokens[side]);
             return std::log(p / (1 - p));
         };
+        for (size_t side = 0; side < 2; ++side) {
+            const double mean = kind == PreferenceAttrs::Kind::dpo ? 1 : tokens[side];
+            const int64_t first = (2 * pair + static_cast<int64_t>(side)) * batch.sequence_length;
+            out.at(first + 1, 0) = beta * likelihood[side] / mean;
+            out.at(first + 2, 0) = -out.at(first + 1, 0);
+        }
         out.at(2 * pair * batch.sequence_length, 0) =
             kind == PreferenceAttrs::Kind::dpo
                 ? -log_sigmoid(beta * (likelihood[0] - likelihood[1]))

@@ -195,6 +195,8 @@ std::vector<Json> metrics_of(const std::string& run_folder) {
         Json kept;
         for (const char* key : {"step", "epoch", "loss", "lr", "grad_norm", "clipped", "tokens", "tokens_total"})
             kept[key] = all.at(key);
+        for (const char* key : {"rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies"})
+            if (all.contains(key)) kept[key] = all.at(key);
         lines.push_back(std::move(kept));
     }
     return lines;

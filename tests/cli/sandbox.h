@@ -72,7 +72,7 @@ Finished must_succeed(const Command& command);
 // The same for a verb that prints one JSON object with a schema_version.
 Json json_of(const Command& command);
 
-// Lines of metrics.jsonl without what is measured: step, epoch, loss, lr, grad_norm, clipped, tokens.
+// Lines of metrics.jsonl without what is measured: step, epoch, loss, rewards, lr, grad_norm, clipped, tokens.
 std::vector<Json> metrics_of(const std::string& run_folder);
 // The least device memory that these settings can do with: what the refusal of nearly none advises.
 int64_t least_device_memory(const Sandbox& sandbox, Settings settings);

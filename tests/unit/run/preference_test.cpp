@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "format/safetensors.h"
 #include "model/preference_head.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/run/engine_fixture.h"
 #include "tests/unit/run/placement_fixture.h"
 
@@ -60,12 +61,21 @@ StepInput pair_input(const Engine& engine, const PairGolden& golden, int64_t ste
         row += micro.rows;
     }
     input.params.head.loss_scale = 2.0 / kRows;
+    input.token_losses = true;
     return input;
 }
 
 struct PairSteps {
     std::vector<double> losses, norms;
+    std::vector<std::vector<double>> said;  // by the head, step by step
     std::string state;
+
+    // Means over the pairs of a step: of the rows of preferred answers, or of the others.
+    double reward(size_t step, size_t side) const {
+        double sum = 0;
+        for (size_t row = side; row < kRows; row += 2) sum += said[step][row * kLength + 1];
+        return sum / (kRows / 2.0);
+    }
     bool operator==(const PairSteps&) const = default;
 };
 
@@ -80,6 +90,7 @@ PairSteps train_pairs(const PairGolden& golden, EngineOptions options, int64_t s
         engine->commit(step, run_state_of(step), report);
         made.losses.push_back(report.loss_sum / (kRows / 2));
         made.norms.push_back(report.grad_norm);
+        made.said.push_back(report.token_losses);
     }
     made.state = state_bytes(*engine, image, "/image/snapshot.wls");
     return made;
@@ -95,6 +106,9 @@ TEST_P(Preference, TwentyStepsMatchTrl) {
         EXPECT_NEAR(steps.losses[step], golden.of("losses")[step].get<double>(), step == 0 ? 1e-5 : 1e-4) << step;
         const double norm = golden.of("norms")[step];
         EXPECT_NEAR(steps.norms[step], norm, 1e-4 * norm + 1e-6) << step;
+        const Json& rewards = golden.of("rewards")[step];
+        EXPECT_NEAR(steps.reward(step, 0), rewards.at("chosen").get<double>(), step == 0 ? 1e-5 : 1e-4) << step;
+        EXPECT_NEAR(steps.reward(step, 1), rewards.at("rejected").get<double>(), step == 0 ? 1e-5 : 1e-4) << step;
     }
 }
 
@@ -130,6 +144,10 @@ TEST_P(Preference, RewardsMatchTrl) {
     const Schedule& eval = *engine->setup().schedules.find("eval/24");
     const StepReport pairs = engine->evaluate(eval, input, true);
     EXPECT_NEAR(pairs.loss_sum / (kRows / 2), golden.of("losses")[0].get<double>(), 1e-5);
+    // Rewards stand beside the losses, and add nothing to their sum.
+    double loss = 0;
+    for (size_t row = 0; row < kRows; row += 2) loss += pairs.token_losses[row * kLength];
+    EXPECT_NEAR(pairs.loss_sum, loss, 1e-12);
     input.params.head.result = HeadResult::token_loss;
     const StepReport tokens = engine->evaluate(eval, input, true);
     double chosen = 0, rejected = 0;
