@@ -245,13 +245,6 @@ void note_absent(FileSystem& files, Session& session) {
     session.config.train_data.clear();
 }
 
-std::optional<PreferenceAttrs> preference_of(const Config& config) {
-    const Objective objective = *objective_from_name(config.objective);
-    if (!compares_pairs(objective)) return std::nullopt;
-    using Kind = PreferenceAttrs::Kind;
-    return PreferenceAttrs{objective == Objective::orpo ? Kind::orpo : Kind::dpo, config.preference_beta};
-}
-
 // What finding the reference's log-likelihoods takes, before the first step.
 void note_reference(Session& session) {
     if (!needs_references(session)) return;
@@ -279,6 +272,13 @@ void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage fr
     if (config.weight_storage == "f8") keep_in_8_bits(model);
     if (config.weight_storage == "nf4") keep_in_4_bits(model);
     set_merge(model, recipe.merge);
+}
+
+std::optional<PreferenceAttrs> preference_of(const Config& config) {
+    const Objective objective = *objective_from_name(config.objective);
+    if (!compares_pairs(objective)) return std::nullopt;
+    using Kind = PreferenceAttrs::Kind;
+    return PreferenceAttrs{objective == Objective::orpo ? Kind::orpo : Kind::dpo, config.preference_beta};
 }
 
 bool needs_references(const Session& session) {

@@ -82,6 +82,9 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
 // How parameters are kept: as the recipe wants it, and what is no split master as weight_storage says.
 void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model);
 
+// How its rows, if they are pairs of answers, are judged.
+std::optional<PreferenceAttrs> preference_of(const Config& config);
+
 // Its steps compare with what a reference says of the answers.
 bool needs_references(const Session& session);
 

@@ -188,6 +188,10 @@ ExitCode run_eval(const EvalArgs& args) {
         if (!args.choices.empty()) throw UserError(ExitCode::usage, "choices", "the task {} has its own", config.task);
         return report_task(opened, config, args);
     }
+    if (!args.reference.empty() && config.objective != "dpo")
+        throw UserError(ExitCode::usage, "reference", "only objective dpo compares with a model")
+            .hint("--objective dpo");
+    if (compares_pairs(*objective_from_name(config.objective))) return report_pairs(opened, config, args);
     if (args.shots > 0) throw UserError(ExitCode::usage, "shots", "only a task has demonstrations").hint("--task");
     return args.choices.empty() ? report_loss(opened, config, args.json)
                                 : report_accuracy(opened, config, args.choices, args.json);

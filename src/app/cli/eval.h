@@ -14,5 +14,7 @@ InferenceShape eval_shape(const Config& config, const std::vector<uint32_t>& len
 
 // How good the model is at config.task.
 ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args);
+// How it judges pairs of answers, by config.objective.
+ExitCode report_pairs(OpenModel& opened, const Config& config, const EvalArgs& args);
 
 }  // namespace windlass

@@ -43,9 +43,10 @@ constexpr const char* kPlan =
 
 constexpr const char* kEval =
     "Loss and perplexity of a model over rows; with --task, how good it is at one; with --choices, how often it\n"
-    "prefers the right completion.\n\n"
+    "prefers the right completion; with --objective dpo or orpo, how it judges pairs of answers.\n\n"
     "Examples:\n"
     "  windlass eval runs/first/final --data test.jsonl\n"
+    "  windlass eval runs/dpo/final --data pairs.jsonl --objective dpo --reference M\n"
     "  windlass eval M --task sst2 --data dev.tsv --eval-samples 1000\n"
     "  windlass eval M --task squad --data dev.jsonl --train-data train.jsonl --shots 8\n"
     "  windlass eval M --data sst2.jsonl --choices \" great| terrible\"\n";
@@ -186,6 +187,8 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     eval->add_option("--data", args.eval.data, "Rows to evaluate on: files, folders, patterns")
         ->allow_extra_args(false);
     eval->add_option("--choices", args.eval.choices, "Candidate completions, separated by |");
+    eval->add_option("--reference", args.eval.reference,
+                     "Model that pairs of answers are compared by, of objective dpo [an adapter's base]");
     eval->add_option("--shots", args.eval.shots, "Rows of train_data shown in front of each prompt of a task [0]")
         ->check(CLI::Range(int64_t{0}, int64_t{1024}));
     CLI::App* generate = add_verb(app, args, "generate", kGenerate, args.generate.json);

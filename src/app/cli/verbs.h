@@ -34,8 +34,9 @@ ExitCode run_train(const TrainArgs& args);
 struct EvalArgs {
     std::vector<std::string> words;  // MODEL first, configuration behind it
     std::vector<std::string> data;
-    std::string choices;  // candidates separated by '|'
-    int64_t shots = 0;    // demonstrations in front of a task's prompts
+    std::string choices;    // candidates separated by '|'
+    int64_t shots = 0;      // demonstrations in front of a task's prompts
+    std::string reference;  // a model that pairs of answers are compared by
     bool json = false;
 };
 ExitCode run_eval(const EvalArgs& args);
