@@ -17,11 +17,11 @@ namespace {
 constexpr int64_t kFileBytesMax = int64_t{4} << 30;
 constexpr int kVersion = 1;
 
-// Everything that decides the numbers.
+// Everything that decides the numbers. An adapter is none of it: the reference has none.
 std::string content_of(const Session& session) {
     const Numerics& numerics = session.numerics();
-    return fmt::format("rows {}, eval {}, base {}, adapter {}, {} by {}, {} rows of {}", session.data->fingerprint(),
-                       session.data->eval_fingerprint(), base_checksum(session.folder), session.config.adapter,
+    return fmt::format("rows {}, eval {}, base {} kept {}, {} by {}, {} rows of {}", session.data->fingerprint(),
+                       session.data->eval_fingerprint(), base_checksum(session.folder), session.config.weight_storage,
                        dtype_name(numerics.compute), numerics.kernel_path, numerics.micro_batch_size,
                        fmt::join(numerics.sequence_lengths, ","));
 }
@@ -62,24 +62,38 @@ void compute(Session& session, Engine& engine) {
     });
 }
 
+std::string shared_path(const Session& session, const std::string& content) {
+    return fmt::format("{}/{:016x}.references.json", token_cache_folder(session.config.cache_dir),
+                       xxh3_64(std::as_bytes(std::span(content))));
+}
+
+std::string text_of(const Session& session, const std::string& content) {
+    return Json({{"version", kVersion},
+                 {"of", content},
+                 {"train", session.references},
+                 {"eval", session.eval_references}})
+               .dump() +
+           "\n";
+}
+
 }  // namespace
 
-void find_references(FileSystem& files, Session& session, const RunFolder& folder, Engine& engine, bool goes_on) {
+bool take_references(FileSystem& files, Session& session, const RunFolder& folder, bool goes_on) {
     const std::string content = content_of(session), of_run = folder.file(kReferencesName);
-    const std::string shared = fmt::format("{}/{:016x}.references.json", token_cache_folder(session.config.cache_dir),
-                                           xxh3_64(std::as_bytes(std::span(content))));
-    if (load(files, of_run, content, session)) return;
-    const bool is_known = load(files, shared, content, session);
+    if (load(files, of_run, content, session)) return true;
+    const bool is_known = load(files, shared_path(session, content), content, session);
+    if (is_known) write_text_atomic(files, of_run, text_of(session, content));
     if (!is_known && goes_on)
         throw UserError(ExitCode::storage, of_run, "does not hold what the reference said when the run began")
             .hint("begin anew, with --overwrite");
-    if (!is_known) compute(session, engine);
-    const std::string text =
-        Json({{"version", kVersion}, {"of", content}, {"train", session.references}, {"eval", session.eval_references}})
-            .dump() +
-        "\n";
-    write_text_atomic(files, of_run, text);
-    if (!is_known) write_text_atomic(files, shared, text);
+    return is_known;
+}
+
+void find_references(FileSystem& files, Session& session, const RunFolder& folder, Engine& engine) {
+    compute(session, engine);
+    const std::string content = content_of(session), text = text_of(session, content);
+    write_text_atomic(files, folder.file(kReferencesName), text);
+    write_text_atomic(files, shared_path(session, content), text);
 }
 
 }  // namespace windlass

@@ -1,8 +1,9 @@
-// references.h: what the reference, the model as the run begins, says of the answers that it is compared by.
+// references.h: what the reference says of the answers that a run is compared by: the model as the run begins, and of
+// a run with an adapter the base without one.
 //
-// Found once, with the run's own engine, before the first step: no second model is ever in memory. Kept in the run's
-// folder, for when it goes on, and by content among the tokenised rows, for other runs of the same rows and model.
-// Format: docs/format/references.md.
+// Found once, with an engine of the run's plan, before the first step: no second model is ever in memory. Kept in the
+// run's folder, for when it goes on, and by content among the tokenised rows, for other runs of the same rows and
+// model. Format: docs/format/references.md.
 #pragma once
 
 #include "base/file.h"
@@ -12,8 +13,11 @@
 
 namespace windlass {
 
-// Fills Session::references and eval_references. The engine holds the weights of the run's beginning, unless it goes
-// on. Throws UserError(storage) where it goes on and they are gone.
-void find_references(FileSystem& files, Session& session, const RunFolder& folder, Engine& engine, bool goes_on);
+// Fills Session::references and eval_references with what was kept; false where nothing was. Throws UserError(storage)
+// where the run goes on and they are gone.
+bool take_references(FileSystem& files, Session& session, const RunFolder& folder, bool goes_on);
+
+// Fills them with what this engine computes, and keeps them. The engine holds the reference's weights.
+void find_references(FileSystem& files, Session& session, const RunFolder& folder, Engine& engine);
 
 }  // namespace windlass

@@ -8,6 +8,7 @@
 #include "format/replaceable_folder.h"
 #include "format/store.h"
 #include "method/forward_only/magnitude_limits.h"
+#include "model/adapters/first_weights.h"
 #include "model/adapters/peft.h"
 #include "model/load.h"
 #include "persist/replay.h"
@@ -204,9 +205,17 @@ void look_at_base(Session& session, const Identity* recorded) {
         .hint("the model folder that this run started from");
 }
 
+// The store of an engine that holds the reference; it is gone when the run's own is made.
+std::string reference_store_path(const std::string& store_path) {
+    return store_path.empty() ? "" : store_path + ".reference";
+}
+
 // The store first: killed in between, none is left that the folder does not know.
 void clear(FileSystem& files, RunFolder& folder, const Config& config) {
-    if (const std::string store = working_store_path(config); !store.empty()) files.remove_tree(store);
+    if (const std::string store = working_store_path(config); !store.empty()) {
+        files.remove_tree(store);
+        files.remove_tree(reference_store_path(store));
+    }
     folder.clear();
 }
 
@@ -218,13 +227,37 @@ void tell_of_other_run(FileSystem& files, const Session& session) {
     if (!others.empty()) log_info("not the run that {} was written by: {}", yaml, fmt::join(others, "; "));
 }
 
+// The base says it alone, where the run's adapter has learnt something already: beside an adapter that has not, which
+// adds zeros. This engine is gone before the run's own takes its memory, and no kill leaves a run that begins without
+// its adapter.
+void find_references_of_base(FileSystem& files, Session& session, const RunFolder& folder) {
+    EngineSetup setup = engine_setup(session);
+    const std::string store = setup.store_path = reference_store_path(session.store_path);
+    const auto remove_store = [&] {
+        if (!store.empty()) files.remove_tree(store);
+    };
+    try {
+        Engine engine(files, std::move(setup));
+        engine.fill(0, run_state_text({.identity = session.identity}),
+                    first_weights(session.folder, session.model, session.identity.seed));
+        find_references(files, session, folder, engine);
+    } catch (...) {
+        remove_store();
+        throw;
+    }
+    remove_store();
+}
+
 // The steps. What they take of memory is free again when they are over.
 TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, const StartPoint& start,
                       const TraceRequest& trace) {
+    const bool lacks_references =
+        needs_references(session) && !take_references(files, session, folder, start.resumes());
+    if (lacks_references && session.adapter) find_references_of_base(files, session, folder);
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
-    if (needs_references(session)) find_references(files, session, folder, engine, start.resumes());
+    if (lacks_references && !session.adapter) find_references(files, session, folder, engine);
     TrainLoop loop(files, session, folder, engine, std::move(state));
     if (trajectory) loop.set_trajectory(&*trajectory);
     if (trace.path.empty()) return loop.run();

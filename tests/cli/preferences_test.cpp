@@ -116,6 +116,153 @@ TEST_F(Preferences, AreTheSameOnDisk) {
     EXPECT_EQ(metrics_of(sandbox_ / "disk"), metrics_of(sandbox_.out()));
 }
 
+// What the reference says is what the base says without an adapter, to the bit: with one that is new, and with one that
+// was trained before.
+class ReferenceOfAnAdapter : public Preferences {
+  protected:
+    // references.json of a run of two steps that finds it anew.
+    Json references(const std::string& name, const Settings& changes) {
+        Settings run = settings("dpo");
+        run["max_steps"] = run["eval_steps"] = "2";
+        run["output_dir"] = sandbox_ / name;
+        run["cache_dir"] = sandbox_ / ("cache-" + name);
+        for (const auto& [key, value] : changes) run[key] = value;
+        EXPECT_THAT(must_succeed(sandbox_.train(run)).err, HasSubstr("finding what the reference says"));
+        Json said = read_json(run["output_dir"] + "/references.json");
+        said.erase("of");
+        return said;
+    }
+    // An adapter that has learnt something.
+    std::string trained(const char* kind) {
+        Settings run = sandbox_.training();
+        run["adapter"] = kind;
+        run["learning_rate"] = "1e-2";
+        run["max_steps"] = "4";
+        run["output_dir"] = sandbox_ / fmt::format("trained-{}", kind);
+        if (kind == std::string_view("lsp")) run["lsp_refresh"] = "0";
+        must_succeed(sandbox_.train(run));
+        if (kind != std::string_view("lsp")) return run["output_dir"] + "/final";
+        must_succeed(sandbox_.windlass({"export", run["output_dir"], "--delta", "--to", run["output_dir"] + "/delta"}));
+        return run["output_dir"] + "/delta";
+    }
+    double first_loss(const std::string& name) { return metrics_of(sandbox_ / name).front().at("loss").get<double>(); }
+};
+
+TEST_F(ReferenceOfAnAdapter, IsTheBaseWhateverTheAdapterHasLearnt) {
+    const Json base = references("bare", {});
+    for (const char* const kind : {"lora", "ia3", "lsp"}) {
+        const std::string fresh = fmt::format("new-{}", kind), other = fmt::format("continued-{}", kind);
+        Settings more;
+        if (kind == std::string_view("lsp")) more["lsp_refresh"] = "0";
+        more["adapter"] = kind;
+        EXPECT_EQ(references(fresh, more), base) << kind;
+        EXPECT_NEAR(first_loss(fresh), std::log(2.0), 1e-6) << kind;
+        more["adapter"] = trained(kind);
+        EXPECT_EQ(references(other, more), base) << kind;
+        EXPECT_GT(std::abs(first_loss(other) - std::log(2.0)), 1e-6) << kind << ": the run begins with its adapter";
+    }
+}
+
+TEST_F(ReferenceOfAnAdapter, IsTheBaseInFewBitsWhereItsWeightsAre) {
+    const Json base = references("bare", {});
+    const Json few_bits = references("new", {{"adapter", "qlora"}});
+    EXPECT_NE(few_bits, base);
+    EXPECT_EQ(references("continued", {{"adapter", trained("qlora")}, {"weight_storage", "nf4"}}), few_bits);
+}
+
+TEST_F(ReferenceOfAnAdapter, IsTheBaseOnDisk) {
+    const std::string adapter = trained("lora");
+    const Settings disk = {{"adapter", adapter}, {"policy", "three_tier"}, {"ssd_dir", sandbox_ / "ssd"}};
+    EXPECT_EQ(references("disk", disk), references("bare", {}));
+    for (const auto& entry : fs::directory_iterator(sandbox_ / "ssd"))
+        EXPECT_THAT(entry.path().string(), Not(HasSubstr(".reference")));
+    references("memory", {{"adapter", adapter}});
+    EXPECT_EQ(metrics_of(sandbox_ / "disk"), metrics_of(sandbox_ / "memory"));
+}
+
+// What LoRA found of weights as they are is no answer for weights in 4 bits.
+TEST_F(ReferenceOfAnAdapter, IsKeptForWeightsOfItsKindAlone) {
+    Settings run = settings("dpo");
+    run["adapter"] = "lora";
+    must_succeed(sandbox_.train(run));
+    run["adapter"] = "qlora";
+    run["output_dir"] = sandbox_ / "qlora";
+    EXPECT_THAT(must_succeed(sandbox_.train(run)).err, HasSubstr("finding what the reference says"));
+}
+
+// Of each step, as TRL logs them: the same in one micro-batch and in several, with padding of the last one, and on
+// disk.
+TEST_F(Preferences, RewardsAreToldOfEveryStep) {
+    Settings whole = settings("dpo");
+    whole["per_device_train_batch_size"] = "3";
+    whole["gradient_accumulation_steps"] = "1";
+    const Finished trained = must_succeed(sandbox_.train(whole));
+    EXPECT_THAT(trained.err, HasSubstr("  margin "));
+    const std::vector<Json> lines = metrics_of(sandbox_.out());
+    EXPECT_EQ(lines.front().at("rewards/margins"), 0.0) << "at first the model is its reference";
+    EXPECT_EQ(lines.front().at("rewards/accuracies"), 0.0);
+    const Json& last = lines.back();
+    EXPECT_GT(last.at("rewards/margins"), 0.0);
+    EXPECT_NEAR(last.at("rewards/margins").get<double>(),
+                last.at("rewards/chosen").get<double>() - last.at("rewards/rejected").get<double>(), 1e-9);
+    EXPECT_EQ(last.at("rewards/accuracies"), 1.0);
+    Settings apart = whole;
+    apart["per_device_train_batch_size"] = "1";
+    apart["gradient_accumulation_steps"] = "3";
+    apart["output_dir"] = sandbox_ / "apart";
+    must_succeed(sandbox_.train(apart));
+    // Rows of one step, in other micro-batches: sums in another order, of steps that grow on each other.
+    const Json again = metrics_of(sandbox_ / "apart").back();
+    for (const char* key : {"rewards/chosen", "rewards/rejected", "rewards/margins"})
+        EXPECT_NEAR(again.at(key).get<double>(), last.at(key).get<double>(), 1e-3) << key;
+    apart["output_dir"] = sandbox_ / "disk";
+    apart["policy"] = "three_tier";
+    apart["ssd_dir"] = sandbox_ / "ssd";
+    must_succeed(sandbox_.train(apart));
+    EXPECT_EQ(metrics_of(sandbox_ / "disk"), metrics_of(sandbox_ / "apart"));
+}
+
+// eval on the same pairs prints what the run's last evaluation found.
+TEST_F(Preferences, AreJudgedByEval) {
+    const auto judged = [&](const std::string& model, const char* objective, std::vector<std::string> more) {
+        std::vector<std::string> words = {"eval", model, "--data", pairs(), "--objective", objective, "--json"};
+        words.insert(words.end(), {"preference_beta=0.2", "per_device_train_batch_size=2"});
+        words.insert(words.end(), more.begin(), more.end());
+        return json_of(sandbox_.windlass(words));
+    };
+    for (const char* const objective : {"dpo", "orpo"}) {
+        Settings run = settings(objective);
+        run["val_split"] = "0";
+        run["eval_data"] = pairs();
+        run["output_dir"] = sandbox_ / objective;
+        must_succeed(sandbox_.train(run));
+        const std::vector<std::string> reference = objective == std::string_view("dpo")
+                                                       ? std::vector<std::string>{"--reference", sandbox_.model()}
+                                                       : std::vector<std::string>();
+        const Json found = judged(sandbox_ / objective, objective, reference);
+        std::istringstream text(read_bytes(run["output_dir"] + "/metrics.jsonl"));
+        Json last;
+        for (std::string line; std::getline(text, line);) last = Json::parse(line);
+        for (const char* key : {"loss", "rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies"})
+            // final/ is rounded to the model's type, bf16, whose weights the run computed with.
+            EXPECT_NEAR(found.at(key).get<double>(), last.at(fmt::format("eval_{}", key)).get<double>(), 1e-6) << key;
+        EXPECT_EQ(found.at("pairs"), 6);
+    }
+    // Without a reference likelihoods alone; an adapter has its base.
+    const Json alone = judged(sandbox_ / "dpo", "dpo", {});
+    EXPECT_FALSE(alone.contains("loss"));
+    EXPECT_LT(alone.at("logps/chosen"), 0.0);
+    Settings run = settings("dpo");
+    run["adapter"] = "lora";
+    run["learning_rate"] = "1e-2";
+    must_succeed(sandbox_.train(run));
+    EXPECT_GT(judged(sandbox_.out(), "dpo", {}).at("rewards/margins"), 0.0);
+    const Finished refused = cli::run(sandbox_.windlass(
+        {"eval", sandbox_.model(), "--data", pairs(), "--objective", "orpo", "--reference", sandbox_.model()}));
+    EXPECT_EQ(refused.code, kUsage);
+    EXPECT_THAT(refused.err, HasSubstr("reference: only objective dpo compares with a model. Try: --objective dpo"));
+}
+
 TEST_F(Preferences, OrpoNeedsNoReference) {
     const Finished trained = must_succeed(sandbox_.train(settings("orpo")));
     EXPECT_THAT(trained.err, Not(HasSubstr("reference")));
