@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "model/rope_table.h"
 #include "text/stop_text.h"
 
 namespace windlass {
@@ -54,8 +53,7 @@ ChatAnswer ChatSession::answer(const std::string& question, const std::function<
     asked.push_back({{"role", "user"}, {"content", question}});
     const std::vector<int32_t> ids = chat_prompt_ids(format_, asked);
     ChatAnswer answer{.prompt_tokens = std::ssize(ids)};
-    const int64_t room =
-        std::min(options_.capacity, positions_for(model_, answer.prompt_tokens)) - answer.prompt_tokens;
+    const int64_t room = std::min(options_.capacity, model_.context_length) - answer.prompt_tokens;
     if (room < 1)
         throw UserError(ExitCode::data, kConversation, "has {} tokens, of {} that there is room for", ids.size(),
                         options_.capacity)

@@ -62,7 +62,13 @@ int32_t sample_token(std::span<const float> logits, int64_t vocab, const Samplin
     return ids[count - 1];
 }
 
-std::vector<float> Conversation::feed(std::span<const int32_t> tokens) {
+void Conversation::turn_for(int64_t text_tokens) {
+    const bool turns_long = turns_by_long_table(engine_.setup().model, text_tokens);
+    if (turns_long != turned_long_) kept_.clear();
+    turned_long_ = turns_long;
+}
+
+std::vector<float> Conversation::feed(std::span<const int32_t> tokens, int64_t text_tokens) {
     std::vector<int32_t> positions(tokens.size()), doc_start(tokens.size(), 0), targets(tokens.size(), kIgnored);
     std::iota(positions.begin(), positions.end(), static_cast<int32_t>(kept_.size()));
     const Batch batch{.rows = 1,
@@ -72,11 +78,23 @@ std::vector<float> Conversation::feed(std::span<const int32_t> tokens) {
                       .doc_start = doc_start.data(),
                       .targets = targets.data(),
                       .cached = std::ssize(kept_),
-                      .length_at_least = prompt_tokens_ + 1};
+                      .length_at_least = text_tokens};
     const Schedule& schedule = schedule_for(engine_.setup().schedules, std::ssize(tokens));
     StepReport report = engine_.decode(schedule, {.micro = {batch}});
     kept_.insert(kept_.end(), tokens.begin(), tokens.end());
     return std::move(report.logits);
+}
+
+// In chunks that follow from the prompt alone (decode_requests.h).
+std::vector<float> Conversation::extend(std::span<const int32_t> text) {
+    turn_for(std::ssize(text));
+    const int64_t most = prefill_chunks(prompt_tokens_).front();
+    std::vector<float> logits;
+    while (kept_.size() < text.size()) {
+        const auto rest = text.subspan(kept_.size());
+        logits = feed(rest.first(at(std::min(most, std::ssize(rest)))), std::ssize(text));
+    }
+    return logits;
 }
 
 GenerateResult Conversation::reply(std::span<const int32_t> prompt, const GenerateOptions& options,
@@ -85,21 +103,15 @@ GenerateResult Conversation::reply(std::span<const int32_t> prompt, const Genera
     GenerateResult result;
     Random random(options.seed, RandomStream::sampling);
     int64_t start = now_ns();
-    const ModelSpec& model = engine_.setup().model;
-    // Keys that were turned by the other table (longrope) are of no use.
-    if (positions_for(model, prompt_tokens_) != positions_for(model, std::ssize(prompt))) kept_.clear();
     prompt_tokens_ = std::ssize(prompt);
-    const int64_t room = positions_for(model, prompt_tokens_) - prompt_tokens_;
+    const int64_t room = engine_.setup().model.context_length - prompt_tokens_;
     const int64_t most = std::min(options.max_new_tokens, std::max<int64_t>(room, 1));
+    turn_for(prompt_tokens_);
     // The last token is computed in any case: its logits are the first new token's.
-    reused_ = std::min(std::ranges::mismatch(kept_, prompt).in1 - kept_.begin(), std::ssize(prompt) - 1);
+    reused_ = std::min(std::ranges::mismatch(kept_, prompt).in1 - kept_.begin(), prompt_tokens_ - 1);
     kept_.resize(at(reused_));
-    prompt = prompt.subspan(at(reused_));
-    std::vector<float> logits;
-    for (const int64_t chunk : prefill_chunks(std::ssize(prompt))) {
-        logits = feed(prompt.first(at(chunk)));
-        prompt = prompt.subspan(at(chunk));
-    }
+    std::vector<int32_t> text(prompt.begin(), prompt.end());
+    std::vector<float> logits = extend(text);
     result.prefill_seconds = seconds_since(start);
     start = now_ns();
     while (std::ssize(result.ids) < most) {
@@ -108,7 +120,8 @@ GenerateResult Conversation::reply(std::span<const int32_t> prompt, const Genera
         if (result.stopped) break;
         result.ids.push_back(id);
         if (!on_token(id) || std::ssize(result.ids) == most) break;
-        logits = feed({&id, 1});
+        text.push_back(id);
+        logits = extend(text);
     }
     result.decode_seconds = seconds_since(start);
     return result;

@@ -37,7 +37,9 @@ struct GenerateResult {
     double decode_seconds = 0;
 };
 
-// One text that grows, with the keys and values of its tokens kept in the engine.
+// One text that grows, with the keys and values of its tokens kept in the engine. Where a text that has become longer
+// turns by another table (longrope), what is kept is of no use, and all of it is computed again, once: logits are those
+// of a pass over the whole text.
 //
 // The engine was made with decode_requests of at least the longest prompt and a capacity that holds the whole text; it
 // decodes for one Conversation at a time.
@@ -54,11 +56,16 @@ class Conversation {
     int64_t reused() const { return reused_; }
 
   private:
-    // Logits of the token behind these, which come behind those that are kept.
-    std::vector<float> feed(std::span<const int32_t> tokens);
+    // Logits of the token behind a text, of which those that are kept are the beginning.
+    std::vector<float> extend(std::span<const int32_t> text);
+    // The same of a text that ends later, behind these tokens of it, which come behind those that are kept.
+    std::vector<float> feed(std::span<const int32_t> tokens, int64_t text_tokens);
+    // Forgets what a text of so many tokens cannot use.
+    void turn_for(int64_t text_tokens);
 
     Engine& engine_;
     std::vector<int32_t> kept_;  // tokens whose keys and values the engine has
+    bool turned_long_ = false;   // these, by the second table
     int64_t reused_ = 0;
     int64_t prompt_tokens_ = 0;  // of the last reply
 };

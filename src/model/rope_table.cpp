@@ -1,7 +1,5 @@
 #include "model/rope_table.h"
 
-#include <algorithm>
-
 #include "model/program.h"
 #include "op/ops.h"
 
@@ -20,17 +18,15 @@ std::vector<double> rope_table(const ModelSpec& model) {
     return table;
 }
 
-int64_t positions_for(const ModelSpec& model, int64_t prompt_tokens) {
-    int64_t most = model.context_length;
+bool turns_by_long_table(const ModelSpec& model, int64_t tokens) {
     for (const Block& block : model.blocks) {
         for (const Node& node : block.program->nodes) {
             if (node.op != &kRope) continue;
             const auto& attrs = node.spec.get<RopeAttrs>();
-            if (!attrs.long_frequencies.empty() && prompt_tokens < attrs.short_length)
-                most = std::min(most, attrs.short_length);
+            if (!attrs.long_frequencies.empty() && tokens > attrs.short_length) return true;
         }
     }
-    return most;
+    return false;
 }
 
 }  // namespace windlass

@@ -12,7 +12,6 @@
 #include "base/units.h"
 #include "infer/chat.h"
 #include "infer/inference.h"
-#include "model/rope_table.h"
 #include "text/prompt_ids.h"
 #include "text/stop_text.h"
 
@@ -57,7 +56,7 @@ ExitCode run_generate(const GenerateArgs& args) {
     if (args.chat) format.emplace(chat_format_of(config, opened.tokenizer));
     const std::vector<int32_t> ids =
         format ? chat_prompt_ids(*format, user_message(prompt)) : prompt_ids(opened.tokenizer, prompt, "prompt");
-    const int64_t room = positions_for(opened.model, std::ssize(ids)) - std::ssize(ids);
+    const int64_t room = opened.model.context_length - std::ssize(ids);
     if (room < 1) {
         throw UserError(ExitCode::usage, "prompt", "has {} tokens, the model was made for {}", ids.size(),
                         opened.model.context_length)
