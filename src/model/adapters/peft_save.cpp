@@ -35,8 +35,15 @@ std::set<std::string> all_modules(const ModelSpec& model) {
     return modules;
 }
 
+// Of a model that sees as well, transformers' name for the part that text passes. The others, which are in no table
+// here, have layers of the same last words.
+bool is_inside_a_larger_model(const ModelSpec& model) {
+    return model.tree_prefix.find("language_model.") != std::string::npos;
+}
+
 // The shortest names that stand for these modules and for no other: peft gives each module that is named an adapter.
 std::vector<std::string> target_names(const ModelSpec& model, const std::set<std::string>& adapted) {
+    if (is_inside_a_larger_model(model)) return {adapted.begin(), adapted.end()};
     const std::set<std::string> all = all_modules(model);
     for (const int words : {1, 2}) {
         std::set<std::string> names;

@@ -102,6 +102,24 @@ TEST(SavePeft, WritesAScaleByRootAsPlainLora) {
     EXPECT_NEAR(read_peft_config(*saved.folder).settings.scale, 16.0 / 3.0, 1e-15);
 }
 
+// Of a model that sees as well, layers that text does not pass have the same last words: peft would give them adapters.
+TEST(SavePeft, NamesNoLayerThatTextDoesNotPass) {
+    const GoldenBase base("gemma3");
+    std::vector<std::string> modules;
+    for (const int weight : linear_layers_of_layers(base.model))
+        modules.push_back(module_name(base.model, layer_of(base.model.params[at(weight)])));
+    const std::vector<std::string> targets = SavedPeft(base, modules).targets();
+    for (const std::string& module : modules) EXPECT_TRUE(is_named_by(module, targets)) << module;
+    size_t others = 0;
+    for (const TensorPlace& tensor : base.folder.tensors()) {
+        if (std::ranges::find(base.model.params, tensor.name, &ParamSpec::name) != base.model.params.end()) continue;
+        const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
+        EXPECT_FALSE(is_named_by(module, targets)) << module;
+        others += module.ends_with("q_proj");
+    }
+    EXPECT_GT(others, 0u);
+}
+
 TEST(SavePeft, NamesTargetsInOneWordWhereThatIsRight) {
     const GoldenBase base("llama");
     EXPECT_THAT(SavedPeft(base, modules_of(kBothLayers, {"self_attn.q_proj", "mlp.up_proj"})).targets(),
