@@ -48,7 +48,7 @@ std::string asked(const std::string& answer) {
 }
 const std::string kAnswer = R"({"role": "assistant", "content": "b"})";
 
-std::vector<Tried> chat_rows() {
+std::vector<Tried> chat_messages() {
     const int data = kData;
     return {
         {"AnUnknownRole",
@@ -86,6 +86,12 @@ std::vector<Tried> chat_rows() {
          data,
          {"the conversation has no message", "Try: a question and an answer"},
          then_shown(kTriedRow)},
+    };
+}
+
+std::vector<Tried> chat_answers() {
+    const int data = kData;
+    return {
         {"NoAnswer",
          shown(messages(R"([{"role": "user", "content": "a"}])")),
          data,
@@ -112,6 +118,12 @@ std::vector<Tried> chat_rows() {
          data,
          {"none of the answers may be learned", "Try: \"train\" true"},
          then_shown(asked(R"({"role": "assistant", "content": "b", "train": true})"))},
+    };
+}
+
+std::vector<Tried> chat_calls() {
+    const int data = kData;
+    return {
         {"ACallThatIsText",
          shown(asked(R"({"role": "assistant", "tool_calls": ["go"]})")),
          data,
@@ -142,6 +154,12 @@ std::vector<Tried> chat_rows() {
          data,
          {"rows.jsonl:1: tools"},
          then_shown(messages("[" + kAnswer + "]", R"(, "tools": "[{")"), {"--skip-malformed", "true"})},
+    };
+}
+
+std::vector<Tried> other_chat_rows() {
+    const int data = kData;
+    return {
         {"HistoryThatIsText",
          shown(R"({"instruction": "a", "output": "b", "history": "c"})"),
          data,
@@ -160,7 +178,10 @@ std::vector<Tried> chat_rows() {
                     {"--messages-field", "dialog"})},
     };
 }
-INSTANTIATE_TEST_SUITE_P(ChatRows, FirstHourChats, testing::ValuesIn(chat_rows()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Messages, FirstHourChats, testing::ValuesIn(chat_messages()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Answers, FirstHourChats, testing::ValuesIn(chat_answers()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(Calls, FirstHourChats, testing::ValuesIn(chat_calls()), name_of_tried);
+INSTANTIATE_TEST_SUITE_P(OtherRows, FirstHourChats, testing::ValuesIn(other_chat_rows()), name_of_tried);
 
 std::string broken(const char* text) {
     return std::string(text) + kTriedTemplate;
@@ -216,6 +237,11 @@ std::vector<Tried> chat_templates() {
          kData,
          {"ends this answer by no token that ends a text", "Try: a template that writes eos_token"},
          mended},
+    };
+}
+
+std::vector<Tried> chat_words() {
+    return {
         {"ADateOfNobody",
          shown(kTriedRow, {"--template-date", "2026-02-31"}),
          kUsage,
@@ -233,6 +259,7 @@ std::vector<Tried> chat_templates() {
          then({"generate", "MODEL", "--prompt", "a", "--max-new-tokens", "2"})},
     };
 }
+INSTANTIATE_TEST_SUITE_P(Words, FirstHourChats, testing::ValuesIn(chat_words()), name_of_tried);
 INSTANTIATE_TEST_SUITE_P(Templates, FirstHourChats, testing::ValuesIn(chat_templates()), name_of_tried);
 
 const Settings kComparing = {{"objective", "dpo"}, {"train_data", "@pairs.jsonl"}};
