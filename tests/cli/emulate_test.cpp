@@ -43,8 +43,7 @@ Settings settings_of(Sandbox& sandbox, const Emulated& run) {
 
 Json plan_of(const Sandbox& sandbox, const Settings& settings) {
     std::vector<std::string> words = words_of(settings);
-    words.insert(words.begin(), "plan");
-    words.push_back("--json");
+    words.insert(words.begin(), {"plan", "--alone", "--json"});
     return json_of(sandbox.windlass(words));
 }
 

@@ -34,7 +34,7 @@ Peak peak_of(Sandbox& sandbox, const Settings& changes) {
     for (const auto& [key, value] : changes) settings[key] = value;
     if (settings["policy"] == "three_tier") settings["ssd_dir"] = sandbox / "ssd";
     std::vector<std::string> words = words_of(settings);
-    words.insert(words.begin(), {"plan", "--json"});
+    words.insert(words.begin(), {"plan", "--json", "--alone"});
     const int64_t planned = json_of(sandbox.windlass(words)).at("memory_bytes");
     settings["ram"] = std::to_string(planned + kMiB);  // the process varies by this much from one start to the next
     const Json trained = json_of(sandbox.train(settings, {"--json"}));

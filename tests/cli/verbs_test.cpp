@@ -143,8 +143,10 @@ TEST(Plan, NeedsAModelOnly) {
 
 TEST(Plan, TakesAnotherMachinesMemoryAndDisk) {
     Sandbox sandbox;
-    const Json json = json_of(sandbox.windlass({"plan", "--model", sandbox.model(), "--max-length", "64", "--machine",
-                                                "rtx4090-desktop", "--ssd-dir", sandbox / "not-touched", "--json"}));
+    const Json json =
+        json_of(sandbox.windlass({"plan", "--model", sandbox.model(), "--max-length", "64", "--machine",
+                                  "rtx4090-desktop", "--ssd-dir", sandbox / "not-touched", "--alone", "--json"}));
+    EXPECT_TRUE(json.at("advice").is_null()) << "nothing is compared with a plan alone";
     const int64_t memory = (int64_t{64} << 30) / 100 * 80;  // of the machine; the default share
     EXPECT_NEAR(json.at("memory_limit_bytes").get<double>(), static_cast<double>(memory), 1e3);
     EXPECT_EQ(json.at("disk_limit_bytes").get<int64_t>(), int64_t{4'000'000'000'000} / 10 * 9);
@@ -168,8 +170,8 @@ std::map<std::string, int> traced_tasks(const std::string& path) {
 TEST(Plan, WritesThePredictedStepAsATrace) {
     Sandbox sandbox;
     const std::string path = sandbox / "trace.json";
-    must_succeed(sandbox.windlass(
-        {"plan", "model=" + sandbox.model(), "--machine", "h100-server-4gen5", "max_length=64", "--trace", path}));
+    must_succeed(sandbox.windlass({"plan", "model=" + sandbox.model(), "--alone", "--machine", "h100-server-4gen5",
+                                   "max_length=64", "--trace", path}));
     const std::map<std::string, int> tasks = traced_tasks(path);
     ASSERT_EQ(tasks.size(), 1u);
     EXPECT_THAT(tasks.begin()->first, HasSubstr("train/64, predicted for "));
@@ -191,8 +193,8 @@ TEST(Preset, IsListedAndPlanned) {
                            "qlora", "spsa15", "zerof", "zo2"}));
     EXPECT_THAT(must_succeed(sandbox.windlass({"train", "--help"})).out, HasSubstr("\n  fuyou  "));
     const std::vector<std::string> words = {
-        "plan",         "--preset", "fuyou",     "--model",           sandbox.model(),
-        "--max-length", "64",       "--ssd-dir", sandbox / "scratch", "--json"};
+        "plan",      "--preset",          "fuyou",   "--model", sandbox.model(), "--max-length", "64",
+        "--ssd-dir", sandbox / "scratch", "--alone", "--json"};
     const Json json = json_of(sandbox.windlass(words));
     EXPECT_EQ(json.at("policy"), "three_tier");
     EXPECT_THAT(json.value("updates", ""), HasSubstr("in backward"));

@@ -27,7 +27,7 @@ class Runs {
     }
     // The bytes of weights that a run of these settings plans with.
     int64_t weight_bytes(const Settings& changes) {
-        std::vector<std::string> words = {"plan", "--json"};
+        std::vector<std::string> words = {"plan", "--alone", "--json"};
         Settings all = settings(4, changes);
         all["dtype"] = "bf16";
         for (const std::string& word : words_of(all)) words.push_back(word);

@@ -172,6 +172,7 @@ void add_data_verb(CLI::App& app, Arguments& args) {
 void add_config_verbs(CLI::App& app, Arguments& args) {
     CLI::App* plan = add_verb(app, args, "plan", kPlan, args.plan.json);
     takes_config(plan);
+    plan->add_flag("--alone", args.plan.alone, "This plan, and no others to compare with it, which take longer");
     plan->add_option("--trace", args.plan.trace, "File to write the predicted step to, as a Chrome trace");
     CLI::App* train = add_verb(app, args, "train", kTrain, args.train.json);
     takes_config(train);

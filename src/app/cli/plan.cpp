@@ -40,7 +40,11 @@ ExitCode run_plan(const PlanArgs& args) {
     if (!args.trace.empty()) write_trace(args.trace, session);
     // Many plans are compared with this one, so it is shown before.
     if (!args.json) print_result(plan_text(session));
-    log_info("planning other settings and methods, to compare with");
+    if (args.alone) {
+        print_result(args.json ? plan_json(session, Json()) : kFits);
+        return ExitCode::ok;
+    }
+    log_info("planning other settings and methods, to compare with; --alone leaves that out");
     const std::vector<MethodAdvice> methods = compare_methods(session);
     const std::vector<Cheaper> cheaper = find_cheaper(session, methods);
     if (!args.json) {

@@ -17,7 +17,8 @@ inline constexpr int kSchemaVersion = 1;  // of every JSON output
 // Verbs that take configuration: words are a file, key=value and --key value (train/config.h).
 struct PlanArgs {
     std::vector<std::string> words;
-    std::string trace;  // file to write the predicted step to; empty: none
+    std::string trace;   // file to write the predicted step to; empty: none
+    bool alone = false;  // nothing is compared with it
     bool json = false;
 };
 ExitCode run_plan(const PlanArgs& args);
