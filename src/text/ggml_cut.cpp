@@ -13,7 +13,11 @@ struct CutName {
     std::string_view name;
     std::string_view steps;
     bool whole_tokens = false;
+    std::string_view differs = {};
 };
+
+// llama.cpp has no classes of marks and of case in these two patterns: [^a-z] and [^A-Z] among letters stand for them.
+constexpr std::string_view kNoMarks = "words with combining marks, and changes of case outside of a to z";
 
 constexpr std::string_view kDigitsThenGpt2 = "digits, gpt2";
 // Split patterns, in the spelling of published tokenizer.json files.
@@ -30,8 +34,14 @@ constexpr std::string_view kGpt4o =
 
 // "dbrx" is Llama 3's cut without whole tokens: cl100k's, which OLMo 2 and Phi-4 have.
 constexpr CutName kCutNames[] = {
-    {"gpt-2", "gpt2"}, {"smollm", kDigitsThenGpt2}, {"llama-bpe", kLlama3, true}, {"dbrx", kLlama3},
-    {"qwen2", kQwen2}, {"qwen35", kQwen35},         {"tekken", kTekken, true},    {"gpt-4o", kGpt4o},
+    {"gpt-2", "gpt2"},
+    {"smollm", kDigitsThenGpt2},
+    {"llama-bpe", kLlama3, true},
+    {"dbrx", kLlama3},
+    {"qwen2", kQwen2},
+    {"qwen35", kQwen35},
+    {"tekken", kTekken, true, kNoMarks},
+    {"gpt-4o", kGpt4o, false, kNoMarks},
 };
 
 // A split whose matches cover every text cuts alike, whatever is said of what lies between them.
@@ -78,13 +88,13 @@ bool merges_make_every_token(const TokenizerParts& parts) {
 
 }  // namespace
 
-std::string ggml_cut_name(const TokenizerParts& parts, std::string_view where) {
+GgmlCut ggml_cut(const TokenizerParts& parts, std::string_view where) {
     const std::string steps = steps_text(parts.pre_tokenizer);
     const bool whole_tokens = parts.model.options().ignore_merges;
     const CutName* other = nullptr;
     for (const CutName& name : kCutNames) {
         if (name.steps != steps) continue;
-        if (name.whole_tokens == whole_tokens) return std::string(name.name);
+        if (name.whole_tokens == whole_tokens) return {name.name, name.differs};
         other = &name;
     }
     if (other == nullptr)
@@ -97,7 +107,7 @@ std::string ggml_cut_name(const TokenizerParts& parts, std::string_view where) {
                         "\"ignore_merges\" is {}, and llama.cpp's \"{}\", which cuts texts so, does it otherwise",
                         whole_tokens, other->name)
             .hint("llama.cpp's own convert_hf_to_gguf.py, on the folder that windlass export writes without .gguf");
-    return std::string(other->name);
+    return {other->name, other->differs};
 }
 
 }  // namespace windlass

@@ -5,14 +5,18 @@
 // without a word.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "text/parts.h"
 
 namespace windlass {
 
+struct GgmlCut {
+    std::string_view name;
+    std::string_view differs;  // which texts llama.cpp cuts otherwise all the same; empty: none that is known
+};
+
 // UserError(model) naming `where` and the steps that have no name.
-std::string ggml_cut_name(const TokenizerParts& parts, std::string_view where);
+GgmlCut ggml_cut(const TokenizerParts& parts, std::string_view where);
 
 }  // namespace windlass

@@ -110,7 +110,9 @@ void read_bytes(const TokenizerParts& parts, Where where, GgmlTokens& out) {
     for (const NormalizerStep& step : parts.normalizer.steps())
         if (!std::holds_alternative<NfcStep>(step)) refuse_part(where, "it changes texts before it cuts them");
     out.model = "gpt2";
-    out.cut = ggml_cut_name(parts, where);
+    const GgmlCut cut = ggml_cut(parts, where);
+    out.cut = cut.name;
+    if (!cut.differs.empty()) out.notes.push_back(fmt::format("llama.cpp cuts {} otherwise", cut.differs));
     for (const auto& [left, right] : parts.model.merges()) out.merges.push_back(fmt::format("{} {}", left, right));
 }
 

@@ -58,6 +58,23 @@ TEST(GgmlTokens, ACutHasANameByItsExactSteps) {
     EXPECT_EQ(table(byte_level(bytes_after({split_by(qwen2)}, false))).cut, "qwen2");
 }
 
+// Two of llama.cpp's own patterns are not those of the tokenizers that they are for.
+TEST(GgmlTokens, ACutThatLlamaCppHasNotQuiteIsNoted) {
+    const std::string upper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", lower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
+    const std::string begins = R"([^\r\n\p{L}\p{N}]?)", contraction = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
+    const std::string rest = R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    const auto words = [&](const std::string& behind, const char* numbers) {
+        return begins + upper + "*" + lower + "+" + behind + "|" + begins + upper + "+" + lower + "*" + behind + "|" +
+               numbers + rest;
+    };
+    const GgmlTokens tekken = table(byte_level(bytes_after({split_by(words("", R"(\p{N})"))}, false), true));
+    EXPECT_EQ(tekken.cut, "tekken");
+    EXPECT_THAT(tekken.notes, ElementsAre(HasSubstr("cuts words with combining marks")));
+    const GgmlTokens o200k = table(byte_level(bytes_after({split_by(words(contraction, R"(\p{N}{1,3})"))}, false)));
+    EXPECT_EQ(o200k.cut, "gpt-4o");
+    EXPECT_THAT(o200k.notes, ElementsAre(HasSubstr("cuts words with combining marks")));
+}
+
 TEST(GgmlTokens, AnUnknownCutIsRefusedByItsPattern) {
     EXPECT_THAT(table_refusal(byte_level(bytes_after({split_by(kSplitOfLlama3 + "|x")}, false))),
                 HasSubstr("split " + kSplitOfLlama3 + "|x"));
