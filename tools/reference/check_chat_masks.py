@@ -133,6 +133,19 @@ def make_folder(model, folder):
     return transformers.AutoTokenizer.from_pretrained(folder), set(ids)
 
 
+def answers(pieces):
+    """(where each learned piece begins, where it ends, without the token of an end of turn)"""
+    at, spans = 0, []
+    for is_learned, part in pieces:
+        said = part
+        for end in ENDS:
+            said = said.removesuffix(end)
+        if is_learned:
+            spans.append((at, at + len(said.rstrip())))
+        at += len(part)
+    return spans
+
+
 def verdict(ours, theirs):
     if isinstance(ours, str) or isinstance(theirs, str):
         return "refused by both" if isinstance(ours, str) and isinstance(theirs, str) else "refused by one"
@@ -147,6 +160,10 @@ def verdict(ours, theirs):
     if text(ours[0]).startswith(text(theirs)) and len(learned(ours[0])) == len(learned(theirs)) and all(
         a == b or any(a == b.rstrip() + end or a == b + end for end in ENDS) for a, b in pairs):
         return "equal, and the end of turns"
+    # The variant marks from behind a header that stands before every answer, or the other way round.
+    mine, other = answers(ours[0]), answers(theirs)
+    if text(ours[0]).startswith(text(theirs)) and [end for _, end in mine] == [end for _, end in other]:
+        return "begins elsewhere"
     return "different"
 
 
@@ -180,8 +197,9 @@ def main():
                 said_alone = verdict(alone, theirs)
                 found[said_alone] = found.get(said_alone, 0) + 1
                 totals[said] = totals.get(said, 0) + 1
-                if args.show and said in ("different", "refused by one"):
-                    print(f"  {one['name']}\n    ours   {ours}\n    theirs {theirs}")
+                for which, verdict_of, pieces in (("variant", said, ours), ("stock", said_alone, alone)):
+                    if args.show and verdict_of in ("different", "refused by one"):
+                        print(f"  {one['name']}, {which}\n    ours   {pieces}\n    theirs {theirs}")
             listed = [", ".join(f"{count} {said}" for said, count in sorted(each.items())) for each in (mine, found)]
             print(f"{stock.stem:28} {listed[0]:60} | {listed[1]}", flush=True)
     print(f"{'all':28} {', '.join(f'{count} {said}' for said, count in sorted(totals.items()))}")
