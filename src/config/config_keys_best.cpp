@@ -47,7 +47,9 @@ std::vector<ConfigKey> sample_keys() {
          .resume = OnResume::free,
          .field = &Config::sample_prompts,
          .group = kIntervals,
-         .help = "texts that the model continues while it trains, greedily, into samples.jsonl and the log"},
+         .help =
+             "texts that the model continues while it trains, greedily, into samples.jsonl and the log; of a run on "
+             "chats, questions that it answers"},
         {.name = "sample_steps",
          .resume = OnResume::free,
          .field = &Config::sample_steps,

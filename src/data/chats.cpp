@@ -4,8 +4,10 @@
 #include <ctime>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/log.h"
 #include "data/data.h"
+#include "format/side_files.h"
 #include "text/row_reader.h"
 
 namespace windlass {
@@ -23,6 +25,12 @@ std::optional<Row> first_row(FileSystem& files, const std::string& path, const F
     }
 }
 
+std::optional<ChatTemplateSource> models_template(FileSystem& files, const Config& config) {
+    if (std::string own = adapters_template(files, config); !own.empty())
+        return ChatTemplateSource{.place = path_in(config.adapter, kChatTemplateName), .text = std::move(own)};
+    return find_chat_template(files, config.model);
+}
+
 void say_format(const ChatFormat& format) {
     std::vector<std::string> ends;
     for (const int32_t id : format.turn_ends()) ends.push_back(format.tokenizer().id_to_token(id));
@@ -34,7 +42,17 @@ void say_format(const ChatFormat& format) {
 
 }  // namespace
 
-std::string today() {
+std::string adapters_template(FileSystem& files, const Config& config) {
+    return is_adapter_name(config.adapter) ? "" : template_beside(files, config.adapter);
+}
+
+std::string template_beside(FileSystem& files, const std::string& folder) {
+    const std::string path = path_in(folder, kChatTemplateName);
+    return !folder.empty() && files.exists(path) ? read_text(files, path, kChatTemplateBytesMax) : "";
+}
+
+std::string date_of_chats(const Config& config) {
+    if (!config.template_date.empty()) return config.template_date;
     const std::time_t now = std::time(nullptr);
     std::tm local{};
     localtime_r(&now, &local);
@@ -45,7 +63,7 @@ std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& conf
                                            const std::string& date) {
     if (config.chat_template == "none") return std::nullopt;
     const std::optional<ChatTemplateSource> source = config.chat_template == "auto"
-                                                         ? find_chat_template(files, config.model)
+                                                         ? models_template(files, config)
                                                          : read_chat_template(files, config.chat_template);
     if (!source) return std::nullopt;
     return ChatFormat(*source, tokenizer, date);
@@ -61,8 +79,7 @@ std::optional<ChatFormat> open_chats_of(FileSystem& files, const Config& config,
         has_alpaca |= row && row->format == RowFormat::alpaca;
     }
     if (!has_chats) return std::nullopt;
-    std::optional<ChatFormat> format =
-        open_chat_format(files, config, tokenizer, config.template_date.empty() ? today() : config.template_date);
+    std::optional<ChatFormat> format = open_chat_format(files, config, tokenizer, date_of_chats(config));
     if (format) say_format(*format);
     if (!format && has_alpaca)
         log_info("no chat template: instructions are written with the classic \"### Instruction\" prompt");

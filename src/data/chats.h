@@ -11,8 +11,9 @@
 
 namespace windlass {
 
-// chat_template as the configuration says it: nothing where it is none, or auto and the model has none. `date` as
-// ChatFormat takes it. Throws UserError(model) for a template that cannot be read.
+// chat_template as the configuration says it: nothing where it is none, or auto and the model has none. An adapter's
+// folder may have one of its own, which it was trained by. `date` as ChatFormat takes it. Throws UserError(model) for a
+// template that cannot be read.
 std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& config, const Tokenizer& tokenizer,
                                            const std::string& date);
 
@@ -21,7 +22,13 @@ std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& conf
 std::optional<ChatFormat> open_chats_of(FileSystem& files, const Config& config, const Tokenizer& tokenizer,
                                         const std::vector<std::string>& paths);
 
-// Today's, in local time, as year-month-day.
-std::string today();
+// The text of a template of its own that a folder has, a run's or an adapter's; empty where it has none.
+std::string template_beside(FileSystem& files, const std::string& folder);
+
+// The same of the adapter that a run begins with.
+std::string adapters_template(FileSystem& files, const Config& config);
+
+// The date that templates print: template_date, else today's, in local time; year-month-day.
+std::string date_of_chats(const Config& config);
 
 }  // namespace windlass

@@ -207,13 +207,15 @@ RunData RunData::open_cached(FileSystem& files, const Config& config, const Toke
     const std::optional<ChatFormat> chats = open_chats_of(files, config, tokenizer, paths);
     if (chats) options.chats = &*chats;
     std::string date = chats && chats->prints_date() ? chats->date() : "";
-    std::string own_template = chats && config.chat_template != "auto" ? chats->text() : "";
+    const bool is_models = config.chat_template == "auto" && adapters_template(files, config).empty();
+    std::string own_template = chats && !is_models ? chats->text() : "";
     TokenCache train = TokenCache::open_or_build(files, folder, config.train_data, options, tokenizer);
     RowChoice choice = choose_rows(pairs ? train.size() / 2 : train.size(), config);
     const std::vector<uint32_t> lengths(train.lengths().begin(), train.lengths().end());
     RunData data(RowOrder(std::move(choice.train), lengths, config.packing ? config.max_length : 0, seed_of(config)),
                  config);
     if (pairs) data.rows_per_example_ = 2;
+    data.has_chats_ = chats.has_value();
     data.train_ = std::move(train);
     data.template_date_ = std::move(date);
     data.chat_template_ = std::move(own_template);

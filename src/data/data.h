@@ -100,6 +100,8 @@ class RunData {
 
     // Lengths of the rows that steps will see: of samples, or of full rows where they are packed.
     std::vector<uint32_t> sequence_lengths(int64_t max_length) const;
+    // They are written as chats, by a template.
+    bool has_chats() const { return has_chats_; }
     // The date that the chat template of these rows prints; empty where none does.
     const std::string& template_date() const { return template_date_; }
     // Its text, where it is not the model's own; empty where it is.
@@ -128,6 +130,7 @@ class RunData {
     int64_t rows_per_example_ = 1;
     std::optional<int64_t> train_samples_;
     bool packing_ = false;
+    bool has_chats_ = false;
     std::string template_date_, chat_template_;
 };
 

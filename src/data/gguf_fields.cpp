@@ -34,13 +34,17 @@ void add_tokens(GgmlTokens tokens, std::vector<GgufField>& fields) {
 
 }  // namespace
 
-std::vector<GgufField> gguf_fields(FileSystem& files, const std::string& folder, int64_t rows, std::string_view name) {
+std::vector<GgufField> gguf_fields(FileSystem& files, const std::string& folder, int64_t rows, std::string_view name,
+                                   std::string chat_template) {
     GgmlTokens tokens = ggml_tokens(Tokenizer::load(files, folder), rows, folder);
     for (const std::string& note : tokens.notes) log_warning("{}: {}", folder, note);
     std::vector<GgufField> fields = {{"general.name", ggml_model_name(name, tokens)}};
     add_tokens(std::move(tokens), fields);
-    if (std::optional<ChatTemplateSource> found = find_chat_template(files, folder); found)
-        fields.push_back({"tokenizer.chat_template", std::move(found->text)});
+    if (chat_template.empty()) {
+        std::optional<ChatTemplateSource> found = find_chat_template(files, folder);
+        if (found) chat_template = std::move(found->text);
+    }
+    if (!chat_template.empty()) fields.push_back({"tokenizer.chat_template", std::move(chat_template)});
     return fields;
 }
 

@@ -188,10 +188,10 @@ void ModelFolderWriter::finish() {
 }
 
 void ModelFolderWriter::copy_side_files() {
-    if (content_.base == nullptr) return;
-    std::set<std::string> folders;
     if (!content_.chat_template.empty())
         write_file(files_, path_in(temporary_, kChatTemplateName), content_.chat_template);
+    if (content_.base == nullptr) return;
+    std::set<std::string> folders;
     for (const std::string& name : content_.base->side_files()) {
         if (name == kChatTemplateName && !content_.chat_template.empty()) continue;
         const std::string to = fmt::format("{}/{}", temporary_, name);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/prompt_ids.h"
 #include "text/stop_text.h"
 
 namespace windlass {
@@ -14,15 +15,6 @@ bool has_role(const Json& message, std::string_view role) {
 }
 
 }  // namespace
-
-std::vector<int32_t> chat_prompt_ids(const ChatFormat& format, const Json& messages) {
-    const std::string text = format.render(messages, nullptr, /*add_generation_prompt=*/true, kConversation).text;
-    std::vector<int32_t> ids = format.tokenizer().encode(text, false);
-    if (ids.empty())
-        throw UserError(ExitCode::model, format.place(), "the template writes nothing before an answer")
-            .hint("a template with add_generation_prompt, in chat_template: FILE");
-    return ids;
-}
 
 ChatSession::ChatSession(Engine& engine, const ChatFormat& format, ChatOptions options)
     : model_(engine.setup().model),

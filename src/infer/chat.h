@@ -26,9 +26,6 @@ struct ChatAnswer {
     int64_t reused_tokens = 0;  // of these, said before
 };
 
-// The text that asks for an answer to these messages, as ids. Throws UserError(data) with what the template says.
-std::vector<int32_t> chat_prompt_ids(const ChatFormat& format, const Json& messages);
-
 class ChatSession {
   public:
     // They outlive it. The engine was made with decode_requests for options.capacity.

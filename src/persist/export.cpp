@@ -3,8 +3,10 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "config/model_place.h"
 #include "config/param_group_text.h"
+#include "data/chats.h"
 #include "data/gguf_fields.h"
 #include "data/open_adapter.h"
 #include "format/base_checksum.h"
@@ -34,18 +36,8 @@ struct Source {
     std::vector<std::string> ignored_keys = {};  // of the base's config.json; a checkpoint's folder has none of them
     std::vector<std::string> models = {};        // that the run names
     Config adapter = {};                         // what it says of one
+    std::string chat_template = {};              // text of its own one, that no model's folder has
 };
-
-// What a run's run.yaml says of a key; nothing where `folder` is no run.
-std::vector<std::string> values_in_run(FileSystem& files, const std::string& folder, std::string_view key) {
-    const std::string yaml = fmt::format("{}/run.yaml", folder);
-    std::vector<std::string> values;
-    if (!files.exists(yaml)) return values;
-    for (const ConfigEntry& entry : read_config_file(files, yaml)) {
-        if (entry.key == key) values.insert(values.end(), entry.values.begin(), entry.values.end());
-    }
-    return values;
-}
 
 // The base is the run's model; of a checkpoint that was moved away, the one that its adapter names.
 Source of_adapter_checkpoint(FileSystem& files, const std::string& path) {
@@ -53,17 +45,21 @@ Source of_adapter_checkpoint(FileSystem& files, const std::string& path) {
     std::vector<std::string> models = models_of_run(files, run);
     const std::string adapter = fmt::format("{}/{}", path, kAdapterFolder);
     std::string base = models.empty() ? find_model(files, adapter).folder : models.front();
-    return {fmt::format("{}/{}", path, kStateFile),          std::move(base),   true,
-            values_in_run(files, run, "ignore_config_keys"), std::move(models), {.adapter = adapter}};
+    return {.store = fmt::format("{}/{}", path, kStateFile),
+            .base = std::move(base),
+            .is_checkpoint = true,
+            .ignored_keys = values_in_run(files, run, "ignore_config_keys"),
+            .models = std::move(models),
+            .adapter = {.adapter = adapter},
+            .chat_template = template_beside(files, adapter)};
 }
 
 Source of_checkpoint(FileSystem& files, const std::string& path) {
     if (files.exists(fmt::format("{}/{}", path, kAdapterFolder))) return of_adapter_checkpoint(files, path);
-    return {fmt::format("{}/{}", path, kStateFile),
-            fmt::format("{}/{}", path, kModelFolder),
-            true,
-            {},
-            models_of_run(files, fmt::format("{}/..", path))};
+    return {.store = fmt::format("{}/{}", path, kStateFile),
+            .base = fmt::format("{}/{}", path, kModelFolder),
+            .is_checkpoint = true,
+            .models = models_of_run(files, fmt::format("{}/..", path))};
 }
 
 // Of a run that is to end with its best step, where it has one.
@@ -95,7 +91,12 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
         throw UserError(ExitCode::usage, run, "holds neither a checkpoint nor a working store, only a trajectory log")
             .hint(fmt::format("windlass replay {} {}/{} --to DIR", config.model, run, kTrajectoryName));
     if (start.from == StartPoint::From::working_store)
-        return {start.path, config.model, false, config.ignore_config_keys, {config.model}, config};
+        return {.store = start.path,
+                .base = config.model,
+                .ignored_keys = config.ignore_config_keys,
+                .models = {config.model},
+                .adapter = config,
+                .chat_template = template_beside(files, run)};
     return of_checkpoint(files, start.path);
 }
 
@@ -158,7 +159,8 @@ SaveOptions save_options(FileSystem& files, const Source& source, const ModelSpe
             .shard_bytes_max = options.shard_bytes_max,
             .overwrite = options.overwrite,
             .never_replaced = source.models,
-            .gguf = gguf_output(files, options, source.base, model)};
+            .chat_template = source.chat_template,
+            .gguf = gguf_output(files, options, source.base, model, source.chat_template)};
 }
 
 // Where updates stay beside weights, a store holds no step's weights, but a checkpoint's model folder does.
@@ -211,6 +213,12 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     return {source.store, store.committed_step(), output_bytes(files, options.target)};
 }
 
+// That a run's manifest says its last folder holds.
+std::optional<int64_t> step_of(FileSystem& files, const std::string& folder) {
+    if (!files.exists(path_in(folder, kManifestName))) return std::nullopt;
+    return read_manifest(files, folder).step;
+}
+
 // A model's folder, for llama.cpp.
 ExportResult export_plain_model(FileSystem& files, const std::string& path, const ExportOptions& options) {
     const ModelFolder folder = ModelFolder::open(files, path);
@@ -221,7 +229,7 @@ ExportResult export_plain_model(FileSystem& files, const std::string& path, cons
                [&](int param, int64_t first, std::span<float> out) {
                    load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
                });
-    return {path, 0, output_bytes(files, options.target)};
+    return {path, step_of(files, path), output_bytes(files, options.target)};
 }
 
 }  // namespace
@@ -244,12 +252,12 @@ void check_types(const ExportOptions& options) {
 }
 
 std::optional<GgufOutput> gguf_output(FileSystem& files, const ExportOptions& options, const std::string& base_folder,
-                                      const ModelSpec& model) {
+                                      const ModelSpec& model, const std::string& chat_template) {
     if (!is_gguf_target(options.target)) return std::nullopt;
     require_gguf(model);
-    return GgufOutput{
-        .type = options.type,
-        .fields = gguf_fields(files, base_folder, model.vocab, std::filesystem::path(options.target).stem().string())};
+    const std::string name = std::filesystem::path(options.target).stem().string();
+    return GgufOutput{.type = options.type,
+                      .fields = gguf_fields(files, base_folder, model.vocab, name, chat_template)};
 }
 
 std::vector<std::string> models_of_run(FileSystem& files, const std::string& folder) {

@@ -29,9 +29,9 @@ struct ExportOptions {
 };
 
 struct ExportResult {
-    std::string from;  // the store that was read
-    int64_t step = 0;
-    int64_t bytes = 0;  // of the tensors
+    std::string from;             // the store, or the model's folder, that was read
+    std::optional<int64_t> step;  // nothing: a model's folder that does not say
+    int64_t bytes = 0;            // of the tensors
 };
 
 // Whether this target is one file for llama.cpp.
@@ -40,9 +40,10 @@ bool is_gguf_target(std::string_view target);
 // UserError(usage) where the options' types are those of another kind of target.
 void check_types(const ExportOptions& options);
 
-// What a writer of this target needs beside the model; nothing where it is a folder. The tokenizer is the base's.
+// What a writer of this target needs beside the model; nothing where it is a folder. The tokenizer is the base's, and
+// so is the chat template where `chat_template` is empty.
 std::optional<GgufOutput> gguf_output(FileSystem& files, const ExportOptions& options, const std::string& base_folder,
-                                      const ModelSpec& model);
+                                      const ModelSpec& model, const std::string& chat_template = {});
 
 // The models that a run names in its run.yaml: folders that no export of it may replace. Empty where `folder` is no
 // run.

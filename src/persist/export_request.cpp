@@ -92,7 +92,7 @@ std::optional<ExportRequest> take_export_request(FileSystem& files, const std::s
 
 void answer(FileSystem& files, const ExportRequest& request, const ExportResult& result) {
     if (request.reply.empty()) return;
-    const Json json = {{"from", result.from}, {"step", result.step}, {"bytes", result.bytes}};
+    const Json json = {{"from", result.from}, {"step", *result.step}, {"bytes", result.bytes}};
     write_text_atomic(files, request.reply, json.dump() + "\n");
 }
 

@@ -65,7 +65,7 @@ void Exporter::save(const Job& job, const ReadMasters& masters) const {
                 {.save = {.dtype = options.dtype,
                           .shard_bytes_max = options.shard_bytes_max,
                           .overwrite = options.overwrite,
-                          .gguf = gguf_output(files_, options, source.base_folder, source.model)},
+                          .gguf = gguf_output(files_, options, source.base_folder, source.model, source.chat_template)},
                  .form = options.form},
                 masters);
 }

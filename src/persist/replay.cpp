@@ -7,6 +7,7 @@
 #include "base/index.h"
 #include "base/log.h"
 #include "base/math.h"
+#include "data/chats.h"
 #include "device/cpu/cpu_stream.h"
 #include "format/base_checksum.h"
 #include "format/model_folder.h"
@@ -151,10 +152,15 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     Replay replay(log, log.first_step(), step, model, base, threads);
     const std::string checksum = model.adapter ? base_checksum(folder) : "";
     require_whole(options, model);
-    save_output(files, {.model = model, .base_folder = options.base, .base_checksum = checksum}, options.target,
+    const std::string run = parent_folder(options.log);
+    const OutputSource source{.model = model,
+                              .base_folder = options.base,
+                              .base_checksum = checksum,
+                              .chat_template = template_beside(files, run)};
+    save_output(files, source, options.target,
                 {.save = {.overwrite = options.overwrite,
-                          .never_replaced = models_of_run(files, parent_folder(options.log)),
-                          .gguf = gguf_output(files, output, options.base, model)}},
+                          .never_replaced = models_of_run(files, run),
+                          .gguf = gguf_output(files, output, options.base, model, source.chat_template)}},
                 [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
     return {step, output_bytes(files, options.target)};
 }

@@ -26,7 +26,7 @@ constexpr const char* kSaveName = "save";
 bool is_of_a_run(std::string_view name) {
     for (const std::string_view own :
          {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", kFinalName, kSamplesName, kReferencesName, kSaveName,
-          kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
+          kChatTemplateName, kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
         if (name == own) return true;
     }
     return name.starts_with("export-") || name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||
@@ -143,6 +143,16 @@ bool RunFolder::take_save_request() {
     if (!files_.exists(file(kSaveName))) return false;
     files_.remove_file(file(kSaveName));
     return true;
+}
+
+std::vector<std::string> values_in_run(FileSystem& files, const std::string& run_folder, std::string_view key) {
+    const std::string yaml = fmt::format("{}/run.yaml", run_folder);
+    std::vector<std::string> values;
+    if (!files.exists(yaml)) return values;
+    for (const ConfigEntry& entry : read_config_file(files, yaml)) {
+        if (entry.key == key) values.insert(values.end(), entry.values.begin(), entry.values.end());
+    }
+    return values;
 }
 
 std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder) {

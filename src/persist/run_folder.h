@@ -1,13 +1,15 @@
 // run_folder.h: the output folder of a run: who may write into it, and where a run goes on.
 //
 //   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  export-<step>/  final/
-//   samples.jsonl  save, export (requests)  trajectory.wlt  trajectory.json  undone-checkpoint-<step>/ (of forward-only
-//   methods)
+//   chat_template.jinja (where it is not the model's)  samples.jsonl  save, export (requests)  trajectory.wlt
+//   trajectory.json  undone-checkpoint-<step>/ (of forward-only methods)
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "config/config.h"
@@ -53,6 +55,9 @@ class RunFolder {
     std::string path_;
     std::unique_ptr<File> lock_;
 };
+
+// What the folder's run.yaml says of a key; empty where `run_folder` is no run.
+std::vector<std::string> values_in_run(FileSystem& files, const std::string& run_folder, std::string_view key);
 
 // Keeps others from training into a run's folder while this lives; shared by those who only read.
 struct IdleRun {

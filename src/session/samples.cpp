@@ -16,11 +16,12 @@ int64_t longest_prompt(const Samples& samples) {
 
 }  // namespace
 
-Samples samples_of(const Config& config, const Tokenizer& tokenizer, const ModelSpec& model) {
+Samples samples_of(const Config& config, const Tokenizer& tokenizer, const ModelSpec& model,
+                   const std::optional<ChatFormat>& chats) {
     constexpr const char* kWhere = "sample_prompts";
-    Samples samples;
+    Samples samples{.stop_ids = chats ? chats->turn_ends() : tokenizer.eos_ids()};
     for (const std::string& text : config.sample_prompts)
-        samples.prompts.push_back({text, prompt_ids(tokenizer, text, kWhere)});
+        samples.prompts.push_back({text, chats ? question_ids(*chats, text) : prompt_ids(tokenizer, text, kWhere)});
     if (samples.prompts.empty()) return samples;
     const int64_t longest = longest_prompt(samples), room = model.context_length - longest;
     if (room < 1)

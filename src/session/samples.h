@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/config.h"
 #include "model/spec.h"
 #include "schedule/lower.h"
+#include "text/chat_format.h"
 #include "text/tokenizer.h"
 
 namespace windlass {
@@ -19,12 +21,15 @@ struct SamplePrompt {
 
 struct Samples {
     std::vector<SamplePrompt> prompts;  // none: nothing is continued
-    int64_t every = 0;                  // steps
-    int64_t max_new_tokens = 0;         // that the model's positions have room for behind each of them
+    std::vector<int32_t> stop_ids;
+    int64_t every = 0;           // steps
+    int64_t max_new_tokens = 0;  // that the model's positions have room for behind each of them
 };
 
-// UserError(usage) for a prompt of no token, and for one that leaves no room.
-Samples samples_of(const Config& config, const Tokenizer& tokenizer, const ModelSpec& model);
+// Of a run on chats, whose rows `chats` writes, prompts are questions: answers to them are sampled. UserError(usage)
+// for a prompt of no token, and for one that leaves no room.
+Samples samples_of(const Config& config, const Tokenizer& tokenizer, const ModelSpec& model,
+                   const std::optional<ChatFormat>& chats);
 
 // The schedules for it: none without prompts.
 std::vector<ScheduleRequest> sample_requests(const Samples& samples);

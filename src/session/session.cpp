@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/units.h"
 #include "config/param_group_text.h"
+#include "data/chats.h"
 #include "data/open_adapter.h"
 #include "data/open_model.h"
 #include "data/task_answers.h"
@@ -264,6 +265,14 @@ void open_data(FileSystem& files, Session& session) {
     session.identity.data_fingerprint = session.data->fingerprint();
 }
 
+void resolve_samples(FileSystem& files, Session& session) {
+    const Config& config = session.config;
+    const bool asks = !config.sample_prompts.empty() && session.data->has_chats();
+    const std::optional<ChatFormat> chats =
+        asks ? open_chat_format(files, config, *session.tokenizer, date_of_chats(config)) : std::nullopt;
+    session.samples = samples_of(config, *session.tokenizer, session.model, chats);
+}
+
 }  // namespace
 
 void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model) {
@@ -349,7 +358,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     if (session.recipe.probes()) session.model = in_sublayers(session.model);
     if (session.folder.tensors().empty()) note_absent(files, session);
     if (!session.config.train_data.empty()) open_data(files, session);
-    if (session.tokenizer) session.samples = samples_of(config, *session.tokenizer, session.model);
+    if (session.tokenizer) resolve_samples(files, session);
     session.best = best_rule(config, session.data ? &*session.data : nullptr);
     session.identity.settings = recorded_settings(session.config, session.recipe.probes());
     session.rounds_most = most_rounds(files, config, session.recipe);

@@ -97,6 +97,7 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
               {.base_name = base.name,
                .base_revision = base.revision,
                .base_checksum = source.base_checksum,
+               .chat_template = save.chat_template,
                .overwrite = save.overwrite,
                .never_replaced = std::move(never_replaced)},
               masters);

@@ -1,6 +1,7 @@
 #include "text/prompt_ids.h"
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace windlass {
 
@@ -12,6 +13,19 @@ std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& t
     if (ids.empty() && tokenizer.eos()) ids.push_back(*tokenizer.eos());
     if (ids.empty()) throw UserError(ExitCode::usage, where, "is empty, and the tokenizer has no token to begin with");
     return ids;
+}
+
+std::vector<int32_t> chat_prompt_ids(const ChatFormat& format, const Json& messages) {
+    const std::string text = format.render(messages, nullptr, /*add_generation_prompt=*/true, "conversation").text;
+    std::vector<int32_t> ids = format.tokenizer().encode(text, false);
+    if (ids.empty())
+        throw UserError(ExitCode::model, format.place(), "the template writes nothing before an answer")
+            .hint("a template with add_generation_prompt, in chat_template: FILE");
+    return ids;
+}
+
+std::vector<int32_t> question_ids(const ChatFormat& format, const std::string& question) {
+    return chat_prompt_ids(format, Json::array({{{"role", "user"}, {"content", question}}}));
 }
 
 }  // namespace windlass

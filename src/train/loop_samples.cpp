@@ -28,7 +28,7 @@ void TrainLoop::sample() {
     settle();
     const Tokenizer& tokenizer = *session_.tokenizer;
     const GenerateOptions options{.max_new_tokens = session_.samples.max_new_tokens,
-                                  .stop_ids = tokenizer.eos_ids(),
+                                  .stop_ids = session_.samples.stop_ids,
                                   .vocab = std::min<int64_t>(tokenizer.vocab_size(), session_.model.vocab)};
     std::vector<Continuation> samples;
     for (const SamplePrompt& prompt : session_.samples.prompts) {

@@ -248,6 +248,12 @@ void find_references_of_base(FileSystem& files, Session& session, const RunFolde
     remove_store();
 }
 
+// A template that prints the date prints the day on which the run began, whatever file it goes on by.
+void keep_date(FileSystem& files, const std::string& run, Config& config) {
+    const std::vector<std::string> date = values_in_run(files, run, "template_date");
+    if (config.template_date.empty() && !date.empty()) config.template_date = date.front();
+}
+
 // The steps. What they take of memory is free again when they are over.
 TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, const StartPoint& start,
                       const TraceRequest& trace) {
@@ -279,6 +285,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     Config config = given;
     if (start.from == StartPoint::From::working_store && config.policy == "auto") config.policy = "three_tier";
     const bool resumes = start.resumes();
+    if (resumes) keep_date(files, folder.path(), config);
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
     if (trained_count(session.model) < session.model.param_count())
         session.identity.base_checksum = base_checksum(session.folder);
@@ -304,6 +311,8 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     write_text_atomic(files, folder.file("run.yaml"),
                       with_identity(session.identity, config_to_yaml(resolved_config(session))));
+    if (const std::string& text = session.data->chat_template(); !text.empty())
+        write_text_atomic(files, folder.file(kChatTemplateName), text);
     look_at_base(session, resumes ? &start.last().identity : nullptr);
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))

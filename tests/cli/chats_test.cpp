@@ -1,6 +1,8 @@
 // Conversations through the real program: what is learned of them, shown, and said again.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "tests/cli/sandbox.h"
 #include "tests/place.h"
 
@@ -138,6 +140,20 @@ TEST_F(Chats, TheDateStaysThatOfTheRun) {
     EXPECT_THAT(refused.err, HasSubstr("template_date: \"2026-02-31\" is no date"));
 }
 
+TEST_F(Chats, TheDateStaysWhateverFileTheRunGoesOnBy) {
+    write_bytes(model_ + "/chat_template.jinja", "{{ strftime_now('%d %b %Y') }}" + std::string(kTemplate));
+    Settings settings = sandbox_.training();
+    settings["train_data"] = chats();
+    settings["save_steps"] = "1";
+    settings["template_date"] = "2020-02-20";
+    must_succeed(sandbox_.train(settings));
+    settings.erase("template_date");
+    settings["max_steps"] = "3";
+    settings["resume"] = "auto";
+    must_succeed(sandbox_.train(settings));
+    EXPECT_THAT(read_bytes(sandbox_.out() + "/run.yaml"), HasSubstr("2020-02-20"));
+}
+
 // What was trained can be talked to as it stands.
 TEST_F(Chats, ATemplateFromAFileGoesAlong) {
     write_bytes(model_ + "/chat_template.jinja", "{{ raise_exception('the other one') }}");
@@ -146,6 +162,44 @@ TEST_F(Chats, ATemplateFromAFileGoesAlong) {
         learn(chats(), {{"chat_template", sandbox_ / "mine.jinja"}, {"max_steps", "2"}, {"save_steps", "2"}});
     EXPECT_EQ(read_bytes(final + "/chat_template.jinja"), kTemplate);
     EXPECT_EQ(read_bytes(sandbox_.out() + "/checkpoint-2/model/chat_template.jinja"), kTemplate);
+    const Finished gguf = must_succeed(sandbox_.windlass({"export", final, "--to", sandbox_ / "x.gguf"}));
+    EXPECT_THAT(gguf.out, HasSubstr("x.gguf: step 2 of " + final));
+    EXPECT_THAT(read_bytes(sandbox_ / "x.gguf"), HasSubstr(kTemplate));
+}
+
+TEST_F(Chats, ATemplateFromAFileIsInEveryExport) {
+    write_bytes(model_ + "/chat_template.jinja", "{{ raise_exception('the other one') }}");
+    write_bytes(sandbox_ / "mine.jinja", kTemplate);
+    for (const bool is_adapter : {false, true}) {
+        SCOPED_TRACE(is_adapter);
+        Settings settings = sandbox_.training_on_disk();
+        settings["train_data"] = chats();
+        settings["chat_template"] = sandbox_ / "mine.jinja";
+        settings["overwrite"] = "true";
+        settings["export_steps"] = "1";
+        if (is_adapter) settings["adapter"] = "lora";
+        must_succeed(sandbox_.train(settings));
+        std::filesystem::remove(sandbox_ / "mine.jinja");  // the run has its own
+        for (const char* name : {"folder", "x.gguf"}) {
+            std::vector<std::string> words = {"export", sandbox_.out(), "--overwrite", "--to", sandbox_ / name};
+            if (is_adapter) words.emplace_back("--merged");
+            must_succeed(sandbox_.windlass(words));
+        }
+        EXPECT_EQ(read_bytes(sandbox_ / "folder/chat_template.jinja"), kTemplate);
+        EXPECT_THAT(read_bytes(sandbox_ / "x.gguf"), HasSubstr(kTemplate));
+        EXPECT_EQ(read_bytes(sandbox_.out() + "/export-1/chat_template.jinja"), kTemplate);
+        EXPECT_EQ(read_bytes(sandbox_.out() + "/final/chat_template.jinja"), kTemplate);
+        chat(sandbox_.out() + "/final", "who?\n");
+        write_bytes(sandbox_ / "mine.jinja", kTemplate);
+    }
+}
+
+// A run on chats is asked: what it is sampled by are questions.
+TEST_F(Chats, SamplesAreAnswers) {
+    const std::string final = learn(
+        chats(), {{"sample_prompts", "[\"who?\", bye]"}, {"sample_steps", "150"}, {"sample_max_new_tokens", "30"}});
+    const std::string samples = read_bytes(sandbox_.out() + "/samples.jsonl");
+    EXPECT_THAT(samples, AllOf(HasSubstr(R"("prompt":"who?","text":"I am Ada.")"), HasSubstr(R"("text":"See you")")));
 }
 
 TEST_F(Chats, InspectNamesTheTemplate) {

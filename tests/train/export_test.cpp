@@ -120,7 +120,7 @@ TEST_P(AskedExport, HoldsTheStepThatItIsSaidToHold) {
     EXPECT_EQ(ask("asked"), "");
     EXPECT_GE(result_.step, 3);
     EXPECT_GT(result_.bytes, 1000);
-    run("same", settings({{"max_steps", std::to_string(result_.step)}}));
+    run("same", settings({{"max_steps", std::to_string(result_.step.value())}}));
     EXPECT_TRUE(model_of("asked") == model_of("same/final"));
     for (const auto& entry : fs::directory_iterator(at("run")))
         EXPECT_THAT(entry.path().filename().string(), testing::Not(testing::StartsWith("export")));

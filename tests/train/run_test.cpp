@@ -96,7 +96,7 @@ TEST_F(RunTest, ExportReadsTheWorkingStoreOfAStoppedRun) {
     ASSERT_EQ(code, 128 + SIGKILL);
     const ExportResult result = export_model(files_, {.source = at("run"), .target = at("out")});
     EXPECT_GE(result.step, 5);
-    run("same", {{"max_steps", std::to_string(result.step)}});
+    run("same", {{"max_steps", std::to_string(result.step.value())}});
     EXPECT_EQ(bytes("out/model.safetensors"), bytes("same/final/model.safetensors"));
 }
 

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "data/data.h"
+#include "format/manifest.h"
 #include "infer/inference.h"
 #include "infer/task_evaluate.h"
 #include "tests/train/train_fixture.h"
@@ -86,6 +87,37 @@ TEST_F(TaskRun, LearnsToChoose) {
     EXPECT_LT(after.eval_loss, before.eval_loss);
     EXPECT_EQ(last("after", "eval_accuracy"), *after.eval_score);
     EXPECT_EQ(last("after", "eval_loss"), after.eval_loss);
+}
+
+// At a rate at which scores go up and down.
+TEST_F(TaskRun, EndsWithTheStepOfTheBestScore) {
+    for (const char* task : {"choice.json", "answer.json"}) {
+        SCOPED_TRACE(task);
+        const std::string score = std::string("eval_") + (task[0] == 'c' ? "accuracy" : "exact_match");
+        run("best", on(task, {{"max_steps", "60"},
+                              {"eval_steps", "5"},
+                              {"learning_rate", "0.03"},
+                              {"load_best_model_at_end", "true"},
+                              {"metric_for_best_model", score},
+                              {"save_total_limit", "1"},
+                              {"overwrite", "true"}}));
+        std::istringstream text(bytes("best/metrics.jsonl"));
+        int64_t step = 0, last_step = 0;
+        double best = -1;
+        for (std::string line; std::getline(text, line);) {
+            const Json json = Json::parse(line);
+            if (!json.contains(score)) continue;
+            last_step = json["step"];
+            if (json[score].get<double>() > best) best = json[score], step = last_step;
+        }
+        EXPECT_EQ(last_step, 60);
+        EXPECT_NE(step, last_step) << "a run that tells nothing";
+        EXPECT_EQ(read_manifest(files_, at("best/final")).step, step);
+        const TrainResult again = run(
+            "again",
+            on(task, {{"model", at("best/final")}, {"max_steps", "1"}, {"learning_rate", "0"}, {"overwrite", "true"}}));
+        EXPECT_EQ(again.eval_score, best);
+    }
 }
 
 TEST_F(TaskRun, OnlyTheCandidateIsTrained) {

@@ -149,8 +149,7 @@ class Chatting {
 }  // namespace
 
 ChatFormat chat_format_of(const Config& config, const Tokenizer& tokenizer) {
-    const std::string date = config.template_date.empty() ? today() : config.template_date;
-    std::optional<ChatFormat> format = open_chat_format(real_files(), config, tokenizer, date);
+    std::optional<ChatFormat> format = open_chat_format(real_files(), config, tokenizer, date_of_chats(config));
     if (!format)
         throw UserError(ExitCode::model, config.model, "has no chat template")
             .hint("--chat-template FILE.jinja, or windlass generate MODEL --prompt TEXT");

@@ -10,7 +10,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "infer/chat.h"
 #include "infer/inference.h"
 #include "text/prompt_ids.h"
 #include "text/stop_text.h"
@@ -32,10 +31,6 @@ std::string read_prompt(const std::string& prompt) {
     return text;
 }
 
-Json user_message(const std::string& text) {
-    return Json::array({{{"role", "user"}, {"content", text}}});
-}
-
 void log_speed(const GenerateResult& result, int64_t prompt_tokens) {
     const auto rate = [](int64_t tokens, double seconds) {
         return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
@@ -55,7 +50,7 @@ ExitCode run_generate(const GenerateArgs& args) {
     std::optional<ChatFormat> format;
     if (args.chat) format.emplace(chat_format_of(config, opened.tokenizer));
     const std::vector<int32_t> ids =
-        format ? chat_prompt_ids(*format, user_message(prompt)) : prompt_ids(opened.tokenizer, prompt, "prompt");
+        format ? question_ids(*format, prompt) : prompt_ids(opened.tokenizer, prompt, "prompt");
     const int64_t room = opened.model.context_length - std::ssize(ids);
     if (room < 1) {
         throw UserError(ExitCode::usage, "prompt", "has {} tokens, the model was made for {}", ids.size(),

@@ -89,10 +89,12 @@ std::optional<GgufType> gguf_type_of_flag(const std::string& name) {
     return type;
 }
 
-void print_folder(bool json, const std::string& folder, const std::string& from, int64_t step, int64_t bytes) {
-    if (!json) return print_result(fmt::format("{}: step {} of {}, {}\n", folder, step, from, format_bytes(bytes)));
-    const Json result = {
-        {"schema_version", kSchemaVersion}, {"folder", folder}, {"from", from}, {"step", step}, {"bytes", bytes}};
+void print_folder(bool json, const std::string& folder, const std::string& from, std::optional<int64_t> step,
+                  int64_t bytes) {
+    const std::string of = step ? fmt::format("step {} of ", *step) : "";
+    if (!json) return print_result(fmt::format("{}: {}{}, {}\n", folder, of, from, format_bytes(bytes)));
+    Json result = {{"schema_version", kSchemaVersion}, {"folder", folder}, {"from", from}, {"bytes", bytes}};
+    if (step) result["step"] = *step;
     print_result(result.dump(2) + "\n");
 }
 

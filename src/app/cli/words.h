@@ -29,7 +29,8 @@ void print_result(const std::string& text);
 void print_prose(const std::string& text);
 // Text whose control characters are escaped already, but for colours of ours.
 void print_colored(const std::string& text);
-// A model folder that was written: these bytes, the weights behind this step of a run.
-void print_folder(bool json, const std::string& folder, const std::string& from, int64_t step, int64_t bytes);
+// A model folder that was written: these bytes, the weights behind this step of a run, where one is known.
+void print_folder(bool json, const std::string& folder, const std::string& from, std::optional<int64_t> step,
+                  int64_t bytes);
 
 }  // namespace windlass

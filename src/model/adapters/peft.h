@@ -44,6 +44,7 @@ struct PeftOptions {
     std::string base_name;           // base_model_name_or_path
     std::string base_revision = {};  // empty: none
     std::string base_checksum = {};  // kBaseChecksumKey; empty: left out
+    std::string chat_template = {};  // text of one that is not the base's; empty: the base's
     bool overwrite = false;
     std::vector<std::string> never_replaced = {};
 };

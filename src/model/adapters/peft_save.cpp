@@ -111,7 +111,8 @@ void save_peft(FileSystem& files, const std::string& target, const ModelSpec& mo
     ModelFolderContent content{.config_text = config_text(model, options),
                                .tensors = tensors_of(model),
                                .never_replaced = options.never_replaced,
-                               .config_name = kAdapterConfigName};
+                               .config_name = kAdapterConfigName,
+                               .chat_template = options.chat_template};
     content.shards.files = {kAdapterWeightsName};
     content.shards.file_of.assign(content.tensors.size(), 0);
     if (!options.base_checksum.empty()) content.metadata = {{kBaseChecksumKey, options.base_checksum}};
