@@ -78,12 +78,12 @@ std::string text_of(const Session& session, const std::string& content) {
 
 }  // namespace
 
-bool take_references(FileSystem& files, Session& session, const RunFolder& folder, bool goes_on) {
+bool take_references(FileSystem& files, Session& session, const RunFolder& folder, bool reference_is_gone) {
     const std::string content = content_of(session), of_run = folder.file(kReferencesName);
     if (load(files, of_run, content, session)) return true;
     const bool is_known = load(files, shared_path(session, content), content, session);
     if (is_known) write_text_atomic(files, of_run, text_of(session, content));
-    if (!is_known && goes_on)
+    if (!is_known && reference_is_gone)
         throw UserError(ExitCode::storage, of_run, "does not hold what the reference said when the run began")
             .hint("begin anew, with --overwrite");
     return is_known;

@@ -14,8 +14,8 @@
 namespace windlass {
 
 // Fills Session::references and eval_references with what was kept; false where nothing was. Throws UserError(storage)
-// where the run goes on and they are gone.
-bool take_references(FileSystem& files, Session& session, const RunFolder& folder, bool goes_on);
+// where they are gone and the reference is, too.
+bool take_references(FileSystem& files, Session& session, const RunFolder& folder, bool reference_is_gone);
 
 // Fills them with what this engine computes, and keeps them. The engine holds the reference's weights.
 void find_references(FileSystem& files, Session& session, const RunFolder& folder, Engine& engine);

@@ -257,13 +257,17 @@ void keep_date(FileSystem& files, const std::string& run, Config& config) {
 // The steps. What they take of memory is free again when they are over.
 TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, const StartPoint& start,
                       const TraceRequest& trace) {
+    // What the base says can be found as long as it is at hand: until the first step, and beside an adapter.
+    const bool has_stepped = start.resumes() && start.last().progress.step > 0,
+               has_base = session.model.adapter.has_value();
     const bool lacks_references =
-        needs_references(session) && !take_references(files, session, folder, start.resumes());
-    if (lacks_references && session.adapter) find_references_of_base(files, session, folder);
+        needs_references(session) && !take_references(files, session, folder, has_stepped && !has_base);
+    const bool has_learnt = session.adapter || has_stepped;
+    if (lacks_references && has_learnt) find_references_of_base(files, session, folder);
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
-    if (lacks_references && !session.adapter) find_references(files, session, folder, engine);
+    if (lacks_references && !has_learnt) find_references(files, session, folder, engine);
     TrainLoop loop(files, session, folder, engine, std::move(state));
     if (trajectory) loop.set_trajectory(&*trajectory);
     if (trace.path.empty()) return loop.run();

@@ -1,7 +1,10 @@
 // Pairs of answers through the real program: dpo and orpo, with their reference, killed and resumed, and on disk.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "tests/cli/sandbox.h"
 
@@ -104,6 +107,66 @@ TEST_F(Preferences, GoOnWithTheReferenceOfTheBeginning) {
     const Finished refused = run(sandbox_.train(full, {"--resume"}));
     EXPECT_EQ(refused.code, kStorage);
     EXPECT_THAT(refused.err, HasSubstr("does not hold what the reference said when the run began. Try: begin anew"));
+}
+
+// Killed while it asks the reference: what there is of the run, perhaps an engine's files, is in nobody's way, and it
+// is asked again.
+TEST_F(Preferences, AKillWhileTheReferenceIsFoundLosesNothing) {
+    std::vector<std::string> lines;
+    for (int i = 0; i < 600; ++i)
+        lines.push_back(fmt::format(R"({{"prompt": "say {} ", "chosen": "{}", "rejected": "no {}"}})", i, i, i));
+    const std::string rows = sandbox_.rows("many.jsonl", lines);
+    Settings adapter = sandbox_.training();
+    adapter["adapter"] = "lora";
+    adapter["output_dir"] = sandbox_ / "adapter";
+    must_succeed(sandbox_.train(adapter));
+    for (const bool continues : {false, true}) {
+        SCOPED_TRACE(continues ? "an adapter that goes on" : "all parameters");
+        Settings on_disk = sandbox_.training_on_disk();
+        for (const auto& [key, value] : Settings{{"train_data", rows}, {"objective", "dpo"}, {"max_steps", "3"}})
+            on_disk[key] = value;
+        if (continues) on_disk["adapter"] = sandbox_ / "adapter/final";
+        Settings killed = on_disk;
+        on_disk["cache_dir"] = sandbox_ / "straight cache";
+        on_disk["output_dir"] = sandbox_ / "straight";
+        on_disk["overwrite"] = killed["overwrite"] = "true";
+        must_succeed(sandbox_.train(on_disk));
+        killed["cache_dir"] = sandbox_ / fmt::format("killed cache {}", continues);
+        for (int kill = 0; kill < 3; ++kill) {
+            Process process(sandbox_.train(killed));
+            ASSERT_TRUE(wait_until([&] { return process.messages().find("finding what") != std::string::npos; }, 60));
+            std::this_thread::sleep_for(std::chrono::milliseconds(20 * kill));
+            process.send(SIGKILL);
+            process.wait();
+            ASSERT_FALSE(fs::exists(sandbox_.out() + "/references.json")) << "the kill came late";
+        }
+        killed["overwrite"] = "false";
+        Finished finished = run(sandbox_.train(killed, {"--resume"}));
+        if (finished.code == kUsage) {  // it had no state of its own yet
+            killed["overwrite"] = "true";
+            finished = must_succeed(sandbox_.train(killed));
+        }
+        EXPECT_EQ(finished.code, 0) << finished.err;
+        EXPECT_THAT(finished.err, HasSubstr("finding what the reference says"));
+        EXPECT_EQ(metrics_of(sandbox_.out()), metrics_of(sandbox_ / "straight"));
+        for (const auto& entry : fs::directory_iterator(fs::path(on_disk["ssd_dir"])))
+            EXPECT_THAT(entry.path().string(), Not(HasSubstr(".reference")));
+    }
+}
+
+// Without an adapter the base is gone behind the first step; with one it is at hand.
+TEST_F(Preferences, BesideAnAdapterTheReferenceIsFoundAgain) {
+    Settings run = settings("dpo");
+    run["adapter"] = "lora";
+    run["max_steps"] = "4";
+    run["cache_dir"] = sandbox_ / "cache";
+    must_succeed(sandbox_.train(run));
+    const std::string said = read_bytes(sandbox_.out() + "/references.json");
+    fs::remove(sandbox_.out() + "/references.json");
+    fs::remove_all(sandbox_ / "cache");
+    run["max_steps"] = "6";
+    must_succeed(sandbox_.train(run, {"--resume"}));
+    EXPECT_EQ(read_bytes(sandbox_.out() + "/references.json"), said);
 }
 
 TEST_F(Preferences, AreTheSameOnDisk) {
