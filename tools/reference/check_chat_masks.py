@@ -141,7 +141,7 @@ def answers(pieces):
         for end in ENDS:
             said = said.removesuffix(end)
         if is_learned:
-            spans.append((at, at + len(said.rstrip())))
+            spans.append((at, at + len(said)))
         at += len(part)
     return spans
 
