@@ -1,6 +1,6 @@
-// The memory that a run without backpropagation, of an adapter, or of pairs of answers takes, beside what its plan
-// says: measured on the real program under an enforced budget, with a model so large that what the process itself takes
-// is little beside it.
+// The memory that a run without backpropagation, of an adapter, of small states, or of pairs of answers takes, beside
+// what its plan says: measured on the real program under an enforced budget, with a model so large that what the
+// process itself takes is little beside it.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -62,6 +62,20 @@ TEST_P(ForwardOnlyPeak, IsThatOfThePlan) {
 
 TEST(AdapterPeak, IsThatOfThePlan) {
     expect_peak({{"adapter", "lora"}, {"policy", "in_memory"}});
+}
+
+TEST(LomoPeak, IsThatOfThePlan) {
+    expect_peak({{"method", "lomo"}, {"policy", "in_memory"}, {"max_grad_norm", "0"}, {"weight_decay", "0"}});
+}
+
+// Each of both steps has a refresh before it. Without learning, which takes minutes.
+TEST(SlowLspPeak, IsThatOfThePlanWhereProjectorsAreRefreshed) {
+    expect_peak({{"adapter", "lsp"},
+                 {"lsp_d", "128"},
+                 {"lsp_refresh", "1"},
+                 {"lsp_samples", "2"},
+                 {"lsp_learn", "0"},
+                 {"policy", "in_memory"}});
 }
 
 // Comparing answers with a reference takes the memory of the same rows without preferences, and 2 % at most.

@@ -98,7 +98,8 @@ TEST_P(BestKillTest, KeepsTheBestStep) {
 }
 
 const Settings kBestOnDisk = {{"policy", "three_tier"}, {"update_time", "next_forward"}};
-const Settings kBestLora = {{"adapter", "lora"}, {"lora_r", "4"}, {"learning_rate", "0.3"}};
+// At 0.3 it depends on the kernels whether the run gives up before its end; at 1 it does after 24 to 26 steps.
+const Settings kBestLora = {{"adapter", "lora"}, {"lora_r", "4"}, {"learning_rate", "1"}};
 const Settings kBestProbes = {{"method", "zeroth_order"}, {"learning_rate", "0.003"}};
 
 std::string name_of_best(const testing::TestParamInfo<BestTrials>& info) {
