@@ -1,6 +1,7 @@
 // Conversations through the real program: what is learned of them, shown, and said again.
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "tests/cli/sandbox.h"
@@ -165,6 +166,24 @@ TEST_F(Chats, ATemplateFromAFileGoesAlong) {
     const Finished gguf = must_succeed(sandbox_.windlass({"export", final, "--to", sandbox_ / "x.gguf"}));
     EXPECT_THAT(gguf.out, HasSubstr("x.gguf: step 2 of " + final));
     EXPECT_THAT(read_bytes(sandbox_ / "x.gguf"), HasSubstr(kTemplate));
+}
+
+// Killed behind some steps, a run has its working store and nothing else.
+TEST_F(Chats, ATemplateFromAFileIsInTheExportOfAStoppedRun) {
+    write_bytes(model_ + "/chat_template.jinja", "{{ raise_exception('the other one') }}");
+    write_bytes(sandbox_ / "mine.jinja", kTemplate);
+    Settings settings = sandbox_.training_on_disk();
+    settings["train_data"] = chats();
+    settings["chat_template"] = sandbox_ / "mine.jinja";
+    settings["max_steps"] = "100000";
+    Process training(sandbox_.train(settings));
+    const std::string log = sandbox_.out() + "/metrics.jsonl";
+    ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(log) && std::filesystem::file_size(log) > 0; }, 60));
+    training.send(SIGKILL);
+    training.wait();
+    const Finished exported = must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--to", sandbox_ / "folder"}));
+    EXPECT_THAT(exported.out, HasSubstr(".wls"));
+    EXPECT_EQ(read_bytes(sandbox_ / "folder/chat_template.jinja"), kTemplate);
 }
 
 TEST_F(Chats, ATemplateFromAFileIsInEveryExport) {

@@ -83,7 +83,7 @@ class PreferencePeak : public testing::TestWithParam<const char*> {};
 
 TEST_P(PreferencePeak, IsThatOfTheSameRows) {
     Sandbox sandbox;
-    const std::string text(40, 'a');  // a token a character
+    const std::string text(10, 'a');  // a token a character
     std::vector<std::string> pairs, rows;
     for (int i = 0; i < 3; ++i) {
         const std::string chosen = fmt::format("b{}{}", i, text), rejected = fmt::format("c{}{}", i, text);
@@ -94,7 +94,7 @@ TEST_P(PreferencePeak, IsThatOfTheSameRows) {
     Settings plain = {{"adapter", "lora"},
                       {"policy", GetParam()},
                       {"train_data", sandbox.rows("answers.jsonl", rows)},
-                      {"max_length", "128"},
+                      {"max_length", "32"},
                       {"gradient_checkpointing", "true"},  // of either, whatever the planner thinks of their speed
                       {"update_time", "after_backward"},
                       {"per_device_train_batch_size", "2"},
