@@ -17,15 +17,6 @@ namespace {
 constexpr int64_t kFileBytesMax = int64_t{4} << 30;
 constexpr int kVersion = 1;
 
-// Everything that decides the numbers. An adapter is none of it: the reference has none.
-std::string content_of(const Session& session) {
-    const Numerics& numerics = session.numerics();
-    return fmt::format("rows {}, eval {}, base {} kept {}, {} by {}, {} rows of {}", session.data->fingerprint(),
-                       session.data->eval_fingerprint(), base_checksum(session.folder), session.config.weight_storage,
-                       dtype_name(numerics.compute), numerics.kernel_path, numerics.micro_batch_size,
-                       fmt::join(numerics.sequence_lengths, ","));
-}
-
 bool take_numbers(const Json& json, const char* key, int64_t count, std::vector<double>& into) {
     if (!json.contains(key) || !json[key].is_array() || std::ssize(json[key]) != count) return false;
     std::vector<double> numbers;
@@ -38,11 +29,11 @@ bool take_numbers(const Json& json, const char* key, int64_t count, std::vector<
 }
 
 // False where the file is not there, damaged, or of something else.
-bool load(FileSystem& files, const std::string& path, const std::string& content, Session& session) {
+bool load(FileSystem& files, const std::string& path, const std::string& key, Session& session) {
     if (!files.exists(path)) return false;
     try {
         const Json json = parse_json(read_text(files, path, kFileBytesMax), path, ExitCode::storage);
-        return json.is_object() && json.value("version", 0) == kVersion && json.value("of", "") == content &&
+        return json.is_object() && json.value("version", 0) == kVersion && json.value("of", "") == key &&
                take_numbers(json, "train", 2 * session.data->pair_count(), session.references) &&
                take_numbers(json, "eval", 2 * session.data->eval_count(), session.eval_references);
     } catch (const UserError& error) {
@@ -62,38 +53,47 @@ void compute(Session& session, Engine& engine) {
     });
 }
 
-std::string shared_path(const Session& session, const std::string& content) {
+std::string shared_path(const Session& session, const std::string& key) {
     return fmt::format("{}/{:016x}.references.json", token_cache_folder(session.config.cache_dir),
-                       xxh3_64(std::as_bytes(std::span(content))));
+                       xxh3_64(std::as_bytes(std::span(key))));
 }
 
-std::string text_of(const Session& session, const std::string& content) {
-    return Json({{"version", kVersion},
-                 {"of", content},
-                 {"train", session.references},
-                 {"eval", session.eval_references}})
+std::string text_of(const Session& session, const std::string& key) {
+    return Json({{"version", kVersion}, {"of", key}, {"train", session.references}, {"eval", session.eval_references}})
                .dump() +
            "\n";
 }
 
 }  // namespace
 
-bool take_references(FileSystem& files, Session& session, const RunFolder& folder, bool reference_is_gone) {
-    const std::string content = content_of(session), of_run = folder.file(kReferencesName);
-    if (load(files, of_run, content, session)) return true;
-    const bool is_known = load(files, shared_path(session, content), content, session);
-    if (is_known) write_text_atomic(files, of_run, text_of(session, content));
+// An adapter is none of it: the reference has none.
+std::string references_key(const Session& session) {
+    const Numerics& numerics = session.numerics();
+    const std::string& known = session.identity.base_checksum;
+    return fmt::format("rows {}, eval {}, base {} kept {}, {} by {}, {} rows of {}", session.data->fingerprint(),
+                       session.data->eval_fingerprint(), known.empty() ? base_checksum(session.folder) : known,
+                       session.config.weight_storage, dtype_name(numerics.compute), numerics.kernel_path,
+                       numerics.micro_batch_size, fmt::join(numerics.sequence_lengths, ","));
+}
+
+bool take_references(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key,
+                     bool reference_is_gone) {
+    const std::string of_run = folder.file(kReferencesName);
+    if (load(files, of_run, key, session)) return true;
+    const bool is_known = load(files, shared_path(session, key), key, session);
+    if (is_known) write_text_atomic(files, of_run, text_of(session, key));
     if (!is_known && reference_is_gone)
         throw UserError(ExitCode::storage, of_run, "does not hold what the reference said when the run began")
             .hint("begin anew, with --overwrite");
     return is_known;
 }
 
-void find_references(FileSystem& files, Session& session, const RunFolder& folder, Engine& engine) {
+void find_references(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key,
+                     Engine& engine) {
     compute(session, engine);
-    const std::string content = content_of(session), text = text_of(session, content);
+    const std::string text = text_of(session, key);
     write_text_atomic(files, folder.file(kReferencesName), text);
-    write_text_atomic(files, shared_path(session, content), text);
+    write_text_atomic(files, shared_path(session, key), text);
 }
 
 }  // namespace windlass

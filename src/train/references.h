@@ -6,6 +6,8 @@
 // model. Format: docs/format/references.md.
 #pragma once
 
+#include <string>
+
 #include "base/file.h"
 #include "persist/run_folder.h"
 #include "run/engine.h"
@@ -13,11 +15,16 @@
 
 namespace windlass {
 
+// All that decides the numbers, as text. Reads the base through, so before an engine has taken its memory.
+std::string references_key(const Session& session);
+
 // Fills Session::references and eval_references with what was kept; false where nothing was. Throws UserError(storage)
 // where they are gone and the reference is, too.
-bool take_references(FileSystem& files, Session& session, const RunFolder& folder, bool reference_is_gone);
+bool take_references(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key,
+                     bool reference_is_gone);
 
 // Fills them with what this engine computes, and keeps them. The engine holds the reference's weights.
-void find_references(FileSystem& files, Session& session, const RunFolder& folder, Engine& engine);
+void find_references(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key,
+                     Engine& engine);
 
 }  // namespace windlass

@@ -230,7 +230,7 @@ void tell_of_other_run(FileSystem& files, const Session& session) {
 // The base says it alone, where the run's adapter has learnt something already: beside an adapter that has not, which
 // adds zeros. This engine is gone before the run's own takes its memory, and no kill leaves a run that begins without
 // its adapter.
-void find_references_of_base(FileSystem& files, Session& session, const RunFolder& folder) {
+void find_references_of_base(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key) {
     EngineSetup setup = engine_setup(session);
     const std::string store = setup.store_path = reference_store_path(session.store_path);
     const auto remove_store = [&] {
@@ -240,7 +240,7 @@ void find_references_of_base(FileSystem& files, Session& session, const RunFolde
         Engine engine(files, std::move(setup));
         engine.fill(0, run_state_text({.identity = session.identity}),
                     first_weights(session.folder, session.model, session.identity.seed));
-        find_references(files, session, folder, engine);
+        find_references(files, session, folder, key, engine);
     } catch (...) {
         remove_store();
         throw;
@@ -260,14 +260,15 @@ TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, co
     // What the base says can be found as long as it is at hand: until the first step, and beside an adapter.
     const bool has_stepped = start.resumes() && start.last().progress.step > 0,
                has_base = session.model.adapter.has_value();
+    const std::string key = needs_references(session) ? references_key(session) : "";
     const bool lacks_references =
-        needs_references(session) && !take_references(files, session, folder, has_stepped && !has_base);
+        needs_references(session) && !take_references(files, session, folder, key, has_stepped && !has_base);
     const bool has_learnt = session.adapter || has_stepped;
-    if (lacks_references && has_learnt) find_references_of_base(files, session, folder);
+    if (lacks_references && has_learnt) find_references_of_base(files, session, folder, key);
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
-    if (lacks_references && !has_learnt) find_references(files, session, folder, engine);
+    if (lacks_references && !has_learnt) find_references(files, session, folder, key, engine);
     TrainLoop loop(files, session, folder, engine, std::move(state));
     if (trajectory) loop.set_trajectory(&*trajectory);
     if (trace.path.empty()) return loop.run();
