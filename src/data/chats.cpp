@@ -31,6 +31,15 @@ std::optional<ChatTemplateSource> models_template(FileSystem& files, const Confi
     return find_chat_template(files, config.model);
 }
 
+// Year-month-day.
+std::string date_of(const Config& config) {
+    if (!config.template_date.empty()) return config.template_date;
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    localtime_r(&now, &local);
+    return fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+}
+
 void say_format(const ChatFormat& format) {
     std::vector<std::string> ends;
     for (const int32_t id : format.turn_ends()) ends.push_back(format.tokenizer().id_to_token(id));
@@ -51,22 +60,13 @@ std::string template_beside(FileSystem& files, const std::string& folder) {
     return !folder.empty() && files.exists(path) ? read_text(files, path, kChatTemplateBytesMax) : "";
 }
 
-std::string date_of_chats(const Config& config) {
-    if (!config.template_date.empty()) return config.template_date;
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    localtime_r(&now, &local);
-    return fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
-}
-
-std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& config, const Tokenizer& tokenizer,
-                                           const std::string& date) {
+std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
     if (config.chat_template == "none") return std::nullopt;
     const std::optional<ChatTemplateSource> source = config.chat_template == "auto"
                                                          ? models_template(files, config)
                                                          : read_chat_template(files, config.chat_template);
     if (!source) return std::nullopt;
-    return ChatFormat(*source, tokenizer, date);
+    return ChatFormat(*source, tokenizer, date_of(config));
 }
 
 std::optional<ChatFormat> open_chats_of(FileSystem& files, const Config& config, const Tokenizer& tokenizer,
@@ -79,7 +79,7 @@ std::optional<ChatFormat> open_chats_of(FileSystem& files, const Config& config,
         has_alpaca |= row && row->format == RowFormat::alpaca;
     }
     if (!has_chats) return std::nullopt;
-    std::optional<ChatFormat> format = open_chat_format(files, config, tokenizer, date_of_chats(config));
+    std::optional<ChatFormat> format = open_chat_format(files, config, tokenizer);
     if (format) say_format(*format);
     if (!format && has_alpaca)
         log_info("no chat template: instructions are written with the classic \"### Instruction\" prompt");

@@ -12,10 +12,9 @@
 namespace windlass {
 
 // chat_template as the configuration says it: nothing where it is none, or auto and the model has none. An adapter's
-// folder may have one of its own, which it was trained by. `date` as ChatFormat takes it. Throws UserError(model) for a
-// template that cannot be read.
-std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& config, const Tokenizer& tokenizer,
-                                           const std::string& date);
+// folder may have one of its own, which it was trained by. It prints template_date, or today's, in local time. Throws
+// UserError(model) for a template that cannot be read.
+std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& config, const Tokenizer& tokenizer);
 
 // The same for these data files: nothing, too, where their first rows are no conversations. Says what is used; where
 // Alpaca's rows come in the classic prompt although they might be chats, that.
@@ -27,8 +26,5 @@ std::string template_beside(FileSystem& files, const std::string& folder);
 
 // The same of the adapter that a run begins with.
 std::string adapters_template(FileSystem& files, const Config& config);
-
-// The date that templates print: template_date, else today's, in local time; year-month-day.
-std::string date_of_chats(const Config& config);
 
 }  // namespace windlass

@@ -213,10 +213,13 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     return {source.store, store.committed_step(), output_bytes(files, options.target)};
 }
 
-// That a run's manifest says its last folder holds.
+// What a run's manifest says that its last folder holds; nothing where there is none, or a file of somebody else's.
 std::optional<int64_t> step_of(FileSystem& files, const std::string& folder) {
-    if (!files.exists(path_in(folder, kManifestName))) return std::nullopt;
-    return read_manifest(files, folder).step;
+    try {
+        return read_manifest(files, folder).step;
+    } catch (const UserError&) {
+        return std::nullopt;
+    }
 }
 
 // A model's folder, for llama.cpp.

@@ -268,8 +268,7 @@ void open_data(FileSystem& files, Session& session) {
 void resolve_samples(FileSystem& files, Session& session) {
     const Config& config = session.config;
     const bool asks = !config.sample_prompts.empty() && session.data->has_chats();
-    const std::optional<ChatFormat> chats =
-        asks ? open_chat_format(files, config, *session.tokenizer, date_of_chats(config)) : std::nullopt;
+    const std::optional<ChatFormat> chats = asks ? open_chat_format(files, config, *session.tokenizer) : std::nullopt;
     session.samples = samples_of(config, *session.tokenizer, session.model, chats);
 }
 

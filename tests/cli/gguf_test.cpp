@@ -55,6 +55,7 @@ TEST_F(GgufFiles, TheStateOnDiskGivesTheFileOfItsMasters) {
 TEST_F(GgufFiles, HoldTheTokenizerAndTheTemplate) {
     const std::string model = sandbox_.model();
     write_bytes(model + "/chat_template.jinja", "{{ messages[0].content }}\n");
+    write_bytes(model + "/manifest.json", "[\"of another program\"]");
     const GgufBytes read = GgufBytesReader(exported(model, "x", {"--type", "q8_0"})).read();
     EXPECT_EQ(read.values.at("tokenizer.chat_template"), "{{ messages[0].content }}\n");
     EXPECT_EQ(read.values.at("tokenizer.ggml.model"), "gpt2");

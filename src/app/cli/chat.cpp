@@ -149,7 +149,7 @@ class Chatting {
 }  // namespace
 
 ChatFormat chat_format_of(const Config& config, const Tokenizer& tokenizer) {
-    std::optional<ChatFormat> format = open_chat_format(real_files(), config, tokenizer, date_of_chats(config));
+    std::optional<ChatFormat> format = open_chat_format(real_files(), config, tokenizer);
     if (!format)
         throw UserError(ExitCode::model, config.model, "has no chat template")
             .hint("--chat-template FILE.jinja, or windlass generate MODEL --prompt TEXT");
