@@ -172,12 +172,14 @@ def token_fields(tokenizer, rows):
     added = {token["id"]: token for token in whole["added_tokens"]}
     by_id = {number: text for text, number in vocab.items()} | {i: token["content"] for i, token in added.items()}
     characters = bool(whole["model"].get("byte_fallback"))
+    # transformers makes Llama's anew from its class, and may leave out what the file says of the model.
+    unknown = whole["model"].get("unk_token") or tokenizer.unk_token
     types = []
     for number in range(rows):
         text = by_id.get(number)
         if text is None:
             types.append(UNUSED)
-        elif characters and text == whole["model"]["unk_token"]:
+        elif characters and text == unknown:
             types.append(UNKNOWN)
         elif number in added:
             types.append(CONTROL if added[number]["special"] else USER_DEFINED)
