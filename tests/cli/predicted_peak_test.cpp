@@ -79,10 +79,11 @@ TEST(LomoPeak, IsThatOfThePlan) {
     expect_peak({{"method", "lomo"}, {"policy", "in_memory"}, {"max_grad_norm", "0"}, {"weight_decay", "0"}});
 }
 
-// Each of both steps has a refresh before it. Without learning, which takes minutes.
+// Each of both steps has a refresh before it; of the largest matrices, and without learning, which takes minutes.
 TEST(SlowLspPeak, IsThatOfThePlanWhereProjectorsAreRefreshed) {
     expect_peak({{"adapter", "lsp"},
                  {"lsp_d", "128"},
+                 {"lora_target_modules", "[down_proj]"},
                  {"lsp_refresh", "1"},
                  {"lsp_samples", "2"},
                  {"lsp_learn", "0"},
