@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "format/side_files.h"
 #include "format/store.h"
 #include "persist/export_request.h"
 #include "persist/run_identity.h"

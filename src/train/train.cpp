@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "format/base_checksum.h"
 #include "format/replaceable_folder.h"
+#include "format/side_files.h"
 #include "format/store.h"
 #include "method/forward_only/magnitude_limits.h"
 #include "model/adapters/first_weights.h"
