@@ -7,15 +7,18 @@
 
 #include <cstdint>
 
+#include "base/vector_register.h"
+
 namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
+
+typedef uint64_t Wide __attribute__((vector_size(kVectorBytes)));
 
 // Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11, section 3.3), with its numbers of a
 // round kept in the low halves of 64-bit lanes: a product of two low halves then needs no shuffles, and what the high
 // halves hold does not matter. Only this product has no operator; the rest is plain arithmetic.
 #if defined(__AVX512F__)
-typedef uint64_t Wide __attribute__((vector_size(64)));
 [[gnu::always_inline]] inline Wide low_product(Wide a, Wide b) {
     return reinterpret_cast<Wide>(
         _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
@@ -32,7 +35,6 @@ typedef uint64_t Wide __attribute__((vector_size(64)));
 constexpr Wide kLane = {0, 1, 2, 3, 4, 5, 6, 7}, kHalvesApart = {0, 4, 1, 5, 2, 6, 3, 7};
 constexpr int kChains = 4;  // vectors of counters side by side: a round waits for its products, several do not
 #elif defined(__AVX2__)
-typedef uint64_t Wide __attribute__((vector_size(32)));
 [[gnu::always_inline]] inline Wide low_product(Wide a, Wide b) {
     return reinterpret_cast<Wide>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
@@ -47,7 +49,6 @@ typedef uint64_t Wide __attribute__((vector_size(32)));
 constexpr Wide kLane = {0, 1, 2, 3}, kHalvesApart = {0, 2, 1, 3};
 constexpr int kChains = 2;
 #else
-typedef uint64_t Wide __attribute__((vector_size(16)));
 [[gnu::always_inline]] inline Wide low_product(Wide a, Wide b) {
     return reinterpret_cast<Wide>(_mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 }

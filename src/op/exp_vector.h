@@ -1,28 +1,33 @@
-// exp_vector.h: vectors of sixteen floats as plain arithmetic, their exponential, and what softmaxes do with them.
+// exp_vector.h: a register of floats as plain arithmetic, their exponential, and what softmaxes do with them.
 //
 // For sources compiled per instruction set only (*_isa.cpp): everything has internal linkage in their namespace.
-// A vector is one register with AVX-512 and several below. Products may contract into sums: bits of these ops may
-// follow the instruction set, never the team's size. NaN stays NaN, so that a loss shows it.
+// Products may contract into sums: bits of these ops may follow the instruction set, never the team's size. NaN stays
+// NaN, so that a loss shows it.
 #pragma once
 
 #pragma GCC optimize("fp-contract=fast")
-#pragma GCC diagnostic ignored "-Wpsabi"  // passing vectors wider than the registers: everything here is inlined
 
 #include <cstdint>
+
+#include "base/vector_register.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
-constexpr int64_t kLanes = 16;
-
 // Anywhere in memory, of any declared type.
-typedef float Floats __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t Ints __attribute__((vector_size(64), aligned(4), may_alias));
-typedef uint32_t Words __attribute__((vector_size(64), aligned(4), may_alias));
-typedef uint16_t Halves __attribute__((vector_size(32), aligned(2), may_alias));
+typedef float Floats __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+typedef int32_t Ints __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+typedef uint32_t Words __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+typedef uint16_t Halves __attribute__((vector_size(kVectorBytes / 2), aligned(2), may_alias));
 
+#if defined(__AVX512F__)
 constexpr Ints kLaneIndex = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif defined(__AVX2__)
+constexpr Ints kLaneIndex = {0, 1, 2, 3, 4, 5, 6, 7};
+#else
+constexpr Ints kLaneIndex = {0, 1, 2, 3};
+#endif
 
 [[gnu::always_inline]] inline Floats load(const float* from) {
     return *reinterpret_cast<const Floats*>(from);
@@ -78,14 +83,21 @@ template <int kTerms>
     return x < -126.0f ? Floats{} : reinterpret_cast<Floats>(bits);
 }
 
-typedef float Floats8 __attribute__((vector_size(32)));
-typedef float Floats4 __attribute__((vector_size(16)));
-
+// The upper half added to the lower one, until four are left.
 [[gnu::always_inline]] inline float sum_of_lanes(Floats x) {
-    const Floats8 a = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
-                      __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-    const Floats4 b = __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
-    return (b[0] + b[1]) + (b[2] + b[3]);
+#if defined(__AVX512F__)
+    const auto eight = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+                       __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+    const auto eight = x;
+#endif
+#if defined(__AVX2__)
+    const auto four =
+        __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+#else
+    const auto four = eight;
+#endif
+    return (four[0] + four[1]) + (four[2] + four[3]);
 }
 
 // Of two numbers one of which is NaN, either.

@@ -1,5 +1,7 @@
 #include "op/gemv.h"
 
+#include "base/vector_register.h"
+
 // Products contract into sums: bits may follow the instruction set, never the team's size.
 #pragma GCC optimize("fp-contract=fast")
 
@@ -7,15 +9,6 @@ namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
-// One register.
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
-constexpr int64_t kLanes = kVectorBytes / 4;
 typedef float Floats __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
 typedef uint32_t Pairs __attribute__((vector_size(kVectorBytes), aligned(2), may_alias));
 typedef int32_t Lanes __attribute__((vector_size(kVectorBytes)));

@@ -1,13 +1,13 @@
 #include "base/turn_vector.h"
+#include "base/vector_register.h"
 #include "op/sparse.h"
-
-#pragma GCC diagnostic ignored "-Wpsabi"  // passing vectors wider than the registers: everything here is inlined
 
 namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
-typedef float Tokens __attribute__((vector_size(4 * kSparseTokens), aligned(4), may_alias));
+typedef float Tokens __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+constexpr int64_t kParts = kSparseTokens / kLanes;  // registers of all tokens, at most 4
 
 void turn_in(const float* from, float* to, int64_t cols) {
     int64_t col = 0;
@@ -31,12 +31,19 @@ void turn_out(const float* from, float* to, int64_t cols) {
 void sums(const uint32_t* begin, const uint32_t* source, const float* values, const float* from, float* to,
           int64_t count) {
     const auto tokens = [from](uint32_t column) {
-        return *reinterpret_cast<const Tokens*>(from + static_cast<int64_t>(column) * kSparseTokens);
+        return reinterpret_cast<const Tokens*>(from + static_cast<int64_t>(column) * kSparseTokens);
     };
     for (int64_t o = 0; o < count; ++o) {
-        Tokens sum = values[begin[o]] * tokens(source[begin[o]]);
-        for (uint32_t e = begin[o] + 1; e < begin[o + 1]; ++e) sum += values[e] * tokens(source[e]);
-        *reinterpret_cast<Tokens*>(to + o * kSparseTokens) = sum;
+        Tokens sum[kParts];
+        const Tokens* x = tokens(source[begin[o]]);
+#pragma GCC unroll 4
+        for (int64_t part = 0; part < kParts; ++part) sum[part] = values[begin[o]] * x[part];
+        for (uint32_t e = begin[o] + 1; e < begin[o + 1]; ++e) {
+            x = tokens(source[e]);
+#pragma GCC unroll 4
+            for (int64_t part = 0; part < kParts; ++part) sum[part] += values[e] * x[part];
+        }
+        __builtin_memcpy(to + o * kSparseTokens, sum, sizeof sum);
     }
 }
 

@@ -10,15 +10,18 @@
 
 #include <cstdint>
 
+#include "base/vector_register.h"
+
 namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
+typedef float Floats __attribute__((vector_size(kVectorBytes), may_alias));
+typedef int32_t Ints __attribute__((vector_size(kVectorBytes), may_alias));
+
 // Only these need names of instructions: the square root, and parting two registers of pairs and joining them again,
 // both within blocks of four lanes: ([a0 a1 a2 a3], [b0 b1 b2 b3]) <-> ([a0 a2 b0 b2], [a1 a3 b1 b3]).
 #if defined(__AVX512F__)
-typedef float Floats __attribute__((vector_size(64), may_alias));
-typedef int32_t Ints __attribute__((vector_size(64), may_alias));
 [[gnu::always_inline]] inline Floats root_of(Floats x) {
     return _mm512_maskz_sqrt_ps(0xffff, x);
 }
@@ -37,8 +40,6 @@ typedef int32_t Ints __attribute__((vector_size(64), may_alias));
     return _mm512_maskz_unpackhi_ps(0xffff, evens, odds);
 }
 #elif defined(__AVX2__)
-typedef float Floats __attribute__((vector_size(32), may_alias));
-typedef int32_t Ints __attribute__((vector_size(32), may_alias));
 [[gnu::always_inline]] inline Floats root_of(Floats x) {
     return _mm256_sqrt_ps(x);
 }
@@ -57,8 +58,6 @@ typedef int32_t Ints __attribute__((vector_size(32), may_alias));
     return _mm256_unpackhi_ps(evens, odds);
 }
 #else
-typedef float Floats __attribute__((vector_size(16), may_alias));
-typedef int32_t Ints __attribute__((vector_size(16), may_alias));
 [[gnu::always_inline]] inline Floats root_of(Floats x) {
     return _mm_sqrt_ps(x);
 }
@@ -77,7 +76,6 @@ typedef int32_t Ints __attribute__((vector_size(16), may_alias));
     return _mm_unpackhi_ps(evens, odds);
 }
 #endif
-constexpr int64_t kFloatLanes = sizeof(Floats) / sizeof(float);
 
 // sqrt(-2 ln u) for u = i 2^-31, i the odd number of the word's upper 30 bits and a one: between 0 and 6.56.
 // i = 2^e m with sqrt(1/2) <= m < sqrt(2), so that -2 ln u = (31 - e) 2 ln 2 - 2 ln m; with t = m - 1 the latter is
@@ -111,10 +109,10 @@ constexpr int64_t kFloatLanes = sizeof(Floats) / sizeof(float);
     second = word < 0 ? axis : across;
 }
 
-// 2 kFloatLanes words, from four words of each of several counters, to as many numbers: words 2j and 2j + 1 of a
+// 2 kLanes words, from four words of each of several counters, to as many numbers: words 2j and 2j + 1 of a
 // counter give elements 2j and 2j + 1 (Box and Muller, "A note on the generation of random normal deviates", 1958).
 [[gnu::always_inline]] inline void gaussian_of(const uint32_t* words, Floats& low, Floats& high) {
-    const Ints a = *reinterpret_cast<const Ints*>(words), b = *reinterpret_cast<const Ints*>(words + kFloatLanes);
+    const Ints a = *reinterpret_cast<const Ints*>(words), b = *reinterpret_cast<const Ints*>(words + kLanes);
     const Floats radius = radius_of(evens_of(a, b));
     Floats first, second;
     circle_of(odds_of(a, b), first, second);

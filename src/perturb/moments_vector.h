@@ -19,7 +19,7 @@ namespace {
 [[gnu::always_inline]] inline void add_to_moments(const NoiseMoment& moment, int64_t begin, int64_t end, const float* u,
                                                   float* first, float* second) {
     const Floats one = Floats{} + moment.first, two = Floats{} + moment.second;
-    for (int64_t i = begin / kFloatLanes * kFloatLanes; i < end; i += kFloatLanes) {
+    for (int64_t i = begin / kLanes * kLanes; i < end; i += kLanes) {
         const Floats found = *reinterpret_cast<const Floats*>(u + i);
         *reinterpret_cast<Floats*>(first + i) += one * found;
         *reinterpret_cast<Floats*>(second + i) += two * (found * found);
@@ -30,7 +30,7 @@ namespace {
 [[gnu::always_inline]] inline void divide_moments(float epsilon, int64_t begin, int64_t end, const float* first,
                                                   const float* second, float* sums) {
     const Floats least = Floats{} + epsilon;
-    for (int64_t i = begin / kFloatLanes * kFloatLanes; i < end; i += kFloatLanes) {
+    for (int64_t i = begin / kLanes * kLanes; i < end; i += kLanes) {
         const Floats root = root_of(*reinterpret_cast<const Floats*>(second + i));
         *reinterpret_cast<Floats*>(sums + i) = *reinterpret_cast<const Floats*>(first + i) / (root + least);
     }

@@ -54,7 +54,7 @@ void add_gaussian(const NoiseRun& run, uint64_t kind, const NoiseTerm& term, con
     const float c = term.coefficient;
     for (int64_t at = tile.begin / kPhiloxRun * kPhiloxRun; at < tile.end; at += kPhiloxRun) {
         philox_run(keys, {block_of(kind, (tile.first + at) / 4), kNoiseStream, term.step, term.direction}, words);
-        for (int64_t i = 0; i < kPhiloxRun; i += 2 * kFloatLanes) {
+        for (int64_t i = 0; i < kPhiloxRun; i += 2 * kLanes) {
             Floats low, high;
             gaussian_of(words + i, low, high);
             Floats* const to = reinterpret_cast<Floats*>(sums + at + i);
@@ -71,12 +71,12 @@ void add_signs(const NoiseRun& run, const NoiseTerm& term, const Tile& tile, flo
                {block_of(1, tile.first / (4 * kSignsPerWord)), kNoiseStream, term.step, term.direction}, words);
     const Floats plus = Floats{} + term.coefficient, minus = Floats{} - term.coefficient;
     Ints bit = {};
-    for (int64_t lane = 0; lane < kFloatLanes; ++lane) bit[lane] = static_cast<int32_t>(1u << lane);
+    for (int64_t lane = 0; lane < kLanes; ++lane) bit[lane] = static_cast<int32_t>(1u << lane);
     for (int64_t at = tile.begin / kSignsPerWord; at * kSignsPerWord < tile.end; ++at) {
         const Ints word = Ints{} + static_cast<int32_t>(words[at]);
         Floats* const to = reinterpret_cast<Floats*>(sums + at * kSignsPerWord);
-        for (int64_t i = 0; i < kSignsPerWord / kFloatLanes; ++i) {
-            const Ints mask = bit << static_cast<int32_t>(i * kFloatLanes);
+        for (int64_t i = 0; i < kSignsPerWord / kLanes; ++i) {
+            const Ints mask = bit << static_cast<int32_t>(i * kLanes);
             to[i] += (word & mask) == mask ? minus : plus;
         }
     }

@@ -40,6 +40,17 @@ TEST(Text, EndsWithOneNewline) {
     EXPECT_TRUE(found.empty()) << listing(found);
 }
 
+// base/vector_register.h says why. Wider ones belong to a branch of one instruction set, where kVectorBytes says the
+// same.
+TEST(Text, VectorsFitARegister) {
+    const std::regex wider("vector_size[(](32|64|128)[)]");
+    const auto found = bad_lines([&](const SourceFile& file, std::string_view line) {
+        return file.path.starts_with("src/") && has(line, "vector_size") &&
+               std::regex_search(line.begin(), line.end(), wider);
+    });
+    EXPECT_TRUE(found.empty()) << listing(found);
+}
+
 // Words are put together here, so that this file does not find itself.
 TEST(Text, LeavesNothingForLater) {
     const auto found = bad_lines([](const SourceFile&, std::string_view line) {

@@ -8,18 +8,11 @@
 
 #include <cstdint>
 
+#include "base/vector_register.h"
+
 namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
-constexpr int kLanes = kVectorBytes / 4;
 
 typedef float Floats __attribute__((vector_size(kVectorBytes)));
 typedef uint32_t Words __attribute__((vector_size(kVectorBytes)));

@@ -1,4 +1,5 @@
 // As in lomo_isa.cpp: the same bits on every instruction set, sums in double and in one order.
+#include "base/vector_register.h"
 #include "method/lomo/lomo_vector.h"
 
 namespace windlass::WINDLASS_ISA {
@@ -29,17 +30,17 @@ class LaneSums {
     void store(double* lanes) const { __builtin_memcpy(lanes, sums_, sizeof sums_); }
 
   private:
-    static constexpr int64_t kWide = 8, kParts = kLomoLanes / kWide;
-    typedef float Eight __attribute__((vector_size(kWide * sizeof(float))));
-    typedef double Doubles __attribute__((vector_size(kWide * sizeof(double))));
+    typedef float Singles __attribute__((vector_size(kVectorBytes / 2)));
+    typedef double Doubles __attribute__((vector_size(kVectorBytes)));
+    static constexpr int64_t kWide = kLanes / 2, kParts = kLomoLanes / kWide;
     // Compilers widen eight numbers in halves.
     [[gnu::always_inline]] static void widen(const float* x, Doubles& wide) {
 #if defined(__AVX512F__)
         wide = reinterpret_cast<Doubles>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x)));
 #else
-        Eight eight;
-        __builtin_memcpy(&eight, x, sizeof eight);
-        wide = __builtin_convertvector(eight, Doubles);
+        Singles singles;
+        __builtin_memcpy(&singles, x, sizeof singles);
+        wide = __builtin_convertvector(singles, Doubles);
 #endif
     }
     Doubles sums_[kParts];

@@ -1,18 +1,20 @@
 // Only + and *, each rounded once (the build turns contraction off), in an order that the source gives.
 #include "base/turn_vector.h"
+#include "base/vector_register.h"
 #include "method/projector/loops.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
 namespace {
 
-typedef float Floats16 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t Ints16 __attribute__((vector_size(64)));
-static_assert(kPanel == 32 && kPanelPairs == 16, "a panel's row is two vectors, and so many sums fill one");
+typedef float Floats __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+typedef int32_t Ints __attribute__((vector_size(kVectorBytes)));
+constexpr int64_t kHalf = kPanel / 2;
+constexpr int64_t kParts = kPanel / kLanes;  // registers of a panel's row, at most 8
+static_assert(kPanelPairs == kHalf, "a sum's half row becomes one number as often as there are such rows");
 
-// As a reference: a vector that a function returns is another ABI on each instruction set.
-[[gnu::always_inline]] inline const Floats16& at16(const float* from) {
-    return *reinterpret_cast<const Floats16*>(from);
+[[gnu::always_inline]] inline const Floats* vectors(const float* from) {
+    return reinterpret_cast<const Floats*>(from);
 }
 
 void turn(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
@@ -24,20 +26,25 @@ void turn(const float* from, int64_t from_stride, float* to, int64_t to_stride) 
 void sums(const uint32_t* __restrict begin, const uint32_t* __restrict source, const float* __restrict values,
           const float* __restrict from, float* __restrict to, int64_t count) {
     for (int64_t o = 0; o < count; ++o) {
-        Floats16 first = {}, second = {};
+        Floats sum[kParts] = {};
         for (uint32_t e = begin[o]; e < begin[o + 1]; ++e) {
-            const float* const x = from + static_cast<int64_t>(source[e]) * kPanel;
-            first += values[e] * at16(x);
-            second += values[e] * at16(x + kPanel / 2);
+            const Floats* const x = vectors(from + static_cast<int64_t>(source[e]) * kPanel);
+#pragma GCC unroll 8
+            for (int64_t part = 0; part < kParts; ++part) sum[part] += values[e] * x[part];
         }
-        *reinterpret_cast<Floats16*>(to + o * kPanel) = first;
-        *reinterpret_cast<Floats16*>(to + o * kPanel + kPanel / 2) = second;
+        __builtin_memcpy(to + o * kPanel, sum, sizeof sum);
     }
 }
 
 // Neighbours of a vector added, then those of a second one: half as many numbers of each.
-[[gnu::always_inline]] inline void add_neighbours(const Floats16& a, const Floats16& b, Floats16& to) {
-    constexpr Ints16 kEven = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+[[gnu::always_inline]] inline void add_neighbours(const Floats& a, const Floats& b, Floats& to) {
+#if defined(__AVX512F__)
+    constexpr Ints kEven = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+#elif defined(__AVX2__)
+    constexpr Ints kEven = {0, 2, 4, 6, 8, 10, 12, 14};
+#else
+    constexpr Ints kEven = {0, 2, 4, 6};
+#endif
     to = __builtin_shuffle(a, b, kEven) + __builtin_shuffle(a, b, kEven + 1);
 }
 
@@ -47,23 +54,27 @@ struct Sampled {
     int64_t nonzeros;
     const float *a, *b, *c, *d;
 
-    [[gnu::always_inline]] void pair(int64_t row, int64_t column, Floats16& to) const {
-        const float *const ar = a + row * kPanel, *const br = b + column * kPanel, *const cr = c + row * kPanel,
-                           *const dr = d + column * kPanel;
-        constexpr int64_t kHalf = kPanel / 2;
-        to = (at16(ar) * at16(br) + at16(cr) * at16(dr)) +
-             (at16(ar + kHalf) * at16(br + kHalf) + at16(cr + kHalf) * at16(dr + kHalf));
+    static constexpr int64_t kHalfParts = kParts / 2;
+
+    [[gnu::always_inline]] void pair(int64_t row, int64_t column, Floats* to) const {
+        const Floats *const ar = vectors(a + row * kPanel), *const br = vectors(b + column * kPanel),
+                            *const cr = vectors(c + row * kPanel), *const dr = vectors(d + column * kPanel);
+#pragma GCC unroll 4
+        for (int64_t low = 0; low < kHalfParts; ++low) {
+            const int64_t high = low + kHalfParts;
+            to[low] = (ar[low] * br[low] + cr[low] * dr[low]) + (ar[high] * br[high] + cr[high] * dr[high]);
+        }
     }
     void add(int64_t first, int64_t count, float* sums) const {
-        Floats16 of[kPanelPairs] = {};
+        Floats of[kPanelPairs * kHalfParts] = {};
         int64_t row = first / nonzeros, k = first % nonzeros;
         for (int64_t p = 0; p < count; ++p) {
-            pair(row, columns[first + p], of[p]);
+            pair(row, columns[first + p], of + p * kHalfParts);
             if (++k == nonzeros) k = 0, ++row;
         }
-        for (int64_t left = kPanelPairs / 2; left > 0; left /= 2)
+        for (int64_t left = kPanelPairs * kHalfParts / 2; left >= kHalfParts; left /= 2)
             for (int64_t p = 0; p < left; ++p) add_neighbours(of[2 * p], of[2 * p + 1], of[p]);
-        for (int64_t p = 0; p < count; ++p) sums[first + p] += of[0][p];
+        for (int64_t p = 0; p < count; ++p) sums[first + p] += of[p / kLanes][p % kLanes];
     }
 };
 
