@@ -81,10 +81,17 @@ GemmArgs panel_of(const GemmArgs& args, int64_t i, int64_t m, int64_t j, int64_t
 
 constexpr int64_t kWideDepth = 1024;  // of K at a time: bounds the f32 copies to three squares of this side
 
+// Rows are short and far apart, which processors do not foresee: those that come next are asked for early.
 Tensor widened(const Tensor& narrow, float* to) {
-    const ConvertLoops& loops = convert_loops();
-    for (int64_t row = 0; row < narrow.rows(); ++row) {
-        loops.widen(narrow.as<uint16_t>() + row * narrow.row_stride, to + row * narrow.cols(), narrow.cols());
+    constexpr int64_t kAheadBytes = 4096, kLineBytes = 64;
+    const auto widen = convert_loops().widen;
+    const int64_t cols = narrow.cols(), row_bytes = cols * dtype_bytes(DType::bf16);
+    const int64_t ahead = div_up(kAheadBytes, row_bytes) * narrow.row_stride;
+    const auto* from = narrow.as<uint16_t>();
+    for (int64_t row = 0; row < narrow.rows(); ++row, from += narrow.row_stride) {
+        const auto* const next = reinterpret_cast<const std::byte*>(from + ahead);
+        for (int64_t at = 0; at < row_bytes; at += kLineBytes) __builtin_prefetch(next + at);
+        widen(from, to + row * cols, cols);
     }
     return {DType::f32, narrow.shape, to};
 }
