@@ -3,7 +3,11 @@
 
     compare_runs.py DIR/sst2 [--measure eval_loss] [--pace NAME] > table.md
     compare_runs.py DIR/sst2 --svg [--measure eval_loss] [--pace NAME] [--title TEXT] > picture.svg
+    compare_runs.py DIR/sst2 --keep FILE.json    adds what was run to FILE
+    compare_runs.py FILE.json [...]              table and picture of what FILE holds
 
+A kept file has each run's evaluations and no more, so that what several machines have run adds up; runs that it holds
+already stay as they are, and a method at another rate than there is refused.
 Numbers behind +- are standard deviations over seeds; of accuracy also the standard error of a share of so many rows.
 Seconds are measured and without evaluating: in the runs, or with --pace in steps that were timed by themselves. A rate with a star is the first or last of those that were tried.
 """
@@ -17,90 +21,97 @@ from xml.sax.saxutils import escape
 from plot_evals import BOTTOM, COLOURS, DASHES, HEIGHT, LEFT, TOP, WIDTH, panel
 
 KEY = 220
+MEASURES = ("eval_loss", "eval_accuracy")
 
 
-def pace_of(folder, name):
-    """What methods_compared --pace found of the method whose run this is; None: it is told by the run itself."""
-    if not name:
-        return None
-    with open(os.path.join(os.path.dirname(folder), f"pace-{name}.json"), encoding="utf-8") as file:
+def read_json(path):
+    with open(path, encoding="utf-8") as file:
         return json.load(file)
 
 
 def refresh_seconds(folder):
     """{step: seconds} of the refreshes before these steps."""
-    found = {}
-    for name in os.listdir(folder):
-        if name.startswith("refresh-"):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                refresh = json.load(file)
-            found[refresh["step"]] = refresh["seconds"]
-    return found
+    files = [name for name in os.listdir(folder) if name.startswith("refresh-")]
+    return {found["step"]: found["seconds"] for found in (read_json(os.path.join(folder, name)) for name in files)}
 
 
-def read_run(folder, pace=None):
-    """Points [(step, seconds, {measure: value})] of one run."""
+def read_run(folder):
+    """Its evaluations: {"step", "seconds", "refreshes" so far, and what was measured}."""
     points, seconds, last = [], 0.0, 0
-    timed, refreshes = pace_of(folder, pace), refresh_seconds(folder)
+    refreshes = refresh_seconds(folder)
     with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             if row["step"] > last:
-                of_step = timed["step"] if timed else row["step_seconds"]
-                seconds += of_step * (row["step"] - last)
-                between = [step for step in refreshes if last < step <= row["step"]]
-                seconds += sum(timed["refresh"] if timed else refreshes[step] for step in between)
+                seconds += row["step_seconds"] * (row["step"] - last)
+                seconds += sum(refreshes[step] for step in refreshes if last < step <= row["step"])
                 last = row["step"]
             if row.get("eval_loss") is not None:
-                points.append((row["step"], seconds, row))
+                point = {"step": last, "seconds": round(seconds, 3), "refreshes": sum(step <= last for step in refreshes)}
+                points.append(point | {name: row[name] for name in MEASURES if row.get(name) is not None})
     if not points:
         raise SystemExit(f"{folder} has no evaluations")
     return points
 
 
-def plan_of(folder):
-    """{owner: text} of the placement that the run's log names."""
-    owners = {}
+def about_run(folder):
+    """What the run's log says of machine, placement, numbers that are trained and rows that are evaluated."""
+    about = {"trained": "all", "state": "-", "gradients": "-", "eval_rows": 0, "machine": ""}
     with open(folder + ".log", encoding="utf-8") as lines:
         for line in lines:
             words = line.split()
-            for owner in ("optimizer state", "gradients", "predicted peak"):
-                if line.startswith(f"  {owner} ") and len(words) >= len(owner.split()) + 2:
-                    owners[owner] = " ".join(words[len(owner.split()):len(owner.split()) + 2])
-    return owners
-
-
-def eval_rows(folder):
-    """Rows of an evaluation, as the run's log says."""
-    with open(folder + ".log", encoding="utf-8") as lines:
-        for line in lines:
-            words = line.split()
-            if line.startswith("evaluation after") and "rows" in words:
-                return int(words[words.index("rows") - 1])
-    return 0
-
-
-def trained(folder):
-    """Numbers that the run trains, as its log says; all of them where it says nothing."""
-    with open(folder + ".log", encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith("Note") and " parameters are trained" in line:
-                return line.split(" of ")[0].removeprefix("Note").strip()
-    return "all"
+            if line.startswith("Machine "):
+                about["machine"] = " ".join(words[1:]).split(",")[0]
+            elif line.startswith("  optimizer state "):
+                about["state"] = " ".join(words[2:4])
+            elif line.startswith("  gradients "):
+                about["gradients"] = " ".join(words[1:3])
+            elif line.startswith("Note") and " parameters are trained" in line:
+                about["trained"] = line.split(" of ")[0].removeprefix("Note").strip()
+            elif line.startswith("evaluation after") and "rows" in words:
+                about["eval_rows"] = int(words[words.index("rows") - 1])
+    return about
 
 
 def read_methods(folder):
-    """[(name, rate, runs)], those with the lowest loss first."""
-    runs = os.path.join(folder, "runs")
-    found = []
-    for entry in os.listdir(runs):
-        path = os.path.join(runs, entry, "rate.json")
-        if not os.path.exists(path):
+    """{name: {"rate", "at_end", what about_run says, "runs": {seed: points}, "paces": {name: seconds}}}"""
+    methods = {}
+    for entry in sorted(os.listdir(os.path.join(folder, "runs"))):
+        path = os.path.join(folder, "runs", entry)
+        if not os.path.exists(os.path.join(path, "rate.json")):
             continue
-        with open(path, encoding="utf-8") as file:
-            about = json.load(file)
-        seeds = sorted(seed for seed in os.listdir(os.path.join(runs, entry)) if os.path.isdir(os.path.join(runs, entry, seed)))
-        found.append((about, [os.path.join(runs, entry, seed) for seed in seeds]))
-    return sorted(found, key=lambda each: statistics.mean(read_run(run)[-1][2]["eval_loss"] for run in each[1]))
+        method = read_json(os.path.join(path, "rate.json"))
+        seeds = sorted(seed for seed in os.listdir(path) if os.path.isdir(os.path.join(path, seed, "final")))
+        if seeds:
+            method |= about_run(os.path.join(path, seeds[0]))
+        method["runs"] = {seed: read_run(os.path.join(path, seed)) for seed in seeds}
+        method["paces"] = {file.removeprefix("pace-").removesuffix(".json"): read_json(os.path.join(path, file))
+                           for file in sorted(os.listdir(path)) if file.startswith("pace-")}
+        methods[method.pop("name")] = method
+    return methods
+
+
+def keep(methods, path):
+    """Adds methods, seeds and paces to those that the file holds: what was timed alone needs runs that are held."""
+    kept = read_json(path) if os.path.exists(path) else {}
+    for name, method in methods.items():
+        if name not in kept and not method["runs"]:
+            raise SystemExit(f"{path}: {name} was timed, and no run of it is held")
+        held = kept.setdefault(name, method)
+        if held["rate"] != method["rate"]:
+            raise SystemExit(f"{path}: {name} was run at rate {held['rate']:g}, here at {method['rate']:g}")
+        held["runs"] = method["runs"] | held["runs"]
+        held["paces"] = held["paces"] | method["paces"]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(dict(sorted(kept.items())), file, indent=1)
+        file.write("\n")
+
+
+def seconds_at(point, method, pace):
+    """Measured in the run, or by steps that were timed by themselves."""
+    if not pace:
+        return point["seconds"]
+    timed = method["paces"][pace]
+    return timed["step"] * point["step"] + timed["refresh"] * point["refreshes"]
 
 
 def spread(values, digits=4):
@@ -108,34 +119,33 @@ def spread(values, digits=4):
     return f"{statistics.mean(values):.{digits}f} ± {deviation:.{digits}f}"
 
 
+def row_of(name, method, pace):
+    ends = [points[-1] for points in method["runs"].values()]
+    accuracies = [end["eval_accuracy"] for end in ends if "eval_accuracy" in end]
+    accuracy, error = "-", "-"
+    if accuracies:
+        mean, rows = statistics.mean(accuracies), method["eval_rows"]
+        accuracy = spread(accuracies, 3)
+        error = f"{math.sqrt(mean * (1 - mean) / rows):.3f}" if rows else "-"
+    return [name, f"{method['rate']:g}{'*' if method['at_end'] else ''}", method["trained"], method["state"], method["gradients"],
+            str(len(ends)), spread([end["eval_loss"] for end in ends]), accuracy, error,
+            spread([seconds_at(end, method, pace) for end in ends], 1)]
+
+
 def table(methods, pace):
-    out = ["| method | rate | trained | state | gradients | loss | accuracy | s.e. | seconds |",
-           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
-    for about, runs in methods:
-        ends = [read_run(run, pace)[-1] for run in runs]
-        plan = plan_of(runs[0])
-        accuracies = [end[2]["eval_accuracy"] for end in ends if end[2].get("eval_accuracy") is not None]
-        accuracy, error = "-", "-"
-        if accuracies:
-            mean = statistics.mean(accuracies)
-            rows = eval_rows(runs[0])
-            accuracy = spread(accuracies, 3)
-            error = f"{math.sqrt(mean * (1 - mean) / rows):.3f}" if rows else "-"
-        out.append("| " + " | ".join([
-            about["name"], f"{about['rate']:g}{'*' if about['at_end'] else ''}", trained(runs[0]), plan.get("optimizer state", "-"),
-            plan.get("gradients", "-"), spread([end[2]["eval_loss"] for end in ends]), accuracy, error,
-            spread([end[1] for end in ends], 1)]) + " |")
-    return "\n".join(out)
+    out = ["| method | rate | trained | state | gradients | seeds | loss | accuracy | s.e. | seconds |",
+           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    return "\n".join(out + ["| " + " | ".join(row_of(name, method, pace)) + " |" for name, method in methods])
 
 
-def mean_line(runs, measure, pace):
+def mean_line(method, measure, pace):
     """Means over seeds, point by point: (1, seconds, value)."""
-    return [(1.0, statistics.mean(p[1] for p in points), statistics.mean(p[2][measure] for p in points))
-            for points in zip(*(read_run(run, pace) for run in runs))]
+    return [(1.0, statistics.mean(seconds_at(point, method, pace) for point in points),
+             statistics.mean(point[measure] for point in points)) for points in zip(*method["runs"].values())]
 
 
 def picture(methods, measure, title, pace):
-    lines = [(about["name"], mean_line(runs, measure, pace)) for about, runs in methods]
+    lines = [(name, mean_line(method, measure, pace)) for name, method in methods]
     values = [point[2] for _, points in lines for point in points]
     low, high = min(values), max(values)
     low, high = low - 0.05 * (high - low or 1), high + 0.05 * (high - low or 1)
@@ -156,13 +166,17 @@ def picture(methods, measure, title, pace):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dir")
+    parser.add_argument("runs", help="a task's folder, or a kept file")
     parser.add_argument("--measure", default="eval_loss")
     parser.add_argument("--svg", action="store_true")
     parser.add_argument("--title", default="")
     parser.add_argument("--pace", metavar="NAME")
+    parser.add_argument("--keep", metavar="FILE")
     args = parser.parse_args()
-    methods = read_methods(args.dir)
+    found = read_methods(args.runs) if os.path.isdir(args.runs) else read_json(args.runs)
+    if args.keep:
+        return keep(found, args.keep)
+    methods = sorted(found.items(), key=lambda each: statistics.mean(points[-1]["eval_loss"] for points in each[1]["runs"].values()))
     print(picture(methods, args.measure, args.title, args.pace) if args.svg else table(methods, args.pace))
 
 
