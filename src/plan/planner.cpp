@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "base/units.h"
+#include "plan/binding.h"
 #include "plan/estimate.h"
 #include "plan/refusal.h"
 #include "plan/search.h"
@@ -126,39 +127,6 @@ double redo_seconds(const TrainedModel& model, const Recipe& recipe, const Machi
            seconds(elements * traffic, rate * std::min(1.0, static_cast<double>(threads) / machine.threads));
 }
 
-// The machine with one thing twice as good.
-std::vector<std::pair<std::string, Machine>> better_machines(const Machine& machine) {
-    std::vector<std::pair<std::string, Machine>> list;
-    const auto twice = [&](const char* what, std::initializer_list<double Machine::*> rates) {
-        Machine better = machine;
-        for (const auto rate : rates) better.*rate *= 2;
-        list.emplace_back(what, better);
-    };
-    twice("a disk",
-          {&Machine::disk_read_bytes_per_s, &Machine::disk_write_bytes_per_s, &Machine::disk_mixed_bytes_per_s});
-    twice("a link", {&Machine::link_up_bytes_per_s, &Machine::link_down_bytes_per_s, &Machine::link_both_bytes_per_s});
-    twice("products", {&Machine::gemm_bf16_flops, &Machine::gemm_f32_flops, &Machine::narrow_bf16_flops,
-                       &Machine::narrow_f32_flops, &Machine::attention_bf16_flops, &Machine::attention_f32_flops});
-    for (auto& [kernel, rate] : list.back().second.kernels) rate *= 2;
-    twice("memory and updates", {&Machine::memory_bytes_per_s, &Machine::update_bytes_per_s});
-    return list;
-}
-
-Binding find_binding(const Planned& planned, const Machine& machine) {
-    const auto& busy = planned.step.busy_seconds;
-    const auto most = std::max_element(busy.begin(), busy.end());
-    Binding binding{.lane = static_cast<LaneKind>(most - busy.begin()),
-                    .busy = planned.step.seconds > 0 ? *most / planned.step.seconds : 0};
-    double best = planned.step.seconds * 0.97;
-    for (const auto& [what, better] : better_machines(machine)) {
-        const double seconds = simulate(leading_schedule(planned.schedules), better).seconds;
-        if (seconds >= best) continue;
-        best = seconds;
-        binding.improvement = fmt::format("{} twice as fast: {} a step", what, format_seconds(seconds));
-    }
-    return binding;
-}
-
 SpaceInput space_input(const TrainedModel& model, const SavedRanks& ranks) {
     SpaceInput input{.saved_most = most_saved(ranks)};
     std::vector<int> chunks(model.blocks.size(), 0);
@@ -268,21 +236,15 @@ class PolicySearch {
         else
             look_for_nearest(space_, evaluate_, limits_of(request_.budgets));
     }
-    // The fastest of the first that fit when all of them is lowered: estimates of time and peak may be a little off.
-    std::optional<Planned> run() {
+    std::optional<Planned> run(const std::optional<Planned>& known) {
+        if (known && fastest_at_first_sight(space_, evaluate_).seconds > known->mean_seconds * kFarSlower)
+            return std::nullopt;
         const Limits limits = limits_of(request_.budgets);
         std::optional<Planned> best;
-        int fitting = 0;
-        for (const Choice& choice : search(space_, evaluate_, limits)) {
-            const double estimated = evaluate_(choice).seconds;
-            if (fitting == kFittingMax) break;
-            if (best && estimated > best->mean_seconds * kErrorMax) break;
-            Planned planned = evaluate_plan(model_, recipe_, numerics_, machine_, request_, plan(choice));
-            if (!against(exact(planned), limits).fits()) continue;
-            ++fitting;
-            if (!best || planned.mean_seconds < best->mean_seconds) best = std::move(planned);
-        }
-        return best;
+        // What each step writes to a drive may be less in a choice that is as fast: with a store there is more to find.
+        if (!space_.base.store && against(fastest_without_limits(space_, evaluate_), limits).fits())
+            best = fastest_of(fitting(evaluate_, limits), limits);
+        return best ? std::move(best) : fastest_of(search(space_, evaluate_, limits), limits);
     }
     int evaluations() const { return static_cast<int>(evaluate_.seen().size()); }
     void report(std::vector<Refused>& refused) const {
@@ -293,9 +255,25 @@ class PolicySearch {
 
   private:
     static constexpr int kFittingMax = 4;
-    static constexpr double kErrorMax = 1.01;  // of an estimated time
+    static constexpr double kErrorMax = 1.01;   // of an estimated time
+    static constexpr double kFarSlower = 1.05;  // what a descent found, than what there is: others find no better
     static constexpr int kSlackMax = 2;
 
+    // The fastest of the first that fit when all of them is lowered: estimates of time and peak may be a little off.
+    std::optional<Planned> fastest_of(const std::vector<Choice>& choices, const Limits& limits) {
+        std::optional<Planned> best;
+        int fitting = 0;
+        for (const Choice& choice : choices) {
+            const double estimated = evaluate_(choice).seconds;
+            if (fitting == kFittingMax) break;
+            if (best && estimated > best->mean_seconds * kErrorMax) break;
+            Planned planned = evaluate_plan(model_, recipe_, numerics_, machine_, request_, plan(choice));
+            if (!against(exact(planned), limits).fits()) continue;
+            ++fitting;
+            if (!best || planned.mean_seconds < best->mean_seconds) best = std::move(planned);
+        }
+        return best;
+    }
     Plan plan(const Choice& choice) const { return plan_of(space_, choice, ranks_, programs_of(model_)); }
     Evaluation least(const Plan& plan) const {
         return evaluation_of(model_, numerics_, request_, plan,
@@ -365,7 +343,7 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
                 std::make_unique<PolicySearch>(model, recipe, numerics, machine, request, ranks, *policy, part));
             if (search.has_no_disk() || search.is_hopeless()) continue;
             if (best && best->mean_seconds <= search.least_seconds()) continue;
-            std::optional<Planned> found = search.run();
+            std::optional<Planned> found = search.run(best);
             // More blocks stay on the device only where that is worth something.
             const double gain = part.of(Knob::resident) == most_moved ? 0 : kWorthwhile;
             if (found && (!best || found->mean_seconds < best->mean_seconds * (1 - gain))) best = std::move(found);

@@ -134,6 +134,9 @@ class Ladders {
         }
     }
 
+    // What a search finds that nothing limits.
+    Choice best_without_limits() { return best_of({}, {}, {}); }
+
     // For what only just fits, under limits that no rung has.
     void descend_under(const Limits& limits) {
         for (const Choice& start : starts_) Descent(space_, evaluate_, limits, {}, start).run();
@@ -215,8 +218,6 @@ Evaluation Evaluator::at_least(const Choice& choice) const {
     return found != seen_.end() ? found->second : least_(plain);
 }
 
-namespace {
-
 // The fastest first; of those that are as fast as it, what writes less, then what has more slack. An order: what is
 // nearly as fast is compared with the fastest, not with each other.
 std::vector<Choice> fitting(Evaluator& evaluate, const Limits& limits) {
@@ -237,8 +238,6 @@ std::vector<Choice> fitting(Evaluator& evaluate, const Limits& limits) {
     return choices;
 }
 
-}  // namespace
-
 namespace {
 
 std::vector<Ladders> ladders_of(const Space& space, Evaluator& evaluate, const Limits& limits) {
@@ -250,6 +249,14 @@ std::vector<Ladders> ladders_of(const Space& space, Evaluator& evaluate, const L
 }
 
 }  // namespace
+
+Evaluation fastest_at_first_sight(const Space& space, Evaluator& evaluate) {
+    return evaluate(Descent(space, evaluate, {}, {}, space.richest()).run());
+}
+
+Evaluation fastest_without_limits(const Space& space, Evaluator& evaluate) {
+    return evaluate(Ladders(space, evaluate, {}).best_without_limits());
+}
 
 void look_for_nearest(const Space& space, Evaluator& evaluate, const Limits& limits) {
     for (Ladders& each : ladders_of(space, evaluate, limits)) each.descend_under(limits);

@@ -68,6 +68,14 @@ class Evaluator {
 // seen counts.
 std::vector<Choice> search(const Space& space, Evaluator& evaluate, const Limits& limits);
 
+// The fastest that there is, whatever it takes. At first sight: one descent from where memory is most. Where that is
+// far slower than what is known, no choice of the space is faster.
+Evaluation fastest_at_first_sight(const Space& space, Evaluator& evaluate);
+// As on one rung of the ladder. Where it fits limits, no ladder need be climbed for speed alone.
+Evaluation fastest_without_limits(const Space& space, Evaluator& evaluate);
+// Of all that the evaluator has seen: what fits, in the order of search().
+std::vector<Choice> fitting(Evaluator& evaluate, const Limits& limits);
+
 // Evaluates what comes nearest to limits that nothing fits.
 void look_for_nearest(const Space& space, Evaluator& evaluate, const Limits& limits);
 

@@ -89,34 +89,48 @@ TEST_F(TaskRun, LearnsToChoose) {
     EXPECT_EQ(last("after", "eval_loss"), after.eval_loss);
 }
 
-// At a rate at which scores go up and down.
+struct Scored {
+    int64_t last = 0, best_step = 0;
+    double best = -1;
+};
+// The evaluations in a run's metrics.
+Scored scores_in(const std::string& metrics, const std::string& score) {
+    Scored found;
+    std::istringstream text(metrics);
+    for (std::string line; std::getline(text, line);) {
+        const Json json = Json::parse(line);
+        if (!json.contains(score)) continue;
+        found.last = json["step"];
+        if (json[score].get<double>() > found.best) found.best = json[score], found.best_step = found.last;
+    }
+    return found;
+}
+
+// At a rate at which scores go up and down: of a few seeds one has its best score before its end, whatever the
+// processor's sums are.
 TEST_F(TaskRun, EndsWithTheStepOfTheBestScore) {
     for (const char* task : {"choice.json", "answer.json"}) {
         SCOPED_TRACE(task);
         const std::string score = std::string("eval_") + (task[0] == 'c' ? "accuracy" : "exact_match");
-        run("best", on(task, {{"max_steps", "60"},
-                              {"eval_steps", "5"},
-                              {"learning_rate", "0.03"},
-                              {"load_best_model_at_end", "true"},
-                              {"metric_for_best_model", score},
-                              {"save_total_limit", "1"},
-                              {"overwrite", "true"}}));
-        std::istringstream text(bytes("best/metrics.jsonl"));
-        int64_t step = 0, last_step = 0;
-        double best = -1;
-        for (std::string line; std::getline(text, line);) {
-            const Json json = Json::parse(line);
-            if (!json.contains(score)) continue;
-            last_step = json["step"];
-            if (json[score].get<double>() > best) best = json[score], step = last_step;
+        Scored scored;
+        for (int seed = 1; seed <= 6 && scored.best_step == scored.last; ++seed) {
+            run("best", on(task, {{"max_steps", "60"},
+                                  {"eval_steps", "5"},
+                                  {"learning_rate", "0.03"},
+                                  {"seed", fmt::format("{}", seed)},
+                                  {"load_best_model_at_end", "true"},
+                                  {"metric_for_best_model", score},
+                                  {"save_total_limit", "1"},
+                                  {"overwrite", "true"}}));
+            scored = scores_in(bytes("best/metrics.jsonl"), score);
+            EXPECT_EQ(scored.last, 60);
+            EXPECT_EQ(read_manifest(files_, at("best/final")).step, scored.best_step);
         }
-        EXPECT_EQ(last_step, 60);
-        EXPECT_NE(step, last_step) << "a run that tells nothing";
-        EXPECT_EQ(read_manifest(files_, at("best/final")).step, step);
+        EXPECT_NE(scored.best_step, scored.last) << "runs that tell nothing";
         const TrainResult again = run(
             "again",
             on(task, {{"model", at("best/final")}, {"max_steps", "1"}, {"learning_rate", "0"}, {"overwrite", "true"}}));
-        EXPECT_EQ(again.eval_score, best);
+        EXPECT_EQ(again.eval_score, scored.best);
     }
 }
 

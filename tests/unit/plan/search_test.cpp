@@ -42,6 +42,17 @@ Space thinned(Space space) {
 
 class Search : public testing::TestWithParam<std::tuple<const char*, bool, int>> {};
 
+// Whatever memory it takes, and soon.
+void expect_fastest(const Space& space, const std::vector<Choice>& all, std::function<double(const Choice&)> seconds) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Choice& choice : all) least = std::min(least, seconds(choice));
+    Evaluator evaluate([&](const Choice& choice) { return Evaluation{.seconds = seconds(choice)}; });
+    EXPECT_LE(fastest_at_first_sight(space, evaluate).seconds, 1.03 * least);
+    EXPECT_LT(std::ssize(evaluate.seen()), std::ssize(all) / 8);
+    EXPECT_LE(fastest_without_limits(space, evaluate).seconds, 1.01 * least);
+    EXPECT_LT(std::ssize(evaluate.seen()), std::ssize(all) / 2);
+}
+
 // With budgets between the least that a policy needs and all that it could use.
 TEST_P(Search, IsWithinThreePercentOfTheBest) {
     const auto& [name, own_memory, tokens] = GetParam();
@@ -82,6 +93,7 @@ TEST_P(Search, IsWithinThreePercentOfTheBest) {
         least = std::min(least, plan(choice).memory_bytes);
         most = std::max(most, plan(choice).memory_bytes);
     }
+    expect_fastest(space, all, [&](const Choice& choice) { return plan(choice).step.seconds; });
     for (const int tenth : {0, 1, 3, 6, 10}) {
         const int64_t ram = least + (most - least) * tenth / 10;
         const auto cost = [&](const Choice& choice) {
