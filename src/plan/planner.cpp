@@ -255,8 +255,9 @@ class PolicySearch {
 
   private:
     static constexpr int kFittingMax = 4;
-    static constexpr double kErrorMax = 1.01;   // of an estimated time
-    static constexpr double kFarSlower = 1.05;  // what a descent found, than what there is: others find no better
+    static constexpr double kErrorMax = 1.01;  // of an estimated time
+    // Than what is known. What is a little slower at first sight may become the fastest.
+    static constexpr double kFarSlower = 1.5;
     static constexpr int kSlackMax = 2;
 
     // The fastest of the first that fit when all of them is lowered: estimates of time and peak may be a little off.
