@@ -63,7 +63,7 @@ def about_run(folder):
                 about["machine"] = " ".join(words[1:]).split(",")[0]
             elif line.startswith("  optimizer state "):
                 about["state"] = " ".join(words[2:4])
-            elif line.startswith("  gradients "):
+            elif line.startswith("  gradients ") and words[1][0].isdigit():  # not those on their way
                 about["gradients"] = " ".join(words[1:3])
             elif line.startswith("Note") and " parameters are trained" in line:
                 about["trained"] = line.split(" of ")[0].removeprefix("Note").strip()
@@ -91,11 +91,11 @@ def read_methods(folder):
 
 
 def keep(methods, path):
-    """Adds methods, seeds and paces to those that the file holds: what was timed alone needs runs that are held."""
+    """Adds methods, seeds and paces to those that the file holds; of a method without any run there is nothing to keep."""
     kept = read_json(path) if os.path.exists(path) else {}
     for name, method in methods.items():
         if name not in kept and not method["runs"]:
-            raise SystemExit(f"{path}: {name} was timed, and no run of it is held")
+            continue
         held = kept.setdefault(name, method)
         if held["rate"] != method["rate"]:
             raise SystemExit(f"{path}: {name} was run at rate {held['rate']:g}, here at {method['rate']:g}")
@@ -110,6 +110,8 @@ def seconds_at(point, method, pace):
     """Measured in the run, or by steps that were timed by themselves."""
     if not pace:
         return point["seconds"]
+    if pace not in method["paces"]:
+        raise SystemExit(f"no steps were timed as {pace}: examples/methods_compared --pace {pace} does that")
     timed = method["paces"][pace]
     return timed["step"] * point["step"] + timed["refresh"] * point["refreshes"]
 
@@ -119,7 +121,8 @@ def spread(values, digits=4):
     return f"{statistics.mean(values):.{digits}f} ± {deviation:.{digits}f}"
 
 
-def row_of(name, method, pace):
+def row_of(name, method, pace, seeds):
+    """Of a method with fewer seeds than others, their number."""
     ends = [points[-1] for points in method["runs"].values()]
     accuracies = [end["eval_accuracy"] for end in ends if "eval_accuracy" in end]
     accuracy, error = "-", "-"
@@ -127,15 +130,17 @@ def row_of(name, method, pace):
         mean, rows = statistics.mean(accuracies), method["eval_rows"]
         accuracy = spread(accuracies, 3)
         error = f"{math.sqrt(mean * (1 - mean) / rows):.3f}" if rows else "-"
-    return [name, f"{method['rate']:g}{'*' if method['at_end'] else ''}", method["trained"], method["state"], method["gradients"],
-            str(len(ends)), spread([end["eval_loss"] for end in ends]), accuracy, error,
+    few = "" if len(ends) == seeds else f" ({len(ends)} of {seeds} seeds)"
+    return [name + few, f"{method['rate']:g}{'*' if method['at_end'] else ''}", method["trained"], method["state"], method["gradients"],
+            spread([end["eval_loss"] for end in ends]), accuracy, error,
             spread([seconds_at(end, method, pace) for end in ends], 1)]
 
 
 def table(methods, pace):
-    out = ["| method | rate | trained | state | gradients | seeds | loss | accuracy | s.e. | seconds |",
-           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
-    return "\n".join(out + ["| " + " | ".join(row_of(name, method, pace)) + " |" for name, method in methods])
+    out = ["| method | rate | trained | state | gradients | loss | accuracy | s.e. | seconds |",
+           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    seeds = max(len(method["runs"]) for _, method in methods)
+    return "\n".join(out + ["| " + " | ".join(row_of(name, method, pace, seeds)) + " |" for name, method in methods])
 
 
 def mean_line(method, measure, pace):
@@ -176,6 +181,9 @@ def main():
     found = read_methods(args.runs) if os.path.isdir(args.runs) else read_json(args.runs)
     if args.keep:
         return keep(found, args.keep)
+    found = {name: method for name, method in found.items() if method["runs"]}
+    if not found:
+        raise SystemExit(f"{args.runs} has no run that came to its end")
     methods = sorted(found.items(), key=lambda each: statistics.mean(points[-1]["eval_loss"] for points in each[1]["runs"].values()))
     print(picture(methods, args.measure, args.title, args.pace) if args.svg else table(methods, args.pace))
 
