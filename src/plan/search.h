@@ -71,8 +71,8 @@ std::vector<Choice> search(const Space& space, Evaluator& evaluate, const Limits
 // The fastest that there is, whatever it takes. At first sight: one descent from where memory is most. It may miss the
 // best by some: only where it is far slower than what is known may the space be left alone.
 Evaluation fastest_at_first_sight(const Space& space, Evaluator& evaluate);
-// As on one rung of the ladder. Where it fits limits, no ladder need be climbed for speed alone. That more is not slower
-// then rests on this search being no worse than the others, which the planner's tests compare.
+// As on one rung of the ladder. Where it fits limits, no ladder need be climbed for speed alone. That more is not
+// slower then rests on this search being no worse than the others, which the planner's tests compare.
 Evaluation fastest_without_limits(const Space& space, Evaluator& evaluate);
 // Of all that the evaluator has seen: what fits, in the order of search().
 std::vector<Choice> fitting(Evaluator& evaluate, const Limits& limits);
