@@ -88,8 +88,10 @@ FileSystem& real_files();
 
 // The whole file, which may not exceed max_bytes (UserError naming both sizes).
 std::string read_text(FileSystem& files, const std::string& path, int64_t max_bytes);
-// Write to a temporary sibling, sync, rename, sync the folder: readers see the old file or the whole new one.
-void write_text_atomic(FileSystem& files, const std::string& path, std::string_view text);
+// Write to a temporary file, sync, rename, sync the folder: readers see the old file or the whole new one. The
+// temporary file, on the same file system, is path + ".tmp" where none is named; a kill may leave it behind.
+void write_text_atomic(FileSystem& files, const std::string& path, std::string_view text,
+                       const std::string& temporary = "");
 
 // ---- asynchronous transfers ----
 

@@ -16,14 +16,15 @@ std::string read_text(FileSystem& files, const std::string& path, int64_t max_by
     return text;
 }
 
-void write_text_atomic(FileSystem& files, const std::string& path, std::string_view text) {
-    const std::string temporary = path + ".tmp";
+void write_text_atomic(FileSystem& files, const std::string& path, std::string_view text,
+                       const std::string& temporary) {
+    const std::string unfinished = temporary.empty() ? path + ".tmp" : temporary;
     {
-        const std::unique_ptr<File> file = files.open(temporary, {.mode = OpenMode::create});
+        const std::unique_ptr<File> file = files.open(unfinished, {.mode = OpenMode::create});
         file->write_at(std::as_bytes(std::span(text)), 0);
         file->sync();
     }
-    files.rename(temporary, path);
+    files.rename(unfinished, path);
     files.sync_folder(parent_folder(path));
 }
 

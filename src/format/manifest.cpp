@@ -111,7 +111,8 @@ ManifestFile describe_file(FileSystem& files, const std::string& folder, const s
     return {.name = name, .bytes = bytes, .xxh3 = hash_file(*file, bytes)};
 }
 
-void write_manifest(FileSystem& files, const std::string& folder, const Manifest& manifest) {
+void write_manifest(FileSystem& files, const std::string& folder, const Manifest& manifest,
+                    const std::string& temporary) {
     const std::string path = path_in(folder, kManifestName);
     Json json = {{"format", kFormat},
                  {"version", fmt::format("{}.{}", kManifestMajor, kManifestMinor)},
@@ -123,7 +124,7 @@ void write_manifest(FileSystem& files, const std::string& folder, const Manifest
     std::string text = json.dump(2);
     text.resize(text.size() - 2);  // without "\n}"
     text += fmt::format("{}{}\"\n}}\n", kChecksumKey, hash_of(text));
-    write_text_atomic(files, path, text);
+    write_text_atomic(files, path, text, temporary);
 }
 
 Manifest read_manifest(FileSystem& files, const std::string& folder) {

@@ -30,8 +30,9 @@ struct Manifest {
 // Reads a file of the folder through and describes it.
 ManifestFile describe_file(FileSystem& files, const std::string& folder, const std::string& name);
 
-// Atomic; everything that the manifest names must be synced before.
-void write_manifest(FileSystem& files, const std::string& folder, const Manifest& manifest);
+// Atomic; everything that the manifest names must be synced before. `temporary` as in write_text_atomic.
+void write_manifest(FileSystem& files, const std::string& folder, const Manifest& manifest,
+                    const std::string& temporary = "");
 
 // UserError(storage) when absent, damaged or of another major version.
 Manifest read_manifest(FileSystem& files, const std::string& folder);

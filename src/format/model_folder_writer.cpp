@@ -203,19 +203,19 @@ void ModelFolderWriter::copy_side_files() {
 }
 
 // A folder that is not empty cannot be renamed over: the old one steps aside first, and a crash between the two
-// renames leaves it whole under that name. Looked at again, for much may have been put there since.
+// renames leaves it whole under that name, until another is in its place. Looked at again, for much may have been put
+// there since.
 void ModelFolderWriter::publish() {
     files_.sync_folder(temporary_);
     check_target();
     const std::string aside = target_ + ".tmp-replaced";
-    const bool replaces = files_.exists(target_);
-    if (replaces) {
+    if (files_.exists(target_)) {
         files_.remove_tree(aside);
         files_.rename(target_, aside);
     }
     files_.rename(temporary_, target_);
     files_.sync_folder(parent_folder(target_));
-    if (replaces) files_.remove_tree(aside);
+    files_.remove_tree(aside);
 }
 
 }  // namespace windlass

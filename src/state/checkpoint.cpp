@@ -132,4 +132,16 @@ RunState verify_checkpoint(FileSystem& files, const std::string& path) {
     return parse_run_state(manifest.run_state, path);
 }
 
+bool ends_with_whole_checkpoint(FileSystem& files, const std::string& run_folder, int64_t step) {
+    const std::vector<CheckpointPlace> places = list_checkpoints(files, run_folder);
+    if (places.empty() || places.back().step != step) return false;
+    try {
+        verify_checkpoint(files, places.back().path);
+        return true;
+    } catch (const UserError& error) {
+        log_warning("{}", error.what());
+        return false;
+    }
+}
+
 }  // namespace windlass

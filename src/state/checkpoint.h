@@ -47,6 +47,8 @@ void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::op
 
 // Manifest and all hashes of a checkpoint; returns its run state. Throws UserError(storage) for a damaged one.
 RunState verify_checkpoint(FileSystem& files, const std::string& path);
+// The newest checkpoint of the run is of this step, and nothing in it is damaged; that is warned of.
+bool ends_with_whole_checkpoint(FileSystem& files, const std::string& run_folder, int64_t step);
 
 inline constexpr const char* kStateFile = "state.wls";
 inline constexpr const char* kModelFolder = "model";

@@ -10,14 +10,15 @@
 namespace windlass {
 namespace {
 
-// Killed before this, the run goes on and writes the folder again.
+// Killed before this, the run goes on and writes the folder again. What a kill may leave of the manifest lies beside
+// the folder: inside, it would be a file of nobody, and only a model folder is replaced.
 void say_step(FileSystem& files, const std::string& final_folder, int64_t step, std::string run_state) {
     Manifest manifest{.step = step, .run_state = std::move(run_state)};
     for (const std::string& name : files.list(final_folder)) {
         if (files.status(path_in(final_folder, name)).is_regular)
             manifest.files.push_back(describe_file(files, final_folder, name));
     }
-    write_manifest(files, final_folder, manifest);
+    write_manifest(files, final_folder, manifest, final_folder + ".tmp-manifest");
 }
 
 void tell(const Session& session, const std::string& target, std::string_view which) {

@@ -378,16 +378,17 @@ bool TrainLoop::save() {
 
 // The last checkpoint (also of a run that was killed before it), final/, unless it has an earlier step, which is
 // written when the engine's memory is free again, the picture, and the working store's end: it is kept unless a
-// checkpoint holds the same state.
+// checkpoint, maybe of a process that was killed behind it, holds the same state.
 void TrainLoop::finish() {
-    const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
-    if (session_.config.save_steps && (saved.empty() || saved.back().step != state_.progress.step)) save();
+    const int64_t step = state_.progress.step;
+    if (saved_step_ != step && ends_with_whole_checkpoint(files_, folder_.path(), step)) saved_step_ = step;
+    if (session_.config.save_steps && saved_step_ != step) save();
     if (!ends_with_earlier_step(session_, state_.progress))
         write_final(files_, session_, folder_, state_,
                     [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
     const LossCurves curves = read_curves(files_, folder_.file("metrics.jsonl"));
     write_text_atomic(files_, folder_.file("loss.svg"), loss_svg(curves, folder_.path()));
-    if (!session_.store_path.empty() && saved_step_ == state_.progress.step) {
+    if (!session_.store_path.empty() && saved_step_ == step) {
         files_.remove_file(session_.store_path);
         log_info("the working store is removed; checkpoint-{} holds the same state", saved_step_);
     }

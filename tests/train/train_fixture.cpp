@@ -131,6 +131,7 @@ int TrainTest::run_apart(const std::string& name, const Settings& changes,
             take_signals();
             _exit(static_cast<int>(run(name, changes).code));
         } catch (const Error& error) {
+            fmt::print(stderr, "{}\n", error.what());  // a test that expects no error says why it failed
             _exit(static_cast<int>(error.code()));
         }
     }
