@@ -141,7 +141,8 @@ TEST_F(BestTest, ADamagedCheckpointOfTheLastStepIsWrittenAgain) {
     Settings again = settings;
     again["resume"] = "auto";
     run("run", again);
-    EXPECT_EQ(bytes("run/checkpoint-4/model/model.safetensors"), bytes("whole/checkpoint-4/model/model.safetensors"));
+    constexpr const char* kModel = "/checkpoint-4/model/model.safetensors";
+    EXPECT_TRUE(bytes(std::string("run") + kModel) == bytes(std::string("whole") + kModel));
     EXPECT_TRUE(fs::is_empty(at("ssd")));
 }
 
