@@ -106,11 +106,12 @@ bool is_of_session(const Session& session, const MethodAdvice& each) {
 
 std::vector<MethodAdvice> compare_methods(const Session& session) {
     std::vector<MethodAdvice> methods = compared(session);
-    for (MethodAdvice& each : methods) {
+    plan_at_once(std::ssize(methods), [&](int64_t index) {
+        MethodAdvice& each = methods[static_cast<size_t>(index)];
         std::optional<Planned> own = plan_of_session(session, each);
         each.planned = own ? std::move(own) : plan_formats(session, each);
         each.steps_factor = steps_for_one_of_adam(find_method(each.method), session.method_options);
-    }
+    });
     return methods;
 }
 

@@ -1,14 +1,12 @@
 #include "session/cheaper.h"
 
 #include <algorithm>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <sstream>
 
 #include "base/json.h"
 #include "base/units.h"
-#include "device/cpu/team.h"
 #include "schedule/kernel_rate.h"
 #include "session/budget.h"
 #include "session/run_text.h"
@@ -145,19 +143,10 @@ std::optional<Cheaper> plan_cheaper(const Session& session, const Variation& var
 // In the order of the variations; nothing where one does not fit.
 std::vector<std::optional<Cheaper>> plan_all(const Session& session, const std::vector<Variation>& variations) {
     std::vector<std::optional<Cheaper>> found(variations.size());
-    std::vector<std::exception_ptr> failures(variations.size());
-    Team team(std::min(static_cast<int>(variations.size()) + 1, default_threads()));
-    team.parallel_for(std::ssize(variations), [&](int64_t index, int) {
+    plan_at_once(std::ssize(variations), [&](int64_t index) {
         const auto at = static_cast<size_t>(index);
-        try {
-            found[at] = plan_cheaper(session, variations[at]);
-        } catch (...) {
-            failures[at] = std::current_exception();
-        }
+        found[at] = plan_cheaper(session, variations[at]);
     });
-    for (const std::exception_ptr& failure : failures) {
-        if (failure) std::rethrow_exception(failure);
-    }
     return found;
 }
 

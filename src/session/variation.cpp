@@ -1,10 +1,16 @@
 #include "session/variation.h"
 
+#include <algorithm>
+#include <exception>
+#include <vector>
+
 #include "data/new_adapter.h"
+#include "device/cpu/team.h"
 #include "method/param_groups.h"
 #include "model/adapters/adapter.h"
 #include "model/families.h"
 #include "model/sublayers.h"
+#include "session/budget.h"
 #include "session/refresh.h"
 
 namespace windlass {
@@ -104,6 +110,21 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     PlanOutcome outcome = find_plan(model, recipe, numerics, session.machine, request);
     if (std::holds_alternative<NoFit>(outcome)) return std::nullopt;
     return without_schedules(std::get<Planned>(std::move(outcome)));
+}
+
+void plan_at_once(int64_t count, const std::function<void(int64_t index)>& plan) {
+    std::vector<std::exception_ptr> failures(static_cast<size_t>(count));
+    Team team(static_cast<int>(std::clamp<int64_t>(count, 1, default_threads())));
+    team.parallel_for(count, [&](int64_t index, int) {
+        try {
+            plan(index);
+        } catch (...) {
+            failures[static_cast<size_t>(index)] = std::current_exception();
+        }
+    });
+    for (const std::exception_ptr& failure : failures) {
+        if (failure) std::rethrow_exception(failure);
+    }
 }
 
 }  // namespace windlass

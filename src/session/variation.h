@@ -1,6 +1,8 @@
 // variation.h: a session planned again with something else than it has, so that `plan` can say what that would take.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -29,5 +31,9 @@ Variation variation_of(const Session& session);
 std::optional<Planned> plan_variation(const Session& session, const Variation& variation);
 
 Planned without_schedules(Planned planned);
+
+// Calls plan(index) for each index below `count`, several at once: a search takes seconds, and knows nothing of others.
+// Each writes to a place of its own. Where calls throw, the failure of the lowest index is thrown when all are over.
+void plan_at_once(int64_t count, const std::function<void(int64_t index)>& plan);
 
 }  // namespace windlass
