@@ -149,6 +149,7 @@ TEST_F(BestTest, ADamagedCheckpointOfTheLastStepIsWrittenAgain) {
 INSTANTIATE_TEST_SUITE_P(Kinds, EndKillTest,
                          testing::Values(Ends{"on_disk", {{"policy", "three_tier"}}, kWeights},
                                          Ends{"adapter", {{"adapter", "lora"}, {"lora_r", "4"}}, kAdapterWeights},
+                                         Ends{"log", {{"method", "zeroth_order"}, {"policy", "three_tier"}}, kWeights},
                                          Ends{"best_step",
                                               {{"policy", "three_tier"},
                                                {"eval_steps", "2"},
