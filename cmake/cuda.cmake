@@ -83,4 +83,5 @@ function(windlass_simt_objects target)
   set_source_files_properties(${WINDLASS_CUDA_KERNELS} PROPERTIES
     COMPILE_OPTIONS "-xc++;-include;${PROJECT_SOURCE_DIR}/tests/simt/language.h")
   target_link_libraries(${target} PUBLIC Boost::context)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)  # most of the time of many tests is spent here
 endfunction()
