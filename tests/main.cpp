@@ -10,6 +10,14 @@ extern "C" const char* __tsan_default_suppressions() {
 }
 #endif
 
+#if defined(WINDLASS_SECOND_RUN)
+// A tenth of the time of what allocates often: four frames of where memory came from, and 16 MiB of freed memory that
+// are watched. Set ASAN_OPTIONS for more.
+extern "C" const char* __asan_default_options() {
+    return "malloc_context_size=4:quarantine_size_mb=16";
+}
+#endif
+
 int main(int argc, char** argv) {
     testing::InitGoogleMock(&argc, argv);
     return RUN_ALL_TESTS();
