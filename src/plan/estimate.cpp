@@ -38,6 +38,7 @@ struct Line {
     Estimate operator()(const Estimate& a, const Estimate& b) const {
         const Line& line = *this;
         return {.seconds = line(a.seconds, b.seconds),
+                .redo_seconds = line(a.redo_seconds, b.redo_seconds),
                 .busy_seconds = line(a.busy_seconds, b.busy_seconds),
                 .alone_seconds = line(a.alone_seconds, b.alone_seconds),
                 .demand = line(a.demand, b.demand),
@@ -102,14 +103,17 @@ Estimator::Peaks Estimator::peaks_of(const ScheduleSet& set) {
 
 namespace {
 
-// All of a plan that evaluation, or updates alone, depend on. Lanes do not matter: buffers live by the order of tasks.
+// All of a plan that evaluation, or updates alone, depend on. Buffers live by the order of tasks, on whatever lanes;
+// how long a redo takes is a matter of lanes, too.
 std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks) {
     const bool updates = request.kind == ScheduleRequest::Kind::redo || request.kind == ScheduleRequest::Kind::flush;
     std::string key = fmt::format("{} {} {} {} ", schedule_name(request), request.rows, request.micro_batches, blocks);
     key += updates ? fmt::format("{} {} {}", plan.update_ahead, plan.group_chunks, plan.device_groups)
                    : fmt::format("{}", plan.read_ahead);
     const bool refreshes = request.kind == ScheduleRequest::Kind::refresh;
-    if (refreshes) key += fmt::format(" {} {} {}", plan.update_ahead, plan.threads, plan.host_threads);
+    if (refreshes) key += fmt::format(" {}", plan.update_ahead);
+    if (refreshes || request.kind == ScheduleRequest::Kind::redo)
+        key += fmt::format(" {} {}", plan.threads, plan.host_threads);
     for (int block = 0; block < blocks; ++block) {
         const BlockPlan& each = plan.of(block);
         key += fmt::format(" {}{}", static_cast<int>(each.weights), static_cast<int>(each.state));
@@ -121,11 +125,15 @@ std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks)
 
 }  // namespace
 
-Estimator::Peaks Estimator::peaks_beside(const TrainedModel& model, const Plan& plan, const ScheduleRequest& request) {
-    const auto measure = [&] {
+Estimator::Beside Estimator::beside(const TrainedModel& model, const Plan& plan, const ScheduleRequest& request) {
+    const auto measure = [&]() -> Beside {
         ScheduleSet set = lower_one(model, recipe_, numerics_, plan, requests_, request);
+        if (request.kind == ScheduleRequest::Kind::redo) {
+            check_each(set);
+            return {peaks_of(set), simulate(set.schedules[0], machine_).seconds};
+        }
         place_buffers(set);
-        return peaks_of(set);
+        return {peaks_of(set)};
     };
     const bool is_simple = request.kind == ScheduleRequest::Kind::eval ||
                            (!recipe_.probes() && request.kind != ScheduleRequest::Kind::train &&
@@ -148,9 +156,12 @@ Estimator::Lowered Estimator::evaluate(const TrainedModel& model, const Plan& pl
                                  .activation_file_bytes = set.activation_file_bytes()},
                     .peaks = {peaks_of(set)}};
     for (size_t index = 1; index < requests_.size(); ++index)
-        lowered.peaks.push_back(peaks_beside(model, plan, requests_[index]));
-    for (const ScheduleRequest& request : update_requests(recipe_, plan, requests_))
-        lowered.peaks.push_back(peaks_beside(model, plan, request));
+        lowered.peaks.push_back(beside(model, plan, requests_[index]).peaks);
+    for (const ScheduleRequest& request : update_requests(recipe_, plan, requests_)) {
+        const Beside found = beside(model, plan, request);
+        lowered.peaks.push_back(found.peaks);
+        lowered.estimate.redo_seconds += found.seconds;
+    }
     return lowered;
 }
 

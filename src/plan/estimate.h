@@ -22,6 +22,7 @@ namespace windlass {
 // What a search compares plans by; of the first request's schedule where it is of one schedule.
 struct Estimate {
     double seconds = 0;
+    double redo_seconds = 0;  // of the schedule that does speculative updates again, 0 where there is none
     std::array<double, kLaneKinds> busy_seconds{};
     std::array<double, kLaneKinds> alone_seconds{};
     Demand demand;
@@ -31,8 +32,8 @@ struct Estimate {
     int64_t memory_bytes() const;  // of all tiers
 };
 
-// Estimates of many plans of one model. What they have in common is found once: short models, and the peaks of
-// schedules that depend on a part of the plan only. Outlived by what it is made with.
+// Estimates of many plans of one model. What they have in common is found once: short models, and schedules
+// that depend on a part of the plan only. Outlived by what it is made with.
 class Estimator {
   public:
     Estimator(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
@@ -54,7 +55,12 @@ class Estimator {
         std::vector<Peaks> peaks;
     };
     Lowered evaluate(const TrainedModel& model, const Plan& plan);
-    Peaks peaks_beside(const TrainedModel& model, const Plan& plan, const ScheduleRequest& request);
+    // A schedule beside the step's: its seconds only where they count, which are those of a redo.
+    struct Beside {
+        Peaks peaks;
+        double seconds = 0;
+    };
+    Beside beside(const TrainedModel& model, const Plan& plan, const ScheduleRequest& request);
     static Peaks peaks_of(const ScheduleSet& set);  // of its first schedule
     const TrainedModel& short_model(int layers);
 
@@ -64,7 +70,7 @@ class Estimator {
     const Machine& machine_;
     std::vector<ScheduleRequest> requests_;
     std::map<int, TrainedModel> short_models_;  // by layers
-    std::map<std::string, Peaks> known_;        // by all that they depend on
+    std::map<std::string, Beside> known_;       // by all that they depend on
 };
 
 // Of one plan.

@@ -105,28 +105,6 @@ Limits limits_of(const Budgets& budgets) {
             .writes = budgets.step_disk_writes > 0 ? budgets.step_disk_writes : Limits::kNone};
 }
 
-// A wrong guess is mended by reading all of the speculative blocks' masters and moments again, and writing them;
-// without a store by copying them back, and updating again.
-double redo_seconds(const TrainedModel& model, const Recipe& recipe, const Machine& machine, const Plan& plan) {
-    double elements = 0, on_device = 0;
-    for (const Param param : model.all_params()) {
-        const BlockPlan& block = plan.of(param.spec.block);
-        if (!param.trains() || !recipe.needs_grad_norm || block.update != UpdateTime::in_backward) continue;
-        const bool stays = plan.own_memory() ? block.state == Home::device : plan.host_threads == 0;
-        (stays && !machine.unified_memory ? on_device : elements) += static_cast<double>(param.numel());
-    }
-    const auto chunk = static_cast<double>(kept_bytes(recipe, LoneParam(), kChunkElements, kChunkElements));
-    const double element = chunk / kChunkElements, bytes = (elements + on_device) * element;
-    const auto seconds = [](double amount, double rate) { return rate > 0 ? amount / rate : 0.0; };
-    if (plan.store)
-        return seconds(bytes, machine.disk_read_bytes_per_s) + seconds(bytes, machine.disk_write_bytes_per_s);
-    const double traffic = 2 * element + recipe.update_bytes_per_element;
-    const int threads = plan.host_threads > 0 ? plan.host_threads : plan.threads;
-    const double rate = machine.update_bytes_per_s > 0 ? machine.update_bytes_per_s : machine.memory_bytes_per_s;
-    return seconds(on_device * traffic, machine.device_memory_bytes_per_s) +
-           seconds(elements * traffic, rate * std::min(1.0, static_cast<double>(threads) / machine.threads));
-}
-
 SpaceInput space_input(const TrainedModel& model, const SavedRanks& ranks) {
     SpaceInput input{.saved_most = most_saved(ranks)};
     std::vector<int> chunks(model.blocks.size(), 0);
@@ -159,7 +137,7 @@ Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Num
     planned.memory_bytes = total.memory;
     planned.disk_bytes = total.store + total.spill;
     planned.step = simulate(leading_schedule(planned.schedules), machine);
-    planned.redo_seconds = redo_seconds(model, recipe, machine, plan);
+    if (const Schedule* redo = planned.schedules.find("redo")) planned.redo_seconds = simulate(*redo, machine).seconds;
     for (const Schedule& schedule : planned.schedules.schedules) {
         if (!schedule.refreshes.empty()) planned.refresh_seconds = simulate(schedule, machine).seconds;
     }
@@ -296,7 +274,7 @@ class PolicySearch {
         const Plan whole = plan(choice);
         Evaluation evaluation = evaluation_of(model_, numerics_, request_, whole,
                                               {.seconds = found.seconds,
-                                               .redo_seconds = redo_seconds(model_, recipe_, machine_, whole),
+                                               .redo_seconds = found.redo_seconds,
                                                .arena_bytes = found.arena_bytes,
                                                .store_bytes = store_bytes_,
                                                .activation_file_bytes = found.activation_file_bytes,

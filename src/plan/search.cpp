@@ -172,8 +172,19 @@ class Ladders {
             }
             descend(start);
         }
+        update_otherwise(*best, limits, most);
         hold(*best, limits, most);
         return *best;
+    }
+
+    // From there with each other time of the update: which is best may differ under limits between two rungs, and of
+    // each rung one alone is known. No search goes on from what this finds.
+    void update_otherwise(const Choice& best, const Limits& limits, const Limits& most) {
+        for (const int update : space_.of(Knob::update)) {
+            Choice start = best;
+            at(start, Knob::update) = update;
+            if (start != best) Descent(space_, evaluate_, limits, most, start).run();
+        }
     }
 
     // With updates speculative and the most of them deferred: neither is worth much without the other, so that turning

@@ -329,10 +329,14 @@ void sum_arenas(ScheduleSet& set) {
 }  // namespace
 
 void check(ScheduleSet& set) {
+    check_each(set);
+    require_way_back(set);
+}
+
+void check_each(ScheduleSet& set) {
     place_persistent(set);
     for (Schedule& schedule : set.schedules) Checker(set, schedule).run();
     sum_arenas(set);
-    require_way_back(set);
 }
 
 void place_buffers(ScheduleSet& set) {

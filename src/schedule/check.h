@@ -14,6 +14,10 @@ namespace windlass {
 
 void check(ScheduleSet& set);
 
+// The same of each schedule by itself: of one without those that keep what it goes back to, to be simulated and not
+// run.
+void check_each(ScheduleSet& set);
+
 // Places buffers and finds the peaks, and proves nothing: of schedules that are weighed and never run.
 void place_buffers(ScheduleSet& set);
 

@@ -18,6 +18,7 @@ TrainedModel llama_of(int layers) {
 
 struct Whole {
     Simulation step;
+    double redo_seconds = 0;
     ScheduleSet set;
 };
 
@@ -25,6 +26,7 @@ Whole whole(const TrainedModel& model, const Numerics& numerics, const Machine& 
             const Recipe& recipe = make_recipe("adamw", {})) {
     Whole result{.set = checked(model, recipe, numerics, plan)};
     result.step = simulate(result.set.schedules[0], machine);
+    if (const Schedule* redo = result.set.find("redo")) result.redo_seconds = simulate(*redo, machine).seconds;
     return result;
 }
 
@@ -48,6 +50,7 @@ double relative(double a, double b) {
 void expect_agreement(const Estimate& estimated, const Whole& full, double memory_error, const std::string& what) {
     const Demand &got = estimated.demand, &want = full.step.demand;
     EXPECT_LE(relative(estimated.seconds, full.step.seconds), 0.02) << what;
+    EXPECT_LE(relative(estimated.redo_seconds, full.redo_seconds), 0.02) << what;
     for (size_t tier = 0; tier < kTierKinds; ++tier) {
         EXPECT_LE(relative(static_cast<double>(estimated.arena_bytes[tier]),
                            static_cast<double>(full.set.by_kind(full.set.arena_bytes)[tier])),

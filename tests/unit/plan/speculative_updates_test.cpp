@@ -42,5 +42,31 @@ TEST(GuessedUpdates, NothingIsGuessedWhereAQuarterIsRedone) {
     EXPECT_LE(planned.mean_seconds, 21.4);
 }
 
+// Where the host updates weights that live on the device, all of them go up once more: 2 bytes an element.
+TEST(GuessedUpdates, RedoneOnesTakeTheLinkAgain) {
+    const Recipe recipe = make_recipe("adamw", {});
+    const TrainedModel model = stored_as(model_of(R"({"model_type": "llama", "hidden_size": 512,
+        "intermediate_size": 1408, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8,
+        "vocab_size": 4096, "max_position_embeddings": 512, "tie_word_embeddings": false})"),
+                                         recipe);
+    const Numerics numerics = numerics_of(DType::bf16, 2, 32, 1);
+    const Machine machine = slowed(find_machine(real_files(), "rtx4090-desktop"), 1e6, 0);
+    const PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = true},
+                              .threads = machine.threads,
+                              .budgets = {.ram = kGiB, .device = kGiB},
+                              .schedules = {train_request(numerics)}};
+    const Planned planned = evaluate_plan(model, recipe, numerics, machine, request,
+                                          {.policy = "host_stream",
+                                           .device = request.device,
+                                           .host_threads = 4,
+                                           .common = {.weights = Home::device,
+                                                      .state = Home::host,
+                                                      .gradients = Home::host,
+                                                      .update = UpdateTime::in_backward}});
+    const double seconds = 2 * static_cast<double>(model.param_count()) / machine.link_up_bytes_per_s;
+    EXPECT_GE(planned.redo_seconds, seconds);
+    EXPECT_LE(planned.redo_seconds, 1.02 * seconds);  // the first update, which nothing hides
+}
+
 }  // namespace
 }  // namespace windlass
