@@ -8,14 +8,27 @@ namespace windlass {
 namespace {
 
 constexpr int kSpins = 2000;                // about 20 us: longer than the gap between two kernels of a segment
+constexpr int kInVain = 8;                  // spins in a row: what lies between two segments or steps is fewer
+constexpr int kSleeps = 3;                  // waits that do not spin, behind those
 constexpr unsigned kMxcsrDefault = 0x1f80;  // exceptions masked, nearest, no flush-to-zero, no denormals-are-zero
 
-template <typename Done>
-void spin_until(Done done) {
-    for (int spin = 0; spin < kSpins && !done(); ++spin) _mm_pause();
-}
-
 }  // namespace
+
+template <typename Done>
+void Spinner::spin_until(Done done) {
+    if (sleeps_ > 0) {
+        --sleeps_;
+        return;
+    }
+    for (int spin = 0; spin < kSpins; ++spin) {
+        if (done()) {
+            in_vain_ = 0;
+            return;
+        }
+        _mm_pause();
+    }
+    if (++in_vain_ >= kInVain) sleeps_ = kSleeps;
+}
 
 void set_float_mode() {
     _mm_setcsr(kMxcsrDefault);
@@ -46,7 +59,7 @@ void Team::parallel_for(int64_t count, const std::function<void(int64_t, int)>& 
     round_.fetch_add(1, std::memory_order_release);
     round_.notify_all();
     drain(0);
-    spin_until([this] { return busy_.load(std::memory_order_acquire) == 0; });
+    caller_.spin_until([this] { return busy_.load(std::memory_order_acquire) == 0; });
     for (int busy = busy_.load(std::memory_order_acquire); busy != 0; busy = busy_.load(std::memory_order_acquire)) {
         busy_.wait(busy, std::memory_order_acquire);
     }
@@ -55,8 +68,9 @@ void Team::parallel_for(int64_t count, const std::function<void(int64_t, int)>& 
 void Team::work(int worker) {
     set_float_mode();
     uint32_t seen = 0;
+    Spinner spinner;
     for (;;) {
-        spin_until([&] { return round_.load(std::memory_order_acquire) != seen; });
+        spinner.spin_until([&] { return round_.load(std::memory_order_acquire) != seen; });
         while (round_.load(std::memory_order_acquire) == seen) round_.wait(seen, std::memory_order_acquire);
         ++seen;
         if (stop_.load()) return;

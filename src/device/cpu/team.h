@@ -2,7 +2,7 @@
 //
 // parallel_for hands out indices in rising order, one at a time, to whichever worker is free; what an index computes
 // may not depend on the worker, so results do not depend on the team's size. One caller at a time. Between loops
-// workers spin briefly, then sleep: other processes get the cores.
+// workers spin briefly where that has paid, then sleep: other processes get the cores.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,18 @@
 #include <vector>
 
 namespace windlass {
+
+// A wait that spins before it sleeps. Behind several in a row that spinning did not end, the next few sleep at once:
+// where there are more threads than processors a spin takes time from what it waits for.
+class Spinner {
+  public:
+    template <typename Done>
+    void spin_until(Done done);
+
+  private:
+    int in_vain_ = 0;  // the last spins
+    int sleeps_ = 0;   // waits to come that do not spin
+};
 
 class Team {
   public:
@@ -34,6 +46,7 @@ class Team {
     static constexpr size_t kLine = 64;
 
     std::vector<std::thread> threads_;
+    Spinner caller_;
     alignas(kLine) std::atomic<uint32_t> round_{0};  // bumped to start a loop
     const std::function<void(int64_t, int)>* body_ = nullptr;
     int64_t count_ = 0;
