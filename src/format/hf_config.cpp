@@ -138,6 +138,12 @@ HfConfig HfConfig::parse(std::string text, std::string where) {
     return HfConfig(std::move(document), root);
 }
 
+HfConfig HfConfig::apart() const {
+    HfConfig config = parse(document_->text, document_->root.where);
+    config.ignore(document_->ignored);
+    return config;
+}
+
 const std::string& HfConfig::where() const {
     return node_->where;
 }

@@ -29,12 +29,14 @@ class KeyNames {
     std::vector<std::string> names_;
 };
 
-// Copies are views of the same document and share its record of keys read.
+// Copies are views of the same document and share its record of keys read: of one thread.
 class HfConfig {
   public:
     static constexpr int64_t kBytesMax = int64_t{4} << 20;
 
     static HfConfig parse(std::string text, std::string where);
+    // The whole of it as a document of its own, of which nothing was read: for another thread.
+    HfConfig apart() const;
 
     const std::string& where() const;    // "models/x/config.json", with "text_config" behind it in a section
     const std::string& to_text() const;  // the original document, unchanged

@@ -26,7 +26,7 @@ ModelSpec with_usual_adapter(ModelSpec spec, const std::string& kind) {
 }
 
 TrainedModel model_for(const Session& session, const Recipe& recipe, const Variation& variation) {
-    HfConfig hf_config = session.folder.config();
+    HfConfig hf_config = session.folder.config().apart();  // variations are planned at once
     ModelSpec spec = build_model(hf_config, session.folder.tensors());
     const bool as_session = variation.adapter == session.config.adapter;
     if (as_session && session.model.adapter)

@@ -225,5 +225,23 @@ TEST(HfConfig, SurvivesDamage) {
     }
 }
 
+// What one thread reads of it another one does not know of, but for the keys that the user has taken away.
+TEST(HfConfigApart, HasARecordOfItsOwn) {
+    HfConfig config = HfConfig::parse(R"({"model_type": "llama", "hidden_size": 8, "pretraining_tp": 2,
+        "rope_scaling": {"mscale": 1}})",
+                                      "m/config.json");
+    config.ignore(std::vector<std::string>{"pretraining_tp", "rope_scaling.mscale"});
+    const HfConfig apart = config.apart();
+    EXPECT_EQ(config.integer("hidden_size", 1, 8), 8);
+    config.section("rope_scaling");
+    config.finish();
+    EXPECT_EQ(apart.ignored(), config.ignored());
+    EXPECT_EQ(apart.where(), config.where());
+    EXPECT_THROW(apart.finish(), UserError);
+    EXPECT_EQ(apart.integer("hidden_size", 1, 8), 8);
+    apart.section("rope_scaling");
+    apart.finish();
+}
+
 }  // namespace
 }  // namespace windlass
