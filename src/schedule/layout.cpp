@@ -124,7 +124,10 @@ std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& re
     std::vector<ChunkGroup> groups;
     const int64_t most = plan.group_chunks * kChunkElements;
     int64_t elements = most;
-    for (int param = 0; param < model.param_size(); ++param) {  // a block's part of store_order
+    std::vector<int> params = model.blocks[at(block)].params;
+    std::ranges::sort(params);  // a block's part of store_order
+    params.erase(std::unique(params.begin(), params.end()), params.end());
+    for (const int param : params) {
         if (model.param(param).spec.block != block || !model.param(param).trains()) continue;
         bool begins = true;
         for (const ChunkSpan& chunk : chunks_of(model, param)) {

@@ -1,7 +1,10 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
-#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/index.h"
 #include "schedule/builder.h"
@@ -36,14 +39,17 @@ class PersistentWriter {
 
   private:
     // One buffer for each thing and tier; it grows as parameters are put into it.
-    BufferSlice put(const std::string& name, MemoryTag tag, Home home, int64_t bytes) {
+    BufferSlice put(std::string_view name, MemoryTag tag, Home home, int64_t bytes) {
         if (home == Home::disk) return {};
-        const TierKind tier = plan_.own_memory() && home == Home::host ? TierKind::host : TierKind::device;
-        const auto [entry, is_new] = index_.try_emplace({name, tier}, static_cast<BufferId>(buffers.size()));
-        if (is_new) buffers.push_back({.name = name, .tag = tag, .tier = find_tier(tiers, tier)});
-        BufferSpec& buffer = buffers[at(entry->second)];
-        const BufferSlice slice{entry->second, buffer.bytes};
-        buffer.bytes += round_up(bytes, kParamAlignment);
+        const auto tier =
+            find_tier(tiers, plan_.own_memory() && home == Home::host ? TierKind::host : TierKind::device);
+        auto buffer = std::find_if(buffers.begin(), buffers.end(), [&](const BufferSpec& each) {  // of a handful
+            return each.tag == tag && each.tier == tier && each.name == name;
+        });
+        if (buffer == buffers.end())
+            buffer = buffers.insert(buffer, {.name = std::string(name), .tag = tag, .tier = tier});
+        const BufferSlice slice{static_cast<BufferId>(buffer - buffers.begin()), buffer->bytes};
+        buffer->bytes += round_up(bytes, kParamAlignment);
         return slice;
     }
     void place(int index, bool trains) {
@@ -92,20 +98,24 @@ class PersistentWriter {
         if (plan_.device_groups > 0 && !plan_.store && place.resident.buffer != kNoBuffer)
             place.visits = visiting_chunks(index);
         int64_t visiting = 0, others = 0;
-        for (const ChunkSpan& chunk : chunks_of(model_, index)) {
-            const bool visits = !place.visits.empty() && place.visits[at(chunk.first / kChunkElements)] != 0;
-            (visits ? visiting : others) += gradient_chunk_bytes(place.gradient_format, chunk.count);
+        if (place.visits.empty()) {
+            others = gradient_param_bytes(place.gradient_format, model_.param(index).numel());
+        } else {
+            for (const ChunkSpan& chunk : chunks_of(model_, index)) {
+                const bool visits = place.visits[at(chunk.first / kChunkElements)] != 0;
+                (visits ? visiting : others) += gradient_chunk_bytes(place.gradient_format, chunk.count);
+            }
         }
         if (others > 0) place.gradient = put("gradients", MemoryTag::gradients, plan.gradients, others);
         if (visiting > 0) place.visiting_gradient = put("gradients", MemoryTag::gradients, Home::device, visiting);
     }
     // By chunk of a parameter whether its state goes to the device to be updated.
-    std::vector<uint8_t> visiting_chunks(int index) const {
+    std::vector<uint8_t> visiting_chunks(int index) {
         std::vector<uint8_t> visits(chunks_of(model_, index).size(), 0);
         const int block = model_.param(index).spec.block;
-        const std::vector<ChunkGroup> groups = chunk_groups(model_, recipe_, plan_, block);
-        for (size_t group = 0; group < groups.size(); ++group) {
-            for (const ChunkSpan& chunk : groups[group]) {
+        if (std::exchange(grouped_block_, block) != block) groups_ = chunk_groups(model_, recipe_, plan_, block);
+        for (size_t group = 0; group < groups_.size(); ++group) {
+            for (const ChunkSpan& chunk : groups_[group]) {
                 if (chunk.param == index) visits[at(chunk.first / kChunkElements)] = visits_device(plan_, block, group);
             }
         }
@@ -160,7 +170,8 @@ class PersistentWriter {
     const Recipe& recipe_;
     const Numerics& numerics_;
     const Plan& plan_;
-    std::map<std::pair<std::string, TierKind>, BufferId> index_;
+    int grouped_block_ = -1;  // parameters come block by block
+    std::vector<ChunkGroup> groups_;
 };
 
 // What no schedule could do: these are our own errors, the planner's or a policy's.
