@@ -1,6 +1,8 @@
 #include "run/kernel_call.h"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "base/index.h"
 #include "base/rng.h"
@@ -9,18 +11,32 @@
 
 namespace windlass {
 
-void fill_randomly(Memory& memory, DType dtype) {
+namespace {
+
+// A mebibyte of them, drawn once: drawing takes longer than many a kernel that is measured.
+std::vector<float> drawn_numbers() {
+    std::vector<float> numbers(at(kMiB) / sizeof(float));
     Random random(1, RandomStream::test);
-    std::vector<std::byte> piece(at(std::min(memory.bytes(), kMiB)));
-    for (size_t i = 0; i < piece.size() / at(dtype_bytes(dtype)); ++i) {
-        const float x = random.uniform() - 0.5f;
-        if (dtype == DType::f32)
-            reinterpret_cast<float*>(piece.data())[i] = x;
-        else
-            reinterpret_cast<bf16*>(piece.data())[i] = to_bf16(x);
-    }
+    for (float& number : numbers) number = random.uniform() - 0.5f;
+    return numbers;
+}
+
+std::span<const std::byte> random_piece(DType dtype) {
+    static const std::vector<float> wide = drawn_numbers();
+    static const std::vector<bf16> narrow = [] {
+        std::vector<bf16> numbers(wide.size());
+        std::ranges::transform(wide, numbers.begin(), to_bf16);
+        return numbers;
+    }();
+    return dtype == DType::f32 ? std::as_bytes(std::span(wide)) : std::as_bytes(std::span(narrow));
+}
+
+}  // namespace
+
+void fill_randomly(Memory& memory, DType dtype) {
+    const std::span<const std::byte> piece = random_piece(dtype);
     for (int64_t begin = 0; begin < memory.bytes(); begin += std::ssize(piece))
-        memory.write(begin, std::span(piece).first(at(std::min(std::ssize(piece), memory.bytes() - begin))));
+        memory.write(begin, piece.first(at(std::min(std::ssize(piece), memory.bytes() - begin))));
 }
 
 KernelCall::KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, DiffMode mode, Device& device,
