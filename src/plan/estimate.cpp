@@ -171,7 +171,8 @@ Estimate Estimator::operator()(const std::function<Plan(int blocks)>& plan_for, 
     const Depths depths = depths_for(layers, whole, std::lcm(period, std::max(1, repeats)));
     Line line;
     Lowered few, more;
-    if (layers <= depths.more || repeats == 0) {  // of layers that differ a few say nothing
+    // Both short models together are as much work as one that deep; of layers that differ a few say nothing.
+    if (layers <= depths.few + depths.more || repeats == 0) {
         few = more = evaluate(model_, whole);
     } else {
         line.steps = static_cast<double>(layers - depths.few) / (depths.more - depths.few);

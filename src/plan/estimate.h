@@ -40,8 +40,8 @@ class Estimator {
               std::vector<ScheduleRequest> requests);
 
     // `plan_for` makes the plan of a model with so many blocks (layers, embedding and head); `period`: it treats every
-    // so many layers alike. A model that is not deeper than the larger of the two short ones is lowered as it is, and
-    // the estimate is exact.
+    // so many layers alike. A model that is no deeper than the two short ones together is lowered as it is, and the
+    // estimate is exact.
     Estimate operator()(const std::function<Plan(int blocks)>& plan_for, int period = 1);
 
   private:
