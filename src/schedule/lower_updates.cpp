@@ -169,19 +169,20 @@ void UpdateStream::finish(const Staged& staged) {
     task.chunks.reserve(staged.chunks.size());
     for (size_t index = 0; index < staged.chunks.size(); ++index) task.chunks.push_back(update_chunk(staged, index));
     if (!staged.visiting.empty()) return finish_visit(staged, std::move(task));
+    std::vector<MoveTask> up = ways_up(task);
     if (sources_.use)
         sources_.use(task);
     else
-        update(task);
-    bring_up(task);
+        update(std::move(task));
+    for (MoveTask& move : up) builder_.move(std::move(move));
     if (in_.plan.store) write_back(staged);
 }
 
-void UpdateStream::update(UpdateTask& task) {
+void UpdateStream::update(UpdateTask task) {
     if (in_.visits(task.chunks[0].param, task.chunks[0].first)) bring_gradient_down(task);
     const LaneKind lane = lane_of(task.chunks[0].param);
     widen(task, lane);
-    builder_.update(task, lane);
+    builder_.update(std::move(task), lane);
 }
 
 void UpdateStream::widen(UpdateTask& task, LaneKind lane) {
@@ -192,7 +193,7 @@ void UpdateStream::widen(UpdateTask& task, LaneKind lane) {
 }
 
 // One task for each pair of buffers; a group's parameters are at home in one block.
-void UpdateStream::bring_up(const UpdateTask& task) {
+std::vector<MoveTask> UpdateStream::ways_up(const UpdateTask& task) const {
     std::vector<MoveTask> moves;
     const auto add = [&](const UpdateChunk& chunk, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
         if (moves.empty() || moves.back().source != from.buffer || moves.back().buffer != to.buffer)
@@ -210,7 +211,7 @@ void UpdateStream::bring_up(const UpdateTask& task) {
         if (const BufferSlice& low = in_.place(chunk.param).resident_low; low.buffer != kNoBuffer)
             add(chunk, chunk.lo, behind(low, chunk.first * 2), chunk.count * 2);
     }
-    for (MoveTask& move : moves) builder_.move(std::move(move));
+    return moves;
 }
 
 // To the version that is not current, the weights with the state: a commit covers both.

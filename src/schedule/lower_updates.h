@@ -52,10 +52,10 @@ class UpdateStream {
     void finish_visit(const Staged& staged, UpdateTask at_home);
     void bring_gradient_down(UpdateTask& task);
     void finish(const Staged& staged);
-    void update(UpdateTask& task);
+    void update(UpdateTask task);
     UpdateChunk update_chunk(const Staged& staged, size_t index) const;
     void widen(UpdateTask& task, LaneKind lane);
-    void bring_up(const UpdateTask& task);
+    std::vector<MoveTask> ways_up(const UpdateTask& task) const;  // of what it changes to where runs read it
     void write_back(const Staged& staged);
     LaneKind lane_of(int param) const;
     // A buffer for these pieces of the group, and the read that fills it; where each chunk's begins.
