@@ -224,6 +224,19 @@ class PolicySearch {
             best = fastest_of(fitting(evaluate_, limits), limits);
         return best ? std::move(best) : fastest_of(search(space_, evaluate_, limits), limits);
     }
+    // Whether a descent ends at what is faster: from the rival's choice where that is this policy's, and from both
+    // ends.
+    bool may_beat(const Rival& rival) {
+        if (has_no_disk() || is_hopeless() || least_seconds() >= rival.seconds) return false;
+        std::vector<Choice> starts = {space_.leanest(), space_.richest()};
+        if (policy_.name == rival.policy) starts.push_back(rival.choice);
+        const Limits limits = limits_of(request_.budgets);
+        return std::ranges::any_of(starts, [&](Choice start) {
+            at(start, Knob::resident) = space_.of(Knob::resident)[0];
+            const Evaluation found = against(descend_from(start, space_, evaluate_, limits), limits);
+            return found.fits() && found.seconds < rival.seconds;
+        });
+    }
     int evaluations() const { return static_cast<int>(evaluate_.seen().size()); }
     void report(std::vector<Refused>& refused) const {
         for (const auto& [choice, evaluation] : evaluate_.seen())
@@ -247,6 +260,7 @@ class PolicySearch {
             if (fitting == kFittingMax) break;
             if (best && estimated > best->mean_seconds * kErrorMax) break;
             Planned planned = evaluate_plan(model_, recipe_, numerics_, machine_, request_, plan(choice));
+            planned.choice = choice;
             if (!against(exact(planned), limits).fits()) continue;
             ++fitting;
             if (!best || planned.mean_seconds < best->mean_seconds) best = std::move(planned);
@@ -296,17 +310,17 @@ class PolicySearch {
     Evaluator evaluate_;
 };
 
-}  // namespace
+// What is searched by itself: a policy's space under one share of blocks that are whole on the device.
+struct Part {
+    const Policy* policy = nullptr;
+    Space space;
+    bool moves_most = false;  // of its policy's: the least share
+};
 
-PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                      const PlanRequest& request) {
-    // What is planned for a machine that is not here runs there.
-    if (request.device.kind != DeviceKind::fake) require_kernels(model, recipe, request.device.kind);
-    const SavedRanks ranks = rank_saved(model, largest_request(request), request.device.kind, numerics, machine);
-    const SpaceInput input = space_input(model, ranks);
-    std::optional<Planned> best;
-    int evaluations = 0;
-    std::vector<std::unique_ptr<PolicySearch>> searches;
+// Of the policies that are asked for, but those that are not for this device or these budgets.
+std::vector<Part> parts_of(const TrainedModel& model, const Recipe& recipe, const PlanRequest& request,
+                           const SpaceInput& input) {
+    std::vector<Part> parts;
     bool known = request.policy == "auto";
     for (const Policy* policy : all_policies()) {
         known = known || policy->name == request.policy;
@@ -316,28 +330,53 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
         if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);
         if (!recipe.runs(PassKind::backward)) space->of(Knob::held_weights) = space->of(Knob::device_groups) = {0};
         if (recipe.uses_gradients_at_once) space = at_once(std::move(*space));
-        const std::vector<int> most_moved = {space->of(Knob::resident).front()};
-        for (const Space& part : by_residence(*space)) {
-            PolicySearch& search = *searches.emplace_back(
-                std::make_unique<PolicySearch>(model, recipe, numerics, machine, request, ranks, *policy, part));
-            if (search.has_no_disk() || search.is_hopeless()) continue;
-            if (best && best->mean_seconds <= search.least_seconds()) continue;
-            std::optional<Planned> found = search.run(best);
-            // More blocks stay on the device only where that is worth something.
-            const double gain = part.of(Knob::resident) == most_moved ? 0 : kWorthwhile;
-            if (found && (!best || found->mean_seconds < best->mean_seconds * (1 - gain))) best = std::move(found);
-            evaluations += search.evaluations();
+        const int least = space->of(Knob::resident)[0];
+        for (Space& each : by_residence(*space)) {
+            const bool moves_most = each.of(Knob::resident)[0] == least;
+            parts.push_back({policy, std::move(each), moves_most});
         }
     }
     if (!known) refuse_policy(request.policy);
-    if (!best) {
-        std::vector<Refused> refused;
-        for (const std::unique_ptr<PolicySearch>& search : searches) {
-            if (search->evaluations() == 0) search->look_around();
-            search->report(refused);
-        }
-        return nearest_fit(refused, request);
+    return parts;
+}
+
+PlanOutcome refusal_of(const std::vector<std::unique_ptr<PolicySearch>>& searches, const PlanRequest& request) {
+    std::vector<Refused> refused;
+    for (const std::unique_ptr<PolicySearch>& search : searches) {
+        if (search->evaluations() == 0) search->look_around();
+        search->report(refused);
     }
+    return nearest_fit(refused, request);
+}
+
+}  // namespace
+
+PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
+                      const PlanRequest& request, const std::optional<Rival>& rival) {
+    // What is planned for a machine that is not here runs there.
+    if (request.device.kind != DeviceKind::fake) require_kernels(model, recipe, request.device.kind);
+    const SavedRanks ranks = rank_saved(model, largest_request(request), request.device.kind, numerics, machine);
+    const std::vector<Part> parts = parts_of(model, recipe, request, space_input(model, ranks));
+    const auto search_of = [&](const Part& part) {
+        return std::make_unique<PolicySearch>(model, recipe, numerics, machine, request, ranks, *part.policy,
+                                              part.space);
+    };
+    if (rival && std::ranges::none_of(parts, [&](const Part& part) { return search_of(part)->may_beat(*rival); }))
+        return NoFit{};
+    std::optional<Planned> best;
+    int evaluations = 0;
+    std::vector<std::unique_ptr<PolicySearch>> searches;
+    for (const Part& part : parts) {
+        PolicySearch& search = *searches.emplace_back(search_of(part));
+        if (search.has_no_disk() || search.is_hopeless()) continue;
+        if (best && best->mean_seconds <= search.least_seconds()) continue;
+        std::optional<Planned> found = search.run(best);
+        // More blocks stay on the device only where that is worth something.
+        const double gain = part.moves_most ? 0 : kWorthwhile;
+        if (found && (!best || found->mean_seconds < best->mean_seconds * (1 - gain))) best = std::move(found);
+        evaluations += search.evaluations();
+    }
+    if (!best) return refusal_of(searches, request);
     best->evaluations = evaluations;
     best->binding = find_binding(*best, machine);
     return std::move(*best);

@@ -57,6 +57,7 @@ struct Binding {
 
 struct Planned {
     Plan plan;
+    Choice choice{};        // what the search turned for it; of a plan that was found
     ScheduleSet schedules;  // lowered and checked
     std::vector<PlacementRow> placement;
     int64_t memory_bytes = 0;    // predicted peak of the process: the host's arena and the process; and the device's,
@@ -74,9 +75,18 @@ struct Planned {
 
 using PlanOutcome = std::variant<Planned, NoFit>;
 
-// The fastest choice found of all policies asked for that fits.
+// What was found for the same step in larger micro-batches.
+struct Rival {
+    std::string policy;
+    Choice choice{};
+    double seconds = 0;  // Planned::mean_seconds
+};
+
+// The fastest choice found of all policies asked for that fits. With a rival, an empty NoFit where a first look, some
+// descents for each policy, finds nothing faster than that: most micro-batches are slower than larger ones, and whole
+// searches for each take several times as long.
 PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                      const PlanRequest& request);
+                      const PlanRequest& request, const std::optional<Rival>& rival = std::nullopt);
 // The same, for who has nothing else to try: throws NoFit::error().
 Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request);

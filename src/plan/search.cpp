@@ -269,6 +269,10 @@ Evaluation fastest_without_limits(const Space& space, Evaluator& evaluate) {
     return evaluate(Ladders(space, evaluate, {}).best_without_limits());
 }
 
+Evaluation descend_from(const Choice& start, const Space& space, Evaluator& evaluate, const Limits& limits) {
+    return evaluate(Descent(space, evaluate, limits, {}, start).run());
+}
+
 void look_for_nearest(const Space& space, Evaluator& evaluate, const Limits& limits) {
     for (Ladders& each : ladders_of(space, evaluate, limits)) each.descend_under(limits);
 }

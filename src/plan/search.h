@@ -74,6 +74,8 @@ Evaluation fastest_at_first_sight(const Space& space, Evaluator& evaluate);
 // As on one rung of the ladder. Where it fits limits, no ladder need be climbed for speed alone. That more is not
 // slower then rests on this search being no worse than the others, which the planner's tests compare.
 Evaluation fastest_without_limits(const Space& space, Evaluator& evaluate);
+// What one descent from there ends at.
+Evaluation descend_from(const Choice& start, const Space& space, Evaluator& evaluate, const Limits& limits);
 // Of all that the evaluator has seen: what fits, in the order of search().
 std::vector<Choice> fitting(Evaluator& evaluate, const Limits& limits);
 

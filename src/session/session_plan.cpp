@@ -54,23 +54,26 @@ struct PlannedDraft {
 };
 using Outcome = std::variant<PlannedDraft, NoFit>;
 
-// Of every shape of a micro-batch, the fastest that fits; the refusal is that of the smallest.
+// Of every shape of a micro-batch, the largest first, the fastest that fits; the refusal is that of the smallest.
 Outcome plan_shapes(const Session& session, const std::optional<RunState>& recorded, const Draft& draft) {
     std::optional<PlannedDraft> best;
+    std::optional<Rival> rival;
     NoFit refusal;
     for (const auto& [rows, count] : micro_choices(session, recorded)) {
         Draft choice = draft;
         choice.numerics.micro_batch_size = rows;
         choice.numerics.micro_batches = count;
         choice.request.schedules = schedule_requests(session, choice.recipe, choice.numerics);
-        PlanOutcome outcome = find_plan(session.model, choice.recipe, choice.numerics, session.machine, choice.request);
+        PlanOutcome outcome =
+            find_plan(session.model, choice.recipe, choice.numerics, session.machine, choice.request, rival);
         if (auto* none = std::get_if<NoFit>(&outcome)) {
             refusal = std::move(*none);
             continue;
         }
         auto& planned = std::get<Planned>(outcome);
-        if (!best || planned.mean_seconds < best->planned.mean_seconds)
-            best = PlannedDraft{std::move(choice), std::move(planned)};
+        if (best && planned.mean_seconds >= best->planned.mean_seconds) continue;
+        rival = Rival{planned.plan.policy, planned.choice, planned.mean_seconds};
+        best = PlannedDraft{std::move(choice), std::move(planned)};
     }
     if (best) return std::move(*best);
     return refusal;
