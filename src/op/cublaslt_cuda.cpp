@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "device/cuda/cuda_stream.h"
 #include "op/gemm_cuda.h"
 
@@ -80,6 +81,15 @@ cublasLtHandle_t make_handle() {
 
 cudaDataType_t type_of(DType dtype) {
     return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+// The library's share of a workspace, which begins at a multiple of 256 bytes, as it wants: of a size that no address
+// decides. Of none it gets none.
+std::span<std::byte> aligned_part(std::span<std::byte> workspace) {
+    constexpr size_t kAlignment = 256;
+    if (workspace.size() <= kAlignment) return {};
+    const auto begin = reinterpret_cast<uintptr_t>(workspace.data());
+    return workspace.subspan(round_up<uintptr_t>(begin, kAlignment) - begin, workspace.size() - kAlignment);
 }
 
 // What decides the algorithm: no address.
@@ -187,7 +197,7 @@ std::string product_path_cuda() {
     return fmt::format("cublasLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-void gemm_cuda(const GemmArgs& args, std::span<std::byte> workspace, Stream& stream) {
+void gemm_cuda(const GemmArgs& args, std::span<std::byte> scratch, Stream& stream) {
     struct OfDevice {
         cublasLtHandle_t handle = make_handle();
         std::map<ProductShape, Product> products;
@@ -197,6 +207,7 @@ void gemm_cuda(const GemmArgs& args, std::span<std::byte> workspace, Stream& str
     const int device = cuda_runtime().use_device_of(cuda_handle(stream));
     const std::lock_guard lock(mutex);
     OfDevice& own = devices[device];
+    const std::span<std::byte> workspace = aligned_part(scratch);
     const ProductShape shape = shape_of(args, workspace.size());
     own.products.try_emplace(shape, own.handle, shape).first->second.run(args, workspace, cuda_handle(stream));
 }
