@@ -28,6 +28,14 @@ struct RandomWords {
 [[gnu::always_inline]] inline float scale_number(uint16_t scale) {
     return number_of(static_cast<uint32_t>(scale) << 16);
 }
+[[gnu::always_inline]] inline bool is_finite(uint16_t scale) {
+    return (scale & 0x7f80) != 0x7f80;
+}
+// What a code stands for. Of a block that is not finite it is the scale: processors differ in the bits of their
+// products with what is no number.
+[[gnu::always_inline]] inline float wide_number(int32_t code, uint16_t scale) {
+    return is_finite(scale) ? static_cast<float>(code) * scale_number(scale) : scale_number(scale);
+}
 
 // The bf16 number that is not below largest / levels; not a number where something of the block is not finite, which
 // all of it then is not.
@@ -57,8 +65,8 @@ template <int kLevels>
 void round_block(float* __restrict sum, int64_t count, const uint32_t* __restrict words, uint16_t scale,
                  int8_t* __restrict codes) {
     const float unit = scale_number(scale);
-    if (scale == 0 || (scale & 0x7f80) == 0x7f80) {  // nothing but zeros, or nothing that can be kept
-        for (int64_t i = 0; i < count; ++i) codes[i] = 0, sum[i] = unit * 0.0f;
+    if (scale == 0 || !is_finite(scale)) {  // nothing but zeros, or nothing that can be kept
+        for (int64_t i = 0; i < count; ++i) codes[i] = 0, sum[i] = unit;
         return;
     }
     for (int64_t i = 0; i < count; ++i) {
@@ -134,19 +142,19 @@ void widen_bf16(const WideRun& run) {
 void widen_i8(const WideRun& run) {
     const auto* const codes = reinterpret_cast<const int8_t*>(run.narrow);
     for (int64_t begin = 0; begin < run.count; begin += kEightBitGradients) {
-        const float unit = scale_number(run.scales[begin / kEightBitGradients]);
+        const uint16_t scale = run.scales[begin / kEightBitGradients];
         const int64_t end = least(begin + kEightBitGradients, run.count);
-        for (int64_t i = begin; i < end; ++i) run.wide[i] = static_cast<float>(codes[i]) * unit;
+        for (int64_t i = begin; i < end; ++i) run.wide[i] = wide_number(codes[i], scale);
     }
 }
 
 void widen_i4(const WideRun& run) {
     for (int64_t begin = 0; begin < run.count; begin += kFourBitGradients) {
-        const float unit = scale_number(run.scales[begin / kFourBitGradients]);
+        const uint16_t scale = run.scales[begin / kFourBitGradients];
         const int64_t end = least(begin + kFourBitGradients, run.count);
         for (int64_t i = begin; i < end; ++i) {
             const int32_t nibble = run.narrow[i / 2] >> (i % 2 * 4) & 0xf;
-            run.wide[i] = static_cast<float>((nibble ^ 8) - 8) * unit;
+            run.wide[i] = wide_number((nibble ^ 8) - 8, scale);
         }
     }
 }

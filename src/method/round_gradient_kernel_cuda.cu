@@ -28,6 +28,9 @@ __device__ uint32_t word_of(const GradientNoise& noise, int64_t i) {
 __device__ float scale_number(uint16_t scale) {
     return __uint_as_float(static_cast<uint32_t>(scale) << 16);
 }
+__device__ bool is_finite(uint16_t scale) {
+    return (scale & 0x7f80) != 0x7f80;
+}
 
 __global__ void bf16_kernel(RoundGradientArgs args) {
     const int64_t i = place_of_thread().i;
@@ -80,9 +83,9 @@ __global__ void codes_kernel(RoundGradientArgs args) {
     const float x = is_here ? args.run.sum[i] : 0.0f;
     const uint16_t scale = scale_of(largest_of_block<kBlock>(__float_as_uint(x) & ~kSign, room), kLevels);
     const float unit = scale_number(scale);
-    const bool is_void = scale == 0 || (scale & 0x7f80) == 0x7f80;
+    const bool is_void = scale == 0 || !is_finite(scale);
     const int32_t code = is_void || !is_here ? 0 : code_of<kLevels>(x, unit, word_of(args.noise, i));
-    if (is_here) args.run.sum[i] = is_void ? unit * 0.0f : static_cast<float>(code) * unit;
+    if (is_here) args.run.sum[i] = is_void ? unit : static_cast<float>(code) * unit;
     if (args.run.narrow == nullptr) return;
     if (is_here && i % kBlock == 0) args.run.scales[i / kBlock] = scale;
     if (kLevels == kEightBitLevels) {
@@ -105,7 +108,7 @@ __global__ void widen_kernel(WidenGradientArgs args) {
     const int32_t nibble = run.narrow[i / 2] >> (i % 2 * 4) & 0xf;
     const int32_t code = is_i8 ? static_cast<int8_t>(run.narrow[i]) : (nibble ^ 8) - 8;
     const uint16_t scale = run.scales[is_i8 ? i / kEightBitGradients : i / kFourBitGradients];
-    run.wide[i] = static_cast<float>(code) * scale_number(scale);
+    run.wide[i] = is_finite(scale) ? static_cast<float>(code) * scale_number(scale) : scale_number(scale);
 }
 
 CudaGrid grid_of(int64_t count) {
