@@ -1,51 +1,154 @@
 // The arithmetic of adamw_isa.cpp, operation by operation: only + - * / sqrt, each rounded once, and integers. So the
 // bits are the CPU's.
 #include "device/cuda/philox.h"
+#include "device/cuda/unroll.h"
 #include "method/adamw/adamw_kernel_cuda.h"
 
 namespace windlass {
 namespace {
 
-constexpr int64_t kHalf = kAdamwBlock / 2;
+constexpr unsigned kThreads = 256;
+constexpr unsigned kQuads = 2, kOfBlock = kAdamwBlock / (4 * kQuads);  // fours of a thread in the formats with blocks
+static_assert(kOfBlock == kWarp);
 constexpr uint32_t kSign = 0x80000000u;
 
-// The split master (tensor/dtype.h).
-__device__ float load_master(const uint16_t* hi, const int16_t* lo, int64_t i) {
-    return __uint_as_float((static_cast<uint32_t>(hi[i]) << 16) + static_cast<uint32_t>(static_cast<int32_t>(lo[i])));
+// Four numbers in a row, moved at once where they lie at a multiple of their size.
+template <typename T>
+struct alignas(4 * sizeof(T)) Four {
+    T of[4];
+};
+template <typename T>
+__device__ void read_four(const T* from, int have, bool aligned, T (&to)[4]) {
+    if (have == 4 && aligned) {
+        const Four<T> four = *reinterpret_cast<const Four<T>*>(from);
+        WINDLASS_UNROLL
+        for (int e = 0; e < 4; ++e) to[e] = four.of[e];
+        return;
+    }
+    WINDLASS_UNROLL
+    for (int e = 0; e < 4; ++e) to[e] = e < have ? from[e] : T{};
 }
-__device__ void store_master(float master, uint16_t* hi, int16_t* lo, int64_t i) {
-    const uint32_t u = __float_as_uint(master);
-    hi[i] = static_cast<uint16_t>((u + 0x8000u) >> 16);
-    lo[i] = static_cast<int16_t>(static_cast<uint16_t>(u));
-}
-
-__global__ void f32_kernel(AdamwArgs<AdamwF32> args) {
-    const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-    const AdamwCoefficients& k = args.c;
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < args.count; i += step) {
-        const float g = args.gradient[i] * k.clip;
-        const float first = args.moments.m[i] * k.beta1 + g * k.one_minus_beta1;
-        const float second = args.moments.v[i] * k.beta2 + g * g * k.one_minus_beta2;
-        args.moments.m[i] = first;
-        args.moments.v[i] = second;
-        const float master = load_master(args.hi, args.lo, i) * k.decay -
-                             k.step_size * (first / (sqrtf(second) / k.root_bias2 + k.epsilon));
-        store_master(master, args.hi, args.lo, i);
+template <typename T>
+__device__ void write_four(const T (&from)[4], int have, bool aligned, T* to) {
+    if (have == 4 && aligned) {
+        Four<T> four;
+        WINDLASS_UNROLL
+        for (int e = 0; e < 4; ++e) four.of[e] = from[e];
+        *reinterpret_cast<Four<T>*>(to) = four;
+        return;
+    }
+    WINDLASS_UNROLL
+    for (int e = 0; e < 4; ++e) {
+        if (e < have) to[e] = from[e];
     }
 }
 
-// What rounds elements t and t + kHalf of a block, the second with its bytes turned: the order in which the CPU's
-// vectors leave words (base/philox_vector.h, philox_mixed).
-__device__ uint32_t word_of(const AdamwNoise& noise, int64_t block, unsigned t) {
-    const uint64_t counter = t % 64 / 4 * 2 + t % 2;
-    const PhiloxWords found =
-        philox_words(noise.seed, noise.block + static_cast<uint64_t>(block) * (kAdamwBlock / 4) + counter, noise.stream,
-                     noise.step, 0);
-    const unsigned word = t / 64 * 2 + t / 2 % 2;
-    return word == 0 ? found.words[0] : word == 1 ? found.words[1] : word == 2 ? found.words[2] : found.words[3];
+// Four elements and their moments, as they are stored.
+template <typename T>
+struct Quad {
+    uint16_t hi[4];
+    int16_t lo[4];
+    T m[4], v[4];
+    float gradient[4];
+};
+
+// How many of four elements from i on there are.
+template <typename Args>
+__device__ int have_at(const Args& args, int64_t i) {
+    const int64_t left = args.count - i;
+    return left >= 4 ? 4 : left > 0 ? static_cast<int>(left) : 0;
 }
-__device__ uint32_t turned(uint32_t word) {
-    return word << 8 | word >> 24;
+
+template <typename Args, typename T>
+__device__ void read_quad(const Args& args, int64_t i, Quad<T>& quad) {
+    const int have = have_at(args, i);
+    read_four(args.hi + i, have, args.aligned, quad.hi);
+    read_four(args.lo + i, have, args.aligned, quad.lo);
+    read_four(args.moments.m + i, have, args.aligned, quad.m);
+    read_four(args.moments.v + i, have, args.aligned, quad.v);
+    read_four(args.gradient + i, have, args.aligned, quad.gradient);
+}
+template <typename Args, typename T>
+__device__ void write_quad(const Args& args, int64_t i, const Quad<T>& quad) {
+    const int have = have_at(args, i);
+    write_four(quad.hi, have, args.aligned, args.hi + i);
+    write_four(quad.lo, have, args.aligned, args.lo + i);
+    write_four(quad.m, have, args.aligned, args.moments.m + i);
+    write_four(quad.v, have, args.aligned, args.moments.v + i);
+}
+
+// The split master (tensor/dtype.h).
+template <typename T>
+__device__ float master_of(const Quad<T>& quad, int e) {
+    return __uint_as_float((static_cast<uint32_t>(quad.hi[e]) << 16) +
+                           static_cast<uint32_t>(static_cast<int32_t>(quad.lo[e])));
+}
+template <typename T>
+__device__ void set_master(float master, Quad<T>& quad, int e) {
+    const uint32_t u = __float_as_uint(master);
+    quad.hi[e] = static_cast<uint16_t>((u + 0x8000u) >> 16);
+    quad.lo[e] = static_cast<int16_t>(static_cast<uint16_t>(u));
+}
+
+// A thread takes four elements.
+__global__ void __launch_bounds__(kThreads) f32_kernel(AdamwArgs<AdamwF32> args) {
+    const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * 4;
+    if (i >= args.count) return;
+    const AdamwCoefficients& k = args.c;
+    Quad<float> quad;
+    read_quad(args, i, quad);
+    WINDLASS_UNROLL
+    for (int e = 0; e < 4; ++e) {
+        const float g = quad.gradient[e] * k.clip;
+        const float first = quad.m[e] * k.beta1 + g * k.one_minus_beta1;
+        const float second = quad.v[e] * k.beta2 + g * g * k.one_minus_beta2;
+        quad.m[e] = first;
+        quad.v[e] = second;
+        set_master(master_of(quad, e) * k.decay - k.step_size * (first / (sqrtf(second) / k.root_bias2 + k.epsilon)),
+                   quad, e);
+    }
+    write_quad(args, i, quad);
+}
+
+// A block of elements is a warp's. A thread has two fours half a block apart, elements 64 (quarter + 2 q) + 4 t + e.
+struct BlockPlace {
+    int64_t block;
+    unsigned t, quarter;
+    __device__ int64_t first(unsigned q) const {
+        return block * kAdamwBlock + (quarter + 2 * q) * (kAdamwBlock / 4) + 4 * t;
+    }
+};
+__device__ BlockPlace place_of_thread() {
+    const unsigned lane = threadIdx.x % kWarp;
+    return {static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp, lane % 16, lane / 16};
+}
+
+// What rounds a thread's elements. Two half a block apart have one word, the second with its bytes turned: the order in
+// which the CPU's vectors leave words (base/philox_vector.h, philox_mixed).
+struct RoundingWords {
+    uint32_t words[4];
+
+    __device__ RoundingWords(const AdamwNoise& noise, const BlockPlace& place) {
+        WINDLASS_UNROLL
+        for (int e = 0; e < 2; ++e) {
+            const uint64_t counter = static_cast<uint64_t>(place.block) * (kAdamwBlock / 4) + 2 * place.t + e;
+            const PhiloxWords found = philox_words(noise.seed, noise.block + counter, noise.stream, noise.step, 0);
+            words[e] = place.quarter == 0 ? found.words[0] : found.words[2];
+            words[e + 2] = place.quarter == 0 ? found.words[1] : found.words[3];
+        }
+    }
+    __device__ uint32_t of(unsigned q, int e) const { return q == 0 ? words[e] : words[e] << 8 | words[e] >> 24; }
+};
+
+template <typename Args, typename T>
+__device__ void read_quads(const Args& args, const BlockPlace& place, Quad<T> (&quads)[kQuads]) {
+    WINDLASS_UNROLL
+    for (unsigned q = 0; q < kQuads; ++q) read_quad(args, place.first(q), quads[q]);
+}
+template <typename Args, typename T>
+__device__ void write_quads(const Args& args, const BlockPlace& place, const Quad<T> (&quads)[kQuads]) {
+    WINDLASS_UNROLL
+    for (unsigned q = 0; q < kQuads; ++q) write_quad(args, place.first(q), quads[q]);
 }
 
 struct Moments {
@@ -60,23 +163,24 @@ __device__ float next_master(const AdamwCoefficients& k, float master, const Mom
     return master * k.decay - step;
 }
 
-__device__ void step_bf16(const AdamwArgs<AdamwBf16>& args, int64_t i, uint32_t word) {
-    if (i >= args.count) return;
-    uint16_t *const m = args.moments.m + i, *const v = args.moments.v + i;
-    const Moments now = next_moments(args.c, __uint_as_float(static_cast<uint32_t>(*m) << 16),
-                                     __uint_as_float(static_cast<uint32_t>(*v) << 16), args.gradient[i]);
-    store_master(next_master(args.c, load_master(args.hi, args.lo, i), now), args.hi, args.lo, i);
-    // To one of the two bf16 numbers around x, up with the probability of the bits cut off.
-    *m = static_cast<uint16_t>((__float_as_uint(now.first) + (word & 0xffffu)) >> 16);
-    *v = static_cast<uint16_t>((__float_as_uint(now.second) + (word >> 16)) >> 16);
+// To one of the two bf16 numbers around x, up with the probability of the bits cut off.
+__device__ void step_bf16(const AdamwCoefficients& c, Quad<uint16_t>& quad, int e, uint32_t word) {
+    const Moments now = next_moments(c, __uint_as_float(static_cast<uint32_t>(quad.m[e]) << 16),
+                                     __uint_as_float(static_cast<uint32_t>(quad.v[e]) << 16), quad.gradient[e]);
+    set_master(next_master(c, master_of(quad, e), now), quad, e);
+    quad.m[e] = static_cast<uint16_t>((__float_as_uint(now.first) + (word & 0xffffu)) >> 16);
+    quad.v[e] = static_cast<uint16_t>((__float_as_uint(now.second) + (word >> 16)) >> 16);
 }
 
-// A block of threads a block of elements, two each.
-__global__ void bf16_kernel(AdamwArgs<AdamwBf16> args) {
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * kAdamwBlock + threadIdx.x;
-    const uint32_t word = word_of(args.noise, blockIdx.x, threadIdx.x);
-    step_bf16(args, i, word);
-    step_bf16(args, i + kHalf, turned(word));
+__global__ void __launch_bounds__(kThreads) bf16_kernel(AdamwArgs<AdamwBf16> args) {
+    const BlockPlace place = place_of_thread();
+    Quad<uint16_t> quads[kQuads];
+    read_quads(args, place, quads);
+    const RoundingWords words(args.noise, place);
+    WINDLASS_UNROLL
+    for (unsigned q = 0; q < kQuads; ++q) WINDLASS_UNROLL
+    for (int e = 0; e < 4; ++e) step_bf16(args.c, quads[q], e, words.of(q, e));
+    write_quads(args, place, quads);
 }
 
 // The 8-bit format: codes, floors and scales as adamw_isa.cpp has them.
@@ -101,90 +205,108 @@ __device__ float scale_of(float largest, uint32_t octaves) {
     return __uint_as_float((kept > octaves ? kept : octaves + 1) << 23);
 }
 
-// The greatest of the block's words, in every thread. `room`: a word of shared memory for each warp.
-__device__ uint32_t block_max(uint32_t x, uint32_t* room) {
+// The greatest of the words of a block's threads, in each of them.
+__device__ uint32_t block_max(uint32_t x) {
     for (unsigned apart = kWarp / 2; apart > 0; apart /= 2) {
         const uint32_t other = __shfl_xor_sync(0xffffffffu, x, apart);
         x = x > other ? x : other;
     }
-    if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = x;
-    __syncthreads();
-    uint32_t greatest = room[0];
-    for (unsigned warp = 1; warp < kHalf / kWarp; ++warp) greatest = greatest > room[warp] ? greatest : room[warp];
-    __syncthreads();
-    return greatest;
+    return x;
+}
+__device__ uint32_t greater(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+// What no moment of the block is larger than, behind the step.
+__device__ Moments bounds_of(const AdamwCoefficients& c, const Quad<uint8_t> (&quads)[kQuads], uint32_t m_floor,
+                             uint32_t v_floor) {
+    uint32_t gradient = 0, m = 0, v = 0;
+    WINDLASS_UNROLL
+    for (unsigned q = 0; q < kQuads; ++q) WINDLASS_UNROLL
+    for (int e = 0; e < 4; ++e) {
+        gradient = greater(gradient, __float_as_uint(quads[q].gradient[e]) & ~kSign);
+        m = greater(m, quads[q].m[e] & 0x7fu);
+        v = greater(v, quads[q].v[e]);
+    }
+    gradient = block_max(gradient);
+    m = block_max(m);
+    v = block_max(v);
+    return next_moments(c, decode(m, m_floor), decode(v, v_floor), __uint_as_float(gradient));
 }
 
 struct Floors {
     uint32_t m_old, v_old, m_new, v_new;
 };
 
-__device__ void step_codes(const AdamwArgs<AdamwBlocks>& args, const Floors& floors, int64_t i, uint32_t word) {
-    if (i >= args.count) return;
-    const uint32_t m_code = args.moments.m[i], v_code = args.moments.v[i];
+__device__ void step_codes(const AdamwCoefficients& c, const Floors& floors, Quad<uint8_t>& quad, int e,
+                           uint32_t word) {
+    const uint32_t m_code = quad.m[e], v_code = quad.v[e];
     const uint32_t m_size = __float_as_uint(decode(m_code & 0x7fu, floors.m_old));
-    const Moments now = next_moments(args.c, __uint_as_float(m_size | (m_code & 0x80u) << 24),
-                                     decode(v_code, floors.v_old), args.gradient[i]);
-    store_master(next_master(args.c, load_master(args.hi, args.lo, i), now), args.hi, args.lo, i);
+    const Moments now = next_moments(c, __uint_as_float(m_size | (m_code & 0x80u) << 24), decode(v_code, floors.v_old),
+                                     quad.gradient[e]);
+    set_master(next_master(c, master_of(quad, e), now), quad, e);
     const uint32_t first = __float_as_uint(now.first), second = __float_as_uint(now.second);
     const uint32_t m = encode(first & ~kSign, floors.m_new, word & ((1u << kCut) - 1));
     const uint32_t v = encode(second, floors.v_new, word >> (32 - kCut));
-    args.moments.m[i] = static_cast<uint8_t>((m < 0x7fu ? m : 0x7fu) | (first & kSign) >> 24);
+    quad.m[e] = static_cast<uint8_t>((m < 0x7fu ? m : 0x7fu) | (first & kSign) >> 24);
     // A second moment that is not zero stays so: a zero below a first moment that is not would make the step a leap.
     const uint32_t least = second != 0 ? 1 : 0, kept = v < 0xffu ? v : 0xffu;
-    args.moments.v[i] = static_cast<uint8_t>(kept > least ? kept : least);
+    quad.v[e] = static_cast<uint8_t>(kept > least ? kept : least);
 }
 
-__global__ void blocks_kernel(AdamwArgs<AdamwBlocks> args) {
-    uint32_t* const room = shared_memory<uint32_t>();
-    const int64_t block = blockIdx.x, i = block * kAdamwBlock + threadIdx.x;
-    uint32_t gradient = 0, m = 0, v = 0;
-    for (int64_t at = i; at < args.count && at <= i + kHalf; at += kHalf) {
-        const uint32_t size = __float_as_uint(args.gradient[at]) & ~kSign, m_size = args.moments.m[at] & 0x7fu;
-        gradient = gradient > size ? gradient : size;
-        m = m > m_size ? m : m_size;
-        v = v > args.moments.v[at] ? v : args.moments.v[at];
-    }
-    gradient = block_max(gradient, room);
-    m = block_max(m, room);
-    v = block_max(v, room);
-    // No moment of the block will be larger than these.
-    float *const m_scale = args.moments.m_scale + block, *const v_scale = args.moments.v_scale + block;
-    const uint32_t m_old = floor_of(*m_scale, kFirstOctaves), v_old = floor_of(*v_scale, kSecondOctaves);
-    const Moments bounds = next_moments(args.c, decode(m, m_old), decode(v, v_old), __uint_as_float(gradient));
+__global__ void __launch_bounds__(kThreads) blocks_kernel(AdamwArgs<AdamwBlocks> args) {
+    const BlockPlace place = place_of_thread();
+    if (place.block * kAdamwBlock >= args.count) return;  // whole warps
+    Quad<uint8_t> quads[kQuads];
+    read_quads(args, place, quads);
+    // The first lane reads the block's scales, and is the one that writes them.
+    const bool is_first = threadIdx.x % kWarp == 0;
+    float *const m_scale = args.moments.m_scale + place.block, *const v_scale = args.moments.v_scale + place.block;
+    const float m_kept = __shfl_sync(0xffffffffu, is_first ? *m_scale : 0.0f, 0);
+    const float v_kept = __shfl_sync(0xffffffffu, is_first ? *v_scale : 0.0f, 0);
+    const uint32_t m_old = floor_of(m_kept, kFirstOctaves), v_old = floor_of(v_kept, kSecondOctaves);
+    const Moments bounds = bounds_of(args.c, quads, m_old, v_old);
     const float m_new = scale_of(bounds.first, kFirstOctaves), v_new = scale_of(bounds.second, kSecondOctaves);
-    __syncthreads();  // all have read the scales
-    if (threadIdx.x == 0) {
+    if (is_first) {
         *m_scale = m_new;
         *v_scale = v_new;
     }
     const Floors floors{m_old, v_old, floor_of(m_new, kFirstOctaves), floor_of(v_new, kSecondOctaves)};
-    const uint32_t word = word_of(args.noise, block, threadIdx.x);
-    step_codes(args, floors, i, word);
-    step_codes(args, floors, i + kHalf, turned(word));
+    const RoundingWords words(args.noise, place);
+    WINDLASS_UNROLL
+    for (unsigned q = 0; q < kQuads; ++q) WINDLASS_UNROLL
+    for (int e = 0; e < 4; ++e) step_codes(args.c, floors, quads[q], e, words.of(q, e));
+    write_quads(args, place, quads);
 }
 
+// Whether fours of everything lie at multiples of their sizes.
+template <typename Moments>
+AdamwArgs<Moments> with_alignment(AdamwArgs<Moments> args) {
+    const auto whole = [](const auto* array) { return reinterpret_cast<uintptr_t>(array) % (4 * sizeof *array) == 0; };
+    args.aligned =
+        whole(args.hi) && whole(args.lo) && whole(args.moments.m) && whole(args.moments.v) && whole(args.gradient);
+    return args;
+}
+
+CudaGrid grid_of(int64_t threads) {
+    return {.blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads), .threads = kThreads};
+}
 CudaGrid block_grid(int64_t count) {
-    return {.blocks = static_cast<unsigned>((count + kAdamwBlock - 1) / kAdamwBlock),
-            .threads = kHalf,
-            .shared_bytes = kHalf / kWarp * sizeof(uint32_t)};
+    return grid_of((count + kAdamwBlock - 1) / kAdamwBlock * kOfBlock);
 }
 
 }  // namespace
 
 void launch_adamw(const AdamwArgs<AdamwF32>& args, CudaStreamHandle stream) {
-    constexpr int64_t kThreads = 256, kBlocksMax = 8192;
-    const int64_t blocks = (args.count + kThreads - 1) / kThreads;
-    launch(stream, {.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax), .threads = kThreads},
-           f32_kernel, args, "adamw fp32");
+    launch(stream, grid_of((args.count + 3) / 4), f32_kernel, with_alignment(args), "adamw fp32");
 }
 
 void launch_adamw(const AdamwArgs<AdamwBf16>& args, CudaStreamHandle stream) {
-    launch(stream, block_grid(args.count), bf16_kernel, args, "adamw bf16");
+    launch(stream, block_grid(args.count), bf16_kernel, with_alignment(args), "adamw bf16");
 }
 
 void launch_adamw(const AdamwArgs<AdamwBlocks>& args, CudaStreamHandle stream) {
-    launch(stream, block_grid(args.count), blocks_kernel, args, "adamw int8");
+    launch(stream, block_grid(args.count), blocks_kernel, with_alignment(args), "adamw int8");
 }
 
 }  // namespace windlass

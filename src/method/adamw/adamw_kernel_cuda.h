@@ -15,6 +15,7 @@ struct AdamwArgs {
     int16_t* lo = nullptr;
     Moments moments;
     const float* gradient = nullptr;
+    bool aligned = false;  // the launch finds out
 };
 
 void launch_adamw(const AdamwArgs<AdamwF32>& args, CudaStreamHandle stream);
