@@ -1,25 +1,61 @@
 #include "device/cuda/kernel.h"
+#include "device/cuda/unroll.h"
 #include "run/norm_kernel_cuda.h"
 #include "schedule/numerics.h"
 
 namespace windlass {
 namespace {
 
-constexpr unsigned kThreads = 128;
+constexpr unsigned kThreads = kWarp;  // few chunks are to reach many multiprocessors
 constexpr int64_t kChunksOfBlock = kThreads / kNormLanes;
+constexpr int kBatch = 64;  // numbers of a lane that are on their way while as many are added up
 
-// Eight lanes a chunk, each with one of its running sums; the first adds them up in the order of the host's.
-__global__ void sum_squares_kernel(SumSquaresArgs args) {
-    const int64_t chunk = static_cast<int64_t>(blockIdx.x) * kChunksOfBlock + threadIdx.x / kNormLanes;
-    const int64_t lane = threadIdx.x % kNormLanes, first = chunk * kNormChunkElements;
-    const int64_t left = args.count - first, count = left < kNormChunkElements ? left : kNormChunkElements;
+struct Batch {
+    float numbers[kBatch];
+
+    __device__ void load(const float* from) {
+        WINDLASS_UNROLL
+        for (int n = 0; n < kBatch; ++n) numbers[n] = from[n * kNormLanes];
+    }
+    __device__ void add_to(double& sum) const {
+        WINDLASS_UNROLL
+        for (int n = 0; n < kBatch; ++n) {
+            const double x = numbers[n];
+            sum += x * x;
+        }
+    }
+};
+
+// The squares of `count` numbers, each kNormLanes behind the last, in their order.
+__device__ double lane_sum(const float* from, int64_t count) {
     double sum = 0;
-    const int64_t whole = count > 0 ? count / kNormLanes * kNormLanes : 0;
-    for (int64_t i = lane; i < whole; i += kNormLanes) {
-        const double x = args.values[first + i];
+    int64_t done = 0;
+    if (count >= kBatch) {
+        Batch ahead;
+        ahead.load(from);
+        for (; done + 2 * kBatch <= count; done += kBatch) {
+            const Batch now = ahead;
+            ahead.load(from + (done + kBatch) * kNormLanes);
+            now.add_to(sum);
+        }
+        ahead.add_to(sum);
+        done += kBatch;
+    }
+    for (; done < count; ++done) {
+        const double x = from[done * kNormLanes];
         sum += x * x;
     }
-    for (int64_t i = whole; lane == 0 && i < count; ++i) {
+    return sum;
+}
+
+// Eight lanes a chunk, each with one of its running sums; the first adds them up in the order of the host's.
+__global__ void __launch_bounds__(kThreads) sum_squares_kernel(SumSquaresArgs args) {
+    const int64_t chunk = static_cast<int64_t>(blockIdx.x) * kChunksOfBlock + threadIdx.x / kNormLanes;
+    const int64_t lane = threadIdx.x % kNormLanes, first = chunk * kNormChunkElements;
+    const int64_t left = args.count - first, most = left < kNormChunkElements ? left : kNormChunkElements;
+    const int64_t count = most > 0 ? most : 0, turns = count / kNormLanes;
+    double sum = lane_sum(args.values + first + lane, turns);
+    for (int64_t i = turns * kNormLanes; lane == 0 && i < count; ++i) {
         const double x = args.values[first + i];
         sum += x * x;
     }
