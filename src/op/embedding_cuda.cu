@@ -17,30 +17,50 @@ __global__ void forward_kernel(EmbeddingArgs args) {
         write<T>(args.out, token, i, read(args.table, row * args.cols + i));
 }
 
-// Whether no token before this one has its id; in every thread of the block.
-__device__ bool is_first_of_its_id(const int32_t* ids, int64_t token) {
-    int* const seen = shared_memory<int>();
-    bool mine = false;
-    for (int64_t t = threadIdx.x; t < token && !mine; t += kThreads) mine = ids[t] == ids[token];
-    const uint32_t of_warp = __ballot_sync(0xffffffffu, mine);
-    if (threadIdx.x % kWarp == 0) seen[threadIdx.x / kWarp] = of_warp != 0;
+// Shared memory of backward: a word for each warp, and the tokens of a stretch that have the block's id.
+constexpr int64_t kWarps = kThreads / kWarp;
+
+// Of a condition of each thread of the block: how many threads before this one it holds for, and for how many in all.
+struct Rank {
+    unsigned before, all;
+};
+__device__ Rank rank_of(bool holds, int* room) {
+    const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    const uint32_t of_warp = __ballot_sync(0xffffffffu, holds);
+    if (lane == 0) room[warp] = __popc(of_warp);
     __syncthreads();
-    bool any = false;
-    for (unsigned warp = 0; warp < kThreads / kWarp; ++warp) any = any || seen[warp] != 0;
-    return !any;
+    Rank rank{static_cast<unsigned>(__popc(of_warp & ((1u << lane) - 1))), 0};
+    for (unsigned w = 0; w < kWarps; ++w) {
+        if (w < warp) rank.before += static_cast<unsigned>(room[w]);
+        rank.all += static_cast<unsigned>(room[w]);
+    }
+    __syncthreads();
+    return rank;
 }
 
 // The first token of an id adds up the rows of all that have it, in their order: each row of the table has one owner.
 template <typename T>
-__global__ void backward_kernel(EmbeddingArgs args) {
+__global__ void __launch_bounds__(kThreads) backward_kernel(EmbeddingArgs args) {
+    int *const room = shared_memory<int>(), *const found = room + kWarps;
     const int64_t token = blockIdx.x;
-    if (!is_first_of_its_id(args.ids, token)) return;
+    const int32_t id = args.ids[token];
+    bool mine = false;
+    for (int64_t t = threadIdx.x; t < token && !mine; t += kThreads) mine = args.ids[t] == id;
+    if (rank_of(mine, room).all > 0) return;  // a token before this one has its id
     float* const to = args.gradient + index_of(args, token) * args.cols;
-    for (int64_t i = threadIdx.x; i < args.cols; i += kThreads) {
-        float sum = to[i];
-        for (int64_t t = token; t < args.tokens; ++t)
-            if (args.ids[t] == args.ids[token]) sum += read<T>(args.out, t, i);
-        to[i] = sum;
+    for (int64_t begin = token; begin < args.tokens; begin += kThreads) {
+        const int64_t t = begin + threadIdx.x;
+        const bool holds = t < args.tokens && args.ids[t] == id;
+        const Rank rank = rank_of(holds, room);
+        if (rank.all == 0) continue;
+        if (holds) found[rank.before] = static_cast<int>(threadIdx.x);
+        __syncthreads();
+        for (int64_t i = threadIdx.x; i < args.cols; i += kThreads) {
+            float sum = to[i];
+            for (unsigned n = 0; n < rank.all; ++n) sum += read<T>(args.out, begin + found[n], i);
+            to[i] = sum;
+        }
+        __syncthreads();
     }
 }
 
@@ -62,8 +82,9 @@ __global__ void tangent_kernel(EmbeddingArgs args) {
 }
 
 CudaGrid grid_of(int64_t blocks) {
-    return {
-        .blocks = static_cast<unsigned>(blocks), .threads = kThreads, .shared_bytes = kThreads / kWarp * sizeof(int)};
+    return {.blocks = static_cast<unsigned>(blocks),
+            .threads = kThreads,
+            .shared_bytes = (kWarps + kThreads) * sizeof(int)};
 }
 
 }  // namespace

@@ -49,6 +49,9 @@ inline int32_t __float_as_int(float x) {
 inline uint32_t __umulhi(uint32_t a, uint32_t b) {
     return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32);
 }
+inline int __popc(uint32_t bits) {
+    return std::popcount(bits);
+}
 inline float __fmaf_rn(float a, float b, float c) {
     return std::fma(a, b, c);
 }
