@@ -10,11 +10,6 @@
 
 namespace windlass {
 
-template <typename T, int kPack>
-struct alignas(sizeof(T) * kPack) Pack {
-    T numbers[kPack];
-};
-
 template <typename Function, typename Args>
 __device__ void apply_at(const Args& args, int64_t row, int64_t col, const float* in, float* out) {
     if constexpr (requires { Function::apply(args, row, col, in, out); })
@@ -28,13 +23,13 @@ __global__ void pointwise_kernel(Args args) {
     const int64_t packs = args.cols / kPack, count = args.rows * packs;
     const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
     for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < count; at += step) {
-        const int64_t row = at / packs, col = at % packs * kPack;
+        const int64_t row = quotient(at, packs), col = (at - row * packs) * kPack;
+        const int64_t own_row = args.own == 0 ? row : row - quotient(row, args.tokens) * args.tokens;
         Pack<T, kPack> in[Function::kIn] = {}, out[Function::kOut] = {};
         for (int i = 0; i < Function::kIn; ++i) {
             const CudaValue& value = args.in[i];
             if (value.data == nullptr) continue;
-            const T* const from =
-                static_cast<const T*>(value.data) + (i < args.own ? row % args.tokens : row) * value.stride;
+            const T* const from = static_cast<const T*>(value.data) + (i < args.own ? own_row : row) * value.stride;
             in[i] = *reinterpret_cast<const Pack<T, kPack>*>(from + col);
         }
         for (int i = 0; i < Function::kOut; ++i)
@@ -55,17 +50,13 @@ __global__ void pointwise_kernel(Args args) {
     }
 }
 
-inline bool is_aligned(const CudaValue& value, int64_t pack, int64_t bytes) {
-    return reinterpret_cast<uintptr_t>(value.data) % static_cast<uintptr_t>(bytes) == 0 && value.stride % pack == 0;
-}
-
 template <typename Function, typename T, typename Args>
 void launch_pointwise_of(const Args& args, CudaStreamHandle stream) {
-    constexpr int64_t kBytes = 16, kThreads = 256, kBlocksMax = 4096;
-    constexpr int kPack = kBytes / sizeof(T);
+    constexpr int64_t kThreads = 256, kBlocksMax = 4096;
+    constexpr int kPack = 16 / sizeof(T);
     bool aligned = args.cols % kPack == 0;
-    for (int i = 0; i < Function::kIn; ++i) aligned = aligned && is_aligned(args.in[i], kPack, kBytes);
-    for (int i = 0; i < Function::kOut; ++i) aligned = aligned && is_aligned(args.out[i], kPack, kBytes);
+    for (int i = 0; i < Function::kIn; ++i) aligned = aligned && has_aligned_packs(args.in[i], sizeof(T));
+    for (int i = 0; i < Function::kOut; ++i) aligned = aligned && has_aligned_packs(args.out[i], sizeof(T));
     const int64_t count = args.rows * args.cols / (aligned ? kPack : 1);
     const int64_t blocks = (count + kThreads - 1) / kThreads;
     const CudaGrid grid{.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax),

@@ -14,6 +14,7 @@ struct RmsNormArgs {
     bool unit_offset = false;  // the weight is 1 + w
     int64_t rows = 0, cols = 0, groups = 1;
     float eps = 0;
+    bool aligned = false;  // the launch finds out
     // backward: y is grad_out.
     CudaValue grad_x;
     CudaSum sum;

@@ -12,7 +12,7 @@ template <typename T>
 __global__ void rope_kernel(RopeArgs args) {
     const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
     if (at >= args.tokens * args.pairs) return;
-    const int64_t token = at / args.pairs, pair = at % args.pairs;
+    const int64_t token = quotient(at, args.pairs), pair = at - token * args.pairs;
     const int32_t position = args.positions[token];
     const float angle = static_cast<float>(args.backwards ? -position : position) * args.frequencies[pair];
     const Angle turned = cos_sin(static_cast<double>(angle));
@@ -42,7 +42,7 @@ __global__ void rope_part_kernel(RopePartArgs args) {
     const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
     const int64_t of_token = args.pairs + args.still + args.passed;
     if (at >= args.tokens * of_token) return;
-    const int64_t token = at / of_token, item = at % of_token;
+    const int64_t token = quotient(at, of_token), item = at - token * of_token;
     const int64_t size = 2 * args.pairs + args.still, end = args.directions * args.tokens;
     if (item >= args.pairs + args.still) {
         const int64_t col = args.heads * size + item - args.pairs - args.still;
