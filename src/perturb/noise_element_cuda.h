@@ -51,12 +51,58 @@ __device__ inline void clear(float (&sums)[kEight]) {
     for (int e = 0; e < kEight; ++e) sums[e] = 0;
 }
 
+// Eight numbers of 16 bits, moved at once where all are of the call and lie at a multiple of 16 bytes.
+struct alignas(16) Halves {
+    uint16_t of[kEight];
+};
+__device__ inline bool moves_at_once(const Eight& eight, const void* array, int64_t at) {
+    const auto begin = reinterpret_cast<uintptr_t>(static_cast<const uint16_t*>(array) + at);
+    return eight.begin == 0 && eight.end == kEight && begin % sizeof(Halves) == 0;
+}
+template <typename Encode>
+__device__ void write_halves(const float (&x)[kEight], void* array, int64_t at, Encode encode) {
+    Halves halves;
+    WINDLASS_UNROLL
+    for (int e = 0; e < kEight; ++e) halves.of[e] = encode(x[e]);
+    *reinterpret_cast<Halves*>(static_cast<uint16_t*>(array) + at) = halves;
+}
+
 __device__ inline void read_eight(const NoiseCallArgs& call, const Eight& eight, float (&x)[kEight]) {
-    const StoredNumbers numbers = stored_numbers(call.stored, call.scale);
     const int64_t at = eight.element - call.run.element + call.skip;
+    if (call.weights != nullptr && call.stored == WeightType::bf16 && moves_at_once(eight, call.weights, at)) {
+        const Halves halves = *reinterpret_cast<const Halves*>(static_cast<const uint16_t*>(call.weights) + at);
+        WINDLASS_UNROLL
+        for (int e = 0; e < kEight; ++e) x[e] = Bf16::decode(halves.of[e]);
+        return;
+    }
+    const StoredNumbers numbers = stored_numbers(call.stored, call.scale);
     WINDLASS_UNROLL
     for (int e = 0; e < kEight; ++e)
         x[e] = call.weights != nullptr && e >= eight.begin && e < eight.end ? numbers.read(call.weights, at + e) : 0;
+}
+
+// f32, or bf16 to the nearest.
+__device__ inline void write_nearest_eight(const float (&x)[kEight], const Eight& eight, bool narrows, void* array,
+                                           int64_t at) {
+    if (array == nullptr) return;
+    if (narrows && moves_at_once(eight, array, at))
+        return write_halves(x, array, at, [](float each) { return Bf16::encode(Bf16::nearest(each)); });
+    WINDLASS_UNROLL
+    for (int e = 0; e < kEight; ++e) {
+        if (e >= eight.begin && e < eight.end) write_nearest(x[e], narrows, array, at + e);
+    }
+}
+
+__device__ inline void write_updated(const NoiseCallArgs& call, const Eight& eight, const float (&x)[kEight],
+                                     int64_t at) {
+    if (call.updated == nullptr) return;
+    if (call.stored == WeightType::bf16 && moves_at_once(eight, call.updated, at))
+        return write_halves(x, call.updated, at, [](float each) { return Bf16::encode(each); });
+    const StoredNumbers numbers = stored_numbers(call.stored, call.scale);
+    WINDLASS_UNROLL
+    for (int e = 0; e < kEight; ++e) {
+        if (e >= eight.begin && e < eight.end) numbers.write(x[e], call.updated, at + e);
+    }
 }
 
 // x <- random((x - sum) - decay x). Sixteen random bits an element: half h of a counter's words is element h's. Bit e
@@ -83,14 +129,9 @@ __device__ inline uint32_t step_eight(const NoiseCallArgs& call, const Eight& ei
 }
 
 __device__ inline void write_eight(const NoiseCallArgs& call, const Eight& eight, const float (&x)[kEight]) {
-    const StoredNumbers numbers = stored_numbers(call.stored, call.scale);
     const int64_t at = eight.element - call.run.element;
-    WINDLASS_UNROLL
-    for (int e = 0; e < kEight; ++e) {
-        if (e < eight.begin || e >= eight.end) continue;
-        if (call.updated != nullptr) numbers.write(x[e], call.updated, at + e);
-        write_nearest(x[e], call.narrows, call.plain, at + e);
-    }
+    write_updated(call, eight, x, at);
+    write_nearest_eight(x, eight, call.narrows, call.plain, at);
 }
 
 // moving: of step_eight, where a step was taken whose result is not stored. Else what is stored says what is probed.
@@ -98,14 +139,16 @@ __device__ inline void probe_eight(const NoiseCallArgs& call, const Eight& eight
                                    const float (&sums)[kEight], uint32_t moving) {
     const bool is_open = call.has_step && call.updated == nullptr;
     const int64_t at = eight.element - call.run.element;
+    float plus[kEight], minus[kEight];
     WINDLASS_UNROLL
     for (int e = 0; e < kEight; ++e) {
-        if (e < eight.begin || e >= eight.end) continue;
         const bool moves = !call.masks || (is_open ? (moving >> e & 1u) != 0 : fabsf(x[e]) <= call.limit);
         const float sum = moves ? sums[e] : 0.0f;
-        write_nearest(x[e] + sum, call.narrows, call.plus, at + e);
-        write_nearest(x[e] - sum, call.narrows, call.minus, at + e);
+        plus[e] = x[e] + sum;
+        minus[e] = x[e] - sum;
     }
+    write_nearest_eight(plus, eight, call.narrows, call.plus, at);
+    write_nearest_eight(minus, eight, call.narrows, call.minus, at);
 }
 
 // m <- m + b_1 u, v <- v + b_2 (u u)
