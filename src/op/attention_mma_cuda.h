@@ -1,9 +1,10 @@
 // attention_mma_cuda.h: tiles and products of the kernels of attention on tensor cores: bf16, heads of the sizes that
 // models have. For .cu files alone.
 //
-// A block of four warps owns 64 rows (queries, or keys), each warp 16 of them, and others stream past it, the next tile
-// on its way while one is worked on. Scores and weights stay in registers: the sums that a product leaves in a warp are
-// laid out as the next one takes its left factor (mma.h).
+// A block of four warps owns rows (queries, or keys), each warp one or two bands of 16 of them, and others stream past
+// it, the next tile on its way while one is worked on. With two bands a warp reads what streams past once for both:
+// what it reads from shared memory is what it waits for. Scores and weights stay in registers: the sums that a product
+// leaves in a warp are laid out as the next one takes its left factor (mma.h).
 #pragma once
 
 #include "device/cuda/async_copy.h"
@@ -13,7 +14,7 @@
 
 namespace windlass {
 
-inline constexpr int kMmaThreads = 128, kMmaOwn = 64, kMmaWarpRows = 16;
+inline constexpr int kMmaThreads = 128, kMmaBandRows = 16;
 inline constexpr int kMmaBlocks = 1;     // of a multiprocessor at once, at least: no more registers are spared
 inline constexpr int kMmaSumsMax = 128;  // columns that a block sums up for each of two results, at most
 inline constexpr unsigned kMmaSharedMax = 99 << 10;  // bytes that a block may have on every architecture
@@ -24,12 +25,20 @@ __host__ __device__ constexpr int mma_pitch(int size) {
     return size + 8;
 }
 
+// Rows that a block owns.
+constexpr int mma_own(int bands) {
+    return kMmaThreads / static_cast<int>(kWarp) * bands * kMmaBandRows;
+}
+
 // A thread's place in the fragments of its block.
+template <int kBands>
 struct MmaLane {
     int warp = static_cast<int>(threadIdx.x / kWarp);
     int lane = static_cast<int>(threadIdx.x % kWarp);
-    // Of the sums, it has rows row(0) and row(1) of the block, and of each eight columns those from col() on, two.
-    __device__ int row(int i) const { return warp * kMmaWarpRows + lane / 4 + 8 * i; }
+    __device__ int first_row() const { return warp * kBands * kMmaBandRows; }  // of its warp
+    // Of the sums of band b it has rows row(2 b) and row(2 b + 1) of the block, and of each eight columns those from
+    // col() on, two.
+    __device__ int row(int i) const { return first_row() + i / 2 * kMmaBandRows + lane / 4 + 8 * (i % 2); }
     __device__ int col() const { return 2 * (lane % 4); }
 };
 
@@ -53,56 +62,71 @@ __device__ __forceinline__ void load_tile(const CudaValue& value, int64_t row, i
     }
 }
 
-// sums [16, kRows] += own [16, kSize] other [kRows, kSize]^T
-template <int kSize, int kRows>
-__device__ __forceinline__ void multiply_rows(const bf16* own, const bf16* other, float (&sums)[kRows / 8][4]) {
+// sums [16, kRows] of each band += own [16 kBands, kSize] other [kRows, kSize]^T
+template <int kSize, int kRows, int kBands>
+__device__ __forceinline__ void multiply_rows(const bf16* own, const bf16* other, float (&sums)[kBands][kRows / 8][4]) {
     constexpr int kPitch = mma_pitch(kSize);
     const int lane = static_cast<int>(threadIdx.x % kWarp);
     const bf16* const own_row = own + lane % 16 * kPitch + lane / 16 * 8;
     const bf16* const other_row = other + (lane / 16 * 8 + lane % 8) * kPitch + lane / 8 % 2 * 8;
     WINDLASS_UNROLL
     for (int k = 0; k < kSize; k += 16) {
-        uint32_t a[4];
-        load_matrices(a, own_row + k);
+        uint32_t a[kBands][4];
+        WINDLASS_UNROLL
+        for (int band = 0; band < kBands; ++band) load_matrices(a[band], own_row + band * kMmaBandRows * kPitch + k);
         WINDLASS_UNROLL
         for (int n = 0; n < kRows; n += 16) {
             uint32_t b[4];
             load_matrices(b, other_row + n * kPitch + k);
-            multiply_add(sums[n / 8], a, b[0], b[1]);
-            multiply_add(sums[n / 8 + 1], a, b[2], b[3]);
+            WINDLASS_UNROLL
+            for (int band = 0; band < kBands; ++band) {
+                multiply_add(sums[band][n / 8], a[band], b[0], b[1]);
+                multiply_add(sums[band][n / 8 + 1], a[band], b[2], b[3]);
+            }
         }
     }
 }
 
-// sums [16, kCols] += weights [16, kRows] rows [kRows, kCols], rows kPitch apart; weights are rounded to bf16.
-template <int kRows, int kCols, int kPitch>
-__device__ __forceinline__ void mix_rows(const float (&weights)[kRows / 8][4], const bf16* rows,
-                                         float (&sums)[kCols / 8][4]) {
+// sums [16, kCols] of each band += weights [16, kRows] rows [kRows, kCols], rows kPitch apart; weights are rounded to
+// bf16.
+template <int kRows, int kCols, int kPitch, int kBands>
+__device__ __forceinline__ void mix_rows(const float (&weights)[kBands][kRows / 8][4], const bf16* rows,
+                                         float (&sums)[kBands][kCols / 8][4]) {
     const int lane = static_cast<int>(threadIdx.x % kWarp);
     const bf16* const row = rows + lane % 16 * kPitch + lane / 16 * 8;
     WINDLASS_UNROLL
     for (int k = 0; k < kRows; k += 16) {
-        const float(&low)[4] = weights[k / 8], (&high)[4] = weights[k / 8 + 1];
-        const uint32_t a[4] = {pack_pair(low[0], low[1]), pack_pair(low[2], low[3]), pack_pair(high[0], high[1]),
-                               pack_pair(high[2], high[3])};
+        uint32_t a[kBands][4];
+        WINDLASS_UNROLL
+        for (int band = 0; band < kBands; ++band) {
+            const float(&low)[4] = weights[band][k / 8], (&high)[4] = weights[band][k / 8 + 1];
+            a[band][0] = pack_pair(low[0], low[1]);
+            a[band][1] = pack_pair(low[2], low[3]);
+            a[band][2] = pack_pair(high[0], high[1]);
+            a[band][3] = pack_pair(high[2], high[3]);
+        }
         WINDLASS_UNROLL
         for (int n = 0; n < kCols; n += 16) {
             uint32_t b[4];
             load_matrices_transposed(b, row + k * kPitch + n);
-            multiply_add(sums[n / 8], a, b[0], b[1]);
-            multiply_add(sums[n / 8 + 1], a, b[2], b[3]);
+            WINDLASS_UNROLL
+            for (int band = 0; band < kBands; ++band) {
+                multiply_add(sums[band][n / 8], a[band], b[0], b[1]);
+                multiply_add(sums[band][n / 8 + 1], a[band], b[2], b[3]);
+            }
         }
     }
 }
 
-template <int kCount>
-__device__ __forceinline__ void clear_sums(float (&sums)[kCount][4]) {
+template <int kBands, int kCount>
+__device__ __forceinline__ void clear_sums(float (&sums)[kBands][kCount][4]) {
     WINDLASS_UNROLL
+    for (int band = 0; band < kBands; ++band) WINDLASS_UNROLL
     for (int n = 0; n < kCount; ++n) WINDLASS_UNROLL
-    for (int i = 0; i < 4; ++i) sums[n][i] = 0;
+    for (int i = 0; i < 4; ++i) sums[band][n][i] = 0;
 }
 
-// factor * a lane's sums of its row i, into a value.
+// factor * a lane's sums of its row i of a band, into a value.
 template <int kCount>
 __device__ __forceinline__ void write_sums(const CudaValue& value, int64_t row, int64_t col, int i, float factor,
                                            bool aligned, const float (&sums)[kCount][4]) {
@@ -151,12 +175,13 @@ inline bool is_copied_whole(const AttentionHeadsCuda& heads) {
 }
 
 // Products become scores under the softcap c: c tanh(scale * product / c).
-template <int kCount>
-__device__ __forceinline__ void cap_products(const AttentionArgs& args, float (&products)[kCount][4]) {
+template <int kBands, int kCount>
+__device__ __forceinline__ void cap_products(const AttentionArgs& args, float (&products)[kBands][kCount][4]) {
     const float scale = args.scale / args.softcap;
     WINDLASS_UNROLL
+    for (int band = 0; band < kBands; ++band) WINDLASS_UNROLL
     for (int n = 0; n < kCount; ++n) WINDLASS_UNROLL
-    for (int i = 0; i < 4; ++i) products[n][i] = args.softcap * tanh_quick(products[n][i] * scale);
+    for (int i = 0; i < 4; ++i) products[band][n][i] = args.softcap * tanh_quick(products[band][n][i] * scale);
 }
 
 // Calls launch.template operator()<D, kCapped>() for a head size that has kernels on tensor cores; false: it has none.

@@ -6,16 +6,17 @@
 
 namespace windlass {
 
-// How many keys stream past at a time, and which columns of the values a block sums up: as registers and the 99 KiB of
-// shared memory that every card has allow.
+// How many bands a warp has, how many keys stream past at a time, and which columns of the values a block sums up: as
+// registers and the 99 KiB of shared memory that every card has allow.
 template <int kSize, bool kTangent>
 struct SoftmaxTiles {
     static constexpr bool kWide = kSize > kMmaSumsMax;
     static constexpr int kValues = kTangent ? 2 : 1;  // the primal, and its tangent
     static constexpr int kCols = kTangent && kWide ? kMmaSumsMax : kSize, kParts = kSize / kCols;
-    static constexpr int kKeys = kTangent ? (kSize >= kMmaSumsMax ? 16 : 32) : (kWide ? 32 : 64);
+    static constexpr int kBands = kTangent || kWide ? 1 : 2, kOwn = mma_own(kBands);
+    static constexpr int kKeys = kTangent ? (kSize >= kMmaSumsMax ? 16 : 32) : (kSize >= kMmaSumsMax ? 32 : 64);
     static constexpr int kStages = kTangent && kWide ? 1 : 2;
-    static constexpr int kQueryNumbers = kMmaOwn * mma_pitch(kSize), kKeyNumbers = kKeys * mma_pitch(kSize),
+    static constexpr int kQueryNumbers = kOwn * mma_pitch(kSize), kKeyNumbers = kKeys * mma_pitch(kSize),
                          kValueNumbers = kKeys * mma_pitch(kCols),
                          kStageNumbers = kValues * (kKeyNumbers + kValueNumbers);
     static constexpr unsigned kBytes = (kValues * kQueryNumbers + kStages * kStageNumbers) * sizeof(bf16);
@@ -25,18 +26,20 @@ struct SoftmaxTiles {
 template <int kSize, bool kTangent, bool kCapped>
 struct MmaQueries {
     using Tiles = SoftmaxTiles<kSize, kTangent>;
-    static constexpr int kKeys = Tiles::kKeys, kCols = Tiles::kCols;
+    static constexpr int kKeys = Tiles::kKeys, kCols = Tiles::kCols, kBands = Tiles::kBands, kRows = 2 * kBands;
+    static constexpr float kHeadroom = 8;
+    using Scores = float[kBands][kKeys / 8][4];  // rows of a lane: kRows
 
     const AttentionArgs& args;
     const AttentionPlace place, primal;  // the primal's rows are those of direction 0
-    const MmaLane lane;
+    const MmaLane<kBands> lane;
     const int part, key_head, have;
     const int seen_by_first, unseen_by_last;  // the last key of the first query; keys before this the last does not see
     bf16 *const queries, *const stages;
     const float scale;  // of powers of two
-    int first[2];
-    float greatest[2] = {kNoScore, kNoScore}, total[2] = {}, mean[2] = {};
-    float sums[kCols / 8][4], changes[kTangent ? kCols / 8 : 1][4];
+    int first[kRows];
+    float greatest[kRows], total[kRows] = {}, mean[kRows] = {};
+    float sums[kBands][kCols / 8][4], changes[kBands][kTangent ? kCols / 8 : 1][4];
 
     __device__ __forceinline__ MmaQueries(const AttentionArgs& given, const AttentionPlace& at, int part_of)
         : args(given),
@@ -44,14 +47,17 @@ struct MmaQueries {
           primal{at.row, at.head, at.begin, 0},
           part(part_of),
           key_head(at.head / (given.heads / given.key_heads)),
-          have(min(kMmaOwn, given.length - at.begin)),
+          have(min(Tiles::kOwn, given.length - at.begin)),
           seen_by_first(given.cached + at.begin),
-          unseen_by_last(first_key(given, at.row, at.begin + kMmaOwn - 1)),
+          unseen_by_last(first_key(given, at.row, at.begin + Tiles::kOwn - 1)),
           queries(shared_memory<bf16>()),
           stages(queries + Tiles::kValues * Tiles::kQueryNumbers),
           scale(exponent_scale<kCapped>(given) * kLog2E) {
         WINDLASS_UNROLL
-        for (int i = 0; i < 2; ++i) first[i] = first_key(given, at.row, at.begin + lane.row(i));
+        for (int i = 0; i < kRows; ++i) {
+            first[i] = first_key(given, at.row, at.begin + lane.row(i));
+            greatest[i] = kNoScore;
+        }
         clear_sums(sums);
         clear_sums(changes);
     }
@@ -65,12 +71,12 @@ struct MmaQueries {
             [&](int tile, int stage) { start(begin + tile * kKeys, end, stages + stage * Tiles::kStageNumbers); },
             [&](int tile, int stage) { take(begin + tile * kKeys, stages + stage * Tiles::kStageNumbers); });
         WINDLASS_UNROLL
-        for (int i = 0; i < 2; ++i) write_row(i);
+        for (int i = 0; i < kRows; ++i) write_row(i);
     }
 
     __device__ __forceinline__ void load_queries(const CudaValue& value, const AttentionPlace& from, bf16* to) {
-        load_tile<kSize, kMmaOwn>(value, query_row(args, from) + place.begin, place.head * kSize, have, args.aligned,
-                                  to);
+        load_tile<kSize, Tiles::kOwn>(value, query_row(args, from) + place.begin, place.head * kSize, have,
+                                      args.aligned, to);
     }
 
     // A stage holds keys, their tangents, values and their tangents.
@@ -88,70 +94,76 @@ struct MmaQueries {
     }
 
     __device__ __forceinline__ void take(int begin, const bf16* stage) {
-        const bf16* const q = queries + lane.warp * kMmaWarpRows * mma_pitch(kSize);
+        const bf16* const q = queries + lane.first_row() * mma_pitch(kSize);
         const bf16* const values = stage + Tiles::kValues * Tiles::kKeyNumbers;
-        float weights[kKeys / 8][4];
+        Scores weights;
         clear_sums(weights);
         multiply_rows<kSize, kKeys>(q, stage, weights);
         if constexpr (kCapped) cap_products(args, weights);
-        float slopes[kTangent && kCapped ? kKeys / 8 : 1][4];
-        if constexpr (kTangent && kCapped) {
-            WINDLASS_UNROLL
-            for (int n = 0; n < kKeys / 8; ++n) WINDLASS_UNROLL
-            for (int i = 0; i < 4; ++i) slopes[n][i] = slope_of_cap(args, weights[n][i]);
-        }
+        float slopes[kBands][kTangent && kCapped ? kKeys / 8 : 1][4];
+        if constexpr (kTangent && kCapped)
+            for_scores([&](int band, int n, int i) { slopes[band][n][i] = slope_of_cap(args, weights[band][n][i]); });
         if (begin < unseen_by_last || begin + kKeys - 1 > seen_by_first) mask(begin, weights);
         WINDLASS_UNROLL
-        for (int i = 0; i < 2; ++i) weigh(i, weights);
+        for (int i = 0; i < kRows; ++i) weigh(i, weights[i / 2], i % 2);
         mix_rows<kKeys, kCols, mma_pitch(kCols)>(weights, values, sums);
         if constexpr (kTangent) {
             mix_rows<kKeys, kCols, mma_pitch(kCols)>(weights, values + Tiles::kValueNumbers, changes);
-            float weight_changes[kKeys / 8][4];
+            Scores weight_changes;
             clear_sums(weight_changes);
             multiply_rows<kSize, kKeys>(q + Tiles::kQueryNumbers, stage, weight_changes);
             multiply_rows<kSize, kKeys>(q, stage + Tiles::kKeyNumbers, weight_changes);
-            WINDLASS_UNROLL
-            for (int n = 0; n < kKeys / 8; ++n) WINDLASS_UNROLL
-            for (int i = 0; i < 4; ++i) {
-                weight_changes[n][i] = weights[n][i] * (args.scale * weight_changes[n][i]);
-                if constexpr (kCapped) weight_changes[n][i] *= slopes[n][i];
-                mean[i / 2] += weight_changes[n][i];
-            }
+            for_scores([&](int band, int n, int i) {
+                float& change = weight_changes[band][n][i];
+                change = weights[band][n][i] * (args.scale * change);
+                if constexpr (kCapped) change *= slopes[band][n][i];
+                mean[2 * band + i / 2] += change;
+            });
             mix_rows<kKeys, kCols, mma_pitch(kCols)>(weight_changes, values, changes);
         }
     }
 
-    __device__ __forceinline__ void mask(int begin, float (&scores)[kKeys / 8][4]) {
+    // Number i of eight columns n of a band.
+    template <typename Do>
+    __device__ __forceinline__ static void for_scores(Do each) {
         WINDLASS_UNROLL
+        for (int band = 0; band < kBands; ++band) WINDLASS_UNROLL
         for (int n = 0; n < kKeys / 8; ++n) WINDLASS_UNROLL
-        for (int i = 0; i < 4; ++i) {
-            const int key = begin + n * 8 + lane.col() + i % 2;
-            if (key < first[i / 2] || key > seen_by_first + lane.row(i / 2)) scores[n][i] = kNoScore;
-        }
+        for (int i = 0; i < 4; ++i) each(band, n, i);
     }
 
-    // Row i: scores become weights under the greatest score so far, and what is summed up comes under it too. The four
-    // lanes of a row have it together.
-    __device__ __forceinline__ void weigh(int i, float (&scores)[kKeys / 8][4]) {
+    __device__ __forceinline__ void mask(int begin, Scores& scores) {
+        for_scores([&](int band, int n, int i) {
+            const int key = begin + n * 8 + lane.col() + i % 2, row = 2 * band + i / 2;
+            if (key < first[row] || key > seen_by_first + lane.row(row)) scores[band][n][i] = kNoScore;
+        });
+    }
+
+    // Row i of the lane's, `half` of those of its band: scores become weights under the greatest score so far, and what
+    // is summed up comes under it too. The four lanes of a row have it together.
+    __device__ __forceinline__ void weigh(int i, float (&scores)[kKeys / 8][4], int half) {
         float now = greatest[i];
         WINDLASS_UNROLL
-        for (int n = 0; n < kKeys / 8; ++n) now = fmaxf(now, fmaxf(scores[n][2 * i], scores[n][2 * i + 1]));
+        for (int n = 0; n < kKeys / 8; ++n) now = fmaxf(now, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
         now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
         now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
-        const float under = now == kNoScore ? 0.0f : now * scale;
-        const float factor = exp2_quick(__fmaf_rn(greatest[i], scale, -under));
-        greatest[i] = now;
-        total[i] *= factor;
-        mean[i] *= factor;
-        WINDLASS_UNROLL
-        for (int n = 0; n < kCols / 8; ++n) WINDLASS_UNROLL
-        for (int j = 2 * i; j < 2 * i + 2; ++j) {
-            sums[n][j] *= factor;
-            if constexpr (kTangent) changes[n][j] *= factor;
+        const bool rises = (now - greatest[i]) * scale > kHeadroom;
+        if (__ballot_sync(0xffffffffu, rises) != 0) {
+            const float factor = rises ? exp2_quick((greatest[i] - now) * scale) : 1.0f;
+            if (rises) greatest[i] = now;
+            total[i] *= factor;
+            mean[i] *= factor;
+            WINDLASS_UNROLL
+            for (int n = 0; n < kCols / 8; ++n) WINDLASS_UNROLL
+            for (int j = 2 * half; j < 2 * half + 2; ++j) {
+                sums[i / 2][n][j] *= factor;
+                if constexpr (kTangent) changes[i / 2][n][j] *= factor;
+            }
         }
+        const float under = greatest[i] == kNoScore ? 0.0f : greatest[i] * scale;
         WINDLASS_UNROLL
         for (int n = 0; n < kKeys / 8; ++n) WINDLASS_UNROLL
-        for (int j = 2 * i; j < 2 * i + 2; ++j) {
+        for (int j = 2 * half; j < 2 * half + 2; ++j) {
             scores[n][j] = exp2_quick(__fmaf_rn(scores[n][j], scale, -under));
             total[i] += scores[n][j];
         }
@@ -170,11 +182,11 @@ struct MmaQueries {
         if constexpr (kTangent) {
             WINDLASS_UNROLL
             for (int n = 0; n < kCols / 8; ++n) WINDLASS_UNROLL
-            for (int j = 2 * i; j < 2 * i + 2; ++j)
-                changes[n][j] = __fmaf_rn(-mean[i] / total[i], sums[n][j], changes[n][j]);
-            write_sums(args.tangent_out, row, col, i, 1.0f / total[i], args.aligned, changes);
+            for (int j = 2 * (i % 2); j < 2 * (i % 2) + 2; ++j)
+                changes[i / 2][n][j] = __fmaf_rn(-mean[i] / total[i], sums[i / 2][n][j], changes[i / 2][n][j]);
+            write_sums(args.tangent_out, row, col, i % 2, 1.0f / total[i], args.aligned, changes[i / 2]);
         } else {
-            write_sums(args.out, row, col, i, 1.0f / total[i], args.aligned, sums);
+            write_sums(args.out, row, col, i % 2, 1.0f / total[i], args.aligned, sums[i / 2]);
             if (args.log_sum != nullptr && lane.col() == 0)
                 args.log_sum[row * args.log_sum_stride + place.head] =
                     greatest[i] * exponent_scale<kCapped>(args) + logf(total[i]);
@@ -184,8 +196,9 @@ struct MmaQueries {
 
 template <int kSize, bool kTangent, bool kCapped>
 __global__ void __launch_bounds__(kMmaThreads, kMmaBlocks) attention_softmax_mma(AttentionArgs args) {
-    constexpr unsigned kParts = SoftmaxTiles<kSize, kTangent>::kParts;
-    const AttentionPlace place = query_place(args, blockIdx.x / kParts, kMmaOwn);
+    using Tiles = SoftmaxTiles<kSize, kTangent>;
+    constexpr unsigned kParts = Tiles::kParts;
+    const AttentionPlace place = query_place(args, blockIdx.x / kParts, Tiles::kOwn);
     MmaQueries<kSize, kTangent, kCapped>(args, place, static_cast<int>(blockIdx.x % kParts)).run();
 }
 
@@ -194,7 +207,7 @@ template <bool kTangent>
 bool launch_softmax_mma(const AttentionArgs& args, CudaStreamHandle stream, const char* name) {
     return by_mma_size(args, [&]<int kSize, bool kCapped>() {
         using Tiles = SoftmaxTiles<kSize, kTangent>;
-        const int tiles = (args.length + kMmaOwn - 1) / kMmaOwn * args.heads * args.rows * args.directions;
+        const int tiles = (args.length + Tiles::kOwn - 1) / Tiles::kOwn * args.heads * args.rows * args.directions;
         const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * Tiles::kParts),
                             .threads = kMmaThreads,
                             .shared_bytes = Tiles::kBytes};
