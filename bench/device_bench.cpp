@@ -91,7 +91,9 @@ class DeviceBench {
         made.aim_rate = 600e12;
         return made;
     }
-    Figure adamw();
+    Figure adamw_fp32() { return adamw(StateFormat::fp32); }
+    Figure adamw_bf16() { return adamw(StateFormat::bf16); }
+    Figure adamw_int8() { return adamw(StateFormat::int8); }
     Figure probes();
     Figure decoding();
 
@@ -125,6 +127,7 @@ class DeviceBench {
     Figure product(const OpRecord& op, OpSpec spec, const OpSize& size, DiffMode mode, double aim);
     Figure attention(DiffMode mode, int products, double aim);
     Figure copies(bool up, bool down);
+    Figure adamw(StateFormat format);
 
     DeviceId id_;
     Sizes sizes_;
@@ -226,20 +229,24 @@ Figure DeviceBench::copies(bool up, bool down) {
             .note = fmt::format("pieces of {}", format_bytes(sizes_.copy_bytes / sizes_.copy_pieces))};
 }
 
-Figure DeviceBench::adamw() {
+Figure DeviceBench::adamw(StateFormat format) {
     const double ceiling = device_copy();
-    const Recipe recipe = make_recipe("adamw", {});
+    const Recipe recipe = make_recipe("adamw", {.state_format = format});
     const LoneParam param;
     StepParams step{.step = 1, .learning_rate = 1e-3};
     recipe.prepare({}, step);
     const int64_t count = sizes_.update_elements;
     const auto halves = allocate(4 * count, MemoryKind::device), gradient = allocate(4 * count, MemoryKind::device);
-    const std::array moments = {device_->allocate(4 * count, MemoryKind::device),
-                                device_->allocate(4 * count, MemoryKind::device)};
-    for (const auto& moment : moments) moment->write(0, std::vector<std::byte>(static_cast<size_t>(4 * count)));
+    std::vector<std::unique_ptr<Memory>> parts;
+    for (const StateSpec& spec : recipe.state) {
+        const int64_t bytes = state_bytes(spec, count);
+        parts.push_back(device_->allocate(bytes, MemoryKind::device));
+        parts.back()->write(0, std::vector<std::byte>(static_cast<size_t>(bytes)));
+    }
     const double seconds = seconds_of_call([&] {
         stream_->launch([&](const Launch& launch) {
-            std::byte* const state[] = {moments[0]->address(launch), moments[1]->address(launch)};
+            std::vector<std::byte*> state;
+            for (const auto& part : parts) state.push_back(part->address(launch));
             std::byte* const begin = halves->address(launch);
             const UpdateCall call{.param = param,
                                   .count = count,
@@ -289,7 +296,9 @@ constexpr Row kRows[] = {{"copies_up", &DeviceBench::copies_up},
                          {"attention_backward", &DeviceBench::attention_backward},
                          {"attention_tangent", &DeviceBench::attention_tangent},
                          {"head", &DeviceBench::head},
-                         {"adamw", &DeviceBench::adamw},
+                         {"adamw_fp32", &DeviceBench::adamw_fp32},
+                         {"adamw_bf16", &DeviceBench::adamw_bf16},
+                         {"adamw_int8", &DeviceBench::adamw_int8},
                          {"probes", &DeviceBench::probes},
                          {"decoding", &DeviceBench::decoding}};
 

@@ -27,9 +27,10 @@ struct Arguments {
     std::vector<int> micros = {1};
     int micro = 1, steps = 3, threads = static_cast<int>(std::thread::hardware_concurrency());
     DType dtype = DType::bf16;
-    bool recompute = false, table = false, seeded = false, small_probe = false, digest = false;
+    bool recompute = false, table = false, seeded = false, small_probe = false, digest = false, profile = false;
     DeviceId id() const { return parse_device(device, "--device"); }
     bool on_card() const { return id().kind == DeviceKind::cuda; }
+    bool profiles() const { return profile || !on_card(); }
 };
 
 inline std::vector<int> numbers(const std::string& text) {
@@ -49,6 +50,7 @@ inline bool* flag_of(Arguments& a, const std::string& key) {
            : key == "--seeded"      ? &a.seeded
            : key == "--small-probe" ? &a.small_probe
            : key == "--digest"      ? &a.digest
+           : key == "--profile"     ? &a.profile
                                     : nullptr;
 }
 

@@ -4,7 +4,7 @@
 //              [--micro M[,M...]] [--steps N] [--threads N] [--dtype bf16|f32] [--recompute]
 //              [--policy in_memory|host_stream|three_tier] [--device cpu|cpu:emulate|cuda[:N]] [--small-probe]
 //              [--ram SIZE] [--device-memory SIZE] [--link RATE] [--disk RATE] [--update TIME]
-//              [--state fp32|bf16|int8] [--gradients f32|bf16|i8|i4] [--store DIR] [--table] [--digest]
+//              [--state fp32|bf16|int8] [--gradients f32|bf16|i8|i4] [--store DIR] [--table] [--digest] [--profile]
 //              [--method adamw|lomo|adalomo|zeroth_order|forward_gradient] [--directions N]
 //              [--noise gaussian|rademacher] [--adapter none|lora|qlora|ia3|lsp/2|lsp/4] [--rank N]
 //              [--compare adapters|small-states|methods] [--refresh ROWS]
@@ -16,8 +16,8 @@
 // %: marked, the row does not count), and the bound: the longest of what the same step takes with everything in memory
 // and all threads, measured right before, and what the bytes of link and disk take alone. A run in memory has none. On
 // a CUDA device the peak is its probe's, what is in memory counts as its kernels' time alone, and a line compares the
-// device's memory with the plan's. --seeded: weights are made in memory from a seed; there are no files but a
-// config.json.
+// device's memory with the plan's; where the time goes is found with --profile, which waits for each kernel. --seeded:
+// weights are made in memory from a seed; there are no files but a config.json.
 // --small-probe is for devices of the tests, and for runs whose time does not matter: rates say nothing then. --digest
 // prints a checksum of all losses and of the weights behind the last step: two runs that end with the same bits print
 // the same one.
@@ -101,7 +101,7 @@ EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& m
     setup.plan = planned.plan;
     predicted = planned.step;
     setup.schedules = std::move(planned.schedules);
-    if (a.on_card()) setup.profile = nullptr;  // kernels return before they are complete
+    if (!a.profiles()) setup.profile = nullptr;
     setup.store_path = a.store + "/step-bench.wls";
     return setup;
 }
@@ -379,7 +379,7 @@ void run(const Arguments& a, const std::string& program) {
     fmt::print("predicted {:.3f} s/step\n", predicted.seconds);
     print_result(a, engine, measured, 0.5 * (before + peak()));
     memory.print(engine);
-    if (!a.on_card())
+    if (a.profiles())
         print_profile(profile, engine.setup().schedules.schedules[0], measured.last, a.steps, measured.seconds);
     real_files().remove_tree(engine.setup().store_path);
 }
