@@ -14,7 +14,7 @@ ln -s "$build/unit_engine_simt" "$work/engine_cuda"
 printf '#!/bin/sh\n[ $# -eq 0 ] || echo "Emulated, 13.0, 16384 MiB"\n' >"$work/nvidia-smi"
 chmod +x "$work/nvidia-smi"
 cd "$root"
-check() { PATH=$work:$PATH OUT=$work GPU_CHECK_SMALL=yes tools/gpu-check "$work" "$@"; }
+check() { PATH=$work:$PATH OUT=$work GPU_CHECK_SMALL=yes GPU_CHECK_SECONDS=1800 tools/gpu-check "$work" "$@"; }
 
 check placements bench steps
 grep -q '^## steps: passed' "$work"/emulated-*.md
