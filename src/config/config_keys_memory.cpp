@@ -94,7 +94,7 @@ std::vector<ConfigKey> tier_keys() {
          .field = &Config::device,
          .group = kMemory,
          .help = "what computes: cpu; cpu:emulate, the processor with a memory of its own, so that all three tiers run "
-                 "without a GPU; cuda, or cuda:N, in builds with -DWINDLASS_CUDA=on: experimental, no card has run it"},
+                 "without a GPU; cuda, or cuda:N, in builds with -DWINDLASS_CUDA=on"},
         {.name = "device_memory",
          .resume = OnResume::free,
          .field = &Config::device_memory,

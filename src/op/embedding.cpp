@@ -53,8 +53,10 @@ std::vector<OpCase> cases() {
     const auto of = [](std::string name, EmbeddingAttrs attrs, int64_t rows, int64_t cols) {
         return OpCase{.name = std::move(name), .spec = {.attrs = attrs, .weights = {{rows, cols}}}, .documents = true};
     };
+    OpCase long_rows = of("long_rows", {}, 3, 5);  // an id is met again many tokens later
+    long_rows.sequence_length = 150;
     return {of("token", {}, 50, 24), of("few_ids", {}, 3, 261), of("position", {Index::position, 0}, 32, 24),
-            of("position_offset", {Index::position, 2}, 34, 130)};
+            of("position_offset", {Index::position, 2}, 34, 130), std::move(long_rows)};
 }
 
 constexpr OpKernels kCpu{.forward = embedding_forward_cpu, .vjp = embedding_backward_cpu, .jvp = embedding_tangent_cpu};

@@ -64,8 +64,13 @@ std::vector<OpCase> cases() {
     };
     OpCase chunks = of("chunks", 1, 24, 1e-5);  // several partial gradients
     chunks.sequence_length = 83;
-    return {of("row", 1, 96, 1e-6), of("ragged", 1, 1037, 1e-5),          of("heads", 4, 24, 1e-6),
-            std::move(chunks),      of("unit offset", 1, 96, 1e-6, true), of("unit offset, heads", 3, 20, 1e-6, true)};
+    return {of("row", 1, 96, 1e-6),
+            of("ragged", 1, 1037, 1e-5),
+            of("wide", 1, 2120, 1e-5),
+            of("heads", 4, 24, 1e-6),
+            std::move(chunks),
+            of("unit offset", 1, 96, 1e-6, true),
+            of("unit offset, heads", 3, 20, 1e-6, true)};
 }
 
 constexpr OpKernels kCpu{.forward = rms_norm_forward_cpu, .vjp = rms_norm_backward_cpu, .jvp = rms_norm_tangent_cpu};

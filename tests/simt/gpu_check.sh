@@ -16,8 +16,9 @@ chmod +x "$work/nvidia-smi"
 cd "$root"
 check() { PATH=$work:$PATH OUT=$work GPU_CHECK_SMALL=yes GPU_CHECK_SECONDS=1800 tools/gpu-check "$work" "$@"; }
 
-check placements bench steps
+check placements bench steps more_steps
 grep -q '^## steps: passed' "$work"/emulated-*.md
+grep -q '^## more_steps: passed' "$work"/emulated-*.md
 # Programs that are not there fail, and the script says so.
 rm "$work/device_bench"
 if check bench; then
