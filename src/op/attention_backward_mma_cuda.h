@@ -23,9 +23,11 @@ template <int kSize, bool kByKeys>
 struct GradientTiles {
     static constexpr bool kWide = kSize > kMmaSumsMax;
     static constexpr int kCols = kByKeys && kWide ? kMmaSumsMax : kSize, kParts = kSize / kCols;
-    static constexpr int kBands = kWide || (kByKeys && kSize > 64) ? 1 : 2, kOwn = mma_own(kBands);
-    static constexpr int kOthers = kWide ? 16 : kSize > 64 || kBands == 2 ? 32 : 64;
-    static constexpr int kStages = kWide || (kBands == 2 && kSize == kMmaSumsMax) ? 1 : 2;
+    static constexpr int kBands = kByKeys || kWide ? 1 : 2, kOwn = mma_own(kBands);
+    static constexpr int kOthers = kWide || (kBands == 2 && kSize == kMmaSumsMax) ? 16
+                                   : kSize > 64 || kBands == 2                    ? 32
+                                                                                  : 64;
+    static constexpr int kStages = kWide ? 1 : 2;
     static constexpr int kOwnNumbers = kOwn * mma_pitch(kSize), kOtherNumbers = kOthers * mma_pitch(kSize);
     static constexpr unsigned kTileBytes = 2 * (kOwnNumbers + kStages * kOtherNumbers) * sizeof(bf16);
     static constexpr unsigned kBytes = kTileBytes + (kByKeys ? kStages * kOthers : kOwn) * sizeof(QueryFacts);

@@ -8,13 +8,15 @@ namespace windlass {
 
 // How many bands a warp has, how many keys stream past at a time, and which columns of the values a block sums up: as
 // registers and the 99 KiB of shared memory that every card has allow.
-template <int kSize, bool kTangent>
+template <int kSize, bool kTangent, bool kCapped>
 struct SoftmaxTiles {
     static constexpr bool kWide = kSize > kMmaSumsMax;
     static constexpr int kValues = kTangent ? 2 : 1;  // the primal, and its tangent
     static constexpr int kCols = kTangent && kWide ? kMmaSumsMax : kSize, kParts = kSize / kCols;
-    static constexpr int kBands = kTangent || kWide ? 1 : 2, kOwn = mma_own(kBands);
-    static constexpr int kKeys = kTangent ? (kSize >= kMmaSumsMax ? 16 : 32) : (kSize >= kMmaSumsMax ? 32 : 64);
+    static constexpr int kBands = kTangent || kWide || kCapped ? 1 : 2, kOwn = mma_own(kBands);
+    static constexpr int kKeys = kTangent                               ? (kSize >= kMmaSumsMax ? 16 : 32)
+                                 : kWide || (kBands == 2 && kSize > 80) ? 32
+                                                                        : 64;
     static constexpr int kStages = kTangent && kWide ? 1 : 2;
     static constexpr int kQueryNumbers = kOwn * mma_pitch(kSize), kKeyNumbers = kKeys * mma_pitch(kSize),
                          kValueNumbers = kKeys * mma_pitch(kCols),
@@ -25,7 +27,7 @@ struct SoftmaxTiles {
 
 template <int kSize, bool kTangent, bool kCapped>
 struct MmaQueries {
-    using Tiles = SoftmaxTiles<kSize, kTangent>;
+    using Tiles = SoftmaxTiles<kSize, kTangent, kCapped>;
     static constexpr int kKeys = Tiles::kKeys, kCols = Tiles::kCols, kBands = Tiles::kBands, kRows = 2 * kBands;
     using Scores = float[kBands][kKeys / 8][4];  // rows of a lane: kRows
 
@@ -33,10 +35,8 @@ struct MmaQueries {
     const AttentionPlace place, primal;  // the primal's rows are those of direction 0
     const MmaLane<kBands> lane;
     const int part, key_head, have;
-    const int seen_by_first, unseen_by_last;  // the last key of the first query; keys before this the last does not see
-    bf16 *const queries, *const stages;
-    const float scale;  // of powers of two
-    int first[kRows];
+    const int seen_by_first;  // the last key of the first query
+    const float scale;        // of powers of two
     float greatest[kRows], total[kRows] = {}, mean[kRows] = {};
     float sums[kBands][kCols / 8][4], changes[kBands][kTangent ? kCols / 8 : 1][4];
 
@@ -48,27 +48,27 @@ struct MmaQueries {
           key_head(at.head / (given.heads / given.key_heads)),
           have(min(Tiles::kOwn, given.length - at.begin)),
           seen_by_first(given.cached + at.begin),
-          unseen_by_last(first_key(given, at.row, at.begin + Tiles::kOwn - 1)),
-          queries(shared_memory<bf16>()),
-          stages(queries + Tiles::kValues * Tiles::kQueryNumbers),
           scale(exponent_scale<kCapped>(given) * kLog2E) {
         WINDLASS_UNROLL
-        for (int i = 0; i < kRows; ++i) {
-            first[i] = first_key(given, at.row, at.begin + lane.row(i));
-            greatest[i] = kNoScore;
-        }
+        for (int i = 0; i < kRows; ++i) greatest[i] = kNoScore;
         clear_sums(sums);
         clear_sums(changes);
     }
 
+    // Shared memory, which no register points to: they are short here.
+    __device__ __forceinline__ static bf16* queries() { return shared_memory<bf16>(); }
+    __device__ __forceinline__ static bf16* stage_at(int stage) {
+        return queries() + Tiles::kValues * Tiles::kQueryNumbers + stage * Tiles::kStageNumbers;
+    }
+
     __device__ __forceinline__ void run() {
-        load_queries(args.in.q, primal, queries);
-        if constexpr (kTangent) load_queries(args.tangents.q, place, queries + Tiles::kQueryNumbers);
+        load_queries(args.in.q, primal, queries());
+        if constexpr (kTangent) load_queries(args.tangents.q, place, queries() + Tiles::kQueryNumbers);
         const int begin = first_key(args, place.row, place.begin), end = args.cached + place.begin + have;
         stream_tiles<Tiles::kStages>(
             tiles_of(end - begin, kKeys),
-            [&](int tile, int stage) { start(begin + tile * kKeys, end, stages + stage * Tiles::kStageNumbers); },
-            [&](int tile, int stage) { take(begin + tile * kKeys, stages + stage * Tiles::kStageNumbers); });
+            [&](int tile, int stage) { start(begin + tile * kKeys, end, stage_at(stage)); },
+            [&](int tile, int stage) { take(begin + tile * kKeys, stage_at(stage)); });
         WINDLASS_UNROLL
         for (int i = 0; i < kRows; ++i) write_row(i);
     }
@@ -93,7 +93,7 @@ struct MmaQueries {
     }
 
     __device__ __forceinline__ void take(int begin, const bf16* stage) {
-        const bf16* const q = queries + lane.first_row() * mma_pitch(kSize);
+        const bf16* const q = queries() + lane.first_row() * mma_pitch(kSize);
         const bf16* const values = stage + Tiles::kValues * Tiles::kKeyNumbers;
         Scores weights;
         clear_sums(weights);
@@ -102,6 +102,7 @@ struct MmaQueries {
         float slopes[kBands][kTangent && kCapped ? kKeys / 8 : 1][4];
         if constexpr (kTangent && kCapped)
             for_scores([&](int band, int n, int i) { slopes[band][n][i] = slope_of_cap(args, weights[band][n][i]); });
+        const int unseen_by_last = first_key(args, place.row, place.begin + Tiles::kOwn - 1);  // no register keeps it
         if (begin < unseen_by_last || begin + kKeys - 1 > seen_by_first) mask(begin, weights);
         WINDLASS_UNROLL
         for (int i = 0; i < kRows; ++i) weigh(i, weights[i / 2], i % 2);
@@ -131,7 +132,11 @@ struct MmaQueries {
         for (int i = 0; i < 4; ++i) each(band, n, i);
     }
 
+    // Few tiles are masked: what a row sees first is found again for each.
     __device__ __forceinline__ void mask(int begin, Scores& scores) {
+        int first[kRows];
+        WINDLASS_UNROLL
+        for (int i = 0; i < kRows; ++i) first[i] = first_key(args, place.row, place.begin + lane.row(i));
         for_scores([&](int band, int n, int i) {
             const int key = begin + n * 8 + lane.col() + i % 2, row = 2 * band + i / 2;
             if (key < first[row] || key > seen_by_first + lane.row(row)) scores[band][n][i] = kNoScore;
@@ -193,7 +198,7 @@ struct MmaQueries {
 
 template <int kSize, bool kTangent, bool kCapped>
 __global__ void __launch_bounds__(kMmaThreads, kMmaBlocks) attention_softmax_mma(AttentionArgs args) {
-    using Tiles = SoftmaxTiles<kSize, kTangent>;
+    using Tiles = SoftmaxTiles<kSize, kTangent, kCapped>;
     constexpr unsigned kParts = Tiles::kParts;
     const AttentionPlace place = query_place(args, blockIdx.x / kParts, Tiles::kOwn);
     MmaQueries<kSize, kTangent, kCapped>(args, place, static_cast<int>(blockIdx.x % kParts)).run();
@@ -203,7 +208,7 @@ __global__ void __launch_bounds__(kMmaThreads, kMmaBlocks) attention_softmax_mma
 template <bool kTangent>
 bool launch_softmax_mma(const AttentionArgs& args, CudaStreamHandle stream, const char* name) {
     return by_mma_size(args, [&]<int kSize, bool kCapped>() {
-        using Tiles = SoftmaxTiles<kSize, kTangent>;
+        using Tiles = SoftmaxTiles<kSize, kTangent, kCapped>;
         const int tiles = (args.length + Tiles::kOwn - 1) / Tiles::kOwn * args.heads * args.rows * args.directions;
         const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * Tiles::kParts),
                             .threads = kMmaThreads,
