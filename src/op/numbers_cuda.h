@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/cuda/kernel.h"
+#include "device/cuda/pack.h"
 #include "device/cuda/unroll.h"
 #include "op/values_cuda.h"
 
@@ -33,10 +34,6 @@ __device__ inline float read(const CudaWeight& weight, int64_t i) {
     return __uint_as_float((high << 16) + static_cast<uint32_t>(static_cast<int32_t>(weight.low[i])));
 }
 
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Pack {
-    T numbers[kCount];
-};
 // Whether packs of 16 bytes of a value, or of a weight, lie at multiples of that.
 inline bool has_aligned_packs(const CudaValue& value, int64_t bytes) {
     return reinterpret_cast<uintptr_t>(value.data) % 16 == 0 && value.stride * bytes % 16 == 0;

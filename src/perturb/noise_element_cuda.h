@@ -2,6 +2,7 @@
 // operation. For .cu files alone.
 #pragma once
 
+#include "device/cuda/pack.h"
 #include "perturb/gaussian_cuda.h"
 #include "perturb/noise_kernel_cuda.h"
 #include "perturb/stored_cuda.h"
@@ -52,9 +53,7 @@ __device__ inline void clear(float (&sums)[kEight]) {
 }
 
 // Eight numbers of 16 bits, moved at once where all are of the call and lie at a multiple of 16 bytes.
-struct alignas(16) Halves {
-    uint16_t of[kEight];
-};
+using Halves = Pack<uint16_t, kEight>;
 __device__ inline bool moves_at_once(const Eight& eight, const void* array, int64_t at) {
     const auto begin = reinterpret_cast<uintptr_t>(static_cast<const uint16_t*>(array) + at);
     return eight.begin == 0 && eight.end == kEight && begin % sizeof(Halves) == 0;
@@ -63,7 +62,7 @@ template <typename Encode>
 __device__ void write_halves(const float (&x)[kEight], void* array, int64_t at, Encode encode) {
     Halves halves;
     WINDLASS_UNROLL
-    for (int e = 0; e < kEight; ++e) halves.of[e] = encode(x[e]);
+    for (int e = 0; e < kEight; ++e) halves.numbers[e] = encode(x[e]);
     *reinterpret_cast<Halves*>(static_cast<uint16_t*>(array) + at) = halves;
 }
 
@@ -72,7 +71,7 @@ __device__ inline void read_eight(const NoiseCallArgs& call, const Eight& eight,
     if (call.weights != nullptr && call.stored == WeightType::bf16 && moves_at_once(eight, call.weights, at)) {
         const Halves halves = *reinterpret_cast<const Halves*>(static_cast<const uint16_t*>(call.weights) + at);
         WINDLASS_UNROLL
-        for (int e = 0; e < kEight; ++e) x[e] = Bf16::decode(halves.of[e]);
+        for (int e = 0; e < kEight; ++e) x[e] = Bf16::decode(halves.numbers[e]);
         return;
     }
     const StoredNumbers numbers = stored_numbers(call.stored, call.scale);

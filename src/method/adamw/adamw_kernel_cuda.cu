@@ -1,5 +1,6 @@
 // The arithmetic of adamw_isa.cpp, operation by operation: only + - * / sqrt, each rounded once, and integers. So the
 // bits are the CPU's.
+#include "device/cuda/pack.h"
 #include "device/cuda/philox.h"
 #include "device/cuda/unroll.h"
 #include "method/adamw/adamw_kernel_cuda.h"
@@ -12,17 +13,13 @@ constexpr unsigned kQuads = 2, kOfBlock = kAdamwBlock / (4 * kQuads);  // fours 
 static_assert(kOfBlock == kWarp);
 constexpr uint32_t kSign = 0x80000000u;
 
-// Four numbers in a row, moved at once where they lie at a multiple of their size.
-template <typename T>
-struct alignas(4 * sizeof(T)) Four {
-    T of[4];
-};
+// Four numbers in a row, of which there are `have`.
 template <typename T>
 __device__ void read_four(const T* from, int have, bool aligned, T (&to)[4]) {
     if (have == 4 && aligned) {
-        const Four<T> four = *reinterpret_cast<const Four<T>*>(from);
+        const auto four = *reinterpret_cast<const Pack<T, 4>*>(from);
         WINDLASS_UNROLL
-        for (int e = 0; e < 4; ++e) to[e] = four.of[e];
+        for (int e = 0; e < 4; ++e) to[e] = four.numbers[e];
         return;
     }
     WINDLASS_UNROLL
@@ -31,10 +28,10 @@ __device__ void read_four(const T* from, int have, bool aligned, T (&to)[4]) {
 template <typename T>
 __device__ void write_four(const T (&from)[4], int have, bool aligned, T* to) {
     if (have == 4 && aligned) {
-        Four<T> four;
+        Pack<T, 4> four;
         WINDLASS_UNROLL
-        for (int e = 0; e < 4; ++e) four.of[e] = from[e];
-        *reinterpret_cast<Four<T>*>(to) = four;
+        for (int e = 0; e < 4; ++e) four.numbers[e] = from[e];
+        *reinterpret_cast<Pack<T, 4>*>(to) = four;
         return;
     }
     WINDLASS_UNROLL
