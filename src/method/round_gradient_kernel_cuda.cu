@@ -45,10 +45,7 @@ __global__ void bf16_kernel(RoundGradientArgs args) {
 // The greatest size of each thread's block of kBlock numbers. `room`: a word of shared memory for each warp.
 template <int64_t kBlock>
 __device__ uint32_t largest_of_block(uint32_t size, uint32_t* room) {
-    for (unsigned apart = kWarp / 2; apart > 0; apart /= 2) {
-        const uint32_t other = __shfl_xor_sync(0xffffffffu, size, apart);
-        size = size > other ? size : other;
-    }
+    size = warp_max(size);
     if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = size;
     __syncthreads();
     constexpr unsigned kWarpsOfBlock = kBlock / kWarp;

@@ -55,7 +55,7 @@ struct MmaQueries {
         clear_sums(changes);
     }
 
-    // Shared memory, which no register points to: they are short here.
+    // Shared memory: the block's queries, then the stages.
     __device__ __forceinline__ static bf16* queries() { return shared_memory<bf16>(); }
     __device__ __forceinline__ static bf16* stage_at(int stage) {
         return queries() + Tiles::kValues * Tiles::kQueryNumbers + stage * Tiles::kStageNumbers;

@@ -71,6 +71,15 @@ __device__ inline float warp_sum(float x) {
     return x;
 }
 
+// The greatest over a warp, in every lane.
+__device__ inline uint32_t warp_max(uint32_t x) {
+    for (unsigned apart = kWarp / 2; apart > 0; apart /= 2) {
+        const uint32_t other = __shfl_xor_sync(0xffffffffu, x, apart);
+        x = x > other ? x : other;
+    }
+    return x;
+}
+
 // The sum over a block of whole warps, in every thread. `room`: a float of shared memory for each warp, which nobody
 // else uses until the next barrier.
 __device__ inline float block_sum(float x, float* room) {

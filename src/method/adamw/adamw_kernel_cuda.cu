@@ -9,8 +9,8 @@ namespace windlass {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kQuads = 2, kOfBlock = kAdamwBlock / (4 * kQuads);  // fours of a thread in the formats with blocks
-static_assert(kOfBlock == kWarp);
+constexpr unsigned kQuads = 2;  // fours of a thread in the formats with blocks
+static_assert(kAdamwBlock == 4 * kQuads * kWarp);
 constexpr uint32_t kSign = 0x80000000u;
 
 // Four numbers in a row, of which there are `have`.
@@ -202,14 +202,6 @@ __device__ float scale_of(float largest, uint32_t octaves) {
     return __uint_as_float((kept > octaves ? kept : octaves + 1) << 23);
 }
 
-// The greatest of the words of a block's threads, in each of them.
-__device__ uint32_t block_max(uint32_t x) {
-    for (unsigned apart = kWarp / 2; apart > 0; apart /= 2) {
-        const uint32_t other = __shfl_xor_sync(0xffffffffu, x, apart);
-        x = x > other ? x : other;
-    }
-    return x;
-}
 __device__ uint32_t greater(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
@@ -225,9 +217,9 @@ __device__ Moments bounds_of(const AdamwCoefficients& c, const Quad<uint8_t> (&q
         m = greater(m, quads[q].m[e] & 0x7fu);
         v = greater(v, quads[q].v[e]);
     }
-    gradient = block_max(gradient);
-    m = block_max(m);
-    v = block_max(v);
+    gradient = warp_max(gradient);
+    m = warp_max(m);
+    v = warp_max(v);
     return next_moments(c, decode(m, m_floor), decode(v, v_floor), __uint_as_float(gradient));
 }
 
@@ -289,7 +281,7 @@ CudaGrid grid_of(int64_t threads) {
     return {.blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads), .threads = kThreads};
 }
 CudaGrid block_grid(int64_t count) {
-    return grid_of((count + kAdamwBlock - 1) / kAdamwBlock * kOfBlock);
+    return grid_of((count + kAdamwBlock - 1) / kAdamwBlock * kWarp);
 }
 
 }  // namespace
