@@ -15,9 +15,8 @@ void measure_cuda(FileSystem& files, const Config& config, int threads, std::spa
     add_device(files, local.device, {}, local.machine);
     add_device_kernels(files, local.device, cases, local.machine);
     const DeviceProperties properties = make_device(local.device)->properties();
-    local.note =
-        fmt::format("{} is {}, {} free of {}; no such device has run this program yet", device_name(local.device),
-                    properties.name, format_bytes(properties.free_bytes), format_bytes(properties.memory_bytes));
+    local.note = fmt::format("{} is {}, {} free of {}", device_name(local.device), properties.name,
+                             format_bytes(properties.free_bytes), format_bytes(properties.memory_bytes));
     local.budgets = resolve_budgets(files, config, threads, properties);
 }
 
@@ -35,6 +34,12 @@ LocalMachine local_machine(FileSystem& files, const Config& config, int threads,
     const Emulation emulation = emulation_of(config);
     local.machine = slowed(std::move(local.machine), emulation.link_bytes_per_s, emulation.disk_bytes_per_s);
     return local;
+}
+
+void forget_local_machine(FileSystem& files, const Config& config, int threads) {
+    forget_machine(files, config.ssd_dir, threads);
+    const DeviceId device = parse_device(config.device, "device");
+    if (device.kind == DeviceKind::cuda) forget_device(files, device, threads);
 }
 
 Emulation emulation_of(const Config& config) {

@@ -197,12 +197,24 @@ void add_device_kernels(FileSystem& files, DeviceId id, std::span<const KernelCa
     keep(files, device_cache_path(device->properties(), machine.threads), machine);
 }
 
-void forget_machine(FileSystem& files, const std::string& disk_folder, int threads) {
+namespace {
+
+void forget(FileSystem& files, const std::string& path) {
     try {
-        files.remove_tree(machine_cache_path(disk_folder, threads));
+        files.remove_tree(path);
     } catch (const Error& error) {
         log_warning("the measurement of this machine stays: {}", error.what());
     }
+}
+
+}  // namespace
+
+void forget_machine(FileSystem& files, const std::string& disk_folder, int threads) {
+    forget(files, machine_cache_path(disk_folder, threads));
+}
+
+void forget_device(FileSystem& files, DeviceId id, int threads) {
+    forget(files, device_cache_path(make_device(id)->properties(), threads));
 }
 
 }  // namespace windlass

@@ -31,7 +31,8 @@ void measure_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Ma
 // The kernels of these that the device has no rate of.
 void add_device_kernels(FileSystem& files, DeviceId id, std::span<const KernelCase> cases, Machine& machine);
 
-// The kept probe is wrong (it was taken while others used the machine): the next command measures anew.
+// Of a kept probe that is wrong: the next command measures anew.
 void forget_machine(FileSystem& files, const std::string& disk_folder, int threads);
+void forget_device(FileSystem& files, DeviceId id, int threads);
 
 }  // namespace windlass

@@ -13,7 +13,7 @@
 #include "schedule/lower.h"
 #include "schedule/simulate.h"
 #include "session/budget.h"
-#include "session/machine_cache.h"
+#include "session/local_machine.h"
 #include "session/next_batch.h"
 #include "session/refresh.h"
 #include "state/checkpoint.h"
@@ -24,6 +24,7 @@
 namespace windlass {
 namespace {
 
+constexpr double kFarTooLong = 3;    // a plan beside its step: far beyond what plans by true rates miss
 constexpr double kPaceWeight = 0.1;  // of a new step in the mean that the remaining time is told from
 
 bool is_due(const std::optional<int64_t>& every, int64_t step) {
@@ -238,18 +239,18 @@ void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, co
     log_.write_until(durable_step());
 }
 
-// Nothing multiplies faster than the machine can: a step that seems to shows that the machine was busy when its rates
-// were measured, and that the plan's times are too long. From then on no share of that peak is told.
+// Nothing multiplies faster than the machine can, and true rates make no plan several times too long: such a step shows
+// that the machine was busy when its rates were measured. From then on no share of its peak is told.
 void TrainLoop::doubt_machine(StepMetrics& metrics) {
-    const bool beats_the_peak = metrics.mfu > 1;
-    if (doubted_ || beats_the_peak) metrics.mfu = 0;
-    if (doubted_ || !beats_the_peak) return;
+    const bool beats_rates = metrics.mfu > 1 || metrics.predicted_seconds > kFarTooLong * metrics.step_seconds;
+    if (doubted_ || beats_rates) metrics.mfu = 0;
+    if (doubted_ || !beats_rates) return;
     doubted_ = true;
     log_.clear_bar();
     log_info(
         "this step beats the kept rates of this machine, which were measured while it was busy; the next command "
         "measures them anew");
-    forget_machine(files_, session_.config.ssd_dir, session_.threads);
+    forget_local_machine(files_, session_.config, session_.threads);
 }
 
 // Stops the run when losses were not finite, or above the watchdog's threshold, too often in a row.

@@ -9,27 +9,47 @@
 namespace windlass::cli {
 namespace {
 
-// No share of a peak is above the whole, in lines and in metrics; and the next command measures anew.
-TEST(StaleRates, AreDoubtedAndNoShareOfThemIsTold) {
-    Sandbox sandbox;
-    const auto train = [&] {
-        Command command = sandbox.train(sandbox.training(), {"--overwrite"});
-        command.environment["XDG_CACHE_HOME"] = sandbox / "cache";
+class StaleRates : public testing::Test {
+  protected:
+    Finished train() const {
+        Command command = sandbox_.train(sandbox_.training(), {"--overwrite"});
+        command.environment["XDG_CACHE_HOME"] = sandbox_ / "cache";
         return must_succeed(command);
-    };
+    }
+    // The lines of rates with these names have this rate from now on. Returns the kept file's path.
+    std::string keep(const std::string& names, const std::string& rate) const {
+        std::string kept;
+        for (const auto& entry : std::filesystem::directory_iterator(sandbox_ / "cache/windlass"))
+            if (entry.path().filename().string().starts_with("machine-")) kept = entry.path();
+        const std::string text = read_bytes(kept),
+                          changed = std::regex_replace(text, std::regex("\n(" + names + "): [^\n]*"), "\n$1: " + rate);
+        EXPECT_NE(changed, text);
+        write_bytes(kept, changed);
+        return kept;
+    }
+    void expect_doubts(const Finished& finished, const std::string& kept) const {
+        EXPECT_THAT(finished.err, testing::HasSubstr("the next command measures them anew"));
+        EXPECT_FALSE(std::filesystem::exists(kept));
+        EXPECT_THAT(read_bytes(sandbox_.out() + "/metrics.jsonl"), testing::HasSubstr("\"mfu\":0"));
+    }
+
+    mutable Sandbox sandbox_;
+};
+
+// No share of a peak is above the whole, in lines and in metrics; and the next command measures anew.
+TEST_F(StaleRates, OfProductsAreDoubtedAndNoShareOfThemIsTold) {
     train();
-    std::string kept;
-    for (const auto& entry : std::filesystem::directory_iterator(sandbox / "cache/windlass"))
-        if (entry.path().filename().string().starts_with("machine-")) kept = entry.path();
-    ASSERT_FALSE(kept.empty());
-    const std::regex peaks("\n(gemm_(bf16|f32)_flops): [^\n]*");
-    write_bytes(kept, std::regex_replace(read_bytes(kept), peaks, "\n$1: 0.000001 TFLOP/s"));
+    const std::string kept = keep("gemm_(?:bf16|f32)_flops", "0.000001 TFLOP/s");
     const Finished finished = train();
-    EXPECT_THAT(finished.err, testing::HasSubstr("the next command measures them anew"));
-    EXPECT_FALSE(std::filesystem::exists(kept));
-    for (const std::string& text : {finished.err, read_bytes(sandbox.out() + "/log.txt")})
+    expect_doubts(finished, kept);
+    for (const std::string& text : {finished.err, read_bytes(sandbox_.out() + "/log.txt")})
         EXPECT_FALSE(std::regex_search(text, std::regex("mfu [0-9]{3,}%"))) << text;
-    EXPECT_THAT(read_bytes(sandbox.out() + "/metrics.jsonl"), testing::HasSubstr("\"mfu\":0"));
+}
+
+TEST_F(StaleRates, OfMemoryAreDoubtedByAStepThatTakesAFractionOfItsPlan) {
+    train();
+    const std::string kept = keep("(?:device_)?memory_bytes_per_s", "1 MB/s");
+    expect_doubts(train(), kept);
 }
 
 }  // namespace

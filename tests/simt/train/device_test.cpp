@@ -1,10 +1,14 @@
 // Runs with device: cuda, from a configuration to a model folder, on devices that are the CPU.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "op/ops.h"
 #include "persist/replay.h"
+#include "schedule/machine_text.h"
 #include "tests/simt/emulated.h"
 #include "tests/simt/train/device_run.h"
 
@@ -63,6 +67,20 @@ TEST_F(DeviceTraining, MeasuresADeviceOnceAndKeepsIt) {
     EXPECT_EQ(simt::calls(), 0) << "it was measured again";
     EXPECT_EQ(again.gemm_bf16_flops, machine_.gemm_bf16_flops);
     EXPECT_EQ(again.memory_bytes_per_s, 5) << "of the host";
+}
+
+// The host's, too: which of them was busy is not known.
+TEST_F(DeviceTraining, ForgetsRatesThatAStepBeats) {
+    const std::string host = machine_cache_path("", 2);
+    std::string card;
+    for (const auto& entry : std::filesystem::directory_iterator(at("cache/windlass")))
+        if (entry.path().filename().string().starts_with("device-")) card = entry.path();
+    machine_.device_memory_bytes_per_s = 1;
+    std::ofstream(card) << machine_text(machine_);
+    EXPECT_TRUE(files_.exists(host));
+    run("doubted", on_card({{"max_steps", "1"}}));
+    EXPECT_FALSE(files_.exists(host));
+    EXPECT_FALSE(files_.exists(card));
 }
 
 // Rates are what a command asks of a model's kernels first.
