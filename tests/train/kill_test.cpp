@@ -9,10 +9,14 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <thread>
 
 #include "format/store.h"
+#include "schedule/machine_text.h"
+#include "session/machine_cache.h"
+#include "session/session.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
@@ -29,7 +33,8 @@ struct Trials {
     Settings placement;
     int kills = 0;
     uint32_t seed = 0;
-    Settings trained = {};  // what is trained, where it is not the whole model
+    Settings trained = {};      // what is trained, where it is not the whole model
+    bool slow_updates = false;  // of the host: state visits the device
 };
 
 void PrintTo(const Trials& trials, std::ostream* out) {
@@ -71,6 +76,21 @@ class KillTest : public TrainTest, public testing::WithParamInterface<Trials> {
         for (const auto& group : {GetParam().placement, GetParam().trained})
             for (const auto& [key, value] : group) settings[key] = value;
         return settings;
+    }
+    // A machine whose device updates ten times as fast as its host. Calls are cheap there: a step that took a third of
+    // its plan would have the machine measured again, and other plans would follow.
+    void make_updates_slow() {
+        const std::string path = machine_cache_path("", /*threads=*/2);
+        Machine machine = parse_machine(read_text(files_, path, kMachineTextMax), path);
+        machine.unified_memory = false;
+        machine.kernel_seconds = machine.task_seconds = 1e-6;
+        machine.device_memory_bytes = machine.memory_bytes;
+        machine.device_memory_bytes_per_s = machine.link_up_bytes_per_s = machine.link_down_bytes_per_s =
+            machine.memory_bytes_per_s;
+        machine.update_bytes_per_s = machine.memory_bytes_per_s / 10;
+        std::ofstream(path) << machine_text(machine);
+        const Session session = prepare_session(files_, config("planned", settings()), std::nullopt);
+        EXPECT_GT(session.planned.plan.device_groups, 0) << describe_updates(session.planned.plan);
     }
     static const char* weights() {
         const auto adapter = GetParam().trained.find("adapter");
@@ -125,6 +145,7 @@ class KillTest : public TrainTest, public testing::WithParamInterface<Trials> {
 };
 
 TEST_P(KillTest, LosesNothing) {
+    if (GetParam().slow_updates) make_updates_slow();
     const std::string steps = std::to_string(kSteps);
     Settings whole = {{"max_steps", steps}, {"save_steps", steps}, {"lr_scheduler_type", "cosine"}};
     whole.merge(Settings(GetParam().trained));
@@ -149,6 +170,7 @@ TEST_P(KillTest, LosesNothing) {
     }
     fmt::print("{}: {}\n", GetParam().name, moments.text());
     EXPECT_GE(moments.inside() * 4, moments.all() * 3) << moments.text();
+    EXPECT_TRUE(files_.exists(machine_cache_path("", /*threads=*/2))) << "from then on, plans were others";
     const auto& quarters = moments.by_step();
     EXPECT_GE((quarters[0] + quarters[1]) * 5, moments.all()) << moments.text();
     EXPECT_GE((quarters[2] + quarters[3]) * 5, moments.all()) << moments.text();
@@ -157,6 +179,13 @@ TEST_P(KillTest, LosesNothing) {
 const Settings kInMemory = {{"policy", "in_memory"}, {"save_steps", "2"}, {"save_total_limit", "2"}};
 const Settings kHostStream = {
     {"policy", "host_stream"}, {"device", "cpu:emulate"}, {"save_steps", "2"}, {"save_total_limit", "2"}};
+
+// Weights stay on the device, which has no room for all of the state.
+const Settings kVisited = {{"policy", "host_stream"},
+                           {"device", "cpu:emulate"},
+                           {"device_memory", "1980 KiB"},
+                           {"save_steps", "2"},
+                           {"save_total_limit", "2"}};
 
 Settings on_disk(const std::string& update_time) {
     return {{"policy", "three_tier"}, {"update_time", update_time}, {"save_steps", std::to_string(kSteps)}};
@@ -179,6 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, KillTest,
                                          Trials{"three_tier_after_backward", on_disk("after_backward"), 20, 3},
                                          Trials{"three_tier_in_backward", on_disk("in_backward"), 20, 4},
                                          Trials{"three_tier_next_forward", on_disk("next_forward"), 20, 5},
+                                         Trials{"visited_device", kVisited, 12, 27, {}, true},
                                          Trials{"lora_in_memory", kInMemory, 12, 11, kLora},
                                          Trials{"qlora_three_tier", on_disk("in_backward"), 12, 12, kQlora},
                                          Trials{"lsp_three_tier", on_disk("next_forward"), 12, 17, kLsp},
@@ -191,6 +221,7 @@ INSTANTIATE_TEST_SUITE_P(SlowPolicies, KillTest,
                                          Trials{"three_tier_after_backward", on_disk("after_backward"), 170, 8},
                                          Trials{"three_tier_in_backward", on_disk("in_backward"), 165, 9},
                                          Trials{"three_tier_next_forward", on_disk("next_forward"), 165, 10},
+                                         Trials{"visited_device", kVisited, 100, 24, {}, true},
                                          Trials{"lora_in_memory", kInMemory, 100, 13, kLora},
                                          Trials{"lora_three_tier", on_disk("next_forward"), 100, 14, kLora},
                                          Trials{"qlora_host_stream", kHostStream, 100, 15, kQlora},
