@@ -17,6 +17,7 @@
 #include "op/ops.h"
 #include "run/calibrate_parts.h"
 #include "run/kernel_call.h"
+#include "run/update_probe.h"
 #include "tier/copy_mover.h"
 
 namespace windlass {
@@ -28,7 +29,7 @@ struct Sizes {
     int64_t peak_side = 8192;
     int64_t heads = 32, head_size = 128, row = 4096, rows = 2;
     int64_t vocab = 131072, head_tokens = 8192, head_inputs = 4096;
-    int64_t update_elements = int64_t{1} << 28;
+    int64_t update_rows = 2048, update_chunks = 64;
     int64_t noise_side = 16384;
     int64_t decode_side = 16384;
     int rounds = 9, calls = 4;
@@ -46,7 +47,8 @@ constexpr Sizes kTiny{.copy_bytes = 1 << 16,
                       .vocab = 64,
                       .head_tokens = 16,
                       .head_inputs = 64,
-                      .update_elements = 4096,
+                      .update_rows = 64,
+                      .update_chunks = 1,
                       .noise_side = 64,
                       .decode_side = 64,
                       .rounds = 2,
@@ -232,33 +234,13 @@ Figure DeviceBench::copies(bool up, bool down) {
 Figure DeviceBench::adamw(StateFormat format) {
     const double ceiling = device_copy();
     const Recipe recipe = make_recipe("adamw", {.state_format = format});
-    const LoneParam param;
-    StepParams step{.step = 1, .learning_rate = 1e-3};
-    recipe.prepare({}, step);
-    const int64_t count = sizes_.update_elements;
-    const auto halves = allocate(4 * count, MemoryKind::device), gradient = allocate(4 * count, MemoryKind::device);
-    std::vector<std::unique_ptr<Memory>> parts;
-    for (const StateSpec& spec : recipe.state) {
-        const int64_t bytes = state_bytes(spec, count);
-        parts.push_back(device_->allocate(bytes, MemoryKind::device));
-        parts.back()->write(0, std::vector<std::byte>(static_cast<size_t>(bytes)));
-    }
+    std::vector<std::unique_ptr<UpdateProbe>> chunks;
+    for (int64_t chunk = 0; chunk < sizes_.update_chunks; ++chunk)
+        chunks.push_back(std::make_unique<UpdateProbe>(recipe, sizes_.update_rows, *device_, *stream_));
     const double seconds = seconds_of_call([&] {
-        stream_->launch([&](const Launch& launch) {
-            std::vector<std::byte*> state;
-            for (const auto& part : parts) state.push_back(part->address(launch));
-            std::byte* const begin = halves->address(launch);
-            const UpdateCall call{.param = param,
-                                  .count = count,
-                                  .hi = reinterpret_cast<uint16_t*>(begin),
-                                  .lo = reinterpret_cast<int16_t*>(begin) + count,
-                                  .state = state,
-                                  .gradient = reinterpret_cast<const float*>(gradient->address(launch)),
-                                  .step = &step};
-            recipe.update[static_cast<size_t>(id_.kind)](call, launch.stream());
-        });
+        for (const std::unique_ptr<UpdateProbe>& chunk : chunks) (*chunk)();
     });
-    return {.achieved = static_cast<double>(count * recipe.update_bytes_per_element) / seconds,
+    return {.achieved = static_cast<double>(sizes_.update_chunks * chunks[0]->bytes()) / seconds,
             .ceiling = ceiling,
             .aim_share = 0.85,
             .unit = "GB/s"};

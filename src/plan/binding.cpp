@@ -26,6 +26,7 @@ std::vector<std::pair<std::string, Machine>> better_machines(const Machine& mach
                        &Machine::narrow_f32_flops, &Machine::attention_bf16_flops, &Machine::attention_f32_flops});
     for (auto& [kernel, rate] : list.back().second.kernels) rate *= 2;
     twice("memory and updates", {&Machine::memory_bytes_per_s, &Machine::update_bytes_per_s});
+    for (auto& [update, rate] : list.back().second.updates) rate *= 2;
     return list;
 }
 

@@ -59,6 +59,7 @@ Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int
     calibrate_noise(*cpu, *stream, kNoiseRows, kNoiseCols, machine);
     if (!disk_folder.empty()) calibrate_disk(files, disk_folder, machine);
     calibrate_update(files, disk_folder, *stream, machine);
+    machine.updates = calibrate_update_kinds(*cpu, *stream, kUpdateSide);
     return machine;
 }
 

@@ -17,7 +17,8 @@ struct DeviceProbe {
     int64_t narrow_outputs = 16384;               // of one of few tokens: no cache holds its weights
     int64_t attention_tokens = 4096, heads = 16;  // of 128 numbers each
     int64_t copy_bytes = int64_t{256} << 20;
-    int64_t noise_rows = 8192;  // of a matrix that is perturbed, of as many columns
+    int64_t noise_rows = 8192;   // of a matrix that is perturbed, of as many columns
+    int64_t update_rows = 2048;  // of one that is updated, of as many columns
 };
 // For devices whose rates say nothing, as those of tests.
 inline constexpr DeviceProbe kSmallestProbe = {.tokens = 32,
@@ -26,7 +27,8 @@ inline constexpr DeviceProbe kSmallestProbe = {.tokens = 32,
                                                .attention_tokens = 32,
                                                .heads = 1,
                                                .copy_bytes = 1 << 16,
-                                               .noise_rows = 64};
+                                               .noise_rows = 64,
+                                               .update_rows = 64};
 
 // A few seconds, and about 256 MiB. `disk_folder` empty: the drive's rates stay zero. The probe's file is removed. A
 // machine without a device beside its host has a link all the same: copies inside its memory.

@@ -116,6 +116,7 @@ void calibrate_device(Device& device, const DeviceProbe& probe, Machine& machine
     machine.kernel_seconds = measured.call_seconds();
     machine.device_memory_bytes_per_s = measured.copy_rate();
     measured.measure_link(machine);
+    machine.device_updates = calibrate_update_kinds(device, measured.stream(), probe.update_rows);
     calibrate_noise(device, measured.stream(), probe.noise_rows, probe.noise_rows, machine);
 }
 

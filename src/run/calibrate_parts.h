@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 
@@ -27,6 +28,9 @@ void calibrate_memory(Stream& stream, Machine& machine);
 void calibrate_disk(FileSystem& files, const std::string& folder, Machine& machine);
 // Random numbers: a large bf16 matrix is updated along one direction and perturbed along another.
 void calibrate_noise(Device& device, Stream& stream, int64_t rows, int64_t cols, Machine& machine);
+inline constexpr int64_t kUpdateSide = 2048;  // of a matrix that is one chunk, as plans update them
+// Each kind of update that methods have, by update_key(), of matrices [side, side]: bytes read plus written a second.
+std::map<std::string, double, std::less<>> calibrate_update_kinds(Device& device, Stream& stream, int64_t side);
 struct UpdateRates {
     double bytes_per_s = 0;  // alone
     double busy_factor = 1;  // of that, what is left beside traffic

@@ -1,5 +1,7 @@
 #include <list>
+#include <map>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -9,6 +11,8 @@
 #include "format/checksum.h"
 #include "method/recipe.h"
 #include "run/calibrate_parts.h"
+#include "run/update_probe.h"
+#include "schedule/kernel_rate.h"
 #include "tier/disk_mover.h"
 
 namespace windlass {
@@ -21,8 +25,7 @@ constexpr int64_t kDiskFileBytes = 2 * kGiB;  // or an eighth of what is free; r
 constexpr int64_t kDiskWindow = 128 * kMiB;   // at once, through one buffer
 constexpr double kDiskSeconds = 1.5;          // each way
 constexpr int kDiskDepth = 8;
-constexpr int64_t kUpdateElements = int64_t{1} << 22;  // one chunk, as plans update them
-constexpr int kUpdateChunks = 2;                       // in turns: 112 MiB, more than caches hold
+constexpr int kUpdateChunks = 2;  // in turns
 constexpr int kHandOvers = 200;
 
 double per_second(int64_t bytes, double seconds) {
@@ -141,43 +144,39 @@ class Traffic {
     std::jthread thread_;
 };
 
-// AdamW over two chunks, the method whose update moves the most.
+// One recipe over some chunks in turn, more than caches hold.
 class UpdatePass {
   public:
-    UpdatePass() : recipe_(make_recipe("adamw", {})) {
-        step_.step = 1;
-        step_.learning_rate = 1e-3;
-        recipe_.prepare({}, step_);
-        for (Chunk& chunk : chunks_) {
-            chunk.halves = HugeBuffer(kUpdateElements * 4, true);
-            for (HugeBuffer& words : chunk.words) words = HugeBuffer(kUpdateElements * 4, true);
-        }
+    UpdatePass(const Recipe& recipe, int64_t side, Device& device, Stream& stream) : stream_(stream) {
+        for (int chunk = 0; chunk < kUpdateChunks; ++chunk)
+            chunks_.push_back(std::make_unique<UpdateProbe>(recipe, side, device, stream));
     }
-    void run(Stream& stream) {
-        for (Chunk& chunk : chunks_) {
-            std::byte* const state[] = {chunk.words[0].data(), chunk.words[1].data()};
-            const UpdateCall call{.param = param_,
-                                  .count = kUpdateElements,
-                                  .hi = reinterpret_cast<uint16_t*>(chunk.halves.data()),
-                                  .lo = reinterpret_cast<int16_t*>(chunk.halves.data()) + kUpdateElements,
-                                  .state = state,
-                                  .gradient = reinterpret_cast<const float*>(chunk.words[2].data()),
-                                  .step = &step_};
-            recipe_.update[static_cast<size_t>(stream.device())](call, stream);
-        }
+    void operator()() {
+        for (const std::unique_ptr<UpdateProbe>& chunk : chunks_) (*chunk)();
+        stream_.synchronize();
     }
-    int64_t bytes() const { return kUpdateChunks * kUpdateElements * recipe_.update_bytes_per_element; }
+    int64_t bytes() const { return kUpdateChunks * chunks_[0]->bytes(); }
 
   private:
-    struct Chunk {
-        HugeBuffer halves;
-        std::array<HugeBuffer, 3> words;  // two moments and the gradient
-    };
-    Recipe recipe_;
-    LoneParam param_;
-    StepParams step_;
-    std::array<Chunk, kUpdateChunks> chunks_;
+    Stream& stream_;
+    std::vector<std::unique_ptr<UpdateProbe>> chunks_;
 };
+
+// One of each kind of update that methods have.
+std::vector<Recipe> updating_recipes() {
+    std::vector<Recipe> list;
+    std::set<std::string> keys;
+    for (const Method* method : all_methods()) {
+        for (const StateFormat format : kStateFormats) {
+            for (const bool split : {false, true}) {
+                Recipe recipe = method->recipe({.split_masters = split, .state_format = format});
+                const std::string key = update_key(recipe);
+                if (!key.empty() && keys.insert(key).second) list.push_back(std::move(recipe));
+            }
+        }
+    }
+    return list;
+}
 
 }  // namespace
 
@@ -216,12 +215,23 @@ void calibrate_disk(FileSystem& files, const std::string& folder, Machine& machi
 }
 
 UpdateRates update_rates(Stream& stream, std::span<const std::function<void()>> traffic) {
-    UpdatePass pass;
-    const double alone = best_seconds([&] { pass.run(stream); });
+    const std::unique_ptr<Device> cpu = make_device({});
+    const Recipe recipe = make_recipe("adamw", {});  // whose update moves the most
+    UpdatePass pass(recipe, kUpdateSide, *cpu, stream);
+    const double alone = best_seconds(std::ref(pass));
     std::list<Traffic> going_on;
     for (const std::function<void()>& work : traffic) going_on.emplace_back(work);
-    const double beside = best_seconds([&] { pass.run(stream); });
+    const double beside = best_seconds(std::ref(pass));
     return {per_second(pass.bytes(), alone), std::min(1.0, rounded(alone / beside))};
+}
+
+std::map<std::string, double, std::less<>> calibrate_update_kinds(Device& device, Stream& stream, int64_t side) {
+    std::map<std::string, double, std::less<>> rates;
+    for (const Recipe& recipe : updating_recipes()) {
+        UpdatePass pass(recipe, side, device, stream);
+        rates[update_key(recipe)] = per_second(pass.bytes(), best_seconds(std::ref(pass)));
+    }
+    return rates;
 }
 
 void calibrate_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine) {

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/index.h"
+#include "schedule/kernel_rate.h"
 
 namespace windlass {
 
@@ -52,6 +53,7 @@ int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chun
 
 ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest& request) : in_(input) {
     schedule_.name = schedule_name(request);
+    schedule_.update_key = update_key(input.recipe);
     schedule_.size = {
         .rows = request.rows,
         .sequence_length = request.sequence_length,

@@ -56,6 +56,11 @@ std::string kernel_key(const OpRecord& op, const OpSpec& spec, const OpSize& siz
     return is_measured(op, size) ? kernel_case(op, spec, size, mode).key : "";
 }
 
+std::string update_key(const Recipe& recipe) {
+    if (recipe.update_bytes_per_element == 0) return "";
+    return fmt::format("{} {}", recipe.name, recipe.update_bytes_per_element);
+}
+
 std::vector<KernelCase> kernel_cases(const ModelSpec& model, const Recipe& recipe, std::span<const OpSize> sizes) {
     std::vector<KernelCase> cases;
     std::set<std::string> keys;

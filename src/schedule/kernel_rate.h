@@ -29,6 +29,10 @@ struct KernelCase {
 // their own (GemmShape::narrow).
 std::string kernel_key(const OpRecord& op, const OpSpec& spec, const OpSize& size, DiffMode mode);
 
+// "adamw 16": the update of a method that moves so many bytes a number (Recipe::update_bytes_per_element). Those of
+// fewer bytes are seldom as much faster, since they round. Empty for a recipe without an update.
+std::string update_key(const Recipe& recipe);
+
 // The kernels that steps of this model with micro-batches of these sizes are made of, each key once; none of
 // blocks so small that calls are what they cost. Of a size: rows, sequence_length, compute.
 std::vector<KernelCase> kernel_cases(const ModelSpec& model, const Recipe& recipe, std::span<const OpSize> sizes);

@@ -52,7 +52,10 @@ struct Machine {
     double disk_mixed_bytes_per_s = 0;  // as many bytes read as written at once, their sum
     double checksum_bytes_per_s = 0;    // one thread, of weights and state that go to a disk or come from it
 
-    double update_bytes_per_s = 0;  // the host's update pass alone: bytes read plus written
+    double update_bytes_per_s = 0;  // the host's update pass alone, of AdamW: bytes read plus written
+    // Of single kinds of updates, by update_key(), the same; others go by the rate above, and on a device of its own by
+    // that device's copies.
+    std::map<std::string, double, std::less<>> updates, device_updates;
     double update_busy_factor = 0;  // of that rate, what is left while copies and the disk are at work; (0, 1]
     double noise_per_s = 0;         // random numbers of a probed weight, drawn and applied where there is compute
     double task_seconds = 0;        // handing a task to a lane and learning that it is done

@@ -66,7 +66,16 @@ constexpr Key kKeys[] = {
     {"endurance_bytes", &Machine::endurance_bytes, 1e21, kBytes},
 };
 
-constexpr std::string_view kKernelPrefix = "kernel ";  // of lines for Machine::kernels
+// Lines of rates that have names of their own: "kernel linear forward bf16 4096x1024 512: 3.1 TFLOP/s".
+struct NamedRates {
+    std::string_view prefix;
+    std::map<std::string, double, std::less<>> Machine::*rates;
+    double max = 0;
+    std::span<const Unit> units;
+};
+constexpr NamedRates kNamedRates[] = {{"kernel ", &Machine::kernels, kFlopsMax, kFlops},
+                                      {"update ", &Machine::updates, kRateMax, kBytesPerSecond},
+                                      {"device update ", &Machine::device_updates, kRateMax, kBytesPerSecond}};
 
 std::string_view trimmed(std::string_view text) {
     constexpr std::string_view kBlank = " \t\r";
@@ -105,7 +114,9 @@ class Reader {
         const size_t colon = entry.find(':');
         if (colon == entry.npos) throw UserError(ExitCode::usage, place_, "\"{}\" is not \"key: value\"", entry);
         const std::string_view name = trimmed(entry.substr(0, colon)), value = trimmed(entry.substr(colon + 1));
-        if (name.starts_with(kKernelPrefix)) return read_kernel(name, value);
+        for (const NamedRates& named : kNamedRates) {
+            if (name.starts_with(named.prefix)) return read_named(named, name, value);
+        }
         const Key* key = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& k) { return k.name == name; });
         if (key == std::end(kKeys)) throw_unknown(name);
         if (const auto [earlier, fresh] = seen_.emplace(key->name, place_); !fresh)
@@ -113,10 +124,10 @@ class Reader {
         assign(*key, value);
     }
 
-    void read_kernel(std::string_view name, std::string_view value) {
-        const Key key{.name = name, .max = kFlopsMax, .units = kFlops};
-        const std::string_view kernel = trimmed(name.substr(kKernelPrefix.size()));
-        if (!machine_.kernels.emplace(kernel, number(key, value)).second)
+    void read_named(const NamedRates& named, std::string_view name, std::string_view value) {
+        const Key key{.name = name, .max = named.max, .units = named.units};
+        const std::string_view what = trimmed(name.substr(named.prefix.size()));
+        if (!(machine_.*named.rates).emplace(what, number(key, value)).second)
             throw UserError(ExitCode::usage, place_, "\"{}\" is set already", name);
     }
 
@@ -210,7 +221,10 @@ std::string machine_text(const Machine& machine) {
             },
             key.field);
     }
-    for (const auto& [kernel, rate] : machine.kernels) text += fmt::format("{}{}: {}\n", kKernelPrefix, kernel, rate);
+    for (const NamedRates& named : kNamedRates) {
+        for (const auto& [what, rate] : machine.*named.rates)
+            text += fmt::format("{}{}: {}\n", named.prefix, what, rate);
+    }
     return text;
 }
 

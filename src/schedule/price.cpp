@@ -28,6 +28,12 @@ double products_share(const Machine& machine, int threads) {
     return share * (1 + (machine.one_thread_gain - 1) * (all - used) / (all - 1));
 }
 
+// Of the kind of updates that a schedule has; of others `otherwise`.
+double update_rate(const std::map<std::string, double, std::less<>>& known, const std::string& key, double otherwise) {
+    const auto found = known.find(key);
+    return found != known.end() ? found->second : otherwise;
+}
+
 }  // namespace
 
 PriceList::PriceList(const Schedule& schedule, const Machine& machine)
@@ -36,7 +42,12 @@ PriceList::PriceList(const Schedule& schedule, const Machine& machine)
       compute_share_(std::min(1.0, static_cast<double>(schedule.size.threads) / machine.threads)),
       products_share_(products_share(machine, schedule.size.threads)),
       host_share_(std::min(1.0, static_cast<double>(schedule.host_threads) / machine.threads)),
-      memory_bytes_per_s_(machine.device_memory_bytes_per_s) {
+      memory_bytes_per_s_(machine.device_memory_bytes_per_s),
+      host_update_bytes_per_s_(
+          update_rate(machine.updates, schedule.update_key,
+                      machine.update_bytes_per_s > 0 ? machine.update_bytes_per_s : machine.memory_bytes_per_s)),
+      device_update_bytes_per_s_(
+          update_rate(machine.device_updates, schedule.update_key, machine.device_memory_bytes_per_s)) {
     if (machine.unified_memory) memory_bytes_per_s_ = machine.memory_bytes_per_s;
     segments_.reserve(schedule.segments.size());
     for (const Segment& segment : schedule.segments) segments_.push_back(segment_work(segment));
@@ -101,13 +112,12 @@ PriceList::Work PriceList::update_work(const Task& task) const {
     const bool on_host = kind_of(task) == LaneKind::host;
     // What the compute lane updates lives where it computes.
     if (!on_host && !machine_.unified_memory) {
-        work.seconds += ratio(bytes, machine_.device_memory_bytes_per_s);
+        work.seconds += ratio(bytes, device_update_bytes_per_s_);
         work.device_bytes = bytes;
         return work;
     }
     work.cores = on_host ? host_share_ : compute_share_;
-    const double rate = machine_.update_bytes_per_s > 0 ? machine_.update_bytes_per_s : machine_.memory_bytes_per_s;
-    if (work.cores > 0) work.seconds += ratio(bytes, rate * work.cores);
+    if (work.cores > 0) work.seconds += ratio(bytes, host_update_bytes_per_s_ * work.cores);
     work.host_bytes = bytes;
     return work;
 }

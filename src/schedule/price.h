@@ -57,7 +57,8 @@ class PriceList {
     double products_share_ = 1;  // of the rate of kernels on all of them
     double host_share_ = 1;
     double memory_bytes_per_s_ = 0;  // where the compute lane works
-    std::vector<Work> segments_;     // by segment
+    double host_update_bytes_per_s_ = 0, device_update_bytes_per_s_ = 0;
+    std::vector<Work> segments_;  // by segment
 };
 
 }  // namespace windlass

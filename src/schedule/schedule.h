@@ -280,6 +280,7 @@ struct Schedule {
     std::vector<RunTask> runs;
     std::vector<MoveTask> moves;
     std::vector<UpdateTask> updates;
+    std::string update_key;  // of them (kernel_rate.h)
     std::vector<RoundTask> rounds;
     std::vector<RefreshTask> refreshes;
     std::vector<ReduceTask> reduces;

@@ -25,7 +25,7 @@ namespace windlass {
 namespace {
 
 // Raised when a probe measures more: what is kept of an older one is left alone.
-constexpr int kProbeVersion = 5, kDeviceProbeVersion = 2;
+constexpr int kProbeVersion = 6, kDeviceProbeVersion = 3;
 
 std::string read_all(int descriptor) {
     std::string text;
@@ -141,6 +141,7 @@ void take_device(const Machine& from, Machine& machine) {
     machine.unified_memory = false;
     machine.device_memory_bytes = from.device_memory_bytes;
     machine.kernels = from.kernels;
+    machine.device_updates = from.device_updates;
 }
 
 }  // namespace

@@ -164,19 +164,22 @@ std::string verdict(const std::vector<Finding>& found) {
     return count == 0 ? "ready" : fmt::format("ready, with {} remark{}", count, count == 1 ? "" : "s");
 }
 
-// machine_text, key by key; rates of kernels in an object of their own.
+// machine_text, key by key; rates of kernels and of updates in objects of their own.
 Json machine_json(const Machine& machine) {
-    constexpr std::string_view kKernel = "kernel ";
+    constexpr std::pair<std::string_view, std::string_view> kNamed[] = {
+        {"kernel ", "kernels"}, {"update ", "updates"}, {"device update ", "device_updates"}};
     Json json = Json::object();
     const std::string text = machine_text(machine);
     for (size_t begin = 0; begin < text.size();) {
         const size_t end = std::min(text.find('\n', begin), text.size());
         const std::string line = text.substr(begin, end - begin);
         begin = end + 1;
-        const bool is_kernel = line.starts_with(kKernel);
-        const size_t colon = is_kernel ? line.rfind(": ") : line.find(": ");
+        const auto* named =
+            std::ranges::find_if(kNamed, [&](const auto& kind) { return line.starts_with(kind.first); });
+        const bool has_name = named != std::end(kNamed);
+        const size_t colon = has_name ? line.rfind(": ") : line.find(": ");
         const std::string key = line.substr(0, colon), value = line.substr(colon + 2);
-        Json& place = is_kernel ? json["kernels"][key.substr(kKernel.size())] : json[key];
+        Json& place = has_name ? json[named->second][key.substr(named->first.size())] : json[key];
         place = key != "name" && Json::accept(value) ? Json::parse(value) : Json(value);
     }
     return json;

@@ -58,6 +58,7 @@ TEST_F(DeviceTraining, MeasuresADeviceOnceAndKeepsIt) {
           &Machine::link_up_bytes_per_s, &Machine::link_down_bytes_per_s, &Machine::link_both_bytes_per_s,
           &Machine::noise_per_s, &Machine::kernel_seconds})
         EXPECT_GT(machine_.*rate, 0);
+    EXPECT_EQ(machine_.device_updates.size(), 7u);
     EXPECT_FALSE(machine_.unified_memory);
     EXPECT_EQ(machine_.device_memory_bytes, int64_t{1} << 34);
     simt::emulate({});
@@ -66,6 +67,7 @@ TEST_F(DeviceTraining, MeasuresADeviceOnceAndKeepsIt) {
     add_device(files_, kCard, kSmallestProbe, again);
     EXPECT_EQ(simt::calls(), 0) << "it was measured again";
     EXPECT_EQ(again.gemm_bf16_flops, machine_.gemm_bf16_flops);
+    EXPECT_EQ(again.device_updates, machine_.device_updates);
     EXPECT_EQ(again.memory_bytes_per_s, 5) << "of the host";
 }
 

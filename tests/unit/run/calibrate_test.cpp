@@ -1,6 +1,8 @@
 // This machine, measured: every rate is there, and none contradicts another.
 #include "run/calibrate.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -92,6 +94,12 @@ TEST(Calibrate, FillsEveryRate) {
     EXPECT_GT(machine.noise_per_s, 0);
     EXPECT_GT(machine.checksum_bytes_per_s, 0);
     EXPECT_GT(machine.one_thread_gain, 0);
+    EXPECT_THAT(machine.updates,
+                testing::UnorderedElementsAre(
+                    testing::Pair("adamw 16", testing::Gt(0)), testing::Pair("adamw 20", testing::Gt(0)),
+                    testing::Pair("adamw 28", testing::Gt(0)), testing::Pair("adalomo 18", testing::Gt(0)),
+                    testing::Pair("adalomo 24", testing::Gt(0)), testing::Pair("lomo 12", testing::Gt(0)),
+                    testing::Pair("lomo 8", testing::Gt(0))));
     EXPECT_GT(machine.update_busy_factor, 0);
     EXPECT_LE(machine.update_busy_factor, 1);
     EXPECT_TRUE(real_files().list(folder.path()).empty());

@@ -48,6 +48,8 @@ TEST(MachineText, ReadsWhatItWrites) {
                     .drives = 7,
                     .endurance_bytes = 2.4e15};
     machine.kernels = {{"linear backward bf16 384x1152 512", 1.5e11}, {"attention forward bf16 6/6x64 2x512", 9e10}};
+    machine.updates = {{"adamw 16", 8e9}};
+    machine.device_updates = {{"lomo 8", 2e12}};
     machine = completed(machine);
     EXPECT_EQ(parse_machine(machine_text(machine), "m"), machine);
 }
@@ -57,6 +59,7 @@ TEST(MachineText, TakesRatesOfSingleKernels) {
     EXPECT_EQ(machine.kernels.at("linear forward f32 8x8 64"), 2e12);
     EXPECT_THAT(complaint_about("kernel a: 1\nkernel a: 2\n"), HasSubstr("m.machine:7: \"kernel a\" is set already"));
     EXPECT_THAT(complaint_about("kernel a: 1 GB/s\n"), HasSubstr("is not a number for \"kernel a\""));
+    EXPECT_THAT(complaint_about("device update a: 1 TFLOP/s\n"), HasSubstr("is not a number for \"device update a\""));
 }
 
 TEST(MachineText, WritesEveryKeyOfAWholeMachine) {

@@ -107,6 +107,26 @@ TEST(Sharing, UpdatesHaveTheRateOfTheirThreads) {
     EXPECT_DOUBLE_EQ(simulate(schedule, machine).seconds, 20);
 }
 
+// Of one kind, where it is known; of others as before.
+TEST(Sharing, UpdatesHaveTheRateOfTheirKind) {
+    Machine machine = apart();
+    machine.update_bytes_per_s = 80;
+    machine.updates = {{"adamw 16", 20}};
+    machine.device_updates = {{"adamw 16", 500}};
+    const auto seconds = [&](const std::string& key, LaneKind lane) {
+        Schedule schedule{.update_key = key, .tasks = {update(2000, lane)}};
+        schedule.host_threads = machine.threads;
+        return PriceList(schedule, machine).of(schedule.tasks[0]).seconds;
+    };
+    EXPECT_DOUBLE_EQ(seconds("adamw 16", LaneKind::host), 100);
+    EXPECT_DOUBLE_EQ(seconds("adamw 28", LaneKind::host), 25);
+    EXPECT_DOUBLE_EQ(seconds("adamw 16", LaneKind::compute), 4);
+    EXPECT_DOUBLE_EQ(seconds("adamw 28", LaneKind::compute), 2);
+    // Without a device both lanes have the host's rate.
+    machine.unified_memory = true;
+    EXPECT_DOUBLE_EQ(seconds("adamw 16", LaneKind::host), 100);
+}
+
 // The disk reads 6 bytes a second; each passes the memory twice, once for the drive and once for its checksum.
 TEST(Sharing, DisksDrawOnTheMemory) {
     Machine machine = apart();
