@@ -1,6 +1,5 @@
 #include "train/loop.h"
 
-#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -111,6 +110,7 @@ int64_t TrainLoop::durable_step() const {
 
 // Everything that was done is durable, and said.
 void TrainLoop::settle() {
+    follows_ = false;
     engine_.flush();
     log_.write_until(durable_step());
 }
@@ -242,7 +242,9 @@ void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, co
 // Nothing multiplies faster than the machine can, and true rates make no plan several times too long: such a step shows
 // that the machine was busy when its rates were measured. From then on no share of its peak is told.
 void TrainLoop::doubt_machine(StepMetrics& metrics) {
-    const bool beats_rates = metrics.mfu > 1 || metrics.predicted_seconds > kFarTooLong * metrics.step_seconds;
+    const bool beats_plan = follows_ && metrics.predicted_seconds > kFarTooLong * metrics.step_seconds;
+    const bool beats_rates = metrics.mfu > 1 || beats_plan;
+    follows_ = !metrics.skipped && session_.planned.plan.writeback_steps == 1;
     if (doubted_ || beats_rates) metrics.mfu = 0;
     if (doubted_ || !beats_rates) return;
     doubted_ = true;

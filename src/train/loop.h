@@ -86,6 +86,7 @@ class TrainLoop {
     bool is_new_best_ = false;  // the last evaluated step; it is not saved yet
     BestStep best_before_;      // it
     bool doubted_ = false;      // the machine's kept rates
+    bool follows_ = false;      // a step that left its update to the next, as plans take it
     TraceWriter* trace_ = nullptr;
     TrajectoryLog* trajectory_ = nullptr;
 };

@@ -80,7 +80,7 @@ TEST_F(DeviceTraining, ForgetsRatesThatAStepBeats) {
     machine_.device_memory_bytes_per_s = 1;
     std::ofstream(card) << machine_text(machine_);
     EXPECT_TRUE(files_.exists(host));
-    run("doubted", on_card({{"max_steps", "1"}}));
+    run("doubted", on_card({{"max_steps", "2"}}));
     EXPECT_FALSE(files_.exists(host));
     EXPECT_FALSE(files_.exists(card));
 }

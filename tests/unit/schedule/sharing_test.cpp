@@ -115,7 +115,7 @@ TEST(Sharing, UpdatesHaveTheRateOfTheirKind) {
     machine.device_updates = {{"adamw 16", 500}};
     const auto seconds = [&](const std::string& key, LaneKind lane) {
         Schedule schedule{.update_key = key, .tasks = {update(2000, lane)}};
-        schedule.host_threads = machine.threads;
+        schedule.host_threads = schedule.size.threads = machine.threads;
         return PriceList(schedule, machine).of(schedule.tasks[0]).seconds;
     };
     EXPECT_DOUBLE_EQ(seconds("adamw 16", LaneKind::host), 100);
@@ -124,7 +124,7 @@ TEST(Sharing, UpdatesHaveTheRateOfTheirKind) {
     EXPECT_DOUBLE_EQ(seconds("adamw 28", LaneKind::compute), 2);
     // Without a device both lanes have the host's rate.
     machine.unified_memory = true;
-    EXPECT_DOUBLE_EQ(seconds("adamw 16", LaneKind::host), 100);
+    for (const LaneKind lane : {LaneKind::host, LaneKind::compute}) EXPECT_DOUBLE_EQ(seconds("adamw 16", lane), 100);
 }
 
 // The disk reads 6 bytes a second; each passes the memory twice, once for the drive and once for its checksum.
