@@ -255,6 +255,14 @@ void keep_date(FileSystem& files, const std::string& run, Config& config) {
     if (config.template_date.empty() && !date.empty()) config.template_date = date.front();
 }
 
+// A run that ended before is not trained again, but its evaluation and folders are made up for if a stop left them out.
+void tell_if_over(const Session& session, const RunProgress& last) {
+    if (last.step >= session.total_steps())
+        log_info(
+            "nothing is left to train: step {} of {} was the last; more max_steps or num_train_epochs go on from it",
+            last.step, session.total_steps());
+}
+
 // The steps. What they take of memory is free again when they are over.
 TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, const StartPoint& start,
                       const TraceRequest& trace) {
@@ -311,7 +319,10 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
     if (!changed.empty()) log_warning("goes on under other settings than it began with: {}", fmt::join(changed, "; "));
-    if (!resumes) tell_of_other_run(files, session);
+    if (resumes)
+        tell_if_over(session, start.last().progress);
+    else
+        tell_of_other_run(files, session);
     session.folder.warn_of_side_files(files);
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));

@@ -114,7 +114,11 @@ TEST_P(Resume, AfterFewerSteps) {
     settings["lr_scheduler_type"] = "constant_with_warmup";
     must_succeed(sandbox.train(settings));
     settings["max_steps"] = "12";
-    must_succeed(sandbox.train(settings, {"--resume"}));
+    EXPECT_THAT(must_succeed(sandbox.train(settings, {"--resume"})).err,
+                testing::Not(testing::HasSubstr("nothing is left")));
+    expect_same(outcome_of(sandbox, 12), expected);
+    EXPECT_THAT(must_succeed(sandbox.train(settings, {"--resume"})).err,
+                testing::HasSubstr("nothing is left to train: step 12 of 12 was the last"));
     expect_same(outcome_of(sandbox, 12), expected);
 }
 
