@@ -99,8 +99,10 @@ std::vector<ConfigKey> tier_keys() {
          .resume = OnResume::free,
          .field = &Config::device_memory,
          .group = kMemory,
-         .help = "memory of the device that may be used, where it has its own; a share is of what the machine's device "
-                 "has, or for cpu:emulate of what is available. null: 90 % of a device without a display, else 50 %"},
+         .help =
+             "memory of the device that may be used, where it has its own; a share is of what the card has free, of "
+             "what a described machine's device has, or for cpu:emulate of what is available. null: 90 %; of a "
+             "described device with a display, and of cpu:emulate, 50 %"},
         {.name = "link_rate",
          .resume = OnResume::free,
          .field = &Config::link_rate,

@@ -97,9 +97,8 @@ constexpr const char* kInspect = "Says what a model folder holds and whether Win
 constexpr const char* kDoctor = "Examines this machine: processor, memory, limits, disk, and how fast they are.";
 
 constexpr const char* kExitCodes =
-    "\nExit codes: 0 ok, 1 internal, 2 usage or configuration, 3 does not fit, 4 data, 5 model or tokenizer, 6 files "
-    "and "
-    "disks,\n8 diverged, 130 and 143 stopped by a signal.\n";
+    "\nExit codes: 0 ok, 1 internal, 2 usage or configuration, 3 does not fit, 4 data, 5 model or tokenizer,\n"
+    "6 files and disks, 7 device or driver, 8 diverged, 130 and 143 stopped by a signal.\n";
 
 // Lists verbs by the first line of their descriptions.
 class HelpFormatter : public CLI::Formatter {
