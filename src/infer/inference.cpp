@@ -7,6 +7,7 @@
 #include "method/forward_only/magnitude_limits.h"
 #include "model/families.h"
 #include "model/load.h"
+#include "run/working_store.h"
 #include "session/budget.h"
 #include "session/local_machine.h"
 #include "session/session.h"
@@ -66,7 +67,7 @@ Inference::~Inference() {
     engine_.reset();
     if (store_path_.empty()) return;
     try {
-        for (const char* end : {"", ".new", ".gradients", ".activations"}) files_.remove_tree(store_path_ + end);
+        remove_store(files_, store_path_);
     } catch (const Error& error) {
         log_warning("{} is left behind: {}", store_path_, error.what());
     }

@@ -237,6 +237,15 @@ ExportResult export_plain_model(FileSystem& files, const std::string& path, cons
 
 }  // namespace
 
+// In its folder a run looks for requests by these names.
+void check_no_request(FileSystem& files, const std::string& target) {
+    const auto path = std::filesystem::path(std::filesystem::absolute(target + "/").lexically_normal()).parent_path();
+    const std::string name = path.filename().string(), folder = path.parent_path().string();
+    if ((name == kExportRequestName || name == kSaveRequestName) && files.exists(path_in(folder, "run.yaml")))
+        throw UserError(ExitCode::usage, target, "is where the run {} looks for requests", folder)
+            .hint(fmt::format("{}-model, or a folder elsewhere", target));
+}
+
 bool is_gguf_target(std::string_view target) {
     return target.ends_with(".gguf");
 }
@@ -276,6 +285,7 @@ std::optional<DType> export_type_from_name(std::string_view name) {
 
 ExportResult export_model(FileSystem& files, const ExportOptions& options) {
     check_types(options);
+    check_no_request(files, options.target);
     const Named named = parse_source(files, options.source);
     if (is_gguf_target(options.target) && files.exists(fmt::format("{}/config.json", named.folder)))
         return export_plain_model(files, named.folder, options);

@@ -63,6 +63,15 @@ ExportRequest parse_request(std::string_view text, const std::string& run_folder
     return request;
 }
 
+// Else it would be passed over each step again.
+void remove_if_there(FileSystem& files, const std::string& path) {
+    try {
+        files.remove_file(path);
+    } catch (const Error&) {
+        // Gone already, or nobody's to remove.
+    }
+}
+
 ExportResult parse_answer(std::string_view text, const std::string& where) {
     try {
         const Json json = parse_json(text, where, ExitCode::storage);
@@ -78,14 +87,15 @@ ExportResult parse_answer(std::string_view text, const std::string& where) {
 
 std::optional<ExportRequest> take_export_request(FileSystem& files, const std::string& run_folder) {
     const std::string path = path_in(run_folder, kExportRequestName);
-    if (!files.exists(path)) return std::nullopt;
     try {
+        // Whatever else has that name, a folder of somebody's, asks for nothing.
+        if (!files.exists(path) || !files.status(path).is_regular) return std::nullopt;
         const std::string text = read_text(files, path, kTextMax);
         files.remove_file(path);
         return parse_request(text, run_folder, path);
-    } catch (const UserError& error) {
+    } catch (const Error& error) {
         log_warning("a request for an export is passed over: {}", error.what());
-        files.remove_tree(path);
+        remove_if_there(files, path);
         return std::nullopt;
     }
 }
@@ -105,6 +115,8 @@ void answer(FileSystem& files, const ExportRequest& request, const Error& refusa
 std::optional<ExportResult> ask_for_export(FileSystem& files, const std::string& run_folder,
                                            const ExportOptions& options) {
     const std::string request = path_in(run_folder, kExportRequestName);
+    if (files.exists(request) && !files.status(request).is_regular)
+        throw UserError(ExitCode::usage, request, "lies where the run looks for requests").hint("to move it away");
     if (files.exists(request))
         throw UserError(ExitCode::usage, request, "another export is being asked for already")
             .hint("again when it is done");

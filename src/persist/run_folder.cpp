@@ -20,18 +20,19 @@ namespace {
 
 constexpr const char* kLockName = ".lock";
 constexpr const char* kLogName = "log.txt";
+constexpr const char* kSettingsName = "run.yaml";
 constexpr const char* kUnfinishedConfig = "run.yaml.tmp";
-constexpr const char* kSaveName = "save";
 
 // What a run writes: overwriting removes these and nothing else.
 bool is_of_a_run(std::string_view name) {
     for (const std::string_view own :
-         {"run.yaml", "log.txt", "metrics.jsonl", "loss.svg", kFinalName, kSamplesName, kReferencesName, kSaveName,
-          kChatTemplateName, kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
+         {kSettingsName, "log.txt", "metrics.jsonl", "loss.svg", kFinalName, kSamplesName, kReferencesName,
+          kSaveRequestName, kChatTemplateName, kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
         if (name == own) return true;
     }
     return name.starts_with("export-") || name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||
-           name.starts_with("bad-batch-") || name.starts_with("final.tmp") || name.starts_with("undone-checkpoint-");
+           name.starts_with("bad-batch-") || name.starts_with("refresh-") || name.starts_with("final.tmp") ||
+           name.starts_with("undone-checkpoint-");
 }
 
 // A run that was refused, or killed, before it began leaves its lock and its log: they are in nobody's way.
@@ -134,15 +135,27 @@ RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), p
         throw UserError(ExitCode::storage, path_, "another process is training into this folder, or exporting from it");
 }
 
+// The settings last: a folder with settings is a run, which may be overwritten again where this was cut short.
 void RunFolder::clear() {
     for (const std::string& name : files_.list(path_)) {
-        if (is_of_a_run(name)) files_.remove_tree(file(name));
+        if (is_of_a_run(name) && name != kSettingsName) files_.remove_tree(file(name));
     }
+    files_.remove_tree(file(kSettingsName));
+}
+
+bool RunFolder::would_clear(const std::string& resolved_path) const {
+    const std::string own = files_.resolve(path_) + "/";
+    if (resolved_path + "/" == own) return true;
+    if (!resolved_path.starts_with(own)) return false;
+    const std::string_view within = std::string_view(resolved_path).substr(own.size());
+    return is_of_a_run(within.substr(0, within.find('/')));
 }
 
 bool RunFolder::take_save_request() {
-    if (!files_.exists(file(kSaveName))) return false;
-    files_.remove_file(file(kSaveName));
+    const std::string path = file(kSaveRequestName);
+    if (!files_.exists(path) || !files_.status(path).is_regular)
+        return false;  // a folder of somebody's asks for nothing
+    files_.remove_file(path);
     return true;
 }
 

@@ -2,7 +2,7 @@
 //
 //   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  export-<step>/  final/
 //   chat_template.jinja (where it is not the model's)  samples.jsonl  save, export (requests)  trajectory.wlt
-//   trajectory.json  undone-checkpoint-<step>/ (of forward-only methods)
+//   trajectory.json (of forward-only methods)  undone-checkpoint-<step>/  refresh-<step>.json
 #pragma once
 
 #include <memory>
@@ -19,6 +19,7 @@ namespace windlass {
 
 inline constexpr const char* kFinalName = "final";
 inline constexpr const char* kSamplesName = "samples.jsonl";
+inline constexpr const char* kSaveRequestName = "save";
 inline constexpr const char* kReferencesName = "references.json";  // docs/format/references.md
 
 // Where a run starts or goes on.
@@ -47,6 +48,8 @@ class RunFolder {
     std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
     // Removes what runs write, and nothing else.
     void clear();
+    // Whether this path, absolute and without links, is of what that removes, within it, or the folder itself.
+    bool would_clear(const std::string& resolved_path) const;
     // Whether somebody made the file `save`; takes it away.
     bool take_save_request();
 

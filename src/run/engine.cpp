@@ -103,7 +103,7 @@ struct Engine::Impl {
         };
         durable_step = step;
         if (!setup.plan.store) return staging.for_each(store_order(setup.model), fill_memory);
-        const std::string unfinished = setup.store_path + ".new";
+        const std::string unfinished = setup.store_path + kUnfinishedStore;
         files.remove_tree(unfinished);
         write_store(unfinished, 2, step, run_state, staging, fill_memory);
         files.rename(unfinished, setup.store_path);

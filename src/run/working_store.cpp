@@ -6,6 +6,25 @@
 #include "base/log.h"
 
 namespace windlass {
+namespace {
+
+constexpr const char* kSpilledGradients = ".gradients";
+constexpr const char* kSpilledActivations = ".activations";
+constexpr const char* kStoreFiles[] = {"", kUnfinishedStore, kSpilledGradients, kSpilledActivations};
+
+}  // namespace
+
+void remove_store(FileSystem& files, const std::string& store_path) {
+    for (const char* end : kStoreFiles) files.remove_tree(store_path + end);
+}
+
+int64_t store_file_bytes(FileSystem& files, const std::string& store_path) {
+    int64_t bytes = 0;
+    for (const char* end : kStoreFiles) {
+        if (const std::string path = store_path + end; files.exists(path)) bytes += files.status(path).bytes;
+    }
+    return bytes;
+}
 
 void require_layout(const StoreLayout& found, const StoreLayout& expected, const std::string& path) {
     const auto refuse = [&](std::string_view what, const auto& got, const auto& want) {
@@ -64,8 +83,9 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const TrainedModel& m
         const Param param = model.param(order[index]);
         if (param.trains()) end += gradient_param_bytes(gradients, param.numel());
     }
-    if (spills.gradients) gradients_ = make_spill(spill_path + ".gradients", end);
-    if (spills.activation_bytes > 0) activations_ = make_spill(spill_path + ".activations", spills.activation_bytes);
+    if (spills.gradients) gradients_ = make_spill(spill_path + kSpilledGradients, end);
+    if (spills.activation_bytes > 0)
+        activations_ = make_spill(spill_path + kSpilledActivations, spills.activation_bytes);
 }
 
 WorkingStore::~WorkingStore() {

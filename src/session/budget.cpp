@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "run/working_store.h"
+#include "session/session.h"
 
 namespace windlass {
 namespace {
@@ -94,7 +96,10 @@ Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, co
             : device_limit(config, available, kDeviceShareBesideDisplay);  // cpu:emulate: beside the host's
     if (config.ssd_dir.empty()) return budgets;
     files.make_folders(config.ssd_dir);
-    budgets.disk = limited(config.ssd_space, "ssd_space", files.free_bytes(config.ssd_dir));
+    // What an earlier part of the run left there is the run's: it goes on with it, or begins by removing it.
+    const std::string store = working_store_path(config);
+    const int64_t own = store.empty() ? 0 : store_file_bytes(files, store);
+    budgets.disk = limited(config.ssd_space, "ssd_space", files.free_bytes(config.ssd_dir) + own);
     return budgets;
 }
 

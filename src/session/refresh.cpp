@@ -14,6 +14,8 @@ std::string problem_of(const Config& config, const Recipe& recipe, const Trained
     if (!model.adapter || find_adapter(model.adapter->kind).projection == nullptr) return "there are no projectors";
     if (recipe.moments.read == nullptr)
         return fmt::format("method {} has no moments to carry over to other projectors", config.method);
+    if (compares_pairs(*objective_from_name(config.objective)))
+        return fmt::format("it fits projectors to the loss of tokens, which objective {} has not", config.objective);
     if (is_kept_in_4_bits(model) || is_kept_in_8_bits(model))
         return fmt::format("it writes into weights, which weight_storage {} keeps as they were loaded",
                            config.weight_storage);

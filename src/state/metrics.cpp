@@ -147,25 +147,33 @@ void MetricsWriter::make_up(int64_t step, const std::string& line) {
     if (lines_ != nullptr && last_step_ < step && !line.empty()) append(line);
 }
 
+bool MetricsWriter::lacks_evaluation(int64_t step) const {
+    const Json json = Json::parse(last_line_, nullptr, false);
+    return lines_ != nullptr && json.is_object() && !json.contains("eval_loss") && json.contains("step") &&
+           integer_of(json["step"]) == step;
+}
+
 void MetricsWriter::add_evaluation(const StepMetrics& metrics) {
-    Json json = Json::parse(last_line_, nullptr, false);
-    if (lines_ == nullptr || !json.is_object() || json.contains("eval_loss") || !json.contains("step") ||
-        integer_of(json["step"]) != metrics.step)
-        return;
+    if (!lacks_evaluation(metrics.step)) return;
+    Json json = Json::parse(last_line_);
     put_evaluation(metrics, json);
     end_ -= std::ssize(last_line_) + 1;
     append(json.dump());
     if (events_ == nullptr) return;
-    write_evaluation_events(metrics);
+    put_evaluation_events(metrics);
     events_->flush();
 }
 
 void MetricsWriter::write(const StepMetrics& metrics) {
-    if (lines_ != nullptr) append(metrics_line(metrics));
-    if (events_ != nullptr) write_events(metrics);
+    const bool is_new = last_step_ < metrics.step;
+    if (lines_ != nullptr && is_new) append(metrics_line(metrics));
+    last_step_ = metrics.step;
+    if (events_ == nullptr) return;
+    if (is_new) put_events(metrics);
+    events_->flush();
 }
 
-void MetricsWriter::write_events(const StepMetrics& m) {
+void MetricsWriter::put_events(const StepMetrics& m) {
     const auto scalar = [&](std::string_view tag, double value) {
         events_->scalar(tag, m.step, static_cast<float>(value), m.time);
     };
@@ -185,11 +193,10 @@ void MetricsWriter::write_events(const StepMetrics& m) {
     scalar("train/predicted_seconds", m.predicted_seconds);
     scalar("train/mfu", m.mfu);
     scalar("train/ram_bytes", static_cast<double>(m.ram_bytes));
-    write_evaluation_events(m);
-    events_->flush();
+    put_evaluation_events(m);
 }
 
-void MetricsWriter::write_evaluation_events(const StepMetrics& m) {
+void MetricsWriter::put_evaluation_events(const StepMetrics& m) {
     const auto scalar = [&](std::string_view tag, double value) {
         events_->scalar(tag, m.step, static_cast<float>(value), m.time);
     };

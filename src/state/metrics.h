@@ -77,14 +77,17 @@ class MetricsWriter {
                   int64_t resumed_step, double wall_seconds);
     // Appends the line of the resumed step where it is missing: the run was killed between commit and line.
     void make_up(int64_t step, const std::string& line);
+    // A line and events. Where a full disk throws, the same call again writes what is missing.
     void write(const StepMetrics& metrics);
     // Puts the evaluation behind the last line's step into that line, where it lacks one: the run was killed before it.
     void add_evaluation(const StepMetrics& metrics);
+    // Whether the last line is this step's and has none.
+    bool lacks_evaluation(int64_t step) const;
 
   private:
     void append(const std::string& line);
-    void write_events(const StepMetrics& metrics);
-    void write_evaluation_events(const StepMetrics& metrics);
+    void put_events(const StepMetrics& metrics);
+    void put_evaluation_events(const StepMetrics& metrics);
 
     std::unique_ptr<File> lines_;
     int64_t end_ = 0;        // of what lines_ holds

@@ -1,9 +1,9 @@
 #include "train/loop.h"
 
-#include <cmath>
 #include <limits>
 
 #include "base/clock.h"
+#include "base/full_disk.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -302,7 +302,7 @@ void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& repor
                                  {"targets", list(micro.targets)}});
     }
     const std::string path = folder_.file(fmt::format("bad-batch-{}.json", state_.progress.step));
-    write_text_atomic(files_, path, json.dump() + "\n");
+    write_unless_full([&] { write_text_atomic(files_, path, json.dump() + "\n"); });
     log_warning("step {} was not applied: loss {}, gradient norm {}; its batch is in {}", state_.progress.step,
                 report.loss_sum, report.grad_norm, path);
 }
@@ -367,7 +367,7 @@ bool TrainLoop::save() {
         }
         write_checkpoint(files_, {engine_, output_of(session_)}, folder_.path(), state_);
     } catch (const MachineError& error) {
-        if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
+        if (!is_disk_full(error)) throw;
         log_warning("checkpoint {} is not saved: {}; the next save tries again", state_.progress.step, error.what());
         return false;
     }

@@ -17,7 +17,16 @@ bool has_checkpoint(FileSystem& files, const std::string& run_folder, int64_t st
 // A run that goes on was killed, perhaps, between a step's commit and its evaluation: that one follows now. And it may
 // be another one than it was: by its metric, or because somebody took a checkpoint away.
 void TrainLoop::make_up_evaluation() {
-    if (!session_.best || state_.progress.step == 0) return;
+    if (state_.progress.step == 0) return;
+    const auto evaluate_again = [&] {
+        StepMetrics metrics{.step = state_.progress.step, .time = wall_seconds()};
+        evaluate(metrics);
+        log_.make_up(metrics);
+    };
+    if (!session_.best) {
+        if (evaluates_now() && log_.lacks_evaluation(state_.progress.step)) evaluate_again();
+        return;
+    }
     BestStep& best = state_.progress.best;
     if (!best.metric.empty() && best.metric != session_.best->metric) {
         log_warning("until step {} the best step was told by {}; it is looked for anew, by {}", state_.progress.step,
@@ -25,9 +34,7 @@ void TrainLoop::make_up_evaluation() {
         best = {};
     }
     if (best.judged < state_.progress.step && evaluates_now()) {
-        StepMetrics metrics{.step = state_.progress.step, .time = wall_seconds()};
-        evaluate(metrics);
-        log_.make_up(metrics);
+        evaluate_again();
         if (is_new_best_) keep_best();
     }
     if (!session_.best->keeps || best.step == 0 || has_checkpoint(files_, folder_.path(), best.step)) return;

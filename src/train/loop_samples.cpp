@@ -1,4 +1,5 @@
 // The part of the loop that lets the model continue prompts.
+#include "base/full_disk.h"
 #include "base/log.h"
 #include "infer/generate.h"
 #include "train/loop.h"
@@ -44,7 +45,7 @@ void TrainLoop::sample() {
                  shortened(text));
         samples.push_back({prompt.text, std::move(text)});
     }
-    samples_->write(state_.progress.step, samples);
+    write_unless_full([&] { samples_->write(state_.progress.step, samples); });
 }
 
 // That a kill took from the step that the run goes on behind.

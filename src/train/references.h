@@ -16,7 +16,7 @@
 namespace windlass {
 
 // All that decides the numbers, as text. Reads the base through, so before an engine has taken its memory.
-std::string references_key(const Session& session);
+std::string references_key(FileSystem& files, const Session& session);
 
 // Fills Session::references and eval_references with what was kept; false where nothing was. Throws UserError(storage)
 // where they are gone and the reference is, too.

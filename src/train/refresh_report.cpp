@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/full_disk.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -42,7 +43,7 @@ void report_refresh(FileSystem& files, const std::string& path, int64_t step, co
         scales.push_back(std::sqrt(layer.refit.scale));
         accepted += layer.refit.accepted ? 1 : 0;
     }
-    write_text_atomic(files, path, json.dump(1) + "\n");
+    write_unless_full([&] { write_text_atomic(files, path, json.dump(1) + "\n"); });
     if (before.empty()) return;
     log_info(
         "refresh before step {}, {}: {} of {} layers have new projectors; relative bias {:.2f}, was {:.2f}, effective "

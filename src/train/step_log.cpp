@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "base/full_disk.h"
 #include "base/log.h"
 #include "base/units.h"
 
@@ -27,12 +28,30 @@ void StepLog::make_up(const StepMetrics& evaluation) {
 }
 
 void StepLog::write_until(int64_t durable_step) {
-    for (; !notes_.empty() && notes_.front().metrics.step <= durable_step; notes_.pop_front()) write(notes_.front());
+    for (Note& note : notes_) {
+        if (note.metrics.step > durable_step) break;
+        if (!std::exchange(note.is_told, true)) tell(note);
+    }
+    while (!notes_.empty() && notes_.front().metrics.step <= durable_step && write(notes_.front().metrics))
+        notes_.pop_front();
 }
 
-void StepLog::write(const Note& note) {
+bool StepLog::write(const StepMetrics& metrics) {
+    try {
+        metrics_.write(metrics);
+        is_full_ = false;
+        return true;
+    } catch (const MachineError& error) {
+        if (!is_disk_full(error)) throw;
+        if (std::exchange(is_full_, true)) return false;
+        progress_.clear();
+        log_warning("{}; the lines of steps wait until there is room", error.what());
+        return false;
+    }
+}
+
+void StepLog::tell(const Note& note) {
     const StepMetrics& metrics = note.metrics;
-    metrics_.write(metrics);
     const bool is_last = metrics.step == session_.total_steps();
     if (metrics.step % session_.config.logging_steps == 0 || is_last || metrics.skipped) {
         progress_.clear();

@@ -24,7 +24,8 @@ class StepLog {
     StepMetrics& add(StepMetrics metrics, std::string bottleneck_text);
     // An evaluation that a kill took from the step that the run goes on behind.
     void make_up(const StepMetrics& evaluation);
-    // Writes the steps up to this one.
+    bool lacks_evaluation(int64_t step) const { return metrics_.lacks_evaluation(step); }
+    // Writes the steps up to this one. Those for which a full disk has no room are written when it has.
     void write_until(int64_t durable_step);
     // Takes the bar away, before somebody else writes to the terminal.
     void clear_bar() { progress_.clear(); }
@@ -33,14 +34,18 @@ class StepLog {
     struct Note {
         StepMetrics metrics;
         std::string bottleneck_text;
+        bool is_told = false;  // on the terminal and in log.txt
     };
-    void write(const Note& note);
+    void tell(const Note& note);
+    // False where the disk is full.
+    bool write(const StepMetrics& metrics);
     void tell_evaluation(const StepMetrics& metrics);
 
     const Session& session_;
     Progress progress_;
     MetricsWriter metrics_;
-    std::deque<Note> notes_;  // of steps that are not durable yet
+    std::deque<Note> notes_;  // of steps that are not durable yet, or wait for room on the disk
+    bool is_full_ = false;
 };
 
 }  // namespace windlass

@@ -17,6 +17,7 @@
 #include "persist/run_folder.h"
 #include "persist/run_identity.h"
 #include "persist/trajectory_log.h"
+#include "run/working_store.h"
 #include "session/budget.h"
 #include "session/local_machine.h"
 #include "session/run_text.h"
@@ -44,6 +45,18 @@ Config resolved_config(const Session& session) {
     config.allow_changed_settings.clear();
     config.overwrite = false;
     return config;
+}
+
+// What the run is made from is none of what it removes first.
+void check_overwrites_no_base(FileSystem& files, const Config& config, const RunFolder& folder) {
+    std::vector<std::string> bases = {config.model, config.adapter};
+    bases.insert(bases.end(), config.train_data.begin(), config.train_data.end());
+    bases.insert(bases.end(), config.eval_data.begin(), config.eval_data.end());
+    for (const std::string& base : bases) {
+        if (base.empty() || !files.exists(base) || !folder.would_clear(files.resolve(base))) continue;
+        throw UserError(ExitCode::usage, "overwrite", "would remove {}, which this run is made from", base)
+            .hint("another output_dir");
+    }
 }
 
 // What would stop the run behind its last step is said before its first.
@@ -136,7 +149,13 @@ void begin_at_store(FileSystem& files, Session& session, const StartPoint& start
     const int64_t most = session.planned.plan.any(UpdateTime::next_forward) ? session.planned.plan.writeback_steps : 0;
     if (start.logged && start.logged->progress.step > start.state.progress.step + most)
         return replay_store(files, session, start, start.path, engine);
-    engine.reopen();
+    if (!session.store_path.empty()) {
+        engine.reopen();
+        return;
+    }
+    // The plan is another one, which keeps no store: this one is what a checkpoint would be.
+    Store store = Store::open(files, start.path, OpenMode::read);
+    engine.restore(store, session.first_weights());
 }
 
 void begin_at_checkpoint(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
@@ -177,9 +196,6 @@ std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& s
                                              const StartPoint& start, Engine& engine, const RunState& state) {
     if (!session.recipe.probes()) return std::nullopt;
     if (files.exists(folder.file(kTrajectoryName))) {
-        // Before the log is cut: killed in between, the run is still all there.
-        if (!session.config.resume.empty() && session.config.resume != "auto")
-            set_aside_checkpoints(files, folder.path(), state.progress.step);
         return TrajectoryLog::resume(files, folder.path(), session, state);
     }
     const bool at_base = state.progress.step == 0;  // a kill may part the log from the first state
@@ -211,13 +227,24 @@ std::string reference_store_path(const std::string& store_path) {
     return store_path.empty() ? "" : store_path + ".reference";
 }
 
+void remove_stores(FileSystem& files, const Config& config) {
+    const std::string store = working_store_path(config);
+    if (store.empty()) return;
+    remove_store(files, store);
+    remove_store(files, reference_store_path(store));
+}
+
 // The store first: killed in between, none is left that the folder does not know.
 void clear(FileSystem& files, RunFolder& folder, const Config& config) {
-    if (const std::string store = working_store_path(config); !store.empty()) {
-        files.remove_tree(store);
-        files.remove_tree(reference_store_path(store));
-    }
+    remove_stores(files, config);
     folder.clear();
+}
+
+// States behind the one that the run goes on from are no longer of it: they were undone, or are damaged. A store that
+// is passed over is older than that state, or was undone, and the new one wants its place.
+void leave_others(FileSystem& files, const Session& session, const RunFolder& folder, const StartPoint& start) {
+    set_aside_checkpoints(files, folder.path(), start.last().progress.step);
+    if (start.from != StartPoint::From::working_store) remove_stores(files, session.config);
 }
 
 // A run that begins from another run's run.yaml repeats it bit for bit only where all of its identity is the same.
@@ -269,7 +296,7 @@ TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, co
     // What the base says can be found as long as it is at hand: until the first step, and beside an adapter.
     const bool has_stepped = start.resumes() && start.last().progress.step > 0,
                has_base = session.model.adapter.has_value();
-    const std::string key = needs_references(session) ? references_key(session) : "";
+    const std::string key = needs_references(session) ? references_key(files, session) : "";
     const bool lacks_references =
         needs_references(session) && !take_references(files, session, folder, key, has_stepped && !has_base);
     const bool has_learnt = session.adapter || has_stepped;
@@ -314,10 +341,13 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     check_final_folder(files, session, folder.file("final"));
     check_output_space(files, session, folder.path());
     session.identity.run_id = resumes && !branches ? adopted_run_id(files, start, folder.path()) : new_run_id();
+    if (config.overwrite) check_overwrites_no_base(files, session.config, folder);
     if (config.overwrite) clear(files, folder, config);  // only now: a run that is refused costs nobody an older one
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
+    // Before the log is cut: killed in between, the run is still all there.
+    if (resumes && !branches) leave_others(files, session, folder, start);
     if (!changed.empty()) log_warning("goes on under other settings than it began with: {}", fmt::join(changed, "; "));
     if (resumes)
         tell_if_over(session, start.last().progress);

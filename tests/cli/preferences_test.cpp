@@ -106,7 +106,8 @@ TEST_F(Preferences, GoOnWithTheReferenceOfTheBeginning) {
     full["max_steps"] = "10";
     const Finished refused = run(sandbox_.train(full, {"--resume"}));
     EXPECT_EQ(refused.code, kStorage);
-    EXPECT_THAT(refused.err, HasSubstr("does not hold what the reference said when the run began. Try: begin anew"));
+    EXPECT_THAT(refused.err,
+                HasSubstr("does not hold what the reference said when the run began. Try: train_data, eval_data"));
 }
 
 // Killed while it asks the reference: what there is of the run, perhaps an engine's files, is in nobody's way, and it
@@ -167,6 +168,33 @@ TEST_F(Preferences, BesideAnAdapterTheReferenceIsFoundAgain) {
     run["max_steps"] = "6";
     must_succeed(sandbox_.train(run, {"--resume"}));
     EXPECT_EQ(read_bytes(sandbox_.out() + "/references.json"), said);
+}
+
+// What a file of weights computes is decided by the configuration beside it, too.
+TEST_F(Preferences, TheReferenceIsOfTheModelsConfiguration) {
+    Settings run = settings("dpo");
+    run["max_steps"] = "1";
+    run["cache_dir"] = sandbox_ / "cache";
+    must_succeed(sandbox_.train(run));
+    fs::copy(sandbox_.model(), sandbox_ / "other", fs::copy_options::recursive);
+    edit_json(sandbox_ / "other/config.json", [](Json& config) { config["rope_theta"] = 500.0; });
+    run["model"] = sandbox_ / "other";
+    run["output_dir"] = sandbox_ / "out2";
+    EXPECT_THAT(must_succeed(sandbox_.train(run)).err, HasSubstr("finding what the reference says"));
+}
+
+// Projectors are fitted to the loss of tokens: here they stay as they were drawn, unless somebody asks, who is refused.
+TEST_F(Preferences, AreLearnedByProjectorsThatStay) {
+    Settings run = settings("orpo");
+    run["adapter"] = "lsp";
+    run["lsp_d"] = "16";
+    run["lsp_r"] = "4";
+    must_succeed(sandbox_.train(run));
+    run["lsp_refresh"] = "4";
+    run["output_dir"] = sandbox_ / "refreshed";
+    const Finished refused = cli::run(sandbox_.train(run));
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("lsp_refresh"));
 }
 
 TEST_F(Preferences, AreTheSameOnDisk) {

@@ -160,6 +160,21 @@ TEST_F(ExportRequests, WhatIsNoRequestIsPassedOver) {
         EXPECT_FALSE(take_export_request(files_, at("run")).has_value()) << text;
         EXPECT_FALSE(fs::exists(at("run/export"))) << text;
     }
+    write("run/export", std::string(1 << 20, ' '));
+    EXPECT_FALSE(take_export_request(files_, at("run")).has_value()) << "more than is read";
+    EXPECT_FALSE(fs::exists(at("run/export")));
+}
+
+TEST_F(ExportRequests, FoldersOfTheirNamesAreNoneAndStay) {
+    run("run", {{"max_steps", "2"}, {"save_steps", "2"}});
+    for (const char* name : {"run/export", "run/save"}) {
+        EXPECT_THROW(export_model(files_, {.source = at("run"), .target = at(name)}), UserError) << name;
+        fs::create_directories(at(name));
+        write(std::string(name) + "/theirs.txt", "theirs");
+    }
+    EXPECT_EQ(run("run", {{"max_steps", "4"}, {"resume", "auto"}}).steps, 4);
+    EXPECT_EQ(bytes("run/export/theirs.txt"), "theirs");
+    EXPECT_EQ(bytes("run/save/theirs.txt"), "theirs");
 }
 
 }  // namespace

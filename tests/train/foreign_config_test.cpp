@@ -114,6 +114,20 @@ TEST_F(ForeignConfig, ToolsDefaultsAreWrittenOutWhereOursAreOthers) {
                                   HasSubstr("lr_scheduler_type: cosine"), HasSubstr("warmup_ratio: 0.03")));
 }
 
+TEST_F(ForeignConfig, PreferencesAreTakenWithTheirBeta) {
+    const std::string factory =
+        "model_name_or_path: m\nstage: dpo\nfinetuning_type: lora\ndataset: a\npref_beta: 0.5\n";
+    EXPECT_THAT(translate(factory).yaml, AllOf(HasSubstr("\nobjective: dpo\n"), HasSubstr("\npreference_beta: 0.5\n")));
+    EXPECT_THAT(translate(factory + "pref_loss: orpo\n").yaml,
+                AllOf(HasSubstr("\nobjective: orpo\n"), HasSubstr("\npreference_beta: 0.5\n")));
+    const Translation simpo = translate(factory + "pref_loss: simpo\n");
+    EXPECT_THAT(simpo.yaml, AllOf(Not(HasSubstr("objective")), Not(HasSubstr("preference_beta"))));
+    EXPECT_THAT(reason(simpo, "stage"), HasSubstr("simpo is not supported"));
+    const std::string axolotl = "base_model: m\ndatasets:\n  - path: a.jsonl\nrl: orpo\norpo_alpha: 0.3\n";
+    EXPECT_THAT(translate(axolotl).yaml,
+                AllOf(HasSubstr("\nobjective: orpo\n"), HasSubstr("\npreference_beta: 0.3\n")));
+}
+
 TEST_F(ForeignConfig, WhatAnAxolotlFileSays) {
     const std::string folder = source_dir() + "/tests/train/foreign/axolotl/";
     const Translation own = translate_config(files_, folder + "own_prompt.yaml");

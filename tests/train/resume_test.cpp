@@ -33,6 +33,31 @@ TEST_F(ResumeTest, FromTheCheckpointThatIsNamed) {
     EXPECT_THROW(run("run", {{"resume", "7"}}), UserError);
 }
 
+// Killed behind the last step's commit and before its evaluation.
+TEST_F(ResumeTest, MakesUpForTheLastEvaluation) {
+    const Settings settings = {{"max_steps", "4"}, {"save_steps", "4"}, {"eval_data", at("eval.jsonl")}};
+    run("run", settings);
+    const std::string lines = bytes("run/metrics.jsonl");
+    ASSERT_NE(lines.find(R"("eval_loss")"), std::string::npos);
+    std::string text;
+    for (size_t at = 0; at < lines.size();) {
+        const size_t end = lines.find('\n', at) + 1;
+        Json line = Json::parse(lines.substr(at, end - at));
+        for (const char* name : {"eval_loss", "eval_seconds"}) line.erase(name);
+        text += line.dump() + "\n";
+        at = end;
+    }
+    write("run/metrics.jsonl", text);
+    Settings again = settings;
+    again["resume"] = "auto";
+    const TrainResult result = run("run", again);
+    const auto loss_of = [](const std::string& all) {
+        return Json::parse(all.substr(all.rfind('\n', all.size() - 2) + 1)).at("eval_loss").get<double>();
+    };
+    EXPECT_EQ(loss_of(bytes("run/metrics.jsonl")), loss_of(lines));
+    EXPECT_EQ(result.eval_loss, loss_of(lines));
+}
+
 TEST_F(ResumeTest, AfterSigkillWithStateOnDisk) {
     run("whole", {{"max_steps", "40"}});
     const Settings disk = {{"max_steps", "40"}, {"policy", "three_tier"}};

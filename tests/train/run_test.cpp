@@ -115,6 +115,19 @@ TEST_F(RunTest, AFullDiskDoesNotEndTheRun) {
     EXPECT_THAT(bytes("run/log.txt"), HasSubstr("checkpoint 4 is not saved"));
 }
 
+// Lines and events of steps for which there was no room are written when there is some.
+TEST_F(RunTest, AFullDiskDoesNotEndTheRunBetweenCheckpoints) {
+    set_log_level(LogLevel::warning);
+    run("whole");
+    for (const char* file : {"metrics.jsonl", "events.out"}) {
+        FaultFiles files(at("image"));
+        files.fail({.call = FaultCall::write, .nth = 4, .error_number = ENOSPC, .times = 4, .path_part = file});
+        EXPECT_EQ(train(files, config(file, {{"report_to", "[jsonl, tensorboard]"}})).steps, 12);
+        EXPECT_EQ(history(file), history("whole"));
+        EXPECT_THAT(bytes(std::string(file) + "/log.txt"), HasSubstr("the lines of steps wait until there is room"));
+    }
+}
+
 TEST_F(RunTest, TheWatchdogStopsARunThatDiverges) {
     try {
         run("run", {{"loss_watchdog_threshold", "0.5"}, {"loss_watchdog_patience", "2"}});

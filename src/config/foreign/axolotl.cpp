@@ -167,9 +167,9 @@ constexpr ForeignRule kRules[] = {
     {.name = "chat_template_jinja", .reason = "chats go through the model's own template, or one in a file"},
     {.name = "eot_tokens", .reason = "what ends a turn is found in the template, and learned"},
     {.name = "use_dft", .reason = "tokens are not weighed by their probability: the loss is cross entropy"},
-    {.name = "rl_beta", .reason = "preferences are learned by objective alone"},
-    {.name = "dpo_beta", .reason = "preferences are learned by objective alone"},
-    {.name = "orpo_alpha", .reason = "preferences are learned by objective alone"},
+    {.name = "rl_beta", .ours = "preference_beta"},
+    {.name = "dpo_beta", .ours = "preference_beta"},
+    {.name = "orpo_alpha", .ours = "preference_beta"},
     {.name = "base_model_config", .reason = kClasses},
     {.name = "model_type", .reason = kClasses},
     {.name = "tokenizer_type", .reason = "the tokenizer is the model's"},
@@ -267,6 +267,7 @@ void finish(ForeignDraft& draft) {
     if (draft.config().adapter.empty())
         draft.unset("weight_storage", "load_in_4bit", "weights that are trained are not kept in few bits");
     if (draft.config().lora_dropout > 0) draft.unset("lora_dropout", "lora_dropout", "dropout is not implemented");
+    if (!draft.is_set("objective")) draft.unset("preference_beta", "rl_beta", "no preferences are learned");
     if (draft.value("warmup_steps").text.empty() && draft.value("warmup_ratio").text.empty())
         draft.set("warmup_ratio", "0.03", "warmup_ratio", "axolotl's default, there at most 100 steps");
 }

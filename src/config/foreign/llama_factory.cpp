@@ -15,7 +15,6 @@ constexpr std::string_view kBadam =
     "BAdam is not implemented; lomo and adalomo are presets that train all parameters in little memory";
 constexpr std::string_view kPeft = "adapters are lora, ia3 and lsp, drawn as peft draws them";
 constexpr std::string_view kPredict = "windlass generate and windlass eval write and judge answers";
-constexpr std::string_view kPreference = "preferences are learned by objective alone";
 
 bool takes_objective(std::string_view name) {
     const ConfigKey* const key = find_config_key("objective");
@@ -25,7 +24,8 @@ bool takes_objective(std::string_view name) {
 void take_stage(ForeignDraft& draft, const ForeignKey& key) {
     const std::string& stage = key.value.text;
     if (stage == "sft" || stage == "pt") return;
-    const std::string objective = stage == "dpo" && draft.text("pref_loss") == "orpo" ? "orpo" : stage;
+    const std::string_view loss = draft.text("pref_loss");
+    const std::string objective(stage != "dpo" || loss.empty() || loss == "sigmoid" ? stage : loss);
     if (stage == "dpo" && takes_objective(objective)) return draft.set("objective", objective, key.name);
     draft.drop(key.name, fmt::format("{} is not supported: what stands here trains on the rows' texts", objective));
 }
@@ -170,9 +170,9 @@ constexpr ForeignRule kRules[] = {
     {.name = "badam_verbose", .reason = kBadam},
     {.name = "use_adam_mini", .reason = "state_format: int8 keeps less of AdamW's state"},
     {.name = "use_muon", .reason = "Muon is not implemented: the run uses adamw"},
-    {.name = "pref_loss", .reason = kPreference},
-    {.name = "pref_beta", .reason = kPreference},
-    {.name = "pref_ftx", .reason = kPreference},
+    {.name = "pref_beta", .ours = "preference_beta"},
+    {.name = "pref_loss", .reason = "objective says which loss of preferences is learned"},
+    {.name = "pref_ftx", .reason = "the loss of preferences has no part of the chosen answer's own beside it"},
     {.name = "ref_model", .reason = "the reference is the base itself"},
     {.name = "reward_model", .reason = "reward models are not trained, and none is asked"},
     {.name = "compute_accuracy", .reason = "evaluations report the loss; with a task, its score"},
@@ -207,6 +207,7 @@ void finish(ForeignDraft& draft) {
     if (draft.config().adapter.empty())
         draft.unset("weight_storage", "quantization_bit", "weights that are trained are not kept in few bits");
     if (draft.config().lora_dropout > 0) draft.unset("lora_dropout", "lora_dropout", "dropout is not implemented");
+    if (!draft.is_set("objective")) draft.unset("preference_beta", "pref_beta", "no preferences are learned");
 }
 
 }  // namespace

@@ -1,0 +1,135 @@
+// What a run leaves behind the state that it goes on from, named or newest, is no longer of it: no checkpoint, no
+// store.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "tests/train/passing_files.h"
+#include "tests/train/train_fixture.h"
+
+namespace windlass {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModel = "/model/model.safetensors";
+
+class Undo : public TrainTest, public testing::WithParamInterface<const char*> {
+  protected:
+    Settings settings(Settings more) const {
+        more["policy"] = GetParam();
+        more["max_grad_norm"] = "1";
+        return more;
+    }
+};
+
+// The learning rate differs, so that what is left of the first branch shows.
+TEST_P(Undo, TheCheckpointsBehindANamedStep) {
+    run("run", settings({{"max_steps", "5"}, {"save_steps", "2"}}));
+    ASSERT_TRUE(fs::exists(at("run/checkpoint-5")));
+    const Settings again = {{"max_steps", "5"}, {"save_steps", "2"}, {"resume", "2"}, {"learning_rate", "0.02"}};
+    run("run", settings(again));
+    EXPECT_TRUE(bytes(std::string("run/checkpoint-5") + kModel) == bytes(std::string("run") + kWeights));
+    EXPECT_FALSE(bytes(std::string("run/undone-checkpoint-5") + kModel) == bytes(std::string("run") + kWeights));
+    EXPECT_TRUE(fs::exists(at("run/undone-checkpoint-4")));
+    EXPECT_TRUE(fs::is_empty(at("ssd")));
+}
+
+// The store of a run that was stopped at step 5 is of the branch that was undone.
+TEST_P(Undo, TheStoreBehindANamedStep) {
+    run("run", settings({{"max_steps", "2"}, {"save_steps", "2"}}));
+    run("run", settings({{"max_steps", "5"}, {"resume", "auto"}}));
+    run("run", settings({{"max_steps", "3"}, {"resume", "2"}, {"learning_rate", "0.02"}}));
+    EXPECT_EQ(history("run").size(), 3u);
+    run("run", settings({{"max_steps", "4"}, {"resume", "auto"}, {"learning_rate", "0.02"}}));
+    run("whole", settings({{"max_steps", "2"}, {"save_steps", "2"}}));
+    run("whole", settings({{"max_steps", "4"}, {"resume", "auto"}, {"learning_rate", "0.02"}}));
+    EXPECT_TRUE(bytes(std::string("run") + kWeights) == bytes(std::string("whole") + kWeights));
+    EXPECT_EQ(history("run"), history("whole"));
+}
+
+TEST_P(Undo, NoLimitRemovesTheCheckpointThatWasJustWritten) {
+    run("run", settings({{"max_steps", "6"}, {"save_steps", "2"}, {"save_total_limit", "2"}}));
+    const Settings again = {{"max_steps", "5"}, {"save_steps", "5"}, {"save_total_limit", "1"}, {"resume", "4"}};
+    run("run", settings(again));
+    EXPECT_TRUE(fs::exists(at("run/checkpoint-5")));
+    EXPECT_FALSE(fs::exists(at("run/checkpoint-4")));
+}
+
+TEST_P(Undo, ADamagedCheckpointIsSetAside) {
+    run("run", settings({{"max_steps", "6"}, {"save_steps", "2"}}));
+    write("run/checkpoint-6/model/model.safetensors", "damaged");
+    run("run", settings({{"max_steps", "5"}, {"save_steps", "5"}, {"save_total_limit", "1"}, {"resume", "auto"}}));
+    EXPECT_TRUE(fs::exists(at("run/checkpoint-5")));
+    EXPECT_TRUE(fs::exists(at("run/undone-checkpoint-6")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, Undo, testing::Values("in_memory", "three_tier"));
+
+// A plan that keeps no store goes on from one that another plan kept.
+TEST_F(TrainTest, AWorkingStoreIsGoneOnFromWithoutOne) {
+    const Settings settings = {{"device", "cpu:emulate"}, {"policy", "three_tier"}};
+    Settings first = settings, rest = settings, whole = settings;
+    first["max_steps"] = "4";
+    rest["policy"] = "host_stream";
+    rest["ssd_dir"] = at("ssd");
+    rest["resume"] = "auto";
+    run("run", first);
+    ASSERT_FALSE(fs::is_empty(at("ssd")));
+    run("run", rest);
+    run("whole", whole);
+    EXPECT_EQ(history("run"), history("whole"));
+    EXPECT_TRUE(bytes(std::string("run") + kWeights) == bytes(std::string("whole") + kWeights));
+}
+
+// A drive that is twice as large as the store that is on it.
+class CrowdedFiles final : public PassingFiles {
+  public:
+    CrowdedFiles(std::string folder, int64_t capacity) : folder_(std::move(folder)), capacity_(capacity) {}
+    int64_t free_bytes(const std::string& path) override {
+        if (!path.starts_with(folder_)) return PassingFiles::free_bytes(path);
+        int64_t free = capacity_;
+        for (const auto& entry : fs::directory_iterator(folder_)) free -= static_cast<int64_t>(entry.file_size());
+        return free;
+    }
+
+  private:
+    std::string folder_;
+    int64_t capacity_;
+};
+
+TEST_F(TrainTest, ADriveHasRoomForTheStoreThatItHolds) {
+    run("run", {{"policy", "three_tier"}, {"max_steps", "4"}});
+    int64_t store = 0;
+    for (const auto& entry : fs::directory_iterator(at("ssd"))) store += static_cast<int64_t>(entry.file_size());
+    ASSERT_GT(store, 0);
+    CrowdedFiles files(at("ssd"), 2 * store);
+    for (const char* how : {"resume", "overwrite"}) {
+        const Settings settings = {{"policy", "three_tier"}, {how, *how == 'r' ? "auto" : "true"}};
+        EXPECT_EQ(train(files, config("run", settings)).steps, 12) << how;
+    }
+    set_log_file("");
+}
+
+using Overwrite = TrainTest;
+
+TEST_F(Overwrite, NeverRemovesWhatTheRunIsMadeFrom) {
+    run("run", {{"max_steps", "2"}, {"save_steps", "2"}});
+    const std::string weights = bytes(std::string("run/checkpoint-2") + kModel);
+    for (const char* base : {"run/checkpoint-2/model", "run/checkpoint-2", "run", "run/final"})
+        EXPECT_THROW(run("run", {{"model", at(base)}, {"overwrite", "true"}}), UserError) << base;
+    run("adapter", {{"max_steps", "2"}, {"save_steps", "2"}, {"adapter", "lora"}});
+    for (const char* base : {"adapter/final", "adapter"})
+        EXPECT_THROW(run("adapter", {{"adapter", at(base)}, {"overwrite", "true"}}), UserError) << base;
+    fs::copy(at("train.jsonl"), at("run/samples.jsonl"));
+    const Settings rows = {{"train_data", "[" + at("run/samples.jsonl") + "]"}, {"overwrite", "true"}};
+    EXPECT_THROW(run("run", rows), UserError);
+    EXPECT_TRUE(bytes(std::string("run/checkpoint-2") + kModel) == weights);
+    EXPECT_TRUE(fs::exists(at("adapter/final/adapter_model.safetensors")));
+    EXPECT_TRUE(fs::exists(at("run/samples.jsonl")));
+}
+
+}  // namespace
+}  // namespace windlass
