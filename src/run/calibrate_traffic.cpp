@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <list>
 #include <map>
 #include <optional>
@@ -54,26 +56,21 @@ double hand_over_seconds() {
     return rounded(seconds / kHandOvers);
 }
 
-// A file to measure with, gone when this is.
+// A file to measure with. It has a name of its own, and only until it has its blocks: another process that measures the
+// same drive is in nobody's way, and a kill leaves nothing behind.
 class ProbeFile {
   public:
     ProbeFile(FileSystem& files, const std::string& folder, int64_t bytes, int64_t window)
-        : files_(files), path_(folder + "/.windlass-probe"), bytes_(bytes), buffer_(window, true) {
+        : files_(files), bytes_(bytes), buffer_(window, true) {
+        const std::string path = fmt::format("{}/.windlass-probe-{}-{}", folder, getpid(), now_ns());
+        file_ = files.open(path, {OpenMode::create_new, /*direct=*/true});
         try {
-            file_ = files.open(path_, {OpenMode::create, /*direct=*/true});
             file_->preallocate(bytes);
         } catch (const Error&) {
-            files.remove_tree(path_);
+            files.remove_tree(path);
             throw;
         }
-    }
-    ~ProbeFile() {
-        try {
-            file_.reset();
-            files_.remove_file(path_);
-        } catch (const Error&) {
-            // Nothing can be done about it here, and what was measured is still true.
-        }
+        files.remove_file(path);
     }
     ProbeFile(const ProbeFile&) = delete;
     ProbeFile& operator=(const ProbeFile&) = delete;
@@ -112,7 +109,6 @@ class ProbeFile {
     }
 
     FileSystem& files_;
-    std::string path_;
     int64_t bytes_, written_ = 0;
     HugeBuffer buffer_;
     std::unique_ptr<File> file_;

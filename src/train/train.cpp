@@ -343,6 +343,9 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     session.identity.run_id = resumes && !branches ? adopted_run_id(files, start, folder.path()) : new_run_id();
     if (config.overwrite) check_overwrites_no_base(files, session.config, folder);
     if (config.overwrite) clear(files, folder, config);  // only now: a run that is refused costs nobody an older one
+    // Before all else: what is killed from here on is a run, which may be resumed or overwritten.
+    write_text_atomic(files, folder.file("run.yaml"),
+                      with_identity(session.identity, config_to_yaml(resolved_config(session))));
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
@@ -356,8 +359,6 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     session.folder.warn_of_side_files(files);
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
-    write_text_atomic(files, folder.file("run.yaml"),
-                      with_identity(session.identity, config_to_yaml(resolved_config(session))));
     if (const std::string& text = session.data->chat_template(); !text.empty())
         write_text_atomic(files, folder.file(kChatTemplateName), text);
     look_at_base(session, resumes ? &start.last().identity : nullptr);

@@ -2,6 +2,7 @@
 // store.
 #include <gmock/gmock.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "base/error.h"
@@ -129,6 +130,61 @@ TEST_F(Overwrite, NeverRemovesWhatTheRunIsMadeFrom) {
     EXPECT_TRUE(bytes(std::string("run/checkpoint-2") + kModel) == weights);
     EXPECT_TRUE(fs::exists(at("adapter/final/adapter_model.safetensors")));
     EXPECT_TRUE(fs::exists(at("run/samples.jsonl")));
+}
+
+// Fails from the removal on that comes behind `removals` others, or where a file is made whose path has this in it.
+class StoppingFiles final : public PassingFiles {
+  public:
+    explicit StoppingFiles(int removals, std::string never_made = "/")
+        : left_(removals), name_(std::move(never_made)) {}
+    void remove_tree(const std::string& path) override {
+        if (left_-- <= 0) throw MachineError("unlink", path, EIO);
+        PassingFiles::remove_tree(path);
+    }
+    std::unique_ptr<File> open(const std::string& path, const OpenOptions& options) override {
+        const bool makes = options.mode == OpenMode::create || options.mode == OpenMode::create_new;
+        if (makes && name_ != "/" && path.find(name_) != std::string::npos) throw MachineError("open", path, EIO);
+        return PassingFiles::open(path, options);
+    }
+
+  private:
+    int left_;
+    std::string name_;
+};
+
+TEST_F(Overwrite, ThatIsCutShortIsDoneAgainAndLeavesNothing) {
+    const Settings lsp = {{"adapter", "lsp"},   {"lsp_d", "8"},       {"lsp_r", "2"},
+                          {"lsp_refresh", "2"}, {"lsp_samples", "4"}, {"max_steps", "4"}};
+    bool dies = true;
+    int removals = 0;
+    for (; dies; ++removals) {
+        fs::remove_all(at("run"));
+        run("run", lsp);
+        ASSERT_TRUE(fs::exists(at("run/refresh-3.json")));
+        StoppingFiles files(removals);
+        const Settings again = {{"max_steps", "2"}, {"overwrite", "true"}};
+        try {
+            train(files, config("run", again));
+            dies = false;
+        } catch (const MachineError&) {
+            set_log_file("");
+            ASSERT_NO_THROW(run("run", again)) << removals;
+        }
+        for (const auto& entry : fs::directory_iterator(at("run")))
+            EXPECT_THAT(entry.path().filename().string(), testing::Not(testing::StartsWith("refresh-")));
+    }
+    EXPECT_GT(removals, 5);
+    set_log_file("");
+}
+
+TEST_F(Overwrite, TakesABranchWhoseBeginningWasCutShort) {
+    run("probes", {{"method", "zeroth_order"}, {"max_steps", "4"}});
+    Settings branch = {{"method", "zeroth_order"}, {"max_steps", "3"}, {"branch_from", at("probes") + "@2"}};
+    StoppingFiles files(100, "branch/trajectory");
+    EXPECT_THROW(train(files, config("branch", branch)), MachineError);
+    set_log_file("");
+    branch["overwrite"] = "true";
+    EXPECT_EQ(run("branch", branch).steps, 3);
 }
 
 }  // namespace
