@@ -180,7 +180,7 @@ TEST_F(Overwrite, ThatIsCutShortIsDoneAgainAndLeavesNothing) {
 TEST_F(Overwrite, TakesABranchWhoseBeginningWasCutShort) {
     run("probes", {{"method", "zeroth_order"}, {"max_steps", "4"}});
     Settings branch = {{"method", "zeroth_order"}, {"max_steps", "3"}, {"branch_from", at("probes") + "@2"}};
-    StoppingFiles files(100, "branch/trajectory");
+    StoppingFiles files(100, "branch/metrics");
     EXPECT_THROW(train(files, config("branch", branch)), MachineError);
     set_log_file("");
     branch["overwrite"] = "true";
