@@ -302,9 +302,9 @@ void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& repor
                                  {"targets", list(micro.targets)}});
     }
     const std::string path = folder_.file(fmt::format("bad-batch-{}.json", state_.progress.step));
-    write_unless_full([&] { write_text_atomic(files_, path, json.dump() + "\n"); });
-    log_warning("step {} was not applied: loss {}, gradient norm {}; its batch is in {}", state_.progress.step,
-                report.loss_sum, report.grad_norm, path);
+    const bool is_kept = write_unless_full([&] { write_text_atomic(files_, path, json.dump() + "\n"); });
+    log_warning("step {} was not applied: loss {}, gradient norm {}{}", state_.progress.step, report.loss_sum,
+                report.grad_norm, is_kept ? "; its batch is in " + path : "");
 }
 
 bool TrainLoop::evaluates_now() const {

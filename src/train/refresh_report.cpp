@@ -43,13 +43,13 @@ void report_refresh(FileSystem& files, const std::string& path, int64_t step, co
         scales.push_back(std::sqrt(layer.refit.scale));
         accepted += layer.refit.accepted ? 1 : 0;
     }
-    write_unless_full([&] { write_text_atomic(files, path, json.dump(1) + "\n"); });
+    const bool is_kept = write_unless_full([&] { write_text_atomic(files, path, json.dump(1) + "\n"); });
     if (before.empty()) return;
     log_info(
         "refresh before step {}, {}: {} of {} layers have new projectors; relative bias {:.2f}, was {:.2f}, effective "
-        "scale {:.2f} (medians); layer by layer in {}",
+        "scale {:.2f} (medians){}",
         step, format_seconds(report.seconds), accepted, before.size(), median(after), median(before), median(scales),
-        path);
+        is_kept ? "; layer by layer in " + path : "");
 }
 
 }  // namespace windlass
