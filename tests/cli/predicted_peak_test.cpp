@@ -3,6 +3,7 @@
 // process itself takes is little beside it.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/units.h"
@@ -27,10 +28,16 @@ const std::string& large_model() {
     return folder;
 }
 
-// 20 million: two runs of it are compared with each other.
+// 20 million, and 90 million, of which only an adapter is trained: two runs of them are compared with each other. A
+// process varies by some 3 MiB from one start to the next, which must be less than 2 % of what they take.
 const std::string& small_model() {
     static const TempFolder place;
     static const std::string folder = made(place, "512", "7", "1408");
+    return folder;
+}
+const std::string& frozen_model() {
+    static const TempFolder place;
+    static const std::string folder = made(place, "1024", "7", "2816");
     return folder;
 }
 
@@ -91,7 +98,12 @@ TEST(SlowLspPeak, IsThatOfThePlanWhereProjectorsAreRefreshed) {
 }
 
 // Comparing answers with a reference takes the memory of the same rows without preferences, and 2 % at most.
-class PreferencePeak : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+// One heap for all threads: how many there are, and what they hold, depends on what else the machine does.
+class PreferencePeak : public testing::TestWithParam<std::pair<const char*, const char*>> {
+  protected:
+    PreferencePeak() { setenv("MALLOC_ARENA_MAX", "1", 1); }
+    ~PreferencePeak() override { unsetenv("MALLOC_ARENA_MAX"); }
+};
 
 TEST_P(PreferencePeak, IsThatOfTheSameRows) {
     Sandbox sandbox;
@@ -104,7 +116,7 @@ TEST_P(PreferencePeak, IsThatOfTheSameRows) {
             rows.push_back(fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", text, answer));
     }
     const auto [adapter, policy] = GetParam();
-    Settings plain = {{"model", small_model()},
+    Settings plain = {{"model", *adapter != '\0' ? frozen_model() : small_model()},
                       {"adapter", adapter},
                       {"policy", policy},
                       {"train_data", sandbox.rows("answers.jsonl", rows)},
@@ -120,14 +132,9 @@ TEST_P(PreferencePeak, IsThatOfTheSameRows) {
     compared["train_data"] = sandbox.rows("pairs.jsonl", pairs);
     compared["per_device_train_batch_size"] = "1";
     compared["output_dir"] = sandbox / "pairs";
-    compared["overwrite"] = "true";
-    // Where others compute, the allocator holds a little more at times, never less: the least of three counts.
-    const double most = 1.02 * static_cast<double>(of_rows.measured);
-    Peak of_pairs = peak_of(sandbox, compared);
-    for (int again = 0; again < 2 && static_cast<double>(of_pairs.measured) > most; ++again)
-        of_pairs = peak_of(sandbox, compared);
+    const Peak of_pairs = peak_of(sandbox, compared);
     EXPECT_LE(static_cast<double>(of_pairs.planned), 1.02 * static_cast<double>(of_rows.planned));
-    EXPECT_LE(static_cast<double>(of_pairs.measured), most);
+    EXPECT_LE(static_cast<double>(of_pairs.measured), 1.02 * static_cast<double>(of_rows.measured));
 }
 
 INSTANTIATE_TEST_SUITE_P(Placements, PreferencePeak,
