@@ -235,8 +235,6 @@ ExportResult export_plain_model(FileSystem& files, const std::string& path, cons
     return {path, step_of(files, path), output_bytes(files, options.target)};
 }
 
-}  // namespace
-
 // In its folder a run looks for requests by these names.
 void check_no_request(FileSystem& files, const std::string& target) {
     const auto path = std::filesystem::path(std::filesystem::absolute(target + "/").lexically_normal()).parent_path();
@@ -245,6 +243,8 @@ void check_no_request(FileSystem& files, const std::string& target) {
         throw UserError(ExitCode::usage, target, "is where the run {} looks for requests", folder)
             .hint(fmt::format("{}-model, or a folder elsewhere", target));
 }
+
+}  // namespace
 
 bool is_gguf_target(std::string_view target) {
     return target.ends_with(".gguf");

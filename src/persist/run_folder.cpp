@@ -124,11 +124,11 @@ RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), p
     files.make_folders(path_);
     if (!files.status(path_).is_folder) throw UserError(ExitCode::usage, path_, "is not a folder");
     if (!is_empty(files, path_) && config.resume.empty() && !config.overwrite) {
-        const bool is_run = files.exists(file("run.yaml"));
+        const bool is_run = files.exists(file(kSettingsName));
         throw UserError(ExitCode::usage, "output_dir", "{} {}", path_, is_run ? "holds a run already" : "is not empty")
             .hint(is_run ? "--resume, --overwrite or another folder" : "another folder");
     }
-    if (!is_empty(files, path_) && !files.exists(file("run.yaml")))
+    if (!is_empty(files, path_) && !files.exists(file(kSettingsName)))
         throw UserError(ExitCode::usage, "output_dir", "{} is not empty, and what it holds is not a run", path_);
     lock_ = files.open(file(kLockName), {OpenMode::append});
     if (lock_->descriptor() >= 0 && flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
@@ -160,7 +160,7 @@ bool RunFolder::take_save_request() {
 }
 
 std::vector<std::string> values_in_run(FileSystem& files, const std::string& run_folder, std::string_view key) {
-    const std::string yaml = fmt::format("{}/run.yaml", run_folder);
+    const std::string yaml = fmt::format("{}/{}", run_folder, kSettingsName);
     std::vector<std::string> values;
     if (!files.exists(yaml)) return values;
     for (const ConfigEntry& entry : read_config_file(files, yaml)) {

@@ -16,8 +16,8 @@ class StaleRates : public testing::Test {
         settings.merge(sandbox_.training());
         return must_succeed(here(sandbox_.train(settings, {"--overwrite"})));
     }
-    // Measures the machine as `plan` does: no step of its own may doubt the rates that it keeps, on a busy machine,
-    // say.
+    // Measures the machine by `plan`, which has no step: on a busy machine a step may doubt the rates that it begins
+    // with.
     void measure() const {
         std::vector<std::string> words = words_of(sandbox_.training());
         words.insert(words.begin(), "plan");

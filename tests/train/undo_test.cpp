@@ -85,6 +85,24 @@ TEST_F(TrainTest, AWorkingStoreIsGoneOnFromWithoutOne) {
     EXPECT_TRUE(bytes(std::string("run") + kWeights) == bytes(std::string("whole") + kWeights));
 }
 
+// A plan that keeps no store leaves none of what was undone, which would be newer than the run's own checkpoints.
+TEST_F(TrainTest, AStoreThatWasUndoneIsGoneWhateverThePlan) {
+    const Settings disk = {{"device", "cpu:emulate"}, {"policy", "three_tier"}};
+    Settings first = disk, on = disk, back = disk;
+    first["max_steps"] = first["save_steps"] = "2";
+    on["max_steps"] = "5";
+    on["resume"] = "auto";
+    back["policy"] = "host_stream";
+    back["ssd_dir"] = at("ssd");
+    back["max_steps"] = "3";
+    back["resume"] = "2";
+    run("run", first);
+    run("run", on);
+    ASSERT_FALSE(fs::is_empty(at("ssd")));
+    run("run", back);
+    EXPECT_TRUE(fs::is_empty(at("ssd")));
+}
+
 // A drive that is twice as large as the store that is on it.
 class CrowdedFiles final : public PassingFiles {
   public:
@@ -135,15 +153,14 @@ TEST_F(Overwrite, NeverRemovesWhatTheRunIsMadeFrom) {
 // Fails from the removal on that comes behind `removals` others, or where a file is made whose path has this in it.
 class StoppingFiles final : public PassingFiles {
   public:
-    explicit StoppingFiles(int removals, std::string never_made = "/")
-        : left_(removals), name_(std::move(never_made)) {}
+    explicit StoppingFiles(int removals, std::string never_made = "") : left_(removals), name_(std::move(never_made)) {}
     void remove_tree(const std::string& path) override {
         if (left_-- <= 0) throw MachineError("unlink", path, EIO);
         PassingFiles::remove_tree(path);
     }
     std::unique_ptr<File> open(const std::string& path, const OpenOptions& options) override {
         const bool makes = options.mode == OpenMode::create || options.mode == OpenMode::create_new;
-        if (makes && name_ != "/" && path.find(name_) != std::string::npos) throw MachineError("open", path, EIO);
+        if (makes && !name_.empty() && path.find(name_) != std::string::npos) throw MachineError("open", path, EIO);
         return PassingFiles::open(path, options);
     }
 
