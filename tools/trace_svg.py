@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws a trace of `windlass plan --trace` or `windlass train --trace` as SVG: a row for each lane, a colour for each verb.
+"""Draws traces of `windlass plan --trace` and `windlass train --trace` as SVG: a row per lane, a colour per verb.
 
-    trace_svg.py TRACE.json [--width 1200] [--from MS] [--to MS] > picture.svg
+    trace_svg.py TRACE.json... [--titles A|B...] [--width 1200] [--from MS] [--to MS] > picture.svg
 
-Steps of a trace stand beneath each other on one scale. Hovering over a task tells its name and how long it takes.
+All steps of all traces are drawn one below the other on one scale: give a predicted and a measured trace to compare
+them. Hovering over a task shows its name and how long it takes.
 """
 import argparse
 import json
@@ -89,12 +90,17 @@ def legend(y):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace")
+    parser.add_argument("traces", nargs="+", metavar="TRACE.json")
+    parser.add_argument("--titles", default="", help="of the steps, in order, with | between them")
     parser.add_argument("--width", type=int, default=1200)
     parser.add_argument("--from", dest="first", type=float, default=0, help="milliseconds")
     parser.add_argument("--to", dest="last", type=float, help="milliseconds")
     args = parser.parse_args()
-    steps = read_steps(args.trace)
+    steps = [step for trace in args.traces for step in read_steps(trace)]
+    titles = args.titles.split("|") if args.titles else [title for title, _, _ in steps]
+    if len(titles) != len(steps):
+        parser.error(f"{len(titles)} titles for {len(steps)} steps")
+    steps = [(title, lanes, tasks) for title, (_, lanes, tasks) in zip(titles, steps)]
     end = max((task["ts"] + task["dur"] for _, _, tasks in steps for task in tasks), default=1)
     first, last = args.first * 1e3, args.last * 1e3 if args.last else end
     body, y = [], 0
