@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "plan/binding.h"
 #include "plan/estimate.h"
+#include "plan/parts.h"
 #include "plan/refusal.h"
 #include "plan/search.h"
 #include "schedule/layout.h"
@@ -103,22 +104,6 @@ Limits limits_of(const Budgets& budgets) {
             .device = budgets.device,
             .disk = budgets.disk,
             .writes = budgets.step_disk_writes > 0 ? budgets.step_disk_writes : Limits::kNone};
-}
-
-SpaceInput space_input(const TrainedModel& model, const SavedRanks& ranks) {
-    SpaceInput input{.saved_most = most_saved(ranks)};
-    std::vector<int> chunks(model.blocks.size(), 0);
-    for (const Param param : model.all_params())
-        chunks[static_cast<size_t>(param.spec.block)] += static_cast<int>(div_up(param.numel(), kChunkElements));
-    input.block_chunks = *std::max_element(chunks.begin(), chunks.end());
-    return input;
-}
-
-const ScheduleRequest& largest_request(const PlanRequest& request) {
-    return *std::max_element(request.schedules.begin(), request.schedules.end(),
-                             [](const ScheduleRequest& a, const ScheduleRequest& b) {
-                                 return a.rows * a.sequence_length < b.rows * b.sequence_length;
-                             });
 }
 
 }  // namespace
@@ -283,6 +268,7 @@ class PolicySearch {
                               .disk_write_bytes = planned.step.demand.disk_write_bytes});
     }
     Evaluation quick(const Choice& choice) {
+        if (request_.should_stop && request_.should_stop()) throw PlanStopped();
         const auto plan_for = [&](int blocks) { return plan_of(space_, choice, ranks_, programs_of(model_, blocks)); };
         const Estimate found = estimate_(plan_for, period_of(choice));
         const Plan whole = plan(choice);
@@ -310,36 +296,6 @@ class PolicySearch {
     Evaluator evaluate_;
 };
 
-// What is searched by itself: a policy's space under one share of blocks that are whole on the device.
-struct Part {
-    const Policy* policy = nullptr;
-    Space space;
-    bool moves_most = false;  // of its policy's: the least share
-};
-
-// Of the policies that are asked for, but those that are not for this device or these budgets.
-std::vector<Part> parts_of(const TrainedModel& model, const Recipe& recipe, const PlanRequest& request,
-                           const SpaceInput& input) {
-    std::vector<Part> parts;
-    bool known = request.policy == "auto";
-    for (const Policy* policy : all_policies()) {
-        known = known || policy->name == request.policy;
-        if (request.policy != "auto" && request.policy != policy->name) continue;
-        std::optional<Space> space = policy->space(request, input);
-        if (!space) continue;
-        if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);
-        if (!recipe.runs(PassKind::backward)) space->of(Knob::held_weights) = space->of(Knob::device_groups) = {0};
-        if (recipe.uses_gradients_at_once) space = at_once(std::move(*space));
-        const int least = space->of(Knob::resident)[0];
-        for (Space& each : by_residence(*space)) {
-            const bool moves_most = each.of(Knob::resident)[0] == least;
-            parts.push_back({policy, std::move(each), moves_most});
-        }
-    }
-    if (!known) refuse_policy(request.policy);
-    return parts;
-}
-
 PlanOutcome refusal_of(const std::vector<std::unique_ptr<PolicySearch>>& searches, const PlanRequest& request) {
     std::vector<Refused> refused;
     for (const std::unique_ptr<PolicySearch>& search : searches) {
@@ -356,7 +312,7 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
     // What is planned for a machine that is not here runs there.
     if (request.device.kind != DeviceKind::fake) require_kernels(model, recipe, request.device.kind);
     const SavedRanks ranks = rank_saved(model, largest_request(request), request.device.kind, numerics, machine);
-    const std::vector<Part> parts = parts_of(model, recipe, request, space_input(model, ranks));
+    const std::vector<Part> parts = parts_of(model, recipe, request, ranks);
     const auto search_of = [&](const Part& part) {
         return std::make_unique<PolicySearch>(model, recipe, numerics, machine, request, ranks, *part.policy,
                                               part.space);

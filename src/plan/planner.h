@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <exception>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +30,18 @@ struct Budgets {
     int64_t step_disk_writes = 0;  // bytes that a step may write to disk; 0: as many as it likes
 };
 
+// A choice that a search found, and the policy whose space it is from.
+struct FoundChoice {
+    std::string policy;
+    Choice choice{};
+};
+
+// find_plan was told to stop, and found nothing.
+class PlanStopped : public std::exception {
+  public:
+    const char* what() const noexcept override { return "the search was stopped"; }
+};
+
 struct PlanRequest {
     std::string policy = "auto";       // auto | in_memory | host_stream | three_tier
     std::string recompute = "auto";    // auto | true | false
@@ -38,6 +52,8 @@ struct PlanRequest {
     std::vector<ScheduleRequest> schedules;
     int writeback_steps = 0;  // forward-only: between two of which updates are written back; 0: the planner's choice
     double clip_frequency = 0.25;  // of steps: what a speculative update that must be redone costs; before any was seen
+    std::optional<FoundChoice> start;   // where a search may begin too: found for a step of other formats or rows
+    std::function<bool()> should_stop;  // asked before each evaluation: true ends find_plan by PlanStopped; null: never
 };
 
 // One line of the placement table.
