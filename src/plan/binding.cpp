@@ -22,8 +22,9 @@ std::vector<std::pair<std::string, Machine>> better_machines(const Machine& mach
     twice("a disk",
           {&Machine::disk_read_bytes_per_s, &Machine::disk_write_bytes_per_s, &Machine::disk_mixed_bytes_per_s});
     twice("a link", {&Machine::link_up_bytes_per_s, &Machine::link_down_bytes_per_s, &Machine::link_both_bytes_per_s});
-    twice("products", {&Machine::gemm_bf16_flops, &Machine::gemm_f32_flops, &Machine::narrow_bf16_flops,
-                       &Machine::narrow_f32_flops, &Machine::attention_bf16_flops, &Machine::attention_f32_flops});
+    twice("matrix products",
+          {&Machine::gemm_bf16_flops, &Machine::gemm_f32_flops, &Machine::narrow_bf16_flops, &Machine::narrow_f32_flops,
+           &Machine::attention_bf16_flops, &Machine::attention_f32_flops});
     for (auto& [kernel, rate] : list.back().second.kernels) rate *= 2;
     twice("memory and updates", {&Machine::memory_bytes_per_s, &Machine::update_bytes_per_s});
     for (auto& [update, rate] : list.back().second.updates) rate *= 2;
@@ -42,7 +43,7 @@ Binding find_binding(const Planned& planned, const Machine& machine) {
         const double seconds = simulate(leading_schedule(planned.schedules), better).seconds;
         if (seconds >= best) continue;
         best = seconds;
-        binding.improvement = fmt::format("{} twice as fast: {} a step", what, format_seconds(seconds));
+        binding.improvement = fmt::format("with {} twice as fast: {} a step", what, format_seconds(seconds));
     }
     return binding;
 }

@@ -58,10 +58,10 @@ void fill_placement(Planned& planned, const PlanRequest& request, int64_t store,
     const auto arena = planned.schedules.by_kind(planned.schedules.arena_bytes);
     const int64_t near = arena[slot(apart ? TierKind::host : TierKind::device)];
     const int64_t own = apart ? arena[slot(TierKind::device)] : 0;
-    planned.placement.push_back({"gaps and alignment", near - host_named, own - device_named, 0});
-    planned.placement.push_back({"process", request.budgets.process, 0, 0});
+    planned.placement.push_back({"fragmentation", near - host_named, own - device_named, 0});
+    planned.placement.push_back({"program and libraries", request.budgets.process, 0, 0});
     if (store > 0 && request.budgets.exporter > 0)
-        planned.placement.push_back({"export beside the steps", request.budgets.exporter, 0, 0});
+        planned.placement.push_back({"export during the steps", request.budgets.exporter, 0, 0});
     if (store > 0) planned.placement.push_back({"working store, two versions", 0, 0, store});
     if (spill > 0) planned.placement.push_back({"gradients and activations on their way", 0, 0, spill});
 }

@@ -68,7 +68,7 @@ struct PlacementRow {
 struct Binding {
     LaneKind lane = LaneKind::compute;
     double busy = 0;          // share of the step's time that this lane works
-    std::string improvement;  // "a disk twice as fast: 3.1 s a step"; empty where nothing tried helps
+    std::string improvement;  // "with a disk twice as fast: 3.1 s a step"; empty where nothing tried helps
 };
 
 struct Planned {

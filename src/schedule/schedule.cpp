@@ -9,7 +9,7 @@ namespace windlass {
 
 std::string_view memory_tag_name(MemoryTag tag) {
     static constexpr std::array<std::string_view, kMemoryTags> kNames = {
-        "weights",         "probed weights", "low halves",
+        "weights",         "probed weights", "master weights (low 16 bits)",
         "optimizer state", "gradients",      "versions kept for wrong speculations",
         "activations",     "block inputs",   "workspace",
         "cache",           "staging"};

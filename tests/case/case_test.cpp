@@ -43,7 +43,7 @@ std::string plan_text(const Planned& planned) {
     const Plan& plan = planned.plan;
     std::string text = fmt::format("plan: {}\n", describe(plan));
     for (const PlacementRow& row : planned.placement) {
-        if (row.tag == "workspace" || row.tag == "gaps and alignment" || row.tag == "process") continue;
+        if (row.tag == "workspace" || row.tag == "fragmentation" || row.tag == "program and libraries") continue;
         text += fmt::format("  {:<28}{:>10}{:>10}\n", row.tag, row.memory_bytes, row.disk_bytes);
     }
     return text;

@@ -147,7 +147,7 @@ TEST_P(PredictedPeak, HoldsTheRun) {
     if (GetParam().policy == "three_tier") settings["ssd_dir"] = sandbox / "ssd";
     const Json plan = plan_of(sandbox, settings);
     const int64_t memory = plan.at("memory_bytes"), device = plan.at("device_bytes");
-    const int64_t arenas = memory + device - row_bytes(plan, "process");
+    const int64_t arenas = memory + device - row_bytes(plan, "program and libraries");
     EXPECT_EQ(device > 0, GetParam().device == "cpu:emulate");
     EXPECT_GT(arenas, 16 * kMiB);
     constexpr int64_t kProcessVaries = kMiB;  // from one start to the next
