@@ -2,7 +2,7 @@
 //
 //   {"name": "fuyou", "paper": "who, what, where", "keys": {"policy": "three_tier", ...}}
 //
-// Its keys are those of a configuration, and lie below everything else that a user says (train/config.h).
+// Its keys are those of a configuration, and lie below everything else that a user says (config/config.h).
 #pragma once
 
 #include <span>

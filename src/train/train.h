@@ -18,7 +18,7 @@ struct TrainResult {
     int64_t total_steps = 0;
     double loss = 0;                     // of the last step
     double eval_loss = 0;                // NaN without evaluation
-    std::optional<double> eval_score;    // of a task: what the last evaluation measured (train/task_evaluate.h)
+    std::optional<double> eval_score;    // of a task: what the last evaluation measured (infer/task_evaluate.h)
     std::optional<int64_t> best_step;    // where steps are compared (state/best_step.h)
     std::string final_folder;            // empty when the run was stopped
     int64_t predicted_bytes = 0;         // memory

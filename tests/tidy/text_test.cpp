@@ -114,16 +114,6 @@ TEST(Text, HeadersGuardThemselves) {
     EXPECT_TRUE(found.empty()) << listing(found);
 }
 
-// Pages that code, scripts and other pages name by their path from the root.
-TEST(Text, NamedPagesExist) {
-    static const std::regex kPage(R"(\bdocs/[A-Za-z0-9_/-]+\.md\b)");
-    std::set<std::string> found;
-    for (const SourceFile& file : tree())
-        for (std::sregex_iterator it(file.text.begin(), file.text.end(), kPage), end; it != end; ++it)
-            if (find_file(it->str()) == nullptr) found.insert(fmt::format("{} names {}", file.path, it->str()));
-    EXPECT_TRUE(found.empty()) << listing({found.begin(), found.end()});
-}
-
 // Relative links of the pages, without their anchors.
 TEST(Text, LinksOfPagesLeadSomewhere) {
     static const std::regex kLink(R"(\]\(([^)#:\s]+)(#[^)]*)?\))");

@@ -49,6 +49,14 @@ std::vector<SourceFile> read_tree() {
     return files;
 }
 
+// Whether what is before `at` is a number, 1'000, rather than nothing or the prefix of a literal, U'x'.
+bool is_in_number(std::string_view text, size_t at) {
+    size_t first = at;
+    while (first > 0 && (std::isalnum(static_cast<unsigned char>(text[first - 1])) != 0 || text[first - 1] == '\''))
+        --first;
+    return first < at && std::isdigit(static_cast<unsigned char>(text[first])) != 0;
+}
+
 // Where the literal or comment that begins at `at` ends (one past); `at` itself when none begins there.
 size_t end_of_blank(std::string_view text, size_t at) {
     const auto past = [&](std::string_view closing, size_t from) {
@@ -62,8 +70,7 @@ size_t end_of_blank(std::string_view text, size_t at) {
         return past(")" + std::string(text.substr(at + 2, open - at - 2)) + "\"", open);
     }
     const char quote = text[at];
-    const bool separator = at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1])) != 0;  // 1'000
-    if (quote != '"' && (quote != '\'' || separator)) return at;
+    if (quote != '"' && (quote != '\'' || is_in_number(text, at))) return at;
     for (size_t i = at + 1; i < text.size(); ++i) {
         if (text[i] == '\\')
             ++i;
@@ -160,10 +167,41 @@ std::string blanked(std::string_view text, bool keeps_literals) {
     return out;
 }
 
+// What is in the text and not in the part of it.
+std::string rest_of(std::string_view text, const std::string& part) {
+    std::string out(text);
+    for (size_t i = 0; i < out.size(); ++i)
+        if (out[i] == part[i] && out[i] != '\n') out[i] = ' ';
+    return out;
+}
+
+bool is_of_word(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
 }  // namespace
 
 std::string code_of(std::string_view text) {
     return blanked(text, false);
+}
+
+std::string comments_and_literals_of(std::string_view text) {
+    return rest_of(text, code_of(text));
+}
+
+std::string comments_of(std::string_view text) {
+    return rest_of(text, without_comments(text));
+}
+
+std::vector<std::string_view> words_of(std::string_view code) {
+    std::vector<std::string_view> words;
+    for (size_t i = 0; i < code.size(); ++i) {
+        if (!is_of_word(code[i])) continue;
+        const size_t begin = i;
+        while (i < code.size() && is_of_word(code[i])) ++i;
+        if (std::isdigit(static_cast<unsigned char>(code[begin])) == 0) words.push_back(code.substr(begin, i - begin));
+    }
+    return words;
 }
 
 std::string without_comments(std::string_view text) {

@@ -30,6 +30,12 @@ const SourceFile* find_file(std::string_view path);
 std::string code_of(std::string_view text);
 // The same with literals.
 std::string without_comments(std::string_view text);
+// What code_of and without_comments leave out, with blanks for the rest.
+std::string comments_and_literals_of(std::string_view text);
+std::string comments_of(std::string_view text);
+
+// The identifiers and keywords of code, in order.
+std::vector<std::string_view> words_of(std::string_view code);
 
 struct FunctionSpan {
     int first_line = 0;  // where the body opens, from 1

@@ -14,7 +14,7 @@ namespace windlass {
 
 inline constexpr int kSchemaVersion = 1;  // of every JSON output
 
-// Verbs that take configuration: words are a file, key=value and --key value (train/config.h).
+// Verbs that take configuration: words are a file, key=value and --key value (config/config.h).
 struct PlanArgs {
     std::vector<std::string> words;
     std::string trace;   // file to write the predicted step to; empty: none
