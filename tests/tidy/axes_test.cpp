@@ -1,5 +1,7 @@
-// What is computed, how it is trained and where it lies are told apart: words that a floor's code may not hold.
+// What is computed, how it is trained and where it lies are told apart: what a floor may not include or name.
+#include <algorithm>
 #include <regex>
+#include <set>
 
 #include "tests/tidy/tree.h"
 
@@ -30,11 +32,48 @@ std::vector<std::string> lines_with(const std::regex& pattern, LooksAt looks_at,
     return found;
 }
 
-TEST(Axes, ModelsAndOpsKnowNeitherPlacesNorMethods) {
-    static const std::regex kWords(R"(\b(host|disk|tier|offload|merge|perturb|noise)\b)");
-    const auto found = lines_with(kWords, [](const SourceFile& file) {
-        return (file.in("src/model/") || file.in("src/op/")) && !is_of_device(file);
+// Types that the files of these floors declare, of which `looks_at` says so.
+template <typename LooksAt>
+std::set<std::string> types_of(std::initializer_list<std::string_view> floors, LooksAt looks_at) {
+    static const std::regex kType(R"(\b(?:struct|class|union|using)\s+(\w+)\b(?!\s*;))");
+    std::set<std::string> types;
+    for (const SourceFile& file : tree()) {
+        const bool is_of_them = std::any_of(floors.begin(), floors.end(), [&](std::string_view floor) {
+            return file.in("src/" + std::string(floor) + "/");
+        });
+        if (!is_of_them || !file.is_cpp() || !looks_at(file)) continue;
+        const std::string code = code_of(file.text);
+        for (std::sregex_iterator it(code.begin(), code.end(), kType), end; it != end; ++it) types.insert((*it)[1]);
+    }
+    return types;
+}
+
+// Lower floors hold the files of other axes, too: the working store, logs, memory of tiers.
+TEST(Axes, ModelsAndOpsIncludeNothingOfPlacesOrMethods) {
+    static const std::regex kOther(
+        "#include \"(tier/|perturb/|method/|schedule/|plan/|format/(store|trajectory|manifest)|"
+        "device/(host_memory|fake)).*");
+    const auto found = lines_with(
+        kOther,
+        [](const SourceFile& file) { return (file.in("src/model/") || file.in("src/op/")) && !is_of_device(file); },
+        true);
+    EXPECT_TRUE(found.empty()) << listing(found);
+}
+
+TEST(Axes, ModelsAndOpsNameNoTypeOfPlacesOrMethods) {
+    const auto theirs =
+        types_of({"base", "tensor", "device", "format", "text", "op", "model"}, [](const SourceFile&) { return true; });
+    auto others = types_of({"tier", "perturb", "method", "schedule", "plan"}, [](const SourceFile& file) {
+        return file.is_header() && !file.path.ends_with("_vector.h") && !is_of_device(file);
     });
+    EXPECT_TRUE(others.contains("Plan") && others.contains("Recipe")) << "types are declared otherwise now";
+    std::erase_if(others, [&](const std::string& type) { return theirs.contains(type); });
+    std::vector<std::string> found;
+    for (const SourceFile& file : tree()) {
+        if (!file.is_cpp() || !(file.in("src/model/") || file.in("src/op/"))) continue;
+        for (const std::string_view word : words_of(code_of(file.text)))
+            if (others.contains(std::string(word))) found.push_back(fmt::format("{}: {}", file.path, word));
+    }
     EXPECT_TRUE(found.empty()) << listing(found);
 }
 
