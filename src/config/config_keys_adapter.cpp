@@ -10,10 +10,9 @@ std::vector<ConfigKey> adapter_keys() {
          .resume = OnResume::refused,
          .field = &Config::adapter,
          .group = kMethod,
-         .help =
-             "train an adapter beside the model, which stays as it is: lora, ia3, qlora (lora over weights in 4 bits), "
-             "or lsp (sparse projectors, docs/guide/lsp.md); or a folder with one, in peft's layout, to go on from, or "
-             "to evaluate (docs/guide/adapters.md)",
+         .help = "train an adapter over the frozen model: lora, ia3, qlora (lora over weights in 4 bits), or lsp "
+                 "(sparse projectors, docs/guide/lsp.md); or a folder with one, in peft's layout, to train further or "
+                 "to evaluate (docs/guide/adapters.md)",
          .aliases = {"adapter_name_or_path", "lora_model_dir", "finetuning_type"}},
         {.name = "lora_r",
          .resume = OnResume::refused,
@@ -27,27 +26,27 @@ std::vector<ConfigKey> adapter_keys() {
          .resume = OnResume::refused,
          .field = &Config::lora_alpha,
          .group = kMethod,
-         .help = "what a pair adds is multiplied by lora_alpha / lora_r",
+         .help = "LoRA scale: lora_alpha / lora_r",
          .min = 1e-6,
          .max = 1e6},
         {.name = "use_rslora",
          .resume = OnResume::refused,
          .field = &Config::use_rslora,
          .group = kMethod,
-         .help = "multiply by lora_alpha / sqrt(lora_r) instead",
+         .help = "LoRA scale: lora_alpha / sqrt(lora_r) instead",
          .aliases = {"lora_use_rslora", "peft_use_rslora"}},
         {.name = "lora_target_modules",
          .resume = OnResume::refused,
          .field = &Config::lora_target_modules,
          .group = kMethod,
-         .help = "linear layers with an adapter: names of modules or ends of them (q_proj, mlp.down_proj), regular "
+         .help = "linear layers with an adapter: names of modules or ends of names (q_proj, mlp.down_proj), regular "
                  "expressions for whole names, or all-linear: those of all layers, not the head",
          .aliases = {"lora_target", "target_modules"}},
         {.name = "lora_dropout",
          .resume = OnResume::refused,
          .field = &Config::lora_dropout,
          .group = kMethod,
-         .help = "0: dropout is not implemented",
+         .help = "only 0: dropout is not implemented",
          .min = 0,
          .max = 1},
         {.name = "load_in_4bit",
@@ -64,9 +63,8 @@ std::vector<ConfigKey> projector_keys() {
          .resume = OnResume::refused,
          .field = &Config::lsp_d,
          .group = kMethod,
-         .help =
-             "columns of LSP's projectors; auto: as lsp_host_bytes and lsp_link_bytes allow, or half of the model's "
-             "width",
+         .help = "columns of LSP's projectors; auto: the most that lsp_host_bytes and lsp_link_bytes allow, or half of "
+                 "the model's width",
          .min = 1,
          .max = static_cast<double>(kProjectorWidthMax),
          .empty = "auto"},
@@ -81,21 +79,20 @@ std::vector<ConfigKey> projector_keys() {
          .resume = OnResume::refused,
          .field = &Config::lsp_host_bytes,
          .group = kMethod,
-         .help = "where lsp_d is auto: what the state of all that LSP trains may take, 12 bytes a number"},
+         .help = "with lsp_d auto: limit of LSP's training state, 12 bytes per number"},
         {.name = "lsp_link_bytes",
          .resume = OnResume::refused,
          .field = &Config::lsp_link_bytes,
          .group = kMethod,
-         .help = "where lsp_d is auto: what gradients and weights of all that LSP trains may move in a step, 6 bytes a "
-                 "number, or 8 in f32"},
+         .help = "with lsp_d auto: limit of the gradients and weights that LSP moves per step, 6 bytes per number, or "
+                 "8 in f32"},
         {.name = "lsp_refresh",
          .resume = OnResume::refused,
          .field = &Config::lsp_refresh,
          .group = kMethod,
-         .help =
-             "before the first step, and then each so many steps, fit LSP's projectors to gradients, and write what "
-             "was learnt into the weights; 0: never, weights are read only; auto: 1000, or 0 where weights are kept "
-             "in few bits or the method has no moments to carry over",
+         .help = "before the first step, and then every this many steps, fit LSP's projectors to gradients and merge "
+                 "the learned part into the weights; 0: never, weights are read only; auto: 1000, or 0 if weights are "
+                 "kept in few bits or the method has no moments to carry over",
          .min = 0,
          .max = 1e9,
          .empty = "auto"},
@@ -103,14 +100,14 @@ std::vector<ConfigKey> projector_keys() {
          .resume = OnResume::refused,
          .field = &Config::lsp_samples,
          .group = kMethod,
-         .help = "rows whose gradients a refresh looks at: half of them to fit projectors, half to judge the fit",
+         .help = "rows whose gradients a refresh uses: half of them to fit projectors, half to judge the fit",
          .min = 2,
          .max = 4096},
         {.name = "lsp_learn",
          .resume = OnResume::refused,
          .field = &Config::lsp_learn,
          .group = kMethod,
-         .help = "iterations in which a refresh learns the numbers of projectors, at most; 0: they are rescaled alone",
+         .help = "most iterations in which a refresh learns the projectors' numbers; 0: projectors are only rescaled",
          .min = 0,
          .max = 1000},
     };

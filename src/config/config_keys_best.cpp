@@ -9,25 +9,25 @@ std::vector<ConfigKey> best_keys() {
          .resume = OnResume::free,
          .field = &Config::load_best_model_at_end,
          .group = kIntervals,
-         .help = "end with the weights of the best evaluated step in final/; each step that is better than all before "
-                 "it is saved, whatever save_steps is, and the best is kept beside save_total_limit"},
+         .help = "end with the weights of the best evaluated step in final/; every step that is better than all before "
+                 "it is saved, whatever save_steps is, and the best one is kept in addition to save_total_limit"},
         {.name = "metric_for_best_model",
          .resume = OnResume::free,
          .field = &Config::metric_for_best_model,
          .group = kIntervals,
-         .help = "what makes a step better: loss, or the score that evaluations report of a task: accuracy over "
-                 "candidates, exact_match of short answers; eval_ may stand in front"},
+         .help = "what makes a step better: loss, or the score of a task's evaluation: accuracy over candidates, "
+                 "exact_match of short answers; eval_ may precede it"},
         {.name = "greater_is_better",
          .resume = OnResume::free,
          .field = &Config::greater_is_better,
          .group = kIntervals,
-         .help = "auto: as the metric wants it; what contradicts it is refused",
+         .help = "auto: according to the metric; a contradiction is refused",
          .choices = {"auto", "true", "false"}},
         {.name = "early_stopping_patience",
          .resume = OnResume::free,
          .field = &Config::early_stopping_patience,
          .group = kIntervals,
-         .help = "stop behind so many evaluations in a row that were not better than the best one; null: never",
+         .help = "stop after this many evaluations in a row without improvement; null: never",
          .unit = "evaluations",
          .min = 1,
          .max = 4e9},
@@ -35,7 +35,7 @@ std::vector<ConfigKey> best_keys() {
          .resume = OnResume::free,
          .field = &Config::early_stopping_threshold,
          .group = kIntervals,
-         .help = "for early_stopping_patience, better is better by more than this",
+         .help = "minimum improvement that early stopping counts",
          .min = 0,
          .max = 1e9},
     };
@@ -47,14 +47,13 @@ std::vector<ConfigKey> sample_keys() {
          .resume = OnResume::free,
          .field = &Config::sample_prompts,
          .group = kIntervals,
-         .help =
-             "texts that the model continues while it trains, greedily, into samples.jsonl and the log; of a run on "
-             "chats, questions that it answers"},
+         .help = "texts that the model continues greedily during training, into samples.jsonl and the log; in a run on "
+                 "chats, questions that it answers"},
         {.name = "sample_steps",
          .resume = OnResume::free,
          .field = &Config::sample_steps,
          .group = kIntervals,
-         .help = "steps between two times that it does; null: with each evaluation",
+         .help = "steps between samples; null: at each evaluation",
          .min = 1,
          .max = 4e9},
         {.name = "sample_max_new_tokens",

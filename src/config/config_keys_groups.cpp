@@ -10,15 +10,14 @@ std::vector<ConfigKey> group_keys() {
          .resume = OnResume::resolved,
          .field = &Config::freeze,
          .group = kMethod,
-         .help = "parameters that are not trained: patterns of names as in the model's files, with * and ?; looked at "
-                 "before param_groups"},
+         .help = "parameters to freeze: patterns of names as in the model's files, with * and ?; checked before "
+                 "param_groups"},
         {.name = "param_groups",
          .resume = OnResume::resolved,
          .field = &Config::param_groups,
          .group = kMethod,
-         .help = "parameters trained otherwise than the rest, or not: a pattern of names, and behind it "
-                 "learning_rate_scale=X, weight_decay=X or train=false; the first that matches counts "
-                 "(docs/guide/parameter-groups.md)"},
+         .help = "parameters with other settings: a pattern of names, and after it learning_rate_scale=X, "
+                 "weight_decay=X or train=false; the first match counts (docs/guide/parameter-groups.md)"},
     };
 }
 

@@ -9,13 +9,13 @@ std::vector<ConfigKey> task_keys() {
          .resume = OnResume::resolved,
          .field = &Config::task,
          .group = kData,
-         .help = "what the rows ask: a name, or a JSON file (docs/guide/tasks.md); null: rows of text",
+         .help = "task of the rows: a name, or a JSON file (docs/guide/tasks.md); null: rows of text",
          .aliases = {"task_name"}},
         {.name = "train_samples",
          .resume = OnResume::resolved,
          .field = &Config::train_samples,
          .group = kData,
-         .help = "rows of train_data, behind val_split, that are learned from, chosen by the seed; null: all",
+         .help = "rows of train_data to train on, after val_split, chosen by the seed; null: all",
          .unit = "rows",
          .aliases = {"num_train", "max_train_samples"},
          .min = 1,
@@ -24,7 +24,7 @@ std::vector<ConfigKey> task_keys() {
          .resume = OnResume::free,
          .field = &Config::eval_samples,
          .group = kData,
-         .help = "rows that are evaluated on, chosen by the seed; null: all",
+         .help = "rows to evaluate on, chosen by the seed; null: all",
          .unit = "rows",
          .aliases = {"samples", "num_eval", "max_eval_samples"},
          .min = 1,
@@ -38,16 +38,16 @@ std::vector<ConfigKey> objective_keys() {
          .resume = OnResume::resolved,
          .field = &Config::objective,
          .group = kMethod,
-         .help = "what a step makes smaller: the loss of the tokens, or, without backpropagation, -log of the right "
-                 "candidate's share, 1 - accuracy over candidates, 1 - exact_match, 1 - F1 of written answers; of rows "
-                 "with a chosen and a rejected answer dpo or orpo, by any method",
+         .help = "what a step minimises: the loss of the tokens, or, without backpropagation, -log of the right "
+                 "candidate's share, 1 - accuracy over candidates, 1 - exact_match, 1 - F1 of generated answers; for "
+                 "rows with a chosen and a rejected answer dpo or orpo, with any method",
          .choices = {"loss", "choice_loss", "accuracy", "exact_match", "f1", "dpo", "orpo"}},
         {.name = "preference_beta",
          .resume = OnResume::refused,
          .field = &Config::preference_beta,
          .group = kMethod,
-         .help = "dpo: how much the log-likelihoods count beside the reference's; orpo: how much the odds count beside "
-                 "the loss",
+         .help = "dpo: weight of the log-likelihoods compared with the reference's; orpo: weight of the odds compared "
+                 "with the loss",
          .aliases = {"dpo_beta", "pref_beta", "orpo_beta"},
          .min = 0,
          .max = 1000},

@@ -9,8 +9,8 @@ std::vector<ConfigKey> schedule_keys() {
          .resume = OnResume::warned,
          .field = &Config::learning_rate,
          .group = kMethod,
-         .help = "peak learning rate; unless it is given, adapters have 2e-4 with adamw (lsp: 1e-4), lomo 0.03, "
-                 "adalomo 5e-4",
+         .help =
+             "peak learning rate; default with adapters and adamw 2e-4 (lsp: 1e-4), with lomo 0.03, with adalomo 5e-4",
          .aliases = {"lr"},
          .min = 0,
          .max = 1e3},
@@ -18,8 +18,8 @@ std::vector<ConfigKey> schedule_keys() {
          .resume = OnResume::warned,
          .field = &Config::lr_scheduler_type,
          .group = kMethod,
-         .help = "how the learning rate goes over the run; the formulas are those of transformers; "
-                 "reduce_lr_on_plateau is known by name, and refused",
+         .help =
+             "schedule of the learning rate, with the formulas of transformers; reduce_lr_on_plateau is not supported",
          .aliases = {"lr_scheduler"},
          .choices = {"linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup",
                      "inverse_sqrt", "cosine_with_min_lr", "warmup_stable_decay", "reduce_lr_on_plateau"}},
@@ -103,16 +103,15 @@ std::vector<ConfigKey> adam_keys() {
          .resume = OnResume::by_name,
          .field = &Config::max_grad_norm,
          .group = kMethod,
-         .help =
-             "norm to which longer gradients are clipped; 0: no clipping. lomo and adalomo, which keep no gradients, "
-             "find it by a second backward pass; theirs is 0 unless it is given",
+         .help = "clip gradients to this global norm; 0: off. Default 1; 0 for lomo and adalomo, where clipping costs "
+                 "a second backward pass",
          .min = 0,
          .max = 1e12},
         {.name = "seed",
          .resume = OnResume::resolved,
          .field = &Config::seed,
          .group = kMethod,
-         .help = "of the row order and of every random number",
+         .help = "seed of the data order and of all random numbers",
          .min = 0,
          .max = 9007199254740992.0},
     };

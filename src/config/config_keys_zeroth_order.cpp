@@ -13,16 +13,16 @@ std::vector<ConfigKey> probe_keys() {
          .resume = OnResume::refused,
          .field = &Config::zo_eps,
          .group = kMethod,
-         .help = "zeroth_order: how far from the weights the loss is looked at, along each direction and against it",
+         .help = "zeroth_order: distance from the weights at which the loss is evaluated, along each direction and "
+                 "against it",
          .min = 1e-12,
          .max = 1e3},
         {.name = "directions",
          .resume = OnResume::resolved,
          .field = &Config::directions,
          .group = kMethod,
-         .help =
-             "zeroth_order, forward_gradient: random directions of a step; weights move once for all of them. auto: "
-             "as many as are nearly free while weights move",
+         .help = "zeroth_order, forward_gradient: random directions per step; weights move once for all of them. auto: "
+                 "the most that are nearly free while weights move",
          .aliases = {"num_directions"},
          .min = 1,
          .max = kDirectionsMax,
@@ -31,14 +31,14 @@ std::vector<ConfigKey> probe_keys() {
          .resume = OnResume::refused,
          .field = &Config::noise,
          .group = kMethod,
-         .help = "zeroth_order, forward_gradient: what directions are drawn from; rademacher (+1 or -1) is cheaper, "
+         .help = "zeroth_order, forward_gradient: distribution of directions; rademacher (+1 or -1) is cheaper, "
                  "low_rank (products of two factors over matrices) cheaper still",
          .choices = {"gaussian", "rademacher", "low_rank"}},
         {.name = "noise_rank",
          .resume = OnResume::refused,
          .field = &Config::noise_rank,
          .group = kMethod,
-         .help = "noise low_rank: rank of a matrix's direction, or the matrix's shorter side where that is less",
+         .help = "noise low_rank: rank of a matrix's direction, at most the matrix's shorter side",
          .min = 1,
          .max = kDirectionRankMax},
         {.name = "noise_window",
@@ -53,16 +53,16 @@ std::vector<ConfigKey> probe_keys() {
          .resume = OnResume::refused,
          .field = &Config::noise_kept,
          .group = kMethod,
-         .help = "noise low_rank: which factors are kept for noise_window steps: the right one (LOZO), or both, and a "
-                 "step draws one number for each rank (TeZO)",
+         .help = "noise low_rank: which factors are kept for noise_window steps: the right one (LOZO), or both, with "
+                 "one number drawn per rank and step (TeZO)",
          .choices = {"right", "both"}},
         {.name = "merge_updates",
          .resume = OnResume::resolved,
          .field = &Config::merge_updates,
          .group = kMethod,
-         .help = "noise low_rank: when updates are rounded into the weights. per_window: behind each noise_window, "
-                 "once; until then weights are read only, and go nowhere. never: what matrices and tables learn stays "
-                 "beside them, a sum of low rank; with noise_window 0 and noise_kept both",
+         .help = "noise low_rank: when updates are rounded into the weights. per_window: once, after each "
+                 "noise_window; until then weights are read and not written. never: the learned sum of matrices and "
+                 "tables is kept apart; with noise_window 0 and noise_kept both",
          .choices = {"each_step", "per_window", "never"}},
     };
 }
@@ -73,22 +73,22 @@ std::vector<ConfigKey> moment_keys() {
          .resume = OnResume::warned,
          .field = &Config::scalar_clip,
          .group = kMethod,
-         .help = "zeroth_order, forward_gradient: what a step finds along a direction is cut to this; 0: it is not",
+         .help = "zeroth_order, forward_gradient: limit of the value found along a direction; 0: no limit",
          .min = 0,
          .max = 1e30},
         {.name = "zo_optimizer",
          .resume = OnResume::refused,
          .field = &Config::zo_optimizer,
          .group = kMethod,
-         .help = "zeroth_order, forward_gradient: what a step makes of the steps before it: nothing, momentum "
-                 "(adam_beta1), or Adam's two moments; they are replayed from the log, and take no memory",
+         .help = "zeroth_order, forward_gradient: how earlier steps count: not at all, as momentum (adam_beta1), or as "
+                 "Adam's two moments; they are replayed from the log, and take no memory",
          .choices = {"sgd", "momentum", "adam"}},
         {.name = "replay_window",
          .resume = OnResume::refused,
          .field = &Config::replay_window,
          .group = kMethod,
-         .help = "zo_optimizer momentum and adam: steps that the moments are made of; each step's directions are drawn "
-                 "so many times",
+         .help =
+             "zo_optimizer momentum and adam: steps in the moments; each step's directions are drawn this many times",
          .unit = "steps",
          .min = 1,
          .max = kReplayWindowMax},
@@ -103,18 +103,16 @@ std::vector<ConfigKey> estimator_keys() {
          .resume = OnResume::refused,
          .field = &Config::zo_estimator,
          .group = kMethod,
-         .help =
-             "zeroth_order: what is made of losses. two_sided: both ways along each direction (MeZO); one_sided: one "
-             "way, and one loss of the weights for all of them; fzoo: one way, divided by the deviation of the "
-             "losses; spsa15: both ways, less where the loss bends",
+         .help = "zeroth_order: estimate from losses. two_sided: both ways along each direction (MeZO); one_sided: one "
+                 "way, and one loss of the weights for all of them; fzoo: one way, divided by the standard deviation "
+                 "of the losses; spsa15: both ways, less where the loss bends",
          .choices = estimators},
         {.name = "layer_drop",
          .resume = OnResume::refused,
          .field = &Config::layer_drop,
          .group = kMethod,
-         .help =
-             "zeroth_order, forward_gradient: share of the layers that a step neither probes nor updates, others at "
-             "each step (LeZO); not of embedding and head",
+         .help = "zeroth_order, forward_gradient: share of the layers that a step neither probes nor updates, "
+                 "different ones at each step (LeZO); never embedding and head",
          .min = 0,
          .max = 0.99},
         {.name = "sparse_share",
