@@ -8,6 +8,7 @@ set(WINDLASS_CUDA auto CACHE STRING "Kernels for CUDA devices: auto (where nvcc 
 set(WINDLASS_CUDA_TARGETS "80-real;86-real;89-real;90a-real;100-real;120" CACHE STRING
     "CUDA architectures that kernels are compiled for, as CMAKE_CUDA_ARCHITECTURES has them")
 set(WINDLASS_CUDA_OLDEST 12.8)
+option(WINDLASS_KERNEL_REPORT "Keep what nvcc reports of each kernel, which tools/kernel-report --built reads" OFF)
 
 function(windlass_find_cuda)
   set(WINDLASS_HAS_CUDA FALSE PARENT_SCOPE)
@@ -64,6 +65,14 @@ if(WINDLASS_HAS_CUDA)
   windlass_cuda_objects(windlass_cuda ${WINDLASS_CUDA_CELLS} ${WINDLASS_CUDA_KERNELS})
   # Each operation is rounded once, as on the CPU; a kernel that wants a fused multiply-add asks for it.
   target_compile_options(windlass_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr>)
+  if(WINDLASS_KERNEL_REPORT)
+    set_target_properties(windlass_cuda PROPERTIES
+      CUDA_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/tools/keep-ptxas-log;${WINDLASS_CACHED}")
+    target_compile_options(windlass_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v>)
+    set(exact ${WINDLASS_CUDA_KERNELS})  # their PTX is read too
+    list(FILTER exact EXCLUDE REGEX "/src/op/")
+    set_source_files_properties(${exact} PROPERTIES COMPILE_OPTIONS --no-compress)
+  endif()
   target_link_libraries(windlass_cuda PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
 else()
   windlass_cuda_objects(windlass_cuda_runtime ${WINDLASS_NO_CUDART})
@@ -80,6 +89,7 @@ function(windlass_simt_objects target)
   windlass_cuda_objects(${target} ${cells} ${WINDLASS_CUDA_KERNELS} ${runtime}
                         ${PROJECT_SOURCE_DIR}/tests/unit/device/late_queue.cpp)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  windlass_precompile(${target})
   set_source_files_properties(${WINDLASS_CUDA_KERNELS} PROPERTIES
     COMPILE_OPTIONS "-xc++;-include;${PROJECT_SOURCE_DIR}/tests/simt/language.h")
   target_link_libraries(${target} PUBLIC Boost::context)
