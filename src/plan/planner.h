@@ -98,11 +98,14 @@ struct Rival {
     double seconds = 0;  // Planned::mean_seconds
 };
 
-// The fastest choice found of all policies asked for that fits. With a rival, an empty NoFit where a first look, some
-// descents for each policy, finds nothing faster than that: most micro-batches are slower than larger ones, and whole
-// searches for each take several times as long.
+// The fastest choice found of all policies asked for that fits. With a rival, a first look, some descents for each
+// policy, decides first: an empty NoFit if it finds nothing faster, since most micro-batches are slower than larger
+// ones; what it finds if that gains little; a whole search if it gains much.
 PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                       const PlanRequest& request, const std::optional<Rival>& rival = std::nullopt);
+// The refusal if no choice fits, as descents from where memory is least tell; far cheaper than a search.
+std::optional<NoFit> refuse_early(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics,
+                                  const Machine& machine, const PlanRequest& request);
 // The same, for who has nothing else to try: throws NoFit::error().
 Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request);

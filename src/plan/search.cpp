@@ -15,6 +15,7 @@ constexpr int kShakenKnobs = 4;
 constexpr int kRungs = 3;           // of a ladder where there are two
 constexpr int kRungsAlone = 6;      // where only one kind of memory differs between choices
 constexpr double kFactorMin = 1.1;  // between two of them
+constexpr size_t kEachTried = 6;    // values of a knob; of more, every fourth first, then those around the best
 constexpr int kSpeculative = static_cast<int>(UpdateTime::in_backward);
 
 // Fits before fast; among the equally fast what wears the drives less, then what has more slack. Among what does not
@@ -41,6 +42,16 @@ class Descent {
         return best_;
     }
 
+    // No further than to the first choice that fits.
+    bool reaches_fit() {
+        bool fits = false;
+        do {
+            moved_ = false;
+            for (int knob = 0; knob < kKnobs && !(fits = best_fits()); ++knob) turn(knob);
+        } while (moved_ && !fits);
+        return fits || best_fits();
+    }
+
   private:
     // Never back to what was the best before: a ring of choices that are each better than the next has an end, too.
     void consider(const Choice& choice) {
@@ -52,13 +63,30 @@ class Descent {
         moved_ = true;
     }
     bool is_far_over(const Choice& choice) const { return !against(evaluate_.at_least(choice), most_).fits(); }
+    bool best_fits() { return against(evaluate_(best_), limits_).fits(); }
     void turn(int knob) {
+        const std::vector<int>& values = space_.values[static_cast<size_t>(knob)];
+        if (values.size() > kEachTried) return turn_by_halves(static_cast<size_t>(knob));
         const Choice from = best_;
-        for (const int value : space_.values[static_cast<size_t>(knob)]) {
-            Choice choice = from;
-            choice[static_cast<size_t>(knob)] = value;
-            if (choice != from) consider(choice);
+        for (const int value : values) consider_with(from, static_cast<size_t>(knob), value);
+    }
+    // More of such a knob takes more memory and less of something else, so what is best lies near what is good.
+    void turn_by_halves(size_t knob) {
+        const std::vector<int>& values = space_.values[knob];
+        const Choice from = best_;
+        size_t stride = 4;
+        for (size_t index = 0; index < values.size(); index += stride) consider_with(from, knob, values[index]);
+        consider_with(from, knob, values.back());
+        while ((stride /= 2) > 0) {
+            const auto place = std::ranges::find(values, best_[knob]);
+            if (place == values.end()) return;  // a start that this space does not have
+            const size_t index = static_cast<size_t>(place - values.begin());
+            if (index >= stride) consider_with(from, knob, values[index - stride]);
+            if (index + stride < values.size()) consider_with(from, knob, values[index + stride]);
         }
+    }
+    void consider_with(Choice choice, size_t knob, int value) {
+        if (std::exchange(choice[knob], value) != value) consider(choice);
     }
     const Space& space_;
     Evaluator& evaluate_;
@@ -269,8 +297,16 @@ Evaluation fastest_without_limits(const Space& space, Evaluator& evaluate) {
     return evaluate(Ladders(space, evaluate, {}).best_without_limits());
 }
 
-Evaluation descend_from(const Choice& start, const Space& space, Evaluator& evaluate, const Limits& limits) {
-    return evaluate(Descent(space, evaluate, limits, {}, start).run());
+Choice descend_from(const Choice& start, const Space& space, Evaluator& evaluate, const Limits& limits) {
+    return Descent(space, evaluate, limits, {}, start).run();
+}
+
+bool anything_fits(const Space& space, Evaluator& evaluate, const Limits& limits) {
+    return std::ranges::any_of(space.of(Knob::update), [&](int update) {
+        Choice start = space.leanest();
+        at(start, Knob::update) = update;
+        return Descent(space, evaluate, limits, {}, start).reaches_fit();
+    });
 }
 
 void look_for_nearest(const Space& space, Evaluator& evaluate, const Limits& limits) {

@@ -75,9 +75,12 @@ Evaluation fastest_at_first_sight(const Space& space, Evaluator& evaluate);
 // slower then rests on this search being no worse than the others, which the planner's tests compare.
 Evaluation fastest_without_limits(const Space& space, Evaluator& evaluate);
 // What one descent from there ends at.
-Evaluation descend_from(const Choice& start, const Space& space, Evaluator& evaluate, const Limits& limits);
+Choice descend_from(const Choice& start, const Space& space, Evaluator& evaluate, const Limits& limits);
 // Of all that the evaluator has seen: what fits, in the order of search().
 std::vector<Choice> fitting(Evaluator& evaluate, const Limits& limits);
+
+// Whether descents from where memory is least find a choice that fits. If none does, the nearest has been evaluated.
+bool anything_fits(const Space& space, Evaluator& evaluate, const Limits& limits);
 
 // Evaluates what comes nearest to limits that nothing fits.
 void look_for_nearest(const Space& space, Evaluator& evaluate, const Limits& limits);

@@ -54,22 +54,35 @@ struct PlannedDraft {
 };
 using Outcome = std::variant<PlannedDraft, NoFit>;
 
-// Of every shape of a micro-batch, the largest first, the fastest that fits; the refusal is that of the smallest.
+using Shape = std::pair<int64_t, int64_t>;  // rows, micro-batches
+
+Draft in_shape(const Session& session, Draft draft, const Shape& shape) {
+    std::tie(draft.numerics.micro_batch_size, draft.numerics.micro_batches) = shape;
+    draft.request.schedules = schedule_requests(session, draft.recipe, draft.numerics);
+    return draft;
+}
+
+// Of every shape of a micro-batch, the largest first, the fastest that fits; the refusal is that of the smallest, which
+// is tried as soon as another does not fit: nothing fits where it does not.
 Outcome plan_shapes(const Session& session, const std::optional<RunState>& recorded, const Draft& draft) {
     std::optional<PlannedDraft> best;
     std::optional<Rival> rival;
     NoFit refusal;
-    for (const auto& [rows, count] : micro_choices(session, recorded)) {
-        Draft choice = draft;
-        choice.numerics.micro_batch_size = rows;
-        choice.numerics.micro_batches = count;
-        choice.request.schedules = schedule_requests(session, choice.recipe, choice.numerics);
+    const std::vector<Shape> shapes = micro_choices(session, recorded);
+    bool is_first = true;
+    for (const Shape& shape : shapes) {
+        Draft choice = in_shape(session, draft, shape);
         PlanOutcome outcome =
             find_plan(session.model, choice.recipe, choice.numerics, session.machine, choice.request, rival);
         if (auto* none = std::get_if<NoFit>(&outcome)) {
             refusal = std::move(*none);
+            if (!std::exchange(is_first, false) || shapes.size() == 1) continue;
+            const Draft least = in_shape(session, draft, shapes.back());
+            if (auto final = refuse_early(session.model, least.recipe, least.numerics, session.machine, least.request))
+                return std::move(*final);
             continue;
         }
+        is_first = false;
         auto& planned = std::get<Planned>(outcome);
         if (best && planned.mean_seconds >= best->planned.mean_seconds) continue;
         rival = Rival{planned.plan.policy, planned.choice, planned.mean_seconds};

@@ -13,6 +13,7 @@ struct Found {
     int64_t rows = 0;
     double seconds = 0;
     int searches = 0;
+    int evaluations = 0;
 };
 
 class Rivals : public testing::Test {
@@ -36,6 +37,7 @@ class Rivals : public testing::Test {
             const std::optional<Planned> planned = plan(request, rows, with_rivals ? rival : std::nullopt);
             if (!planned) continue;
             ++best.searches;
+            best.evaluations += planned->evaluations;
             if (best.rows > 0 && planned->mean_seconds >= best.seconds) continue;
             best.rows = rows, best.seconds = planned->mean_seconds;
             rival = Rival{planned->plan.policy, planned->choice, planned->mean_seconds};
@@ -60,8 +62,8 @@ TEST_F(Rivals, LoseNothingToWholeSearches) {
     EXPECT_EQ(whole.rows, 4);
     EXPECT_EQ(whole.searches, 4);
     EXPECT_EQ(found.rows, whole.rows);
-    EXPECT_EQ(found.seconds, whole.seconds);
-    EXPECT_LT(found.searches, whole.searches);
+    EXPECT_LE(found.seconds, whole.seconds);  // a first look may find what no whole search does
+    EXPECT_LT(found.evaluations, whole.evaluations / 2);
 }
 
 // What is faster of another policy is found, too: fewer rows at a time fit into memory.

@@ -1,0 +1,177 @@
+#include "plan/policy_search.h"
+
+#include <algorithm>
+
+#include "plan/needs.h"
+#include "schedule/layout.h"
+
+namespace windlass {
+namespace {
+
+constexpr int kFittingMax = 4;
+constexpr double kErrorMax = 1.01;  // of an estimated time
+// Than what is known. What is a little slower at first sight may become the fastest.
+constexpr double kFarSlower = 1.5;
+constexpr int kSlackMax = 2;
+
+// Of one version in the store: weights, low halves and state, each chunk on whole blocks.
+int64_t version_bytes(const Recipe& recipe, const Param& param) {
+    const int64_t rest = param.numel() % kChunkElements, full = param.numel() - rest;
+    return kept_offset(recipe, param, full) + (rest > 0 ? kept_bytes(recipe, param, full, rest) : 0);
+}
+
+// What a search looks at of these: shorter rows take less of everything. The schedule that takes longest stands first:
+// it is the one that is timed.
+std::vector<ScheduleRequest> largest_of_each_kind(std::vector<ScheduleRequest> requests) {
+    using Kind = ScheduleRequest::Kind;
+    std::stable_sort(requests.begin(), requests.end(), [](const ScheduleRequest& a, const ScheduleRequest& b) {
+        const bool a_trains = a.kind == Kind::train, b_trains = b.kind == Kind::train;
+        return a_trains != b_trains ? a_trains : a.rows * a.sequence_length > b.rows * b.sequence_length;
+    });
+    std::vector<ScheduleRequest> largest;
+    for (const ScheduleRequest& request : requests) {
+        const bool is_known = std::any_of(largest.begin(), largest.end(), [&](const ScheduleRequest& each) {
+            return each.kind == request.kind && request.kind != Kind::decode;
+        });
+        if (!is_known) largest.push_back(request);
+    }
+    return largest;
+}
+
+}  // namespace
+
+PolicySearch::PolicySearch(const PlanQuestion& question, const SavedRanks& ranks, const Policy& policy, Space space)
+    : in_(question),
+      ranks_(ranks),
+      policy_(policy),
+      space_(std::move(space)),
+      store_bytes_(space_.base.store ? working_store_bytes(in_.model, in_.recipe) : 0),
+      limits_(limits_of(in_.request.budgets)),
+      estimate_(in_.model, in_.recipe, in_.numerics, in_.machine, largest_of_each_kind(in_.request.schedules)),
+      evaluate_([this](const Choice& choice) { return quick(choice); },
+                [this](const Choice& choice) { return least(plan(choice)); },
+                [this](const Choice& choice) { return space_.canonical(choice); }) {}
+
+bool PolicySearch::is_hopeless() const {
+    const Evaluation leanest = against(least(plan(space_.leanest())), limits_);
+    return leanest.memory_over > 0 || leanest.device_over > 0;
+}
+
+// What is evaluated to know it is no part of the search, which looks at the same choices under any budget.
+bool PolicySearch::fits_nothing() {
+    if (has_no_disk() || is_hopeless()) return true;
+    if (against(evaluate_(space_.leanest()), limits_).fits()) return false;
+    Evaluator scout = evaluate_;
+    if (anything_fits(space_, scout, limits_)) return false;
+    evaluate_ = std::move(scout);
+    return true;
+}
+
+double PolicySearch::least_seconds() const {
+    if (!in_.recipe.runs(PassKind::backward)) return 0;
+    double written = 0, down = 0;
+    for (const Param param : in_.model.all_params()) {
+        if (!param.trains()) continue;
+        written += static_cast<double>(version_bytes(in_.recipe, param));
+        if (!in_share(param.spec.block, space_.of(Knob::resident).front()))
+            down += static_cast<double>(gradient_bytes(in_.numerics.gradient_format, param.numel()));
+    }
+    const auto seconds = [](bool moves, double bytes, double rate) { return moves && rate > 0 ? bytes / rate : 0; };
+    return std::max(
+        seconds(space_.base.store, written, in_.machine.disk_write_bytes_per_s),
+        seconds(space_.base.own_memory() && space_.near != Home::device, down, in_.machine.link_down_bytes_per_s));
+}
+
+void PolicySearch::look_around() {
+    if (has_no_disk())
+        evaluate_(space_.leanest());
+    else
+        look_for_nearest(space_, evaluate_, limits_);
+}
+
+std::optional<Planned> PolicySearch::run(const std::optional<Planned>& known) {
+    if (known && fastest_at_first_sight(space_, evaluate_).seconds > known->mean_seconds * kFarSlower)
+        return std::nullopt;
+    std::optional<Planned> best;
+    // What each step writes to a drive may be less in a choice that is as fast: with a store there is more to find.
+    if (!space_.base.store && against(fastest_without_limits(space_, evaluate_), limits_).fits())
+        best = fastest_of(fitting(evaluate_, limits_));
+    return best ? std::move(best) : fastest_of(search(space_, evaluate_, limits_));
+}
+
+std::optional<Planned> PolicySearch::first_look(const Rival& rival) {
+    if (has_no_disk() || is_hopeless() || least_seconds() >= rival.seconds) return std::nullopt;
+    std::vector<Choice> starts = {space_.leanest(), space_.richest()};
+    if (policy_.name == rival.policy) starts[0] = rival.choice;
+    std::optional<Planned> best;
+    for (Choice start : starts) {
+        at(start, Knob::resident) = space_.of(Knob::resident)[0];
+        const Choice end = descend_from(start, space_, evaluate_, limits_);
+        const Evaluation found = against(evaluate_(end), limits_);
+        if (!found.fits() || found.seconds > rival.seconds * kErrorMax) continue;
+        std::optional<Planned> planned = fastest_of({end});
+        if (planned && planned->mean_seconds < (best ? best->mean_seconds : rival.seconds)) best = std::move(planned);
+    }
+    return best;
+}
+
+void PolicySearch::report(std::vector<Refused>& refused) const {
+    for (const auto& [choice, evaluation] : evaluate_.seen())
+        refused.push_back({policy_.name, at(choice, Knob::keep) == 0, against(evaluation, limits_)});
+}
+
+// The fastest of the first that fit when all of them is lowered: estimates of time and peak may be a little off.
+std::optional<Planned> PolicySearch::fastest_of(const std::vector<Choice>& choices) {
+    std::optional<Planned> best;
+    int fitting = 0;
+    for (const Choice& choice : choices) {
+        const double estimated = evaluate_(choice).seconds;
+        if (fitting == kFittingMax) break;
+        if (best && estimated > best->mean_seconds * kErrorMax) break;
+        Planned planned = evaluate_plan(in_.model, in_.recipe, in_.numerics, in_.machine, in_.request, plan(choice));
+        planned.choice = choice;
+        if (!against(exact(planned), limits_).fits()) continue;
+        ++fitting;
+        if (!best || planned.mean_seconds < best->mean_seconds) best = std::move(planned);
+    }
+    return best;
+}
+
+Plan PolicySearch::plan(const Choice& choice) const {
+    return plan_of(space_, choice, ranks_, programs_of(in_.model));
+}
+
+Evaluation PolicySearch::least(const Plan& plan) const {
+    return evaluation_of(
+        in_.model, in_.numerics, in_.request, plan,
+        {.arena_bytes = persistent_bytes(in_.model, in_.recipe, in_.numerics, plan, in_.request.schedules),
+         .store_bytes = store_bytes_});
+}
+
+Evaluation PolicySearch::exact(const Planned& planned) const {
+    return evaluation_of(in_.model, in_.numerics, in_.request, planned.plan,
+                         {.seconds = planned.step.seconds,
+                          .redo_seconds = planned.redo_seconds,
+                          .arena_bytes = planned.schedules.by_kind(planned.schedules.arena_bytes),
+                          .store_bytes = store_bytes_,
+                          .activation_file_bytes = planned.schedules.activation_file_bytes(),
+                          .disk_write_bytes = planned.step.demand.disk_write_bytes});
+}
+
+Evaluation PolicySearch::quick(const Choice& choice) {
+    if (in_.request.should_stop && in_.request.should_stop()) throw PlanStopped();
+    const auto plan_for = [&](int blocks) { return plan_of(space_, choice, ranks_, programs_of(in_.model, blocks)); };
+    const Estimate found = estimate_(plan_for, period_of(choice));
+    const Plan whole = plan(choice);
+    Evaluation evaluation = evaluation_of(in_.model, in_.numerics, in_.request, whole,
+                                          {.seconds = found.seconds,
+                                           .redo_seconds = found.redo_seconds,
+                                           .arena_bytes = found.arena_bytes,
+                                           .store_bytes = store_bytes_,
+                                           .activation_file_bytes = found.activation_file_bytes,
+                                           .disk_write_bytes = found.demand.disk_write_bytes});
+    evaluation.slack = std::min(whole.read_ahead, kSlackMax) + std::min(whole.update_ahead, kSlackMax);
+    return evaluation;
+}
+
+}  // namespace windlass

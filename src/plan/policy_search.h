@@ -1,0 +1,70 @@
+// policy_search.h: one search: over one policy's space under one share of blocks that are whole on the device.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "plan/estimate.h"
+#include "plan/planner.h"
+#include "plan/refusal.h"
+#include "plan/search.h"
+
+namespace windlass {
+
+// What is asked of the planner. It outlives what is made with it.
+struct PlanQuestion {
+    const TrainedModel& model;
+    const Recipe& recipe;
+    const Numerics& numerics;
+    const Machine& machine;
+    const PlanRequest& request;
+};
+
+class PolicySearch {
+  public:
+    // `ranks` and `policy` outlive it.
+    PolicySearch(const PlanQuestion& question, const SavedRanks& ranks, const Policy& policy, Space space);
+    // Its evaluator calls it.
+    PolicySearch(const PolicySearch&) = delete;
+    PolicySearch& operator=(const PolicySearch&) = delete;
+
+    bool has_no_disk() const { return store_bytes_ > in_.request.budgets.disk; }
+    // Whether even the leanest choice needs more memory than there is.
+    bool is_hopeless() const;
+    // Whether it has no choice that fits, as far as descents from the leanest choice tell.
+    bool fits_nothing();
+    // No choice takes less: each step writes all that is trained to the store, and brings its gradients down where they
+    // are not at home on the device.
+    double least_seconds() const;
+    // For what a refusal says of a policy that was not searched.
+    void look_around();
+
+    // The fastest choice that fits. Nothing if it is far slower than `known` at first sight.
+    std::optional<Planned> run(const std::optional<Planned>& known);
+    // What a descent ends at that is faster than the rival: from where memory is most, and from the rival's choice if
+    // that is this policy's, else from where memory is least. It is lowered whole: an estimate may be off by more than
+    // there is to gain.
+    std::optional<Planned> first_look(const Rival& rival);
+
+    int evaluations() const { return static_cast<int>(evaluate_.seen().size()); }
+    // Adds all choices that were evaluated.
+    void report(std::vector<Refused>& refused) const;
+
+  private:
+    std::optional<Planned> fastest_of(const std::vector<Choice>& choices);
+    Plan plan(const Choice& choice) const;
+    Evaluation least(const Plan& plan) const;
+    Evaluation exact(const Planned& planned) const;
+    Evaluation quick(const Choice& choice);
+
+    const PlanQuestion in_;
+    const SavedRanks& ranks_;
+    const Policy& policy_;
+    Space space_;
+    int64_t store_bytes_;
+    Limits limits_;
+    Estimator estimate_;
+    Evaluator evaluate_;
+};
+
+}  // namespace windlass
