@@ -15,7 +15,7 @@ constexpr int kShakenKnobs = 4;
 constexpr int kRungs = 3;           // of a ladder where there are two
 constexpr int kRungsAlone = 6;      // where only one kind of memory differs between choices
 constexpr double kFactorMin = 1.1;  // between two of them
-constexpr size_t kEachTried = 6;    // values of a knob; of more, every fourth first, then those around the best
+constexpr size_t kEachTried = 6;    // values of a knob; of more, every second first, then those around the best
 constexpr int kSpeculative = static_cast<int>(UpdateTime::in_backward);
 
 // Fits before fast; among the equally fast what wears the drives less, then what has more slack. Among what does not
@@ -42,6 +42,13 @@ class Descent {
         return best_;
     }
 
+    // The same, with every value of long knobs in the last sweeps: what halves pass by is little, but not nothing.
+    Choice run_finely() {
+        run();
+        tries_each_ = true;
+        return run();
+    }
+
     // No further than to the first choice that fits.
     bool reaches_fit() {
         bool fits = false;
@@ -66,7 +73,7 @@ class Descent {
     bool best_fits() { return against(evaluate_(best_), limits_).fits(); }
     void turn(int knob) {
         const std::vector<int>& values = space_.values[static_cast<size_t>(knob)];
-        if (values.size() > kEachTried) return turn_by_halves(static_cast<size_t>(knob));
+        if (values.size() > kEachTried && !tries_each_) return turn_by_halves(static_cast<size_t>(knob));
         const Choice from = best_;
         for (const int value : values) consider_with(from, static_cast<size_t>(knob), value);
     }
@@ -74,7 +81,7 @@ class Descent {
     void turn_by_halves(size_t knob) {
         const std::vector<int>& values = space_.values[knob];
         const Choice from = best_;
-        size_t stride = 4;
+        size_t stride = 2;
         for (size_t index = 0; index < values.size(); index += stride) consider_with(from, knob, values[index]);
         consider_with(from, knob, values.back());
         while ((stride /= 2) > 0) {
@@ -94,6 +101,7 @@ class Descent {
     Choice best_;
     std::set<Choice> left_;
     bool moved_ = false;
+    bool tries_each_ = false;
 };
 
 struct Range {
@@ -200,6 +208,7 @@ class Ladders {
             }
             descend(start);
         }
+        best = Descent(space_, evaluate_, limits, most, *best).run_finely();
         update_otherwise(*best, limits, most);
         hold(*best, limits, most);
         return *best;
