@@ -30,6 +30,7 @@ function(windlass_floor name number)
   cmake_parse_arguments(ARG "" "" "SEES;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "_cuda\\.cpp$")
+  set_property(GLOBAL PROPERTY WINDLASS_SEES_${name} ${ARG_SEES})
   list(TRANSFORM ARG_SEES PREPEND windlass_)
   if(NOT sources)
     message(FATAL_ERROR "src/${name} has no sources")
@@ -95,6 +96,36 @@ function(windlass_isa_sources target)
   endforeach()
 endfunction()
 
+# These floors and all that they link.
+function(windlass_floors_below result)
+  set(all ${ARGN})
+  set(open ${ARGN})
+  while(open)
+    list(POP_FRONT open floor)
+    get_property(below GLOBAL PROPERTY WINDLASS_SEES_${floor})
+    list(REMOVE_ITEM below ${all})
+    list(APPEND all ${below})
+    list(APPEND open ${below})
+  endwhile()
+  set(${result} ${all} PARENT_SCOPE)
+endfunction()
+
+#   windlass_depends(<ctest entry> TARGETS <target>... PARTS <part>...)
+#
+# For run-tests --since: the entry's programs, and the parts of the project (tools/changed-parts) whose changes may change
+# its result. Parts become labels of the entry; BUILD/test_targets.txt has a line "entry target..." for each.
+function(windlass_depends entry)
+  cmake_parse_arguments(ARG "" "" "TARGETS;PARTS" ${ARGN})
+  set_property(TEST ${entry} APPEND PROPERTY LABELS ${ARG_PARTS})
+  list(JOIN ARG_TARGETS " " targets)
+  set_property(GLOBAL APPEND_STRING PROPERTY WINDLASS_TEST_TARGETS "${entry} ${targets}\n")
+endfunction()
+
+function(windlass_write_test_targets)
+  get_property(lines GLOBAL PROPERTY WINDLASS_TEST_TARGETS)
+  file(WRITE ${CMAKE_BINARY_DIR}/test_targets.txt "${lines}")
+endfunction()
+
 function(windlass_program name folder)
   cmake_parse_arguments(ARG "" "" "SEES;LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
@@ -131,8 +162,8 @@ function(windlass_test_main_library target scope)
   target_link_libraries(${target} PUBLIC GTest::gmock GTest::gtest fmt::fmt)
 endfunction()
 
-#   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...] [MINUTES <n>]
-#                 [APART] [LOW] [SIMT])
+#   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...] [READS <part>...]
+#                 [MINUTES <n>] [APART] [LOW] [SIMT])
 #
 # makes one GoogleTest program of tests/<folder>/*.cpp and one ctest entry, <name>. Test suites whose names begin with
 # Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run. MINUTES is
@@ -140,16 +171,22 @@ endfunction()
 # a quarter of an hour, a slow one after an hour: several times what they take where others compute, too.
 # PARTS: so many entries, <name>_1 and on, share its tests: one that waits much is not what all others wait for.
 # APART: the files use the same short names, and are compiled one by one.
+# READS: parts of the project (tools/changed-parts) besides its floors and its folder that its result depends on.
 # LOW: it sees floors below the ops, whose kernels it does not link.
 # SIMT: its CUDA devices are the CPU (windlass_simt_objects).
 #
 # With WINDLASS_SANITIZED_FLOORS there is a second program and entry, <name>_sanitized, unless the label is plain: the
 # same objects of the tests, linked with the instrumented floors. So tests are compiled once.
 function(windlass_test name folder)
-  cmake_parse_arguments(ARG "APART;LOW;SIMT" "MINUTES;PARTS" "SEES;LINK;LABELS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "APART;LOW;SIMT" "MINUTES;PARTS" "SEES;LINK;LABELS;NEEDS;READS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
   if(NOT sources)
     return()
+  endif()
+  windlass_floors_below(parts ${ARG_SEES})
+  list(APPEND parts tests/${folder} ${ARG_READS})
+  if(ARG_SIMT)
+    list(APPEND parts tests/simt)
   endif()
   list(TRANSFORM ARG_SEES PREPEND windlass_)
   set(cuda windlass_cuda_runtime)
@@ -203,7 +240,7 @@ function(windlass_test_entry entry filter labels minutes program)
   endif()
 endfunction()
 
-# Reads its caller's filter, labels, minutes and program.
+# Reads its caller's filter, labels, minutes, program and parts.
 macro(windlass_add_test entry environment)
   set(limit 900)  # seconds
   if("slow" IN_LIST labels)
@@ -216,4 +253,5 @@ macro(windlass_add_test entry environment)
   if(minutes)
     set_tests_properties(${entry} PROPERTIES COST ${minutes})
   endif()
+  windlass_depends(${entry} TARGETS ${program} PARTS ${parts})
 endmacro()
