@@ -43,14 +43,18 @@ function(windlass_floor name number)
   endif()
 endfunction()
 
-# Compiles several files as one, so that headers and templates are read and made once for all of them; so names in
-# unnamed namespaces differ within a floor, and within a folder of tests. What is released is built so, in less than half
-# the time; other builds compile file by file, which proves that each includes what it needs. Files of a list (ops,
-# families, adapters, policies, recipes) define the same few names each, and stay apart.
-set(WINDLASS_UNITED 8)
+# Unity builds compile several files as one, so that headers are read, and templates instantiated, once for all of them.
+# Names in unnamed namespaces therefore differ within a floor, within the program and within a folder of tests. Release
+# builds take less than half the time this way; other builds compile file by file, which proves that each file includes
+# what it needs. Files of a list (ops, families, adapters, policies, recipes) define the same few names each, and are
+# compiled alone. A third argument is the number of files in a unit.
 function(windlass_unite target sources)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${WINDLASS_UNITED})
-  list(FILTER sources INCLUDE REGEX "/src/op/|/families/|/adapters/|/policies/|/foreign/|/recipe\\.cpp$")
+  set(batch 8)
+  if(ARGC GREATER 2)
+    set(batch ${ARGV2})
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+  list(FILTER sources INCLUDE REGEX "/src/op/|/families/|/adapters/(ia3|lora|lsp|all)\\.cpp$|/policies/|/foreign/|/recipe\\.cpp$")
   set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
@@ -135,6 +139,9 @@ function(windlass_program name folder)
   add_executable(${name} ${sources})
   list(TRANSFORM ARG_SEES PREPEND windlass_)
   windlass_precompile(${name})
+  if(CMAKE_BUILD_TYPE STREQUAL Release)
+    windlass_unite(${name} "${sources}" 9)
+  endif()
   target_link_libraries(${name} PRIVATE windlass_cuda windlass_cuda_runtime ${ARG_SEES} ${ARG_LINK})
 endfunction()
 
@@ -201,7 +208,7 @@ function(windlass_test name folder)
   add_executable(${name} ${sources})
   target_precompile_headers(${name} REUSE_FROM test_main)
   if(WINDLASS_SANITIZED_FLOORS AND NOT ARG_APART)
-    windlass_unite(${name} "${sources}")
+    windlass_unite(${name} "${sources}" 16)
   endif()
   target_link_libraries(${name} PRIVATE ${cuda} ${ARG_SEES} ${ARG_LINK} test_main)
   if(NOT (WINDLASS_SANITIZE AND "plain" IN_LIST ARG_LABELS))  # what will not run need not be built

@@ -12,7 +12,7 @@ namespace windlass {
 namespace {
 
 constexpr std::string_view kRoot = "base_model.model.";
-constexpr int64_t kPieceElements = int64_t{1} << 18;
+constexpr int64_t kLoadPieceElements = int64_t{1} << 18;
 
 // By each name that a module may have in the file, the linear layer's weight.
 std::map<std::string, int, std::less<>> layers_by_name(const ModelSpec& base) {
@@ -131,8 +131,8 @@ void check_peft_numbers(const AdapterFolder& folder) {
     std::vector<float> numbers;
     for (const TensorEntry& tensor : folder.tensors()) {
         const int64_t count = tensor.shape.numel();
-        for (int64_t first = 0; first < count; first += kPieceElements) {
-            numbers.resize(at(std::min(kPieceElements, count - first)));
+        for (int64_t first = 0; first < count; first += kLoadPieceElements) {
+            numbers.resize(at(std::min(kLoadPieceElements, count - first)));
             read_numbers(folder, tensor, first, numbers);
         }
     }
@@ -146,8 +146,8 @@ void load_peft_elements(const AdapterFolder& folder, const ModelSpec& model, con
     if (tensor == nullptr || tensor->shape.numel() != param.numel())
         throw UserError(ExitCode::model, folder.weights_path(), "has no {} any more", param.name)
             .hint("a folder that nobody writes to");
-    for (int64_t done = 0; done < std::ssize(out); done += kPieceElements) {
-        const int64_t count = std::min(kPieceElements, std::ssize(out) - done);
+    for (int64_t done = 0; done < std::ssize(out); done += kLoadPieceElements) {
+        const int64_t count = std::min(kLoadPieceElements, std::ssize(out) - done);
         read_numbers(folder, *tensor, first + done, out.subspan(at(done), at(count)));
     }
 }

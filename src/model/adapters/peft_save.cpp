@@ -11,7 +11,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kPieceElements = int64_t{1} << 20;
+constexpr int64_t kSavePieceElements = int64_t{1} << 20;
 
 // "a.b.c" -> "b.c" of two words.
 std::string_view last_words(std::string_view name, int words) {
@@ -121,8 +121,8 @@ void save_peft(FileSystem& files, const std::string& target, const ModelSpec& mo
     for (int index = 0; index < static_cast<int>(model.params.size()); ++index) {
         const ParamSpec& param = model.params[at(index)];
         if (!param.added) continue;
-        for (int64_t first = 0; first < param.numel(); first += kPieceElements) {
-            numbers.resize(at(std::min(kPieceElements, param.numel() - first)));
+        for (int64_t first = 0; first < param.numel(); first += kSavePieceElements) {
+            numbers.resize(at(std::min(kSavePieceElements, param.numel() - first)));
             masters(index, first, numbers);
             writer.write(peft_name(model, param), first * 4, std::as_bytes(std::span(numbers)));
         }

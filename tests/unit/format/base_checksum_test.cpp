@@ -22,7 +22,7 @@ std::string file_of(const std::vector<Row>& rows) {
 }
 
 // Files of a folder, in order.
-std::string sum_of(const std::vector<std::vector<Row>>& shards) {
+std::string sum_of_shards(const std::vector<std::vector<Row>>& shards) {
     const TempFolder folder;
     write_bytes(folder / "config.json", "{\"model_type\": \"llama\"}\n");
     for (size_t shard = 0; shard < shards.size(); ++shard)
@@ -33,20 +33,20 @@ std::string sum_of(const std::vector<std::vector<Row>>& shards) {
 const Row kA{"a", "2", "xy"}, kB{"b", "2,2", "abcd"};
 
 TEST(BaseChecksum, DoesNotDependOnFiles) {
-    const std::string whole = sum_of({{kA, kB}});
+    const std::string whole = sum_of_shards({{kA, kB}});
     EXPECT_EQ(whole.size(), 16u);
-    EXPECT_EQ(sum_of({{kB, kA}}), whole);
-    EXPECT_EQ(sum_of({{kB}, {kA}}), whole);
+    EXPECT_EQ(sum_of_shards({{kB, kA}}), whole);
+    EXPECT_EQ(sum_of_shards({{kB}, {kA}}), whole);
 }
 
 TEST(BaseChecksum, DependsOnNamesShapesAndBytes) {
-    const std::string whole = sum_of({{kA, kB}});
-    EXPECT_NE(sum_of({{kA, {"b", "2,2", "abce"}}}), whole);
-    EXPECT_NE(sum_of({{kA, {"b", "4", "abcd"}}}), whole);
-    EXPECT_NE(sum_of({{kA, {"b", "4,1", "abcd"}}}), whole);
-    EXPECT_NE(sum_of({{kA, {"c", "2,2", "abcd"}}}), whole);
-    EXPECT_NE(sum_of({{kB}}), whole);
-    EXPECT_NE(sum_of({{{"a", "3", "xya"}, {"b", "3,1", "bcd"}}}), whole) << "the same bytes, cut elsewhere";
+    const std::string whole = sum_of_shards({{kA, kB}});
+    EXPECT_NE(sum_of_shards({{kA, {"b", "2,2", "abce"}}}), whole);
+    EXPECT_NE(sum_of_shards({{kA, {"b", "4", "abcd"}}}), whole);
+    EXPECT_NE(sum_of_shards({{kA, {"b", "4,1", "abcd"}}}), whole);
+    EXPECT_NE(sum_of_shards({{kA, {"c", "2,2", "abcd"}}}), whole);
+    EXPECT_NE(sum_of_shards({{kB}}), whole);
+    EXPECT_NE(sum_of_shards({{{"a", "3", "xya"}, {"b", "3,1", "bcd"}}}), whole) << "the same bytes, cut elsewhere";
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kBlock = 256;
+constexpr int64_t kFormatBlock = 256;
 
 // What a moment may be: y as it is stored, in units of the block's scale.
 double code_value(int code, int octaves) {
@@ -47,7 +47,7 @@ struct Trained {
         if (options.state_format == StateFormat::bf16)
             return std::bit_cast<float>(static_cast<uint32_t>(at<uint16_t>(second ? 1 : 0)[i]) << 16);
         const uint8_t code = at<uint8_t>(second ? 2 : 0)[i];
-        const double scale = at<float>(second ? 3 : 1)[i / kBlock];
+        const double scale = at<float>(second ? 3 : 1)[i / kFormatBlock];
         if (second) return code_value(code, 32) * scale;
         return code_value(code & 127, 16) * scale * (code >= 128 ? -1 : 1);
     }
@@ -101,7 +101,7 @@ Trained random_run(StateFormat format, int64_t count) {
 
 // The bits that an element's moment is rounded by, as a fraction: sixteen of them in bf16, twenty in int8.
 double random_fraction(StateFormat format, int64_t element, int64_t step, bool second) {
-    const int64_t i = element % kBlock, place = i % 128;
+    const int64_t i = element % kFormatBlock, place = i % 128;
     const auto counter = static_cast<uint64_t>((element - i) / 4 + place % 64 / 4 * 2 + place % 2);
     const auto words =
         philox(11, {.block = counter, .stream = RandomStream::rounding, .step = static_cast<uint32_t>(step)});
@@ -148,7 +148,7 @@ TEST_P(Formats, CutsDoNotShow) {
 TEST_P(Formats, NoiseIsCountedByThePlaceInTheModel) {
     Trained here = random_run(GetParam(), 1024), there = random_run(GetParam(), 1024),
             later = random_run(GetParam(), 1024);
-    there.start = kBlock;
+    there.start = kFormatBlock;
     here.update(here.prepared(1));
     there.update(there.prepared(1));
     StepParams step = later.prepared(1);
@@ -162,7 +162,7 @@ TEST_P(Formats, NoiseIsCountedByThePlaceInTheModel) {
 // Of the two numbers that may be stored around a moment, the one that the element's random bits choose: the upper one
 // with the probability that makes the average right.
 TEST_P(Formats, RoundsToTheNeighbourThatItsBitsChoose) {
-    constexpr int64_t kStart = (int64_t{1} << 34) + 3 * kBlock;  // counters need more than 32 bits
+    constexpr int64_t kStart = (int64_t{1} << 34) + 3 * kFormatBlock;  // counters need more than 32 bits
     Trained run = random_run(GetParam(), 5000);
     run.start = kStart;
     run.update(run.prepared(7));
@@ -179,7 +179,7 @@ TEST_P(Formats, RoundsToTheNeighbourThatItsBitsChoose) {
                 above = std::bit_cast<float>((bits & 0xffff0000u) + 0x10000u);
             } else {
                 const int octaves = second ? 32 : 16;
-                const double scale = run.at<float>(second ? 3 : 1)[i / kBlock];
+                const double scale = run.at<float>(second ? 3 : 1)[i / kFormatBlock];
                 int code = 0;
                 while (code + 2 < octaves * 8 && code_value(code + 1, octaves) * scale <= size) ++code;
                 below = code_value(code, octaves) * scale;
@@ -239,8 +239,8 @@ TEST_P(Formats, RoundingIsUnbiased) {
 
 // What can be stored is stored as it is, so numbers that do not change do not wander.
 TEST(Blocks, KeepTheNumbersThatTheyHave) {
-    Trained run(StateFormat::int8, kBlock);
-    for (int64_t i = 0; i < kBlock; ++i) run.at<uint8_t>(0)[i] = run.at<uint8_t>(2)[i] = static_cast<uint8_t>(i);
+    Trained run(StateFormat::int8, kFormatBlock);
+    for (int64_t i = 0; i < kFormatBlock; ++i) run.at<uint8_t>(0)[i] = run.at<uint8_t>(2)[i] = static_cast<uint8_t>(i);
     run.at<uint8_t>(0)[128] = 0;  // minus zero becomes plus zero
     *run.at<float>(1) = 0x1p-7f;
     *run.at<float>(3) = 0x1p-19f;
@@ -254,11 +254,11 @@ TEST(Blocks, KeepTheNumbersThatTheyHave) {
 // The scale is the least that the largest magnitude needs, when gradients jump up or down by any power of ten; a
 // rounded moment is within an eighth of itself, which may be all that the scale is off.
 TEST(Blocks, ScalesFollowTheLargestMoments) {
-    Trained run(StateFormat::int8, kBlock);
+    Trained run(StateFormat::int8, kFormatBlock);
     double m = 0, v = 0;
     int64_t step = 0;
     for (const int power : {0, 5, -9, -3, 12, -14, -15, 2}) {
-        for (int64_t i = 0; i < kBlock; ++i)
+        for (int64_t i = 0; i < kFormatBlock; ++i)
             run.gradient[static_cast<size_t>(i)] = static_cast<float>(std::pow(10.0, power) * (i == 77 ? 1 : 1e-3));
         run.update(run.prepared(++step, 0.0));
         m = 0.9 * m + 0.05 * std::pow(10.0, power);
@@ -276,11 +276,11 @@ TEST(Blocks, ScalesFollowTheLargestMoments) {
 
 // Squares of gradients may be numbers that f32 hardly has: scales end where floors would, moments stay.
 TEST(Blocks, KeepTheSmallestMoments) {
-    Trained run(StateFormat::int8, kBlock);
+    Trained run(StateFormat::int8, kFormatBlock);
     for (float& g : run.gradient) g = 1e-21f;
     run.update(run.prepared(1, 1e-3));
     EXPECT_EQ(*run.at<float>(3), 0x1p-94f);
-    for (int64_t i = 0; i < kBlock; ++i) {
+    for (int64_t i = 0; i < kFormatBlock; ++i) {
         EXPECT_NEAR(run.moment(false, i), 0.05e-21, 0.05e-21 / 8) << i;
         EXPECT_GT(run.moment(true, i), 0) << i;
     }
@@ -288,14 +288,14 @@ TEST(Blocks, KeepTheSmallestMoments) {
 
 // An element whose gradients are far below its neighbours' has a second moment still: no step longer than Adam's.
 TEST(Blocks, NeverDivideByASecondMomentThatVanished) {
-    Trained run(StateFormat::int8, kBlock, 0.9, 0.999);
-    for (int64_t i = 0; i < kBlock; ++i) run.gradient[static_cast<size_t>(i)] = i == 0 ? 1e3f : 1e-5f;
+    Trained run(StateFormat::int8, kFormatBlock, 0.9, 0.999);
+    for (int64_t i = 0; i < kFormatBlock; ++i) run.gradient[static_cast<size_t>(i)] = i == 0 ? 1e3f : 1e-5f;
     for (int64_t step = 1; step <= 200; ++step) {
         const std::vector<uint16_t> before = run.hi;
         run.update(run.prepared(step, 1e-3));
-        for (int64_t i = 1; i < kBlock; ++i) ASSERT_GT(run.at<uint8_t>(2)[i], 0);
+        for (int64_t i = 1; i < kFormatBlock; ++i) ASSERT_GT(run.at<uint8_t>(2)[i], 0);
     }
-    for (size_t i = 1; i < kBlock; ++i) EXPECT_LT(std::abs(run.master(i)), 200 * 1e-3 * 2) << i;
+    for (size_t i = 1; i < kFormatBlock; ++i) EXPECT_LT(std::abs(run.master(i)), 200 * 1e-3 * 2) << i;
 }
 
 }  // namespace

@@ -31,12 +31,12 @@ struct Kept {
     void read() { recipe.moments.read(state, first, second); }
 };
 
-struct Numbers {
+struct MomentNumbers {
     std::vector<float> m, v;
 };
 // Over eight octaves, a block of zeros among them.
-Numbers numbers_of(int64_t count) {
-    Numbers made{std::vector<float>(at(count)), std::vector<float>(at(count))};
+MomentNumbers numbers_of(int64_t count) {
+    MomentNumbers made{std::vector<float>(at(count)), std::vector<float>(at(count))};
     Random random(1, RandomStream::test);
     for (int64_t i = 0; i < count; ++i) {
         const float size = 1e-4f * std::exp2(-8 * random.uniform());
@@ -55,7 +55,7 @@ double spacing(StateFormat format, double size, double largest, int octaves) {
 
 TEST(AdamwMoments, AreWithinTheFormatsSpacingAndRightOnTheAverage) {
     constexpr int64_t kCount = 3 * kBlock + 17, kDraws = 400;
-    const Numbers numbers = numbers_of(kCount);
+    const MomentNumbers numbers = numbers_of(kCount);
     float m_largest = 0, v_largest = 0;
     for (const float m : numbers.m) m_largest = std::max(m_largest, std::abs(m));
     for (const float v : numbers.v) v_largest = std::max(v_largest, v);
@@ -93,7 +93,7 @@ TEST(AdamwMoments, AreWithinTheFormatsSpacingAndRightOnTheAverage) {
 // What can be kept stays, so that a refresh that carries nothing over changes nothing.
 TEST(AdamwMoments, KeepWhatTheyRead) {
     constexpr int64_t kCount = 2 * kBlock;
-    const Numbers numbers = numbers_of(kCount);
+    const MomentNumbers numbers = numbers_of(kCount);
     for (const StateFormat format : kStateFormats) {
         SCOPED_TRACE(state_format_name(format));
         Kept kept(format, kCount);
@@ -110,7 +110,7 @@ TEST(AdamwMoments, KeepWhatTheyRead) {
 // Chunks of whole blocks are rounded as all of it is.
 TEST(AdamwMoments, DoNotDependOnCuts) {
     constexpr int64_t kCount = 4 * kBlock, kCut = kBlock;
-    const Numbers numbers = numbers_of(kCount);
+    const MomentNumbers numbers = numbers_of(kCount);
     for (const StateFormat format : kStateFormats) {
         Kept whole(format, kCount), head(format, kCut), tail(format, kCount - kCut);
         whole.write(numbers.m, numbers.v, 3, 2 * kBlock);

@@ -20,11 +20,11 @@ using testing::Each;
 using testing::HasSubstr;
 
 constexpr double kEps = 1e-2, kScale = 1.0 / 7;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kDirections = 5;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int kEstimatorDirections = 5;
 
 // Sums of losses as a step has them, near 20 and as far apart as probes are.
-std::vector<double> some_losses(ZoEstimator estimator, uint64_t seed, int directions = kDirections) {
+std::vector<double> some_losses(ZoEstimator estimator, uint64_t seed, int directions = kEstimatorDirections) {
     Random random(seed, RandomStream::test);
     std::vector<double> losses;
     const int count = directions * points_of(estimator) + (looks_at_weights(estimator) ? 1 : 0);
@@ -67,12 +67,13 @@ TEST(Estimator, FzooIsTheRiseOverTheDeviation) {
     for (const uint64_t seed : {3, 4, 5}) {
         const std::vector<double> losses = some_losses(ZoEstimator::fzoo, seed);
         long double mean = 0, squares = 0;
-        for (size_t i = 0; i + 1 < losses.size(); ++i) mean += static_cast<long double>(losses[i]) / kDirections;
+        for (size_t i = 0; i + 1 < losses.size(); ++i)
+            mean += static_cast<long double>(losses[i]) / kEstimatorDirections;
         for (size_t i = 0; i + 1 < losses.size(); ++i) squares += (losses[i] - mean) * (losses[i] - mean);
         std::vector<long double> wanted;
         for (size_t i = 0; i + 1 < losses.size(); ++i)
             wanted.push_back((losses[i] - static_cast<long double>(losses.back())) /
-                             std::sqrt(squares / (kDirections - 1)));
+                             std::sqrt(squares / (kEstimatorDirections - 1)));
         expect_near(found(ZoEstimator::fzoo, losses), wanted);
     }
 }
@@ -152,7 +153,7 @@ TEST(Estimator, FzooTakesNoStepWhereLossesDoNotDeviate) {
 TEST(Estimator, GoesByNothingThatIsNotFinite) {
     for (const ZoEstimator estimator : kZoEstimators) {
         const std::vector<double> good = some_losses(estimator, 9, 3);
-        for (const double bad : {kInfinity, -kInfinity, std::nan("")}) {
+        for (const double bad : {kInf, -kInf, std::nan("")}) {
             for (size_t place = 0; place < good.size(); ++place) {
                 std::vector<double> losses = good;
                 losses[place] = bad;
@@ -161,7 +162,7 @@ TEST(Estimator, GoesByNothingThatIsNotFinite) {
             }
             EXPECT_FALSE(estimate(estimator, std::vector<double>(good.size(), bad), kEps, kScale).is_finite);
         }
-        EXPECT_FALSE(estimate(estimator, good, kEps, kInfinity).is_finite) << estimator_name(estimator);
+        EXPECT_FALSE(estimate(estimator, good, kEps, kInf).is_finite) << estimator_name(estimator);
     }
     // Finite losses whose squares are not: no deviation is none to divide by.
     EXPECT_FALSE(estimate(ZoEstimator::fzoo, std::vector<double>{1e300, -1e300, 0, 0}, kEps, 1).is_finite);
@@ -220,7 +221,7 @@ TEST(EstimatorRecipe, HandsOnWhatItFinds) {
     EXPECT_EQ(step.perturb().scalars[0], 0.9f);  // (2 - 0.5) / 1, cut
     EXPECT_EQ(step.perturb().scalars[1], 0.5f);
     EXPECT_EQ(step.perturb().scalars[2], -0.5f);
-    recipe.conclude(options, std::vector<double>{4, kInfinity, 0, 1}, step);
+    recipe.conclude(options, std::vector<double>{4, kInf, 0, 1}, step);
     EXPECT_FALSE(step.apply);
 }
 

@@ -52,7 +52,7 @@ TEST(LayerDrop, NeverLeavesOutEmbeddingOrHead) {
 
 // ---- what arrives of them ----
 
-constexpr int64_t kCount = 5'001;
+constexpr int64_t kDropCount = 5'001;
 
 class DroppedArrival : public testing::Test {
   protected:
@@ -81,13 +81,16 @@ class DroppedArrival : public testing::Test {
                 .step = &step,
                 .probes = reinterpret_cast<std::byte*>(probes_.data())};
     }
-    std::span<const float> probe(size_t index) const { return std::span(probes_).subspan(index * kCount, kCount); }
+    std::span<const float> probe(size_t index) const {
+        return std::span(probes_).subspan(index * kDropCount, kDropCount);
+    }
 
     static constexpr double kShare = 0.5;
     const std::unique_ptr<Stream> stream_ = make_stream(DeviceKind::cpu, 2);
-    LoneParam param_{.spec = {.name = "w", .shape = Shape{kCount}, .layer = 4},
+    LoneParam param_{.spec = {.name = "w", .shape = Shape{kDropCount}, .layer = 4},
                      .storage = {.store = StoreType::as_file, .dtype = DType::f32}};
-    std::vector<float> weights_ = std::vector<float>(kCount), before_, probes_ = std::vector<float>(2 * kCount, 99.0f);
+    std::vector<float> weights_ = std::vector<float>(kDropCount), before_,
+                       probes_ = std::vector<float>(2 * kDropCount, 99.0f);
     int64_t step_ = 1;
 };
 
@@ -101,7 +104,7 @@ TEST_F(DroppedArrival, PointsAreTheWeightsAndDirectionsAreZero) {
     EXPECT_TRUE(std::ranges::equal(probe(0), before_));
     EXPECT_FALSE(std::ranges::equal(probe(1), before_)) << "one point is one copy";
     materialize_tangents(call(nullptr, dropped), *stream_);
-    EXPECT_EQ(std::ranges::count(probes_, 0.0f), 2 * kCount);
+    EXPECT_EQ(std::ranges::count(probes_, 0.0f), 2 * kDropCount);
     EXPECT_EQ(weights_, before_);
 }
 
@@ -115,11 +118,11 @@ TEST_F(DroppedArrival, AnUpdateLeavesOutWhatItsOwnStepLeftOut) {
     const std::vector<float> updated = weights_;
     weights_ = before_;
     const std::vector<StepParams> steps = {dropped, kept, dropped};
-    update_by_steps({param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
+    update_by_steps({param_, 256, kDropCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
     EXPECT_EQ(weights_, updated);
     param_.spec.layer = -1;
     weights_ = before_;
-    update_by_steps({param_, 256, kCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
+    update_by_steps({param_, 256, kDropCount, reinterpret_cast<std::byte*>(weights_.data())}, steps, 3, *stream_);
     EXPECT_NE(weights_, updated);
 }
 
@@ -134,7 +137,7 @@ TEST_F(DroppedArrival, AStepThatLeftItOutIsNoPartOfItsMoments) {
             steps.push_back(made);
         }
         std::vector<float> weights = before_;
-        update_by_steps({param_, 256, kCount, reinterpret_cast<std::byte*>(weights.data())}, steps, 1, *stream_);
+        update_by_steps({param_, 256, kDropCount, reinterpret_cast<std::byte*>(weights.data())}, steps, 1, *stream_);
         return weights;
     };
     // Shares of 2/3 and 1/3, the second of nothing.

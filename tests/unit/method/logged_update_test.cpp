@@ -12,11 +12,11 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kElement = 256, kRows = 259, kCols = 271;  // of the parameter in the model
-constexpr int64_t kCount = kRows * kCols;                    // more than one piece
-constexpr int kSteps = 9;
+constexpr int64_t kArrivalElement = 256, kArrivalRows = 259, kArrivalCols = 271;  // of the parameter in the model
+constexpr int64_t kArrivalCount = kArrivalRows * kArrivalCols;                    // more than one piece
+constexpr int kArrivalSteps = 9;
 
-struct Case {
+struct ArrivalCase {
     DType stored = DType::bf16;
     NoiseKind noise = NoiseKind::gaussian;
     bool decays = true;
@@ -32,7 +32,7 @@ struct Case {
     }
 };
 
-class Arrivals : public testing::TestWithParam<Case> {
+class Arrivals : public testing::TestWithParam<ArrivalCase> {
   protected:
     Arrivals() : lowered_(detected_isa()) {
         param_.storage.store = StoreType::as_file;
@@ -40,9 +40,9 @@ class Arrivals : public testing::TestWithParam<Case> {
         if (param_.storage.dtype == DType::f8_e4m3) param_.storage.scale_exponent = -11;
         param_.training.decays = GetParam().decays;
         Random random(3, RandomStream::test);
-        std::vector<float> numbers(kCount);
+        std::vector<float> numbers(kArrivalCount);
         for (float& number : numbers) number = 0.02f * random.normal();
-        weights_.resize(static_cast<size_t>(kCount * bytes_each()));
+        weights_.resize(static_cast<size_t>(kArrivalCount * bytes_each()));
         encode_kept(param_, numbers, weights_);
     }
     ~Arrivals() override { set_cpu_isa(lowered_); }
@@ -62,10 +62,10 @@ class Arrivals : public testing::TestWithParam<Case> {
     std::vector<std::byte> arrived(int threads) {
         std::vector<std::byte> weights = weights_;
         const auto stream = make_stream(DeviceKind::cpu, threads);
-        for (int number = 1; number <= kSteps; ++number) {
+        for (int number = 1; number <= kArrivalSteps; ++number) {
             const StepParams deferred = step(number), next = step(number + 1);
             materialize_points({.param = param_,
-                                .element = kElement,
+                                .element = kArrivalElement,
                                 .weights = weights.data(),
                                 .steps = {&deferred, 1},
                                 .deferred = 1,
@@ -77,19 +77,19 @@ class Arrivals : public testing::TestWithParam<Case> {
     // The same from the numbers that a log keeps, in passes of so many steps over runs of so many elements.
     std::vector<std::byte> replayed(int64_t steps_at_once, int64_t elements_at_once, int threads) {
         std::vector<StepParams> steps;
-        for (int number = 1; number <= kSteps; ++number) {
+        for (int number = 1; number <= kArrivalSteps; ++number) {
             const StepParams original = step(number);
             steps.push_back(logged(original));
         }
         std::vector<std::byte> weights = weights_;
         const auto stream = make_stream(DeviceKind::cpu, threads);
-        for (int64_t first = 0; first < kCount; first += elements_at_once) {
-            for (int64_t done = 0; done < kSteps; done += steps_at_once) {
-                const auto some = std::span(steps).subspan(static_cast<size_t>(done),
-                                                           static_cast<size_t>(std::min(steps_at_once, kSteps - done)));
+        for (int64_t first = 0; first < kArrivalCount; first += elements_at_once) {
+            for (int64_t done = 0; done < kArrivalSteps; done += steps_at_once) {
+                const auto some = std::span(steps).subspan(
+                    static_cast<size_t>(done), static_cast<size_t>(std::min(steps_at_once, kArrivalSteps - done)));
                 update_by_steps({.param = param_,
-                                 .element = kElement + first,
-                                 .count = std::min(elements_at_once, kCount - first),
+                                 .element = kArrivalElement + first,
+                                 .count = std::min(elements_at_once, kArrivalCount - first),
                                  .weights = weights.data() + first * bytes_each(),
                                  .first = first},
                                 some, static_cast<int>(std::ssize(some)), *stream);
@@ -99,8 +99,9 @@ class Arrivals : public testing::TestWithParam<Case> {
     }
 
     const Isa lowered_;
-    LoneParam param_{
-        .spec = {.name = "w", .shape = GetParam().noise == NoiseKind::low_rank ? Shape{kRows, kCols} : Shape{kCount}}};
+    LoneParam param_{.spec = {.name = "w",
+                              .shape = GetParam().noise == NoiseKind::low_rank ? Shape{kArrivalRows, kArrivalCols}
+                                                                               : Shape{kArrivalCount}}};
     std::vector<std::byte> weights_;
 };
 
@@ -112,7 +113,7 @@ TEST_P(Arrivals, AreReplayedToTheBitOnEveryPath) {
         if (isa > detected_isa()) continue;
         set_cpu_isa(isa);
         EXPECT_TRUE(arrived(2) == expected) << isa_name(isa);
-        EXPECT_TRUE(replayed(kSteps, kCount, 1) == expected) << isa_name(isa);
+        EXPECT_TRUE(replayed(kArrivalSteps, kArrivalCount, 1) == expected) << isa_name(isa);
         EXPECT_TRUE(replayed(4, 30'003, 2) == expected) << isa_name(isa);
     }
 }
@@ -120,7 +121,7 @@ TEST_P(Arrivals, AreReplayedToTheBitOnEveryPath) {
 TEST_P(Arrivals, UpdateByTheMeanOfTheirDirectionsAndDecay) {
     const StepParams one = step(2);
     const Noise noise = noise_of(GetParam().options());
-    const NoiseRun run = noise_run(noise, 77, param_.spec, kElement, 0, kCount);
+    const NoiseRun run = noise_run(noise, 77, param_.spec, kArrivalElement, 0, kArrivalCount);
     std::vector<NoiseTerm> terms;
     for (int index = 0; index < 3; ++index)
         terms.push_back(
@@ -139,24 +140,24 @@ TEST_P(Arrivals, UpdateByTheMeanOfTheirDirectionsAndDecay) {
                       .steps = &update,
                       .step_count = 1},
                      *stream);
-    update_by_steps({param_, kElement, kCount, found.data()}, std::span(&one, 1), 1, *stream);
+    update_by_steps({param_, kArrivalElement, kArrivalCount, found.data()}, std::span(&one, 1), 1, *stream);
     EXPECT_TRUE(found == expected);
     EXPECT_TRUE(found != weights_);
 }
 
 TEST_P(Arrivals, LeaveWhatIsNotTrained) {
     param_.training.trains = false;
-    EXPECT_TRUE(replayed(kSteps, kCount, 1) == weights_);
+    EXPECT_TRUE(replayed(kArrivalSteps, kArrivalCount, 1) == weights_);
     EXPECT_TRUE(arrived(1) == weights_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Arrivals,
-                         testing::Values(Case{DType::f32}, Case{DType::bf16}, Case{DType::f16},
-                                         Case{DType::bf16, NoiseKind::rademacher},
-                                         Case{DType::bf16, NoiseKind::low_rank},
-                                         Case{DType::f16, NoiseKind::low_rank, true, true}, Case{DType::f8_e4m3},
-                                         Case{DType::f8_e4m3, NoiseKind::low_rank},
-                                         Case{DType::f32, NoiseKind::gaussian, false}));
+                         testing::Values(ArrivalCase{DType::f32}, ArrivalCase{DType::bf16}, ArrivalCase{DType::f16},
+                                         ArrivalCase{DType::bf16, NoiseKind::rademacher},
+                                         ArrivalCase{DType::bf16, NoiseKind::low_rank},
+                                         ArrivalCase{DType::f16, NoiseKind::low_rank, true, true},
+                                         ArrivalCase{DType::f8_e4m3}, ArrivalCase{DType::f8_e4m3, NoiseKind::low_rank},
+                                         ArrivalCase{DType::f32, NoiseKind::gaussian, false}));
 
 // Rates so small that 1 - rate * decay keeps few of their digits: what is kept is what is used.
 TEST(LoggedUpdate, DecayIsWhatTheLogKeeps) {

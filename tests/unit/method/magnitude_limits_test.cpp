@@ -18,7 +18,7 @@
 namespace windlass {
 namespace {
 
-std::vector<float> some_weights(size_t count, uint64_t seed) {
+std::vector<float> random_weights(size_t count, uint64_t seed) {
     Random random(seed, RandomStream::test);
     std::vector<float> weights(count);
     for (float& each : weights) each = 0.02f * random.normal();
@@ -31,7 +31,7 @@ int64_t within(const std::vector<float>& weights, float limit) {
 
 // Of bf16 numbers: the limit is the least that will do. A limit that is lower by one of bf16's steps is too low.
 TEST(MagnitudeHistogram, IsExactForBf16) {
-    std::vector<float> weights = some_weights(10'007, 1);
+    std::vector<float> weights = random_weights(10'007, 1);
     for (float& each : weights) each = to_float(to_bf16(each));
     MagnitudeHistogram histogram;
     histogram.add(std::span(weights).first(4'000));
@@ -45,7 +45,7 @@ TEST(MagnitudeHistogram, IsExactForBf16) {
 }
 
 TEST(MagnitudeHistogram, IsNearForF32) {
-    std::vector<float> weights = some_weights(10'007, 2);
+    std::vector<float> weights = random_weights(10'007, 2);
     MagnitudeHistogram histogram;
     histogram.add(weights);
     std::ranges::sort(weights, {}, [](float each) { return std::abs(each); });
@@ -68,7 +68,7 @@ TEST(MagnitudeHistogram, TakesWeightsThatAreAllTheSame) {
 
 TEST(MagnitudeLimits, AreOfMatricesAlone) {
     TrainedModel model = lone_model({ParamSpec{.name = "w", .shape = {40, 50}}, {.name = "b", .shape = {50}}});
-    const std::vector<float> weights = some_weights(2'000, 3);
+    const std::vector<float> weights = random_weights(2'000, 3);
     set_by_magnitudes(model, 0.25, [&](int, int64_t first, std::span<float> out) {
         std::copy_n(weights.begin() + first, out.size(), out.begin());
     });
@@ -84,7 +84,7 @@ TEST(MagnitudeLimits, AreOfWeightsAsTheyAreKeptIn8Bits) {
     model.training[1].trains = false;
     set_store(model, StoreType::as_file);
     keep_in_8_bits(model);
-    std::vector<float> weights = some_weights(2'000, 3);
+    std::vector<float> weights = random_weights(2'000, 3);
     for (float& each : weights) each = to_float(to_bf16(each));
     weights[7] = -0.25f;
     set_by_magnitudes(model, 0.25, [&](int param, int64_t first, std::span<float> out) {
@@ -104,8 +104,8 @@ TEST(MagnitudeLimits, AreOfWeightsAsTheyAreKeptIn8Bits) {
 
 // ---- what arrives of them ----
 
-constexpr int64_t kCount = 9'001, kElement = 256;
-constexpr MethodOptions kOptions{.weight_decay = 0.1, .zo_eps = 1e-3, .directions = 2, .sparse_share = 0.3};
+constexpr int64_t kLimitedCount = 9'001, kLimitedElement = 256;
+constexpr MethodOptions kLimitedOptions{.weight_decay = 0.1, .zo_eps = 1e-3, .directions = 2, .sparse_share = 0.3};
 
 class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>> {
   protected:
@@ -114,12 +114,12 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
         if (dense_.storage.dtype == DType::f8_e4m3)
             dense_.storage.scale_exponent = sparse_.storage.scale_exponent = -11;
         sparse_.perturb.magnitude_limit = 0.01f;
-        weights_.resize(static_cast<size_t>(kCount * dtype_bytes(dense_.storage.dtype)));
-        encode_kept(dense_, some_weights(kCount, 4), weights_);
+        weights_.resize(static_cast<size_t>(kLimitedCount * dtype_bytes(dense_.storage.dtype)));
+        encode_kept(dense_, random_weights(kLimitedCount, 4), weights_);
     }
     ~SparseArrival() override { set_cpu_isa(detected_isa()); }
     StepParams step(int64_t number) const {
-        MethodOptions options = kOptions;
+        MethodOptions options = kLimitedOptions;
         options.noise = std::get<1>(GetParam());
         StepParams made{.seed = 7, .step = number, .learning_rate = 1e-2};
         set_noise(options, made);
@@ -128,7 +128,7 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
         return made;
     }
     std::vector<float> numbers(const std::vector<std::byte>& stored) const {
-        std::vector<float> made(kCount);
+        std::vector<float> made(kLimitedCount);
         decode_kept(dense_.storage, stored, 0, made);
         return made;
     }
@@ -138,9 +138,9 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
     };
     Arrived arrive(const Param& param, std::vector<std::byte> weights, int64_t number) {
         const StepParams deferred = step(number), next = step(number + 1);
-        std::vector<float> probes(2 * kCount);
+        std::vector<float> probes(2 * kLimitedCount);
         materialize_points({.param = param,
-                            .element = kElement,
+                            .element = kLimitedElement,
                             .weights = weights.data(),
                             .steps = {&deferred, 1},
                             .deferred = 1,
@@ -152,7 +152,7 @@ class SparseArrival : public testing::TestWithParam<std::tuple<DType, NoiseKind>
     }
 
     const std::unique_ptr<Stream> stream_ = make_stream(DeviceKind::cpu, 2);
-    LoneParam dense_{.spec = {.name = "w", .shape = {kCount}}, .storage = {.store = StoreType::as_file}},
+    LoneParam dense_{.spec = {.name = "w", .shape = {kLimitedCount}}, .storage = {.store = StoreType::as_file}},
         sparse_ = dense_;
     std::vector<std::byte> weights_;
 };
@@ -167,22 +167,22 @@ TEST_P(SparseArrival, MovesAndProbesTheSmallOnesAlone) {
         std::vector<std::byte> stored = weights_;
         encode_kept(dense_, some.weights, stored);
         int64_t moved = 0, large = 0;
-        for (size_t i = 0; i < kCount; ++i) {
+        for (size_t i = 0; i < kLimitedCount; ++i) {
             const bool is_small = std::abs(before[i]) <= sparse_.perturb.magnitude_limit;
             ASSERT_EQ(some.weights[i], is_small ? all.weights[i] : before[i]) << isa_name(isa) << i;
             moved += some.weights[i] != before[i] ? 1 : 0;
             large += is_small ? 0 : 1;
             // The probe looks at what has been updated.
             const bool is_probed = std::abs(some.weights[i]) <= sparse_.perturb.magnitude_limit;
-            const float plus = some.probes[i], minus = some.probes[i + kCount];
+            const float plus = some.probes[i], minus = some.probes[i + kLimitedCount];
             ASSERT_EQ(plus != some.weights[i], is_probed) << i;
             ASSERT_EQ(minus != some.weights[i], is_probed) << i;
             if (is_small && is_probed) {
                 ASSERT_EQ(plus, all.probes[i]) << i;
             }
         }
-        EXPECT_GT(large, kCount / 3);
-        EXPECT_GT(moved, kCount / 10);
+        EXPECT_GT(large, kLimitedCount / 3);
+        EXPECT_GT(moved, kLimitedCount / 10);
     }
 }
 
@@ -195,12 +195,12 @@ TEST_P(SparseArrival, IsReplayedInOnePassAsStepByStep) {
         encode_kept(dense_, after, one_by_one);
         steps.push_back(logged(step(number)));
     }
-    for (const int64_t part : {int64_t{4'444}, kCount}) {
+    for (const int64_t part : {int64_t{4'444}, kLimitedCount}) {
         at_once = weights_;
-        for (int64_t first = 0; first < kCount; first += part)
+        for (int64_t first = 0; first < kLimitedCount; first += part)
             update_by_steps({.param = sparse_,
-                             .element = kElement + first,
-                             .count = std::min(part, kCount - first),
+                             .element = kLimitedElement + first,
+                             .count = std::min(part, kLimitedCount - first),
                              .weights = at_once.data() + first * dtype_bytes(dense_.storage.dtype)},
                             steps, static_cast<int>(steps.size()), *stream_);
         EXPECT_TRUE(at_once == one_by_one) << part;

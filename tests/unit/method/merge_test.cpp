@@ -14,11 +14,11 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kElement = 512, kRows = 131, kCols = 1100;  // more than one part of a matrix
-constexpr int64_t kCount = kRows * kCols;
+constexpr int64_t kMergeElement = 512, kMergeRows = 131, kMergeCols = 1100;  // more than one part of a matrix
+constexpr int64_t kMergeCount = kMergeRows * kMergeCols;
 constexpr int kWindow = 5, kDirections = 2;
 
-struct Case {
+struct MergeCase {
     const char* name;
     DType stored = DType::bf16;
     Merge merge = Merge::per_window;
@@ -27,11 +27,11 @@ struct Case {
     double layer_drop = 0;
     float limit = std::numeric_limits<float>::infinity();
 };
-void PrintTo(const Case& each, std::ostream* out) {
+void PrintTo(const MergeCase& each, std::ostream* out) {
     *out << each.name;
 }
 
-class Merged : public testing::TestWithParam<Case> {
+class Merged : public testing::TestWithParam<MergeCase> {
   protected:
     Merged() : isa_(detected_isa()), stream_(make_stream(DeviceKind::cpu, 2)) {
         param_.storage.store = StoreType::as_file;
@@ -41,13 +41,13 @@ class Merged : public testing::TestWithParam<Case> {
         param_.perturb.magnitude_limit = GetParam().limit;
         if (param_.storage.dtype == DType::f8_e4m3) param_.storage.scale_exponent = -11;
         model_ = lone_model(std::vector<LoneParam>{
-            {.spec = {.name = "before", .shape = {kElement}}, .training = {.trains = false}}, param_});
+            {.spec = {.name = "before", .shape = {kMergeElement}}, .training = {.trains = false}}, param_});
         Random random(3, RandomStream::test);
-        std::vector<float> numbers(kCount);
+        std::vector<float> numbers(kMergeCount);
         for (float& number : numbers) number = 0.02f * random.normal();
-        weights_.resize(static_cast<size_t>(kCount * dtype_bytes(param_.storage.dtype)));
+        weights_.resize(static_cast<size_t>(kMergeCount * dtype_bytes(param_.storage.dtype)));
         encode_kept(param_, numbers, weights_);
-        base_.resize(kCount);
+        base_.resize(kMergeCount);
         decode_kept(param_.storage, weights_, 0, base_);
         for (int number = 1; number <= kWindow; ++number) steps_.push_back(step(number));
     }
@@ -78,12 +78,12 @@ class Merged : public testing::TestWithParam<Case> {
         return sums_->by_param()[1];
     }
     std::vector<float> read(int64_t elements_at_once) {
-        std::vector<float> numbers(kCount);
+        std::vector<float> numbers(kMergeCount);
         const LowRankSum* const all = sum();
-        for (int64_t first = 0; first < kCount; first += elements_at_once) {
-            const int64_t count = std::min(elements_at_once, kCount - first);
+        for (int64_t first = 0; first < kMergeCount; first += elements_at_once) {
+            const int64_t count = std::min(elements_at_once, kMergeCount - first);
             read_updated({.param = param_,
-                          .element = kElement + first,
+                          .element = kMergeElement + first,
                           .count = count,
                           .weights = weights_.data() + first * dtype_bytes(param_.storage.dtype),
                           .first = first},
@@ -94,12 +94,13 @@ class Merged : public testing::TestWithParam<Case> {
     // Step after step in double precision, along the directions that write_direction gives.
     std::vector<double> reference() {
         std::vector<double> w(base_.begin(), base_.end());
-        std::vector<float> z(kCount);
+        std::vector<float> z(kMergeCount);
         for (const StepParams& step : steps_) {
             if (!moves(param_, step)) continue;
             const std::vector<double> before = w;
             for (int j = 0; j < kDirections; ++j) {
-                const NoiseRun run = noise_run(step.perturb().noise, step.seed, param_.spec, kElement, 0, kCount);
+                const NoiseRun run =
+                    noise_run(step.perturb().noise, step.seed, param_.spec, kMergeElement, 0, kMergeCount);
                 write_direction(run, noise_term(step.perturb().noise, run, step.step, j, 1.0), WeightType::f32,
                                 z.data(), *stream_);
                 const double g = step.learning_rate / kDirections * step.perturb().scalars[at(j)];
@@ -115,7 +116,8 @@ class Merged : public testing::TestWithParam<Case> {
 
     const Isa isa_;
     const std::unique_ptr<Stream> stream_;
-    LoneParam param_{.spec = {.name = "w", .shape = GetParam().is_matrix ? Shape{kRows, kCols} : Shape{kCount}}};
+    LoneParam param_{
+        .spec = {.name = "w", .shape = GetParam().is_matrix ? Shape{kMergeRows, kMergeCols} : Shape{kMergeCount}}};
     TrainedModel model_;
     std::vector<std::byte> weights_;
     std::vector<float> base_;  // numbers of them
@@ -126,10 +128,10 @@ class Merged : public testing::TestWithParam<Case> {
 TEST_P(Merged, ReadsWhatTheStepsAddUpTo) {
     const std::vector<std::byte> kept = weights_;
     const std::vector<double> expected = reference();
-    const std::vector<float> found = read(kCount);
+    const std::vector<float> found = read(kMergeCount);
     EXPECT_TRUE(weights_ == kept);
     double moved = 0;
-    for (int64_t i = 0; i < kCount; ++i) {
+    for (int64_t i = 0; i < kMergeCount; ++i) {
         // Sums of some tens of f32 terms of up to 0.1.
         ASSERT_NEAR(found[at(i)], expected[at(i)], 1e-6) << i;
         moved = std::max(moved, std::abs(expected[at(i)] - base_[at(i)]));
@@ -138,11 +140,11 @@ TEST_P(Merged, ReadsWhatTheStepsAddUpTo) {
 }
 
 TEST_P(Merged, HasOneSetOfBits) {
-    const std::vector<float> expected = read(kCount);
+    const std::vector<float> expected = read(kMergeCount);
     for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
         if (isa > detected_isa()) continue;
         set_cpu_isa(isa);
-        EXPECT_TRUE(read(kCount) == expected) << isa_name(isa);
+        EXPECT_TRUE(read(kMergeCount) == expected) << isa_name(isa);
         EXPECT_TRUE(read(30'003) == expected) << isa_name(isa) << ", in pieces";
     }
 }
@@ -150,12 +152,12 @@ TEST_P(Merged, HasOneSetOfBits) {
 // Copies and both points are the nearest to those numbers; nothing is stored.
 TEST_P(Merged, ArrivesWithUpdatesThatAreNotStored) {
     const std::vector<std::byte> kept = weights_;
-    const std::vector<float> numbers = read(kCount);
+    const std::vector<float> numbers = read(kMergeCount);
     const StepParams next = step(kWindow);  // of the window's directions
     const LowRankSum* const all = sum();
-    std::vector<float> plain(kCount), points(2 * kCount), z(kCount);
+    std::vector<float> plain(kMergeCount), points(2 * kMergeCount), z(kMergeCount);
     materialize_points({.param = param_,
-                        .element = kElement,
+                        .element = kMergeElement,
                         .weights = weights_.data(),
                         .steps = steps_,
                         .deferred = kWindow,
@@ -168,39 +170,39 @@ TEST_P(Merged, ArrivesWithUpdatesThatAreNotStored) {
                        *stream_);
     EXPECT_TRUE(weights_ == kept);
     EXPECT_TRUE(plain == numbers);
-    const NoiseRun run = noise_run(next.perturb().noise, next.seed, param_.spec, kElement, 0, kCount);
+    const NoiseRun run = noise_run(next.perturb().noise, next.seed, param_.spec, kMergeElement, 0, kMergeCount);
     if (moves(param_, next))
         write_direction(run, noise_term(next.perturb().noise, run, next.step, 0, options().zo_eps), WeightType::f32,
                         z.data(), *stream_);
-    for (int64_t i = 0; i < kCount; ++i) {
+    for (int64_t i = 0; i < kMergeCount; ++i) {
         if (is_masked(at(i))) z[at(i)] = 0;
         ASSERT_EQ(points[at(i)], numbers[at(i)] + z[at(i)]) << i;
-        ASSERT_EQ(points[at(kCount + i)], numbers[at(i)] - z[at(i)]) << i;
+        ASSERT_EQ(points[at(kMergeCount + i)], numbers[at(i)] - z[at(i)]) << i;
     }
 }
 
 // Behind the window: one of the two neighbours, right in the mean; and the same from a log.
 TEST_P(Merged, FoldsAWindowByOneRounding) {
     if (param_.perturb.merge == Merge::never) GTEST_SKIP() << "nothing is merged";
-    const std::vector<float> numbers = read(kCount);
+    const std::vector<float> numbers = read(kMergeCount);
     std::vector<std::byte> logged = weights_;
-    update_by_steps({param_, kElement, kCount, logged.data()}, steps_, kWindow, *stream_);
+    update_by_steps({param_, kMergeElement, kMergeCount, logged.data()}, steps_, kWindow, *stream_);
     const StepParams next = step(kWindow);
     materialize_points({.param = param_,
-                        .element = kElement,
+                        .element = kMergeElement,
                         .weights = weights_.data(),
                         .steps = steps_,
                         .deferred = kWindow,
                         .step = &next},
                        *stream_);
     EXPECT_TRUE(weights_ == logged);
-    std::vector<float> merged(kCount), nearest(kCount);
+    std::vector<float> merged(kMergeCount), nearest(kMergeCount);
     decode_kept(param_.storage, weights_, 0, merged);
     std::vector<std::byte> bytes(weights_.size());
     encode_kept(param_, numbers, bytes);
     decode_kept(param_.storage, bytes, 0, nearest);
     double error = 0, spread = 0;
-    for (int64_t i = 0; i < kCount; ++i) {
+    for (int64_t i = 0; i < kMergeCount; ++i) {
         const double off = static_cast<double>(merged[at(i)]) - numbers[at(i)];
         const double least = std::abs(static_cast<double>(nearest[at(i)]) - numbers[at(i)]);
         // Half of what lies between its neighbours is the most that the nearest is off; 8 % where a scale ends.
@@ -218,15 +220,15 @@ TEST_P(Merged, FoldsAWindowByOneRounding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Merged,
-                         testing::Values(Case{"f32", DType::f32}, Case{"bf16"}, Case{"f16", DType::f16},
-                                         Case{"f8", DType::f8_e4m3},
-                                         Case{"both_kept", DType::bf16, Merge::per_window, true},
-                                         Case{"dropped", DType::bf16, Merge::per_window, false, true, 0.5},
-                                         Case{"masked", DType::bf16, Merge::per_window, false, true, 0, 0.02f},
-                                         Case{"vector", DType::bf16, Merge::per_window, false, false},
-                                         Case{"never", DType::bf16, Merge::never, true},
-                                         Case{"never_f32", DType::f32, Merge::never, true},
-                                         Case{"never_dropped", DType::bf16, Merge::never, true, true, 0.5}),
+                         testing::Values(MergeCase{"f32", DType::f32}, MergeCase{"bf16"}, MergeCase{"f16", DType::f16},
+                                         MergeCase{"f8", DType::f8_e4m3},
+                                         MergeCase{"both_kept", DType::bf16, Merge::per_window, true},
+                                         MergeCase{"dropped", DType::bf16, Merge::per_window, false, true, 0.5},
+                                         MergeCase{"masked", DType::bf16, Merge::per_window, false, true, 0, 0.02f},
+                                         MergeCase{"vector", DType::bf16, Merge::per_window, false, false},
+                                         MergeCase{"never", DType::bf16, Merge::never, true},
+                                         MergeCase{"never_f32", DType::f32, Merge::never, true},
+                                         MergeCase{"never_dropped", DType::bf16, Merge::never, true, true, 0.5}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(FoldingOptions, AreRefusedWhereThereIsNoSum) {

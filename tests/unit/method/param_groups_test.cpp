@@ -24,7 +24,7 @@ const ParamTraining& training_of(const TrainedModel& model, std::string_view nam
     return model.training[static_cast<size_t>(found - model.params.begin())];
 }
 
-std::string refusal(const std::vector<ParamGroup>& groups, const std::string& golden = "llama") {
+std::string group_refusal(const std::vector<ParamGroup>& groups, const std::string& golden = "llama") {
     try {
         grouped(golden_config(golden), groups);
     } catch (const UserError& error) {
@@ -63,7 +63,7 @@ TEST(ParamGroups, ATiedTableHasTwoNames) {
         const TrainedModel model = grouped(golden_config("gpt2"), {{.match = name, .learning_rate_scale = 0.5}});
         EXPECT_EQ(training_of(model, "transformer.wte.weight").learning_rate_scale, 0.5) << name;
     }
-    EXPECT_THAT(refusal({{.match = "lm_head.weight", .train = false}, {.match = "*.wte.weight"}}, "gpt2"),
+    EXPECT_THAT(group_refusal({{.match = "lm_head.weight", .train = false}, {.match = "*.wte.weight"}}, "gpt2"),
                 HasSubstr("\"*.wte.weight\" matches belongs to groups before it"));
     const TrainedModel apart = grouped(golden_config("llama"), {{.match = "lm_head.weight", .train = false}});
     EXPECT_TRUE(training_of(apart, "model.embed_tokens.weight").trains);
@@ -89,14 +89,14 @@ TEST(ParamGroups, BlocksThatTrainOtherParametersHaveProgramsOfTheirOwn) {
 }
 
 TEST(ParamGroups, SayWhatTheyCannotMean) {
-    EXPECT_THAT(refusal({{.match = "model.layer.0.mlp.up_proj.weight"}}),
+    EXPECT_THAT(group_refusal({{.match = "model.layer.0.mlp.up_proj.weight"}}),
                 AllOf(HasSubstr("param_groups"), HasSubstr("matches none of the model's 21 parameters"),
                       HasSubstr("model.layers.0.mlp.up_proj.weight")));
-    EXPECT_THAT(refusal({{.match = "encoder.*"}}),
+    EXPECT_THAT(group_refusal({{.match = "encoder.*"}}),
                 AllOf(HasSubstr("model.layers.*.mlp.up_proj.weight"), HasSubstr("lm_head.weight")));
-    EXPECT_THAT(refusal({{.match = "*mlp*"}, {.match = "*.0.mlp.*"}}),
+    EXPECT_THAT(group_refusal({{.match = "*mlp*"}, {.match = "*.0.mlp.*"}}),
                 AllOf(HasSubstr("\"*.0.mlp.*\""), HasSubstr("the first that matches counts")));
-    EXPECT_THAT(refusal({{.match = "*", .train = false}}), HasSubstr("no parameter is left to train"));
+    EXPECT_THAT(group_refusal({{.match = "*", .train = false}}), HasSubstr("no parameter is left to train"));
 }
 
 }  // namespace

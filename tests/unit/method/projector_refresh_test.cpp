@@ -28,7 +28,7 @@ Dense by_elements(Dense x) {
     for (double& each : x.data) each *= each;
     return x;
 }
-void expect_near(const std::vector<float>& got, const Dense& want, double tolerance) {
+void expect_close(const std::vector<float>& got, const Dense& want, double tolerance) {
     double largest = 0;
     for (const double each : want.data) largest = std::max(largest, std::abs(each));
     for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want.data[i], tolerance * largest) << i;
@@ -50,8 +50,8 @@ TEST(ProjectorRefresh, MomentsAreCarriedAsByDenseProducts) {
             carry_moments(context, each.values(), changed.values(), {first, second});
         });
         // f32 sums of at most some hundred terms, by the largest.
-        expect_near(first, want_first, 1e-5);
-        expect_near(second, want_second, 1e-5);
+        expect_close(first, want_first, 1e-5);
+        expect_close(second, want_second, 1e-5);
     }
 }
 
@@ -141,7 +141,7 @@ struct WriteBack {
 };
 
 // Half a word each: element e of the model draws from the block of eight it is in.
-float rounded(float x, int64_t element, const ProjectorRounding& rounding) {
+float rounded_entry(float x, int64_t element, const ProjectorRounding& rounding) {
     const auto words = philox(
         rounding.key,
         {.block = static_cast<uint64_t>(element / 8) * 2, .stream = RandomStream::rounding, .step = rounding.step});
@@ -162,7 +162,7 @@ TEST(ProjectorRefresh, TheSumIsWrittenByTheBitsOfEachElement) {
         for (size_t i = 0; i < back.w.size(); ++i) {
             const auto exact = static_cast<float>(sum.data[i]);
             const float got = to_float(back.w[i]);
-            const float want = rounded(exact, 512 + static_cast<int64_t>(i), rounding);
+            const float want = rounded_entry(exact, 512 + static_cast<int64_t>(i), rounding);
             // f32 sums differ from those in double in their last bits: the drawn bits may then tip the other way.
             others += got != want ? 1 : 0;
             ASSERT_LE(std::abs(got - want), std::abs(exact) * 0x1p-7f + 1e-6f) << i;

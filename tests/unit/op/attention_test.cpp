@@ -200,7 +200,7 @@ TEST_P(AttentionOn, DecodingWithACacheIsTheSame) {
     }
 }
 
-std::vector<Isa> isas() {
+std::vector<Isa> attention_isas() {
     std::vector<Isa> all;
     for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
         if (isa <= detected_isa()) all.push_back(isa);
@@ -208,7 +208,7 @@ std::vector<Isa> isas() {
     return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, AttentionOn, testing::ValuesIn(isas()),
+INSTANTIATE_TEST_SUITE_P(Each, AttentionOn, testing::ValuesIn(attention_isas()),
                          [](const auto& info) { return std::string(isa_name(info.param)); });
 
 }  // namespace

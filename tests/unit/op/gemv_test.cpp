@@ -31,9 +31,9 @@ float number_at(const Tensor& matrix, int64_t row, int64_t col) {
 }
 
 // Rows with gaps between them, full of Gaussian numbers; reads beyond the last number are the sanitizer's to find.
-class Matrix {
+class GemvMatrix {
   public:
-    Matrix(DType dtype, int64_t rows, int64_t cols, int64_t gap, uint64_t seed)
+    GemvMatrix(DType dtype, int64_t rows, int64_t cols, int64_t gap, uint64_t seed)
         : dtype_(dtype), rows_(rows), cols_(cols), stride_(cols + gap) {
         data_.resize(static_cast<size_t>(((rows - 1) * stride_ + cols) * dtype_bytes(dtype)));
         Random random(seed, RandomStream::test);
@@ -56,12 +56,12 @@ class Matrix {
     std::vector<std::byte> data_;
 };
 
-struct Product {
-    Matrix a, b, c, bias;
+struct GemvProduct {
+    GemvMatrix a, b, c, bias;
     std::vector<float> space;
     GemmArgs args;
 
-    explicit Product(const GemvCase& c)
+    explicit GemvProduct(const GemvCase& c)
         : a(c.in, 1, c.k, 0, 1),
           b(c.in, c.transpose_b ? c.n : c.k, c.transpose_b ? c.k : c.n, c.gap, 2),
           c(c.out, 1, c.n, 0, 3),
@@ -81,7 +81,7 @@ struct Product {
 
 // Sums of K products in f32 are off by a few units of the last place of the sum of magnitudes; rounding the result
 // to bf16, once, adds half a unit of its own.
-void expect_product(const GemvCase& c, Product& product) {
+void expect_gemv(const GemvCase& c, GemvProduct& product) {
     const Tensor b = product.b.view();
     for (int64_t j = 0; j < c.n; ++j) {
         double sum = c.bias ? number_at(product.bias.view(), 0, j) : 0, magnitude = std::abs(sum);
@@ -96,7 +96,7 @@ void expect_product(const GemvCase& c, Product& product) {
     }
 }
 
-std::vector<GemvCase> all_cases() {
+std::vector<GemvCase> gemv_cases() {
     struct Size {
         int64_t n, k;
     };
@@ -117,20 +117,20 @@ std::vector<GemvCase> all_cases() {
 
 TEST(Gemv, AgreesWithDoublePrecision) {
     Team team(2);
-    for (const GemvCase& c : all_cases()) {
-        Product product(c);  // making it takes longer than computing it
+    for (const GemvCase& c : gemv_cases()) {
+        GemvProduct product(c);  // making it takes longer than computing it
         on_every_isa([&] {
             product.compute(team);
-            expect_product(c, product);
+            expect_gemv(c, product);
         });
     }
 }
 
 TEST(Gemv, BitsDoNotDependOnTheTeam) {
     Team alone(1), two(2), three(3);
-    for (const GemvCase& c : all_cases()) {
+    for (const GemvCase& c : gemv_cases()) {
         if (c.n < 300) continue;
-        Product product(c);
+        GemvProduct product(c);
         on_every_isa([&] {
             product.compute(alone);
             const std::vector<std::byte> first = product.c.bytes();
@@ -147,14 +147,14 @@ TEST(Gemv, ProductsTogetherHaveTheBitsOfEach) {
     Team team(2);
     on_every_isa([&] {
         for (const DType type : {DType::f32, DType::bf16}) {
-            std::vector<Product> together, alone;
+            std::vector<GemvProduct> together, alone;
             std::vector<GemmArgs> all;
             for (const int64_t n : {300, 7, 130}) {
                 const GemvCase c{n, 577, 0, type, type, true, n == 7};
                 together.emplace_back(c);
                 alone.emplace_back(c);
             }
-            for (const Product& product : together) all.push_back(product.args);
+            for (const GemvProduct& product : together) all.push_back(product.args);
             gemv_together(all, team);
             for (size_t i = 0; i < alone.size(); ++i) {
                 alone[i].compute(team);
@@ -174,10 +174,10 @@ TEST(Gemv, IsForOneTokenAlone) {
 TEST(Gemv, RefusesWhatItDoesNotDo) {
     const GemvCase c{5, 6, 0, DType::f32, DType::f32, true, false};
     Team team(1);
-    Product product(c);
+    GemvProduct product(c);
     product.args.accumulate = true;
     EXPECT_DEATH(gemv(product.args, product.space.data(), team), "a product of one row");
-    Matrix two(DType::f32, 2, 6, 0, 5);
+    GemvMatrix two(DType::f32, 2, 6, 0, 5);
     product.args.accumulate = false;
     product.args.a = two.view();
     EXPECT_DEATH(gemv(product.args, product.space.data(), team), "a product of one row");

@@ -10,15 +10,15 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kAskedRows = 8, kAskedLength = 24, kNewTokens = 6, kSteps = 4;
-constexpr int64_t kVocab = 90;  // of the table's 96
+constexpr int64_t kAskedRows = 8, kAskedLength = 24, kNewTokens = 6, kAnswerSteps = 4;
+constexpr int64_t kAnswerVocab = 90;  // of the table's 96
 
 // Prompts of 8 to 18 tokens and random guesses behind them.
 TestBatch prompts(uint64_t seed) {
     Random random(seed, RandomStream::test);
     std::vector<int32_t> tokens, targets(kAskedRows * kAskedLength, kIgnored);
     for (int64_t i = 0; i < kAskedRows * kAskedLength; ++i)
-        tokens.push_back(static_cast<int32_t>(random.below(kVocab)));
+        tokens.push_back(static_cast<int32_t>(random.below(kAnswerVocab)));
     for (int64_t row = 0; row < kAskedRows; ++row) {
         const auto begin = static_cast<size_t>(row * kAskedLength + 8) + random.below(11);
         for (size_t i = begin; i < begin + kNewTokens; ++i) targets[i - 1] = tokens[i];
@@ -31,7 +31,7 @@ ObjectiveRows rules() {
     ObjectiveRows rows{.kind = Objective::f1};
     for (int64_t row = 0; row < kAskedRows; ++row) rows.examples.push_back({.first_row = row});
     rows.answers = AnswerRules{.max_new_tokens = kNewTokens,
-                               .id_count = kVocab,
+                               .id_count = kAnswerVocab,
                                .end_ids = {5, 6},
                                .is_whole = [](std::span<const int32_t> ids) { return ids.back() % 29 == 0; },
                                .loss =
@@ -67,7 +67,7 @@ JudgedAnswers run_judged(const Golden& golden, EngineOptions options) {
     const auto engine = make_engine(image, golden.folder, options);
     const ObjectiveRows rows = rules();
     JudgedAnswers judged;
-    for (int64_t step = 1; step <= kSteps; ++step) {
+    for (int64_t step = 1; step <= kAnswerSteps; ++step) {
         const StepReport report = written_step(*engine, prompts(static_cast<uint64_t>(step)), rows, step);
         EXPECT_TRUE(report.applied);
         judged.values.push_back(report.loss_sum);
@@ -140,7 +140,7 @@ std::vector<std::vector<int32_t>> decoded(Engine& engine, TestBatch batch) {
     for (size_t i = 0; i < kNewTokens; ++i) {
         StepInput input{.micro = {batch.rows(0, kAskedRows)}};
         input.params.head.result = HeadResult::argmax;
-        input.params.head.id_count = kVocab;
+        input.params.head.id_count = kAnswerVocab;
         const StepReport report = engine.evaluate(*engine.setup().schedules.find("eval/24"), input, true);
         for (size_t row = 0; row < kAskedRows; ++row) {
             std::vector<int32_t>& ids = answers[row];

@@ -6,7 +6,7 @@
 namespace windlass {
 namespace {
 
-constexpr uint64_t kSeed = 7;  // of the fixture's engines
+constexpr uint64_t kMezoSeed = 7;  // of the fixture's engines
 
 // Weights in f32 that are perturbed, looked at, perturbed, looked at, restored and updated.
 class InPlace {
@@ -47,7 +47,7 @@ class InPlace {
         z_.clear();
         for (size_t param = 0; param < weights_.size(); ++param) {
             const NoiseRun run{
-                .seed = kSeed, .kind = options_.noise, .element = starts_[param], .count = weights_[param].count()};
+                .seed = kMezoSeed, .kind = options_.noise, .element = starts_[param], .count = weights_[param].count()};
             std::vector<float>& z = z_.emplace_back(static_cast<size_t>(run.count));
             write_direction(run, {.step = static_cast<uint32_t>(step), .coefficient = 1}, WeightType::f32, z.data(),
                             *stream_);

@@ -10,7 +10,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kRows = 8, kLength = 24, kPairSteps = 20;
+constexpr int64_t kRows = 8, kPairLength = 24, kPairSteps = 20;
 
 using Kind = PreferenceAttrs::Kind;
 
@@ -23,7 +23,7 @@ class PairGolden {
         const std::vector<int32_t> ids = golden_.ids(name_ + "/ids"), answer = golden_.ids(name_ + "/answer");
         std::vector<int32_t> targets(ids.size(), kIgnored);
         for (size_t i = 0; i + 1 < ids.size(); ++i)
-            if ((i + 1) % kLength != 0 && answer[i + 1] != 0) targets[i] = ids[i + 1];
+            if ((i + 1) % kPairLength != 0 && answer[i + 1] != 0) targets[i] = ids[i + 1];
         batch.emplace(ids, targets, kRows);
     }
     const Json& of(const char* key) const { return golden_.json->at(name_).at(key); }
@@ -48,7 +48,7 @@ EngineOptions options_for(const PairGolden& golden) {
                       .weight_decay = adamw.at("weight_decay"),
                       .max_grad_norm = adamw.at("clip_norm")};
     options.micro_batch_size = kRows;
-    options.sequence_length = kLength;
+    options.sequence_length = kPairLength;
     options.preference = golden.attrs;
     return options;
 }
@@ -73,7 +73,7 @@ struct PairSteps {
     // Means over the pairs of a step: of the rows of preferred answers, or of the others.
     double reward(size_t step, size_t side) const {
         double sum = 0;
-        for (size_t row = side; row < kRows; row += 2) sum += said[step][row * kLength + 1];
+        for (size_t row = side; row < kRows; row += 2) sum += said[step][row * kPairLength + 1];
         return sum / (kRows / 2.0);
     }
     bool operator==(const PairSteps&) const = default;
@@ -146,16 +146,16 @@ TEST_P(Preference, RewardsMatchTrl) {
     EXPECT_NEAR(pairs.loss_sum / (kRows / 2), golden.of("losses")[0].get<double>(), 1e-5);
     // Rewards stand beside the losses, and add nothing to their sum.
     double loss = 0;
-    for (size_t row = 0; row < kRows; row += 2) loss += pairs.token_losses[row * kLength];
+    for (size_t row = 0; row < kRows; row += 2) loss += pairs.token_losses[row * kPairLength];
     EXPECT_NEAR(pairs.loss_sum, loss, 1e-12);
     input.params.head.result = HeadResult::token_loss;
     const StepReport tokens = engine->evaluate(eval, input, true);
     double chosen = 0, rejected = 0;
     for (size_t row = 0; row < kRows; ++row) {
         double sum = 0, count = 0;
-        for (size_t i = 0; i < kLength; ++i) {
-            sum += tokens.token_losses[row * kLength + i];
-            count += golden.batch->targets[row * kLength + i] != kIgnored;
+        for (size_t i = 0; i < kPairLength; ++i) {
+            sum += tokens.token_losses[row * kPairLength + i];
+            count += golden.batch->targets[row * kPairLength + i] != kIgnored;
         }
         const double reward =
             golden.attrs.beta * (GetParam() == Kind::dpo ? golden.references[row] - sum : -sum / count) / (kRows / 2.0);

@@ -40,10 +40,10 @@ struct Refreshed {
 };
 
 // Some are stored [in, out], where the projectors change places.
-constexpr const char* kModels[] = {"llama", "gpt2"};
+constexpr const char* kRefreshModels[] = {"llama", "gpt2"};
 
 TEST(Refresh, WritesWhatWasLearntAndChangesNoLoss) {
-    for (const char* const name : kModels) {
+    for (const char* const name : kRefreshModels) {
         SCOPED_TRACE(name);
         Refreshed run(name, DType::f32);
         for (int64_t step = 1; step <= 3; ++step) train_on(*run.engine, run.batches[0], step, 1e-2);
@@ -128,7 +128,7 @@ std::map<std::string, Matrix> gradients_of(const Golden& golden, const TestBatch
 
 // The base's gradient is that of its own weights, since S is zero at first.
 TEST(Refresh, GoesByTheGradientsOfTheWeights) {
-    for (const char* const name : kModels) {
+    for (const char* const name : kRefreshModels) {
         SCOPED_TRACE(name);
         Refreshed run(name, DType::f32);
         const auto gradients = gradients_of(run.golden, run.batches[1]);

@@ -14,7 +14,7 @@ const Golden& stepped_golden() {
     static const Golden read("llama3");
     return read;
 }
-TestBatch batch(const char* suffix) {
+TestBatch step_batch(const char* suffix) {
     return {stepped_golden().ids(fmt::format("ids{}", suffix)), stepped_golden().ids(fmt::format("targets{}", suffix)),
             2};
 }
@@ -42,7 +42,7 @@ class Steps : public testing::TestWithParam<Plan> {
     std::string state(Engine& engine) { return state_bytes(engine, real_files(), folder_ / "state.wls"); }
 
     TempFolder folder_;
-    const TestBatch a_ = batch(""), b_ = batch("_b");
+    const TestBatch a_ = step_batch(""), b_ = step_batch("_b");
 };
 
 // A gradient that overflows: nothing is applied, the state stays as it is to the bit, and training can go on.
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, Steps,
 // However far the lanes are when the request comes.
 TEST(StepsInMemory, AStopAtAnyTimeAppliesTheWholeStepOrNothing) {
     const TempFolder folder;
-    const TestBatch a = batch("");
+    const TestBatch a = step_batch("");
     const auto state = [&](Engine& engine) { return state_bytes(engine, real_files(), folder / "state.wls"); };
     for (const UpdateTime update : {UpdateTime::after_backward, UpdateTime::in_backward}) {
         EngineOptions options{.plan = stream_plan(update)};
@@ -189,7 +189,7 @@ TEST(StepsInMemory, AStopAtAnyTimeAppliesTheWholeStepOrNothing) {
 }
 
 TEST(Clipping, ScalesByTheExactNorm) {
-    const TestBatch a = batch("");
+    const TestBatch a = step_batch("");
     for (const double limit : {0.0, 1e-3, 1e6}) {
         EngineOptions options{.method = {.max_grad_norm = limit}};
         const StepReport report = train_on(*make_engine(real_files(), stepped_golden().folder, options), a, 1, 1e-3);

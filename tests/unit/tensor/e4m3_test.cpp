@@ -13,13 +13,13 @@
 namespace windlass {
 namespace {
 
-Json golden() {
+Json e4m3_golden() {
     const std::string path = source_dir() + "/tests/golden/e4m3.json";
     return Json::parse(read_text(real_files(), path, 1 << 20));
 }
 
 TEST(E4m3, MeansWhatAnotherLibrarySays) {
-    const Json values = golden()["decoded"];
+    const Json values = e4m3_golden()["decoded"];
     ASSERT_EQ(values.size(), 256u);
     for (size_t bits = 0; bits < 256; ++bits) {
         const float value = e4m3_to_float(static_cast<uint8_t>(bits));
@@ -33,7 +33,7 @@ TEST(E4m3, MeansWhatAnotherLibrarySays) {
 }
 
 TEST(E4m3, RoundsAsAnotherLibraryDoes) {
-    const Json pairs = golden()["encoded"];
+    const Json pairs = e4m3_golden()["encoded"];
     ASSERT_GT(pairs.size(), 1000u);
     for (const Json& pair : pairs) {
         const float x = std::bit_cast<float>(pair[0].get<uint32_t>());

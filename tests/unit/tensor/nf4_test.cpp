@@ -21,7 +21,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-Json golden() {
+Json nf4_golden() {
     const std::string path = source_dir() + "/tests/golden/nf4.json";
     return Json::parse(read_text(real_files(), path, 1 << 20));
 }
@@ -64,7 +64,7 @@ std::vector<float> some_numbers(int64_t count, float size) {
 }
 
 TEST(Nf4, HasTheLevelsOfAnotherLibrary) {
-    const std::vector<float> levels = floats_of(golden()["levels"]);
+    const std::vector<float> levels = floats_of(nf4_golden()["levels"]);
     ASSERT_EQ(levels.size(), 16u);
     for (size_t code = 0; code < 16; ++code)
         EXPECT_EQ(std::bit_cast<uint32_t>(kNf4Levels[code]), std::bit_cast<uint32_t>(levels[code])) << code;
@@ -73,7 +73,7 @@ TEST(Nf4, HasTheLevelsOfAnotherLibrary) {
 
 // Blocks whose largest magnitude is a power of two: scales are equal, and quotients are exact in both.
 TEST(Nf4, RoundsAsAnotherLibraryDoesWhereScalesAreEqual) {
-    const Json exact = golden()["exact"];
+    const Json exact = nf4_golden()["exact"];
     const std::vector<float> numbers = floats_of(exact["numbers"]);
     const Bytes bytes = encoded(numbers);
     ASSERT_EQ(exact["codes"].size(), numbers.size());
@@ -88,7 +88,7 @@ TEST(Nf4, RoundsAsAnotherLibraryDoesWhereScalesAreEqual) {
 // Elsewhere our scale is larger by up to a part in 128, and a code differs only where that moves the number over the
 // border between two neighbours.
 TEST(Nf4, RoundsAsAnotherLibraryDoesButForItsScales) {
-    const Json any = golden()["any"];
+    const Json any = nf4_golden()["any"];
     const std::vector<float> numbers = floats_of(any["numbers"]), scales = floats_of(any["scales"]);
     const Bytes bytes = encoded(numbers);
     int64_t moved = 0;

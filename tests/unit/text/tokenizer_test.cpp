@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using Ids = std::vector<int32_t>;
 
 // The message of the UserError that loading this throws.
-std::string refusal(const Json& tokenizer, const Json& config = nullptr) {
+std::string tokenizer_refusal(const Json& tokenizer, const Json& config = nullptr) {
     try {
         fixtures::load_json(tokenizer, config);
     } catch (const UserError& error) {
@@ -62,7 +62,7 @@ TEST(Tokenizer, ConfigurationAddsAndRemovesBosAndEos) {
     EXPECT_EQ(fixtures::load_json(json, config).encode("hello", true), (Ids{256, 261, 257}));
     config["bos_token"] = nullptr;
     EXPECT_EQ(fixtures::load_json(json, config).bos(), std::nullopt);
-    EXPECT_THAT(refusal(json, {{"eos_token", "<end>"}}),
+    EXPECT_THAT(tokenizer_refusal(json, {{"eos_token", "<end>"}}),
                 HasSubstr("\"eos_token\" is \"<end>\", which the tokenizer does not have"));
 }
 
@@ -78,36 +78,39 @@ TEST(Tokenizer, ReadsRolesOfRealModels) {
 }
 
 TEST(Tokenizer, RefusesByName) {
-    EXPECT_THAT(refusal(with("/model/type", "Unigram")), HasSubstr("the tokenizer model \"Unigram\" is not supported"));
-    EXPECT_THAT(refusal(with("/model/dropout", 0.1)), HasSubstr("dropout"));
-    EXPECT_THAT(refusal(with("/model/end_of_word_suffix", "</w>")), HasSubstr("end_of_word_suffix"));
-    EXPECT_THAT(refusal(with("/model/new_field", 1)), HasSubstr("the model has the unknown field \"new_field\""));
-    EXPECT_THAT(refusal(with("/normalizer", {{"type", "NFKC"}})),
+    EXPECT_THAT(tokenizer_refusal(with("/model/type", "Unigram")),
+                HasSubstr("the tokenizer model \"Unigram\" is not supported"));
+    EXPECT_THAT(tokenizer_refusal(with("/model/dropout", 0.1)), HasSubstr("dropout"));
+    EXPECT_THAT(tokenizer_refusal(with("/model/end_of_word_suffix", "</w>")), HasSubstr("end_of_word_suffix"));
+    EXPECT_THAT(tokenizer_refusal(with("/model/new_field", 1)),
+                HasSubstr("the model has the unknown field \"new_field\""));
+    EXPECT_THAT(tokenizer_refusal(with("/normalizer", {{"type", "NFKC"}})),
                 HasSubstr("the normalizer \"NFKC\" is not supported"));
-    EXPECT_THAT(refusal(with("/normalizer", {{"type", "Lowercase"}})), HasSubstr("Lowercase"));
-    EXPECT_THAT(refusal(with("/pre_tokenizer", {{"type", "Whitespace"}})),
+    EXPECT_THAT(tokenizer_refusal(with("/normalizer", {{"type", "Lowercase"}})), HasSubstr("Lowercase"));
+    EXPECT_THAT(tokenizer_refusal(with("/pre_tokenizer", {{"type", "Whitespace"}})),
                 HasSubstr("the pre-tokenizer \"Whitespace\""));
-    EXPECT_THAT(refusal(with("/decoder", {{"type", "WordPiece"}})), HasSubstr("the decoder \"WordPiece\""));
-    EXPECT_THAT(refusal(with("/post_processor", {{"type", "BertProcessing"}})),
+    EXPECT_THAT(tokenizer_refusal(with("/decoder", {{"type", "WordPiece"}})), HasSubstr("the decoder \"WordPiece\""));
+    EXPECT_THAT(tokenizer_refusal(with("/post_processor", {{"type", "BertProcessing"}})),
                 HasSubstr("the post-processor \"BertProcessing\""));
-    EXPECT_THAT(refusal(with("/something", 1)), HasSubstr("the unknown field \"something\""));
+    EXPECT_THAT(tokenizer_refusal(with("/something", 1)), HasSubstr("the unknown field \"something\""));
 }
 
 TEST(Tokenizer, RefusesBrokenFiles) {
-    EXPECT_THAT(refusal(with("/model/vocab/x2", 5000000)), HasSubstr("ids are 0 to"));
-    EXPECT_THAT(refusal(with("/model/vocab/x2", -1)), HasSubstr("ids are 0 to"));
-    EXPECT_THAT(refusal(with("/model/vocab/x2", 3)), HasSubstr("id 3 belongs to two tokens"));
-    EXPECT_THAT(refusal(with("/model/vocab/x2", "3")), HasSubstr("is not an integer"));
-    EXPECT_THAT(refusal(with("/model/merges", {"h e l"})), HasSubstr("a merge is not a pair of tokens"));
-    EXPECT_THAT(refusal(with("/model/merges", {"h x"})), HasSubstr("needs the token \"hx\""));
-    EXPECT_THAT(refusal(with("/added_tokens/1", {{"id", 262}, {"content", std::string(2000, 'a')}})),
+    EXPECT_THAT(tokenizer_refusal(with("/model/vocab/x2", 5000000)), HasSubstr("ids are 0 to"));
+    EXPECT_THAT(tokenizer_refusal(with("/model/vocab/x2", -1)), HasSubstr("ids are 0 to"));
+    EXPECT_THAT(tokenizer_refusal(with("/model/vocab/x2", 3)), HasSubstr("id 3 belongs to two tokens"));
+    EXPECT_THAT(tokenizer_refusal(with("/model/vocab/x2", "3")), HasSubstr("is not an integer"));
+    EXPECT_THAT(tokenizer_refusal(with("/model/merges", {"h e l"})), HasSubstr("a merge is not a pair of tokens"));
+    EXPECT_THAT(tokenizer_refusal(with("/model/merges", {"h x"})), HasSubstr("needs the token \"hx\""));
+    EXPECT_THAT(tokenizer_refusal(with("/added_tokens/1", {{"id", 262}, {"content", std::string(2000, 'a')}})),
                 HasSubstr("2000 bytes"));
     // The tokenizers library would number these 256 and 262, whatever the file says: other ids than the author meant.
-    EXPECT_THAT(refusal(with("/added_tokens/0/id", 258)),
+    EXPECT_THAT(tokenizer_refusal(with("/added_tokens/0/id", 258)),
                 HasSubstr("\"<s>\" is said to have the id 258, but other loaders give it 256"));
-    EXPECT_THAT(refusal(with("/added_tokens/1/content", "<new>")),
+    EXPECT_THAT(tokenizer_refusal(with("/added_tokens/1/content", "<new>")),
                 HasSubstr("\"<new>\" is said to have the id 257, but other loaders give it 262"));
-    EXPECT_THAT(refusal(with("/post_processor/special_tokens", Json::object())), HasSubstr("without its ids"));
+    EXPECT_THAT(tokenizer_refusal(with("/post_processor/special_tokens", Json::object())),
+                HasSubstr("without its ids"));
     fixtures::TempFolder folder;
     EXPECT_THROW(Tokenizer::load(real_files(), folder.path()), UserError);
     folder.write("tokenizer.model", "x");
@@ -125,9 +128,9 @@ TEST(Tokenizer, RefusesExpressionsItCannotRender) {
     };
     for (const char* regex :
          {R"(\w+)", R"(a\b)", R"([a&&b])", R"([a[bc]])", R"((?m:a))", R"(a{1,2}+)", R"([^\S\n])", R"(\h)", R"(a\)"})
-        EXPECT_THAT(refusal(split(regex)), HasSubstr("is not supported")) << regex;
-    EXPECT_THAT(refusal(split("(a")), HasSubstr("is malformed"));
-    EXPECT_EQ(refusal(split(R"([\u4e00-\u9fa5]+|[]a]|\p{Lu}++)")), "loaded");
+        EXPECT_THAT(tokenizer_refusal(split(regex)), HasSubstr("is not supported")) << regex;
+    EXPECT_THAT(tokenizer_refusal(split("(a")), HasSubstr("is malformed"));
+    EXPECT_EQ(tokenizer_refusal(split(R"([\u4e00-\u9fa5]+|[]a]|\p{Lu}++)")), "loaded");
 }
 
 TEST(Tokenizer, GivesUpOnExplosiveExpressions) {
