@@ -37,7 +37,7 @@ MachineError file_error(std::string_view call, std::string_view path, int error_
 }
 
 UserError end_of_file_error(std::string_view path, int64_t file_bytes, int64_t offset, int64_t bytes) {
-    return UserError(ExitCode::storage, path, "ends at byte {}, but {} bytes at offset {} are wanted", file_bytes,
+    return UserError(ExitCode::storage, path, "ends at byte {}, but {} bytes at offset {} are needed", file_bytes,
                      bytes, offset);
 }
 

@@ -16,7 +16,7 @@ bool write_unless_full(const std::function<void()>& write) {
         return true;
     } catch (const MachineError& error) {
         if (!is_disk_full(error)) throw;
-        log_warning("{}; the run goes on without it", error.what());
+        log_warning("{}; the run continues without it", error.what());
         return false;
     }
 }

@@ -125,7 +125,8 @@ std::vector<ParamGroup> param_groups_of(std::span<const std::string> texts, std:
 void check_param_groups(const Config& config, std::vector<std::string>& problems) {
     for (const std::string& match : config.freeze) {
         if (words_of(match).size() != 1 || words_of(match)[0] != match)
-            problems.push_back(fmt::format("freeze: \"{}\" is no pattern of names. Try: freeze: [\"*embed*\"]", match));
+            problems.push_back(
+                fmt::format("freeze: \"{}\" is not a pattern of names. Try: freeze: [\"*embed*\"]", match));
         else if (const std::string problem = check_match(match); !problem.empty())
             problems.push_back(fmt::format("freeze: {}", problem));
     }
@@ -135,7 +136,7 @@ void check_param_groups(const Config& config, std::vector<std::string>& problems
             problems.push_back(fmt::format("param_groups: {}", problem));
     }
     if (config.freeze.size() + config.param_groups.size() > kParamGroupsMax)
-        problems.push_back(fmt::format("freeze and param_groups name {} groups, at most {} are looked at",
+        problems.push_back(fmt::format("freeze and param_groups name {} groups, at most {} are supported",
                                        config.freeze.size() + config.param_groups.size(), kParamGroupsMax));
 }
 

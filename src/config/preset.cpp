@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 3> kMembers = {"name", "paper", "keys"};
 std::string scalar_text(const Json& value, std::string_view where, std::string_view key) {
     if (value.is_string()) return value.get<std::string>();
     if (value.is_number() || value.is_boolean()) return value.dump();
-    throw UserError(ExitCode::usage, where, "{}: a word, a number, true, false, null or a list of them is wanted", key);
+    throw UserError(ExitCode::usage, where, "{}: expected a word, a number, true, false, null or a list of them", key);
 }
 
 ConfigEntry read_entry(const std::string& key, const Json& value, std::string_view where) {
@@ -44,7 +44,7 @@ Preset parse_preset(std::string_view text, std::string_view where) {
         if (std::find(kMembers.begin(), kMembers.end(), member) != kMembers.end()) continue;
         const std::string_view near = nearest_name(member, kMembers);
         throw UserError(ExitCode::usage, where, "a preset has no \"{}\"", member)
-            .hint(near.empty() ? "settings stand under keys" : std::string(near));
+            .hint(near.empty() ? "expected settings under keys" : std::string(near));
     }
     Preset preset{.name = read_words(json, "name", where), .paper = read_words(json, "paper", where)};
     const auto keys = json.find("keys");

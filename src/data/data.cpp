@@ -102,7 +102,7 @@ std::vector<uint32_t> validation_indices(int64_t count, double val_split, uint64
     if (val_split <= 0) return {};
     const double wanted = val_split < 1 ? std::ceil(val_split * static_cast<double>(count)) : val_split;
     if (wanted >= static_cast<double>(count))
-        throw UserError(ExitCode::data, "val_split", "{} rows are wanted for evaluation, but there are {}", wanted,
+        throw UserError(ExitCode::data, "val_split", "{} rows are requested for evaluation, but there are {}", wanted,
                         count)
             .hint("a smaller val_split");
     std::vector<uint32_t> indices(at(count));

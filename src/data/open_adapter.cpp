@@ -44,7 +44,7 @@ class WholeNames {
         } catch (const UserError& error) {
             const std::string_view what = error.what();
             const std::string_view reason = what.substr(std::min(what.rfind(": "), what.size() - 2) + 2);
-            throw UserError(code_, where_, "\"{}\" is no expression for names of modules: {}",
+            throw UserError(code_, where_, "\"{}\" is not a regular expression for names of modules: {}",
                             text_.substr(0, kShownMax), reason.substr(0, kShownMax))
                 .hint("names of modules, such as q_proj");
         }

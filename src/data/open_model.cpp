@@ -23,7 +23,8 @@ ReadMasters OpenModel::weights() const {
 
 OpenModel open_model(FileSystem& files, const Config& config) {
     if (is_adapter_name(config.adapter))
-        throw UserError(ExitCode::usage, "adapter", "{} names no adapter to look at, but one to train", config.adapter)
+        throw UserError(ExitCode::usage, "adapter", "{} is not the folder of an adapter but the kind of one to train",
+                        config.adapter)
             .hint("a folder with adapter_config.json");
     ModelFolder folder = ModelFolder::open(files, config.model, {.ignored_keys = config.ignore_config_keys});
     HfConfig hf_config = folder.config();

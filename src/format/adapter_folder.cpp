@@ -35,7 +35,8 @@ AdapterFolder AdapterFolder::open(FileSystem& files, const std::string& folder) 
     auto config = std::make_shared<const Json>(
         parse_json(read_text(files, config_path, kConfigBytesMax), config_path, ExitCode::model));
     if (!config->is_object())
-        throw UserError(ExitCode::model, config_path, "is no object of settings").hint("fetch the adapter again");
+        throw UserError(ExitCode::model, config_path, "is not a JSON object of settings")
+            .hint("fetch the adapter again");
     if (!files.exists(weights)) refuse_without_weights(files, path);
     SafetensorsReader reader = SafetensorsReader::open(files, weights);
     if (reader.entries().empty())

@@ -185,11 +185,11 @@ void GgufWriter::check_target() const {
     if (!files_.exists(target_)) return;
     if (!overwrite_) throw UserError(ExitCode::storage, target_, "is there already").hint("--overwrite");
     if (!is_gguf(files_, target_))
-        throw UserError(ExitCode::storage, target_, "is no GGUF file: it is not replaced").hint("another name");
+        throw UserError(ExitCode::storage, target_, "is not a GGUF file: it is not replaced").hint("another name");
 }
 
 void GgufWriter::write(std::span<const std::byte> bytes) {
-    WINDLASS_CHECK(tensor_ < tensors_.size(), "bytes behind the last tensor");
+    WINDLASS_CHECK(tensor_ < tensors_.size(), "bytes after the last tensor");
     const int64_t all = tensors_[tensor_].bytes();
     WINDLASS_CHECK(std::ssize(bytes) <= all - written_, "{} bytes at {} of tensor \"{}\", which has {}", bytes.size(),
                    written_, tensors_[tensor_].name, all);

@@ -113,12 +113,12 @@ bool switched_off(const SortedJson& value, KeyMeaning meaning) {
 
 UserError unread_error(std::string_view where, std::string_view key, std::string_view value, bool has_code) {
     return config_error(where, key, "is {}: {}", value,
-                        has_code ? "the model brings code of its own (\"auto_map\"), which may read it"
+                        has_code ? "the model has its own code (\"auto_map\"), which may read it"
                                  : "it may change the model's mathematics and is not implemented");
 }
 
 UserError with_way_out(UserError error, std::string_view section, std::string_view key) {
-    return error.hint(fmt::format("ignore_config_keys: [{}{}{}], where you know that the model is the same without it",
+    return error.hint(fmt::format("ignore_config_keys: [{}{}{}], if you know that the model is the same without it",
                                   section, section.empty() ? "" : ".", key));
 }
 

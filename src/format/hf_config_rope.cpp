@@ -70,13 +70,13 @@ void read_yarn(RopeSpec& rope, const HfConfig& section, const HfConfig& config) 
     const double inferred = of_turned != 0.0 && of_all != 0.0 ? grown(of_turned) / grown(of_all) : grown(1.0);
     rope.scale = section.find_number("attention_factor", 1e-6, kFactorMax).value_or(inferred);
     if (rope.theta <= 1.0)
-        throw UserError(ExitCode::model, section.where(), "\"rope_theta\" is {}: yarn wants more than 1", rope.theta);
+        throw UserError(ExitCode::model, section.where(), "\"rope_theta\" is {}: yarn needs more than 1", rope.theta);
 }
 
 std::vector<double> read_factors(const HfConfig& section, const char* key) {
     const std::optional<std::vector<double>> factors = section.find_numbers(key, 1e-6, kFactorMax);
     if (!factors)
-        throw UserError(ExitCode::model, section.where(), "\"{}\" is missing: longrope wants a list of numbers", key);
+        throw UserError(ExitCode::model, section.where(), "\"{}\" is missing: longrope needs a list of numbers", key);
     return *factors;
 }
 

@@ -143,7 +143,7 @@ ModelFolderWriter::~ModelFolderWriter() {
     try {
         files_.remove_tree(temporary_);
     } catch (const Error& error) {
-        log_warning("{} is left behind: {}", temporary_, error.what());
+        log_warning("{} could not be removed: {}", temporary_, error.what());
     }
 }
 

@@ -84,13 +84,13 @@ void check_replaceable(FileSystem& files, const std::string& folder, const std::
     const std::string foreign = first_foreign(files, folder, side_files);
     if (!foreign.empty())
         throw UserError(ExitCode::storage, folder,
-                        "holds \"{}\", which is no part of a model folder, and only a model folder is replaced",
+                        "holds \"{}\", which is not part of a model folder, and only a model folder is replaced",
                         foreign)
             .hint(kWayOut);
     if (!is_model)
         throw UserError(
             ExitCode::storage, folder,
-            "is no model folder (config.json or adapter_config.json, and *.safetensors), and only such a folder is "
+            "is not a model folder (config.json or adapter_config.json, and *.safetensors), and only such a folder is "
             "replaced")
             .hint(kWayOut);
 }

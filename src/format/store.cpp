@@ -118,7 +118,7 @@ Store Store::open(FileSystem& files, const std::string& path, OpenMode mode) {
     if (!records[0] && !records[1]) {
         throw UserError(ExitCode::storage, path,
                         "the store holds no whole commit: its first one was cut off, or it is damaged")
-            .hint("an earlier checkpoint, or starting the run anew");
+            .hint("an earlier checkpoint, or starting the run again");
     }
     const uint64_t first = records[0] ? records[0]->sequence : 0, second = records[1] ? records[1]->sequence : 0;
     store.current_slot_ = first > second ? 0 : 1;
@@ -126,7 +126,7 @@ Store Store::open(FileSystem& files, const std::string& path, OpenMode mode) {
     store.committed_ = std::move(*records[static_cast<size_t>(store.current_slot_)]);
     store.must_verify_ = !records[static_cast<size_t>(other)] && !store.slot_is_empty(other);
     if (store.must_verify_)
-        log_warning("{}: the commit after step {} is not whole; that step stands", path, store.committed_.step);
+        log_warning("{}: the commit after step {} is incomplete; the run is at that step", path, store.committed_.step);
     return store;
 }
 
@@ -178,7 +178,7 @@ CommitRecord Store::successor(int64_t step, const std::string& run_state, std::s
 void Store::commit(int64_t step, const std::string& run_state, std::span<const ChunkUpdate> written) {
     if (commit_failed_)
         throw UserError(ExitCode::storage, file_->path(),
-                        "an earlier commit failed, so the store is to be opened anew");
+                        "an earlier commit failed, so the store must be opened again");
     if (std::ssize(run_state) > layout().run_state_bytes_max) {
         throw UserError(ExitCode::storage, file_->path(), "the run's state has {} bytes, the store has room for {}",
                         run_state.size(), layout().run_state_bytes_max);

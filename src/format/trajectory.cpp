@@ -251,7 +251,7 @@ TrajectoryWriter TrajectoryWriter::fork(FileSystem& files, const std::string& fr
 
 void TrajectoryWriter::require_usable() const {
     if (failed_)
-        throw UserError(ExitCode::storage, file_->path(), "an earlier sync failed, so the log is to be opened anew");
+        throw UserError(ExitCode::storage, file_->path(), "an earlier sync failed, so the log must be opened again");
 }
 
 void TrajectoryWriter::write_mark(int64_t synced) {
@@ -261,7 +261,7 @@ void TrajectoryWriter::write_mark(int64_t synced) {
 
 void TrajectoryWriter::append(const TrajectoryRecord& record) {
     require_usable();
-    WINDLASS_CHECK(record.step == next_step(), "step {} behind step {}", record.step, next_step() - 1);
+    WINDLASS_CHECK(record.step == next_step(), "step {} after step {}", record.step, next_step() - 1);
     WINDLASS_CHECK(std::ssize(record.scalars) == header_.directions, "{} scalars for {} directions",
                    record.scalars.size(), header_.directions);
     WINDLASS_CHECK(!record.applied || all_finite(record), "step {} is not finite, and applied", record.step);

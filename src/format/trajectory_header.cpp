@@ -62,7 +62,7 @@ UserError damaged_log(std::string_view where, std::string_view what) {
 class Fields {
   public:
     Fields(const Json& object, std::string_view where) : object_(object), where_(where) {
-        if (!object.is_object()) throw damaged_log(where, "the header is no JSON object");
+        if (!object.is_object()) throw damaged_log(where, "the header is not a JSON object");
     }
     bool has(const char* key) const { return object_.contains(key); }
     const Json& at(const char* key) const {

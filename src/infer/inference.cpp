@@ -69,7 +69,7 @@ Inference::~Inference() {
     try {
         remove_store(files_, store_path_);
     } catch (const Error& error) {
-        log_warning("{} is left behind: {}", store_path_, error.what());
+        log_warning("{} could not be removed: {}", store_path_, error.what());
     }
 }
 

@@ -17,9 +17,8 @@ std::string file_of(const ModelFolder& folder, const TensorPlace& tensor) {
 const TensorPlace& require(const ModelFolder& folder, const ParamSpec& param) {
     const TensorPlace* tensor = folder.find(param.name);
     if (tensor == nullptr || tensor->shape != param.shape || tensor->dtype != param.file_dtype)
-        throw UserError(ExitCode::model, folder.path(), "tensor {} is not what it was when the model was built",
-                        param.name)
-            .hint("a folder that nobody writes to");
+        throw UserError(ExitCode::model, folder.path(), "tensor {} changed on disk while it was being read", param.name)
+            .hint("again, with no other program writing to this folder");
     return *tensor;
 }
 
@@ -74,8 +73,8 @@ void encode_numbers(DType dtype, std::span<const float> values, std::span<std::b
 
 void load_elements(const ModelFolder& folder, const ParamSpec& param, int64_t first, std::span<float> out) {
     const int64_t count = static_cast<int64_t>(out.size());
-    WINDLASS_CHECK(first >= 0 && count <= param.numel() - first, "{} has {} elements, wanted are {} from {}",
-                   param.name, param.numel(), count, first);
+    WINDLASS_CHECK(first >= 0 && count <= param.numel() - first, "{} has {} elements, expected {} from {}", param.name,
+                   param.numel(), count, first);
     const TensorPlace& tensor = require(folder, param);
     const int64_t width = dtype_bytes(param.file_dtype), piece = kPieceBytes / width;
     std::vector<std::byte> bytes(static_cast<size_t>(std::min(piece, count) * width));
@@ -94,7 +93,7 @@ void check_tied(const ModelFolder& folder, const ModelSpec& model) {
         if (param.alias.empty()) continue;
         const TensorPlace* alias = folder.find(param.alias);
         const TensorPlace& tensor = require(folder, param);
-        WINDLASS_CHECK(alias != nullptr && alias->shape == tensor.shape, "{} is no twin of {}", param.alias,
+        WINDLASS_CHECK(alias != nullptr && alias->shape == tensor.shape, "{} is not a twin of {}", param.alias,
                        param.name);
         if (alias->dtype != tensor.dtype)
             throw UserError(ExitCode::model, folder.path(), "tensor {} holds {}, its twin {} holds {}", tensor.name,

@@ -9,7 +9,7 @@ namespace {
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 2 && spec.weights.empty() && spec.in[0] == spec.in[1],
-                   "add wants two inputs of one shape");
+                   "add needs two inputs of one shape");
     spec.out = {spec.in[0]};
 }
 

@@ -12,7 +12,7 @@ void append(const OpCall& call, const Heads& heads, const AttentionTiles& tiles,
         const int64_t capacity = cache.rows() / tiles.rows();
         const auto bytes = static_cast<size_t>(from.cols() * dtype_bytes(from.dtype));
         WINDLASS_CHECK(tiles.cached() + tiles.sequence_length() <= capacity && cache.dtype == from.dtype,
-                       "{} tokens behind {} in a cache for {}", tiles.sequence_length(), tiles.cached(), capacity);
+                       "{} tokens after {} in a cache for {}", tiles.sequence_length(), tiles.cached(), capacity);
         for (int64_t i = 0; i < tiles.sequence_length(); ++i) {
             const Tensor source = from.slice_rows(row * tiles.sequence_length() + i, 1);
             const Tensor target = cache.slice_rows(row * capacity + tiles.cached() + i, 1);

@@ -49,7 +49,7 @@ void append(const OpCall& call, const AttentionArgs& args, Stream& stream) {
                                .capacity = narrow<int>(keys.rows() / args.rows),
                                .cols = keys.cols()};
     WINDLASS_CHECK(args.cached + args.length <= append.capacity && keys.dtype == call.in[0].dtype,
-                   "{} tokens behind {} in a cache for {}", args.length, args.cached, append.capacity);
+                   "{} tokens after {} in a cache for {}", args.length, args.cached, append.capacity);
     launch_attention_append(computes_bf16(call), append, cuda_handle(stream));
     append.from = args.in.v;
     append.cache = cuda_value(values);

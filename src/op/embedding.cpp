@@ -9,7 +9,7 @@ namespace {
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.empty() && spec.weights.size() == 1 && spec.weights[0].rank() == 2,
-                   "embedding wants a table and no inputs");
+                   "embedding needs a table and no inputs");
     spec.get<EmbeddingAttrs>();
     spec.out = {{spec.weights[0][1]}};
 }

@@ -18,7 +18,7 @@ int64_t index_of(const OpCall& call, int64_t t) {
     const int32_t* const ids = attrs.index == EmbeddingAttrs::Index::token ? call.batch->tokens : call.batch->positions;
     const int64_t index = ids[t] + attrs.offset;
     const int64_t rows = call.spec->weights[0][0];
-    WINDLASS_CHECK(index >= 0 && index < rows, "token {} wants row {} of {}", t, index, rows);
+    WINDLASS_CHECK(index >= 0 && index < rows, "token {} needs row {} of {}", t, index, rows);
     return index;
 }
 

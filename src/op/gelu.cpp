@@ -11,7 +11,7 @@ namespace {
 constexpr BackwardReads kReads{.in = true};
 
 void infer(OpSpec& spec) {
-    WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "gelu wants one input and no weights");
+    WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "gelu needs one input and no weights");
     spec.get<GeluAttrs>();
     spec.out = {spec.in[0]};
 }

@@ -15,7 +15,7 @@ void infer(OpSpec& spec) {
     const Shape vector = {spec.in.empty() ? 0 : spec.in[0].cols};
     WINDLASS_CHECK(
         spec.in.size() == 1 && spec.weights.size() == 2 && spec.weights[0] == vector && spec.weights[1] == vector,
-        "layer_norm wants one input, a weight and a bias");
+        "layer_norm needs one input, a weight and a bias");
     spec.get<LayerNormAttrs>();
     spec.out = {spec.in[0]};
     spec.saved = {{2, ValueType::f32}};  // mean, rstd

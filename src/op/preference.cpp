@@ -11,7 +11,7 @@ constexpr BackwardReads kReads{.in = true};
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty() && spec.in[0] == (ValueSpec{1, ValueType::f32}),
-                   "preference wants the losses of tokens");
+                   "preference needs the losses of tokens");
     spec.out = {spec.in[0]};
 }
 

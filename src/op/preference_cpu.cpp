@@ -11,7 +11,7 @@ namespace {
 class Pairs {
   public:
     explicit Pairs(const OpCall& call) : call_(call), attrs_(call.spec->get<PreferenceAttrs>()) {
-        WINDLASS_CHECK(call.batch->rows % 2 == 0, "{} rows are no pairs", call.batch->rows);
+        WINDLASS_CHECK(call.batch->rows % 2 == 0, "{} rows are not pairs", call.batch->rows);
     }
 
     int64_t count() const { return call_.batch->rows / 2; }

@@ -11,7 +11,7 @@ namespace {
 
 PreferenceArgs args_of(const OpCall& call) {
     const auto& attrs = call.spec->get<PreferenceAttrs>();
-    WINDLASS_CHECK(call.batch->rows % 2 == 0, "{} rows are no pairs", call.batch->rows);
+    WINDLASS_CHECK(call.batch->rows % 2 == 0, "{} rows are not pairs", call.batch->rows);
     return {.in = call.in[0].as<float>(),
             .targets = call.batch->targets,
             .in_stride = call.in[0].row_stride,

@@ -11,7 +11,7 @@ namespace {
 constexpr BackwardReads kReads{.out = true};
 
 void infer(OpSpec& spec) {
-    WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "relu wants one input and no weights");
+    WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "relu needs one input and no weights");
     spec.out = {spec.in[0]};
 }
 

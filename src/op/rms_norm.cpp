@@ -18,7 +18,7 @@ int64_t group_size(const OpSpec& spec) {
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.size() == 1 && spec.weights[0] == Shape({group_size(spec)}),
-                   "rms_norm wants one input and a weight of a group's size");
+                   "rms_norm needs one input and a weight of a group's size");
     spec.out = {spec.in[0]};
     spec.saved = {{spec.get<RmsNormAttrs>().groups, ValueType::f32}};  // rstd
 }

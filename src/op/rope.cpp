@@ -15,7 +15,7 @@ void infer(OpSpec& spec) {
     const auto& attrs = spec.get<RopeAttrs>();
     const int64_t size = 2 * std::ssize(attrs.frequencies) + attrs.still;
     WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty() && spec.in[0].cols == attrs.heads * size + attrs.passed,
-                   "rope wants {} heads of {} columns, and {} behind them", attrs.heads, size, attrs.passed);
+                   "rope needs {} heads of {} columns, and {} after them", attrs.heads, size, attrs.passed);
     WINDLASS_CHECK(attrs.long_frequencies.empty() ||
                        (attrs.long_frequencies.size() == attrs.frequencies.size() && attrs.short_length > 0),
                    "rope has {} frequencies, and {} of long documents", attrs.frequencies.size(),

@@ -13,12 +13,12 @@ constexpr BackwardReads kReads{.in = true};
 void infer(OpSpec& spec) {
     if (spec.get<SwigluAttrs>().packed) {
         WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty() && spec.in[0].cols % 2 == 0,
-                       "packed swiglu wants a gate and an up side by side");
+                       "packed swiglu needs a gate and an up side by side");
         spec.out = {{spec.in[0].cols / 2, spec.in[0].type}};
         return;
     }
     WINDLASS_CHECK(spec.in.size() == 2 && spec.weights.empty() && spec.in[0] == spec.in[1],
-                   "swiglu wants a gate and an up of one shape");
+                   "swiglu needs a gate and an up of one shape");
     spec.out = {spec.in[0]};
 }
 

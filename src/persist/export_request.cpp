@@ -55,10 +55,10 @@ ExportRequest parse_request(std::string_view text, const std::string& run_folder
         }
         const std::string reply = json.value("reply", std::string());
         if (!reply.empty() && (!reply.starts_with(kExportReplyPrefix) || reply.find('/') != reply.npos))
-            throw UserError(ExitCode::usage, where, "wants its answer in {}", reply);
+            throw UserError(ExitCode::usage, where, "expects its answer in {}", reply);
         if (!reply.empty()) request.reply = path_in(run_folder, reply);
     } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::usage, where, "is no request for an export: {}", error.what());
+        throw UserError(ExitCode::usage, where, "is not a request for an export: {}", error.what());
     }
     return request;
 }
@@ -79,7 +79,7 @@ ExportResult parse_answer(std::string_view text, const std::string& where) {
             throw Error(static_cast<ExitCode>(json.at("code").get<int>()), json["error"].get<std::string>());
         return {json.at("from").get<std::string>(), json.at("step").get<int64_t>(), json.at("bytes").get<int64_t>()};
     } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, where, "is no answer: {}", error.what());
+        throw UserError(ExitCode::storage, where, "is not an answer: {}", error.what());
     }
 }
 
@@ -94,7 +94,7 @@ std::optional<ExportRequest> take_export_request(FileSystem& files, const std::s
         files.remove_file(path);
         return parse_request(text, run_folder, path);
     } catch (const Error& error) {
-        log_warning("a request for an export is passed over: {}", error.what());
+        log_warning("a request for an export is ignored: {}", error.what());
         remove_if_there(files, path);
         return std::nullopt;
     }

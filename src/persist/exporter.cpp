@@ -98,7 +98,7 @@ void Exporter::finish() {
     try {
         report(*job);
     } catch (const Error& error) {
-        log_warning("the export of step {} is not answered: {}", job->step, error.what());
+        log_warning("could not report the export of step {}: {}", job->step, error.what());
     }
 }
 

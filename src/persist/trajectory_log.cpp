@@ -168,12 +168,12 @@ TrajectoryLog TrajectoryLog::resume(FileSystem& files, const std::string& run_fo
     require_same_log(writer.header(), trajectory_header(session), path);
     const int64_t first = writer.header().first_step, last = writer.next_step() - 1;
     if (state.progress.step < first - 1 || state.progress.step > last)
-        throw UserError(ExitCode::usage, path, "the log holds steps {} to {}, the run goes on behind step {}", first,
+        throw UserError(ExitCode::usage, path, "the log holds steps {} to {}, the run resumes after step {}", first,
                         last, state.progress.step)
             .hint("resume: STEP of a checkpoint within the log; or move the log away, then a new one begins there");
     write_state(files, path_in(run_folder, kTrajectoryStateName), state);
     if (state.progress.step < last) {
-        log_info("the log is cut off behind step {}; it held steps up to {}", state.progress.step, last);
+        log_info("the log is cut off after step {}; it held steps up to {}", state.progress.step, last);
         writer.truncate_after(state.progress.step);
     }
     return {files, run_folder, std::move(writer), state.progress.step};

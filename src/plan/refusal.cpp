@@ -141,7 +141,7 @@ void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind de
     if (recipe.probes() && recipe.materialize[cell] == nullptr)
         throw missing(fmt::format("kernel that perturbs weights for {}", recipe.name), device);
     if (recipe.terms > step_terms_max(device))
-        throw UserError(ExitCode::usage, "device", "a step of {} adds up {} directions, of which {} takes {} at a time",
+        throw UserError(ExitCode::usage, "device", "a step of {} has {} directions, but {} takes {} at a time",
                         recipe.name, recipe.terms, device_kind_name(device), step_terms_max(device))
             .hint("fewer directions, a smaller replay_window, or device: cpu");
 }

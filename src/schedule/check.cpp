@@ -59,7 +59,7 @@ class Checker {
                 if (persistent(use.buffer)) continue;
                 BufferSpec& buffer = transient(use.buffer);
                 const size_t own = at(use.buffer) - set_.persistent.size();
-                WINDLASS_CHECK(use.write || written[own], "{} reads {}, which nobody wrote", schedule_.name,
+                WINDLASS_CHECK(use.write || written[own], "{} reads {}, which no task wrote", schedule_.name,
                                buffer.name);
                 written[own] = true;
                 if (buffer.first < 0) buffer.first = static_cast<int>(index);
@@ -67,7 +67,7 @@ class Checker {
             }
         }
         for (BufferSpec& buffer : schedule_.buffers)
-            WINDLASS_CHECK(buffer.first >= 0, "{}: nobody uses {}", schedule_.name, buffer.name);
+            WINDLASS_CHECK(buffer.first >= 0, "{}: no task uses {}", schedule_.name, buffer.name);
         for (const BufferSlice& output : schedule_.outputs) {
             // Results are read after the last task.
             if (output.buffer != kNoBuffer) transient(output.buffer).last = static_cast<int>(schedule_.tasks.size());

@@ -188,7 +188,7 @@ void require_consistent(const TrainedModel& model, const Recipe& recipe, const P
         WINDLASS_CHECK(each.weights == Home::device || plan.order == MicroOrder::layer_first,
                        "micro_batch_first is for weights that stay");
         WINDLASS_CHECK(!recipe.probes() || each.update == UpdateTime::next_forward,
-                       "block {}: what is learnt without a backward pass is applied in the next forward", block);
+                       "block {}: updates without a backward pass are applied in the next forward", block);
         WINDLASS_CHECK(!recipe.probes() || !plan.own_memory() || !plan.store || each.weights != Home::device,
                        "block {}: weights on a device with its own memory cannot be written to disk", block);
         WINDLASS_CHECK(
@@ -205,7 +205,7 @@ void require_consistent(const TrainedModel& model, const Recipe& recipe, const P
         WINDLASS_CHECK(each.weights == Home::device || !on_device, "block {}: a device that updates weights has them",
                        block);
         WINDLASS_CHECK((each.gradients == Home::device) == on_device,
-                       "block {}: gradients are where the state is, on the device or beside it", block);
+                       "block {}: gradients are where the state is, on the device or next to it", block);
     }
 }
 

@@ -97,7 +97,7 @@ class Reader {
   public:
     Machine read(std::string_view text, std::string_view where) {
         if (static_cast<int64_t>(text.size()) > kMachineTextMax)
-            throw UserError(ExitCode::usage, where, "{} bytes are no description of a machine", text.size());
+            throw UserError(ExitCode::usage, where, "{} bytes are not a description of a machine", text.size());
         for (int line = 1; !text.empty(); ++line) {
             const size_t end = std::min(text.find('\n'), text.size());
             place_ = fmt::format("{}:{}", where, line);

@@ -58,7 +58,7 @@ std::string_view home_name(Home home) {
 
 std::string_view update_time_name(UpdateTime time) {
     static constexpr std::array<std::string_view, 4> kNames = {"after backward", "in backward", "in the next forward",
-                                                               "behind each block's backward"};
+                                                               "after each block's backward"};
     return kNames[static_cast<size_t>(time)];
 }
 

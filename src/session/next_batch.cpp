@@ -32,9 +32,9 @@ StepBatch next_batch(Session& session, DataPosition& position) {
         batch.set_objective(session.data->objective(order, *session.tokenizer, id_count));
         if (session.preference) batch.set_pairs(references_of(session, order));
         if (batch.loss_count() > 0) return batch;
-        log_warning("{} rows without a token to learn are passed over", rows.size());
+        log_warning("{} rows without trained tokens are skipped", rows.size());
     }
-    throw UserError(ExitCode::data, "train_data", "no row holds a token to learn");
+    throw UserError(ExitCode::data, "train_data", "no row has a trained token");
 }
 
 }  // namespace windlass

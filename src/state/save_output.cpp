@@ -60,7 +60,7 @@ std::optional<OutputForm> output_form_from_name(std::string_view name) {
 void require_no_delta(OutputForm form) {
     if (form != OutputForm::adapter) return;
     throw UserError(ExitCode::usage, "--delta",
-                    "this run wrote what its projectors had learnt into the weights: what it trained is a whole model")
+                    "this run merged its projectors into the weights: it trained a whole model")
         .hint("windlass export without --delta; a run with lsp_refresh: 0 leaves the weights as they are");
 }
 
@@ -76,7 +76,7 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
     const bool as_adapter = is_usual ? ends_as_adapter(source.model) : options.form == OutputForm::adapter;
     if (as_adapter && save.gguf)
         throw UserError(ExitCode::usage, "export", "llama.cpp loads whole models; this run trained an adapter")
-            .hint("--merged, which adds what was learnt to the base's numbers");
+            .hint("--merged, which adds the adapter to the base's numbers");
     if (source.model.adapter && !as_adapter) return save_merged(files, source, target, options, masters);
     if (!refreshed_layers(source.model).empty()) require_no_delta(options.form);
     if (!is_usual && !source.model.adapter)

@@ -46,7 +46,7 @@ constexpr double kScaleExponentMost = 1024;  // what fits is known where the mod
 Json parse(const TrajectoryHeader& header, std::string_view where) {
     Json json = parse_json(header.settings, where, ExitCode::storage);
     if (!json.is_object() && !json.is_null())
-        throw UserError(ExitCode::storage, where, "the log's settings are no JSON object");
+        throw UserError(ExitCode::storage, where, "the log's settings are not a JSON object");
     if (json.is_null()) return Json::object();
     rename_members(json);
     // What is not known may be what updates were made by: weights that were made again without it would be others.

@@ -61,7 +61,7 @@ class CompressedSource : public ByteSource {
             into.assign(text);
         } catch (const Damage& damage) {
             throw UserError(ExitCode::data, fmt::format("{}:{}", blocks_.path(), line),
-                            "the {} data cannot be decompressed behind {} of text: {}", name_of(compression_),
+                            "the {} data cannot be decompressed after {} of text: {}", name_of(compression_),
                             format_bytes(text_bytes_), damage.what)
                 .hint(damage.hint);
         }

@@ -268,7 +268,7 @@ Chat read_answer(const Json& row, const char* key, const FieldNames& names, std:
     Chat chat = reader.take();
     if (chat.messages.size() < 2 || !chat.is_answer(chat.messages.size() - 1))
         throw UserError(ExitCode::data, where, "\"{}\" does not end a conversation by an assistant's answer", key)
-            .hint(R"({"role": "assistant", "content": "..."} as its last message, behind a question)");
+            .hint(R"({"role": "assistant", "content": "..."} as its last message, after a question)");
     return chat;
 }
 

@@ -233,7 +233,7 @@ void mark_answer(Sample& sample, size_t begin, size_t end, const ChatFormat& for
             throw UserError(ExitCode::data, where,
                             "message {}: the template ({}) ends this answer by no token that ends a text", message + 1,
                             format.place())
-                .hint("a template that writes eos_token, or a special token, behind an answer, in chat_template: FILE");
+                .hint("a template that writes eos_token, or a special token, after an answer, in chat_template: FILE");
         }
     }
     std::fill(sample.trained.begin() + static_cast<std::ptrdiff_t>(begin),

@@ -90,7 +90,7 @@ RenderedChat ChatTemplate::render(const ChatToRender& chat, const TemplateSettin
     } catch (const jinja::Raised& raised) {
         throw UserError(ExitCode::data, where, "the chat template ({}:{}) refuses this chat: {}", program_->where,
                         interpreter.line(), raised.text)
-            .hint("messages in the order that it wants, or another template, in chat_template: FILE");
+            .hint("messages in the order that it expects, or another template, in chat_template: FILE");
     } catch (const jinja::Fault& fault) {
         throw UserError(ExitCode::data, where, "the chat template ({}:{}) cannot write this chat: {}", program_->where,
                         interpreter.line(), fault.message)

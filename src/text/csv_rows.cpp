@@ -62,7 +62,7 @@ void CsvRows::add(std::string_view piece, int64_t line) {
     const size_t taken = csv_parse(&parser, piece.data(), piece.size(), Parser::on_cell, Parser::on_row, parser_.get());
     if (taken != piece.size() && csv_error(&parser) == CSV_EPARSE)
         throw UserError(ExitCode::data, fmt::format("{}:{}", path_, line),
-                        "a quote stands inside of a cell that is not quoted, or something follows a quoted cell")
+                        "a quote is inside a cell that is not quoted, or something follows a quoted cell")
             .hint("put the whole cell into quotes, and write each quote in it twice: \"a \"\"b\"\" c\"");
     check(taken == piece.size());
     csv_set_blk_size(&parser, std::max(kGrowthBytes, csv_get_buffer_size(&parser)));  // a long cell is copied seldom

@@ -22,7 +22,7 @@ struct DataKind {
 };
 
 inline constexpr const char* kDataKinds =
-    ".jsonl, .json, .csv, .tsv or .txt, or one of them with .gz, .zst or .xz behind it";
+    ".jsonl, .json, .csv, .tsv or .txt, or one of them followed by .gz, .zst or .xz";
 
 // "rows.jsonl.gz" -> ".jsonl.gz", "rows.jsonl" -> ".jsonl": the end of the name, by which the file is read; "" without.
 std::string_view data_ending(std::string_view path);

@@ -49,7 +49,7 @@ void read_spaces(const TokenizerParts& parts, Where where, GgmlTokens& out) {
         has_marks = true;
         out.adds_space = out.adds_space || space->prepend != PrependScheme::never;
         if (space->prepend == PrependScheme::first)
-            out.notes.emplace_back("llama.cpp puts a space behind special tokens too, this tokenizer only in front");
+            out.notes.emplace_back("llama.cpp puts a space after special tokens too, this tokenizer only before them");
     }
     if (!has_marks) refuse_part(where, "nothing in it marks spaces");
 }
@@ -142,7 +142,7 @@ void read_added(const TokenizerParts& parts, bool has_marks, GgmlTokens& out) {
     }
     out.strips_as_phi3 = strips_as_phi3(parts.added_list);
     if (strips && !out.strips_as_phi3)
-        out.notes.emplace_back("some special tokens take spaces beside them along here, and in llama.cpp do not");
+        out.notes.emplace_back("some special tokens include spaces next to them here, but not in llama.cpp");
 }
 
 // At most the one token that llama.cpp can put there.

@@ -47,7 +47,8 @@ std::string text_of(const SortedJson& row, const std::string& key, bool required
 int64_t int_at(const SortedJson& list, size_t i, const char* key, std::string_view where) {
     if (!list[i].is_number_integer()) throw UserError(ExitCode::data, where, "{}[{}] is not an integer", key, i);
     const std::optional<int64_t> value = integer_of(list[i]);
-    if (!value) throw UserError(ExitCode::data, where, "{}[{}] is {}, which is no id", key, i, list[i].get<uint64_t>());
+    if (!value)
+        throw UserError(ExitCode::data, where, "{}[{}] is {}, which is not an id", key, i, list[i].get<uint64_t>());
     return *value;
 }
 

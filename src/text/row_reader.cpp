@@ -212,7 +212,7 @@ void RowReader::take_names(CellRow&& row) {
     if (layout_ == Layout::csv && names_.size() == 1 && names_[0].find_first_of(";\t") != std::string::npos)
         throw UserError(ExitCode::data, fmt::format("{}:{}", path_, row.line),
                         "the first line names one column: cells of .csv lie between commas")
-            .hint("save it with commas; where tabs part the cells, name it .tsv");
+            .hint("save it with commas; if tabs separate the cells, name it .tsv");
 }
 
 std::optional<RawRow> RowReader::next_object() {
@@ -253,7 +253,7 @@ std::optional<RawRow> RowReader::next_element() {
     if (started_ && byte == ',') {
         take();
         byte = skip_space();
-        if (byte == ']') fail(line_, "the array of rows has a comma without a row behind it");
+        if (byte == ']') fail(line_, "the array of rows has a comma without a row after it");
     } else if (started_ && byte != ']') {
         fail(line_, "the array of rows ends without ']' or lacks a comma");
     }

@@ -146,7 +146,7 @@ std::string RowTemplate::fill(const FieldText& field, std::string_view where) co
         std::optional<std::string> text;
         for (size_t i = 0; i < piece.fields.size() && !text; ++i) text = field(piece.fields[i]);
         if (!text) {
-            throw UserError(ExitCode::data, where, "the row has no \"{}\", which the task wants",
+            throw UserError(ExitCode::data, where, "the row has no \"{}\", which the task needs",
                             fmt::format("{}", fmt::join(piece.fields, "\" or \"")));
         }
         for (const TextFilter filter : piece.filters) text = apply(filter, std::move(*text));

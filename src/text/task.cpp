@@ -49,13 +49,13 @@ class TaskReader {
         if (found == json_.end()) return fallback;
         const int64_t value = integer_of(*found).value_or(0);
         if (value < 1 || value > most)
-            throw UserError(ExitCode::usage, place(key), "a whole number from 1 to {} is wanted", most);
+            throw UserError(ExitCode::usage, place(key), "expected a whole number from 1 to {}", most);
         return value;
     }
     const Json& object(const char* key) const {
         const Json& value = json_.at(key);
         if (!value.is_object() || value.empty())
-            throw UserError(ExitCode::usage, place(key), "an object is wanted, and not an empty one");
+            throw UserError(ExitCode::usage, place(key), "expected a non-empty object");
         return value;
     }
     void refuse_beside(const char* key, const char* other) const {
@@ -69,7 +69,7 @@ class TaskReader {
 };
 
 void check_names(const Json& json, std::span<const std::string_view> known, std::string_view where) {
-    if (!json.is_object()) throw UserError(ExitCode::usage, where, "a JSON object is wanted");
+    if (!json.is_object()) throw UserError(ExitCode::usage, where, "expected a JSON object");
     for (const auto& [key, value] : json.items()) {
         if (std::find(known.begin(), known.end(), key) != known.end()) continue;
         const std::string_view near = nearest_name(key, known);
@@ -79,7 +79,7 @@ void check_names(const Json& json, std::span<const std::string_view> known, std:
 }
 
 std::string text_of(const Json& value, const std::string& place) {
-    if (!value.is_string()) throw UserError(ExitCode::usage, place, "a text is wanted, it is {}", value.type_name());
+    if (!value.is_string()) throw UserError(ExitCode::usage, place, "expected a string, got {}", value.type_name());
     return value.get<std::string>();
 }
 
@@ -91,8 +91,8 @@ void read_candidates(const TaskReader& reader, TaskSpec& task) {
         if (task.texts.back().is_empty()) throw UserError(ExitCode::usage, place, "a candidate is not empty");
     }
     if (task.texts.size() < 2 || task.texts.size() > kTaskCandidatesMax)
-        throw UserError(ExitCode::usage, reader.place("candidates"), "{} of them; 2 to {} are wanted",
-                        task.texts.size(), kTaskCandidatesMax);
+        throw UserError(ExitCode::usage, reader.place("candidates"), "{} of them; expected 2 to {}", task.texts.size(),
+                        kTaskCandidatesMax);
 }
 
 void read_listed(const TaskReader& reader, TaskSpec& task) {
@@ -118,7 +118,7 @@ std::vector<std::string> read_paths(const Json& value, const std::string& place)
 void read_words(const TaskReader& reader, TaskSpec& task) {
     for (const auto& [field, table] : reader.object("words").items()) {
         const std::string place = fmt::format("{}: {}", reader.place("words"), field);
-        if (!table.is_object()) throw UserError(ExitCode::usage, place, "an object of texts is wanted");
+        if (!table.is_object()) throw UserError(ExitCode::usage, place, "expected an object of strings");
         for (const auto& [from, to] : table.items()) task.words[field][from] = text_of(to, place);
     }
 }

@@ -50,7 +50,7 @@ class RowTexts {
         std::vector<std::string> found =
             value->is_array() ? members(*value, listed.field) : parts(value->get<std::string>(), listed);
         if (found.size() < 2 || found.size() > kTaskCandidatesMax)
-            throw UserError(ExitCode::data, where_, "\"{}\" lists {} candidates; 2 to {} are wanted", listed.field,
+            throw UserError(ExitCode::data, where_, "\"{}\" lists {} candidates; expected 2 to {}", listed.field,
                             found.size(), kTaskCandidatesMax);
         return found;
     }
@@ -62,8 +62,8 @@ class RowTexts {
             std::vector<std::string> found =
                 value->is_array() ? members(*value, path) : members(SortedJson::array({*value}), path);
             if (found.empty() || found.size() > kTaskAnswersMax)
-                throw UserError(ExitCode::data, where_, "\"{}\" holds {} answers; 1 to {} are wanted", path,
-                                found.size(), kTaskAnswersMax);
+                throw UserError(ExitCode::data, where_, "\"{}\" holds {} answers; expected 1 to {}", path, found.size(),
+                                kTaskAnswersMax);
             return found;
         }
         throw UserError(ExitCode::data, where_, "the row has no answer (\"{}\")", fmt::join(task_.answers, "\" or \""));
@@ -113,12 +113,12 @@ int64_t right_candidate(const TaskSpec& task, const TaskRow& row, const std::str
     if (task.label_is_index) {
         for (size_t i = 0; i < row.labels.size(); ++i)
             if (label == std::to_string(i)) return static_cast<int64_t>(i);
-        throw UserError(ExitCode::data, where, "the row's label \"{}\" is no index of its {} candidates", label,
+        throw UserError(ExitCode::data, where, "the row's label \"{}\" is not an index of its {} candidates", label,
                         row.labels.size());
     }
     const auto found = std::find(row.labels.begin(), row.labels.end(), label);
     if (found == row.labels.end())
-        throw UserError(ExitCode::data, where, "the row's label \"{}\" is none of: {}", label,
+        throw UserError(ExitCode::data, where, "the row's label \"{}\" is not one of: {}", label,
                         fmt::join(row.labels, ", "));
     return found - row.labels.begin();
 }

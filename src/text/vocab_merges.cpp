@@ -94,7 +94,8 @@ void read_added_decoder(TokenizerFolder& folder, AddedCollector& added) {
     if (list.is_null()) return;
     for (const auto& [key, entry] : list.items()) {
         if (key.empty() || key.size() > 9 || key.find_first_not_of("0123456789") != std::string::npos)
-            throw UserError(ExitCode::model, where, "\"added_tokens_decoder\" has the key \"{}\", which is no id", key);
+            throw UserError(ExitCode::model, where, "\"added_tokens_decoder\" has the key \"{}\", which is not an id",
+                            key);
         AddedToken token = read_added_token(entry, where);
         token.id = checked_id(std::stoll(key), where);
         added.add(std::move(token));

@@ -29,7 +29,7 @@ void TrainLoop::make_up_evaluation() {
     }
     BestStep& best = state_.progress.best;
     if (!best.metric.empty() && best.metric != session_.best->metric) {
-        log_warning("until step {} the best step was told by {}; it is looked for anew, by {}", state_.progress.step,
+        log_warning("until step {} the best step was judged by {}; now it is judged by {}", state_.progress.step,
                     best.metric, session_.best->metric);
         best = {};
     }
@@ -38,7 +38,7 @@ void TrainLoop::make_up_evaluation() {
         if (is_new_best_) keep_best();
     }
     if (!session_.best->keeps || best.step == 0 || has_checkpoint(files_, folder_.path(), best.step)) return;
-    log_warning("{} is gone, and the best step with it ({} {}); the best one is looked for anew",
+    log_warning("{} is gone, and with it the best step ({} {}); the search for the best step starts again",
                 checkpoint_path(folder_.path(), best.step), best.metric, best.value);
     best.step = 0;
     best.value = 0;

@@ -127,7 +127,7 @@ TEST_F(Adapters, OfRefreshedProjectorsAreModelsEverywhere) {
         EXPECT_THAT(
             refusal(sandbox_.windlass({"export", sandbox_.out() + source, "--delta", "--to", sandbox_ / "delta"}),
                     kUsage),
-            HasSubstr("wrote what its projectors had learnt into the weights"));
+            HasSubstr("merged its projectors into the weights"));
     }
     for (const int step : {1, 4, 7}) {
         const Json refresh = Json::parse(read_bytes(sandbox_.out() + fmt::format("/refresh-{}.json", step)));

@@ -188,7 +188,7 @@ std::vector<Tried> other_contents() {
         {"GzipCutOff",
          training_beside({{"a.jsonl.gz", gz.substr(0, gz.size() - 3)}}, "@a.jsonl.gz"),
          kData,
-         {"a.jsonl.gz:3: the gzip data cannot be decompressed behind", "the file ends before they do",
+         {"a.jsonl.gz:3: the gzip data cannot be decompressed after", "the file ends before they do",
           "Try: copy or fetch"},
          then_training_beside({{"a.jsonl.gz", gz}}, "@a.jsonl.gz")},
         {"TextUnderAGzipName",

@@ -134,7 +134,7 @@ std::vector<Tried> config_keys() {
              with_key("residual_twist", 0.5)(folder);
          }),
          kModel,
-         {"config.json", "residual_twist", "code of its own", "Try: ignore_config_keys: [residual_twist]"},
+         {"config.json", "residual_twist", "has its own code", "Try: ignore_config_keys: [residual_twist]"},
          then_training({{"ignore_config_keys", "[residual_twist]"}})},
         {"Quantised",
          training_after(with_key("quantization_config", {{"quant_method", "gptq"}})),

@@ -80,7 +80,7 @@ TEST_P(ForwardOnly, ResumingAnOlderCheckpointCutsTheLog) {
     settings["save_steps"] = "4";
     must_succeed(sandbox.train(settings));
     const std::string said = must_succeed(sandbox.train(settings, {"--resume=4"})).err;
-    EXPECT_THAT(said, HasSubstr("cut off behind step 4; it held steps up to 10"));
+    EXPECT_THAT(said, HasSubstr("cut off after step 4; it held steps up to 10"));
     expect_same(outcome_of(sandbox), expected);
 }
 
@@ -158,7 +158,7 @@ TEST(ForwardOnlyLog, ForgetsTheStepInFlight) {
         if (is_torn) fs::resize_file(log_of(sandbox), fs::file_size(log_of(sandbox)) - 3);
         settings["max_steps"] = "8";
         const std::string said = must_succeed(sandbox.train(settings, {"--resume"})).err;
-        EXPECT_THAT(said, HasSubstr(is_torn ? "they are cut off" : "cut off behind step 4; it held steps up to 5"));
+        EXPECT_THAT(said, HasSubstr(is_torn ? "they are cut off" : "cut off after step 4; it held steps up to 5"));
         expect_same(outcome_of(sandbox), expected);
     }
 }

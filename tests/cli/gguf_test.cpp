@@ -179,7 +179,7 @@ const std::vector<Provoked> kErrors = {
          return exporting({"./x.gguf", "--overwrite"})(sandbox);
      },
      kStorage,
-     {"x.gguf", "is no GGUF file"}},
+     {"x.gguf", "is not a GGUF file"}},
 };
 
 class GgufErrors : public testing::TestWithParam<Provoked> {};

@@ -43,7 +43,7 @@ TEST_P(Rewind, UndoesToAStepThatNobodySaved) {
     const ForwardOnlyOutcome straight = expected(10, saves);
     must_succeed(sandbox_.train(settings(10, saves)));
     const std::string said = must_succeed(sandbox_.train(settings(7, saves), {"--resume=6"})).err;
-    EXPECT_THAT(said, HasSubstr("cut off behind step 6; it held steps up to 10"));
+    EXPECT_THAT(said, HasSubstr("cut off after step 6; it held steps up to 10"));
     EXPECT_TRUE(fs::exists(sandbox_.out() + "/undone-checkpoint-8"));
     EXPECT_TRUE(fs::exists(sandbox_.out() + "/undone-checkpoint-10"));
     EXPECT_TRUE(fs::exists(sandbox_.out() + "/checkpoint-4"));

@@ -106,7 +106,7 @@ TEST(EvalTask, SaysWhatIsWrong) {
         {{"--task", task, "--data", sandbox.rows("empty.jsonl", {})}, ExitCode::data, "empty.jsonl: holds no rows"},
         {{"--task", task, "--data", sandbox.rows("bad.jsonl", {kQuestions[0], R"({"q": "x", "label": 7})"})},
          ExitCode::data,
-         "bad.jsonl:2: the row's label \"7\" is none of: 0, 1"}};
+         "bad.jsonl:2: the row's label \"7\" is not one of: 0, 1"}};
     for (const Refused& each : table) {
         std::vector<std::string> words = {"eval", sandbox.model()};
         words.insert(words.end(), each.words.begin(), each.words.end());

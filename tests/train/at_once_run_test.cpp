@@ -59,7 +59,7 @@ TEST_F(AtOnceRun, APlanSaysWhatASecondBackwardCosts) {
     };
     EXPECT_THAT(text({{"method", "lomo"}, {"max_grad_norm", "1"}}), HasSubstr("the norm takes a second backward: "));
     EXPECT_THAT(text({{"method", "lomo"}, {"max_grad_norm", "0"}}), testing::Not(HasSubstr("second backward")));
-    EXPECT_THAT(text({{"method", "lomo"}}), HasSubstr("updates behind each block's backward"));
+    EXPECT_THAT(text({{"method", "lomo"}}), HasSubstr("updates after each block's backward"));
 }
 
 // Steps that are much too long: losses are finite at first, gradients are not.

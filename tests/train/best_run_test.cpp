@@ -90,7 +90,7 @@ TEST_F(BestRun, WithoutItsCheckpointTheBestStepIsLookedForAnew) {
     set_log_level(LogLevel::error);
     EXPECT_EQ(result.best_step, 16);
     EXPECT_EQ(final_step("run"), 16);
-    EXPECT_THAT(bytes("run/log.txt"), HasSubstr("is gone, and the best step with it"));
+    EXPECT_THAT(bytes("run/log.txt"), HasSubstr("is gone, and with it the best step"));
 }
 
 // Back to a step whose state nobody kept: its evaluations are in metrics.jsonl.

@@ -64,7 +64,7 @@ void take_row_type(ForeignDraft& draft, const ForeignValue& set, const std::stri
                           type == "sharegpt" || type == "input_output" || type.starts_with("chat_template.");
     if (!is_known)
         draft.drop(fmt::format("{}.type", from),
-                   fmt::format("{} is no kind of rows here: the format is found by their keys", type));
+                   fmt::format("{} is not a kind of rows here: their keys decide the format", type));
 }
 
 bool is_chat(std::string_view type) {
@@ -165,7 +165,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "evals_per_epoch", .take = take_evals_per_epoch},
     {.name = "saves_per_epoch", .reason = "checkpoints are saved each save_steps: give a number of steps"},
     {.name = "chat_template_jinja", .reason = "chats go through the model's own template, or one in a file"},
-    {.name = "eot_tokens", .reason = "what ends a turn is found in the template, and learned"},
+    {.name = "eot_tokens", .reason = "the end of a turn is found in the template, and trained"},
     {.name = "use_dft", .reason = "tokens are not weighed by their probability: the loss is cross entropy"},
     {.name = "rl_beta", .ours = "preference_beta"},
     {.name = "dpo_beta", .ours = "preference_beta"},
@@ -183,7 +183,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "tokens", .reason = kVocabulary},
     {.name = "added_tokens_overrides", .reason = kVocabulary},
     {.name = "resize_token_embeddings_to_32x", .reason = kVocabulary},
-    {.name = "embeddings_skip_upcast", .reason = "weights are kept as the method wants them"},
+    {.name = "embeddings_skip_upcast", .reason = "weights are kept as the method needs them"},
     {.name = "dataset_prepared_path", .reason = kTokens},
     {.name = "dataset_processes", .reason = "rows are read by all threads"},
     {.name = "dataset_num_proc", .reason = "rows are read by all threads"},
@@ -194,7 +194,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "excess_length_strategy",
      .reason = "truncation says it; rows with a prompt that are too long are left out"},
     {.name = "lora_fan_in_fan_out", .reason = kClasses},
-    {.name = "lora_modules_to_save", .reason = "other modules are not trained beside an adapter"},
+    {.name = "lora_modules_to_save", .reason = "other modules are not trained together with an adapter"},
     {.name = "lora_layers_to_transform", .reason = "lora_target_modules names modules"},
     {.name = "lora_mlp_kernel", .reason = kKernels},
     {.name = "lora_qkv_kernel", .reason = kKernels},

@@ -11,7 +11,7 @@ namespace windlass {
 namespace {
 
 constexpr std::string_view kPlaced = "where things live follows from ram, device_memory and ssd_dir";
-constexpr std::string_view kNoEffect = "it changes nothing of what is learned";
+constexpr std::string_view kNoEffect = "it does not change the training";
 constexpr std::string_view kNoReport = "metrics go to metrics.jsonl, TensorBoard files and loss.svg in output_dir";
 constexpr std::string_view kNoHub = "nothing is sent anywhere";
 
@@ -29,7 +29,8 @@ void take_warmup(ForeignDraft& draft, const ForeignKey& key) {
 
 void take_warmup_ratio(ForeignDraft& draft, const ForeignKey& key) {
     if (number(key.value.text) <= 0) return;
-    if (number(draft.text("warmup_steps")) > 0) return draft.drop(key.name, "warmup_steps stands beside it, and wins");
+    if (number(draft.text("warmup_steps")) > 0)
+        return draft.drop(key.name, "warmup_steps is given too, and overrides it");
     draft.set("warmup_ratio", key.value, key.name);
 }
 
@@ -38,8 +39,7 @@ void take_max_steps(ForeignDraft& draft, const ForeignKey& key) {
 }
 
 void take_resume(ForeignDraft& draft, const ForeignKey& key) {
-    if (!key.value.is_false())
-        draft.drop(key.name, "a run goes on where it was with: windlass train OUTPUT_DIR/run.yaml --resume");
+    if (!key.value.is_false()) draft.drop(key.name, "a run resumes with: windlass train OUTPUT_DIR/run.yaml --resume");
 }
 
 void take_bf16(ForeignDraft& draft, const ForeignKey& key) {
@@ -97,9 +97,8 @@ void take_scheduler_settings(ForeignDraft& draft, const ForeignKey& key) {
 void take_metric(ForeignDraft& draft, const ForeignKey& key) {
     if (key.value.text == "loss" || key.value.text == "eval_loss")
         return draft.set("metric_for_best_model", key.value, key.name);
-    draft.drop(key.name,
-               fmt::format("evaluations report the loss, and {} is none of a task's scores: the loss is taken",
-                           key.value.text));
+    draft.drop(key.name, fmt::format("evaluations report the loss, and {} is not a score of a task: the loss is used",
+                                     key.value.text));
 }
 
 void take_greater(ForeignDraft& draft, const ForeignKey& key) {
@@ -121,7 +120,8 @@ void take_save_strategy(ForeignDraft& draft, const ForeignKey& key) {
 void take_save_steps(ForeignDraft& draft, const ForeignKey& key) {
     if (draft.value("save_strategy").is_false() && draft.value("save_strategy").kind == ForeignValue::Kind::scalar)
         return;
-    if (number(key.value.text) < 1) return draft.drop(key.name, "it is no share of a run here: give a number of steps");
+    if (number(key.value.text) < 1)
+        return draft.drop(key.name, "a share of a run is not supported here: give a number of steps");
     draft.set("save_steps", key.value, key.name);
 }
 
@@ -135,7 +135,8 @@ void take_eval_steps(ForeignDraft& draft, const ForeignKey& key) {
         const ForeignValue& said = draft.value(strategy);
         if (said.kind == ForeignValue::Kind::scalar && said.is_false()) return;
     }
-    if (number(key.value.text) < 1) return draft.drop(key.name, "it is no share of a run here: give a number of steps");
+    if (number(key.value.text) < 1)
+        return draft.drop(key.name, "a share of a run is not supported here: give a number of steps");
     draft.set("eval_steps", key.value, key.name);
 }
 
@@ -204,10 +205,10 @@ constexpr ForeignRule kRules[] = {
     gone("eval_accumulation_steps", kNoEffect),
     gone("group_by_length", "rows come in a seeded order, padded to one of four lengths"),
     gone("remove_unused_columns", kNoEffect),
-    gone("save_only_model", "a checkpoint holds all that a run goes on from"),
+    gone("save_only_model", "a checkpoint holds everything that a run resumes from"),
     gone("save_safetensors", "it is always so"),
     gone("logging_dir", kNoReport),
-    gone("logging_strategy", "a line stands for each logging_steps"),
+    gone("logging_strategy", "there is one line for every logging_steps"),
     gone("logging_first_step", "logging_steps is 1 unless set"),
     gone("run_name", "the name of output_dir is the run's"),
     gone("push_to_hub", kNoHub),
@@ -243,7 +244,7 @@ void finish_common(ForeignDraft& draft) {
         draft.unset("eval_steps", "eval_steps", "there is nothing to evaluate on: give eval_data or val_split");
     if (has_rows && looks_for_best(c) && !c.eval_steps)
         draft.set("eval_steps", "100", "eval_steps",
-                  "the best step wants a number of steps between evaluations: choose it");
+                  "the best step needs a number of steps between evaluations: choose it");
     if (!has_rows) {
         draft.unset("load_best_model_at_end", "load_best_model_at_end", "there is nothing to evaluate on");
         draft.unset("early_stopping_patience", "early_stopping_patience", "there is nothing to evaluate on");

@@ -142,7 +142,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "pissa_init", .reason = kPeft},
     {.name = "pissa_iter", .reason = kPeft},
     {.name = "create_new_adapter", .reason = kPeft},
-    {.name = "additional_target", .reason = "other modules are not trained beside an adapter"},
+    {.name = "additional_target", .reason = "other modules are not trained together with an adapter"},
     {.name = "loraplus_lr_ratio", .reason = "param_groups: [\"*lora_B* learning_rate_scale=16\"] says it, for 16"},
     {.name = "freeze_trainable_layers",
      .reason = "param_groups: [\"*.layers.31.*\", \"* train=false\"] trains one layer"},

@@ -103,7 +103,7 @@ std::vector<ForeignKey> read_foreign_file(FileSystem& files, const std::string& 
     std::vector<ForeignKey> keys;
     try {
         const YAML::Node document = YAML::Load(text);
-        if (!document.IsMap()) throw UserError(ExitCode::usage, path, "lines of the form \"key: value\" are wanted");
+        if (!document.IsMap()) throw UserError(ExitCode::usage, path, "expected lines of the form \"key: value\"");
         Reader reader(path);
         for (const auto& pair : document) keys.push_back({reader.key(pair.first), reader.read(pair.second, 1)});
     } catch (const YAML::Exception& error) {

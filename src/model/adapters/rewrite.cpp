@@ -234,7 +234,7 @@ std::vector<ProjectedLayer> projected_layers(const ModelSpec& model) {
 
 std::string_view layer_of(const ParamSpec& weight) {
     std::string_view name = weight.name;
-    WINDLASS_CHECK(name.ends_with(kWeight), "{} is no weight of a layer", name);
+    WINDLASS_CHECK(name.ends_with(kWeight), "{} is not a weight of a layer", name);
     name.remove_suffix(kWeight.size());
     return name;
 }

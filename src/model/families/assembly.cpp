@@ -137,7 +137,7 @@ int ModelAssembly::add_param(const WantedParam& wanted) {
                                  .tied_name = tied_to_[wanted.name]});
     }
     const ParamSpec& param = model_.params[static_cast<size_t>(at->second)];
-    WINDLASS_CHECK(param.shape == wanted.shape, "{} is wanted as {} and as {}", wanted.name, param.shape.to_string(),
+    WINDLASS_CHECK(param.shape == wanted.shape, "{} is needed as {} and as {}", wanted.name, param.shape.to_string(),
                    wanted.shape.to_string());
     return at->second;
 }
@@ -226,7 +226,7 @@ DType config_dtype(const HfConfig& config) {
 
 void check_tensor(const TensorPlace& tensor, Shape shape, std::string_view where) {
     if (tensor.shape != shape)
-        throw UserError(ExitCode::model, where, "tensor {} is {}, the configuration wants {}", tensor.name,
+        throw UserError(ExitCode::model, where, "tensor {} is {}, the configuration expects {}", tensor.name,
                         tensor.shape.to_string(), shape.to_string());
     if (tensor.dtype != DType::f32 && tensor.dtype != DType::bf16 && tensor.dtype != DType::f16)
         throw UserError(ExitCode::model, where, "tensor {} holds {}, expected F32, BF16 or F16", tensor.name,
@@ -267,7 +267,7 @@ void ModelAssembly::bind_tensors() {
     for (const TensorPlace& tensor : tensors_) {
         if (!known.contains(tensor.name) && !is_ignored(tensor.name)) extra.push_back(tensor.name);
     }
-    if (!missing.empty()) throw names_error(where, missing, "wanted by the configuration, missing in the folder");
+    if (!missing.empty()) throw names_error(where, missing, "required by the configuration, missing in the folder");
     if (!extra.empty()) throw names_error(where, extra, "in the folder, but not part of the model");
 }
 

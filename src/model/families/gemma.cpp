@@ -10,7 +10,7 @@ DecoderSpec read_gemma(const HfConfig& config, DecoderDefaults defaults) {
     DecoderSpec spec = read_decoder(config, defaults);
     if (config.flag("use_bidirectional_attention", false))
         throw UserError(ExitCode::model, config.where(),
-                        "\"use_bidirectional_attention\" is true: only attention to what stands before is implemented");
+                        "\"use_bidirectional_attention\" is true: only attention to earlier tokens is implemented");
     spec.embedding_scale = {.factor = std::sqrt(static_cast<double>(spec.hidden)), .rounds_factor = true};
     spec.unit_offset = true;
     const bool bias = config.flag("attention_bias", false);

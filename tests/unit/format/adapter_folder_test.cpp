@@ -81,7 +81,7 @@ TEST_F(AdapterFolderTest, RefusesPickles) {
 TEST_F(AdapterFolderTest, RefusesConfigurationsThatAreNone) {
     for (const char* text : {"[]", "7", "null", "\"LORA\""}) {
         config(text);
-        EXPECT_THAT(refusal(), HasSubstr("adapter_config.json: is no object of settings")) << text;
+        EXPECT_THAT(refusal(), HasSubstr("adapter_config.json: is not a JSON object of settings")) << text;
     }
     for (const char* text : {"", "{", "{\"r\": }", "\x80"}) {
         config(text);

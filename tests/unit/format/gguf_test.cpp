@@ -86,8 +86,8 @@ TEST(Gguf, ReplacesAGgufFileOnRequestAndNothingElse) {
     write_text_atomic(real_files(), folder / "one.gguf", "GGUF of yesterday");
     real_files().make_folders(folder / "folder.gguf");
     EXPECT_THAT(gguf_refusal(real_files(), folder / "one.gguf", false), HasSubstr("is there already"));
-    EXPECT_THAT(gguf_refusal(real_files(), folder / "other.gguf", true), HasSubstr("is no GGUF file"));
-    EXPECT_THAT(gguf_refusal(real_files(), folder / "folder.gguf", true), HasSubstr("is no GGUF file"));
+    EXPECT_THAT(gguf_refusal(real_files(), folder / "other.gguf", true), HasSubstr("is not a GGUF file"));
+    EXPECT_THAT(gguf_refusal(real_files(), folder / "folder.gguf", true), HasSubstr("is not a GGUF file"));
     GgufWriter(real_files(), folder / "one.gguf", kFields, {}, true).finish();
     EXPECT_EQ(GgufBytesReader(gguf_file(folder / "one.gguf")).read().version, 3u);
 }

@@ -91,7 +91,7 @@ TEST(HfConfig, TracksKeysThroughCopiesAndSections) {
     EXPECT_EQ(
         complaint([&] { config.finish(); }),
         "config.json: text_config: \"gate\" is 1: it may change the model's mathematics and is not implemented. Try: "
-        "ignore_config_keys: [text_config.gate], where you know that the model is the same without it");
+        "ignore_config_keys: [text_config.gate], if you know that the model is the same without it");
     EXPECT_EQ(config.section("text_config").integer("gate", 0, 1), 1);
     config.finish();
 }

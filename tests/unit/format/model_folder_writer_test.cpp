@@ -103,17 +103,18 @@ TEST(ModelFolderWriter, RefusesAFullTargetUnlessTold) {
                 HasSubstr("is a file"));
 }
 
-// Documents, another run, a checkpoint: what is no model folder of ours is not removed for one.
+// Documents, another run, a checkpoint: what is not a model folder of ours is not removed for one.
 TEST(ModelFolderWriter, ReplacesAModelFolderAndNothingElse) {
     const TempFolder folder;
     const auto refusal = [&](const std::string& target, const ModelFolder* base = nullptr) {
         return message_of<UserError>([&] { write_all(real_files(), target, two_shards(base), true); });
     };
     real_files().make_folders(folder / "papers/figures");
-    EXPECT_THAT(refusal(folder / "papers"), HasSubstr("papers: holds \"figures\", which is no part of a model folder"));
+    EXPECT_THAT(refusal(folder / "papers"),
+                HasSubstr("papers: holds \"figures\", which is not part of a model folder"));
     real_files().make_folders(folder / "names");
     write_bytes(folder / "names/config.json", "{}");
-    EXPECT_THAT(refusal(folder / "names"), HasSubstr("is no model folder"));
+    EXPECT_THAT(refusal(folder / "names"), HasSubstr("is not a model folder"));
     EXPECT_EQ(read_bytes(folder / "names/config.json"), "{}");
 
     write_all(real_files(), folder / "out", two_shards());

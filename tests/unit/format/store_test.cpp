@@ -198,7 +198,7 @@ TEST(Store, AfterAFailedCommitItMustBeOpenedAnew) {
     Store store = Store::open(*files, kStorePath);
     files->fail({.call = FaultCall::sync, .nth = 2});
     EXPECT_THROW(run_step(*files, store, 1), MachineError);
-    EXPECT_THAT(user_error_of([&] { store.commit(1, "", {}); }), testing::HasSubstr("opened anew"));
+    EXPECT_THAT(user_error_of([&] { store.commit(1, "", {}); }), testing::HasSubstr("opened again"));
 }
 
 // The heart of it: power fails after every single call of a step, and whatever the drive kept of what was not

@@ -282,7 +282,7 @@ TEST_F(TrajectoryDamage, EveryValueOfTheHeaderIsBounded) {
         {"\"zeroth_order\"", "\"\"", "has \"method\": \"\", expected a name"},
         {"\"zeroth_order\"", "7", "has \"method\": 7, expected a string"},
         {"\"run_seed\":18446744073709551615", "\"run_seed\":18446744073709551616", "has \"run_seed\""},
-        {"{\"name\":\"tiny\"", "[{}],\"x\":{\"name\":\"tiny\"", "the header is no JSON object"},
+        {"{\"name\":\"tiny\"", "[{}],\"x\":{\"name\":\"tiny\"", "the header is not a JSON object"},
         {"\"settings\":", "\"setting\":", "lacks \"settings\""},
         {"\"settings\":", "\"origin\":{},\"settings\":", "lacks \"step\""},
         {"\"settings\":", "\"method\":1,\"settings\":", "the key \"method\" twice"},

@@ -260,8 +260,8 @@ TEST(Trajectory, AfterAFailedSyncItIsToBeOpenedAnew) {
     append_samples(writer, 6);
     files.fail({.call = FaultCall::sync});
     EXPECT_THROW(writer.sync(), MachineError);
-    EXPECT_THAT(message_of<UserError>([&] { writer.append(sample_record(7)); }), HasSubstr("is to be opened anew"));
-    EXPECT_THAT(message_of<UserError>([&] { writer.truncate_after(3); }), HasSubstr("is to be opened anew"));
+    EXPECT_THAT(message_of<UserError>([&] { writer.append(sample_record(7)); }), HasSubstr("must be opened again"));
+    EXPECT_THAT(message_of<UserError>([&] { writer.truncate_after(3); }), HasSubstr("must be opened again"));
     TrajectoryWriter again = TrajectoryWriter::open(files, kLogPath);
     append_samples(again, 9);
     expect_samples(files, kLogPath, 9);

@@ -99,9 +99,9 @@ TEST_F(Embedding, TablesOfTheOtherTypeAreConverted) {
 
 TEST_F(Embedding, IdsOutsideTheTableAreOurBug) {
     tokens_[1] = 4;
-    EXPECT_DEATH(kernels().forward(call_, stream_), "token 1 wants row 4 of 4");
+    EXPECT_DEATH(kernels().forward(call_, stream_), "token 1 needs row 4 of 4");
     tokens_[1] = -1;
-    EXPECT_DEATH(kernels().forward(call_, stream_), "token 1 wants row -1 of 4");
+    EXPECT_DEATH(kernels().forward(call_, stream_), "token 1 needs row -1 of 4");
 }
 
 }  // namespace

@@ -176,12 +176,12 @@ ScheduleSet by_hand(std::vector<BufferUse> first, std::vector<BufferUse> second)
 
 TEST(CheckDeath, RefusesAReadOfWhatNobodyWrote) {
     ScheduleSet set = by_hand({{0, true}, {1, false}}, {{1, true}});
-    EXPECT_DEATH(check(set), "by hand reads b, which nobody wrote");
+    EXPECT_DEATH(check(set), "by hand reads b, which no task wrote");
 }
 
 TEST(CheckDeath, RefusesABufferThatNobodyUses) {
     ScheduleSet set = by_hand({{0, true}}, {{0, false}});
-    EXPECT_DEATH(check(set), "nobody uses b");
+    EXPECT_DEATH(check(set), "no task uses b");
 }
 
 TEST(CheckDeath, RefusesATaskWithoutItsBuffer) {

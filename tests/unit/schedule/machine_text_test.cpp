@@ -112,7 +112,7 @@ TEST(MachineText, BoundsItsNumbers) {
     for (const char* line : {"drives: 1.5", "drives: 65537", "update_busy_factor: 1.1", "task_seconds: 2 s",
                              "service_years: 101", "unified_memory: yes", "link_up_bytes_per_s: 1 GB"})
         EXPECT_THAT(complaint_about(line), HasSubstr("m.machine:6: ")) << line;
-    EXPECT_THAT(complaint(std::string(kMachineTextMax + 1, '#')), HasSubstr("bytes are no description"));
+    EXPECT_THAT(complaint(std::string(kMachineTextMax + 1, '#')), HasSubstr("bytes are not a description"));
 }
 
 TEST(MachineText, WantsWhatNothingFollowsFrom) {

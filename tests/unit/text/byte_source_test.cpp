@@ -62,14 +62,14 @@ TEST_P(Compressed, WhatIsCutOffIsNoShorterText) {
         const std::string said = refusal_of(name("rows.jsonl"), whole.substr(0, bytes));
         EXPECT_THAT(said, AllOf(HasSubstr(name("rows.jsonl")), HasSubstr("Try: "))) << bytes << " bytes";
         if (bytes < 8) continue;  // it does not even begin as its name says
-        EXPECT_THAT(said, HasSubstr("data cannot be decompressed behind")) << bytes << " bytes";
+        EXPECT_THAT(said, HasSubstr("data cannot be decompressed after")) << bytes << " bytes";
     }
 }
 
 TEST_P(Compressed, WhatFollowsIsRefused) {
     for (const char* more : {"x", "\n", "{\"text\": \"three\"}\n"})
         EXPECT_THAT(refusal_of(name("rows.jsonl"), packed(kRows) + more),
-                    HasSubstr("data cannot be decompressed behind"))
+                    HasSubstr("data cannot be decompressed after"))
             << more;
 }
 

@@ -34,7 +34,7 @@ std::string parse_error_of(std::string_view source) {
 TEST(ChatTemplate, WhatItRaisesIsToldWithItsLineAndTheRowsPlace) {
     EXPECT_EQ(error_of("{% if true %}\n{{ raise_exception('roles must ' ~ 'alternate') }}{% endif %}"),
               "rows.jsonl:7: the chat template (t.jinja:2) refuses this chat: roles must alternate. "
-              "Try: messages in the order that it wants, or another template, in chat_template: FILE");
+              "Try: messages in the order that it expects, or another template, in chat_template: FILE");
 }
 
 TEST(ChatTemplate, WhatPythonCannotDoIsToldWithItsLine) {

@@ -203,7 +203,7 @@ TEST(GgmlTokens, SpacesAreMarkedInFrontOnlyWhereTheTokenizerDoes) {
     json["pre_tokenizer"] = {
         {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}, {"split", false}};
     EXPECT_TRUE(character_table(json).adds_space);
-    EXPECT_THAT(character_table(json).notes, ElementsAre(HasSubstr("behind special tokens too")));
+    EXPECT_THAT(character_table(json).notes, ElementsAre(HasSubstr("after special tokens too")));
     json["pre_tokenizer"]["split"] = true;
     EXPECT_THAT(refusal(), HasSubstr("its pre-tokenizer cuts texts"));
     json = characters();

@@ -104,7 +104,7 @@ TEST(Rows, TokensAreTakenAsTheyAre) {
     // 2^64 - 100 is no way to write -100, nor 2^64 - 1 an id.
     EXPECT_THAT(refusal(R"({"input_ids": [5], "labels": [18446744073709551516]})"), HasSubstr("18446744073709551516"));
     EXPECT_THAT(refusal(R"({"input_ids": [18446744073709551615]})"),
-                HasSubstr("is 18446744073709551615, which is no id"));
+                HasSubstr("is 18446744073709551615, which is not an id"));
 }
 
 TEST(Rows, SamplesWithoutATargetAreDropped) {
@@ -272,7 +272,7 @@ TEST(RowReader, ReadsArraysElementByElement) {
     EXPECT_THAT(refusal("[{\"text\": \"a\"},\n{\"text\": \"b\"", {}, "rows.json"),
                 HasSubstr("rows.json:2: the file ends inside"));
     EXPECT_THAT(refusal("[{\"text\": \"a\"}] x", {}, "rows.json"), HasSubstr("something follows"));
-    EXPECT_THAT(refusal("[{\"text\": \"a\"},]", {}, "rows.json"), HasSubstr("a comma without a row behind it"));
+    EXPECT_THAT(refusal("[{\"text\": \"a\"},]", {}, "rows.json"), HasSubstr("a comma without a row after it"));
     EXPECT_THAT(refusal("[{\"text\": \"a\"},\n\n{\"text\": 1}]", {}, "rows.json"), HasSubstr("rows.json:3:"));
 }
 

@@ -133,7 +133,7 @@ TEST(Task, RowsMayListTheirCandidates) {
     EXPECT_THAT(listed.candidates, ElementsAre(" a", " b"));
     EXPECT_EQ(listed.right, 1);
     EXPECT_THAT(row_problem(task, R"({"ctx": "c", "endings": ["a", "b"], "label": 2})"),
-                HasSubstr("rows.jsonl:7: the row's label \"2\" is no index of its 2 candidates"));
+                HasSubstr("rows.jsonl:7: the row's label \"2\" is not an index of its 2 candidates"));
     EXPECT_THAT(row_problem(task, R"({"ctx": "c", "endings": ["a"], "label": 0})"), HasSubstr("lists 1 candidates"));
     EXPECT_THAT(row_problem(task, R"({"ctx": "c", "endings": ["a", {}], "label": 0})"), HasSubstr("holds object"));
     EXPECT_THAT(row_problem(task, R"({"ctx": "c", "label": 0})"), HasSubstr("no list of candidates \"endings\""));
@@ -152,7 +152,7 @@ TEST(Task, RowsThatDoNotFitNameWhatIsMissing) {
     const TaskSpec sst2 = find_task(real_files(), "sst2");
     EXPECT_THAT(row_problem(sst2, R"({"label": 1})"),
                 HasSubstr("rows.jsonl:7: the row has no \"sentence\" or \"content\" or \"text\""));
-    EXPECT_THAT(row_problem(sst2, R"({"sentence": "a", "label": 2})"), HasSubstr("\"2\" is none of: 0, 1"));
+    EXPECT_THAT(row_problem(sst2, R"({"sentence": "a", "label": 2})"), HasSubstr("\"2\" is not one of: 0, 1"));
     EXPECT_THAT(row_problem(sst2, R"({"sentence": {}, "label": 1})"), HasSubstr("has no \"sentence\""));
     EXPECT_THAT(row_problem(sst2, "[]"), HasSubstr("array and not an object"));
     EXPECT_THAT(row_problem(sst2, "{"), HasSubstr("not valid JSON"));
@@ -161,23 +161,23 @@ TEST(Task, RowsThatDoNotFitNameWhatIsMissing) {
                 HasSubstr("has no \"answers.text\" or \"answers\""));
     std::string many = R"({"title": "", "context": "", "question": "", "answers": ["")";
     for (size_t i = 0; i < kTaskAnswersMax; ++i) many += R"(,"a")";
-    EXPECT_THAT(row_problem(squad, many + "]}"), HasSubstr("257 answers; 1 to 256"));
+    EXPECT_THAT(row_problem(squad, many + "]}"), HasSubstr("257 answers; expected 1 to 256"));
 }
 
 TEST(Task, NamesTheMemberThatIsWrong) {
     const std::string choice = R"("prompt": "{q}", "label": "{l}", "candidates": {"0": "a", "1": "b"})";
     EXPECT_EQ(problem_with(choice), "no problem");
     EXPECT_THAT(problem("{"), HasSubstr("mine.json: not valid JSON"));
-    EXPECT_THAT(problem("[]"), HasSubstr("mine.json: a JSON object is wanted"));
+    EXPECT_THAT(problem("[]"), HasSubstr("mine.json: expected a JSON object"));
     EXPECT_THAT(problem_with(choice + R"(, "metrik": "f1")"), HasSubstr("no member \"metrik\". Try: metric"));
     EXPECT_THAT(problem_with(choice + R"(, "metric": "bleu")"), HasSubstr("metric: \"bleu\" is not one of: accuracy"));
     EXPECT_THAT(problem_with(choice + R"(, "metric": "f1")"), HasSubstr("candidates are judged by accuracy"));
     EXPECT_THAT(problem_with(choice + R"(, "stop": "x")"), HasSubstr("candidates or stop, not both"));
     EXPECT_THAT(problem_with(choice + R"(, "score": 1)"), HasSubstr("has \"score\", a text"));
     EXPECT_THAT(problem_with(R"("prompt": "{q}", "label": "{l}", "candidates": {"0": "a"})"),
-                HasSubstr("candidates: 1 of them; 2 to 64"));
+                HasSubstr("candidates: 1 of them; expected 2 to 64"));
     EXPECT_THAT(problem_with(R"("prompt": "{q}", "label": "{l}", "candidates": {"0": "a", "1": 2})"),
-                HasSubstr("candidates: 1: a text is wanted, it is number"));
+                HasSubstr("candidates: 1: expected a string, got number"));
     EXPECT_THAT(problem_with(R"("prompt": "{q}")"), HasSubstr("candidates, listed or answers"));
     EXPECT_THAT(problem_with(R"("prompt": "{q", "answers": "a", "completion": "{a}", "metric": "f1")"),
                 HasSubstr("mine.json: prompt: the brace at byte 0"));

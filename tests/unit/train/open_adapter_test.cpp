@@ -133,17 +133,21 @@ TEST_F(OpenAdapter, RefusesNamesOfNoLinearLayer) {
 }
 
 TEST_F(OpenAdapter, RefusesExpressionsThatAreNone) {
-    EXPECT_THAT(refused_targets({"(q_proj"}),
-                HasSubstr("lora_target_modules: \"(q_proj\" is no expression for names of modules: missing"));
-    EXPECT_THAT(refused_targets({"q_proj)|(.*"}), HasSubstr("\"q_proj)|(.*\" is no expression for names of modules"));
+    EXPECT_THAT(
+        refused_targets({"(q_proj"}),
+        HasSubstr("lora_target_modules: \"(q_proj\" is not a regular expression for names of modules: missing"));
+    EXPECT_THAT(refused_targets({"q_proj)|(.*"}),
+                HasSubstr("\"q_proj)|(.*\" is not a regular expression for names of modules"));
 }
 
 // It would take some 2^30 steps; the limit ends it.
 TEST_F(OpenAdapter, EndsExpressionsThatTakeForEver) {
-    EXPECT_THAT(refused_targets({"(?:[a-z_.0-9]+)+[!?]"}),
-                HasSubstr("\"(?:[a-z_.0-9]+)+[!?]\" is no expression for names of modules: match limit exceeded"));
-    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(changed("target_modules", "(?:[a-z_.0-9]+)+[!?]")); }),
-                HasSubstr("adapter_config.json: \"(?:[a-z_.0-9]+)+[!?]\" is no expression for names of modules"));
+    EXPECT_THAT(
+        refused_targets({"(?:[a-z_.0-9]+)+[!?]"}),
+        HasSubstr("\"(?:[a-z_.0-9]+)+[!?]\" is not a regular expression for names of modules: match limit exceeded"));
+    EXPECT_THAT(
+        refusal(ExitCode::model, [&] { put_folder(changed("target_modules", "(?:[a-z_.0-9]+)+[!?]")); }),
+        HasSubstr("adapter_config.json: \"(?:[a-z_.0-9]+)+[!?]\" is not a regular expression for names of modules"));
 }
 
 TEST_F(OpenAdapter, ScalesAsItIsTold) {
@@ -206,8 +210,9 @@ TEST_F(OpenAdapter, RefusesTargetsThatLeaveOutTrainedModules) {
 }
 
 TEST_F(OpenAdapter, RefusesMalformedTargets) {
-    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(changed("target_modules", "(q_proj")); }),
-                HasSubstr("adapter_config.json: \"(q_proj\" is no expression for names of modules: missing"));
+    EXPECT_THAT(
+        refusal(ExitCode::model, [&] { put_folder(changed("target_modules", "(q_proj")); }),
+        HasSubstr("adapter_config.json: \"(q_proj\" is not a regular expression for names of modules: missing"));
 }
 
 }  // namespace

@@ -119,8 +119,8 @@ TEST_F(GroupConfig, RefusesWhatIsNoGroup) {
     EXPECT_THAT(problem("param_groups: [{match: \"a b\"}]\n"), HasSubstr("expected one word"));
     EXPECT_THAT(problem("freeze: [{match: a}]\n"), HasSubstr("single values only"));
     EXPECT_THAT(problem("param_groups: [\"a weight_decay=x\"]\n"), HasSubstr("weight_decay is \"x\""));
-    EXPECT_THAT(problem("freeze: [\"a b\"]\n"), HasSubstr("\"a b\" is no pattern of names"));
-    EXPECT_THAT(problem("freeze: [\"\"]\n"), HasSubstr("is no pattern of names"));
+    EXPECT_THAT(problem("freeze: [\"a b\"]\n"), HasSubstr("\"a b\" is not a pattern of names"));
+    EXPECT_THAT(problem("freeze: [\"\"]\n"), HasSubstr("is not a pattern of names"));
     EXPECT_THAT(problem("freeze_trainable_layers: 2\n"), HasSubstr("param_groups"));
     std::string many = "freeze: [a";
     for (size_t i = 0; i < kParamGroupsMax; ++i) many += ", a";

@@ -266,7 +266,7 @@ TEST(TrajectorySettings, RefuseWhatNoRunHas) {
         }
         return std::string("none");
     };
-    EXPECT_THAT(complaint("[]"), HasSubstr("no JSON object"));
+    EXPECT_THAT(complaint("[]"), HasSubstr("not a JSON object"));
     EXPECT_THAT(complaint(R"({"layer_drop": 0.5, "twist": 2})"),
                 HasSubstr("\"twist\", which this version does not know"));
     EXPECT_THAT(complaint(R"({"layer_drop": 1})"), HasSubstr("settings.layer_drop of the log is not in [0, 1)"));
