@@ -20,7 +20,7 @@ template <typename Body, typename Zero>
     const int64_t first = range.begin / kLanes * kLanes;
     const auto inside_of = [=](int64_t i) {
         const Ints lane = kLaneIndex + static_cast<int32_t>(i);
-        return [=](Floats x, Floats otherwise) { return (lane >= range.begin) & (lane < range.end) ? x : otherwise; };
+        return [=](Floats x, Floats otherwise) { return ((lane >= range.begin) & (lane < range.end)) ? x : otherwise; };
     };
     const auto all = [](Floats x, Floats) { return x; };
     int64_t i = 0;

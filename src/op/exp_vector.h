@@ -5,11 +5,10 @@
 // NaN, so that a loss shows it.
 #pragma once
 
-#pragma GCC optimize("fp-contract=fast")
-
 #include <cstdint>
 
 #include "base/vector_register.h"
+#include "op/contraction.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {

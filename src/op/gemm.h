@@ -32,6 +32,9 @@ void gemm(const GemmArgs& args, Team& team);
 std::string_view product_path();
 // The same where a device computes: of CUDA devices the library and its version.
 std::string product_path(DeviceKind device);
+// The library that multiplies on the CPU, in the version that was loaded: "oneDNN 3.7.2". Versions give different bits.
+// Empty for CUDA devices, where product_path() names it.
+std::string product_library(DeviceKind device = DeviceKind::cpu);
 
 // One call on the calling thread, uncut: for kernels that cut their work themselves (attention).
 void gemm_single(const GemmArgs& args);

@@ -1,13 +1,14 @@
 #include "op/gemm_onednn.h"
 
-#include <omp.h>
-
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "device/cpu/isa.h"
 #include "op/gemm_cuda.h"
+
+// OpenMP's, which oneDNN uses. Its header comes with each compiler's own OpenMP, of which clang on Debian has none.
+extern "C" void omp_set_num_threads(int count);
 
 namespace windlass {
 namespace {
@@ -79,6 +80,21 @@ dnnl::cpu_isa product_isa() {
     return dnnl::get_effective_cpu_isa();
 }
 
+// The product c = a b, plus bias where there is one. oneDNN 3 has no descriptions of operations apart from those of
+// primitives: the one difference between its versions that this program meets.
+dnnl::matmul::primitive_desc describe(const dnnl::memory::desc& a, const dnnl::memory::desc& b,
+                                      const dnnl::memory::desc* bias, const dnnl::memory::desc& c,
+                                      const dnnl::primitive_attr& attributes) {
+    using Description = dnnl::matmul::primitive_desc;
+#if DNNL_VERSION_MAJOR >= 3
+    if (bias != nullptr) return Description(engine(), a, b, *bias, c, attributes);
+    return Description(engine(), a, b, c, attributes);
+#else
+    using Product = dnnl::matmul::desc;
+    return Description(bias != nullptr ? Product(a, b, *bias, c) : Product(a, b, c), attributes, engine());
+#endif
+}
+
 // A thread's primitives, its stream, and the scratch that its products share.
 class MatmulCache {
   public:
@@ -130,8 +146,7 @@ class MatmulCache {
             add.append_sum(1.0f);
             attributes.set_post_ops(add);
         }
-        const auto description = key.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-        const dnnl::matmul::primitive_desc primitive(description, attributes, engine());
+        const dnnl::matmul::primitive_desc primitive = describe(a, b, key.bias ? &bias : nullptr, c, attributes);
         const auto scratch = primitive.scratchpad_desc();
         const auto scratch_bytes = static_cast<int64_t>(scratch.get_size());
         if (scratch_bytes > scratch_.size()) scratch_ = HugeBuffer(scratch_bytes, false);
@@ -148,6 +163,12 @@ class MatmulCache {
 
 std::string product_path(DeviceKind device) {
     return device == DeviceKind::cuda ? product_path_cuda() : std::string(product_path());
+}
+
+std::string product_library(DeviceKind device) {
+    if (device == DeviceKind::cuda) return "";
+    const dnnl::version_t& version = *dnnl::version();
+    return fmt::format("oneDNN {}.{}.{}", version.major, version.minor, version.patch);
 }
 
 std::string_view product_path() {

@@ -1,9 +1,7 @@
 #include "op/gemv.h"
 
 #include "base/vector_register.h"
-
-// Products contract into sums: bits may follow the instruction set, never the team's size.
-#pragma GCC optimize("fp-contract=fast")
+#include "op/contraction.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
@@ -58,7 +56,7 @@ struct Two {
         low[i] = i / 2 + i % 2 * static_cast<int>(kLanes);
         high[i] = low[i] + static_cast<int>(kLanes) / 2;
     }
-    return {__builtin_shuffle(two.first, two.second, low), __builtin_shuffle(two.first, two.second, high)};
+    return {shuffled(two.first, two.second, low), shuffled(two.first, two.second, high)};
 }
 [[gnu::always_inline]] inline Two in_order(const float*, const Two& two) {
     return two;
@@ -80,7 +78,7 @@ template <int kCount = static_cast<int>(kLanes)>
     } else {
         Lanes upper{};
         for (int i = 0; i < kCount / 2; ++i) upper[i] = i + kCount / 2;
-        return sum_of_lanes<kCount / 2>(all + __builtin_shuffle(all, upper));
+        return sum_of_lanes<kCount / 2>(all + shuffled(all, all, upper));
     }
 }
 

@@ -4,9 +4,9 @@
 // Products may contract into sums here: bits of these ops may follow the instruction set, never the team's size.
 #pragma once
 
-#pragma GCC optimize("fp-contract=fast")
-
 #include <cstdint>
+
+#include "op/contraction.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {

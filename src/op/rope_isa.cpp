@@ -1,7 +1,6 @@
 #include "op/rope.h"
 
-#pragma GCC optimize("fp-contract=fast")  // bits may follow the instruction set, never the team's size
-
+#include "op/contraction.h"
 #include "op/rope_angle.h"
 
 namespace windlass {

@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "s
 constexpr std::array<std::string_view, 4> kMoves = {"read", "write", "up", "down"};
 
 // Titles come from users.
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') result += '\\';
@@ -102,7 +102,7 @@ void Trace::add_event(std::string event) {
 
 void Trace::add_lanes(std::string_view title, const Schedule& schedule) {
     add_event(
-        fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", steps_, quoted(title)));
+        fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", steps_, json_string(title)));
     for (size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
         add_event(fmt::format(R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", steps_,
                               lane, lane_name(schedule.lanes[lane].kind)));
@@ -122,9 +122,9 @@ void Trace::add(std::string_view title, const ModelSpec& model, const ScheduleSe
         if (end <= start) continue;
         add_event(fmt::format(R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},)"
                               R"("args":{{"task":{},"bytes":{},"flops":{:.0f}}}}})",
-                              quoted(task_name(model, set, schedule, task)), kVerbs[static_cast<size_t>(task.verb)],
-                              steps_, task.lane, microseconds(start), microseconds(end - start), index,
-                              bytes_of(task.demand), task.demand.flops));
+                              json_string(task_name(model, set, schedule, task)),
+                              kVerbs[static_cast<size_t>(task.verb)], steps_, task.lane, microseconds(start),
+                              microseconds(end - start), index, bytes_of(task.demand), task.demand.flops));
     }
 }
 

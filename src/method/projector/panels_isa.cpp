@@ -45,7 +45,7 @@ void sums(const uint32_t* __restrict begin, const uint32_t* __restrict source, c
 #else
     constexpr Ints kEven = {0, 2, 4, 6};
 #endif
-    to = __builtin_shuffle(a, b, kEven) + __builtin_shuffle(a, b, kEven + 1);
+    to = shuffled(a, b, kEven) + shuffled(a, b, kEven + 1);
 }
 
 // Of up to kPanelPairs neighbouring sums.

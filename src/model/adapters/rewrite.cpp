@@ -182,8 +182,7 @@ std::vector<int> linear_layers(const ModelSpec& model) {
         if (const int weight = weight_of(block, node); weight != head) weights.push_back(weight);
     });
     std::ranges::sort(weights);
-    const auto same = std::ranges::unique(weights);
-    weights.erase(same.begin(), same.end());
+    weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
     return weights;
 }
 
