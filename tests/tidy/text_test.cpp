@@ -140,8 +140,11 @@ std::string output_of(const std::string& command) {
 }
 
 TEST(Text, IsFormatted) {
-    if (!has(output_of("clang-format --version 2>&1"), "version 14."))
-        GTEST_SKIP() << "clang-format 14 is not here; other versions format otherwise";
+    const std::string version = output_of("clang-format --version 2>&1");
+    if (!has(version, "version 14."))
+        GTEST_SKIP()
+            << "needs clang-format 14, which Debian 12 has and 13 has not: other versions lay out otherwise. Here: "
+            << version;
     std::string command = fmt::format("cd '{}' && clang-format --dry-run --ferror-limit=1", source_dir());
     for (const SourceFile& file : tree())
         if (file.is_cpp()) command += " " + file.path;
