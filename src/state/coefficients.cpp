@@ -44,7 +44,7 @@ Coefficients coefficients_of(const ModelSpec& model, DeviceKind device) {
     static const std::string libm = libm_sum();
     const std::vector<double> table = rope_table(model);
     const uint64_t rope = xxh3_64(std::as_bytes(std::span(table)));
-    return {product_path(device), hex(rope), libm};
+    return {product_path(device), product_library(device), hex(rope), libm};
 }
 
 }  // namespace windlass

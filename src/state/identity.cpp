@@ -117,6 +117,18 @@ class Comparison {
     std::vector<Difference> found;
 };
 
+// Earlier versions of Windlass did not record the library, and multiplied with oneDNN 2 only. Which 2 it was is
+// unknown: every other 2 is taken for the same. Empty where there is nothing to compare.
+std::string library_of(const Coefficients& run, const Coefficients& other) {
+    const std::string earlier = "oneDNN 2";
+    const bool both_are_recorded = !run.library.empty() && !other.library.empty();
+    if (both_are_recorded) return run.library;
+    const std::string& recorded = run.library.empty() ? other.library : run.library;
+    const bool is_unknown = run.products != other.products || recorded.starts_with(earlier + ".");
+    if (is_unknown || recorded.empty()) return "";
+    return run.library.empty() ? earlier : run.library;
+}
+
 void compare_numerics(const Identity& was, const Identity& is, Comparison& compare) {
     const Numerics &a = was.numerics, &b = is.numerics;
     compare.of("dtype", dtype_name(a.compute), dtype_name(b.compute));
@@ -130,6 +142,7 @@ void compare_numerics(const Identity& was, const Identity& is, Comparison& compa
     const Coefficients &from = was.coefficients, &to = is.coefficients;
     if (!from.products.empty() && !to.products.empty())
         compare.by_name("instruction set of matrix products", from.products, to.products, kKernelsSetting);
+    compare.by_name("library of matrix products", library_of(from, to), library_of(to, from), kKernelsSetting);
     compare.of_recorded("checksum of rope frequencies (config.json)", from.rope, to.rope);
     compare.of_recorded("checksum of the C library's pow, cos, exp and log", from.libm, to.libm);
 }
@@ -191,6 +204,7 @@ void write_identity(const Identity& s, Json& json) {
     add_text("run_id", s.run_id);
     add_text("base_checksum", s.base_checksum);
     add_text("products", s.coefficients.products);
+    add_text("products_library", s.coefficients.library);
     add_text("rope", s.coefficients.rope);
     add_text("libm", s.coefficients.libm);
     add_text("weight_storage", s.weight_storage, kAsFile);
@@ -220,7 +234,10 @@ Identity read_identity(Json json) {
                .merge_updates = text("merge_updates", kEachStep),
                .directions = json.contains("directions") ? small(json.at("directions")) : 1,
                .settings = read_settings(json),
-               .coefficients = {text("products"), text("rope"), text("libm")},
+               .coefficients = {.products = text("products"),
+                                .library = text("products_library"),
+                                .rope = text("rope"),
+                                .libm = text("libm")},
                .numerics = read_numerics(json.at("numerics")),
                .schedule = read_schedule(json.at("lr_schedule")),
                .kernels_before = json.value("kernels_before", std::vector<std::string>())};
@@ -316,11 +333,12 @@ void require_same_base(const Identity& was, const Identity& is, std::string_view
 
 std::vector<std::string> kernels_before(const Identity& was, const Identity& is, int64_t step) {
     std::vector<std::string> before = was.kernels_before;
-    const bool is_same =
-        was.numerics.kernel_path == is.numerics.kernel_path && was.coefficients.products == is.coefficients.products;
-    if (!is_same)
-        before.push_back(
-            fmt::format("until step {}: {}, {}", step, was.numerics.kernel_path, was.coefficients.products));
+    const Coefficients &from = was.coefficients, &to = is.coefficients;
+    const bool is_same = was.numerics.kernel_path == is.numerics.kernel_path && from.products == to.products &&
+                         library_of(from, to) == library_of(to, from);
+    if (is_same) return before;
+    const std::string library = from.library.empty() ? "" : ", " + from.library;
+    before.push_back(fmt::format("until step {}: {}, {}{}", step, was.numerics.kernel_path, from.products, library));
     return before;
 }
 

@@ -23,6 +23,7 @@ namespace windlass {
 // older runs.
 struct Coefficients {
     std::string products;  // product_path()
+    std::string library;   // product_library()
     std::string rope;      // checksum of the frequencies of positions
     std::string libm;      // checksum of what pow, cos, exp and log return
 };
@@ -43,7 +44,7 @@ struct Identity {
     Coefficients coefficients;
     Numerics numerics;
     LrSchedule schedule;
-    // Where the run went on with other kernels: "until step 120: avx2, AVX2". Not compared.
+    // Where the run continued with other kernels: "until step 120: avx2, avx2, oneDNN 2.6.3". Not compared.
     std::vector<std::string> kernels_before;
 };
 

@@ -56,9 +56,12 @@ void compute(Session& session, Engine& engine) {
     });
 }
 
+// Runs share it where the same library multiplies: others find other bits.
 std::string shared_path(const Session& session, const std::string& key) {
+    const Coefficients& by = session.identity.coefficients;
+    const std::string all = fmt::format("{}, {}, {}", key, by.products, by.library);
     return fmt::format("{}/{:016x}.references.json", token_cache_folder(session.config.cache_dir),
-                       xxh3_64(std::as_bytes(std::span(key))));
+                       xxh3_64(std::as_bytes(std::span(all))));
 }
 
 std::string text_of(const Session& session, const std::string& key) {

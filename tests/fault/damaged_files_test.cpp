@@ -166,7 +166,7 @@ std::string state_text() {
                                       .weight_storage = "f8",
                                       .scale_exponents = {-3, 4},
                                       .settings = {{"adam_beta1", "0.9"}},
-                                      .coefficients = {"avx2", "0f", "1e"},
+                                      .coefficients = {"avx2", "oneDNN 2.6.3", "0f", "1e"},
                                       .numerics = {.micro_batch_size = 2,
                                                    .micro_batches = 4,
                                                    .sequence_lengths = {64, 128},

@@ -1,5 +1,6 @@
 #include "state/coefficients.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "model/program.h"
@@ -26,6 +27,7 @@ TEST(Coefficients, TellTablesApartByEveryNumber) {
     EXPECT_EQ(one.libm, coefficients_of(with_rope({})).libm);
     EXPECT_EQ(one.libm.size(), 16u);
     EXPECT_FALSE(one.products.empty());
+    EXPECT_THAT(one.library, testing::ContainsRegex("^oneDNN [0-9]+\\.[0-9]+\\.[0-9]+$"));
 }
 
 }  // namespace

@@ -196,19 +196,53 @@ TEST(Identity, NamesEveryDifferenceThatChangesBits) {
 // Of a run that recorded it. An older one goes on.
 TEST(Identity, NamesTheLibraryOrTheTableThatComputesOtherwise) {
     RunState state = example();
-    state.identity.coefficients = {.products = "avx2", .rope = "12ab", .libm = "34cd"};
+    state.identity.coefficients = {.products = "avx2", .library = "oneDNN 2.6.3", .rope = "12ab", .libm = "34cd"};
     const Identity was = parse_run_state(run_state_text(state), "here").identity;
     EXPECT_EQ(refusal(was, state.identity), "");
     EXPECT_EQ(refusal(was, example().identity), "");
     EXPECT_EQ(refusal(example().identity, was), "");
     for (const auto& [member, words] :
          {std::pair(&Coefficients::products, "instruction set of matrix products was avx2, is new"),
+          {&Coefficients::library, "library of matrix products was oneDNN 2.6.3, is new"},
           {&Coefficients::rope, "checksum of rope frequencies (config.json) was 12ab, is new"},
           {&Coefficients::libm, "checksum of the C library's pow, cos, exp and log was 34cd, is new"}}) {
         Identity other = was;
         other.coefficients.*member = "new";
         EXPECT_THAT(refusal(was, other), testing::HasSubstr(words));
     }
+}
+
+// Another version of oneDNN rounds otherwise.
+TEST(Identity, NamesTheVersionOfTheLibraryThatMultiplies) {
+    Identity was = example().identity;
+    was.coefficients = {.products = "avx2", .library = "oneDNN 2.6.3"};
+    Identity is = was;
+    is.coefficients.library = "oneDNN 3.7.2";
+    EXPECT_THAT(
+        refusal(was, is),
+        testing::AllOf(testing::HasSubstr("run: library of matrix products was oneDNN 2.6.3, is oneDNN 3.7.2. "),
+                       testing::HasSubstr("allow_changed_settings: [kernels]")));
+    EXPECT_THAT(require_same_run(was, is, std::vector<std::string>{"kernels"}, "x"),
+                testing::ElementsAre("library of matrix products was oneDNN 2.6.3, is oneDNN 3.7.2"));
+    EXPECT_THAT(kernels_before(was, is, 7), testing::ElementsAre("until step 7: avx2, avx2, oneDNN 2.6.3"));
+}
+
+// Earlier versions of Windlass did not record it, and were built with oneDNN 2 only.
+TEST(Identity, TakesAnUnrecordedLibraryForOneDnn2) {
+    Identity was = example().identity;
+    was.coefficients = {.products = "avx2"};
+    Identity is = was;
+    is.coefficients.library = "oneDNN 2.6.3";
+    EXPECT_EQ(refusal(was, is), "");
+    EXPECT_THAT(kernels_before(was, is, 7), testing::IsEmpty());
+    is.coefficients.library = "oneDNN 3.7.2";
+    EXPECT_THAT(refusal(was, is),
+                testing::HasSubstr("run: library of matrix products was oneDNN 2, is oneDNN 3.7.2. Try"));
+    EXPECT_THAT(kernels_before(was, is, 7), testing::ElementsAre("until step 7: avx2, avx2"));
+    was.coefficients.products = "";  // older still
+    EXPECT_EQ(refusal(was, is), "");
+    was.coefficients.products = "cublasLt 13.1.0";  // on a card, whose library it names
+    EXPECT_THAT(refusal(was, is), testing::Not(testing::HasSubstr("library of matrix")));
 }
 
 TEST(Identity, FollowsWhatIsAllowedByNameAndWhatMayChange) {
@@ -263,7 +297,7 @@ TEST(Identity, OfEarlierVersionsReadsOn) {
                                      testing::Pair("objective", "loss")));
     Identity is = was;
     is.settings = {{"adam_beta1", "0.8"}, {"adam_beta2", "0.5"}};
-    is.coefficients = {"avx2", "1", "2"};
+    is.coefficients = {"avx2", "oneDNN 2.6.3", "1", "2"};
     EXPECT_EQ(differences(was, is).size(), 1u);
     EXPECT_THAT(refusal(was, is), testing::HasSubstr("adam_beta1 was 0.9, is 0.8"));
     std::string oldest = text;
