@@ -7,4 +7,8 @@ CudaRuntime* find_cuda_runtime() {
     return nullptr;
 }
 
+std::string cuda_build() {
+    return WINDLASS_WITHOUT_CUDA;  // why, as cmake/cuda.cmake found
+}
+
 }  // namespace windlass

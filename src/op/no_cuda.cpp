@@ -1,11 +1,13 @@
 #include "base/error.h"
+#include "device/cuda/runtime.h"
 #include "op/cuda_kernels.h"
 #include "op/gemm_cuda.h"
 
 namespace windlass {
 
 std::string product_path_cuda() {
-    throw UserError(ExitCode::gpu, "device", "this windlass was built without CUDA").hint("device: cpu");
+    cuda_runtime();  // says why there is none
+    WINDLASS_CHECK(false, "a runtime without kernels");
 }
 
 constinit const OpKernels kAddCuda;

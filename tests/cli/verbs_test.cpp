@@ -38,7 +38,16 @@ TEST(Version, IsPrintedBothWays) {
     const Json json = json_of(sandbox.windlass({"version", "--json"}));
     const std::string version = json.value("version", "");
     EXPECT_THAT(version, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
-    EXPECT_THAT(must_succeed(sandbox.windlass({"version"})).out, HasSubstr("windlass " + version));
+    EXPECT_THAT(json.value("products", ""), testing::ContainsRegex("^oneDNN [0-9]+\\.[0-9]+\\.[0-9]+$"));
+    const std::string text = must_succeed(sandbox.windlass({"version"})).out;
+    EXPECT_THAT(text, HasSubstr("windlass " + version));
+    EXPECT_THAT(text, HasSubstr("products " + json.value("products", "?")));
+    EXPECT_THAT(text,
+                HasSubstr("commit " + (json.at("commit").is_null() ? "unknown" : json["commit"].get<std::string>())));
+    const bool has_cuda = json.at("cuda").at("built").get<bool>();
+    EXPECT_EQ(json.at("devices").size(), has_cuda ? 2u : 1u);
+    EXPECT_THAT(text, HasSubstr((has_cuda ? "cuda CUDA " : "cuda not built: ")));
+    EXPECT_THAT(text, HasSubstr(json["cuda"]["text"].get<std::string>()));
 }
 
 TEST(Doctor, FindsTheMachine) {

@@ -193,4 +193,8 @@ CudaRuntime* find_cuda_runtime() {
     return &runtime;
 }
 
+std::string cuda_build() {
+    return cuda_runtime().name();
+}
+
 }  // namespace windlass

@@ -3,12 +3,17 @@
 #include "base/json.h"
 #include "config/preset.h"
 #include "device/cpu/isa.h"
+#include "device/cuda/runtime.h"
+#include "op/gemm.h"
 #include "text/task.h"
 
 namespace windlass {
 
+const char* commit_text();  // cmake/commit.cmake
+
 ExitCode run_version(const VersionArgs& args) {
-    const std::string kernels(isa_name(cpu_isa()));
+    const std::string kernels(isa_name(cpu_isa())), products = product_library(), commit = commit_text();
+    const bool has_cuda = find_cuda_runtime() != nullptr;
     std::vector<std::string_view> presets;
     for (const EmbeddedText& preset : preset_texts()) presets.push_back(preset.name);
     std::vector<std::string_view> tasks;
@@ -16,16 +21,21 @@ ExitCode run_version(const VersionArgs& args) {
     if (args.json) {
         print_result(Json({{"schema_version", kSchemaVersion},
                            {"version", WINDLASS_VERSION},
+                           {"commit", commit.empty() ? Json() : Json(commit)},
                            {"compiler", __VERSION__},
                            {"kernels", kernels},
-                           {"devices", {"cpu"}},
+                           {"products", products},
+                           {"devices", has_cuda ? Json::array({"cpu", "cuda"}) : Json::array({"cpu"})},
+                           {"cuda", {{"built", has_cuda}, {"text", cuda_build()}}},
                            {"presets", presets},
                            {"tasks", tasks}})
                          .dump(2) +
                      "\n");
     } else {
-        print_result(fmt::format("windlass {}\ncompiler {}\nkernels {}\npresets {}\ntasks {}\n", WINDLASS_VERSION,
-                                 __VERSION__, kernels, fmt::join(presets, ", "), fmt::join(tasks, ", ")));
+        print_result(fmt::format(
+            "windlass {}\ncommit {}\ncompiler {}\nkernels {}\nproducts {}\ncuda {}{}\npresets {}\ntasks {}\n",
+            WINDLASS_VERSION, commit.empty() ? "unknown" : commit, __VERSION__, kernels, products,
+            has_cuda ? "" : "not built: ", cuda_build(), fmt::join(presets, ", "), fmt::join(tasks, ", ")));
     }
     return ExitCode::ok;
 }

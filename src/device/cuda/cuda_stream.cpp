@@ -156,8 +156,10 @@ std::unique_ptr<Device> make_cuda_device(int index) {
 CudaRuntime& cuda_runtime() {
     CudaRuntime* const runtime = find_cuda_runtime();
     if (runtime == nullptr)
-        throw UserError(ExitCode::gpu, "device", "this windlass was built without CUDA")
-            .hint("device: cpu, or a build where nvcc 12.8 or newer is found");
+        throw UserError(ExitCode::gpu, "device", "this windlass was built without CUDA: {}", cuda_build())
+            .hint(
+                "device: cpu; or cmake --preset release && cmake --build --preset release, which builds kernels if it "
+                "finds nvcc 12.8 or newer (docs/guide/gpu.md)");
     return *runtime;
 }
 

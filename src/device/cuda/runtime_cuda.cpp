@@ -32,12 +32,12 @@ class Cudart : public CudaRuntime {
     int device_count() override {
         int driver = 0, count = 0;
         if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
-            throw UserError(ExitCode::gpu, "device", "this machine has no driver for CUDA devices")
-                .hint("device: cpu, or NVIDIA's driver");
+            throw UserError(ExitCode::gpu, "device", "NVIDIA's driver (libcuda.so.1) is not found on this machine")
+                .hint("device: cpu, or install the driver until nvidia-smi lists the card (docs/guide/gpu.md)");
         if (driver < CUDART_VERSION / 1000 * 1000)
             throw UserError(ExitCode::gpu, "device", "the driver is for CUDA {}, and this windlass was built with {}",
                             version_text(driver), version_text(CUDART_VERSION))
-                .hint("a newer driver");
+                .hint("device: cpu, or the driver that docs/guide/gpu.md names");
         const cudaError_t code = cudaGetDeviceCount(&count);
         if (code == cudaErrorNoDevice) return 0;
         require(code, "cudaGetDeviceCount");
@@ -154,8 +154,10 @@ class Cudart : public CudaRuntime {
     [[noreturn]] void refuse(int device) {
         throw UserError(ExitCode::gpu, "device",
                         "cuda:{} is of compute capability {}.{}, and this windlass has kernels for {}", device,
-                        properties(device).capability / 10, properties(device).capability % 10, WINDLASS_CUDA_TARGETS)
-            .hint("another device, or a build with -DWINDLASS_CUDA_TARGETS");
+                        properties(device).capability / 10, properties(device).capability % 10, WINDLASS_CUDA_CARDS)
+            .hint(
+                "device: cpu, or a build for this card, of 8.0 or newer: cmake --preset release "
+                "-DWINDLASS_CUDA_TARGETS=cards && cmake --build --preset release");
     }
 };
 
@@ -164,6 +166,10 @@ class Cudart : public CudaRuntime {
 CudaRuntime* find_cuda_runtime() {
     static Cudart runtime;
     return &runtime;
+}
+
+std::string cuda_build() {
+    return cuda_runtime().name() + ", kernels for compute capability " WINDLASS_CUDA_CARDS;
 }
 
 }  // namespace windlass
