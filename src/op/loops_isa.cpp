@@ -1,4 +1,5 @@
 #include "op/loops.h"
+#include "tensor/master_vector.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {
@@ -43,9 +44,7 @@ void add(const float* from, float* to, int64_t n) {
 
 void join(const uint16_t* high, const int16_t* low, float* to, int64_t n) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-        to[i] = from_bits((static_cast<uint32_t>(high[i]) << 16) + static_cast<uint32_t>(static_cast<int32_t>(low[i])));
-    }
+    for (int64_t i = 0; i < n; ++i) to[i] = from_bits(joined_master(high[i], low[i]));
 }
 
 }  // namespace

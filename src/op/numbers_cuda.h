@@ -31,7 +31,7 @@ __device__ inline float read(const CudaWeight& weight, int64_t i) {
     if (!weight.is_bf16) return static_cast<const float*>(weight.base)[i];
     const uint32_t high = static_cast<const uint16_t*>(weight.base)[i];
     if (weight.low == nullptr) return __uint_as_float(high << 16);
-    return __uint_as_float((high << 16) + static_cast<uint32_t>(static_cast<int32_t>(weight.low[i])));
+    return __uint_as_float(join_master({static_cast<uint16_t>(high), weight.low[i]}));
 }
 
 // Whether packs of 16 bytes of a value, or of a weight, lie at multiples of that.

@@ -13,7 +13,7 @@ __global__ void copy_kernel(CopyWeightsArgs args) {
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < args.count; i += step) {
         const float x = numbers.read(args.weights, i);
         if (args.narrows)
-            static_cast<uint16_t*>(args.out)[i] = static_cast<uint16_t>((__float_as_uint(x) + 0x8000u) >> 16);
+            static_cast<uint16_t*>(args.out)[i] = split_master(__float_as_uint(x)).hi;
         else
             static_cast<float*>(args.out)[i] = x;
     }

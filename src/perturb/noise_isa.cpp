@@ -7,6 +7,7 @@
 #include "perturb/moments_vector.h"
 #include "perturb/nf4_vector.h"
 #include "perturb/stored_vector.h"
+#include "tensor/master_vector.h"
 
 namespace windlass::WINDLASS_ISA {
 namespace {
@@ -323,7 +324,7 @@ void nf4_copy(const void* blocks, int64_t count, WeightType type, void* out) {
         nf4_decode(blocks, at, some, numbers);
         auto* __restrict const to = static_cast<uint16_t*>(out) + at;
 #pragma omp simd
-        for (int64_t i = 0; i < some; ++i) to[i] = static_cast<uint16_t>((bits_of(numbers[i]) + 0x8000u) >> 16);
+        for (int64_t i = 0; i < some; ++i) to[i] = master_hi(bits_of(numbers[i]));
     }
 }
 

@@ -38,8 +38,8 @@ inline bf16 to_bf16(float x) {
 float half_to_float(uint16_t bits);
 uint16_t float_to_half(float x);
 
-// The split master (house rule "numbers that must be exact"): u = (hi << 16) + sign-extended lo, modulo 2^32, a
-// bijection on all fp32 bit patterns; hi is the fp32 value rounded to nearest, ties away, as a bf16.
+// The split master: u = (hi << 16) + sign-extended lo, modulo 2^32, a bijection on all fp32 patterns; hi is the value
+// rounded to nearest, ties away, as a bf16. CUDA kernels call these two, those of the CPU tensor/master_vector.h.
 struct Split {
     uint16_t hi;
     int16_t lo;

@@ -117,5 +117,16 @@ TEST(Axes, ExecutionIncludesNothingOfMethods) {
     EXPECT_TRUE(found.empty()) << listing(found);
 }
 
+// Placement and methods rest on this bijection: it is written twice, and a test compares the two on all patterns.
+TEST(Axes, TheSplitMasterIsWrittenInItsTwoHeaders) {
+    static const std::regex kHalves(R"(\+ 0x8000u?\b|<< 16\)? \+ static_cast<uint32_t>\(|\(lo\w* >> 15\))");
+    const auto is_its = [](const SourceFile& file) {
+        return file.path == "src/tensor/dtype.h" || file.path == "src/tensor/master_vector.h";
+    };
+    EXPECT_EQ(lines_with(kHalves, is_its).size(), 6u) << "it is written otherwise now";
+    const auto found = lines_with(kHalves, [&](const SourceFile& file) { return !is_its(file); });
+    EXPECT_TRUE(found.empty()) << listing(found);
+}
+
 }  // namespace
 }  // namespace windlass::tidy

@@ -5,6 +5,7 @@
 #include "base/philox_vector.h"
 #include "method/adamw/adamw_kernel.h"
 #include "method/adamw/adamw_vector.h"
+#include "tensor/master_vector.h"
 
 namespace windlass::WINDLASS_ISA {
 namespace {
@@ -56,14 +57,14 @@ struct Moments {
     return as<Words>(as<Floats>(master) * k.decay - step);
 }
 
-// The master of 2 kLanes elements (tensor/dtype.h): a negative lower half borrows from the upper one.
+// The masters of 2 kLanes elements.
 [[gnu::always_inline]] inline Pair load_master(const uint16_t* hi, const int16_t* lo) {
     const Shorts low = load<Shorts>(lo), high = load<Shorts>(hi);
-    return interleave(low, high - (low >> 15));
+    return interleave(low, master_upper_bits(high, low));
 }
 [[gnu::always_inline]] inline void store_master(Pair master, uint16_t* hi, int16_t* lo) {
     store(lo, low_halves(master));
-    store(hi, high_halves({master.a + 0x8000u, master.b + 0x8000u}));
+    store(hi, high_halves({hi_in_upper_bits(master.a), hi_in_upper_bits(master.b)}));
 }
 
 // Where the elements of a block are, or what of them is left. A block that is not full is computed in one that is,
@@ -276,12 +277,11 @@ void adamw_f32(const AdamwCoefficients& c, const AdamwNoise&, int64_t count, uin
         const float second = v[i] * k.beta2 + g * g * k.one_minus_beta2;
         m[i] = first;
         v[i] = second;
-        const uint32_t old = (static_cast<uint32_t>(hi[i]) << 16) + static_cast<uint32_t>(static_cast<int32_t>(lo[i]));
-        const float p = __builtin_bit_cast(float, old) * k.decay -
+        const float p = __builtin_bit_cast(float, joined_master(hi[i], lo[i])) * k.decay -
                         k.step_size * (first / (std::sqrt(second) / k.root_bias2 + k.epsilon));
         const uint32_t u = __builtin_bit_cast(uint32_t, p);
-        hi[i] = static_cast<uint16_t>((u + 0x8000u) >> 16);
-        lo[i] = static_cast<int16_t>(static_cast<uint16_t>(u));
+        hi[i] = master_hi(u);
+        lo[i] = master_lo(u);
     }
 }
 

@@ -74,17 +74,15 @@ __device__ void write_quad(const Args& args, int64_t i, const Quad<T>& quad) {
     write_four(quad.v, have, args.aligned, args.moments.v + i);
 }
 
-// The split master (tensor/dtype.h).
 template <typename T>
 __device__ float master_of(const Quad<T>& quad, int e) {
-    return __uint_as_float((static_cast<uint32_t>(quad.hi[e]) << 16) +
-                           static_cast<uint32_t>(static_cast<int32_t>(quad.lo[e])));
+    return __uint_as_float(join_master({quad.hi[e], quad.lo[e]}));
 }
 template <typename T>
 __device__ void set_master(float master, Quad<T>& quad, int e) {
-    const uint32_t u = __float_as_uint(master);
-    quad.hi[e] = static_cast<uint16_t>((u + 0x8000u) >> 16);
-    quad.lo[e] = static_cast<int16_t>(static_cast<uint16_t>(u));
+    const Split halves = split_master(__float_as_uint(master));
+    quad.hi[e] = halves.hi;
+    quad.lo[e] = halves.lo;
 }
 
 // A thread takes four elements.

@@ -16,17 +16,16 @@ static_assert(kLomoLanes == kWarp);
 // Weights as they are kept (lomo_vector.h).
 __device__ float read_kept(const LomoWeights& weights, int64_t i) {
     if (weights.lo == nullptr) return cuda_device::stored_numbers(weights.type, 1.0f).read(weights.kept, i);
-    return __uint_as_float((static_cast<uint32_t>(static_cast<const uint16_t*>(weights.kept)[i]) << 16) +
-                           static_cast<uint32_t>(static_cast<int32_t>(weights.lo[i])));
+    return __uint_as_float(join_master({static_cast<const uint16_t*>(weights.kept)[i], weights.lo[i]}));
 }
 __device__ void write_kept(const LomoWeights& weights, int64_t i, float x, uint32_t random16) {
     if (weights.lo == nullptr) {
         const cuda_device::StoredNumbers numbers = cuda_device::stored_numbers(weights.type, 1.0f);
         return numbers.write(numbers.random(x, random16), weights.kept, i);
     }
-    const uint32_t u = __float_as_uint(x);
-    static_cast<uint16_t*>(weights.kept)[i] = static_cast<uint16_t>((u + 0x8000u) >> 16);
-    weights.lo[i] = static_cast<int16_t>(static_cast<uint16_t>(u));
+    const Split halves = split_master(__float_as_uint(x));
+    static_cast<uint16_t*>(weights.kept)[i] = halves.hi;
+    weights.lo[i] = halves.lo;
 }
 
 // What rounds elements t and t + kHalf of a block: the lower and the upper half of one word.

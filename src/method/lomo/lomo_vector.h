@@ -6,6 +6,7 @@
 #include "base/philox_vector.h"
 #include "method/lomo/lomo_kernel.h"
 #include "perturb/stored_vector.h"
+#include "tensor/master_vector.h"
 
 namespace windlass::WINDLASS_ISA {
 namespace {
@@ -22,19 +23,17 @@ struct KeptNumbers {
     }
 };
 
-// fp32 masters (tensor/dtype.h): a negative lower half borrows from the upper one.
+// fp32 masters in their halves (tensor/master_vector.h).
 struct KeptMasters {
     static constexpr bool kRounds = false;
     uint16_t* hi;
     int16_t* lo;
 
-    [[gnu::always_inline]] float read(int64_t i) const {
-        return float_of((static_cast<uint32_t>(hi[i]) << 16) + static_cast<uint32_t>(static_cast<int32_t>(lo[i])));
-    }
+    [[gnu::always_inline]] float read(int64_t i) const { return float_of(joined_master(hi[i], lo[i])); }
     [[gnu::always_inline]] void write(int64_t i, float x, uint32_t) const {
         const uint32_t bits = bits_of(x);
-        hi[i] = static_cast<uint16_t>((bits + 0x8000u) >> 16);
-        lo[i] = static_cast<int16_t>(static_cast<uint16_t>(bits));
+        hi[i] = master_hi(bits);
+        lo[i] = master_lo(bits);
     }
 };
 
