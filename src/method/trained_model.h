@@ -4,9 +4,9 @@
 // ModelSpec::params, by the same index.
 #pragma once
 
+#include <cstddef>
 #include <limits>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -106,9 +106,32 @@ struct TrainedModel : ModelSpec {
         return {params[at], training[at], storage[at], perturb[at]};
     }
     int param_size() const { return static_cast<int>(params.size()); }
-    auto all_params() const {
-        return std::views::iota(0, param_size()) | std::views::transform([this](int index) { return param(index); });
-    }
+
+    // Walks param(0), param(1), ... A range of our own: clang 14 and 15 do not compile the views of libstdc++.
+    class ParamIterator {
+      public:
+        using value_type = Param;
+        using difference_type = std::ptrdiff_t;
+        ParamIterator() = default;
+        ParamIterator(const TrainedModel& model, int index) : model_(&model), index_(index) {}
+        Param operator*() const { return model_->param(index_); }
+        ParamIterator& operator++() {
+            ++index_;
+            return *this;
+        }
+        ParamIterator operator++(int) { return {*model_, index_++}; }
+        bool operator==(const ParamIterator&) const = default;
+
+      private:
+        const TrainedModel* model_ = nullptr;
+        int index_ = 0;
+    };
+    struct AllParams {
+        ParamIterator first, last;
+        ParamIterator begin() const { return first; }
+        ParamIterator end() const { return last; }
+    };
+    AllParams all_params() const { return {{*this, 0}, {*this, param_size()}}; }
 };
 
 // The same with the first layers alone (model/shortened.h), and in sublayers (model/sublayers.h).
