@@ -16,7 +16,7 @@ constexpr std::string_view kRoots[] = {"src/",   "tests/", "tools/",    "docs/",
 constexpr std::string_view kForeign[] = {"llama.cpp", "src/llama-arch.cpp", "src/llama-vocab.cpp"};
 constexpr std::string_view kAnyName[] = {"x.", "x_", "name.", "name_"};
 
-bool has(std::string_view text, std::string_view word) {
+bool mentions(std::string_view text, std::string_view word) {
     return text.find(word) != text.npos;
 }
 
@@ -161,7 +161,7 @@ void look_at_names(std::string_view place, std::string_view said, std::set<std::
 }
 
 bool is_page_of_code(const SourceFile& file) {
-    const bool is_page = file.in("docs/dev/") || file.in("src/") || file.folder().empty() || !has(file.path, "/");
+    const bool is_page = file.in("docs/dev/") || file.in("src/") || file.folder().empty() || !mentions(file.path, "/");
     return is_page && file.path.ends_with(".md");
 }
 
@@ -195,7 +195,7 @@ bool is_name_of_code(std::string_view word) {
     const auto is_lower = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0; };
     const bool has_lower = std::any_of(word.begin(), word.end(), is_lower);
     const bool is_camel = std::any_of(word.begin() + 1, word.end(), is_upper) && has_lower;
-    return is_camel || (has(word, "_") && has_lower);
+    return is_camel || (mentions(word, "_") && has_lower);
 }
 
 TEST(Names, QuotedOnPagesOfTheCodeExist) {
