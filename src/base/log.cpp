@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/printable.h"
+#include "base/status_line.h"
 
 namespace windlass {
 namespace {
@@ -18,6 +19,7 @@ struct LogState {
     std::mutex mutex;
     LogLevel most_verbose = LogLevel::info;
     std::FILE* file = nullptr;
+    bool has_status = false;  // below the last line, on a terminal
 };
 
 LogState& state() {
@@ -37,13 +39,33 @@ const char* prefix(LogLevel level) {
     return "";
 }
 
+void take_status_away(LogState& log) {
+    if (std::exchange(log.has_status, false)) std::fputs("\r\x1b[K", stderr);
+}
+
 }  // namespace
+
+void draw_status(std::string_view text, bool color) {
+    LogState& log = state();
+    const std::lock_guard lock(log.mutex);
+    if (log.most_verbose < LogLevel::info) return;
+    fmt::print(stderr, "\r\x1b[K{}{}{}", color ? "\x1b[36m" : "", printable(text), color ? "\x1b[0m" : "");
+    std::fflush(stderr);
+    log.has_status = true;
+}
+
+void clear_status() {
+    const std::lock_guard lock(state().mutex);
+    take_status_away(state());
+    std::fflush(stderr);
+}
 
 void log_line(LogLevel level, std::string_view line) {
     LogState& log = state();
     const std::lock_guard lock(log.mutex);
     if (level > log.most_verbose) return;
     const std::string text = fmt::format("{}{}\n", prefix(level), printable(line));
+    take_status_away(log);
     std::fwrite(text.data(), 1, text.size(), stderr);
     if (log.file != nullptr) {
         std::fwrite(text.data(), 1, text.size(), log.file);

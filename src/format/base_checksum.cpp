@@ -1,5 +1,6 @@
 #include "format/base_checksum.h"
 
+#include "base/activity.h"
 #include "base/math.h"
 #include "format/checksum.h"
 
@@ -22,6 +23,7 @@ void add_text(std::string_view text, Xxh3Stream& sum) {
 std::string base_checksum(const ModelFolder& folder) {
     Xxh3Stream sum;
     std::vector<std::byte> buffer(kReadBytes);
+    Activity reading("reading the base for its checksum", folder.total_bytes());
     for (const TensorPlace& tensor : folder.tensors()) {
         add_text(tensor.name, sum);
         add_text(tensor.dtype_name, sum);
@@ -33,6 +35,7 @@ std::string base_checksum(const ModelFolder& folder) {
                 std::span(buffer).first(static_cast<size_t>(std::min(kReadBytes, tensor.bytes - offset)));
             folder.read(tensor, offset, bytes);
             sum.add(bytes);
+            reading.done(std::ssize(bytes));
         }
     }
     return fmt::format("{:016x}", sum.sum());

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include "base/activity.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/math.h"
 #include "method/forward_only/magnitude_limits.h"
 #include "model/families.h"
 #include "model/load.h"
@@ -60,6 +62,8 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config,
                                                           .emulation = emulation_of(config),
                                                           .profile = profile});
     check_tied(opened.folder, opened.model);
+    const Activity reading("reading weights", div_up(opened.model.param_count(), kChunkElements),
+                           {.counts_engine_work = true});
     engine_->fill(0, "{}", opened.weights());
 }
 

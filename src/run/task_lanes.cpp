@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/activity.h"
 #include "base/clock.h"
 #include "base/index.h"
 
@@ -175,6 +176,7 @@ void TaskLanes::complete(int number, int sequence, int64_t start_ns, int64_t end
     times_[flight.task] = {start_ns, end_ns};
     own.busy_ns += end_ns - start_ns;
     flight.memory.drop();
+    count_engine_work();
     raise_to(own.complete, sequence);
 }
 

@@ -4,15 +4,17 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
+#include "base/activity.h"
+#include "base/status_line.h"
 #include "base/units.h"
 
 namespace windlass {
 namespace {
 
 constexpr int kBarCellsMax = 40;
+constexpr int kActivityColumns = 20;  // "  step 1234567: 34 %"
 
 std::string rate(int64_t bytes, double seconds) {
     return seconds > 0 ? fmt::format("{:.2f}", static_cast<double>(bytes) / seconds * 1e-9) : "0";
@@ -87,19 +89,14 @@ std::string bar_line(const StepMetrics& m, int64_t total_steps, int columns) {
 
 void Progress::step(const StepMetrics& metrics) {
     if (!style_.interactive) return;
-    const std::string text = bar_line(metrics, total_steps_, style_.columns);
-    std::fputs(
-        style_.color ? fmt::format("\r\x1b[K\x1b[36m{}\x1b[0m", text).c_str() : fmt::format("\r\x1b[K{}", text).c_str(),
-        stderr);
-    std::fflush(stderr);
-    drawn_ = true;
+    const std::string text = bar_line(metrics, total_steps_, std::max(20, style_.columns - kActivityColumns));
+    draw_status(text, style_.color);
+    set_activity_head(text);
 }
 
 void Progress::clear() {
-    if (!drawn_) return;
-    std::fputs("\r\x1b[K", stderr);
-    std::fflush(stderr);
-    drawn_ = false;
+    set_activity_head("");
+    if (style_.interactive) clear_status();
 }
 
 }  // namespace windlass

@@ -28,7 +28,7 @@ std::string step_line(const StepMetrics& metrics, int64_t total_steps, const std
 // "[######------]  60/100  loss 1.842  eta 00:01:12" in at most `columns` characters.
 std::string bar_line(const StepMetrics& metrics, int64_t total_steps, int columns);
 
-// Draws the bar in place on stderr; lines of the log go above it.
+// Draws the bar in place on stderr; lines of the log go above it, and what a step is doing is shown after it.
 class Progress {
   public:
     Progress(TerminalStyle style, int64_t total_steps) : style_(style), total_steps_(total_steps) {}
@@ -42,7 +42,6 @@ class Progress {
   private:
     TerminalStyle style_;
     int64_t total_steps_;
-    bool drawn_ = false;
 };
 
 }  // namespace windlass

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "app/cli/verbs.h"
+#include "base/activity.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "config/config.h"
@@ -369,6 +370,8 @@ int main(int argc, char** argv) {
     using namespace windlass;
     try {
         take_signals();  // before any other thread
+        const TerminalStyle style = terminal_style(2);
+        const ActivityDisplay display({style.interactive, style.color, style.columns});
         return static_cast<int>(run(argc, argv));
     } catch (const Error& error) {
         log_line(LogLevel::error, error.what());
