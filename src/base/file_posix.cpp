@@ -142,12 +142,14 @@ const char* kind_of(mode_t mode) {
 }
 
 // Whoever opens a pipe waits for its other end, and a device may be endless: so files are opened without waiting, then
-// looked at. Folders are left to the calls that follow, which say so. Transfers wait again: io_uring gives up others.
+// looked at. Transfers wait again: io_uring gives up others.
 void check_regular(const PosixFile& file, OpenMode mode, int flags) {
     struct stat raw {};
     if (::fstat(file.descriptor(), &raw) != 0) throw file_error("fstat", file.path(), errno);
     const bool is_output = mode == OpenMode::create || mode == OpenMode::append;
-    const bool is_taken = S_ISREG(raw.st_mode) || S_ISDIR(raw.st_mode) || (is_output && S_ISCHR(raw.st_mode));
+    if (S_ISDIR(raw.st_mode))
+        throw UserError(ExitCode::storage, file.path(), "is a folder, expected a file").hint("a file in it");
+    const bool is_taken = S_ISREG(raw.st_mode) || (is_output && S_ISCHR(raw.st_mode));
     if (is_taken) {
         if (::fcntl(file.descriptor(), F_SETFL, flags) != 0) throw file_error("fcntl", file.path(), errno);
         return;

@@ -7,6 +7,7 @@
 #include "config/config_keys.h"
 #include "config/param_group_text.h"
 #include "config/preset.h"
+#include "config/run_place.h"
 #include "text/data_files.h"
 
 namespace windlass {
@@ -213,6 +214,7 @@ ConfigSources read_config_sources(FileSystem& files, std::span<const std::string
         }
         ++i;
     }
+    if (!file.empty()) file = config_file_of(files, file);
     if (!file.empty()) sources.file = read_config_file(files, file);
     sources.file_path = file;
     sources.preset = read_preset(files, sources);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "config/run_place.h"
 #include "model/adapters/peft.h"
 
 namespace windlass {
@@ -118,7 +119,7 @@ ModelPlace in_folder(FileSystem& files, const std::string& folder) {
     const auto has = [&](std::string_view name) { return files.exists(inside(folder, name)); };
     if (has("config.json")) return {folder, ""};
     if (has(kAdapterConfigName)) return of_adapter(files, folder, "");
-    if (has("run.yaml")) {
+    if (is_run_folder(files, folder)) {
         const std::string final_folder = inside(folder, "final");
         if (files.exists(inside(final_folder, "config.json")))
             return {final_folder, fmt::format("{} is a run: its last weights are taken, {}", folder, final_folder)};
@@ -128,6 +129,9 @@ ModelPlace in_folder(FileSystem& files, const std::string& folder) {
             .hint(fmt::format("windlass export {} --to FOLDER, which writes the weights of its newest checkpoint",
                               folder));
     }
+    if (has("run.yaml"))
+        throw UserError(ExitCode::model, folder, "holds a configuration, run.yaml, but no model and no run")
+            .hint(fmt::format("windlass train {}", inside(folder, "run.yaml")));
     if (has("state.wls") && has("model/config.json"))
         return {inside(folder, "model"), fmt::format("{} is a checkpoint: its weights are taken", folder)};
     if (has("state.wls") && files.exists(inside(folder, "adapter")))
@@ -163,8 +167,7 @@ std::string hub_cache_folder() {
 }
 
 ModelPlace find_model(FileSystem& files, const std::string& name) {
-    std::string path = name;
-    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    const std::string path = run_folder_of(files, name);
     if (files.exists(path)) return files.status(path).is_folder ? in_folder(files, path) : ModelPlace{path, ""};
     if (!is_model_id(path)) return {path, ""};
     const std::string cache = hub_cache_folder(), repo = inside(cache, repo_folder(path));

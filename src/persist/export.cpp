@@ -6,6 +6,7 @@
 #include "base/file_error.h"
 #include "config/model_place.h"
 #include "config/param_group_text.h"
+#include "config/run_place.h"
 #include "data/chats.h"
 #include "data/gguf_fields.h"
 #include "data/open_adapter.h"
@@ -286,7 +287,7 @@ std::optional<DType> export_type_from_name(std::string_view name) {
 ExportResult export_model(FileSystem& files, const ExportOptions& options) {
     check_types(options);
     check_no_request(files, options.target);
-    const Named named = parse_source(files, options.source);
+    const Named named = parse_source(files, run_folder_of(files, options.source));
     if (is_gguf_target(options.target) && files.exists(fmt::format("{}/config.json", named.folder)))
         return export_plain_model(files, named.folder, options);
     if (named.is_checkpoint) return export_store(files, of_checkpoint(files, named.folder), options);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/log.h"
+#include "config/run_place.h"
 #include "format/trajectory.h"
 #include "persist/trajectory_log.h"
 #include "session/next_batch.h"
@@ -86,8 +87,8 @@ void set_aside_checkpoints(FileSystem& files, const std::string& folder, int64_t
 
 BranchSource parse_branch(FileSystem& files, const std::string& text) {
     const size_t at = text.rfind('@');
-    if (at == std::string::npos || files.exists(text)) return {text, ""};
-    return {text.substr(0, at), text.substr(at + 1)};
+    if (at == std::string::npos || files.exists(text)) return {run_folder_of(files, text), ""};
+    return {run_folder_of(files, text.substr(0, at)), text.substr(at + 1)};
 }
 
 StartPoint find_branch(FileSystem& files, const Config& config) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "config/run_place.h"
 #include "format/side_files.h"
 #include "format/store.h"
 #include "persist/export_request.h"
@@ -123,13 +124,13 @@ StartPoint from_step(FileSystem& files, const Config& config) {
 RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), path_(config.output_dir) {
     files.make_folders(path_);
     if (!files.status(path_).is_folder) throw UserError(ExitCode::usage, path_, "is not a folder");
-    if (!is_empty(files, path_) && config.resume.empty() && !config.overwrite) {
-        const bool is_run = files.exists(file(kSettingsName));
-        throw UserError(ExitCode::usage, "output_dir", "{} {}", path_, is_run ? "holds a run already" : "is not empty")
-            .hint(is_run ? "--resume, --overwrite or another folder" : "another folder");
-    }
-    if (!is_empty(files, path_) && !files.exists(file(kSettingsName)))
-        throw UserError(ExitCode::usage, "output_dir", "{} is not empty, and what it holds is not a run", path_);
+    const bool is_used = !is_empty(files, path_), is_run = is_run_folder(files, path_);
+    if (is_used && is_run && config.resume.empty() && !config.overwrite)
+        throw UserError(ExitCode::usage, "output_dir", "{} holds a run already", path_)
+            .hint("--resume, --overwrite or another folder");
+    if (is_used && !is_run)
+        throw UserError(ExitCode::usage, "output_dir", "{} is not empty, and what it holds is not a run", path_)
+            .hint("another folder");
     lock_ = files.open(file(kLockName), {OpenMode::append});
     if (lock_->descriptor() >= 0 && flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
         throw UserError(ExitCode::storage, path_, "another process is training into this folder, or exporting from it");
@@ -179,6 +180,16 @@ std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_f
 
 namespace {
 
+// What a folder that holds no state is good for.
+std::string way_without_state(FileSystem& files, const std::string& folder) {
+    if (!is_run_folder(files, folder)) return "start the run without resume";
+    const std::string again = "--overwrite in place of resume, which begins again";
+    if (!files.exists(fmt::format("{}/{}", folder, kFinalName))) return again;
+    return fmt::format(
+        "--model {}/{} with another output_dir and without resume, which trains its weights further; or {}", folder,
+        kFinalName, again);
+}
+
 StartPoint find_any_start(FileSystem& files, const Config& config) {
     if (config.resume != "auto") return from_step(files, config);
     const std::optional<StartPoint> found = newest_state(files, config, std::numeric_limits<int64_t>::max());
@@ -187,7 +198,7 @@ StartPoint find_any_start(FileSystem& files, const Config& config) {
     if (logged && (!found || logged->progress.step > found->state.progress.step)) start.logged = logged;
     if (found || logged) return start;
     throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", config.output_dir)
-        .hint("start the run without resume");
+        .hint(way_without_state(files, config.output_dir));
 }
 
 }  // namespace

@@ -1,0 +1,22 @@
+// run_place.h: what a path says of a run: its folder, or the run.yaml in it. A user may name either.
+#pragma once
+
+#include <string>
+
+#include "base/file.h"
+
+namespace windlass {
+
+// A run has begun in this folder: it holds a run.yaml, and either a lock or the lines that a run writes into that file.
+// A folder with a configuration that a user wrote is no run.
+bool is_run_folder(FileSystem& files, const std::string& folder);
+
+// The file that a configuration's name stands for: of a folder its run.yaml, else the path itself, which need not be
+// there. UserError(usage) for a folder without one.
+std::string config_file_of(FileSystem& files, const std::string& path);
+
+// The folder that a run's name stands for: of a run's run.yaml the folder that holds it, else the path itself, without
+// slashes at its end.
+std::string run_folder_of(FileSystem& files, const std::string& path);
+
+}  // namespace windlass
