@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <mutex>
+#include <set>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace windlass {
 
-std::string user_cache_folder() {
+std::string user_cache_folder_or_none() {
     const char* cache = std::getenv("XDG_CACHE_HOME");
     if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/windlass";
     const char* home = std::getenv("HOME");
@@ -17,8 +20,25 @@ std::string user_cache_folder() {
     const passwd* const user = getpwuid(getuid());
     if (user != nullptr && user->pw_dir != nullptr && user->pw_dir[0] == '/')
         return std::string(user->pw_dir) + "/.cache/windlass";
+    return "";
+}
+
+std::string user_cache_folder() {
+    std::string folder = user_cache_folder_or_none();
+    if (!folder.empty()) return folder;
     throw UserError(ExitCode::usage, "XDG_CACHE_HOME", "is not set, nor is HOME, and the user has no home folder")
         .hint("set one of them to a folder of yours");
+}
+
+void note_no_cache(std::string_view folder, std::string_view why, std::string_view setting) {
+    static std::mutex mutex;
+    static std::set<std::string, std::less<>> noted;
+    const std::lock_guard lock(mutex);
+    if (!noted.emplace(setting).second) return;
+    log_warning("{}; what it would keep is computed each time. Try: {}",
+                folder.empty() ? "there is no home folder, and so no cache"
+                               : fmt::format("the cache {} cannot be used: {}", folder, why),
+                setting);
 }
 
 }  // namespace windlass

@@ -9,9 +9,9 @@
 #include "base/index.h"
 #include "base/math.h"
 #include "base/rng.h"
-#include "config/user_folder.h"
 #include "data/chats.h"
 #include "data/task_answers.h"
+#include "data/token_folder.h"
 #include "format/checksum.h"
 
 namespace windlass {
@@ -181,10 +181,6 @@ RowsOptions rows_options(const Config& config) {
             .pairs = compares_pairs(*objective_from_name(config.objective))};
 }
 
-std::string token_cache_folder(const std::string& cache_dir) {
-    return cache_dir.empty() ? user_cache_folder() + "/tokens" : cache_dir;
-}
-
 RunData::RunData(RowOrder order, const Config& config)
     : order_(std::move(order)),
       objective_(*objective_from_name(config.objective)),
@@ -198,8 +194,6 @@ RunData RunData::open(FileSystem& files, const Config& config, const Tokenizer& 
 }
 
 RunData RunData::open_cached(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
-    const std::string folder = token_cache_folder(config.cache_dir);
-    files.make_folders(folder);
     RowsOptions options = rows_options(config);
     const bool pairs = options.pairs;
     std::vector<std::string> paths = config.train_data;
@@ -209,7 +203,7 @@ RunData RunData::open_cached(FileSystem& files, const Config& config, const Toke
     std::string date = chats && chats->prints_date() ? chats->date() : "";
     const bool is_models = config.chat_template == "auto" && adapters_template(files, config).empty();
     std::string own_template = chats && !is_models ? chats->text() : "";
-    TokenCache train = TokenCache::open_or_build(files, folder, config.train_data, options, tokenizer);
+    TokenCache train = open_token_cache(files, config.cache_dir, config.train_data, options, tokenizer);
     RowChoice choice = choose_rows(pairs ? train.size() / 2 : train.size(), config);
     const std::vector<uint32_t> lengths(train.lengths().begin(), train.lengths().end());
     RunData data(RowOrder(std::move(choice.train), lengths, config.packing ? config.max_length : 0, seed_of(config)),
@@ -221,7 +215,7 @@ RunData RunData::open_cached(FileSystem& files, const Config& config, const Toke
     data.chat_template_ = std::move(own_template);
     data.eval_rows_ = std::move(choice.held_out);
     if (config.eval_data.empty()) return data;
-    data.eval_ = TokenCache::open_or_build(files, folder, config.eval_data, options, tokenizer);
+    data.eval_ = open_token_cache(files, config.cache_dir, config.eval_data, options, tokenizer);
     data.eval_rows_ = choose_eval_rows(pairs ? data.eval_->size() / 2 : data.eval_->size(), config);
     return data;
 }

@@ -134,7 +134,4 @@ class RunData {
     std::string template_date_, chat_template_;
 };
 
-// The folder that keeps tokenised rows: cache_dir, else windlass/tokens in the user's cache.
-std::string token_cache_folder(const std::string& cache_dir);
-
 }  // namespace windlass

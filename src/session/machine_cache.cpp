@@ -9,10 +9,13 @@
 #include <cctype>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <functional>
 #include <optional>
 
+#include "base/activity.h"
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "config/user_folder.h"
@@ -53,6 +56,7 @@ std::string read_all(int descriptor) {
 
 // In a process of its own: what probing takes of memory is neither in this run's peak nor under its limit.
 Machine calibrate_apart(std::string_view what, const std::function<Machine()>& probe) {
+    const Activity measuring("measuring this machine", 0, {.has_own_line = true});
     int ends[2];
     if (pipe(ends) != 0) throw MachineError("pipe", "probe", errno);
     const pid_t parent = getpid(), child = fork();
@@ -68,26 +72,44 @@ Machine calibrate_apart(std::string_view what, const std::function<Machine()>& p
     return parse_machine(text, "probe");
 }
 
-void keep(FileSystem& files, const std::string& path, const Machine& machine) {
+void note(const MachineError& error) {
+    note_no_cache(user_cache_folder_or_none(), std::strerror(error.error_number()), kCacheHomeSetting);
+}
+
+// Nothing is kept where there is no cache.
+bool has_cache(FileSystem& files, const std::string& path) {
     try {
-        files.make_folders(user_cache_folder());
-        const std::string own = fmt::format("{}.{}", path, getpid());  // others may be measuring, too
+        if (path.empty()) note_no_cache("", "", kCacheHomeSetting);
+        if (!path.empty()) files.make_folders(parent_folder(path));
+        return !path.empty();
+    } catch (const MachineError& error) {
+        note(error);
+        return false;
+    }
+}
+
+void keep(FileSystem& files, const std::string& path, const Machine& machine) {
+    if (!has_cache(files, path)) return;
+    const std::string own = fmt::format("{}.{}", path, getpid());  // others may be measuring, too
+    try {
         write_text_atomic(files, own, machine_text(machine));
         files.rename(own, path);
-    } catch (const Error& error) {
-        log_warning("the measurement is not kept: {}", error.what());
+    } catch (const MachineError& error) {
+        note(error);
     }
 }
 
 // Nothing where none is kept, or where it is damaged: nobody needs to mend what can be measured anew.
 std::optional<Machine> kept_machine(FileSystem& files, const std::string& path) {
-    if (!files.exists(path)) return std::nullopt;
     try {
+        if (path.empty() || !files.exists(path)) return std::nullopt;
         return parse_machine(read_text(files, path, kMachineTextMax), path);
     } catch (const UserError& error) {
-        log_warning("{}; this machine is measured anew", error.what());
-        return std::nullopt;
+        log_warning("{}; this machine is measured again", error.what());
+    } catch (const MachineError& error) {
+        note(error);
     }
+    return std::nullopt;
 }
 
 }  // namespace
@@ -97,18 +119,26 @@ std::string machine_cache_path(const std::string& disk_folder, int threads) {
     struct stat status {};
     if (!disk_folder.empty() && stat(disk_folder.c_str(), &status) == 0)
         name += fmt::format("-drive{}", static_cast<uint64_t>(status.st_dev));
-    return fmt::format("{}/{}.txt", user_cache_folder(), name);
+    const std::string cache = user_cache_folder_or_none();
+    return cache.empty() ? "" : fmt::format("{}/{}.txt", cache, name);
 }
 
 Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads) {
     if (!disk_folder.empty()) files.make_folders(disk_folder);
     const std::string path = machine_cache_path(disk_folder, threads);
     if (const std::optional<Machine> kept = kept_machine(files, path)) return *kept;
-    log_info("measuring this machine, once; kept in {}", path);
+    if (has_cache(files, path))
+        log_info("measuring this machine, once; kept in {}", path);
+    else
+        log_info("measuring this machine");
     const Machine machine =
         calibrate_apart(disk_folder, [&] { return calibrate_machine(files, disk_folder, threads); });
     keep(files, path, machine);
     return machine;
+}
+
+void keep_machine(FileSystem& files, const std::string& disk_folder, int threads, const Machine& machine) {
+    keep(files, machine_cache_path(disk_folder, threads), machine);
 }
 
 namespace {
@@ -126,7 +156,8 @@ std::string device_cache_path(const DeviceProperties& device, int threads) {
     std::string name = fmt::format("{}-{}", device.name, device.kernel_path);
     std::ranges::replace_if(
         name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '-');
-    return fmt::format("{}/device-v{}-{}-{}.txt", user_cache_folder(), kDeviceProbeVersion, name, threads);
+    const std::string cache = user_cache_folder_or_none();
+    return cache.empty() ? "" : fmt::format("{}/device-v{}-{}-{}.txt", cache, kDeviceProbeVersion, name, threads);
 }
 
 // What is the device's of `from`.
@@ -181,7 +212,7 @@ void measure_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Ma
     const std::unique_ptr<Device> device = make_device(id);
     const DeviceProperties properties = device->properties();
     const std::string path = device_cache_path(properties, machine.threads);
-    log_info("measuring {}, {}, once; kept in {}", device_name(id), properties.name, path);
+    log_info("measuring {}, {}", device_name(id), properties.name);
     Machine measured = machine;  // whose host a reader leaves aside
     measured.name = properties.name;
     calibrate_device(*device, probe, measured);
@@ -201,6 +232,7 @@ void add_device_kernels(FileSystem& files, DeviceId id, std::span<const KernelCa
 namespace {
 
 void forget(FileSystem& files, const std::string& path) {
+    if (path.empty()) return;
     try {
         files.remove_tree(path);
     } catch (const Error& error) {

@@ -12,11 +12,14 @@
 
 namespace windlass {
 
-// Where the probe of this instruction set, thread count and drive is kept.
+// Where the probe of this instruction set, thread count and drive is kept; empty where there is no cache.
 std::string machine_cache_path(const std::string& disk_folder, int threads);
 
 // The kept probe, or a new one (a few seconds) with a line that says so. disk_folder may be empty.
 Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads);
+
+// Keeps one that was measured elsewhere. A cache that cannot be written is a note.
+void keep_machine(FileSystem& files, const std::string& disk_folder, int threads, const Machine& machine);
 
 // Measures the kernels among these that the machine has no rate of (seconds), and keeps them with its probe.
 // Where that fails (a limit on memory), a warning says so and the machine stays as it is.

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/activity.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -87,11 +88,13 @@ void hash_file(FileSystem& files, const std::string& path, XXH3_state_t* state) 
     const auto file = open_data_file(files, path);
     const int64_t size = file->size();
     XXH3_128bits_update(state, &size, sizeof size);
+    Activity reading(fmt::format("reading {}", path), size);
     std::vector<std::byte> buffer;
     for (int64_t at = 0; at < size; at += kHashBytes) {
         buffer.resize(static_cast<size_t>(std::min(kHashBytes, size - at)));
         file->read_at(buffer, at);
         XXH3_128bits_update(state, buffer.data(), buffer.size());
+        reading.done(std::ssize(buffer));
     }
 }
 
@@ -215,10 +218,14 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
     files.make_folders(folder);
     TokenCacheWriter writer(files, path);
     RowsReport total;
+    std::vector<std::string> lines;  // told when the cache is whole: a disk without room for it makes a second try
     for (const auto& data : paths) {
-        const RowsReport report =
-            for_each_sample(files, data, options, tokenizer, [&](Sample&& sample) { writer.add(sample); });
-        log_info("{}: {}", data, report.summary());
+        Activity tokenising(fmt::format("tokenising {}, samples", data));
+        const RowsReport report = for_each_sample(files, data, options, tokenizer, [&](Sample&& sample) {
+            writer.add(sample);
+            tokenising.done();
+        });
+        lines.push_back(fmt::format("{}: {}", data, report.summary()));
         total.add(report);
     }
     if (total.samples == 0)
@@ -227,6 +234,7 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
             .hint(total.dropped_long > 0 ? "a greater max_length, or truncation: split, left or right"
                                          : "a file of rows with tokens to learn");
     writer.finish(key, total);
+    for (const std::string& line : lines) log_line(LogLevel::info, line);
     return open(files, path, key, tokenizer.vocab_size());
 }
 

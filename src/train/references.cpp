@@ -1,13 +1,17 @@
 #include "train/references.h"
 
 #include <cmath>
+#include <cstring>
 
+#include "base/activity.h"
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "config/user_folder.h"
 #include "data/data.h"
+#include "data/token_folder.h"
 #include "format/base_checksum.h"
 #include "format/checksum.h"
 #include "infer/preference.h"
@@ -48,20 +52,38 @@ bool load(FileSystem& files, const std::string& path, const std::string& key, Se
 void compute(Session& session, Engine& engine) {
     const RunData& data = *session.data;
     log_info("finding what the reference says of {} pairs of answers", data.pair_count() + data.eval_count());
-    session.references = row_losses(engine, 2 * data.pair_count(), [&](int64_t first, int64_t count) {
+    const int64_t rows = 2 * data.pair_count();
+    Activity finding("reference log-likelihoods", rows + 2 * data.eval_count());
+    session.references = row_losses(engine, rows, [&](int64_t first, int64_t count) {
+        finding.done_to(first);
         return data.read_pairs(first / 2, count / 2);
     });
     session.eval_references = row_losses(engine, 2 * data.eval_count(), [&](int64_t first, int64_t count) {
+        finding.done_to(rows + first);
         return data.read_eval(first / 2, count / 2);
     });
 }
 
-// Runs share it where the same library multiplies: others find other bits.
+// Runs share it where the same library multiplies: others find other bits. Empty where there is no cache.
 std::string shared_path(const Session& session, const std::string& key) {
     const Coefficients& by = session.identity.coefficients;
     const std::string all = fmt::format("{}, {}, {}", key, by.products, by.library);
-    return fmt::format("{}/{:016x}.references.json", token_cache_folder(session.config.cache_dir),
-                       xxh3_64(std::as_bytes(std::span(all))));
+    const std::string folder = token_cache_folder(session.config.cache_dir);
+    if (folder.empty()) return "";
+    return fmt::format("{}/{:016x}.references.json", folder, xxh3_64(std::as_bytes(std::span(all))));
+}
+
+// What is done with that file is left out where the cache cannot be used: the run has its own.
+template <typename Use>
+bool use_shared(const Session& session, const std::string& key, Use use) {
+    const std::string path = shared_path(session, key), &cache_dir = session.config.cache_dir;
+    if (path.empty()) return false;
+    try {
+        return use(path);
+    } catch (const MachineError& error) {
+        note_no_cache(parent_folder(path), std::strerror(error.error_number()), token_cache_setting(cache_dir));
+        return false;
+    }
 }
 
 std::string text_of(const Session& session, const std::string& key) {
@@ -91,7 +113,8 @@ bool take_references(FileSystem& files, Session& session, const RunFolder& folde
     // The run's own may have been written by an earlier version, whose key said less.
     if (load(files, of_run, key, session) || load(files, of_run, key.substr(0, key.rfind(kConfigWords)), session))
         return true;
-    const bool is_known = load(files, shared_path(session, key), key, session);
+    const bool is_known =
+        use_shared(session, key, [&](const std::string& path) { return load(files, path, key, session); });
     if (is_known) write_text_atomic(files, of_run, text_of(session, key));
     if (!is_known && reference_is_gone)
         throw UserError(ExitCode::storage, of_run, "does not hold what the reference said when the run began")
@@ -104,7 +127,11 @@ void find_references(FileSystem& files, Session& session, const RunFolder& folde
     compute(session, engine);
     const std::string text = text_of(session, key);
     write_text_atomic(files, folder.file(kReferencesName), text);
-    write_text_atomic(files, shared_path(session, key), text);
+    use_shared(session, key, [&](const std::string& path) {
+        files.make_folders(parent_folder(path));
+        write_text_atomic(files, path, text);
+        return true;
+    });
 }
 
 }  // namespace windlass

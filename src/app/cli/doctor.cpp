@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "config/user_folder.h"
 #include "device/cpu/isa.h"
 #include "device/device.h"
 #include "op/gemm.h"
@@ -221,8 +220,7 @@ ExitCode run_doctor(const DoctorArgs& args) {
     log_info("measuring processor and memory{}, which takes some seconds",
              args.ssd_dir.empty() ? "" : fmt::format(", and the drive of {}", args.ssd_dir));
     Machine machine = calibrate_machine(files, args.ssd_dir, threads);
-    files.make_folders(user_cache_folder());
-    write_text_atomic(files, machine_cache_path(args.ssd_dir, threads), machine_text(machine));
+    keep_machine(files, args.ssd_dir, threads, machine);
     std::vector<Finding> found = examine(args, machine);
     if (device.kind == DeviceKind::cuda) {
         measure_device(files, device, {}, machine);

@@ -8,9 +8,9 @@
 #include "base/units.h"
 #include "data/chats.h"
 #include "data/data.h"
+#include "data/token_folder.h"
 #include "text/data_files.h"
 #include "text/row_reader.h"
-#include "text/token_cache.h"
 
 namespace windlass {
 namespace {
@@ -113,13 +113,11 @@ namespace {
 
 ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     FileSystem& files = real_files();
-    const std::string folder = token_cache_folder(config.cache_dir);
-    files.make_folders(folder);
     RowsOptions options = rows_options(config);
     if (config.truncation == "auto") options.truncation = Truncation::right;  // every row counts
     const std::optional<ChatFormat> chats = open_chats_of(files, config, opened.tokenizer, config.eval_data);
     if (chats) options.chats = &*chats;
-    const TokenCache rows = TokenCache::open_or_build(files, folder, config.eval_data, options, opened.tokenizer);
+    const TokenCache rows = open_token_cache(files, config.cache_dir, config.eval_data, options, opened.tokenizer);
     log_info("{}", rows.report().summary());
     const std::vector<uint32_t> lengths(rows.lengths().begin(), rows.lengths().end());
     Inference inference(files, opened, config, eval_shape(config, lengths));

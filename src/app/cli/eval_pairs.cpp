@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "data/chats.h"
 #include "data/data.h"
+#include "data/token_folder.h"
 #include "infer/preference.h"
 #include "session/session.h"
 
@@ -34,12 +35,10 @@ struct PairRows {
 };
 
 PairRows open_pairs(FileSystem& files, const OpenModel& opened, const Config& config) {
-    const std::string folder = token_cache_folder(config.cache_dir);
-    files.make_folders(folder);
     RowsOptions options = rows_options(config);
     const std::optional<ChatFormat> chats = open_chats_of(files, config, opened.tokenizer, config.eval_data);
     if (chats) options.chats = &*chats;
-    PairRows rows{.cache = TokenCache::open_or_build(files, folder, config.eval_data, options, opened.tokenizer)};
+    PairRows rows{.cache = open_token_cache(files, config.cache_dir, config.eval_data, options, opened.tokenizer)};
     log_info("{}", rows.cache.report().summary());
     rows.chosen = choose_eval_rows(rows.cache.size() / 2, config);
     return rows;
