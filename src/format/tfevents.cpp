@@ -12,8 +12,10 @@ namespace {
 constexpr size_t kFlushBytes = size_t{64} << 10;
 
 // The few fields of TensorBoard's protobuf messages that a scalar needs.
-//   Event   { wall_time = 1: double; step = 2: int64; file_version = 3: string; summary = 5: Summary }
+//   Event   { wall_time = 1: double; step = 2: int64; file_version = 3: string; summary = 5: Summary;
+//             session_log = 7: SessionLog }
 //   Summary { value = 1: repeated Value }    Value { tag = 1: string; simple_value = 2: float }
+//   SessionLog { status = 1: enum, START = 1 }
 enum class Wire : uint64_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 template <typename T>
@@ -56,13 +58,26 @@ std::string free_name(FileSystem& files, const std::string& folder, double wall_
     return fmt::format("{}.{}", name, count);
 }
 
+std::string session_start(double wall_seconds, int64_t first_step) {
+    constexpr uint64_t kStart = 1;
+    std::string log;
+    put_key(log, 1, Wire::varint);
+    put_varint(log, kStart);
+    std::string event = event_at(wall_seconds);
+    put_key(event, 2, Wire::varint);
+    put_varint(event, static_cast<uint64_t>(first_step));
+    put_bytes(event, 7, log);
+    return event;
+}
+
 }  // namespace
 
-EventWriter::EventWriter(FileSystem& files, const std::string& folder, double wall_seconds)
+EventWriter::EventWriter(FileSystem& files, const std::string& folder, double wall_seconds, int64_t first_step)
     : file_(files.open(free_name(files, folder, wall_seconds), {.mode = OpenMode::create_new})) {
     std::string event = event_at(wall_seconds);
     put_bytes(event, 3, "brain.Event:2");
     append_record(event);
+    append_record(session_start(wall_seconds, first_step));
     flush();
 }
 

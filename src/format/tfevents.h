@@ -15,9 +15,10 @@ namespace windlass {
 
 class EventWriter {
   public:
-    // Makes "<folder>/events.out.tfevents.<seconds>.windlass", with ".1", ".2", ... behind it where that name is taken.
-    // wall_seconds: Unix time.
-    EventWriter(FileSystem& files, const std::string& folder, double wall_seconds);
+    // Makes "<folder>/events.out.tfevents.<seconds>.windlass", with ".1", ".2", ... after it if that name is taken.
+    // wall_seconds: Unix time. first_step: readers drop what earlier files hold of this step and later ones, which a
+    // resumed run trains again.
+    EventWriter(FileSystem& files, const std::string& folder, double wall_seconds, int64_t first_step);
     EventWriter(EventWriter&&) = default;
     ~EventWriter();  // flushes; a failure is logged
 

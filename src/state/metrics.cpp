@@ -133,7 +133,8 @@ MetricsWriter::MetricsWriter(FileSystem& files, const std::string& folder, const
         lines_ = files.open(path, {files.exists(path) ? OpenMode::update : OpenMode::create});
         lines_->truncate(end_);
     }
-    if (wants("tensorboard")) events_ = std::make_unique<EventWriter>(files, folder, wall_seconds);
+    if (wants("tensorboard"))
+        events_ = std::make_unique<EventWriter>(files, folder, wall_seconds, resumed_step + 1);
 }
 
 void MetricsWriter::append(const std::string& line) {

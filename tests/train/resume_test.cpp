@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "tests/tfevents_reader.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
@@ -48,6 +49,7 @@ TEST_F(ResumeTest, MakesUpForTheLastEvaluation) {
         at = end;
     }
     write("run/metrics.jsonl", text);
+    files_.remove_tree(at("run/final"));
     Settings again = settings;
     again["resume"] = "auto";
     const TrainResult result = run("run", again);
@@ -74,6 +76,25 @@ TEST_F(ResumeTest, AfterSigkillWithStateOnDisk) {
     run("killed", again);
     EXPECT_EQ(history("killed"), history("whole"));
     EXPECT_EQ(bytes(std::string("killed") + kWeights), bytes(std::string("whole") + kWeights));
+}
+
+// Steps that a kill left in TensorBoard's log later than the newest state, and steps that were undone, are drawn once.
+TEST_F(ResumeTest, TensorBoardDrawsEachStepOnce) {
+    const Settings settings = {{"max_steps", "60"}, {"save_steps", "4"}, {"report_to", "[jsonl, tensorboard]"}};
+    const int code = run_apart("run", settings, [](int pid, int64_t lines) {
+        if (lines >= 7) kill(pid, SIGKILL);
+    });
+    ASSERT_EQ(code, 128 + SIGKILL);
+    Settings again = settings;
+    again["max_steps"] = "24";
+    for (const char* from : {"auto", "8"}) {
+        again["resume"] = from;
+        run("run", again);
+        std::vector<std::pair<int64_t, float>> expected;
+        for (const double loss : losses("run")) expected.emplace_back(std::ssize(expected) + 1, loss);
+        EXPECT_EQ(expected.size(), 24u);
+        EXPECT_EQ(events::points_of(files_, at("run"), "train/loss"), expected) << from;
+    }
 }
 
 TEST_F(ResumeTest, AfterCtrlC) {
