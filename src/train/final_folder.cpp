@@ -1,25 +1,16 @@
 #include "train/final_folder.h"
 
+#include "base/activity.h"
 #include "base/file_error.h"
 #include "base/log.h"
 #include "format/manifest.h"
 #include "persist/export.h"
+#include "persist/run_identity.h"
 #include "state/checkpoint.h"
 #include "state/save_output.h"
 
 namespace windlass {
 namespace {
-
-// Killed before this, the run goes on and writes the folder again. What a kill may leave of the manifest lies beside
-// the folder: inside, it would be a file of nobody, and only a model folder is replaced.
-void say_step(FileSystem& files, const std::string& final_folder, int64_t step, std::string run_state) {
-    Manifest manifest{.step = step, .run_state = std::move(run_state)};
-    for (const std::string& name : files.list(final_folder)) {
-        if (files.status(path_in(final_folder, name)).is_regular)
-            manifest.files.push_back(describe_file(files, final_folder, name));
-    }
-    write_manifest(files, final_folder, manifest, final_folder + ".tmp-manifest");
-}
 
 void tell(const Session& session, const std::string& target, std::string_view which) {
     log_info("done: {} is {}{}", target,
@@ -32,22 +23,53 @@ bool ends_with_earlier_step(const Session& session, const RunProgress& progress)
     return session.best && session.best->keeps && progress.best.step > 0 && progress.best.step != progress.step;
 }
 
-void write_final(FileSystem& files, const Session& session, const RunFolder& folder, const RunState& state,
-                 const ReadMasters& masters) {
+bool is_over(const Session& session, const RunProgress& progress) {
+    return progress.step >= session.total_steps() || (session.best && gives_up(*session.best, progress.best));
+}
+
+void write_final(FileSystem& files, const Session& session, const RunFolder& folder, const ReadMasters& masters) {
     const std::string target = folder.file(kFinalName);
     save_output(files, output_of(session), target, {.save = {.overwrite = true}}, masters);
-    say_step(files, target, state.progress.step, run_state_text(state));
     tell(session, target, "");
 }
 
-void write_final_of_checkpoint(FileSystem& files, const Session& session, const RunFolder& folder, int64_t step) {
+// What a kill may leave of the manifest is next to the folder: inside, it would be a file that no model folder has, and
+// only a model folder is replaced.
+void seal_final(FileSystem& files, const RunFolder& folder, int64_t step, const RunState& state) {
+    const std::string final_folder = folder.file(kFinalName);
+    Manifest manifest{.step = step, .run_state = run_state_text(state)};
+    for (const std::string& name : files.list(final_folder)) {
+        if (name != kManifestName && files.status(path_in(final_folder, name)).is_regular)
+            manifest.files.push_back(describe_file(files, final_folder, name));
+    }
+    write_manifest(files, final_folder, manifest, final_folder + ".tmp-manifest");
+}
+
+void write_final_of_checkpoint(FileSystem& files, const Session& session, const RunFolder& folder, int64_t step,
+                               const RunState& state) {
     const std::string source = checkpoint_path(folder.path(), step), target = folder.file(kFinalName);
-    const RunState state = verify_checkpoint(files, source);
+    const Activity writing("writing final/", 0, {.has_own_line = true});
+    verify_checkpoint(files, source);
     export_model(files, {.source = source, .target = target, .overwrite = true});
-    say_step(files, target, step, run_state_text(state));
     const BestStep& best = state.progress.best;
     tell(session, target,
          fmt::format(", with the weights of step {}, the best one ({} {:.4f})", step, best.metric, best.value));
+    seal_final(files, folder, step, state);
+}
+
+std::optional<RunState> ended_state(FileSystem& files, const std::string& run_folder) {
+    const std::string folder = path_in(run_folder, kFinalName), own_id = run_id_of(files, run_folder);
+    if (own_id.empty() || !files.exists(path_in(folder, kManifestName))) return std::nullopt;
+    try {
+        const Manifest manifest = read_manifest(files, folder);
+        for (const ManifestFile& file : manifest.files)
+            if (!files.exists(path_in(folder, file.name))) return std::nullopt;
+        RunState state = parse_run_state(manifest.run_state, folder);
+        if (state.identity.run_id == own_id) return state;
+    } catch (const UserError& error) {
+        log_warning("{}", error.what());
+    }
+    return std::nullopt;
 }
 
 }  // namespace windlass

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/activity.h"
 #include "base/clock.h"
 #include "base/full_disk.h"
 #include "base/json.h"
@@ -18,6 +19,7 @@
 #include "state/checkpoint.h"
 #include "train/final_folder.h"
 #include "train/loss_plot.h"
+#include "train/next_commands.h"
 #include "train/refresh_report.h"
 
 namespace windlass {
@@ -26,9 +28,7 @@ namespace {
 constexpr double kFarTooLong = 3;    // a plan beside its step: far beyond what plans by true rates miss
 constexpr double kPaceWeight = 0.1;  // of a new step in the mean that the remaining time is told from
 
-bool is_due(const std::optional<int64_t>& every, int64_t step) {
-    return every && step % *every == 0;
-}
+constexpr ActivityTraits kOfAStep = {.counts_engine_work = true, .has_own_line = true};
 
 PairRewards rewards_of(const PreferenceResult& result) {
     return {result.chosen_reward(), result.rejected_reward(), result.margin(), result.accuracy()};
@@ -74,33 +74,14 @@ TrainResult TrainLoop::run() {
     TrainResult result{.code = ExitCode::ok, .steps = done, .total_steps = total, .loss = loss_};
     if (done < total && !stops_early()) {
         result.code = signals_.exit_code();
-        say_where_it_goes_on(done);
+        result.resume = say_how_to_continue(done);
     } else {
         finish();
         result.final_folder = folder_.file("final");
     }
     result.eval_loss = eval_loss_;
     result.eval_score = eval_score_;
-    if (session_.best && state_.progress.best.step > 0) result.best_step = state_.progress.best.step;
-    result.predicted_bytes = session_.planned.memory_bytes + session_.planned.device_bytes;
-    result.predicted_device_bytes = session_.planned.device_bytes;
-    result.peak_bytes = private_memory_peak();
     return result;
-}
-
-// What a stop at once left in memory is gone; --resume is named only where it finds something.
-void TrainLoop::say_where_it_goes_on(int64_t done) {
-    const int64_t total = session_.total_steps();
-    if (session_.planned.plan.store || trajectory_ != nullptr)
-        return log_info("stopped after step {} of {}; go on with --resume", done, total);
-    const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
-    if (saved.empty())
-        log_info("stopped after step {} of {}, with nothing saved; begin anew with --overwrite", done, total);
-    else if (saved.back().step < done)
-        log_info("stopped after step {} of {}, the last saved one is {}; go on from there with --resume", done, total,
-                 saved.back().step);
-    else
-        log_info("stopped after step {} of {}; go on with --resume", done, total);
 }
 
 // A step that a log holds is durable, even where its update is not done yet.
@@ -113,14 +94,6 @@ void TrainLoop::settle() {
     follows_ = false;
     engine_.flush();
     log_.write_until(durable_step());
-}
-
-// By a signal, or at the end. On disk every step is kept; what is in memory is saved now.
-void TrainLoop::stop() {
-    const bool is_new = state_.progress.step > first_step_ && state_.progress.step != saved_step_;
-    const bool is_over = state_.progress.step == session_.total_steps() || stops_early();
-    if (!is_over && is_new && !session_.planned.plan.store) save();
-    exporter_.finish();
 }
 
 const Schedule& TrainLoop::schedule_of(int64_t sequence_length) const {
@@ -137,6 +110,7 @@ void TrainLoop::refresh() {
     const int64_t targets = std::max<int64_t>(1, batch.target_tokens());
     const Schedule& schedule = *engine_.setup().schedules.find(
         schedule_name({.kind = ScheduleRequest::Kind::refresh, .sequence_length = batch.sequence_length()}));
+    const Activity refreshing(fmt::format("refresh before step {}", step), std::ssize(schedule.tasks), kOfAStep);
     const StepReport report = engine_.refresh(
         schedule,
         {.micro = batch.micro(),
@@ -165,7 +139,10 @@ void TrainLoop::step() {
         .objective = batch.objective(),
         .token_losses = session_.preference.has_value()};
     exporter_.before_step();
-    const StepReport report = engine_.train_step(schedule, input);
+    const StepReport report = [&] {
+        const Activity step(fmt::format("step {}", state_.progress.step + 1), std::ssize(schedule.tasks), kOfAStep);
+        return engine_.train_step(schedule, input);
+    }();
     if (report.spoiled && !session_.planned.plan.store) stop_without_state(batch, report);
     log_.write_until(durable_step());
     advance(batch, position, report);
@@ -315,6 +292,7 @@ bool TrainLoop::evaluates_now() const {
 void TrainLoop::evaluate(StepMetrics& metrics) {
     engine_.flush();
     EvalResult result;
+    Activity evaluating("evaluating", session_.data->eval_count(), {.has_own_line = true});
     if (const TaskSet* task = session_.data->eval_task(); task != nullptr) {
         const TaskEvaluation evaluation = evaluate_task(engine_, *task);
         result = evaluation.loss;
@@ -325,8 +303,10 @@ void TrainLoop::evaluate(StepMetrics& metrics) {
         if (session_.best) take_in(metrics);
         return;
     } else {
-        result = evaluate_rows(engine_, session_.data->eval_count(),
-                               [&](int64_t first, int64_t count) { return session_.data->read_eval(first, count); });
+        result = evaluate_rows(engine_, session_.data->eval_count(), [&](int64_t first, int64_t count) {
+            evaluating.done_to(first);
+            return session_.data->read_eval(first, count);
+        });
     }
     eval_loss_ = result.loss();
     metrics.eval_loss = result.loss();
@@ -345,56 +325,6 @@ void TrainLoop::evaluate_preferences(StepMetrics& metrics) {
     eval_score_ = metrics.eval_score = result.accuracy();
     metrics.eval_rewards = rewards_of(result);
     metrics.eval_seconds = result.seconds;
-}
-
-bool TrainLoop::saves_now() {
-    const bool asked = signals_.take_save_request() | folder_.take_save_request();
-    const bool is_first = state_.progress.step == 1 && session_.config.save_first_step;
-    return asked || is_first || is_due(session_.config.save_steps, state_.progress.step);
-}
-
-// Says whether there is a checkpoint of the step.
-bool TrainLoop::save() {
-    settle();
-    log_.clear_bar();
-    const int64_t start = now_ns();
-    const int64_t need = checkpoint_bytes(files_, session_.folder, session_.model, session_.recipe);
-    try {
-        if (const int64_t free = files_.free_bytes(folder_.path()); free < need) {
-            log_warning("checkpoint {} is not saved: it needs {}, {} has {} free; the next save tries again",
-                        state_.progress.step, format_bytes(need), folder_.path(), format_bytes(free));
-            return false;
-        }
-        write_checkpoint(files_, {engine_, output_of(session_)}, folder_.path(), state_);
-    } catch (const MachineError& error) {
-        if (!is_disk_full(error)) throw;
-        log_warning("checkpoint {} is not saved: {}; the next save tries again", state_.progress.step, error.what());
-        return false;
-    }
-    saved_step_ = state_.progress.step;
-    const int64_t best = session_.best && session_.best->keeps ? state_.progress.best.step : 0;
-    prune_checkpoints(files_, folder_.path(), session_.config.save_total_limit, best);
-    log_info("saved {} in {}", checkpoint_path(folder_.path(), state_.progress.step),
-             format_seconds(seconds_since(start)));
-    return true;
-}
-
-// The last checkpoint (also of a run that was killed before it), final/, unless it has an earlier step, which is
-// written when the engine's memory is free again, the picture, and the working store's end: it is kept unless a
-// checkpoint, maybe of a process that was killed behind it, holds the same state.
-void TrainLoop::finish() {
-    const int64_t step = state_.progress.step;
-    if (saved_step_ != step && ends_with_whole_checkpoint(files_, folder_.path(), step)) saved_step_ = step;
-    if (session_.config.save_steps && saved_step_ != step) save();
-    if (!ends_with_earlier_step(session_, state_.progress))
-        write_final(files_, session_, folder_, state_,
-                    [&](int param, int64_t first, std::span<float> out) { engine_.read_masters(param, first, out); });
-    const LossCurves curves = read_curves(files_, folder_.file("metrics.jsonl"));
-    write_text_atomic(files_, folder_.file("loss.svg"), loss_svg(curves, folder_.path()));
-    if (!session_.store_path.empty() && saved_step_ == step) {
-        files_.remove_file(session_.store_path);
-        log_info("the working store is removed; checkpoint-{} holds the same state", saved_step_);
-    }
 }
 
 }  // namespace windlass

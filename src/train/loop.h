@@ -24,6 +24,11 @@
 
 namespace windlass {
 
+// Whether this step is one of every n; null: never.
+inline bool is_due(const std::optional<int64_t>& every, int64_t step) {
+    return every && step % *every == 0;
+}
+
 class TrainLoop {
   public:
     // The engine holds the state that `state` describes. Everything outlives the loop.
@@ -31,6 +36,8 @@ class TrainLoop {
 
     // To the last step, or until a signal. Throws UserError(diverged).
     TrainResult run();
+    // What it came to.
+    const RunState& state() const { return state_; }
     // Shows it every step; it outlives the loop.
     void set_trace(TraceWriter* trace) { trace_ = trace; }
     // Keeps every step in it; it outlives the loop, and ends with the state's step.
@@ -46,7 +53,7 @@ class TrainLoop {
     int64_t durable_step() const;
     void settle();
     void stop();
-    void say_where_it_goes_on(int64_t done);
+    std::string say_how_to_continue(int64_t done) const;
     void doubt_machine(StepMetrics& metrics);
     void watch(const StepBatch& batch, const StepReport& report);
     [[noreturn]] void stop_without_state(const StepBatch& batch, const StepReport& report);

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "base/activity.h"
 #include "base/log.h"
+#include "base/math.h"
 #include "base/units.h"
 #include "format/base_checksum.h"
 #include "format/replaceable_folder.h"
@@ -25,7 +27,9 @@
 #include "state/checkpoint.h"
 #include "state/store_masters.h"
 #include "train/final_folder.h"
+#include "train/finished_run.h"
 #include "train/loop.h"
+#include "train/next_commands.h"
 #include "train/references.h"
 
 namespace windlass {
@@ -173,6 +177,8 @@ void begin_at_model(FileSystem& files, Session& session, const StartPoint& start
 
 // Fills the engine and returns the state it then holds, of a run that goes on as it was asked to.
 RunState begin(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
+    const Activity reading("reading weights", div_up(session.model.param_count(), kChunkElements),
+                           {.counts_engine_work = true});
     switch (start.from) {
         case StartPoint::From::model:
             begin_at_model(files, session, start, engine);
@@ -276,23 +282,29 @@ void find_references_of_base(FileSystem& files, Session& session, const RunFolde
     remove_store();
 }
 
-// A template that prints the date prints the day on which the run began, whatever file it goes on by.
-void keep_date(FileSystem& files, const std::string& run, Config& config) {
-    const std::vector<std::string> date = values_in_run(files, run, "template_date");
-    if (config.template_date.empty() && !date.empty()) config.template_date = date.front();
+// Its evaluation and its folders are made up for where a stop left them out.
+void tell_if_over(const Session& session, const RunProgress& last) {
+    if (is_over(session, last))
+        log_info("no step is left to train (step {} of {}); what a stop left out of the end is written now", last.step,
+                 session.total_steps());
 }
 
-// A run that ended before is not trained again, but its evaluation and folders are made up for if a stop left them out.
-void tell_if_over(const Session& session, const RunProgress& last) {
-    if (last.step >= session.total_steps())
-        log_info(
-            "nothing is left to train: step {} of {} was the last; more max_steps or num_train_epochs go on from it",
-            last.step, session.total_steps());
+// The step on which the run ended once is later than any state that is kept.
+void tell_if_repeated(const std::optional<RunState>& ended, const RunProgress& last) {
+    if (ended && ended->progress.step > last.step)
+        log_warning(
+            "final/ is of a run of {} steps, but the newest state to continue from is of step {}: steps {} to "
+            "{} are trained again",
+            ended->progress.step, last.step, last.step + 1, ended->progress.step);
 }
 
 // The steps. What they take of memory is free again when they are over.
-TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, const StartPoint& start,
-                      const TraceRequest& trace) {
+struct StepsDone {
+    TrainResult result;
+    RunState state;  // that they came to
+};
+StepsDone run_steps(FileSystem& files, Session& session, RunFolder& folder, const StartPoint& start,
+                    const TraceRequest& trace) {
     // What the base says can be found as long as it is at hand: until the first step, and beside an adapter.
     const bool has_stepped = start.resumes() && start.last().progress.step > 0,
                has_base = session.model.adapter.has_value();
@@ -307,12 +319,23 @@ TrainResult run_steps(FileSystem& files, Session& session, RunFolder& folder, co
     if (lacks_references && !has_learnt) find_references(files, session, folder, key, engine);
     TrainLoop loop(files, session, folder, engine, std::move(state));
     if (trajectory) loop.set_trajectory(&*trajectory);
-    if (trace.path.empty()) return loop.run();
-    TraceWriter writer(files, trace);
-    loop.set_trace(&writer);
-    const TrainResult result = loop.run();
-    writer.finish();
-    return result;
+    std::optional<TraceWriter> writer;
+    if (!trace.path.empty()) loop.set_trace(&writer.emplace(files, trace));
+    TrainResult result = loop.run();
+    if (writer) writer->finish();
+    return {std::move(result), loop.state()};
+}
+
+// final/ where it is not of the last step, and what there is to say at the end. The engine is gone.
+TrainResult end_run(FileSystem& files, const Session& session, const RunFolder& folder, StepsDone done) {
+    TrainResult& result = done.result;
+    const bool is_best = session.best && session.best->keeps && done.state.progress.best.step > 0;
+    const int64_t best = done.state.progress.best.step;
+    if (!result.final_folder.empty() && is_best && best != result.steps)
+        write_final_of_checkpoint(files, session, folder, best, done.state);
+    if (!result.final_folder.empty()) tell_next(result.next = next_commands(files, session, folder.path()));
+    describe_end(session, done.state.progress, result);
+    return std::move(result);
 }
 
 }  // namespace
@@ -322,20 +345,22 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     const StoreLock store_lock(files, working_store_path(given));
     require_own_store(files, given);
     const bool branches = !given.branch_from.empty();
+    const bool goes_on = !branches && given.resume == "auto";
+    const std::optional<RunState> ended = goes_on ? ended_state(files, folder.path()) : std::nullopt;
+    if (ended) {
+        if (std::optional<TrainResult> over = already_finished(files, given, folder, *ended)) return std::move(*over);
+    }
     StartPoint start = branches ? find_branch(files, given) : find_start(files, given);
     Config config = given;
     if (start.from == StartPoint::From::working_store && config.policy == "auto") config.policy = "three_tier";
     const bool resumes = start.resumes();
     if (resumes) keep_date(files, folder.path(), config);
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
-    if (trained_count(session.model) < session.model.param_count())
-        session.identity.base_checksum = base_checksum(session.folder);
+    identify_base(session);
     std::vector<std::string> changed;
     if (resumes) {
         const RunState& last = start.last();
-        require_same_base(last.identity, session.identity, config.model);
-        changed = require_same_run(last.identity, session.identity, config.allow_changed_settings,
-                                   start.path.empty() ? folder.path() : start.path);
+        changed = require_same(session, last, start.path.empty() ? folder.path() : start.path);
         session.identity.kernels_before = kernels_before(last.identity, session.identity, last.progress.step);
     }
     check_final_folder(files, session, folder.file("final"));
@@ -351,11 +376,13 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     set_log_file(folder.file("log.txt"));
     // Before the log is cut: killed in between, the run is still all there.
     if (resumes && !branches) leave_others(files, session, folder, start);
-    if (!changed.empty()) log_warning("goes on under other settings than it began with: {}", fmt::join(changed, "; "));
-    if (resumes)
+    if (!changed.empty()) log_warning("Resuming with changed settings: {}", fmt::join(changed, "; "));
+    if (resumes) {
+        tell_if_repeated(ended, start.last().progress);
         tell_if_over(session, start.last().progress);
-    else
+    } else {
         tell_of_other_run(files, session);
+    }
     session.folder.warn_of_side_files(files);
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
@@ -366,11 +393,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (config.was_given("ram"))
         enforce_memory(session.request.budgets.ram + session.planned.device_bytes,
                        session.recipe.probes() ? 2 * session.threads : session.threads);  // a log has its own team
-    const TrainResult result = run_steps(files, session, folder, start, trace);
-    const bool is_best = session.best && session.best->keeps && result.best_step.value_or(0) > 0;
-    if (!result.final_folder.empty() && is_best && *result.best_step != result.steps)
-        write_final_of_checkpoint(files, session, folder, *result.best_step);
-    return result;
+    return end_run(files, session, folder, run_steps(files, session, folder, start, trace));
 }
 
 }  // namespace windlass

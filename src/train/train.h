@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -11,6 +12,12 @@
 #include "train/trace_writer.h"
 
 namespace windlass {
+
+// A command that a user may type after a run.
+struct NextCommand {
+    std::string name;  // "chat" or "generate", "export", "upload"
+    std::string command;
+};
 
 struct TrainResult {
     ExitCode code = ExitCode::ok;  // ok, or interrupted / terminated after a signal
@@ -24,6 +31,8 @@ struct TrainResult {
     int64_t predicted_bytes = 0;         // memory
     int64_t predicted_device_bytes = 0;  // of those, in a device's own
     int64_t peak_bytes = 0;
+    std::string resume;             // continues a run that was stopped; empty: it is over, or kept no state
+    std::vector<NextCommand> next;  // of a run that has a final/
 };
 
 // Runs to the end, to a signal, or throws: UserError(no_fit), (data), (model), (diverged) ..., MachineError.

@@ -30,7 +30,8 @@ TEST_P(CtrlC, SavesAndSaysHowToGoOn) {
     process.send(SIGINT);
     const Finished stopped = process.wait();
     EXPECT_EQ(stopped.code, 130) << describe(stopped);
-    EXPECT_THAT(stopped.err, HasSubstr("of 100000; go on with --resume"));
+    EXPECT_THAT(stopped.err, HasSubstr(fmt::format("of 100000. To continue: windlass train {}/run.yaml --resume\n",
+                                                   sandbox_.out())));
     const auto done = static_cast<int64_t>(metrics_of(sandbox_.out()).size());
     must_succeed(sandbox_.train(settings(done + 2), {"--resume"}));
     EXPECT_EQ(std::ssize(metrics_of(sandbox_.out())), done + 2);
@@ -60,8 +61,8 @@ TEST_P(CtrlC, TwiceBeforeAnythingIsSavedNamesWhatWorks) {
     EXPECT_EQ(stopped.code, 130) << describe(stopped);
     EXPECT_THAT(stopped.err, HasSubstr("stopped in step 1, which was not applied"));
     const bool is_kept = GetParam();
-    EXPECT_THAT(stopped.err,
-                HasSubstr(is_kept ? "go on with --resume" : "with nothing saved; begin anew with --overwrite"));
+    EXPECT_THAT(stopped.err, HasSubstr(is_kept ? "To continue: windlass train "
+                                               : "with nothing saved. To begin again: windlass train "));
     EXPECT_THAT(stopped.err, Not(HasSubstr(is_kept ? "--overwrite" : "--resume")));
     must_succeed(sandbox_.train(slow, {is_kept ? "--resume" : "--overwrite"}));
 }

@@ -115,10 +115,11 @@ TEST_P(Resume, AfterFewerSteps) {
     must_succeed(sandbox.train(settings));
     settings["max_steps"] = "12";
     EXPECT_THAT(must_succeed(sandbox.train(settings, {"--resume"})).err,
-                testing::Not(testing::HasSubstr("nothing is left")));
+                testing::Not(testing::HasSubstr("Already finished")));
     expect_same(outcome_of(sandbox, 12), expected);
-    EXPECT_THAT(must_succeed(sandbox.train(settings, {"--resume"})).err,
-                testing::HasSubstr("nothing is left to train: step 12 of 12 was the last"));
+    EXPECT_THAT(
+        must_succeed(sandbox.train(settings, {"--resume"})).err,
+        testing::HasSubstr("Already finished (step 12 of 12). Raise max_steps or num_train_epochs to continue."));
     expect_same(outcome_of(sandbox, 12), expected);
 }
 
@@ -150,7 +151,8 @@ TEST_P(Resume, AfterInterrupt) {
     process.send(SIGINT);
     const Finished stopped = process.wait();
     EXPECT_EQ(stopped.code, 130) << describe(stopped);
-    EXPECT_THAT(stopped.err, testing::HasSubstr("go on with --resume"));
+    EXPECT_THAT(stopped.err,
+                testing::HasSubstr(fmt::format("To continue: windlass train {}/run.yaml --resume\n", sandbox.out())));
     EXPECT_EQ(stopped.out, "");
     EXPECT_FALSE(fs::exists(sandbox.out() + "/final"));
     const size_t steps = metrics_of(sandbox.out()).size();

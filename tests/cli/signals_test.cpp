@@ -114,8 +114,7 @@ class Signalled : public testing::TestWithParam<Storm> {
         // Before the first step, or where nothing was saved, there is nothing to resume, and the program says so.
         const bool died = finished.signal == signal;
         ASSERT_TRUE(finished.code == 0 || saved || died) << describe(finished);
-        const bool has_nothing =
-            died || finished.err.find("with nothing saved; begin anew with --overwrite") != std::string::npos;
+        const bool has_nothing = died || finished.err.find("with nothing saved. To begin again: ") != std::string::npos;
         if (was_stopped) {
             finished = run(sandbox.train(settings, {"--resume"}));
             if (finished.code == 2 && has_nothing) finished = run(sandbox.train(settings, {"--overwrite"}));

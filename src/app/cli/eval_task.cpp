@@ -4,6 +4,7 @@
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/shell_word.h"
 #include "base/units.h"
 #include "data/data.h"
 #include "infer/task_evaluate.h"
@@ -61,17 +62,6 @@ void print_answers(const TaskSet& set, const AnswerResult& result, bool json) {
     print_result(fmt::format("task         {}\n{:<13}{:.4f}\nrows         {}\nnew tokens   {}\ntime         {}\n",
                              set.task.name, metric, result.score(), result.rows, result.new_tokens,
                              format_seconds(result.seconds)));
-}
-
-// As a shell reads it again.
-std::string shell_word(const std::string& word) {
-    const bool is_plain =
-        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-,=") ==
-        std::string::npos;
-    if (is_plain && !word.empty()) return word;
-    std::string made = "'";
-    for (const char each : word) made += each == '\'' ? std::string("'\\''") : std::string(1, each);
-    return made + "'";
 }
 
 // EleutherAI's harness has hundreds of benchmarks that are not judged here, and reads the same folders.

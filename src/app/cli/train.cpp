@@ -27,6 +27,8 @@ ExitCode run_train(const TrainArgs& args) {
         if (!std::isnan(result.eval_loss)) json["eval_loss"] = result.eval_loss;
         if (result.eval_score) json["eval_score"] = *result.eval_score;
         if (result.best_step) json["best_step"] = *result.best_step;
+        if (!result.resume.empty()) json["resume"] = result.resume;
+        for (const NextCommand& each : result.next) json["next"][each.name] = each.command;
         print_result(json.dump(2) + "\n");
     } else if (!result.final_folder.empty()) {
         print_result(result.final_folder + "\n");

@@ -132,7 +132,7 @@ TEST_F(DeviceTraining, GoesOnWithOtherKernelsWhereThatIsAllowed) {
     allowed["allow_changed_settings"] = "[kernels]";
     run("run", allowed);
     EXPECT_EQ(std::ssize(history("run")), 6);
-    EXPECT_THAT(bytes("run/log.txt"), HasSubstr("goes on under other settings than it began with: kernel path"));
+    EXPECT_THAT(bytes("run/log.txt"), HasSubstr("Resuming with changed settings: kernel path"));
     EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90 x 2, plain"])"));
     Settings longer = own;
     longer["max_steps"] = "8";
