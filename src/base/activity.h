@@ -55,7 +55,7 @@ class Activity {
 // "reading weights: 34 %", "tokenising rows.jsonl: 1200", "saving checkpoint-6: 12 s".
 std::string activity_text(const Activity& activity, double seconds);
 
-// Which lines a log has of what goes on: a phase once, when it has taken a second; then anything that takes long, ever
+// Which lines a log has of long work: a phase once, when it has taken a second; then anything that takes long, ever
 // more seldom, up to each ten minutes.
 class ActivityLines {
   public:

@@ -11,11 +11,11 @@ namespace windlass {
 // A folder with a configuration that a user wrote is no run.
 bool is_run_folder(FileSystem& files, const std::string& folder);
 
-// The file that a configuration's name stands for: of a folder its run.yaml, else the path itself, which need not be
+// The file that a configuration's name means: of a folder its run.yaml, else the path itself, which need not be
 // there. UserError(usage) for a folder without one.
 std::string config_file_of(FileSystem& files, const std::string& path);
 
-// The folder that a run's name stands for: of a run's run.yaml the folder that holds it, else the path itself, without
+// The folder that a run's name means: of a run's run.yaml the folder that holds it, else the path itself, without
 // slashes at its end.
 std::string run_folder_of(FileSystem& files, const std::string& path);
 

@@ -16,7 +16,7 @@
 namespace windlass {
 namespace {
 
-// Of this user alone, under a name that nobody knows beforehand; nothing where none can be made.
+// Of this user alone, under a name that no other process knows; nothing where none can be made.
 std::optional<std::string> private_folder(const std::string& parent) {
     std::string path = path_in(parent, "windlass-tokens-") + std::string(6, 'X');  // which mkdtemp replaces
     if (::mkdtemp(path.data()) == nullptr) return std::nullopt;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kFormat = "windlass-checkpoint";
 constexpr int kManifestMajor = 1, kManifestMinor = 0;
 constexpr int64_t kManifestBytesMax = int64_t{64} << 20;
-constexpr int64_t kHashBytes = int64_t{4} << 20;
+constexpr int64_t kHashBytes = int64_t{1} << 18;
 constexpr std::string_view kChecksumKey = ",\n  \"checksum\": \"";  // where the checked part of the text ends
 
 std::string hash_of(std::string_view text) {

@@ -11,7 +11,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kCopyBytes = int64_t{1} << 20;
+constexpr int64_t kCopyBytes = int64_t{1} << 18;
 
 void write_file(FileSystem& files, const std::string& path, std::string_view text) {
     const std::unique_ptr<File> file = files.open(path, {.mode = OpenMode::create_new});

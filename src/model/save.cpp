@@ -11,7 +11,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kPieceElements = int64_t{1} << 21;  // 8 MiB of masters and at most as much of encoded bytes
+constexpr int64_t kPieceElements = int64_t{1} << 17;  // 512 KiB of masters and at most as much of encoded bytes
 static_assert(kPieceElements * 8 <= kSaveBufferBytes);
 
 // What becomes of one tensor of the base: a parameter's masters, or its own bytes again (param < 0).

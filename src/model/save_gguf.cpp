@@ -10,7 +10,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kElementsAtOnce = int64_t{1} << 20;  // whole blocks of every type
+constexpr int64_t kElementsAtOnce = int64_t{1} << 17;  // whole blocks of every type
 
 // What llama.cpp's converter calls them (general.file_type).
 uint32_t file_type_number(GgufType type) {

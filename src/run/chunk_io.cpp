@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/activity.h"
 #include "base/index.h"
 #include "format/checksum.h"
 #include "model/load.h"
@@ -29,7 +30,10 @@ ChunkIo::ChunkIo(const EngineSetup& setup, const Arenas& arenas, WorkingStore* s
 
 void ChunkIo::for_each(std::span<const int> params, const std::function<void(const ChunkSpan&)>& body) const {
     for (const int param : params) {
-        for (const ChunkSpan& chunk : chunks_of(setup_.model, param)) body(chunk);
+        for (const ChunkSpan& chunk : chunks_of(setup_.model, param)) {
+            body(chunk);
+            count_engine_work();
+        }
     }
 }
 
@@ -138,6 +142,21 @@ void ChunkIo::fetch_from(Store& source, int64_t index, const ChunkSpan& chunk) {
     throw UserError(ExitCode::storage, source.file().path(), "{}, elements [{}, {}), does not match its checksum",
                     setup_.model.params[at(chunk.param)].name, chunk.first, chunk.first + chunk.count)
         .hint("resume from another checkpoint; the drive may be failing");
+}
+
+void ChunkIo::read(int param, int64_t first, std::span<float> out, const ReadPart& part) {
+    for (const ChunkSpan& chunk : chunks_of(setup_.model, param)) {
+        const int64_t begin = std::max(first, chunk.first);
+        const int64_t end = std::min(first + std::ssize(out), chunk.first + chunk.count);
+        if (begin >= end) continue;
+        if (read_param_ != chunk.param || read_first_ != chunk.first) {
+            read_param_ = -1;  // until it is there
+            fetch(chunk);
+            read_param_ = chunk.param;
+            read_first_ = chunk.first;
+        }
+        part(chunk, begin - chunk.first, out.subspan(at(begin - first), at(end - begin)));
+    }
 }
 
 ChunkSums ChunkIo::write_to(Store& target, int64_t index) {

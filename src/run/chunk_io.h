@@ -38,6 +38,11 @@ class ChunkIo {
     void fetch(const ChunkSpan& chunk);
     // The same from any store, which has it as its chunk `index`.
     void fetch_from(Store& source, int64_t index, const ChunkSpan& chunk);
+    // Calls part(chunk, first element in it, numbers) for each part of [first, first + out.size()) of a parameter, with
+    // its chunk in staging, which is fetched only where the call before ended in another one. For a ChunkIo that does
+    // nothing else.
+    using ReadPart = std::function<void(const ChunkSpan&, int64_t first, std::span<float> numbers)>;
+    void read(int param, int64_t first, std::span<float> out, const ReadPart& part);
     // Staging into version 0 of a new store.
     ChunkSums write_to(Store& target, int64_t index);
 
@@ -55,6 +60,8 @@ class ChunkIo {
     WorkingStore* store_;
     Lease staging_;
     int64_t weights_at_ = 0, state_at_ = 0;
+    int read_param_ = -1;  // whose chunk, and which, `read` has in staging
+    int64_t read_first_ = 0;
 };
 
 }  // namespace windlass

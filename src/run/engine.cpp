@@ -45,6 +45,7 @@ struct Engine::Impl {
         durable_step = store->store().committed_step();
     }
     ChunkIo chunks() {
+        reader.reset();  // it holds staging
         WINDLASS_CHECK(!deferred.has_value() || keeps_window(), "the update of step {} is still deferred",
                        deferred->step);
         return ChunkIo(setup, arenas, store.get());
@@ -123,6 +124,7 @@ struct Engine::Impl {
 
     StepReport execute(const Schedule& schedule, const StepInput& input, bool stoppable = true, bool home = true,
                        GeneratedAnswers* answers = nullptr) {
+        reader.reset();
         ExecuteContext context{.setup = setup,
                                .arenas = arenas,
                                .streams = streams,
@@ -241,6 +243,7 @@ struct Engine::Impl {
     Movers movers;
     std::unique_ptr<WorkingStore> store;
     std::optional<Deferred> deferred;
+    std::optional<ChunkIo> reader;  // of masters, until anything else happens
     RecentSteps recent;
     LowRankSums sums;
     int64_t durable_step = 0;
@@ -386,14 +389,11 @@ void Engine::snapshot(const std::string& path, int64_t step, const std::string& 
 
 void Engine::read_masters(int param, int64_t first, std::span<float> out) {
     flush();
-    ChunkIo chunks = impl_->chunks();
-    for (const ChunkSpan& chunk : chunks_of(impl_->setup.model, param)) {
-        const int64_t begin = std::max(first, chunk.first);
-        const int64_t end = std::min(first + static_cast<int64_t>(out.size()), chunk.first + chunk.count);
-        if (begin >= end) continue;
-        chunks.fetch(chunk);
-        impl_->join(chunks, chunk, begin - chunk.first, out.subspan(at(begin - first), at(end - begin)));
-    }
+    std::optional<ChunkIo>& chunks = impl_->reader;
+    if (!chunks) chunks.emplace(impl_->chunks());
+    chunks->read(param, first, out, [&](const ChunkSpan& chunk, int64_t from, std::span<float> part) {
+        impl_->join(*chunks, chunk, from, part);
+    });
 }
 
 }  // namespace windlass

@@ -8,8 +8,8 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kLineMax = 1 << 16;
-constexpr int64_t kFileMax = int64_t{1} << 32;
+constexpr size_t kLineMax = size_t{1} << 16;
+constexpr int64_t kBlockBytes = int64_t{1} << 16;
 
 Json number(double value) {
     if (std::isnan(value)) return "NaN";
@@ -17,12 +17,27 @@ Json number(double value) {
     return value;
 }
 
-// Calls visit(line, end of the line in the file) for whole lines only.
+// Calls visit(line, end of the line in the file) for whole lines only. A block of the file at a time: it is read within
+// the memory of a run, and may have a line for each of a million steps.
 template <typename Visit>
-void for_each_line(const std::string& text, Visit visit) {
-    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        if (static_cast<int64_t>(end - begin) <= kLineMax)
-            visit(std::string_view(text).substr(begin, end - begin), end + 1);
+void for_each_line(FileSystem& files, const std::string& path, Visit visit) {
+    const std::unique_ptr<File> file = files.open(path, {});
+    std::string block, line;
+    const auto add = [&](std::string_view part) {
+        if (line.size() <= kLineMax) line.append(part);
+    };
+    const int64_t size = file->size();
+    for (int64_t offset = 0; offset < size; offset += std::ssize(block)) {
+        block.resize(static_cast<size_t>(std::min(kBlockBytes, size - offset)));
+        file->read_at(std::as_writable_bytes(std::span(block)), offset);
+        std::string_view rest = block;
+        for (size_t end; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1)) {
+            add(rest.substr(0, end));
+            const auto line_end = offset + (rest.data() - block.data()) + static_cast<int64_t>(end) + 1;
+            if (line.size() <= kLineMax) visit(std::string_view(line), line_end);
+            line.clear();
+        }
+        add(rest);
     }
 }
 
@@ -35,12 +50,12 @@ struct KeptLines {
 // Lines of steps up to this one.
 KeptLines lines_to_step(FileSystem& files, const std::string& path, int64_t step) {
     KeptLines kept;
-    for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t end) {
+    for_each_line(files, path, [&](std::string_view line, int64_t end) {
         const Json json = Json::parse(line, nullptr, false);
         if (!json.is_object()) return;
         const int64_t at = json.contains("step") ? integer_of(json["step"]).value_or(INT64_MAX) : 0;
         if (at > step) return;
-        kept = {std::string(line), static_cast<int64_t>(end), at};
+        kept = {std::string(line), end, at};
     });
     return kept;
 }
@@ -92,7 +107,7 @@ std::string metrics_line(const StepMetrics& m) {
 std::vector<CurvePoint> read_curve(FileSystem& files, const std::string& path, std::string_view key) {
     std::vector<CurvePoint> curve;
     if (!files.exists(path)) return curve;
-    for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t) {
+    for_each_line(files, path, [&](std::string_view line, int64_t) {
         const Json json = Json::parse(line, nullptr, false);
         const std::optional<int64_t> step =
             json.is_object() && json.contains("step") ? integer_of(json["step"]) : std::nullopt;
@@ -108,7 +123,7 @@ LossCurves read_curves(FileSystem& files, const std::string& path) {
 int64_t last_step_on_disk(FileSystem& files, const std::string& path) {
     int64_t last = 0;
     if (!files.exists(path)) return last;
-    for_each_line(read_text(files, path, kFileMax), [&](std::string_view line, size_t) {
+    for_each_line(files, path, [&](std::string_view line, int64_t) {
         const Json json = Json::parse(line, nullptr, false);
         const auto count = [&](const char* key) {
             const bool is_there = json.is_object() && json.contains(key) && json[key].is_number_integer();
@@ -133,8 +148,7 @@ MetricsWriter::MetricsWriter(FileSystem& files, const std::string& folder, const
         lines_ = files.open(path, {files.exists(path) ? OpenMode::update : OpenMode::create});
         lines_->truncate(end_);
     }
-    if (wants("tensorboard"))
-        events_ = std::make_unique<EventWriter>(files, folder, wall_seconds, resumed_step + 1);
+    if (wants("tensorboard")) events_ = std::make_unique<EventWriter>(files, folder, wall_seconds, resumed_step + 1);
 }
 
 void MetricsWriter::append(const std::string& line) {

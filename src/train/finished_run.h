@@ -11,7 +11,7 @@
 
 namespace windlass {
 
-// A template that prints the date prints the day on which the run began, whatever file it goes on by.
+// A template that prints the date prints the day on which the run began, whatever file it continues with.
 void keep_date(FileSystem& files, const std::string& run, Config& config);
 
 // The base's checksum, where some of it is not trained, becomes a part of the run's identity.
@@ -21,8 +21,8 @@ void identify_base(Session& session);
 // differ, or the base does.
 std::vector<std::string> require_same(const Session& session, const RunState& last, const std::string& where);
 
-// What a run of which final/ says that it ended with `ended` (train/final_folder.h) came to, where these settings leave
-// no step to train; says so, and changes nothing in its folder. Nothing where there is something left.
+// The result of a run whose final/ says that it ended with `ended` (train/final_folder.h), if these settings leave no
+// step to train; says so, and changes nothing in its folder. Nothing if a step is left.
 std::optional<TrainResult> already_finished(FileSystem& files, const Config& given, const RunFolder& folder,
                                             const RunState& ended);
 

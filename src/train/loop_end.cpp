@@ -72,7 +72,7 @@ bool TrainLoop::save() {
 
 // The last checkpoint (also of a run that was killed before it), final/, unless it has an earlier step, which is
 // written when the engine's memory is free again, the picture, and the working store's end: it is kept unless a
-// checkpoint, maybe of a process that was killed behind it, holds the same state.
+// checkpoint, maybe of a process that was killed after it, holds the same state.
 void TrainLoop::finish() {
     const int64_t step = state_.progress.step;
     if (saved_step_ != step && ends_with_whole_checkpoint(files_, folder_.path(), step)) saved_step_ = step;

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "base/units.h"
 #include "tests/cli/sandbox.h"
@@ -96,6 +98,52 @@ TEST(SlowLspPeak, IsThatOfThePlanWhereProjectorsAreRefreshed) {
                  {"lsp_learn", "0"},
                  {"policy", "in_memory"}});
 }
+
+// What the end of a run takes (final/, checkpoints, the picture) is within what its steps took: the peak that a run
+// reports, up to its end, compared with that of its last step. A process varies by less than this.
+constexpr int64_t kEndBytesMax = 4 * kMiB;
+
+class EndPeak : public testing::TestWithParam<std::pair<const char*, Settings>> {};
+
+TEST_P(EndPeak, IsThatOfTheSteps) {
+    Sandbox sandbox;
+    Settings settings = sandbox.training();
+    for (const auto& [key, value] : GetParam().second) settings[key] = value;
+    if (settings["policy"] == "three_tier") settings["ssd_dir"] = sandbox / "ssd";
+    if (settings.contains("eval_steps")) settings["eval_data"] = sandbox.token_rows();
+    Process process(sandbox.train(settings, {"--json"}));
+    int64_t seen = 0;  // sampled from outside, up to the end
+    while (process.is_running()) {
+        std::ifstream status(fmt::format("/proc/{}/status", process.id()));
+        for (std::string line; std::getline(status, line);)
+            if (line.starts_with("RssAnon:")) seen = std::max(seen, int64_t{std::stoll(line.substr(8))} * 1024);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const Finished finished = process.wait();
+    ASSERT_EQ(finished.code, 0) << describe(finished);
+    const Json trained = parse_json(finished.out, "stdout", ExitCode::internal);
+    const std::string lines = read_bytes(sandbox.out() + "/metrics.jsonl");
+    const Json last = parse_json(lines.substr(lines.rfind('\n', lines.size() - 2) + 1), "metrics", ExitCode::internal);
+    const int64_t peak = trained.at("peak_bytes"), of_steps = last.at("ram_bytes");
+    std::cout << fmt::format("steps {}, to the end {}, seen from outside {}, planned {}\n", format_bytes(of_steps),
+                             format_bytes(peak), format_bytes(seen),
+                             format_bytes(trained.at("predicted_bytes").get<int64_t>()));
+    // Pages of the program's file that came after the peak are taken from it, too.
+    EXPECT_GE(peak + 2 * kMiB, seen);
+    EXPECT_LE(peak - of_steps, kEndBytesMax);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EndPeak,
+                         testing::Values(std::pair("full", Settings{{"policy", "in_memory"}}),
+                                         std::pair("on_disk", Settings{{"policy", "three_tier"}}),
+                                         std::pair("adapter", Settings{{"adapter", "lora"}, {"policy", "in_memory"}}),
+                                         std::pair("best", Settings{{"policy", "in_memory"},
+                                                                    {"eval_steps", "1"},
+                                                                    {"learning_rate", "1"},
+                                                                    {"load_best_model_at_end", "true"}}),
+                                         std::pair("forward_only",
+                                                   Settings{{"method", "zeroth_order"}, {"policy", "in_memory"}})),
+                         [](const auto& info) { return std::string(info.param.first); });
 
 // Comparing answers with a reference takes the memory of the same rows without preferences, and 2 % at most.
 // One heap for all threads: how many there are, and what they hold, depends on what else the machine does.

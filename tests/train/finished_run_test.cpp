@@ -91,7 +91,7 @@ TEST_F(FinishedTest, WithoutAnyStateIsNotTrainedAgain) {
     expect_nothing_to_do({}, "Already finished (step 4 of 4)");
 }
 
-// final/ is of the best step: the manifest says besides that the run ended.
+// final/ is of the best step: the manifest also says that the run ended.
 TEST_F(FinishedTest, WithItsBestStepIsNotTrainedAgain) {
     const Settings kind = best({{"save_steps", "null"}});
     run("run", kind);

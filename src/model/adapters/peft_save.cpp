@@ -11,7 +11,7 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kSavePieceElements = int64_t{1} << 20;
+constexpr int64_t kSavePieceElements = int64_t{1} << 17;
 
 // "a.b.c" -> "b.c" of two words.
 std::string_view last_words(std::string_view name, int words) {

@@ -26,7 +26,7 @@ TEST(Activity, OfAStepCountsWhatAnEngineDoesWithinIt) {
     std::vector<std::thread> lanes;
     for (int lane = 0; lane < 3; ++lane) lanes.emplace_back([] { count_engine_work(); });
     for (std::thread& lane : lanes) lane.join();
-    step.done(5);  // nobody counts so
+    step.done(5);  // not counted here
     EXPECT_EQ(activity_text(step, 0), "step 61: 30 %");
 }
 

@@ -50,6 +50,26 @@ TEST_F(MetricsTest, NumbersThatAreNotFiniteAreWords) {
     EXPECT_EQ(json["skipped"], true);
 }
 
+// Lines lie across blocks of the file; one that is too long, and one without an end, are none.
+TEST_F(MetricsTest, ALongFileIsReadLineByLine) {
+    std::string text;
+    for (int64_t step = 1; step <= 5000; ++step) {
+        text += metrics_line({.step = step, .loss = static_cast<double>(step), .disk_write_bytes = step}) + "\n";
+        if (step % 1000 == 0) text += R"({"step": 7, "x": ")" + std::string(100'000, 'x') + "\"}\n";
+    }
+    write_text_atomic(files_, folder_ + "/metrics.jsonl", text + R"({"step": 9999, "loss")");
+    const std::vector<CurvePoint> curve = read_curves(files_, folder_ + "/metrics.jsonl").train;
+    ASSERT_EQ(curve.size(), 5000u);
+    for (size_t i = 0; i < curve.size(); ++i) {
+        ASSERT_EQ(curve[i].step, static_cast<int64_t>(i) + 1);
+        ASSERT_EQ(curve[i].value, static_cast<double>(i + 1));
+    }
+    EXPECT_EQ(last_step_on_disk(files_, folder_ + "/metrics.jsonl"), 5000);
+    write(4321, {});
+    EXPECT_EQ(read_curves(files_, folder_ + "/metrics.jsonl").train.back().step, 4321);
+    EXPECT_TRUE(read_text(files_, folder_ + "/metrics.jsonl", 1 << 24).ends_with("}\n"));
+}
+
 TEST_F(MetricsTest, AResumedRunMakesUpForTheLineThatAKillTook) {
     write(0, {1, 2});
     MetricsWriter(files_, folder_, {"jsonl"}, 2, 1.0).make_up(2, metrics_line({.step = 2}));
