@@ -57,9 +57,10 @@ void measure(const std::string& folder, const std::string& machine_name) {
     const double before = processor_seconds();
     evaluate_plan(model, recipe, numerics, machine, request, planned->plan);
     const double once = processor_seconds() - before;
-    fmt::print("{:<16}{:<24}{:>8.2f} s {:>6} evaluations, {:>5.2f} ms each; lowered once {:>6.2f} ms; a step of {:.4f} s\n",
-               name, machine_name, seconds, planned->evaluations, 1e3 * seconds / planned->evaluations, 1e3 * once,
-               planned->mean_seconds);
+    fmt::print(
+        "{:<16}{:<24}{:>8.2f} s {:>6} evaluations, {:>5.2f} ms each; lowered once {:>6.2f} ms; a step of {:.4f} s\n",
+        name, machine_name, seconds, planned->evaluations, 1e3 * seconds / planned->evaluations, 1e3 * once,
+        planned->mean_seconds);
 }
 
 }  // namespace

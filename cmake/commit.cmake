@@ -12,8 +12,9 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     endif()
     add_custom_command(OUTPUT ${generated} DEPENDS ${PROJECT_SOURCE_DIR}/cmake/commit.cmake ${moves}
                        COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DTO=${generated} -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)
-    set_source_files_properties(${generated} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
     target_sources(${target} PRIVATE ${generated})
+    # Alone, so that a commit compiles one small file and no unit of the program.
+    set_source_files_properties(${generated} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
   endfunction()
   return()
 endif()
