@@ -34,6 +34,12 @@ std::string scaled(double value, double base, const std::array<const char*, 5>& 
     return unit == 0 ? fmt::format("{:.0f} {}", value, names[0]) : fmt::format("{:.2f} {}", value, names[unit]);
 }
 
+// What to type for a place that is a flag or a key.
+std::string with_value(std::string_view where, const std::string& value) {
+    if (where.empty()) return value;
+    return fmt::format("{}{}{}", where, where.starts_with("--") ? " " : ": ", value);
+}
+
 }  // namespace
 
 std::string format_bytes(int64_t bytes) {
@@ -63,6 +69,10 @@ int64_t parse_bytes(std::string_view text, std::string_view where, int64_t total
             .hint("a number with a unit, such as 4GiB, 512MB or 80%");
     };
     if (error != std::errc() || !(number >= 0)) throw bad();
+    // "8" means eight somethings, and hardly bytes.
+    if (suffix.empty() && number > 0 && number < static_cast<double>(kMiB))
+        throw UserError(ExitCode::usage, where, "{} what? A size has a unit", text)
+            .hint(with_value(where, fmt::format("{}GiB", text)));
     if (suffix == "%" && total <= 0)
         throw UserError(ExitCode::usage, where, "\"{}\" is a share, but there is nothing that it could be a share of",
                         text)

@@ -20,8 +20,8 @@ std::string format_seconds(double seconds);
 // "124.4 M", "1.10 B": counts of parameters or tokens.
 std::string format_count(int64_t count);
 
-// "4GiB", "4GB", "512M", "4096"; decimal for kB/MB/GB/TB, binary for K/M/G/T and KiB/MiB/GiB/TiB. Throws
-// UserError(usage) naming `where`. `total` is what "80%" refers to; 0 refuses percentages.
+// "4GiB", "4GB", "512M"; decimal for kB/MB/GB/TB, binary for K/M/G/T and KiB/MiB/GiB/TiB. Throws UserError(usage)
+// naming `where`, also for a number below a MiB without a unit. `total` is what "80%" refers to; 0 refuses percentages.
 int64_t parse_bytes(std::string_view text, std::string_view where, int64_t total = 0);
 
 }  // namespace windlass

@@ -74,11 +74,13 @@ std::string assign_number(const ConfigKey& key, const std::string& text, Number&
     return problem;
 }
 
-std::string assign_size(const std::string& text, ByteLimit& into) {
+// `where`: a flag, or another place.
+std::string assign_size(const ConfigKey& key, const std::string& text, std::string_view where, ByteLimit& into) {
+    const std::string place(where.starts_with("--") ? where : key.name);
     try {
-        parse_bytes(text, "", kGiB);
-    } catch (const UserError&) {
-        return fmt::format("\"{}\" is not a size. Try: a number with a unit, such as 4GiB, 512MB or 80%", text);
+        parse_bytes(text, place, kGiB);
+    } catch (const UserError& error) {
+        return std::string(error.what()).substr(place.size() + 2);
     }
     into.text = text;
     return "";
@@ -154,7 +156,7 @@ std::string assign_config_value(const ConfigKey& key, const ConfigEntry& entry, 
                 config.*field = text;
                 return "";
             },
-            [&](ByteLimit Config::*field) { return assign_size(text, config.*field); },
+            [&](ByteLimit Config::*field) { return assign_size(key, text, entry.where, config.*field); },
             [&](bool Config::*field) -> std::string {
                 const auto value = parse_boolean(text);
                 if (!value) return fmt::format("\"{}\" is neither true nor false", text);
