@@ -24,7 +24,12 @@ const Schedule& leading_schedule(const ScheduleSet& set) {
 
 namespace {
 
-void fill_placement(Planned& planned, const PlanRequest& request, int64_t store, int64_t spill) {
+// Only methods that probe compute with perturbed weights; others with weights that are kept in few bits.
+std::string tag_row(MemoryTag tag, bool probes) {
+    return tag == MemoryTag::probes && !probes ? "decoded weights" : std::string(memory_tag_name(tag));
+}
+
+void fill_placement(Planned& planned, const PlanRequest& request, bool probes, int64_t store, int64_t spill) {
     const bool apart = planned.plan.own_memory();
     const std::vector<TierId>& tiers = planned.schedules.tiers;
     const auto device = peak_by_tag(planned.schedules, find_tier(tiers, TierKind::device));
@@ -34,8 +39,7 @@ void fill_placement(Planned& planned, const PlanRequest& request, int64_t store,
         const int64_t near = apart ? host[tag] : device[tag], own = apart ? device[tag] : 0;
         host_named += near;
         device_named += own;
-        if (near + own > 0)
-            planned.placement.push_back({std::string(memory_tag_name(static_cast<MemoryTag>(tag))), near, own, 0});
+        if (near + own > 0) planned.placement.push_back({tag_row(static_cast<MemoryTag>(tag), probes), near, own, 0});
     }
     const auto arena = planned.schedules.by_kind(planned.schedules.arena_bytes);
     const int64_t near = arena[slot(apart ? TierKind::host : TierKind::device)];
@@ -69,7 +73,7 @@ Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Num
         if (!schedule.refreshes.empty()) planned.refresh_seconds = simulate(schedule, machine).seconds;
     }
     planned.mean_seconds = planned.step.seconds + request.clip_frequency * planned.redo_seconds;
-    fill_placement(planned, request, total.store, total.spill);
+    fill_placement(planned, request, recipe.probes(), total.store, total.spill);
     return planned;
 }
 

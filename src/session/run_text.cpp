@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/units.h"
 #include "method/forward_only/materialize.h"
 
@@ -120,7 +121,7 @@ std::string run_line(const Session& session) {
     const int64_t steps = session.total_steps();
     if (steps == 0) return "Run       length not known without train_data or max_steps\n";
     const double seconds = session.seconds_at_most() * static_cast<double>(steps);
-    std::string text = fmt::format("Run       {} steps, at most {}", steps, format_seconds(seconds));
+    std::string text = fmt::format("Run       {}, at most {}", counted(steps, "step"), format_seconds(seconds));
     const int64_t writes = session.planned.step.demand.disk_write_bytes * steps;
     if (writes > 0) text += fmt::format("; writes {} to disk", format_bytes(writes));
     const double wear = drive_wear(session.machine, static_cast<double>(writes));
@@ -194,10 +195,10 @@ std::string method_text(const Session& session) {
 
 std::string machine_line(const Session& session) {
     const Machine& m = session.machine;
-    std::string text =
-        fmt::format("Machine   {}, {} threads, {} memory; {} {:.0f} GFLOP/s, copies {}", m.name, session.threads,
-                    format_bytes(m.memory_bytes), dtype_name(session.numerics().compute),
-                    m.gemm_flops(session.numerics().compute) * 1e-9, rate_text(m.memory_bytes_per_s));
+    std::string text = fmt::format("Machine   {}, {}, {} memory; {} {:.0f} GFLOP/s, copies {}", m.name,
+                                   counted(session.threads, "thread"), format_bytes(m.memory_bytes),
+                                   dtype_name(session.numerics().compute),
+                                   m.gemm_flops(session.numerics().compute) * 1e-9, rate_text(m.memory_bytes_per_s));
     if (m.disk_read_bytes_per_s > 0)
         text += fmt::format("; disk reads {}, writes {}", rate_text(m.disk_read_bytes_per_s),
                             rate_text(m.disk_write_bytes_per_s));
@@ -227,9 +228,9 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::string plan_text(const Session& session) {
-    std::string text =
-        fmt::format("Model     {}, {} parameters, {} blocks, {}\n", session.model.family,
-                    format_count(session.model.param_count()), session.model.blocks.size(), session.config.model);
+    std::string text = fmt::format("Model     {}, {} parameters, {}, {}\n", session.model.family,
+                                   format_count(session.model.param_count()),
+                                   counted(std::ssize(session.model.blocks), "block"), session.config.model);
     text += machine_line(session) + method_text(session);
     if (session.data) text += fmt::format("Data      {}\n", session.data->report().summary());
     text += plan_line(session) + placement_table(session);
@@ -269,6 +270,7 @@ std::string plan_json(const Session& session, const Json& advice) {
                              {"memory_bytes", row.memory_bytes},
                              {"disk_bytes", row.disk_bytes}});
     const double writes = static_cast<double>(p.step.demand.disk_write_bytes);
+    const double per_price = tokens_per_money(session.machine, tokens_per_second(session));  // of the machine's prices
     const Json json = {{"schema_version", 1},
                        {"fits", true},
                        {"model",
@@ -296,7 +298,7 @@ std::string plan_json(const Session& session, const Json& advice) {
                        {"bound_share", p.binding.busy},
                        {"improvement", p.binding.improvement},
                        {"tokens_per_second", tokens_per_second(session)},
-                       {"tokens_per_money", tokens_per_money(session.machine, tokens_per_second(session))},
+                       {"tokens_per_unit_of_price", per_price > 0 ? Json(per_price) : Json()},
                        {"drive_wear_per_step", drive_wear(session.machine, writes)},
                        {"total_steps", session.total_steps()},
                        {"notes", session.notes},

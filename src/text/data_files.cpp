@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "text/data_kind.h"
 
 namespace windlass {
@@ -28,7 +29,7 @@ std::vector<std::string> matching(FileSystem& files, const std::string& folder, 
 void say_found(const std::string& name, const std::vector<std::string>& found) {
     std::string list;
     for (size_t i = 0; i < std::min(found.size(), kNamedMost); ++i) list += (i == 0 ? "" : ", ") + found[i];
-    log_info("{}: {} files: {}{}", name, found.size(), list, found.size() > kNamedMost ? ", ..." : "");
+    log_info("{}: {}: {}{}", name, counted(std::ssize(found), "file"), list, found.size() > kNamedMost ? ", ..." : "");
 }
 
 // What to do with a folder without rows: where tables lie in it, or in a folder of it, how to make rows of them; where

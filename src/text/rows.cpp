@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "base/units.h"
 #include "text/chat_format.h"
 #include "text/chat_sample.h"
@@ -312,16 +313,16 @@ void RowsReport::add(const RowsReport& other) {
 }
 
 std::string RowsReport::summary() const {
-    std::string out = fmt::format("{} rows: {} samples, {} tokens, {} of them trained", rows, samples,
-                                  format_count(tokens), format_count(trained_tokens));
-    const auto mention = [&](int64_t count, const char* what) {
-        if (count > 0) out += fmt::format("; {} {}", count, what);
+    std::string out = fmt::format("{}: {}, {} tokens, {} of them trained", counted(rows, "row"),
+                                  counted(samples, "sample"), format_count(tokens), format_count(trained_tokens));
+    const auto mention = [&](int64_t count, const char* noun, const char* what) {
+        if (count > 0) out += fmt::format("; {} {}", counted(count, noun), what);
     };
-    mention(malformed, "malformed rows skipped");
-    mention(dropped_long, "rows longer than max_length dropped");
-    mention(truncated, "rows cut to max_length");
-    mention(dropped_empty, "samples without a trained token dropped");
-    mention(prefix_mismatches, "rows where prompt and completion share a token were tokenised apart");
+    mention(malformed, "malformed row", "skipped");
+    mention(dropped_long, "row", "longer than max_length dropped");
+    mention(truncated, "row", "cut to max_length");
+    mention(dropped_empty, "sample", "without a trained token dropped");
+    mention(prefix_mismatches, "row", "whose prompt and completion share a token tokenised apart");
     return out;
 }
 

@@ -235,7 +235,9 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
                                          : "a file of rows with tokens to learn");
     writer.finish(key, total);
     for (const std::string& line : lines) log_line(LogLevel::info, line);
-    return open(files, path, key, tokenizer.vocab_size());
+    TokenCache built = open(files, path, key, tokenizer.vocab_size());
+    built.was_built_ = true;
+    return built;
 }
 
 TokenCache TokenCache::open(FileSystem& files, const std::string& path, const Key& key, int64_t id_end) {

@@ -30,6 +30,8 @@ class TokenCache {
     std::span<const uint32_t> lengths() const { return lengths_; }
     // What tokenising said, when the cache was built.
     const RowsReport& report() const { return report_; }
+    // It was not there: what each file holds has been logged.
+    bool was_built() const { return was_built_; }
     const std::string& path() const { return path_; }
 
     // One sample. Throws UserError(storage) when its bytes are damaged.
@@ -46,6 +48,7 @@ class TokenCache {
 
     std::string path_;
     std::unique_ptr<File> file_;
+    bool was_built_ = false;
     int64_t id_end_ = 0;  // behind the tokenizer's last id
     RowsReport report_;
     std::vector<uint32_t> lengths_;    // tokens

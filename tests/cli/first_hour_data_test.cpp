@@ -137,7 +137,7 @@ std::vector<Tried> tried_kinds() {
         {"Pattern",
          training_beside({{"d/a.jsonl.gz", gz}, {"d/b.csv", kTable}}, "@d/*.jsonl*"),
          0,
-         {"1 files", "final"}},
+         {"1 file", "final"}},
     };
 }
 

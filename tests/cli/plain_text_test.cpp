@@ -40,7 +40,7 @@ TEST_F(PlainText, IsLearnedFromWithoutBeingAsked) {
     settings["train_data"] = book();
     settings["max_length"] = "64";
     const Finished finished = must_succeed(sandbox_.train(settings));
-    EXPECT_THAT(finished.err, HasSubstr("1 rows cut to max_length"));
+    EXPECT_THAT(finished.err, HasSubstr("1 row cut to max_length"));
 }
 
 }  // namespace

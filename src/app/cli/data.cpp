@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "base/printable.h"
 #include "base/units.h"
 #include "data/chats.h"
@@ -104,8 +105,8 @@ ExitCode show(const Rows& rows, int64_t count, bool json) {
                 {{"tokens", sample.ids.size()}, {"learned", sample.trained_count()}, {"pieces", std::move(pieces)}});
             return;
         }
-        print_prose(fmt::format("--- sample {}: {} tokens, {} of them learned\n", number, sample.ids.size(),
-                                sample.trained_count()));
+        print_prose(fmt::format("--- sample {}: {}, {} of them learned\n", number,
+                                counted(std::ssize(sample.ids), "token"), sample.trained_count()));
         print_colored(shown(sample, rows.tokenizer, color) + "\n");
     };
     try {
@@ -113,11 +114,11 @@ ExitCode show(const Rows& rows, int64_t count, bool json) {
             for_each_sample(real_files(), path, rows.options(), rows.tokenizer, visit);
     } catch (const EndOfRows&) {
     }
+    if (number == 0) throw UserError(ExitCode::data, rows.config.train_data.front(), "there is nothing to learn");
     if (json)
         print_result(Json({{"schema_version", kSchemaVersion}, {"samples", std::move(list)}})
                          .dump(2, ' ', false, Json::error_handler_t::replace) +
                      "\n");
-    if (number == 0) throw UserError(ExitCode::data, rows.config.train_data.front(), "there is nothing to learn");
     return ExitCode::ok;
 }
 

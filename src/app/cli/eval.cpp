@@ -5,6 +5,7 @@
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "base/units.h"
 #include "data/chats.h"
 #include "data/data.h"
@@ -92,13 +93,18 @@ std::vector<ChoiceRow> read_choice_rows(const Config& config, const std::vector<
     if (rows.empty() && skipped > 0)
         throw UserError(ExitCode::data, config.eval_data.front(), "all {} rows are malformed", skipped);
     if (rows.empty()) throw UserError(ExitCode::data, config.eval_data.front(), "holds no rows");
-    if (skipped > 0) log_info("{} rows; {} malformed rows skipped", rows.size(), skipped);
+    if (skipped > 0) log_info("{}; {} skipped", counted(std::ssize(rows), "row"), counted(skipped, "malformed row"));
     std::vector<ChoiceRow> chosen;
     for (const uint32_t index : choose_eval_rows(std::ssize(rows), config)) chosen.push_back(std::move(rows[index]));
     return chosen;
 }
 
 }  // namespace
+
+void log_rows(const TokenCache& rows, int64_t files) {
+    // One file that was just read has been spoken of.
+    if (!rows.was_built() || files > 1) log_info("{}", rows.report().summary());
+}
 
 InferenceShape eval_shape(const Config& config, const std::vector<uint32_t>& lengths) {
     const int64_t rows = config.per_device_train_batch_size.value_or(kBatchRows);
@@ -118,7 +124,7 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     const std::optional<ChatFormat> chats = open_chats_of(files, config, opened.tokenizer, config.eval_data);
     if (chats) options.chats = &*chats;
     const TokenCache rows = open_token_cache(files, config.cache_dir, config.eval_data, options, opened.tokenizer);
-    log_info("{}", rows.report().summary());
+    log_rows(rows, std::ssize(config.eval_data));
     const std::vector<uint32_t> lengths(rows.lengths().begin(), rows.lengths().end());
     Inference inference(files, opened, config, eval_shape(config, lengths));
     const std::vector<uint32_t> chosen = choose_eval_rows(rows.size(), config);

@@ -6,11 +6,15 @@
 
 #include "app/cli/verbs.h"
 #include "infer/inference.h"
+#include "text/token_cache.h"
 
 namespace windlass {
 
 // Eval schedules for rows of these lengths.
 InferenceShape eval_shape(const Config& config, const std::vector<uint32_t>& lengths);
+
+// What the rows hold, once: reading a single file anew has said it.
+void log_rows(const TokenCache& rows, int64_t files);
 
 // How good the model is at config.task.
 ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args);

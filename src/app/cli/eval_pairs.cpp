@@ -39,7 +39,7 @@ PairRows open_pairs(FileSystem& files, const OpenModel& opened, const Config& co
     const std::optional<ChatFormat> chats = open_chats_of(files, config, opened.tokenizer, config.eval_data);
     if (chats) options.chats = &*chats;
     PairRows rows{.cache = open_token_cache(files, config.cache_dir, config.eval_data, options, opened.tokenizer)};
-    log_info("{}", rows.cache.report().summary());
+    log_rows(rows.cache, std::ssize(config.eval_data));
     rows.chosen = choose_eval_rows(rows.cache.size() / 2, config);
     return rows;
 }

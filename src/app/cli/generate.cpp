@@ -9,6 +9,7 @@
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "base/units.h"
 #include "infer/inference.h"
 #include "text/prompt_ids.h"
@@ -35,10 +36,10 @@ void log_speed(const GenerateResult& result, int64_t prompt_tokens) {
     const auto rate = [](int64_t tokens, double seconds) {
         return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
     };
-    log_info("{} prompt tokens in {} ({:.0f} tok/s), {} new tokens in {} ({:.1f} tok/s){}", prompt_tokens,
-             format_seconds(result.prefill_seconds), rate(prompt_tokens, result.prefill_seconds), result.ids.size(),
-             format_seconds(result.decode_seconds), rate(std::ssize(result.ids), result.decode_seconds),
-             result.stopped ? ", end of text" : "");
+    log_info("{} in {} ({:.0f} tok/s), {} in {} ({:.1f} tok/s){}", counted(prompt_tokens, "prompt token"),
+             format_seconds(result.prefill_seconds), rate(prompt_tokens, result.prefill_seconds),
+             counted(std::ssize(result.ids), "new token"), format_seconds(result.decode_seconds),
+             rate(std::ssize(result.ids), result.decode_seconds), result.stopped ? ", end of text" : "");
 }
 
 }  // namespace

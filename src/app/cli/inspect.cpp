@@ -1,6 +1,7 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/units.h"
 #include "format/model_folder.h"
 #include "model/families.h"
@@ -63,8 +64,8 @@ std::string dtypes_text(const ModelFolder& folder) {
 // What the folder holds, or what config.json alone says of weights that are not there.
 std::string weights_text(const Inspection& found) {
     if (!found.folder.tensors().empty())
-        return fmt::format("{} in {} files: {}", format_bytes(found.folder.total_bytes()),
-                           found.folder.shard_files().size(), dtypes_text(found.folder));
+        return fmt::format("{} in {}: {}", format_bytes(found.folder.total_bytes()),
+                           counted(std::ssize(found.folder.shard_files()), "file"), dtypes_text(found.folder));
     if (!found.model) return "not in the folder";
     const DType type = files_type(*found.model);
     const bool is_said = found.folder.config().has({"dtype", "torch_dtype"});

@@ -74,7 +74,7 @@ TEST(Rows, TokenisesApartWhatSharesAToken) {
     EXPECT_EQ(out.samples[0].ids, (Ids{kBos, 258, 259, 'o', kEos}));
     EXPECT_EQ(out.samples[0].trained, (Mask{0, 0, 1, 1, 1}));
     EXPECT_EQ(out.report.prefix_mismatches, 1);
-    EXPECT_THAT(out.report.summary(), HasSubstr("1 rows where prompt and completion share a token"));
+    EXPECT_THAT(out.report.summary(), HasSubstr("1 row whose prompt and completion share a token"));
 }
 
 TEST(Rows, AlpacaHasTheClassicPrompt) {
