@@ -3,9 +3,9 @@
 #include "base/error.h"
 #include "config/config_best.h"
 #include "config/config_keys.h"
+#include "config/config_layers.h"
 #include "config/config_values.h"
 #include "config/param_group_text.h"
-#include "config/renamed.h"
 #include "device/device.h"
 #include "method/recipe.h"
 #include "model/adapters/adapter.h"
@@ -20,64 +20,6 @@ constexpr double kLomoRate = 0.03, kAdalomoRate = 5e-4;
 constexpr double kAdapterRate = 2e-4;  // ten times that of all parameters (QLoRA, arXiv 2305.14314, section 4)
 constexpr std::string_view kProjectors = "lsp";
 constexpr double kProjectorRate = 1e-4;  // of the language models in arXiv 2406.10181's code
-
-std::string unknown_key(const ConfigEntry& entry) {
-    if (const std::string_view advice = config_key_advice(entry.key); !advice.empty()) {
-        return fmt::format("{}: there is no key \"{}\". Try: {}", entry.where, entry.key, advice);
-    }
-    if (!entry.problem.empty()) return fmt::format("{}: {}: {}", entry.where, entry.key, entry.problem);
-    const std::string_view near = nearest_config_key(entry.key);
-    return near.empty() ? fmt::format("{}: there is no key \"{}\"", entry.where, entry.key)
-                        : fmt::format("{}: there is no key \"{}\". Did you mean \"{}\"?", entry.where, entry.key, near);
-}
-
-// With today's names in place of an earlier version's, where that wrote it; else says what is to be written.
-ConfigEntry with_new_names(ConfigEntry entry, Problems& problems) {
-    const bool is_one = entry.problem.empty() && !entry.is_list && entry.values.size() == 1;
-    const Renamed* const renamed = is_one ? find_renamed(entry.key, entry.values[0]) : nullptr;
-    if (renamed == nullptr) return entry;
-    if (!entry.of_run) {
-        problems.push_back(fmt::format("{}: {}: {} has another name now. Try: {}: {}", entry.where, entry.key,
-                                       entry.values[0], renamed->key_now, renamed->value_now));
-        entry.key.clear();
-    } else {
-        entry.key = renamed->key_now;
-        if (entry.values[0] == renamed->value) entry.values[0] = renamed->value_now;
-    }
-    return entry;
-}
-
-void apply_layer(const std::vector<ConfigEntry>& layer, ReadConfig& read, Problems& problems) {
-    std::map<std::string_view, std::string> seen;
-    for (const ConfigEntry& written_entry : layer) {
-        const ConfigEntry entry = with_new_names(written_entry, problems);
-        if (entry.key.empty()) continue;
-        const ConfigKey* key = find_config_key(entry.key);
-        if (key == nullptr) {
-            if (!is_retired_without_effect(entry)) problems.push_back(unknown_key(entry));
-            continue;
-        }
-        if (!entry.problem.empty()) {
-            problems.push_back(fmt::format("{}: {}: {}", entry.where, entry.key, entry.problem));
-            continue;
-        }
-        std::string written = entry.key;
-        std::replace(written.begin(), written.end(), '-', '_');
-        if (written != key->name)
-            read.notes.push_back(fmt::format("{}: {} is read as {}", entry.where, written, key->name));
-        const auto [earlier, is_new] = seen.emplace(key->name, entry.where);
-        if (!is_new) {
-            problems.push_back(fmt::format("{}: {} is set already, by {}", entry.where, key->name, earlier->second));
-            continue;
-        }
-        const std::string problem = assign_config_value(*key, entry, read.config);
-        if (problem.empty()) {
-            read.config.given.emplace(key->name);
-        } else {
-            problems.push_back(fmt::format("{}: {}: {}", entry.where, key->name, problem));
-        }
-    }
-}
 
 // Somebody asked for something else than the default: run.yaml, which writes every key down, contradicts nothing.
 bool is_changed(const Config& config, std::string_view name) {
@@ -302,12 +244,14 @@ void check_run(const Config& c, Problems& problems) {
         problems.emplace_back("report_to: none stands beside others");
 }
 
-void check_present(const Config& c, ConfigUse use, Problems& problems) {
+// A key that was set, though wrongly, is not said to be absent too.
+void check_present(const Config& c, ConfigUse use, const std::set<std::string_view>& meant, Problems& problems) {
     const auto want = [&](bool present, std::string_view key, std::string_view example) {
-        if (!present) problems.push_back(fmt::format("{} is not set. Try: {} {}", key, config_flag(key), example));
+        if (!present && !meant.contains(key))
+            problems.push_back(fmt::format("{} is not set. Try: {} {}", key, config_flag(key), example));
     };
     want(!c.model.empty(), "model", "path/to/model-folder");
-    if (use == ConfigUse::evaluate && c.eval_data.empty())
+    if (use == ConfigUse::evaluate && c.eval_data.empty() && !meant.contains("eval_data"))
         problems.emplace_back("there is nothing to evaluate on. Try: --data rows.jsonl");
     if (use != ConfigUse::plan && !c.machine.empty())
         problems.emplace_back("machine names a machine to plan for. Try: windlass plan, or no machine");
@@ -376,9 +320,10 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     ReadConfig read;
     read.config.written_in = sources.file_path;
     Problems problems;
+    std::set<std::string_view> meant;
     for (const auto* layer :
          {&sources.preset, &sources.environment, &sources.file, &sources.overrides, &sources.flags}) {
-        apply_layer(*layer, read, problems);
+        apply_layer(*layer, read, problems, meant);
     }
     drop_former_default(sources, read.config);
     resolve_task(read.config, problems);
@@ -392,7 +337,7 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     check_run(read.config, problems);
     check_best(read.config, problems);
     check_samples(read.config, problems);
-    check_present(read.config, use, problems);
+    check_present(read.config, use, meant, problems);
     if (!problems.empty()) throw_problems(problems);
     return read;
 }

@@ -87,8 +87,6 @@ std::vector<ConfigKey> sample_keys();
 const ConfigKey* find_config_key(std::string_view name);
 // The name or alias that is nearest to what was written; empty when nothing is near.
 std::string_view nearest_config_key(std::string_view name);
-// Advice for keys of other tools that have no counterpart here; empty for any other.
-std::string_view config_key_advice(std::string_view name);
 
 // A key of earlier versions, at the value that changes nothing: their run.yaml has every key.
 bool is_retired_without_effect(const ConfigEntry& entry);

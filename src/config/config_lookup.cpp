@@ -6,40 +6,6 @@
 namespace windlass {
 namespace {
 
-struct Advice {
-    std::string_view key, text;
-};
-constexpr Advice kAdvice[] = {
-    {"bf16", "dtype: bf16"},
-    {"fp16", "dtype: bf16; fp16 with loss scaling is not implemented"},
-    {"fp32", "dtype: f32"},
-    {"optim", "method: adamw"},
-    {"optimizer", "method: adamw"},
-    {"deepspeed", "ssd_dir and ram: the placement follows from the budgets"},
-    {"fsdp", "ssd_dir and ram: the placement follows from the budgets"},
-    {"load_in_8bit", "weight_storage: f8"},
-    {"quantization_bit", "load_in_4bit: true, or weight_storage: f8"},
-    {"lora_target_linear", "lora_target_modules: all-linear, which is the default"},
-    {"loraplus_lr_ratio", "param_groups: [\"*lora_B* learning_rate_scale=16\"]"},
-    {"use_dora", "adapter: lora; DoRA is not implemented"},
-    {"lora_modules_to_save", "adapter: lora; other modules are not trained together with it"},
-    {"additional_target", "adapter: lora; other modules are not trained together with it"},
-    {"stage", "nothing here: training is always supervised fine-tuning"},
-    {"do_train", "windlass train, which always trains"},
-    {"do_eval", "eval_data or val_split, with eval_steps"},
-    {"template", "chat_template: auto, which is the model's own, or a .jinja file"},
-    {"plot_loss", "nothing here: every run draws OUTPUT_DIR/loss.svg"},
-    {"flash_attention", "nothing here: attention never holds its scores whole"},
-    {"wandb_project", "report_to: [jsonl, tensorboard]"},
-    {"logging_dir", "report_to: [jsonl, tensorboard], which writes event files into output_dir"},
-    {"run_name", "output_dir: its name is the run's"},
-    {"freeze_trainable_layers", "param_groups: [\"*.layers.31.*\", \"* train=false\"], which trains one layer"},
-    {"freeze_trainable_modules", "param_groups: [\"*.mlp.*\", \"* train=false\"]"},
-    {"unfrozen_parameters", "param_groups: [\"*.layers.31.*\", \"* train=false\"]; patterns are globs"},
-    {"gpu_memory", "ram: this release computes on the CPU"},
-    {"exact_inplace", "zeroth_order without it, whose weights do not drift; earlier versions took MeZO's roundings"},
-};
-
 struct RetiredKey {
     std::string_view key, without_effect;
 };
@@ -68,14 +34,6 @@ std::string_view nearest_config_key(std::string_view name) {
     for (const ConfigKey& key : config_keys())
         candidates.insert(candidates.end(), key.aliases.begin(), key.aliases.end());
     return nearest_name(with_underscores(name.substr(0, 64)), candidates);
-}
-
-std::string_view config_key_advice(std::string_view name) {
-    const std::string wanted = with_underscores(name);
-    for (const Advice& advice : kAdvice) {
-        if (advice.key == wanted) return advice.text;
-    }
-    return "";
 }
 
 bool is_retired_without_effect(const ConfigEntry& entry) {

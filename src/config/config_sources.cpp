@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "config/config_keys.h"
+#include "config/foreign/recognise.h"
 #include "config/param_group_text.h"
 #include "config/preset.h"
 #include "config/run_place.h"
@@ -131,8 +132,9 @@ size_t read_flag(std::span<const std::string> words, size_t i, std::vector<Confi
         return takes_next ? 2 : 1;
     }
     if (find_config_key(name) == nullptr) {  // make_config names it; what follows may be its value
-        add_flag(flags, read_word(name, "", where));
-        return has_next && !words[i + 1].starts_with("--") ? 2 : 1;
+        const bool takes_next = has_next && !words[i + 1].starts_with("--");
+        add_flag(flags, read_word(name, takes_next && !words[i + 1].starts_with('[') ? words[i + 1] : "", where));
+        return takes_next ? 2 : 1;
     }
     if (!has_next) throw UserError(ExitCode::usage, where, "a value is missing");
     add_flag(flags, read_word(name, words[i + 1], where));
@@ -203,7 +205,9 @@ ConfigSources read_config_sources(FileSystem& files, std::span<const std::string
             i += read_flag(words, i, sources.flags);
             continue;
         }
-        if (word.starts_with('-') && word.size() > 1) throw UserError(ExitCode::usage, word, "there is no such flag");
+        if (word.starts_with('-') && word.size() > 1)
+            throw UserError(ExitCode::usage, word, "there is no such flag")
+                .hint("settings are --key value or key=value");
         if (equals != std::string::npos && word.find('/') > equals) {
             add_flag(sources.overrides, read_word(word.substr(0, equals), word.substr(equals + 1), word));
         } else if (file.empty()) {
@@ -214,8 +218,12 @@ ConfigSources read_config_sources(FileSystem& files, std::span<const std::string
         }
         ++i;
     }
-    if (!file.empty()) file = config_file_of(files, file);
-    if (!file.empty()) sources.file = read_config_file(files, file);
+    if (!file.empty()) {
+        refuse_foreign_ending(file);
+        file = config_file_of(files, file);
+        sources.file = read_config_file(files, file);
+        refuse_foreign_config(file, sources.file);
+    }
     sources.file_path = file;
     sources.preset = read_preset(files, sources);
     return sources;

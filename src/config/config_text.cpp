@@ -1,6 +1,7 @@
 #include "base/units.h"
 #include "config/config.h"
 #include "config/config_keys.h"
+#include "config/config_readers.h"
 #include "config/preset.h"
 
 namespace windlass {
@@ -20,20 +21,6 @@ std::string full_help(const ConfigKey& key) {
     if (!key.unit.empty()) help += fmt::format(" ({})", key.unit);
     if (!key.choices.empty()) help += fmt::format("; one of: {}", fmt::join(key.choices, ", "));
     return help;
-}
-
-// Breaks a text into lines of at most `width` characters, at spaces.
-std::vector<std::string> wrap(std::string_view text, size_t width) {
-    std::vector<std::string> lines(1);
-    while (!text.empty()) {
-        const size_t space = text.find(' ');
-        const std::string_view word = text.substr(0, space);
-        text = space == std::string_view::npos ? "" : text.substr(space + 1);
-        if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width) lines.emplace_back();
-        if (!lines.back().empty()) lines.back() += ' ';
-        lines.back() += word;
-    }
-    return lines;
 }
 
 std::string preset_reference() {
@@ -79,46 +66,23 @@ std::string config_reference() {
         "`--no-a-b` is false. A list is `[x, y]`, or the flag several times. Unknown keys are errors. Sizes are "
         "numbers "
         "with a\n"
-        "unit (`4GiB`, `512MB`) or shares (`80%`).\n";
+        "unit (`4GiB`, `512MB`) or shares (`80%`). \"Read by\" names the verbs that read a key: `windlass VERB "
+        "--help-all`\n"
+        "lists those of one verb.\n";
     const Config defaults;
     std::string_view group;
     for (const ConfigKey& key : config_keys()) {
         if (key.group != group) {
             text += fmt::format(
-                "\n## {}\n\n| key | type | default | meaning | also read as |\n| --- | --- | --- | --- | --- |\n",
+                "\n## {}\n\n| key | type | default | meaning | read by | also read as |\n| --- | --- | --- | --- | --- "
+                "| --- |\n",
                 group = key.group);
         }
-        text +=
-            fmt::format("| `{}` | {} | `{}` | {} | {} |\n", key.name, config_type_name(key),
-                        config_value_text(key, defaults), markdown_cell(full_help(key)), fmt::join(key.aliases, ", "));
+        text += fmt::format("| `{}` | {} | `{}` | {} | {} | {} |\n", key.name, config_type_name(key),
+                            config_value_text(key, defaults), markdown_cell(full_help(key)),
+                            readers_text(readers_of_key(key.name)), fmt::join(key.aliases, ", "));
     }
     return text + preset_reference();
-}
-
-std::string config_help(int columns) {
-    constexpr size_t kIndent = 36;
-    const size_t width = static_cast<size_t>(std::clamp(columns, 72, 120)) - kIndent;
-    const Config defaults;
-    std::string text;
-    std::string_view group;
-    for (const ConfigKey& key : config_keys()) {
-        if (key.group != group) text += fmt::format("\n{}:\n", group = key.group);
-        const std::string value = config_value_text(key, defaults);
-        const bool has_default = value != "null" && value != "[]";
-        const std::vector<std::string> lines =
-            wrap(has_default ? fmt::format("{} [{}]", full_help(key), value) : full_help(key), width);
-        for (size_t i = 0; i < lines.size(); ++i) {
-            const std::string flag = i == 0 ? "  " + config_flag(key.name) : "";
-            text += fmt::format("{:<{}}{}\n", flag, kIndent, lines[i]);
-        }
-    }
-    text += "\nPresets (--preset NAME):\n";
-    for (const EmbeddedText& each : preset_texts()) {
-        const std::vector<std::string> lines = wrap(parse_preset(each.text, each.name).paper, width);
-        for (size_t i = 0; i < lines.size(); ++i)
-            text += fmt::format("  {:<{}}{}\n", i == 0 ? each.name : "", kIndent - 2, lines[i]);
-    }
-    return text;
 }
 
 }  // namespace windlass

@@ -65,6 +65,10 @@ struct ForeignTool {
 };
 const ForeignTool& llama_factory();
 const ForeignTool& axolotl();
+const ForeignTool& transformers();
+std::span<const ForeignTool* const> foreign_tools();
+// What the tool's rules, or those of all, say about a key; nullptr: nothing.
+const ForeignRule* find_foreign_rule(const ForeignTool& tool, std::string_view name);
 
 // Rules of keys that both took from transformers.
 std::span<const ForeignRule> common_rules();

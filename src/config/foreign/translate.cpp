@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "config/foreign/draft.h"
+#include "config/foreign/recognise.h"
 
 namespace windlass {
 namespace {
@@ -14,24 +15,25 @@ int64_t marks_in(const ForeignTool& tool, std::span<const ForeignKey> keys) {
     });
 }
 
+// The tool most of whose marks are there.
 const ForeignTool& tool_of(std::span<const ForeignKey> keys, const std::string& path) {
-    const int64_t factory = marks_in(llama_factory(), keys), other = marks_in(axolotl(), keys);
-    if (factory == other)
-        throw UserError(ExitCode::usage, path, "is neither a training file of LLaMA-Factory nor one of axolotl")
-            .hint("a file with model_name_or_path and stage, or with base_model and datasets");
-    return factory > other ? llama_factory() : axolotl();
-}
-
-const ForeignRule* rule_of(const ForeignTool& tool, std::string_view name) {
-    for (const std::span<const ForeignRule> rules : {tool.rules, common_rules()}) {
-        const auto found = std::ranges::find(rules, name, &ForeignRule::name);
-        if (found != rules.end()) return &*found;
+    const ForeignTool* best = nullptr;
+    int64_t most = 0;
+    for (const ForeignTool* const tool : foreign_tools()) {
+        const int64_t marks = marks_in(*tool, keys);
+        if (marks == most) best = nullptr;
+        if (marks > most) best = tool, most = marks;
     }
-    return nullptr;
+    if (best != nullptr) return *best;
+    std::vector<std::string_view> names;
+    for (const ForeignKey& key : keys) names.push_back(key.name);
+    refuse_other_kinds(path, names);
+    throw UserError(ExitCode::usage, path, "is no training file of LLaMA-Factory, axolotl or transformers")
+        .hint("a file with model_name_or_path and stage, or with base_model and datasets");
 }
 
 void take(ForeignDraft& draft, const ForeignTool& tool, const ForeignKey& key) {
-    const ForeignRule* const rule = rule_of(tool, key.name);
+    const ForeignRule* const rule = find_foreign_rule(tool, key.name);
     if (key.value.kind == ForeignValue::Kind::null) return;
     if (rule == nullptr) return draft.drop(key.name, "nothing here has that name");
     if (rule->take != nullptr) return rule->take(draft, key);
@@ -41,6 +43,19 @@ void take(ForeignDraft& draft, const ForeignTool& tool, const ForeignKey& key) {
 }
 
 }  // namespace
+
+std::span<const ForeignTool* const> foreign_tools() {
+    static const ForeignTool* const tools[] = {&llama_factory(), &axolotl(), &transformers()};
+    return tools;
+}
+
+const ForeignRule* find_foreign_rule(const ForeignTool& tool, std::string_view name) {
+    for (const std::span<const ForeignRule> rules : {tool.rules, common_rules()}) {
+        const auto found = std::ranges::find(rules, name, &ForeignRule::name);
+        if (found != rules.end()) return &*found;
+    }
+    return nullptr;
+}
 
 Translation translate_config(FileSystem& files, const std::string& path) {
     const std::vector<ForeignKey> keys = read_foreign_file(files, path);

@@ -1,4 +1,4 @@
-// translate.h: training files of LLaMA-Factory and axolotl as configurations of ours.
+// translate.h: training files of LLaMA-Factory, axolotl and transformers as configurations of ours.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ struct DroppedKey {
 };
 
 struct Translation {
-    std::string_view tool;  // "LLaMA-Factory", "axolotl"
+    std::string_view tool;  // "LLaMA-Factory", "axolotl", "transformers"
     std::string yaml;       // reads back as a configuration; a remark stands where a value changed its meaning
     std::vector<DroppedKey> dropped;
 };
 
-// Which tool's it is, its keys say. UserError(usage) for a file of neither, and for what is no YAML.
+// Which tool's it is, its keys say. UserError(usage) for a file of none of them, and for what is no YAML.
 Translation translate_config(FileSystem& files, const std::string& path);
 
 }  // namespace windlass
