@@ -157,6 +157,9 @@ ChatFormat chat_format_of(const Config& config, const Tokenizer& tokenizer) {
 }
 
 ExitCode run_chat(const ChatArgs& args) {
+    if (args.json)
+        throw UserError(ExitCode::usage, "--json", "a conversation is prose")
+            .hint("windlass generate MODEL --chat --prompt TEXT --json");
     const Config config = config_from_words(name_model(args.words), ConfigUse::generate);
     OpenModel opened = open_model(real_files(), config);
     const ChatFormat format = chat_format_of(config, opened.tokenizer);

@@ -1,0 +1,169 @@
+#include "app/cli/flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/nearest.h"
+
+namespace windlass {
+namespace {
+
+CLI::App* add_verb(CLI::App& app, Arguments& args, const char* name, bool& json) {
+    CLI::App* verb = app.add_subcommand(name);
+    verb->set_help_flag("-h,--help", "Print this help");
+    verb->set_help_all_flag("--help-all", "Print this help with all settings")->group("");
+    verb->add_flag("--json", json, "Print the result, or the error, as JSON");
+    verb->add_flag("-q,--quiet", args.quiet, "Print warnings and errors only");
+    return verb;
+}
+
+// A word that is one of a few, in any case; any other is refused with all of them, and the nearest.
+CLI::Validator one_of(std::string place, std::vector<std::string_view> names) {
+    const auto choose = [place = std::move(place), names = std::move(names)](std::string& word) -> std::string {
+        for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (std::ranges::find(names, word) != names.end()) return "";
+        const std::string_view near = nearest_name(word, names);
+        const std::string_view most_likely = near.empty() ? names.front() : near;
+        throw UserError(ExitCode::usage, place, "\"{}\" is not one of: {}", word, fmt::join(names, ", "))
+            .hint(place.starts_with("--") ? fmt::format("{} {}", place, most_likely) : std::string(most_likely));
+    };
+    return CLI::Validator(choose, "");
+}
+
+// Verbs of which every further word is configuration.
+void takes_config(CLI::App* verb) {
+    verb->allow_extras();
+}
+
+// How a verb that writes text chooses its tokens, and where it ends.
+template <typename Args>
+void takes_sampling(CLI::App* verb, Args& args, const char* usual_length) {
+    verb->add_option("--max-new-tokens", args.max_new_tokens, fmt::format("Longest text [{}]", usual_length))
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+    verb->add_option("--temperature", args.temperature, "0: the most likely token each time [0]")
+        ->check(CLI::Range(0.0, 100.0));
+    verb->add_option("--top-k", args.top_k, "Draw from the k most likely; 0: from all [0]")
+        ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
+    verb->add_option("--top-p", args.top_p, "Draw from the most likely that hold this share [1]")
+        ->check(CLI::Range(0.0, 1.0));
+    verb->add_option("--stop", args.stops, "A text before which to end; may be repeated")->allow_extra_args(false);
+}
+
+void add_data_verb(CLI::App& app, Arguments& args) {
+    CLI::App* data = add_verb(app, args, "data", args.data.json);
+    takes_config(data);
+    data->add_option("what", args.data_what, "show, stats or check")
+        ->required()
+        ->check(one_of("data", {"show", "stats", "check"}));
+    data->add_option("--samples", args.data.samples, "Samples to show [3]")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+}
+
+void add_config_verbs(CLI::App& app, Arguments& args) {
+    CLI::App* plan = add_verb(app, args, "plan", args.plan.json);
+    takes_config(plan);
+    plan->add_flag("--alone", args.plan.alone, "Leave out the comparison with other settings (faster)");
+    plan->add_option("--trace", args.plan.trace, "Write the predicted step as a Chrome trace")->type_name("FILE");
+    CLI::App* train = add_verb(app, args, "train", args.train.json);
+    takes_config(train);
+    train->add_option("--trace", args.train.trace, "Write the first and last step as a Chrome trace")
+        ->type_name("FILE");
+    train->add_option("--trace-steps", args.train.trace_steps, "Steps to write instead, such as 1,10")
+        ->delimiter(',')
+        ->check(CLI::PositiveNumber)
+        ->expected(1, 16);
+    train->add_flag("--dry-run", args.train.dry_run, "Check the configuration, print it and exit");
+    CLI::App* eval = add_verb(app, args, "eval", args.eval.json);
+    takes_config(eval);
+    eval->add_option("--data", args.eval.data, "Rows to evaluate on: files, folders, patterns")
+        ->allow_extra_args(false);
+    eval->add_option("--choices", args.eval.choices, "Candidate completions, separated by |");
+    eval->add_option("--reference", args.eval.reference,
+                     "Model that pairs of answers are compared by, of objective dpo [an adapter's base]");
+    eval->add_option("--shots", args.eval.shots, "Rows of train_data shown in front of each prompt of a task [0]")
+        ->check(CLI::Range(int64_t{0}, int64_t{1024}));
+    CLI::App* generate = add_verb(app, args, "generate", args.generate.json);
+    takes_config(generate);
+    generate->add_option("--prompt", args.generate.prompt, "Text to continue; - reads it from stdin")->required();
+    generate->add_flag("--chat", args.generate.chat, "The prompt is a message for the chat template");
+    takes_sampling(generate, args.generate, "128");
+    CLI::App* chat = add_verb(app, args, "chat", args.chat.json);
+    takes_config(chat);
+    chat->get_option("--json")->group("");  // known, and refused: run_chat says why
+    chat->add_option("--system", args.chat.system, "The system's message, before the conversation");
+    takes_sampling(chat, args.chat, "1024");
+    add_data_verb(app, args);
+}
+
+// Of verbs without configuration; "[a, b]" as there.
+void takes_ignored_keys(CLI::App* verb, std::vector<std::string>& keys) {
+    verb->add_option("--ignore-config-keys", keys, "Keys of the model's config.json that are taken not to be there")
+        ->delimiter(',')
+        ->transform([](const std::string& word) {
+            const size_t begin = word.find_first_not_of("[ "), end = word.find_last_not_of("] ");
+            return begin == word.npos || end == word.npos ? "" : word.substr(begin, end - begin + 1);
+        });
+}
+
+void add_other_verbs(CLI::App& app, Arguments& args) {
+    CLI::App* to_export = add_verb(app, args, "export", args.to_export.json);
+    to_export
+        ->add_option("source", args.to_export.source,
+                     "RUN, RUN:STEP, or a checkpoint's folder; for a GGUF file a model's too")
+        ->required();
+    to_export->add_option("--to", args.to_export.target, "Folder to write, or a GGUF file: NAME.gguf")->required();
+    to_export->add_option("--dtype", args.to_export.dtype, "bf16, f16 or f32; without it the base's types");
+    to_export->add_option("--type", args.to_export.type,
+                          "Of a GGUF file: f32, f16, bf16 or q8_0; without it the base's type");
+    to_export->add_option("--max-shard-size", args.to_export.max_shard_size,
+                          "Largest file, such as 5GB; without it as the base");
+    CLI::Option* const delta = to_export->add_flag(
+        "--delta", args.to_export.delta,
+        "Of a run with an adapter, the adapter alone: what is written anyway, but of lsp the whole model");
+    to_export
+        ->add_option("--merged", args.to_export.merged,
+                     "Of a run with an adapter, the whole model: what was learnt added to the base's own numbers "
+                     "(base), or to those that the run computed with (computed)")
+        ->expected(0, 1)
+        ->default_str("base")
+        ->check(one_of("--merged", {"base", "computed"}))
+        ->excludes(delta);
+    to_export->add_flag("--overwrite", args.to_export.overwrite, "Replace the target");
+    CLI::App* replay = add_verb(app, args, "replay", args.replay.json);
+    replay->add_option("base", args.replay.base, "Model folder that the run started from")->required();
+    replay->add_option("log", args.replay.log, "The run's trajectory.wlt")->required();
+    replay->add_option("--to", args.replay.target, "Folder to write, or a GGUF file: NAME.gguf")->required();
+    replay->add_option("--type", args.replay.type,
+                       "Of a GGUF file: f32, f16, bf16 or q8_0; without it the base's type");
+    replay->add_option("--step", args.replay.step, "Step whose weights are wanted [the last]")
+        ->check(CLI::NonNegativeNumber);
+    replay->add_option("--threads", args.replay.threads, "Threads to replay with [one per core]")
+        ->check(CLI::Range(1, 1024));
+    replay->add_flag("--overwrite", args.replay.overwrite, "Replace the target");
+    takes_ignored_keys(replay, args.replay.ignored_keys);
+    CLI::App* inspect = add_verb(app, args, "inspect", args.inspect.json);
+    inspect->add_option("model", args.inspect.model, "Model folder")->required();
+    inspect->add_flag("--tensors", args.inspect.tensors, "List every tensor");
+    takes_ignored_keys(inspect, args.inspect.ignored_keys);
+    CLI::App* doctor = add_verb(app, args, "doctor", args.doctor.json);
+    doctor->add_option("--ssd,--ssd-dir", args.doctor.ssd_dir, "Folder whose drive is examined too");
+    doctor->add_option("--device", args.doctor.device, "cuda or cuda:N: this device and its link are measured too");
+    doctor->add_option("--threads", args.doctor.threads, "Threads to measure with")->check(CLI::Range(1, 1024));
+    doctor->add_option("--save", args.doctor.save,
+                       "File to write the machine to, for editing; plan --machine reads it");
+    doctor->add_option("--machine", args.doctor.machine, "File or profile to show instead of measuring this machine");
+    CLI::App* config = app.add_subcommand("config");
+    config->set_help_flag("-h,--help", "Print this help");
+    config->require_subcommand(1);
+    CLI::App* from = add_verb(*config, args, "from", args.config.json);
+    from->add_option("file", args.config.file, "The other tool's file")->required();
+    add_verb(app, args, "version", args.version.json);
+}
+
+}  // namespace
+
+void add_verbs(CLI::App& app, Arguments& args) {
+    add_config_verbs(app, args);
+    add_other_verbs(app, args);
+}
+
+}  // namespace windlass

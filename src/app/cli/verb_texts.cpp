@@ -1,0 +1,117 @@
+#include "app/cli/verb_texts.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace windlass {
+
+const std::string_view kProgramSentence = "Fine-tunes Hugging Face language models that are heavier than memory.";
+
+const std::string_view kProgramExamples =
+    "  windlass inspect models/Qwen3-0.6B         what is in a model folder\n"
+    "  windlass plan --model models/Qwen3-0.6B    does it fit, how fast will it be\n"
+    "  windlass train --model models/Qwen3-0.6B --train-data rows.jsonl \\\n"
+    "      --output-dir runs/first\n"
+    "  windlass train run.yaml learning_rate=1e-5\n"
+    "  windlass train runs/first/run.yaml --resume\n"
+    "  windlass generate runs/first/final --prompt \"Once upon a time\"\n"
+    "  windlass chat runs/first/final             talk with what was trained\n";
+
+const std::string_view kExitCodes =
+    "Exit codes: 0 ok, 1 internal, 2 usage or configuration, 3 does not fit, 4 data, 5 model or tokenizer, "
+    "6 files and disks, 7 device or driver, 8 diverged, 130 and 143 stopped by a signal.";
+
+namespace {
+
+constexpr std::string_view kTakesConfig = "[run.yaml] [key=value ...] [--key value ...]";
+
+constexpr VerbText kTexts[] = {
+    {.verb = "plan",
+     .sentence = "Says whether a run fits, where it lives, and how fast a step is.",
+     .usage = kTakesConfig,
+     .examples = "  windlass plan run.yaml\n"
+                 "  windlass plan --model M --max-length 1024 --ram 8GiB --ssd-dir /nvme\n"
+                 "  windlass plan --model M --machine rtx4090-desktop\n"},
+    {.verb = "train",
+     .sentence = "Trains a model and writes a Hugging Face folder, OUTPUT_DIR/final.",
+     .usage = kTakesConfig,
+     .examples = "  windlass train run.yaml learning_rate=1e-5 --max-steps 100\n"
+                 "  windlass train --model M --train-data rows.jsonl --output-dir runs/first\n"
+                 "  windlass train runs/first/run.yaml --resume\n",
+     .notes = "Ctrl-C, SIGTERM or SIGHUP finishes the step and saves; twice stops at once. SIGUSR1, or making the file "
+              "OUTPUT_DIR/save, saves."},
+    {.verb = "eval",
+     .sentence = "Measures the loss of a model over rows, or its answers to a task.",
+     .usage = "MODEL --data ROWS [run.yaml] [key=value ...]",
+     .more = "With --task it counts right answers; with --choices, how often it prefers the right completion; with "
+             "--objective dpo or orpo, how it judges pairs of answers.",
+     .examples = "  windlass eval runs/first/final --data test.jsonl\n"
+                 "  windlass eval M --task sst2 --data dev.tsv --eval-samples 1000\n"
+                 "  windlass eval M --data sst2.jsonl --choices \" great| terrible\"\n"
+                 "  windlass eval runs/dpo/final --data pairs.jsonl --objective dpo \\\n"
+                 "      --reference M\n"},
+    {.verb = "generate",
+     .sentence = "Continues a text.",
+     .usage = "MODEL --prompt TEXT [run.yaml] [key=value ...]",
+     .examples = "  windlass generate runs/first/final --prompt \"Once upon a time\"\n"
+                 "  windlass generate M --prompt - --temperature 0.8 --top-p 0.95 < prompt.txt\n"},
+    {.verb = "chat",
+     .sentence = "Answers messages from stdin, one a line.",
+     .usage = "MODEL [run.yaml] [key=value ...]",
+     .examples = "  windlass chat runs/first/final\n"
+                 "  windlass chat M --system \"You are terse.\" --temperature 0.7 --ram 8GiB\n"
+                 "  printf 'Who are you?\\n' | windlass chat M\n",
+     .notes = "/system TEXT, /undo, /reset, /save FILE, /quit and /help are commands."},
+    {.verb = "data",
+     .sentence = "Shows the rows that a run trains on, and what is wrong with them.",
+     .usage = "show|stats|check [run.yaml] [key=value ...]",
+     .examples = "  windlass data show run.yaml        samples, with what is trained in colour\n"
+                 "  windlass data stats --model M --train-data rows.jsonl\n"
+                 "                                     lengths, and what is left out\n"
+                 "  windlass data check --model M --train-data rows.jsonl\n"
+                 "                                     every row that cannot be read\n"},
+    {.verb = "export",
+     .sentence = "Writes a model folder or a GGUF file from a run or a checkpoint.",
+     .usage = "RUN[:STEP] --to FOLDER|NAME.gguf [flags]",
+     .examples = "  windlass export runs/first --to models/tuned\n"
+                 "  windlass export runs/first:200 --to models/tuned --dtype bf16\n"
+                 "  windlass export runs/lora --merged --to models/tuned\n"
+                 "  windlass export runs/first --to tuned.gguf --type q8_0\n"},
+    {.verb = "replay",
+     .sentence = "Rebuilds the weights of a step from the log of a forward-only run.",
+     .usage = "MODEL LOG --to FOLDER|NAME.gguf [flags]",
+     .examples = "  windlass replay models/opt-1.3b runs/first/trajectory.wlt --to models/tuned\n"
+                 "  windlass replay models/opt-1.3b runs/first/trajectory.wlt --step 200 \\\n"
+                 "      --to models/after-200\n"},
+    {.verb = "inspect",
+     .sentence = "Says what a model folder holds and whether Windlass can train it.",
+     .usage = "MODEL [flags]",
+     .examples = "  windlass inspect models/Qwen3-0.6B --tensors\n"},
+    {.verb = "doctor",
+     .sentence = "Examines the processor, memory, limits and disk of this machine.",
+     .usage = "[flags]",
+     .examples = "  windlass doctor --ssd /nvme\n"
+                 "  windlass doctor --machine rtx4090-desktop\n"},
+    {.verb = "config",
+     .sentence = "Translates a file of LLaMA-Factory, axolotl or transformers.",
+     .usage = "from FILE [flags]",
+     .examples = "  windlass config from llama3_lora_sft.yaml > run.yaml\n"
+                 "  windlass plan run.yaml\n",
+     .notes = "What is not taken over is listed on stderr, each with its reason."},
+    {.verb = "version", .sentence = "Prints the version, the compiler and the kernels.", .usage = "[flags]"},
+};
+
+}  // namespace
+
+std::span<const VerbText> verb_texts() {
+    return kTexts;
+}
+
+const VerbText& text_of_verb(std::string_view verb) {
+    const auto* const found = std::ranges::find(kTexts, verb, &VerbText::verb);
+    WINDLASS_CHECK(found != std::end(kTexts), "the verb {} has no text", verb);
+    return *found;
+}
+
+}  // namespace windlass
