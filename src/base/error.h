@@ -55,7 +55,7 @@ class UserError : public Error {
         return *this;
     }
     UserError&& hint(std::string_view what_to_do) && { return std::move(hint(what_to_do)); }
-    // Another way out, behind a hint.
+    // Another way out, after a hint.
     UserError& or_hint(std::string_view what_to_do) & {
         message_ += fmt::format(", or {}", what_to_do);
         return *this;
@@ -83,7 +83,7 @@ class DeviceError : public Error {
 
 }  // namespace windlass
 
-// WINDLASS_CHECK(a == b, "slot {} holds {} bytes, the task wants {}", slot, a, b): aborts when it does not hold.
+// WINDLASS_CHECK(a == b, "slot {} holds {} bytes, the task needs {}", slot, a, b): aborts when it does not hold.
 #define WINDLASS_CHECK(condition, ...)                                                                        \
     do {                                                                                                      \
         if (!(condition)) ::windlass::check_failed(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kDepthMax = 64;
 
 // Builds the value from the parser's events: what nlohmann's own builder does, with limits, and in time that grows with
-// the text alone. Its builder with a callback searches the whole parent behind each inner object, and an ordered object
+// the text alone. Its builder with a callback searches the whole parent after each inner object, and an ordered object
 // is searched for each key that is added to it.
 template <typename AnyJson>
 class Builder {
@@ -93,7 +93,7 @@ class Builder {
 
 template <typename AnyJson>
 AnyJson parse_as(std::string_view text, std::string_view where, ExitCode code) {
-    // The parser takes it for the end of the text, and what stands behind it would be lost without a word.
+    // The parser takes it for the end of the text, and what is after it would be lost without a word.
     if (const size_t at = text.find('\0'); at != std::string_view::npos)
         throw UserError(code, where, "not valid JSON: byte {} is NUL", at + 1)
             .hint("look at what the file holds: text has no such bytes, a file that was not written to its end may");

@@ -23,7 +23,7 @@ typedef uint64_t Wide __attribute__((vector_size(kVectorBytes)));
     return reinterpret_cast<Wide>(
         _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
-// In each 128 bits, the low halves of a and behind them those of b.
+// In each 128 bits, the low halves of a and after them those of b.
 [[gnu::always_inline]] inline Wide low_halves(Wide a, Wide b) {
     return reinterpret_cast<Wide>(
         _mm512_shuffle_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _MM_SHUFFLE(2, 0, 2, 0)));
@@ -90,7 +90,7 @@ struct PhiloxCounter {
 };
 
 // Calls store(counter, w0w1, w2w3) for every kWideLanes counters of a run, the first of which is block + counter: the
-// counters stand in the lanes as `lanes` says, and of two neighbours a, b, each 128 bits hold a0 b0 a1 b1, a2 b2 a3 b3.
+// counters are in the lanes as `lanes` says, and of two neighbours a, b, each 128 bits hold a0 b0 a1 b1, a2 b2 a3 b3.
 template <typename Store>
 [[gnu::always_inline]] inline void philox_vectors(const PhiloxKeys& keys, const PhiloxCounter& at, Wide lanes,
                                                   Store store) {

@@ -29,11 +29,11 @@ struct ByteLimit {
     bool operator==(const ByteLimit&) const = default;
 };
 
-// What AdamW's steps depend on beside rows and rates: changed in a run that goes on only where that is allowed by name.
+// What AdamW's steps depend on besides rows and rates: changed in a resumed run only where that is allowed by name.
 inline constexpr std::array<std::string_view, 5> kUpdateSettings = {"adam_beta1", "adam_beta2", "adam_epsilon",
                                                                     "weight_decay", "max_grad_norm"};
 
-// The processor's or the device's kernels and the library of their products, where a run goes on with others: a name of
+// The processor's or the device's kernels and the library of their products, where a run resumes with others: a name of
 // allow_changed_settings that is no key.
 inline constexpr std::string_view kKernelsSetting = "kernels";
 
@@ -184,7 +184,7 @@ struct ConfigSources {
 
 inline constexpr int64_t kConfigBytesMax = int64_t{1} << 20;
 
-// Splits the words behind a verb into flags, overrides and at most one file, which is read, as is the preset. Words in
+// Splits the words after a verb into flags, overrides and at most one file, which is read, as is the preset. Words in
 // `own` (such as
 // "--json") are the verb's and must have been taken out before. Problems that are only about form (a file that is no
 // YAML, a flag without a value) throw UserError(usage).

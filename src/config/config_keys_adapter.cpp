@@ -1,4 +1,4 @@
-// Keys of adapters: small trained parts beside the linear layers of a model that is only read.
+// Keys of adapters: small trained parts next to the linear layers of a model that is only read.
 #include "config/config_keys.h"
 #include "model/adapters/config_fields.h"
 

@@ -1,6 +1,6 @@
 // param_group_text.h: a parameter group as people write it, on one line: "*norm* weight_decay=0 train=true".
 //
-// A glob over names, and behind it, parted by spaces, what is set for all that it matches: train=true|false,
+// A glob over names, and after it, parted by spaces, what is set for all that it matches: train=true|false,
 // learning_rate_scale=number, weight_decay=number. Configuration, run.yaml, run states and trajectory logs hold groups
 // in this form.
 #pragma once

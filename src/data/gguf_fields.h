@@ -1,4 +1,4 @@
-// gguf_fields.h: what a GGUF file says beside the model: its tokenizer, its chat template.
+// gguf_fields.h: what a GGUF file says besides the model: its tokenizer, its chat template.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kWidth = "lsp_d";
 constexpr int64_t kWidthStep = 16;     // of widths that follow from bytes: whole tiles of matrix units
-constexpr int64_t kStateBytes = 12;    // beside the numbers that are computed with: master, and both moments, in f32
+constexpr int64_t kStateBytes = 12;    // besides the numbers that are computed with: master, and both moments, in f32
 constexpr int64_t kGradientBytes = 4;  // f32
 
 std::vector<LinearLayer> layers_of(const ModelSpec& model, std::span<const int> weights) {

@@ -36,7 +36,7 @@ class WholeNames {
     }
 
   private:
-    // Complaints of expressions are made for tokenizers': what remains is the reason, behind the last colon.
+    // Complaints of expressions are made for tokenizers': what remains is the reason, after the last colon.
     template <typename Call>
     void named(Call call) const {
         try {

@@ -1,4 +1,4 @@
-// open_adapter.h: the adapter that a configuration asks for, put beside its model before anything is allocated.
+// open_adapter.h: the adapter that a configuration asks for, put next to its model before anything is allocated.
 #pragma once
 
 #include <optional>

@@ -16,7 +16,7 @@ namespace windlass {
 // Throws UserError(usage) for a task with candidates.
 void require_written_answers(const TaskSpec& task, Objective objective);
 
-// What stands before the first trained token of a sample. Where it is more than `room` tokens it loses those behind the
+// What is before the first trained token of a sample. Where it is more than `room` tokens it loses those after the
 // tokenizer's prefix.
 std::vector<int32_t> answer_prompt(const Sample& sample, int64_t room, const Tokenizer& tokenizer);
 

@@ -31,7 +31,7 @@ struct TaskSet {
 
 struct TaskOptions {
     int64_t max_length = 0;  // tokens of a sample
-    bool add_eos = false;    // behind each candidate, trained
+    bool add_eos = false;    // after each candidate, trained
     bool skip_malformed = false;
     std::string demonstrations;  // in front of each prompt
 };
@@ -47,7 +47,7 @@ int64_t count_task_rows(FileSystem& files, std::span<const std::string> paths);
 TaskSet read_task_set(FileSystem& files, const TaskSpec& task, std::span<const std::string> paths,
                       std::span<const uint32_t> chosen, const TaskOptions& options, const Tokenizer& tokenizer);
 
-// The chosen rows with their right candidates, one behind the other, each followed by the task's separator: what stands
+// The chosen rows with their right candidates, one after the other, each followed by the task's separator: what stands
 // in front of a prompt (GPT-3's in-context examples; Brown et al., arXiv 2005.14165).
 std::string read_demonstrations(FileSystem& files, const TaskSpec& task, std::span<const std::string> paths,
                                 std::span<const uint32_t> chosen);

@@ -76,7 +76,7 @@ class Stream {
     virtual ~Stream() = default;
     virtual DeviceKind device() const = 0;
     virtual bool runs_ahead() const { return false; }
-    // Everything that `work` refers to lives until an event behind it says that it is complete.
+    // Everything that `work` refers to lives until an event after it says that it is complete.
     virtual void launch(Work work) { work(on(*this)); }
     virtual std::unique_ptr<Event> make_event() { return std::make_unique<Event>(); }
     // The event is of this kind of device, and stands from now on for all that was launched so far.

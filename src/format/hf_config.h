@@ -38,7 +38,7 @@ class HfConfig {
     // The whole of it as a document of its own, of which nothing was read: for another thread.
     HfConfig apart() const;
 
-    const std::string& where() const;    // "models/x/config.json", with "text_config" behind it in a section
+    const std::string& where() const;    // "models/x/config.json", with "text_config" after it in a section
     const std::string& to_text() const;  // the original document, unchanged
     std::string model_type() const;      // required
 

@@ -24,7 +24,7 @@ constexpr std::string_view kNeutral[] = {
     "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty",
     "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences",
     "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
-    // what a model sees and hears beside text
+    // what a model sees and hears besides text
     "vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index", "image_token_index",
     // heads of other tasks
     "id2label", "label2id", "num_labels", "problem_type", "finetuning_task", "task_specific_params",

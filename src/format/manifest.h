@@ -22,7 +22,7 @@ struct ManifestFile {
 };
 
 struct Manifest {
-    int64_t step = 0;  // optimizer steps that the state has behind it
+    int64_t step = 0;  // optimizer steps that the state includes
     std::vector<ManifestFile> files;
     std::string run_state = "{}";  // JSON text of the caller's, kept as a value
 };

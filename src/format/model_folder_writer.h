@@ -36,7 +36,7 @@ struct ModelFolderContent {
     std::vector<TensorSpec> tensors;
     ShardSplit shards;
     const ModelFolder* base = nullptr;                 // its side files are copied byte for byte; outlives the writer
-    std::vector<std::string> never_replaced = {};      // folders, beside the base's; they need not exist
+    std::vector<std::string> never_replaced = {};      // folders, besides the base's; they need not exist
     std::map<std::string, std::string> metadata = {};  // of each file of tensors
     std::string config_name = "config.json";
     std::string chat_template = {};  // text, instead of the base's; empty: the base's

@@ -9,7 +9,7 @@
 namespace windlass {
 namespace {
 
-// What transformers writes beside the weights of a language model, so what any base may have brought along.
+// What transformers writes next to the weights of a language model, so what any base may have brought along.
 constexpr std::string_view kModelNames[] = {"config.json",
                                             kAdapterConfigName,
                                             "model.safetensors.index.json",

@@ -14,7 +14,7 @@ namespace windlass {
 void check_replaceable(FileSystem& files, const std::string& folder, const std::vector<std::string>& side_files);
 
 // UserError(usage) where `folder` is one of these, by whatever path and links it is named. Those that are not there are
-// passed over.
+// skipped.
 void check_not_among(FileSystem& files, const std::string& folder, const std::vector<std::string>& bases);
 
 }  // namespace windlass

@@ -68,7 +68,7 @@ struct TensorSpec {
 // complete, and on stable storage, after finish() only: write into a temporary folder and rename it.
 class SafetensorsWriter {
   public:
-    // Refuses an existing file. Two tensors of one name are our bug. metadata: beside the layout's name, "format".
+    // Refuses an existing file. Two tensors of one name are our bug. metadata: besides the layout's name, "format".
     SafetensorsWriter(FileSystem& files, const std::string& path, std::vector<TensorSpec> tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

@@ -11,7 +11,7 @@
 namespace windlass {
 namespace {
 
-// What the parser stands in. A header has exactly this nesting, so its depth is bounded by construction.
+// What the parser is in. A header has exactly this nesting, so its depth is bounded by construction.
 enum class Level { document, tensors, metadata, tensor, shape, offsets };
 
 constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
@@ -184,7 +184,7 @@ class HeaderEvents final : public nlohmann::json_sax<Json> {
     std::array<bool, kFields.size()> seen_{};
 };
 
-// Sorted by offset the tensors must follow one another from byte 0 to the end: no hole, no overlap, nothing behind.
+// Sorted by offset the tensors must follow one another from byte 0 to the end: no hole, no overlap, nothing after.
 void check_tiling(const std::vector<TensorEntry>& entries, int64_t data_bytes, std::string_view where) {
     int64_t end = 0;
     for (const TensorEntry& entry : entries) {

@@ -63,7 +63,7 @@ class Store {
 
     // Makes `written` current: every transfer to the file was reaped before. The first commit names every chunk; a
     // snapshot has no second. When it throws, the store may be in either state: it takes no further commit, and is
-    // to be opened anew.
+    // to be opened again.
     void commit(int64_t step, const std::string& run_state, std::span<const ChunkUpdate> written);
     int64_t committed_step() const { return committed_.step; }
     const std::string& committed_run_state() const { return committed_.run_state; }

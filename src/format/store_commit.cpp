@@ -18,7 +18,7 @@ static_assert(sizeof(ChunkSums) == 16);
 constexpr std::array<char, 8> kCommitMagic = {'W', 'N', 'D', 'L', 'C', 'O', 'M', 'M'};
 
 struct CommitHead {
-    uint64_t checksum = 0;  // of all bytes of the record behind it
+    uint64_t checksum = 0;  // of all bytes of the record after it
     std::array<char, 8> magic = kCommitMagic;
     uint64_t sequence = 0;
     int64_t step = 0;

@@ -18,7 +18,7 @@ struct ChunkSums {
 
 struct CommitRecord {
     uint64_t sequence = 0;        // 1 for the first; 0: nothing is committed
-    int64_t step = -1;            // optimizer steps that the state has behind it
+    int64_t step = -1;            // optimizer steps that the state includes
     std::vector<ChunkSums> sums;  // one per chunk, of the version that is current
     std::vector<uint8_t> versions;
     std::string run_state;

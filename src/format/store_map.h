@@ -20,7 +20,7 @@ struct StoreParam {
     int weight_bytes = 0;             // of an element, or of a group of them; 0: the layout's, of an element
     int weight_group = 1;             // elements of a group, the last one rounded up; chunks are whole groups
     bool once = false;                // written by the first commit alone: a working store has one version of it
-    int64_t own_bytes = 0;            // of state that it has as a whole: behind the sections of its first chunk
+    int64_t own_bytes = 0;            // of state that it has as a whole: after the sections of its first chunk
 };
 
 // A part of a chunk's state: `bytes` for every `per` elements, the last group rounded up.
@@ -90,7 +90,7 @@ class StoreMap {
     int64_t file_bytes() const { return file_bytes_; }
 
   private:
-    // Weights of some parameters, and their state behind it. In bytes: of all of them, or of what lies before one.
+    // Weights of some parameters, and their state after it. In bytes: of all of them, or of what lies before one.
     struct Region {
         int64_t weights = 0, states = 0;
     };

@@ -15,7 +15,7 @@ constexpr int64_t kPieceBytes = int64_t{1} << 20;
 constexpr uint32_t kApplied = 1;
 
 struct RecordHead {
-    uint64_t sum = 0;  // of the sum in the record before (of the header's before the first) and of all bytes behind
+    uint64_t sum = 0;  // of the sum in the record before (of the header's before the first) and of all bytes after
     double learning_rate = 0;
     double decay = 0;
     uint32_t step = 0;

@@ -2,7 +2,7 @@
 // Grammar, and why power may fail at any point: docs/format/trajectory.md.
 //
 // A step costs 32 bytes and 4 for each direction: the directions follow from the header and the step. Each record
-// carries a sum over its predecessor's sum and itself, so that the sum behind a step stands for the whole history.
+// carries a sum over its predecessor's sum and itself, so that the sum after a step stands for the whole history.
 // Errors: MachineError from the file system; UserError(storage) for a log that is damaged, with step and byte.
 //
 // Threads: one at a time. One process at a time writes a log: the caller holds the lock on its folder.
@@ -44,7 +44,7 @@ class TrajectoryReader {
     int64_t count() const { return count_; }
     int64_t first_step() const { return header().first_step; }
     int64_t last_step() const { return first_step() + count_ - 1; }  // first_step() - 1 when there is none
-    // Empty, or what lies behind the last whole record and is not read: an append that was never synced, or damage.
+    // Empty, or what lies after the last whole record and is not read: an append that was never synced, or damage.
     const std::string& tail() const { return tail_; }
 
     // The records of these steps, both included, verified once more. Steps that the log does not hold are a
@@ -96,7 +96,7 @@ class TrajectoryWriter {
     void append(const TrajectoryRecord& record);
     // Every record appended so far is on stable storage when it returns.
     void sync();
-    // Undo: forgets the steps behind `last_step`, durably. From header().first_step - 1, which leaves none, on.
+    // Undo: forgets the steps after `last_step`, durably. From header().first_step - 1, which leaves none, on.
     void truncate_after(int64_t last_step);
 
   private:
@@ -113,7 +113,7 @@ class TrajectoryWriter {
     int64_t synced_ = 0;  // records, as the mark says
     uint64_t last_sum_ = 0;
     std::vector<std::byte> buffer_;  // one record
-    bool failed_ = false;            // what the file holds is unknown: it is to be opened anew
+    bool failed_ = false;            // what the file holds is unknown: it is to be opened again
 };
 
 }  // namespace windlass

@@ -51,7 +51,7 @@ struct TrajectoryBase {
 struct TrajectoryOrigin {
     std::string file;          // as it was named; the sum tells whether a file of that name is still the one
     uint32_t step = 0;         // the last step that both share
-    uint64_t history_sum = 0;  // of the other log behind that step
+    uint64_t history_sum = 0;  // of the other log after that step
     bool operator==(const TrajectoryOrigin&) const = default;
 };
 

@@ -47,7 +47,7 @@ ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows
                               CandidateScore score = CandidateScore::sum);
 
 // In how many rows greedy decoding would write the trained tokens just as they stand: each of them is the likeliest one
-// behind those before it, the lowest id among equals. Exact, and takes no generating.
+// after those before it, the lowest id among equals. Exact, and takes no generating.
 int64_t evaluate_exact(Engine& engine, int64_t row_count, const ReadRows& read);
 
 }  // namespace windlass

@@ -47,7 +47,7 @@ class Conversation {
   public:
     explicit Conversation(Engine& engine) : engine_(engine) {}
 
-    // Continues a text. Of what it shares with the text before (an answer and the next question behind it; or less of
+    // Continues a text. Of what it shares with the text before (an answer and the next question after it; or less of
     // it, when turns were taken back) keys and values are not computed again. on_token is called with each new token
     // as it comes; false ends the generation. capacity >= prompt.size() + max_new_tokens.
     GenerateResult reply(std::span<const int32_t> prompt, const GenerateOptions& options,
@@ -56,9 +56,9 @@ class Conversation {
     int64_t reused() const { return reused_; }
 
   private:
-    // Logits of the token behind a text, of which those that are kept are the beginning.
+    // Logits of the token after a text, of which those that are kept are the beginning.
     std::vector<float> extend(std::span<const int32_t> text);
-    // The same of a text that ends later, behind these tokens of it, which come behind those that are kept.
+    // The same of a text that ends later, after these tokens of it, which come after those that are kept.
     std::vector<float> feed(std::span<const int32_t> tokens, int64_t text_tokens);
     // Forgets what a text of so many tokens cannot use.
     void turn_for(int64_t text_tokens);

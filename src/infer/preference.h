@@ -1,4 +1,4 @@
-// preference.h: how a model judges pairs of answers, beside what a reference says of them.
+// preference.h: how a model judges pairs of answers, compared with what a reference says of them.
 #pragma once
 
 #include <cstdint>

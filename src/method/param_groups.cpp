@@ -22,7 +22,7 @@ bool matches(const ParamGroup& group, const ParamSpec& param) {
     return matches(group, param.name) || matches(group, param.tied_name);
 }
 
-// Beside an adapter the model's own parameters are in no group: they are not trained. Nor is what is fixed of the
+// With an adapter the model's own parameters are in no group: they are not trained. Nor is what is fixed of the
 // adapter.
 bool may_train(const ModelSpec& model, const ParamSpec& param) {
     return !model.adapter || (param.added && param.added->trains);

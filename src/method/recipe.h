@@ -47,7 +47,7 @@ struct StateSpec {
 };
 // Bytes that a run of elements has of this state.
 int64_t state_bytes(const StateSpec& state, int64_t count);
-// The same of a parameter's elements from `first` on, with which a chunk begins; and bytes behind which they lie where
+// The same of a parameter's elements from `first` on, with which a chunk begins; and bytes after which they lie where
 // the parameter's state is one array.
 int64_t state_bytes(const StateSpec& state, const ParamSpec& param, int64_t first, int64_t count);
 int64_t state_offset(const StateSpec& state, int64_t first);
@@ -90,10 +90,10 @@ struct MaterializeCall {
     const LowRankSum* sum = nullptr;   // of weights that are never merged: what the steps before have made of them
     const StepParams* step = nullptr;  // of the pass
     int pass = 0;                      // index into Recipe::passes
-    int point = -1;                    // of the pass's points the only one that is wanted; -1: all of them
+    int point = -1;                    // of the pass's points the only one that is needed; -1: all of them
     DType compute = DType::f32;        // of everything that is written below; null: not wanted
     std::byte* plain = nullptr;        // the weights themselves
-    // forward: the weights at this pass's points; tangent: its directions. One behind the other, numel numbers each;
+    // forward: the weights at this pass's points; tangent: its directions. One after the other, numel numbers each;
     // or left factors [k, rank, rows] and behind them right ones [k, rank, cols], in f32, where the pass has a rank.
     std::byte* probes = nullptr;
 };
@@ -120,8 +120,8 @@ struct Recipe {
     std::vector<RecipePass> passes;
     std::vector<StateSpec> state;
     Moments moments;               // null: `state` is something else
-    bool needs_grad_norm = false;  // a reduction over all gradients stands before the updates
-    // A block's gradients live from its first micro-batch's contribution to its update, which stands directly behind
+    bool needs_grad_norm = false;  // a reduction over all gradients is before the updates
+    // A block's gradients live from its first micro-batch's contribution to its update, which stands directly after
     // the last one's: all micro-batches pass a block before the next. Nothing is a guess, nothing put off. The norm is
     // known when all is updated, and only says whether everything was finite.
     bool uses_gradients_at_once = false;

@@ -1,4 +1,4 @@
-// gguf.h: a model as llama.cpp wants it in a GGUF file: the name of its architecture, its sizes, its tensors by their
+// gguf.h: a model as llama.cpp needs it in a GGUF file: the name of its architecture, its sizes, its tensors by their
 // names there. A family says it (families/gguf_decoder.h); save_gguf writes it.
 #pragma once
 

@@ -58,7 +58,7 @@ SegmentCall forward_call(const Node& node, const std::vector<Slot>& slots) {
             .saved = pick(slots, node.saved)};
 }
 
-// A forward call in reverse. A value that was kept stays as it is: where the call makes it once more, beside one that
+// A forward call in reverse. A value that was kept stays as it is: where the call makes it once more, next to one that
 // was not kept, it goes to work memory.
 SegmentCall call_again(SegmentWriter& writer, const Node& node, const std::vector<Slot>& slots) {
     SegmentCall call = forward_call(node, slots);

@@ -57,7 +57,7 @@ bool gives_output_in_reverse(const Program& program, const Node& node);
 class ProgramBuilder {
   public:
     ProgramBuilder() = default;
-    // Goes on behind a program.
+    // Continues after a program.
     explicit ProgramBuilder(Program program) : program_(std::move(program)) {}
     int input(std::string name, int64_t cols);
     int weight(std::string role, Shape shape);

@@ -30,7 +30,7 @@ struct SaveOptions {
     std::optional<DType> dtype;              // f32, bf16 or f16 for every parameter; nothing: as in the base
     std::optional<int64_t> shard_bytes_max;  // nothing: split as the base, or by the usual size when the dtype changes
     bool overwrite = false;                  // replace a target that is a model folder and nothing else
-    std::vector<std::string> never_replaced = {};  // folders that the target may not be, beside the base
+    std::vector<std::string> never_replaced = {};  // folders that the target may not be, besides the base
     // By parameter, whether it is the base's still: its tensors are copied byte for byte, or converted to `dtype` from
     // the base's numbers, and its masters are not asked for. Empty: none is.
     std::vector<uint8_t> unchanged = {};

@@ -15,7 +15,7 @@ const char* torch_name(DType dtype) {
     }
 }
 
-// The text with the value behind the `"key":` at this place replaced; empty when no string or null stands there.
+// The text with the value after the `"key":` at this place replaced; empty when no string or null is there.
 std::string with_value(const std::string& text, size_t key_end, const std::string& value) {
     const auto skip = [&](size_t at, const char* what) { return text.find_first_not_of(what, at); };
     const size_t colon = skip(key_end, " \t\r\n");
@@ -30,7 +30,7 @@ std::string with_value(const std::string& text, size_t key_end, const std::strin
 }
 
 // Sets a key of the document, which holds it, by editing the text where that gives exactly the wanted document: the
-// same words elsewhere, in a section or in a string, give another one. A document that defeats this is written anew.
+// same words elsewhere, in a section or in a string, give another one. A document that defeats this is written again.
 std::string with_key(const std::string& text, const std::string& key, const std::string& value,
                      const std::string& where) {
     Json wanted = parse_json(text, where, ExitCode::model);

@@ -32,7 +32,7 @@ struct SavedValue {
 
 // The values that backward reads, which therefore need a SaveChoice, in program order; `trainable` by the program's
 // weights, empty for all. The list is the same for forward and backward, and does not depend on whether the input's
-// gradient is wanted. Of a block whose backward computes its output (pass.h) training runs no forward that could keep
+// gradient is needed. Of a block whose backward computes its output (pass.h) training runs no forward that could keep
 // anything.
 std::vector<SavedValue> saved_values(const Program& program, const OpSize& size, const std::vector<uint8_t>& trainable);
 
@@ -43,7 +43,7 @@ Cost recompute_cost(const Program& program, const OpSize& size, const std::vecto
 
 // ---- what the pass asks ----
 
-// Values that have a gradient which somebody wants.
+// Values that have a gradient which somebody needs.
 std::vector<bool> values_with_gradient(const Program& program, const std::vector<uint8_t>& trainable,
                                        bool want_grad_input);
 // Whether a node's backward kernel reads the node's inputs.

@@ -33,7 +33,7 @@ class SegmentWriter {
     // No place, but the shape.
     Slot absent(int value, int k = 1) const;
 
-    // trains_weights: of a backward call, whether the gradient of its first weight is wanted.
+    // trains_weights: of a backward call, whether the gradient of its first weight is needed.
     void add(SegmentCall call, bool trains_weights = true);
     Segment finish();
 

@@ -13,7 +13,7 @@
 
 namespace windlass {
 
-// What makes a parameter that no model folder has: an adapter's, beside a linear layer.
+// What makes a parameter that no model folder has: an adapter's, next to a linear layer.
 struct AddedParam {
     std::string layer;      // the linear layer: the name of its weight without ".weight"
     std::string part;       // what of the adapter this is, "lora_A"
@@ -42,7 +42,7 @@ struct Block {
     std::vector<int> params;                 // the program's weights -> ModelSpec::params
 };
 
-// A small trained part beside some linear layers of a model (model/adapters).
+// A small trained part next to some linear layers of a model (model/adapters).
 struct AdapterSettings {
     std::string kind;      // as in configuration: "lora"
     int64_t rank = 0;      // of a pair of matrices, or columns of a pair of projectors; 0 where the kind has none
@@ -56,7 +56,7 @@ struct ModelSpec {
     int64_t vocab = 0;
     int64_t hidden = 0;
     int64_t context_length = 0;  // positions the model was made for
-    // The canonical table: sorted by name, bytewise; behind them, sorted too, what an adapter adds.
+    // The canonical table: sorted by name, bytewise; after them, sorted too, what an adapter adds.
     std::vector<ParamSpec> params;
     std::vector<Block> blocks;                     // embedding, layers, head with the loss: the forward pass in order
     Block logits;                                  // the head without the loss, for generation

@@ -18,7 +18,7 @@ struct SeenRange {
     int32_t end = 0;
 };
 
-// Products of queries and keys. Rows are a multiple of 16 numbers apart; those behind the last column are masked.
+// Products of queries and keys. Rows are a multiple of 16 numbers apart; those after the last column are masked.
 struct ScoreTile {
     int64_t rows = 0;
     int64_t stride = 0;

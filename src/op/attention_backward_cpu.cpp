@@ -1,4 +1,4 @@
-// The backward pass of attention: probabilities are made again from q, k and the saved log-sum-exp, tile by tile
+// The backward pass of attention: probabilities are rebuilt from q, k and the saved log-sum-exp, tile by tile
 // (Dao, "FlashAttention-2", 2023, algorithm 2). One piece of work is a row and a key head: it owns its dk and dv, and
 // the query heads of its group add to them in ascending order.
 #include <cstring>

@@ -10,7 +10,7 @@
 
 namespace windlass {
 
-// What a query's weights are made with; one behind the row's last sees no key.
+// What a query's weights are made with; one after the row's last sees no key.
 struct QueryFacts {
     float log_sum;  // of powers of two
     float delta;

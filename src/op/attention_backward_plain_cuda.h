@@ -1,6 +1,6 @@
 // attention_backward_plain_cuda.h: backward of attention without tensor cores. For .cu files alone.
 //
-// Probabilities are made again from q, k and the saved log-sum-exp, tile by tile (Dao, "FlashAttention-2", 2023,
+// Probabilities are rebuilt from q, k and the saved log-sum-exp, tile by tile (Dao, "FlashAttention-2", 2023,
 // algorithm 2). With D = rowsum(dO * O):
 //   p = exp(scale q k^T - log_sum), ds = scale p * (dO v^T - D), dv = p^T dO, dk = ds^T q, dq = ds k;
 // ds has the slope of the softcap as a factor where there is one.

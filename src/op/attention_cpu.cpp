@@ -6,7 +6,7 @@
 namespace windlass {
 namespace {
 
-// Appends this call's keys and values to the cache, behind the tokens that each row has there.
+// Appends this call's keys and values to the cache, after the tokens that each row has there.
 void append(const OpCall& call, const Heads& heads, const AttentionTiles& tiles, Team& team) {
     const auto copy = [&](const Tensor& from, const Tensor& cache, int64_t row) {
         const int64_t capacity = cache.rows() / tiles.rows();

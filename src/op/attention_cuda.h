@@ -36,7 +36,7 @@ struct AttentionArgs {
     CudaValue tangent_out;
 };
 
-// This call's keys and values, as decoding puts them behind those that are cached.
+// This call's keys and values, as decoding puts them after those that are cached.
 struct AttentionAppendArgs {
     CudaValue from, cache;
     int rows = 0, length = 0, cached = 0, capacity = 0;

@@ -20,7 +20,7 @@ inline constexpr int kMmaSumsMax = 128;  // columns that a block sums up for eac
 inline constexpr unsigned kMmaSharedMax = 99 << 10;  // bytes that a block may have on every architecture
 inline constexpr float kLog2E = 1.44269504f;
 
-// Rows in shared memory begin 16 bytes behind a multiple of 32: eight of them lie in different banks.
+// Rows in shared memory begin 16 bytes after a multiple of 32: eight of them lie in different banks.
 __host__ __device__ constexpr int mma_pitch(int size) {
     return size + 8;
 }
@@ -42,7 +42,7 @@ struct MmaLane {
     __device__ int col() const { return 2 * (lane % 4); }
 };
 
-// Columns [col, col + kSize) of rows from `row` on, into rows of shared memory; zeros behind the first `have` of kRows,
+// Columns [col, col + kSize) of rows from `row` on, into rows of shared memory; zeros after the first `have` of kRows,
 // and where there is no value. Arrives with the copies of its group, or at the next barrier.
 template <int kSize, int kRows>
 __device__ __forceinline__ void load_tile(const CudaValue& value, int64_t row, int64_t col, int have, bool aligned,

@@ -40,7 +40,7 @@ struct PlainLane {
     int part = static_cast<int>(threadIdx.x) % kPlainLanes;
 };
 
-// Rows of a head as f32: those of `value` from `row` on, zeros behind the first `have` of `count`.
+// Rows of a head as f32: those of `value` from `row` on, zeros after the first `have` of `count`.
 template <typename T>
 __device__ inline void load_plain(const CudaValue& value, int64_t row, int64_t col, int have, int count, int size,
                                   float* to, int pitch) {

@@ -35,7 +35,7 @@ __device__ inline AttentionPlace key_place(const AttentionArgs& args, unsigned b
     return {rest / args.key_heads, rest % args.key_heads, index * tile, 0};
 }
 
-// The first key that a query sees; the last is its own. A query behind the last of its row sees as that one does.
+// The first key that a query sees; the last is its own. A query after the last of its row sees as that one does.
 __device__ inline int first_key(const AttentionArgs& args, int row, int query) {
     const int known = min(query, args.length - 1);
     const int in_document = args.doc_start[static_cast<int64_t>(row) * args.length + known];

@@ -135,7 +135,7 @@ std::array<SeenRange, kQueryTile> seen_by_queries(const QueryTile& tile, KeyTile
     return seen;
 }
 
-// A key is seen by the queries from its own position on, until the first whose keys begin behind it.
+// A key is seen by the queries from its own position on, until the first whose keys begin after it.
 std::array<SeenRange, kKeyTile> seeing_keys(const QueryTile& tile, KeyTile keys) {
     std::array<SeenRange, kKeyTile> seen;
     int64_t end = 0;

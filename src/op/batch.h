@@ -35,7 +35,7 @@ inline constexpr int64_t kDirectionRankMax = 64;  // of the factors that a matri
 // token_loss: the loss of each token, also where the head makes something else of those (ops.h, preference).
 enum class HeadResult : uint8_t { loss, token_loss, is_wrong, argmax };
 
-// What the head goes by beside its batch.
+// What the head goes by besides its batch.
 struct HeadParams {
     double loss_scale = 1;                 // 1 / (target tokens of the whole optimizer step)
     HeadResult result = HeadResult::loss;  // of forward passes

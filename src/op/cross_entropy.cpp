@@ -36,7 +36,7 @@ Cost tangent_cost(const OpSpec& spec, const OpSize& size, double product, int64_
     return {flops, flops, (1 + size.k) * bytes};
 }
 
-// Forward: logits. Backward: logits again, dX and dW. Each tile of logits reads the weights anew.
+// Forward: logits. Backward: logits again, dX and dW. Each tile of logits reads the weights again.
 template <int64_t (*kTile)(int64_t vocab)>
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const Shape& weight = spec.weights[0];

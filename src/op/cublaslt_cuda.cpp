@@ -83,7 +83,7 @@ cudaDataType_t type_of(DType dtype) {
     return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-// The library's share of a workspace, which begins at a multiple of 256 bytes, as it wants: of a size that no address
+// The library's share of a workspace, which begins at a multiple of 256 bytes, as it needs: of a size that no address
 // decides. Of none it gets none.
 std::span<std::byte> aligned_part(std::span<std::byte> workspace) {
     constexpr size_t kAlignment = 256;

@@ -13,7 +13,7 @@ extern "C" void omp_set_num_threads(int count);
 namespace windlass {
 namespace {
 
-// What decides which primitive is wanted: everything but the addresses.
+// What decides which primitive is needed: everything but the addresses.
 struct MatmulKey {
     int64_t m, n, k;
     int64_t a_stride, b_stride, c_stride;

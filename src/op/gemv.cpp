@@ -11,7 +11,7 @@ namespace {
 
 constexpr IsaKernel<const GemvKernels> kKernels{&baseline::kGemvKernels, &avx2::kGemvKernels, &avx512::kGemvKernels};
 
-// A panel is a run of outputs: short enough that threads end together, and long enough that they seldom begin anew.
+// A panel is a run of outputs: short enough that threads end together, and long enough that they seldom begin again.
 constexpr int64_t kPanelsMost = 8, kPanelsLeast = 2;  // of a matrix, unless panels would become too long
 constexpr int64_t kPanelBytesMin = 96 << 10, kPanelBytesMax = 512 << 10;
 constexpr int64_t kPanelMax = 512;  // outputs

@@ -112,7 +112,7 @@ void dots(const GemvMatrix<Number>& matrix, const Number* x, float* y) {
     for (int64_t n = 0; n < matrix.count; ++n) y[n] = dot(matrix.data + n * matrix.stride, x, matrix.size);
 }
 
-// y += kRows rows of the matrix, each times its number of x, in ascending order. The rows behind them are asked for.
+// y += kRows rows of the matrix, each times its number of x, in ascending order. The rows after them are asked for.
 template <int kRows, typename Number>
 [[gnu::always_inline]] inline void add_rows(const Number* w, int64_t stride, int64_t size, const Number* x, float* y) {
     constexpr int64_t kTwo = 2 * kLanes, kLine = kLineBytes / static_cast<int64_t>(sizeof(Number));

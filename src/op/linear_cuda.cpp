@@ -62,7 +62,7 @@ void backward(const OpCall& call, Stream& stream) {
         cuda_handle(stream));
 }
 
-// What is added to y, or written there where `adds` is not set, beside products.
+// What is added to y, or written there where `adds` is not set, besides products.
 CombineArgs combine_args(const OpCall& call, const Tensor& y, bool adds) {
     return {.y = {y.data, y.row_stride, adds},
             .tokens = call.size->tokens(),

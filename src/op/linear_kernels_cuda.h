@@ -1,4 +1,4 @@
-// linear_kernels_cuda.h: what products need beside them: launches in plain types.
+// linear_kernels_cuda.h: what products need besides them: launches in plain types.
 #pragma once
 
 #include "op/values_cuda.h"

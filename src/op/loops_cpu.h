@@ -104,7 +104,7 @@ class VectorGradient {
     static int64_t chunk_rows(int64_t rows);
     static int64_t bytes(int64_t rows, int64_t cols);
     bool wanted() const { return partial_ != nullptr; }
-    // The sums of the chunk that begins at this row, zeroed; null when no gradient is wanted.
+    // The sums of the chunk that begins at this row, zeroed; null when no gradient is needed.
     float* begin_chunk(int64_t begin_row);
     void finish(Team& team);
 

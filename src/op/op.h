@@ -1,7 +1,7 @@
 // op.h: an op is one record: a shape rule, forward, backward, tangent, a cost, named saved outputs, test cases.
 //
 // Values are matrices [T, C]: T tokens of the micro-batch by C columns, row-major. A record says what an op is;
-// kernels are cells in a table per device, in files beside it (x_cpu.cpp). all.cpp is the list.
+// kernels are cells in a table per device, in files next to it (x_cpu.cpp). all.cpp is the list.
 //
 //   forward   out = f(in, weights)
 //   backward  grad_in = (df/din)^T grad_out, and each weight's part goes to its GradientSink
@@ -62,7 +62,7 @@ struct OpSpec {
     std::vector<ValueSpec> in;
     std::vector<Shape> weights;    // as the kernel sees them
     std::vector<ValueSpec> out;    // filled by infer
-    std::vector<ValueSpec> saved;  // filled by infer: private outputs of forward that backward wants ([T, cols])
+    std::vector<ValueSpec> saved;  // filled by infer: private outputs of forward that backward needs ([T, cols])
 
     template <typename T>
     const T& get() const {
@@ -78,7 +78,7 @@ bool equal_attributes(const OpSpec& one, const OpSpec& other) {
     return one.get<Attrs>() == other.get<Attrs>();
 }
 
-// Everything that decides how much an op costs or how much scratch it wants, apart from its OpSpec.
+// Everything that decides how much an op costs or how much scratch it needs, apart from its OpSpec.
 struct OpSize {
     int64_t rows = 0;  // of the batch
     int64_t sequence_length = 0;
@@ -89,7 +89,7 @@ struct OpSize {
     int64_t rank = 0;            // for tangent: directions of matrices come as factors of at most this rank; 0: in full
     int threads = 1;             // scratch per worker; never changes bits
     int64_t cached = 0;
-    bool trains_weights = true;  // backward: the gradient of the first weight is wanted, as a matrix's may not be
+    bool trains_weights = true;  // backward: the gradient of the first weight is needed, as a matrix's may not be
 
     int64_t tokens() const { return rows * sequence_length; }
 };
@@ -186,7 +186,7 @@ struct OpRecord {
     // Whether two specs ask for the same: printed numbers are rounded, and long ones summed up. null: no attributes.
     bool (*same_attributes)(const OpSpec& one, const OpSpec& other) = nullptr;
     BackwardReads reads;
-    // Its weights are never trained: no sink of theirs is wanted, and they have no directions.
+    // Its weights are never trained: no sink of theirs is needed, and they have no directions.
     bool fixed_weights = false;
     // Forward calls of one input, as neighbours, are worth running together; null: never.
     bool (*joins)(const OpSpec& spec, const OpSize& size) = nullptr;

@@ -52,8 +52,8 @@ extern const OpRecord kLayerNorm;
 struct RopeAttrs {
     int64_t heads = 0;
     std::vector<double> frequencies;  // [P], scaling (linear, llama3, yarn) already applied
-    int64_t still = 0;                // columns of each head, behind those that turn, which stay as they are
-    int64_t passed = 0;               // columns behind the heads, which do too: the values of packed queries and keys
+    int64_t still = 0;                // columns of each head, after those that turn, which stay as they are
+    int64_t passed = 0;               // columns after the heads, which do too: the values of packed queries and keys
     double scale = 1;
     // Documents of more than short_length tokens turn by these instead; empty: none do.
     std::vector<double> long_frequencies = {};
@@ -136,7 +136,7 @@ extern const OpRecord kCrossEntropy;
 
 // Losses of tokens [T, 1], f32, become losses of pairs: rows 2i and 2i + 1 of the batch are the answer that is
 // preferred and the other one, their tokens those that have a target. The sum of out over a pair is its loss, which
-// stands at the first token; behind it rewards, which add nothing (preference_loss.h has the formulas, and
+// is at the first token; after it rewards, which add nothing (preference_loss.h has the formulas, and
 // Batch::references what dpo compares with). backward takes no grad_out: it is the gradient of loss_scale * sum(out),
 // and it computes out as well. A forward pass whose HeadParams::result is not the loss hands on what it is given.
 extern const OpRecord kPreference;

@@ -88,7 +88,7 @@ WINDLASS_ANYWHERE inline PairLoss pair_loss(bool is_orpo, const PairRow& chosen,
     return is_orpo ? orpo_loss(chosen, rejected, beta) : dpo_loss(chosen, rejected, beta);
 }
 
-// What stands behind token `i` of the 2 * length of a pair, so that its sum is the loss: that at the first token; and
+// What is after token `i` of the 2 * length of a pair, so that its sum is the loss: that at the first token; and
 // the reward of either row at the row's second, taken away again at its third, where rows are that long.
 WINDLASS_ANYWHERE inline float pair_number(int64_t i, int64_t length, double loss, double chosen_reward,
                                            double rejected_reward) {

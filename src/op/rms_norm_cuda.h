@@ -6,7 +6,7 @@
 namespace windlass {
 
 // A row of these is a group of a token: tokens * groups rows of `cols` numbers. Values of a token are `groups` rows one
-// behind the other.
+// after the other.
 struct RmsNormArgs {
     CudaValue x, y;
     CudaWeight w;

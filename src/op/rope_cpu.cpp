@@ -10,7 +10,7 @@ namespace {
 constexpr IsaKernel<const RopeLoops> kLoops{&baseline::kRopeLoops, &avx2::kRopeLoops, &avx512::kRopeLoops};
 
 // Whether token t is of a document that is longer than the first table is for: then so is the token that many places
-// behind its first.
+// after its first.
 bool is_long(const RopeAttrs& attrs, const Batch& batch, int64_t t) {
     if (attrs.long_frequencies.empty()) return false;
     const int64_t length = batch.sequence_length;

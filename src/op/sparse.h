@@ -12,7 +12,7 @@ void sparse_forward_cpu(const OpCall& call, Stream& stream);
 void sparse_backward_cpu(const OpCall& call, Stream& stream);
 void sparse_tangent_cpu(const OpCall& call, Stream& stream);
 
-// Tokens that are summed side by side, one behind the other in memory: a vector of AVX-512. Bits do not depend on it.
+// Tokens that are summed side by side, one after the other in memory: a vector of AVX-512. Bits do not depend on it.
 inline constexpr int64_t kSparseTokens = 16;
 // Columns that are turned at a time: kSparseTokens rows of them stay in the first-level cache.
 inline constexpr int64_t kSparseBlock = 256;

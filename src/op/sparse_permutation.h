@@ -70,7 +70,7 @@ constexpr uint32_t place_in_lane(const SparseLane& lane, uint32_t i) {
     return i;
 }
 
-// The row that stands there.
+// The row that is there.
 constexpr uint32_t row_in_lane(const SparseLane& lane, uint32_t place) {
     if (lane.is_shifted) return place < lane.shift ? place + (lane.rows - lane.shift) : place - lane.shift;
     do {

@@ -14,7 +14,7 @@ struct CudaValue {
     bool adds = false;  // what is written is added to what is there, and rounded once
 };
 
-// A weight's numbers one behind the other: f32, or bf16, to which the low halves of split masters are joined where they
+// A weight's numbers one after the other: f32, or bf16, to which the low halves of split masters are joined where they
 // are given.
 struct CudaWeight {
     const void* base = nullptr;

@@ -1,5 +1,5 @@
 // export.h: a model folder out of a run: from a checkpoint, from the working store of a run that was stopped, or from
-// one that goes on, which is asked for it.
+// one that still trains, which is asked for it.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ bool is_gguf_target(std::string_view target);
 // UserError(usage) where the options' types are those of another kind of target.
 void check_types(const ExportOptions& options);
 
-// What a writer of this target needs beside the model; nothing where it is a folder. The tokenizer is the base's, and
+// What a writer of this target needs besides the model; nothing where it is a folder. The tokenizer is the base's, and
 // so is the chat template where `chat_template` is empty.
 std::optional<GgufOutput> gguf_output(FileSystem& files, const ExportOptions& options, const std::string& base_folder,
                                       const ModelSpec& model, const std::string& chat_template = {});
@@ -50,7 +50,7 @@ std::optional<GgufOutput> gguf_output(FileSystem& files, const ExportOptions& op
 std::vector<std::string> models_of_run(FileSystem& files, const std::string& folder);
 
 // Reads masters chunk by chunk, each against its checksum, and writes the folder whole or not at all.
-// Waits while a run that goes on writes it (export_request.h). UserError(usage) when the source is no run,
+// Waits while a run that still trains writes it (export_request.h). UserError(usage) when the source is no run,
 // UserError(storage) for damage.
 ExportResult export_model(FileSystem& files, const ExportOptions& options);
 

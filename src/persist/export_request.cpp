@@ -63,7 +63,7 @@ ExportRequest parse_request(std::string_view text, const std::string& run_folder
     return request;
 }
 
-// Else it would be passed over each step again.
+// Else it would be skipped each step again.
 void remove_if_there(FileSystem& files, const std::string& path) {
     try {
         files.remove_file(path);

@@ -1,6 +1,6 @@
-// exporter.h: model folders out of a run that goes on training.
+// exporter.h: model folders from a run that is still training.
 //
-// Where the plan has a working store and memory for it, an export goes on beside one step: it reads the version of each
+// Where the plan has a working store and memory for it, an export runs during one step: it reads the version of each
 // chunk that is committed, through a file handle of its own, while the step writes the other one. The step after that
 // would write over what is read, so it waits. Elsewhere the engine is read between two steps. Failing to export is a
 // warning, and never ends the run.
@@ -45,7 +45,7 @@ class Exporter {
         std::optional<Store> store;
         std::unique_ptr<Error> failure;
         std::atomic<bool> is_done{false};
-        bool had_a_step = false;  // trained beside it
+        bool had_a_step = false;  // trained during it
         std::jthread thread;
     };
     void start(ExportRequest request, int64_t step);
@@ -59,7 +59,7 @@ class Exporter {
     Engine& engine_;
     bool goes_beside_;
     std::vector<ExportRequest> due_;
-    std::unique_ptr<Job> job_;  // under way beside a step
+    std::unique_ptr<Job> job_;  // under way during a step
 };
 
 }  // namespace windlass

@@ -21,15 +21,15 @@
 
 namespace windlass {
 
-// What is wanted of weights that updates stay beside (Merge): all that was learned, or what is kept of it.
+// What is needed of weights that updates stay next to (Merge): all that was learned, or what is kept of it.
 enum class ReplayOf : uint8_t { weights, kept };
 
-// The last step whose update is in what is kept of these weights behind step `step`; matrices that are never merged
+// The last step whose update is in what is kept of these weights after step `step`; matrices that are never merged
 // apart, which have none.
 int64_t merged_step(const TrajectoryHeader& header, const TrainedModel& model, int64_t step);
 
-// Steps [first, last] of a log over masters that stand behind step first - 1: as they are kept, where updates stay
-// beside them.
+// Steps [first, last] of a log over masters as of step first - 1: as they are kept, where updates stay
+// next to them.
 class Replay {
   public:
     // `log`, `model` (with the types that the run stored) and what `masters` reads outlive it. UserError for steps that
@@ -37,7 +37,7 @@ class Replay {
     Replay(TrajectoryReader& log, int64_t first_step, int64_t last_step, const TrainedModel& model, ReadMasters masters,
            int threads, ReplayOf what = ReplayOf::weights);
 
-    // Masters of elements [first, first + out.size()) of a parameter behind the last step.
+    // Masters of elements [first, first + out.size()) of a parameter after the last step.
     void read(int param, int64_t first, std::span<float> out);
 
   private:
@@ -54,7 +54,7 @@ class Replay {
     std::vector<std::byte> weights_;  // a piece, as stored
     LoggedSteps steps_;               // a window of the log
     int64_t window_ = -1;             // its first step
-    LoggedSteps deferred_;            // of the last step, behind merged_step_
+    LoggedSteps deferred_;            // of the last step, after merged_step_
     LowRankSums sums_;
 };
 

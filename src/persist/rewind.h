@@ -14,12 +14,12 @@
 
 namespace windlass {
 
-// The state of the session's run behind `step`, from the one behind an earlier step, in the order of the log in
+// The state of the session's run after `step`, from the one after an earlier step, in the order of the log in
 // `folder`, which holds both. Losses are those of metrics.jsonl, where it is there.
 RunState state_behind(FileSystem& files, Session& session, const std::string& folder, const RunState& from,
                       int64_t step);
 
-// Checkpoints behind `step` are no longer of the run: they become undone-checkpoint-<step>. UserError for none.
+// Checkpoints after `step` are no longer of the run: they become undone-checkpoint-<step>. UserError for none.
 void set_aside_checkpoints(FileSystem& files, const std::string& folder, int64_t step);
 
 // What branch_from says: "RUN" or "RUN@STEP".

@@ -1,4 +1,4 @@
-// run_folder.h: the output folder of a run: who may write into it, and where a run goes on.
+// run_folder.h: the output folder of a run: who may write into it, and where a run resumes.
 //
 //   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  export-<step>/  final/
 //   chat_template.jinja (where it is not the model's)  samples.jsonl  save, export (requests)  trajectory.wlt
@@ -33,7 +33,7 @@ struct StartPoint {
     std::optional<int64_t> log_to;
 
     bool resumes() const { return from != From::model || logged.has_value() || log_to.has_value(); }
-    // Where the run goes on; where it resumes.
+    // Where the run resumes.
     const RunState& last() const { return logged ? *logged : state; }
 };
 

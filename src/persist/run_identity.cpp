@@ -25,7 +25,7 @@ bool is_run_id(std::string_view text) {
     return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// What stands behind `head` in each line that begins with it.
+// What is after `head` in each line that begins with it.
 std::vector<std::string_view> lines_that_begin(std::string_view text, std::string_view head) {
     std::vector<std::string_view> found;
     for (size_t begin = 0; begin < text.size();) {

@@ -29,16 +29,16 @@ void require_own(const std::string& own_id, const RunState& state, const std::st
 // The same for what lies where the run's working store will be, read or not: a run that begins would replace it.
 void require_own_store(FileSystem& files, const Config& config);
 
-// The id that a run goes on under. A state or a folder from before there were ids is taken for the run's, with a
+// The id that a run resumes under. A state or a folder from before there were ids is taken for the run's, with a
 // warning; where neither has one it is new.
 std::string adopted_run_id(FileSystem& files, const StartPoint& start, const std::string& run_folder);
 
 // Every step of a run with a working store is on disk before its line in metrics.jsonl. UserError(storage) where that
-// file has such lines of more than one step behind the store's: the store is older than the run. One step is what a
+// file has such lines of more than one step after the store's: the store is older than the run. One step is what a
 // damaged commit record takes back.
 void require_newest_store(FileSystem& files, const StartPoint& start, const std::string& run_folder);
 
-// Held by the process that trains with a working store; a file beside it. Nothing is held for an empty path.
+// Held by the process that trains with a working store; a file next to it. Nothing is held for an empty path.
 class StoreLock {
   public:
     // UserError(storage) naming the store where another process holds it.

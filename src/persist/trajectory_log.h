@@ -1,10 +1,10 @@
-// trajectory_log.h: the log that a forward-only run keeps in its folder (docs/format/trajectory.md), and beside it the
-// run state behind the last step.
+// trajectory_log.h: the log that a forward-only run keeps in its folder (docs/format/trajectory.md), and next to it the
+// run state after the last step.
 //
 //   trajectory.wlt   trajectory.json
 //
 // A step is durable once both hold it: its record first, then the state, each synced. So a run in memory loses the step
-// in flight at most: where it goes on from an older state, replay.h takes the steps from there to the log's last.
+// in flight at most: where it resumes from an older state, replay.h takes the steps from there to the log's last.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ namespace windlass {
 inline constexpr const char* kTrajectoryName = "trajectory.wlt";
 inline constexpr const char* kTrajectoryStateName = "trajectory.json";
 
-// The run state behind the last step that the log and the file beside it both hold; nothing where there is no log, or
+// The run state after the last step that the log and the file next to it both hold; nothing where there is no log, or
 // where the state does not fit it (a warning says why). UserError(storage) for a damaged log.
 std::optional<RunState> logged_state(FileSystem& files, const std::string& run_folder);
 
@@ -44,7 +44,7 @@ struct LoggedSteps {
     std::vector<StepParams> steps;  // that were applied, oldest first: history, and what is deferred
     int deferred = 0;
 };
-// Pending are those behind step `home` up to and with step `last`; the log holds both (home: or is its base).
+// Pending are those after step `home` up to and with step `last`; the log holds both (home: or is its base).
 LoggedSteps logged_steps(TrajectoryReader& log, int64_t home, int64_t last);
 
 // Calls body(step) for each step up to `last` that was applied, in order.
@@ -52,10 +52,10 @@ void for_logged_steps(TrajectoryReader& log, int64_t last, const std::function<v
 
 class TrajectoryLog {
   public:
-    // A new log, where there is none, behind `state`, with the weights that `masters` gives.
+    // A new log, where there is none, after `state`, with the weights that `masters` gives.
     static TrajectoryLog begin(FileSystem& files, const std::string& run_folder, const Session& session,
                                const RunState& state, const std::string& base_name, const ReadMasters& masters);
-    // Goes on behind `state`: steps behind it are cut off, which a log line says. UserError(usage) naming what differs
+    // Continues after `state`: steps after it are cut off, which a log line says. UserError(usage) naming what differs
     // where the log is another run's, and where it ends before `state`.
     static TrajectoryLog resume(FileSystem& files, const std::string& run_folder, const Session& session,
                                 const RunState& state);

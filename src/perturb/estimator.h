@@ -25,7 +25,7 @@ std::optional<ZoEstimator> estimator_from_name(std::string_view name);
 
 // Points along each direction: 1 or 2.
 int points_of(ZoEstimator estimator);
-// The loss of the weights themselves is looked at too, behind all directions.
+// The loss of the weights themselves is looked at too, after all directions.
 bool looks_at_weights(ZoEstimator estimator);
 // Fewer directions say nothing: a deviation is of two losses or more.
 int least_directions(ZoEstimator estimator);

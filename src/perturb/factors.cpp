@@ -190,7 +190,7 @@ const float* DrawnFactors::right(const NoiseTerm& term) {
     return out;
 }
 
-// Beside the matrix its factors are next to nothing: no draws.
+// Compared with the matrix its factors are next to nothing: no draws.
 constinit const WeightOp kWriteFactors = {.name = "factors",
                                           .draws = [](const WeightWork&) { return 0.0; },
                                           .cases = factor_cases,

@@ -2,7 +2,7 @@
 //
 // LeZO: Wang et al., "Simultaneous computation and memory efficient zeroth-order optimizer for fine-tuning large
 // language models" (arXiv 2410.09823). Which layers follows from seed, step and layer alone, so a step in memory, one
-// that is streamed and one that is made again from a log leave out the same ones.
+// that is streamed and one that is rebuilt from a log leave out the same ones.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ constexpr int kWarps = 8, kThreads = kWarps * static_cast<int>(kWarp);
 // A warp takes a row, its lanes eight elements each. Rows may begin anywhere between numbers that eight divides, so
 // that a lane's eight are a column's less than all.
 constexpr int kTileCols = (static_cast<int>(kWarp) - 1) * kEight;
-// v has a margin of eight numbers on each side, which lanes read of columns that are not theirs, and a number behind
+// v has a margin of eight numbers on each side, which lanes read of columns that are not theirs, and a number after
 // each eight, so that lanes read from different banks.
 constexpr int kMargin = kEight, kRightRow = (kTileCols + 2 * kMargin) / kEight * (kEight + 1);
 static_assert((kTileCols + 2 * kMargin) % kEight == 0);
@@ -126,7 +126,7 @@ __device__ Part<kEach> part_of(const NoiseRun& run, const Tile& tile) {
     return part;
 }
 
-// Rank by rank. What lies beside the tile is of no account.
+// Rank by rank. What lies next to the tile is of no account.
 template <int kEach>
 __device__ void add_product(const NoiseRun& run, const Tile& tile, const Part<kEach>& part,
                             float (&sums)[kEach][kEight]) {

@@ -1,8 +1,8 @@
-// moments.h: moments of a step's update that are never kept: made again from what the last steps found.
+// moments.h: moments of a step's update that are never kept: rebuilt from what the last steps found.
 //
 // A step's estimate of the gradient is a mean of directions times numbers, and both outlive the step for nothing: the
 // numbers in the log, the directions in their counters. So momentum and Adam cost no bytes of state, only random
-// numbers, as many steps' worth of them as the window has. The formulas are in README.md beside this file.
+// numbers, as many steps' worth of them as the window has. The formulas are in README.md next to this file.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct MomentRule {
 
 // Weights of a mean over `count` steps, the newest first, that decay by beta from step to step: beta^j / (1 + beta +
 // ...
-// + beta^(count - 1)). What is cut off behind the window, or was not there yet, is in nobody's share: that is the bias
+// + beta^(count - 1)). What is cut off after the window, or was not there yet, is in nobody's share: that is the bias
 // correction.
 std::vector<double> decaying_shares(double beta, int64_t count);
 

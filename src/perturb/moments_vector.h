@@ -1,8 +1,8 @@
 // moments_vector.h: two moments of what steps found, a register of elements at a time.
 //
-// For sources compiled per instruction set only (*_isa.cpp), behind gaussian_vector.h: everything has internal linkage
+// For sources compiled per instruction set only (*_isa.cpp), after gaussian_vector.h: everything has internal linkage
 // in their namespace. Only + * / sqrt, each rounded once. Arrays begin at a register's alignment; whole registers are
-// taken, so there is room for one behind `end`, and what lies there is of no account.
+// taken, so there is room for one after `end`, and what lies there is of no account.
 #pragma once
 
 #include <cstdint>

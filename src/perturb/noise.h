@@ -1,6 +1,6 @@
 // noise.h: what methods without gradients do to weights: directions from counters, probes, and updates along them.
 //
-// A direction is never kept: it is made again wherever it is wanted, from the run's seed, a step and a number. The
+// A direction is never kept: it is rebuilt wherever it is needed, from the run's seed, a step and a number. The
 // formulas and the counters are in README.md. Weights are f32, bf16, f16, scaled e4m3 or nf4 as they are stored, nf4
 // read but not written; nothing else is read or written. Threads: pieces are shared among the stream's team; bits
 // depend neither on the team, nor on the instruction set, nor on how a parameter is cut into runs. Failure: none,

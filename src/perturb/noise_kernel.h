@@ -1,7 +1,7 @@
 // noise_kernel.h: directions by counter, and one pass over weights with them, compiled once per instruction set.
 //
 // Plain functions and plain types only: this header is read by objects of every instruction set. The formulas are in
-// README.md beside this file. What an element gets depends on its index in the model alone: a run may begin and end
+// README.md next to this file. What an element gets depends on its index in the model alone: a run may begin and end
 // anywhere.
 #pragma once
 
@@ -70,7 +70,7 @@ struct NoisePass {
     WeightType type;         // of the weights
     int scale_exponent = 0;  // f8: weights are the numbers that are kept, times 2^scale_exponent
     const void* weights;     // read only, unless `updated` is the same
-    int64_t skip = 0;        // nf4: the run begins so many elements behind the first of `weights`, which begins a block
+    int64_t skip = 0;        // nf4: the run begins so many elements after the first of `weights`, which begins a block
     // Null where there are no steps; or where nothing is stored: then the steps are one, whose result is not rounded to
     // the weights' type before it is probed.
     void* updated;
@@ -91,7 +91,7 @@ using NoiseDirection = void(const NoiseRun& run, const NoiseTerm& term, WeightTy
 using NoisePassLoop = void(const NoiseRun& run, const NoisePass& pass);
 // `count` numbers of nf4, from the beginning of a block on, as f32 or as bf16 to the nearest, ties away from zero.
 using Nf4Copy = void(const void* blocks, int64_t count, WeightType type, void* out);
-// RandomStream::noise and ::rounding; the kind of number stands above the blocks' lower bits.
+// RandomStream::noise and ::rounding; the kind of number is above the blocks' lower bits.
 inline constexpr uint32_t kNoiseStream = 1, kNoiseRoundingStream = 2;
 inline constexpr int kNoiseKindShift = 46;
 

@@ -22,7 +22,7 @@ struct NoiseMomentWords {
 };
 inline constexpr uint32_t kTermWords = 5, kMomentWords = 3;
 
-// A NoisePass. The list holds the step's terms, behind them its moments, behind them scales.
+// A NoisePass. The list holds the step's terms, after them its moments, after them scales.
 struct NoiseCallArgs {
     NoiseRun run;
     // low_rank: the tiles of the matrix that have elements of the run begin with this row.

@@ -55,7 +55,7 @@ struct WeightOp {
 
 // plain <- the weights, in the type that is computed with: f32, or bf16 to the nearest, ties away from zero.
 extern const WeightOp kCopyWeights;
-// updated <- the weights behind the pass's steps; plus, minus and plain <- what is computed with. One pass over memory
+// updated <- the weights after the pass's steps; plus, minus and plain <- what is computed with. One pass over memory
 // (README.md, "Weights").
 extern const WeightOp kPerturbWeights;
 // plus <- c z, the direction of pass.probe.

@@ -48,13 +48,13 @@ struct Line {
 };
 
 // Depths of the two short models. Buffers for what is read, copied or updated ahead take turns, and where the turns
-// stand at the end of a pass decides how they share addresses: the deeper of the two ends as the whole model does.
+// are at the end of a pass decides how they share addresses: the deeper of the two ends as the whole model does.
 struct Depths {
     int few = 0, more = 0;
 };
 
 Depths depths_for(int layers, const Plan& plan, int period) {
-    constexpr int kFew = 3;  // beside the layers that are read ahead: both ends of a pipeline that is full
+    constexpr int kFew = 3;  // besides the layers that are read ahead: both ends of a pipeline that is full
     constexpr int kApart = 2;
     const int copies = plan.own_memory() ? std::max(1, plan.upload_ahead) + 1 : 1;
     const int turns = std::lcm(std::lcm(period, copies), std::lcm(plan.read_ahead + 1, plan.update_ahead + 1));

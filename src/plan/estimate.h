@@ -55,7 +55,7 @@ class Estimator {
         std::vector<Peaks> peaks;
     };
     Lowered evaluate(const TrainedModel& model, const Plan& plan);
-    // A schedule beside the step's: its seconds only where they count, which are those of a redo.
+    // A schedule besides the step's: its seconds only where they count, which are those of a redo.
     struct Beside {
         Peaks peaks;
         double seconds = 0;

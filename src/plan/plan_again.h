@@ -1,4 +1,4 @@
-// plan_again.h: a plan that a search found before, made again without a search.
+// plan_again.h: a plan that a search found before, rebuilt without a search.
 #pragma once
 
 #include <optional>

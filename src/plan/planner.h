@@ -25,7 +25,7 @@ struct Budgets {
     int64_t ram = 0;               // bytes of host memory that the process may use
     int64_t disk = 0;              // bytes for the working store and what spills; 0: no disk tier
     int64_t process = 0;           // measured: libraries, stacks, JIT, tokenizer, data index
-    int64_t exporter = 0;          // of an export that reads the working store beside the steps; 0: there is none
+    int64_t exporter = 0;          // of an export that reads the working store during the steps; 0: there is none
     int64_t device = 0;            // bytes of the device's own memory, where it has any
     int64_t step_disk_writes = 0;  // bytes that a step may write to disk; 0: as many as it likes
 };
@@ -106,7 +106,7 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
 // The refusal if no choice fits, as descents from where memory is least tell; far cheaper than a search.
 std::optional<NoFit> refuse_early(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics,
                                   const Machine& machine, const PlanRequest& request);
-// The same, for who has nothing else to try: throws NoFit::error().
+// Like find_plan, but throws NoFit::error() if nothing fits.
 Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                   const PlanRequest& request);
 

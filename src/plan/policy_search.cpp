@@ -20,7 +20,7 @@ int64_t version_bytes(const Recipe& recipe, const Param& param) {
     return kept_offset(recipe, param, full) + (rest > 0 ? kept_bytes(recipe, param, full, rest) : 0);
 }
 
-// What a search looks at of these: shorter rows take less of everything. The schedule that takes longest stands first:
+// What a search looks at of these: shorter rows take less of everything. The schedule that takes longest is first:
 // it is the one that is timed.
 std::vector<ScheduleRequest> largest_of_each_kind(std::vector<ScheduleRequest> requests) {
     using Kind = ScheduleRequest::Kind;

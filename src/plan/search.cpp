@@ -109,8 +109,8 @@ struct Range {
     bool is_wide() const { return static_cast<double>(most) > kFactorMin * static_cast<double>(least); }
 };
 
-// Sizes between the least that a choice wants and the most, each so many times the one before; the last is as much as
-// anybody wants.
+// Sizes between the least that a choice needs and the most, each so many times the one before; the last is as much as
+// anybody needs.
 class Ladder {
   public:
     Ladder(const Range& range, int count, int64_t limit) {

@@ -31,7 +31,7 @@ inline constexpr DeviceProbe kSmallestProbe = {.tokens = 32,
                                                .update_rows = 64};
 
 // A few seconds, and about 256 MiB. `disk_folder` empty: the drive's rates stay zero. The probe's file is removed. A
-// machine without a device beside its host has a link all the same: copies inside its memory.
+// machine without a device next to its host has a link all the same: copies inside its memory.
 Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int threads);
 
 // What a device with memory of its own and its link do, and what the link's traffic leaves of the host's updates: some

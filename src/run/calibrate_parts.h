@@ -33,11 +33,11 @@ inline constexpr int64_t kUpdateSide = 2048;  // of a matrix that is one chunk, 
 std::map<std::string, double, std::less<>> calibrate_update_kinds(Device& device, Stream& stream, int64_t side);
 struct UpdateRates {
     double bytes_per_s = 0;  // alone
-    double busy_factor = 1;  // of that, what is left beside traffic
+    double busy_factor = 1;  // of that, what is left during traffic
 };
 // The update pass on a stream of the CPU; each of `traffic` is done over and over by a thread of its own.
 UpdateRates update_rates(Stream& stream, std::span<const std::function<void()>> traffic);
-// The same beside copies and, where `folder` is not empty, a drive that reads and writes.
+// The same during copies and, where `folder` is not empty, a drive that reads and writes.
 void calibrate_update(FileSystem& files, const std::string& folder, Stream& stream, Machine& machine);
 
 }  // namespace windlass

@@ -131,7 +131,7 @@ class Engine {
 
     // Forward only. token_losses: fill StepReport::token_losses.
     StepReport evaluate(const Schedule& schedule, const StepInput& input, bool token_losses = false);
-    // Decode: each row's new tokens behind Batch::cached earlier ones: as many as the schedule is for, or fewer, but
+    // Decode: each row's new tokens after Batch::cached earlier ones: as many as the schedule is for, or fewer, but
     // more than one.
     StepReport decode(const Schedule& schedule, const StepInput& input);
 

@@ -16,7 +16,7 @@
 
 namespace windlass {
 
-// What executing needs beside the schedule; everything outlives the call.
+// What executing needs besides the schedule; everything outlives the call.
 struct ExecuteContext {
     const EngineSetup& setup;
     const Arenas& arenas;

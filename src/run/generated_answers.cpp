@@ -57,7 +57,7 @@ void GeneratedAnswers::take(int point, std::span<const float> likeliest) {
     const size_t count = at(rows_.answers->max_new_tokens);
     for (size_t example = 0; example < begins_.size(); ++example) {
         const size_t begin = begins_[example];
-        // What is said at a token is of the one behind it.
+        // What is said at a token is of the one after it.
         go_on(taken.answers[example], likeliest.subspan(begin - 1, count),
               std::span(taken.tokens).subspan(begin, count));
     }

@@ -2,11 +2,11 @@
 // them.
 //
 // Each point has rows of its own: the prompt, what it has written, and guesses at the rest. A round sends all of them
-// through the model once, and the head says which token is the likeliest behind each. Where a guess is what the model
-// says, the token behind it is known as well: so a round gives each answer one token at least, and more where it was
+// through the model once, and the head says which token is the likeliest after each. Where a guess is what the model
+// says, the token after it is known as well: so a round gives each answer one token at least, and more where it was
 // guessed rightly. What is written is what greedy decoding writes, whatever the guesses were. (Stern et al., "Blockwise
 // Parallel Decoding for Deep Autoregressive Models", NeurIPS 2018. The first guesses are those of the batch; later ones
-// are what the model said behind earlier guesses: Santilli et al., "Accelerating Transformer Inference for Translation
+// are what the model said after earlier guesses: Santilli et al., "Accelerating Transformer Inference for Translation
 // via Parallel Decoding", ACL 2023.)
 // Threads: changed between the passes of a round only, by one thread; read by all.
 #pragma once

@@ -7,7 +7,7 @@ namespace windlass {
 
 class Stream;
 
-// Running sums of a chunk: element i is added to sum i % kNormLanes, or to the first behind the last whole round.
+// Running sums of a chunk: element i is added to sum i % kNormLanes, or to the first after the last whole round.
 inline constexpr int64_t kNormLanes = 8;
 
 struct SumSquaresArgs {

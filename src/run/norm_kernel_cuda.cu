@@ -26,7 +26,7 @@ struct Batch {
     }
 };
 
-// The squares of `count` numbers, each kNormLanes behind the last, in their order.
+// The squares of `count` numbers, each kNormLanes after the last, in their order.
 __device__ double lane_sum(const float* from, int64_t count) {
     double sum = 0;
     int64_t done = 0;

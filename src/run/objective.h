@@ -74,7 +74,7 @@ struct CandidateLoss {
 // The index of the candidate with the greatest score, the first of equals; a score that is not a number is never it.
 int64_t best_candidate(std::span<const CandidateLoss> candidates, bool by_mean);
 
-// The sums of token results over each of the step's rows, of one of the numbers that Recipe::conclude wants to know.
+// The sums of token results over each of the step's rows, of one of the numbers that Recipe::conclude needs to know.
 using RowSums = std::function<std::vector<double>(int result)>;
 
 // What Recipe::conclude takes: for each of its numbers the objective's sum over the examples. Of a tangent pass the

@@ -21,9 +21,9 @@ class RecentSteps {
     // land all at once, wherever weights live.
     RecentSteps(int history, bool together) : history_(static_cast<size_t>(history)), together_(together) {}
 
-    // A step was applied: nobody has its update yet.
+    // A step was applied: no weight has its update yet.
     void add(const StepParams& step);
-    // These instead, oldest first, of which nobody has the last `deferred`.
+    // Replaces the list, oldest first; no weight has the last `deferred` updates yet.
     void recall(std::vector<StepParams> steps, int deferred);
     // Every update is there, in place; everywhere.
     void land_in_place() { in_place_ = 0; }

@@ -6,7 +6,7 @@
 namespace windlass {
 namespace {
 
-// k of them, one behind the other: rows follow rows, and vectors are rows. Of factors the left ones come first.
+// k of them, one after the other: rows follow rows, and vectors are rows. Of factors the left ones come first.
 void bind_direction(const OpSize& size, std::byte* numbers, const Shape& shape, Weight& weight) {
     if (const int64_t rank = factor_rank(size, shape); rank > 0) {
         weight.left = Tensor(DType::f32, {size.k * rank, shape[0]}, numbers);

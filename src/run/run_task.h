@@ -6,7 +6,7 @@
 
 namespace windlass {
 
-// What a run task goes by, beside itself and its memory.
+// What a run task goes by, besides itself and its memory.
 struct RunContext {
     const EngineSetup& setup;
     const Schedule& schedule;

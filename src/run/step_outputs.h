@@ -28,7 +28,7 @@ class StepOutputs {
     std::vector<double> token_losses() const;
     // Decoding: of the last token of each row, [rows, vocab].
     std::vector<float> logits(int64_t vocab) const;
-    // Those of one of the numbers that Recipe::conclude wants to know: one for each micro-batch.
+    // Those of one of the numbers that Recipe::conclude needs to know: one for each micro-batch.
     std::span<const BufferSlice> of(int result) const;
     // Of the gradients, by parameter: 0 of what is not trained.
     std::vector<double> sums_of_squares(const TrainedModel& model) const;

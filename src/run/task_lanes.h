@@ -29,7 +29,7 @@ namespace windlass {
 struct LaneWork {
     // Asked once, before a task is issued. False: the step is dropped.
     std::function<bool(const Task&)> may_begin;
-    // False: the task is passed over.
+    // False: the task is skipped.
     std::function<bool(const Task&)> is_due;
     // On the lane's stream.
     std::function<void(const Task&, const LaunchedMemory&)> launched;

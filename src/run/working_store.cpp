@@ -153,7 +153,7 @@ std::vector<DiskRange> WorkingStore::ranges(const MoveTask& task, std::byte* buf
     return ranges;
 }
 
-// The store's own sums are looked at only by reads that no commit runs beside: it replaces them.
+// The store's own sums are looked at only by reads during which no commit runs: it replaces them.
 uint64_t WorkingStore::wanted_sum(const MoveTask& task, int64_t chunk) {
     if (!task.committed) return newest(task.place)[at(chunk)].sum;
     const ChunkSums committed = store_.sums(chunk);
@@ -161,7 +161,7 @@ uint64_t WorkingStore::wanted_sum(const MoveTask& task, int64_t chunk) {
 }
 
 void PieceSums::add(size_t piece, std::span<const std::byte> bytes) {
-    if (exact_bytes_.empty() || sums_.size() > piece) return;  // nothing to sum, or what lies behind the exact bytes
+    if (exact_bytes_.empty() || sums_.size() > piece) return;  // nothing to sum, or what lies after the exact bytes
     WINDLASS_CHECK(sums_.size() == piece, "piece {} came before piece {} was whole", piece, sums_.size());
     if (!stream_) stream_.emplace();
     const int64_t wanted = std::min(std::ssize(bytes), exact_bytes_[piece] - seen_);

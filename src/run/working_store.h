@@ -23,7 +23,7 @@ namespace windlass {
 // Refuses a store of another model or method, naming the first difference.
 void require_layout(const StoreLayout& found, const StoreLayout& expected, const std::string& path);
 
-// All files of a store: what was begun of it and what spills beside it, too. Those that are not there are passed over.
+// All files of a store: what was begun of it and what spills next to it, too. Those that are not there are skipped.
 void remove_store(FileSystem& files, const std::string& store_path);
 // What they take of the disk.
 int64_t store_file_bytes(FileSystem& files, const std::string& store_path);

@@ -23,7 +23,7 @@ struct LowerInput {
     std::vector<TierId> tiers = tiers_beside(plan.device.index);
     bool refreshes = false;
 
-    // Forward-only: these are not where the parameter lives, so what an update makes of them is gone behind the step
+    // Forward-only: these are not where the parameter lives, so what an update makes of them is gone after the step
     // unless it is written back.
     bool is_fetched(int param, const BufferSlice& weights) const {
         return place(param).weights.buffer != weights.buffer;
@@ -48,7 +48,7 @@ struct LowerInput {
     Param param(int index) const { return model.param(index); }
     const ParamPlace& place(int param) const { return ids.params[static_cast<size_t>(param)]; }
     // Of a chunk of what is in chunks of two sides (ParamPlace::visits), which begins with this element: where it lies
-    // behind `base`, which those of its side begin at.
+    // after `base`, which those of its side begin at.
     BufferSlice gradient_behind(const BufferSlice& base, int param, int64_t first) const;
     // Where a chunk's gradient is between the step that finds it and the update; kNoBuffer: not in memory.
     BufferSlice held_gradient(int param, int64_t first) const;
@@ -97,7 +97,7 @@ class ScheduleBuilder {
         bool backward = false;
         bool save = false;               // everything, unless `saved` says what
         bool one_token = false;          // of one row, whatever the schedule's size
-        bool passes_gradient_on = true;  // backward: some block before this one wants it
+        bool passes_gradient_on = true;  // backward: some block before this one needs it
         int tangents = 0;                // forward with so many
         int64_t rank = 0;                // of the factors that matrices' directions come as; 0: in full
         std::vector<SaveChoice> saved;
@@ -129,7 +129,7 @@ class ScheduleBuilder {
     // Weights that are kept in another type than runs read are copied as that; the others are read where they are.
     void convert(int block, BlockWeights& weights);
 
-    // Adds the task; its workspace is made here. `uses` names buffers beside weights and regions.
+    // Adds the task; its workspace is made here. `uses` names buffers besides weights and regions.
     void run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses);
     void move(MoveTask task);
     void update(UpdateTask task, LaneKind lane);
@@ -180,7 +180,7 @@ Schedule lower_probe(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_eval(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_decode(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_refresh(const LowerInput& input, const ScheduleRequest& request);
-// Speculative updates that are done again; deferred updates that are wanted now.
+// Speculative updates that are done again; deferred updates that are needed now.
 Schedule lower_redo(const LowerInput& input);
 Schedule lower_flush(const LowerInput& input);
 

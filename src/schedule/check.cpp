@@ -194,7 +194,7 @@ class Checker {
     }
 
     // What a step writes to the disk and reads again. Gradients and activations are written over; weights and state go
-    // to the version that is not current, so a write waits for nobody, but a read wants what was written before it.
+    // to the version that is not current, so a write waits for nobody, but a read needs what was written before it.
     void order_on_disk(const MoveTask& move, Wait self, int32_t after) {
         if (move.kind == MoveKind::up || move.kind == MoveKind::down) return;
         const bool writes = move.kind == MoveKind::disk_write;

@@ -43,7 +43,7 @@ std::vector<SweepKernels> kernels_of(const Recipe& recipe) {
     std::vector<SweepKernels> list;
     for (const RecipePass& pass : recipe.passes) {
         if (pass.kind == PassKind::tangent) list.push_back({DiffMode::jvp, pass.k, pass.rank});
-        // Tangents go beside the values themselves.
+        // Tangents go next to the values themselves.
         const bool backward = pass.kind == PassKind::backward;
         list.push_back({.mode = backward ? DiffMode::vjp : DiffMode::forward});
     }

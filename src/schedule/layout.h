@@ -32,7 +32,7 @@ inline int64_t aligned_weight_bytes(const Param& param, int64_t count) {
 }
 
 // Gradients lie chunk by chunk, whole blocks of the disk each: of the chunk that begins with this element, where it
-// lies behind the parameter's first one, and the bytes of a chunk and of a whole parameter.
+// lies after the parameter's first one, and the bytes of a chunk and of a whole parameter.
 int64_t gradient_offset(GradientFormat format, int64_t first);
 int64_t gradient_chunk_bytes(GradientFormat format, int64_t count);
 int64_t gradient_param_bytes(GradientFormat format, int64_t numel);
@@ -70,7 +70,7 @@ std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param);
 // Chunks that are updated as one: of the trained parameters at home in a block, in the order of the store.
 using ChunkGroup = std::vector<ChunkSpan>;
 std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& recipe, const Plan& plan, int block);
-// Whether the device updates this group of this block, if its state is beside the device.
+// Whether the device updates this group of this block, if its state is next to the device.
 bool visits_device(const Plan& plan, int block, size_t group);
 
 // Sections of the state on disk of a chunk that begins with this element of a parameter, in order: low halves (nothing
@@ -79,12 +79,12 @@ bool visits_device(const Plan& plan, int block, size_t group);
 std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t first, int64_t count);
 
 // Bytes of a chunk's state, whole blocks of the disk; and where the chunk that begins with this element of a parameter
-// lies behind the parameter's first one, where all are kept so.
+// lies after the parameter's first one, where all are kept so.
 int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t first, int64_t count);
 int64_t state_block_offset(const Recipe& recipe, const Param& param, int64_t first);
 
 // A chunk as it is kept for a wrong guess: its weights, whole blocks of the disk, then its state as the store has it.
-// Bytes, and where the chunk that begins with this element lies behind the parameter's first one.
+// Bytes, and where the chunk that begins with this element lies after the parameter's first one.
 int64_t kept_bytes(const Recipe& recipe, const Param& param, int64_t first, int64_t count);
 int64_t kept_offset(const Recipe& recipe, const Param& param, int64_t first);
 

@@ -275,7 +275,7 @@ std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& p
 
 namespace {
 
-// These schedules, beside the persistent buffers of `requests`.
+// These schedules, next to the persistent buffers of `requests`.
 ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                          const std::vector<ScheduleRequest>& requests, const std::vector<ScheduleRequest>& wanted) {
     require_consistent(model, recipe, plan);

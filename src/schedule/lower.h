@@ -37,7 +37,7 @@ std::array<int64_t, kTierKinds> persistent_bytes(const TrainedModel& model, cons
                                                  const Numerics& numerics, const Plan& plan,
                                                  const std::vector<ScheduleRequest>& requests);
 
-// The updates alone that a plan needs schedules for, beside those of the requests: redo, flush, both or none.
+// The updates alone that a plan needs schedules for, besides those of the requests: redo, flush, both or none.
 std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& plan,
                                              const std::vector<ScheduleRequest>& requests);
 

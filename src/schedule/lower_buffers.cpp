@@ -234,7 +234,7 @@ void GradientBuffers::finish(int block) {
     if (!out.empty()) write_to_disk(out);
 }
 
-// Once, behind the last contribution: what the norm and the update see is what the sums are rounded to.
+// Once, after the last contribution: what the norm and the update see is what the sums are rounded to.
 void GradientBuffers::round(const std::vector<int>& params, int block) {
     const GradientFormat format = in_.numerics.gradient_format;
     std::vector<int> leave;
@@ -260,7 +260,7 @@ void GradientBuffers::round(const std::vector<int>& params, int block) {
     if (!task.parts.empty()) builder_.round(std::move(task));
 }
 
-// Beside the sum; kNoBuffer where the sum itself is what waits.
+// Next to the sum; kNoBuffer where the sum itself is what waits.
 BufferSlice GradientBuffers::rounded_to(int param, int64_t first) const {
     const ParamPlace& place = in_.place(param);
     if (in_.visits(param, first)) return in_.held_gradient(param, first);

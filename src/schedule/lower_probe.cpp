@@ -7,9 +7,9 @@ namespace windlass {
 namespace {
 
 // A step of a method that never goes backward. Each block is fetched once; the update of the step before is applied to
-// it and written back at once, beside what follows. While the block is here, every pass of the recipe perturbs it and
+// it and written back at once, during what follows. While the block is here, every pass of the recipe perturbs it and
 // sends all micro-batches through. So weights cross each link once a step, however many directions there are (ZO2's
-// order: arXiv 2503.12668, with the update written back before the forwards instead of behind them).
+// order: arXiv 2503.12668, with the update written back before the forwards instead of after them).
 //
 // With Plan::writeback_steps above 1 blocks are written back only so often. In between, the updates since the last
 // write-back are applied to each fetched copy. The schedule is the same for both kinds of step: its tasks say what each

@@ -81,7 +81,7 @@ class TrainLowering {
     }
 
     // Reads begin read_ahead blocks early; what then happens on the way, updates and the copy up, at most one early.
-    // What a pass leaves goes down beside the next one where reads begin three blocks early: if its buffer ended with
+    // What a pass leaves goes down during the next one where reads begin three blocks early: if its buffer ended with
     // the pass, the next one's could have its place and would wait for the copy. That takes room for both.
     void write_layer_first() {
         const size_t early = at(in_.plan.read_ahead), late = in_.plan.own_memory() ? std::min<size_t>(early, 1) : 0;
@@ -143,7 +143,7 @@ class TrainLowering {
         const bool first = !visit.backward || visit.block == blocks_ - 1;
         return first && in_.plan.of(visit.block).update == UpdateTime::next_forward;
     }
-    // No read may stand before the update of what it reads: it would see the weights of the step before.
+    // No read may be before the update of what it reads: it would see the weights of the step before.
     bool is_current(const Visit& visit) const {
         for (const int param : in_.model.blocks[at(visit.block)].params) {
             const int home = in_.param(param).spec.block;
@@ -196,13 +196,13 @@ class TrainLowering {
         if (block == blocks_ - 1 && !in_.recipe.backward_for_norm) builder_.reduce({.of_losses = true});
         add_updates(at_once_, UpdateTime::at_once, block);
     }
-    // Of a backward pass that finds the norm. The last block's is behind all squares, and before all updates.
+    // Of a backward pass that finds the norm. The last block's is after all squares, and before all updates.
     void finish_norm(int block) {
         norm_gradients_.finish(block);
         if (block == first_trained_) builder_.reduce({});
     }
 
-    // While a pass computes, what the next one wants of spilled activations is on its way.
+    // While a pass computes, what the next one needs of spilled activations is on its way.
     void prefetch_activations(const std::vector<Visit>& list, size_t index, int micro) {
         activations_.bring(list[index], micro);
         const bool last = micro + 1 == micro_batches_;

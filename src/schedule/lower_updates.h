@@ -46,7 +46,7 @@ class UpdateStream {
     void stage_weights(Staged& staged);
     void stage_state(Staged& staged);
     void stage_gradient(Staged& staged);
-    // A group that the device updates though its state is at home beside it (lower_visiting.cpp).
+    // A group that the device updates though its state is at home next to it (lower_visiting.cpp).
     bool visits(const ChunkGroup& chunks) const;
     void stage_visit(Staged& staged);
     void finish_visit(const Staged& staged, UpdateTask at_home);

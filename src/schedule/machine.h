@@ -21,13 +21,13 @@ inline constexpr int64_t kNarrowRows = 32;
 struct Machine {
     std::string name;
     int threads = 1;                  // of the host
-    bool unified_memory = true;       // no device beside the host: compute, updates and copies share cores and memory
+    bool unified_memory = true;       // no device next to the host: compute, updates and copies share cores and memory
     int64_t memory_bytes = 0;         // of the host, installed
     int64_t device_memory_bytes = 0;  // 0 where memory is unified
     bool device_has_display = false;  // a desktop takes some of the device's memory
     int64_t disk_bytes = 0;           // of all drives together
 
-    double gemm_bf16_flops = 0;  // per second, large products; on the device, if there is one beside the host
+    double gemm_bf16_flops = 0;  // per second, large products; on the device, if there is one next to the host
     double gemm_f32_flops = 0;
     double narrow_bf16_flops = 0;
     double narrow_f32_flops = 0;

@@ -84,7 +84,7 @@ std::string_view trimmed(std::string_view text) {
     return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-// A comment begins with '#' at the start of a line or behind a blank.
+// A comment begins with '#' at the start of a line or after a blank.
 std::string_view without_comment(std::string_view line) {
     for (size_t at = line.find('#'); at != line.npos; at = line.find('#', at + 1)) {
         if (at == 0 || line[at - 1] == ' ' || line[at - 1] == '\t') return line.substr(0, at);

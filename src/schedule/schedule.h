@@ -207,7 +207,7 @@ struct ReduceTask {
     bool decides() const { return parts.empty(); }
 };
 
-// input: the vectors of a Batch (op/batch.h), [T] i32 each, one behind the other.
+// input: the vectors of a Batch (op/batch.h), [T] i32 each, one after the other.
 struct InputTask {
     int micro = 0;
     int probe_index = 0;  // RunTask::probe_index, where answers are written
@@ -252,8 +252,8 @@ struct Demand {
     int64_t disk_write_bytes = 0;
 };
 
-// deferred: part of an update that the step before deferred; passed over where there is none. write_back: the same, and
-// passed over too in steps that write nothing back (Schedule::writeback_steps).
+// deferred: part of an update that the step before deferred; skipped where there is none. write_back: the same, and
+// skipped too in steps that write nothing back (Schedule::writeback_steps).
 enum class When : uint8_t { always, deferred, write_back };
 
 struct Task {
@@ -272,11 +272,11 @@ struct Schedule {
     int micro_batches = 1;
     int host_threads = 0;  // of the host lane; size.threads are those of the compute lane
     // Forward-only: updated weights are written back each so many steps (Plan::writeback_steps). In the steps between,
-    // moves of what was deferred are passed over.
+    // moves of what was deferred are skipped.
     int writeback_steps = 1;
     std::vector<LaneId> lanes = lanes_beside(0);
     std::vector<Segment> segments;
-    std::vector<BufferSpec> buffers;  // ids continue behind the set's persistent ones
+    std::vector<BufferSpec> buffers;  // ids continue after the set's persistent ones
     std::vector<RunTask> runs;
     std::vector<MoveTask> moves;
     std::vector<UpdateTask> updates;
@@ -289,21 +289,21 @@ struct Schedule {
     bool writes_answers = false;  // each point of a forward-only step reads rows of its own, with what it has written
     std::vector<Task> tasks;
     // Where execute finds results: the loss of each token [T, 1], f32; or the logits of each row's last token,
-    // [1, V], one behind the other in equal parts of their buffer. By micro-batch; where weights
-    // are probed by what Recipe::conclude wants to know, and for each of those by micro-batch.
+    // [1, V], one after the other in equal parts of their buffer. By micro-batch; where weights
+    // are probed by what Recipe::conclude needs to know, and for each of those by micro-batch.
     bool gives_logits = false;
     std::vector<BufferSlice> outputs;
     int64_t activation_file_bytes = 0;     // disk that spilled activations take
     std::vector<int64_t> transient_bytes;  // by tier; filled by check
 };
 
-// Where a parameter lies in the persistent buffers; kNoBuffer where the plan keeps that on disk or nobody wants it.
+// Where a parameter lies in the persistent buffers; kNoBuffer where the plan keeps that on disk or nobody needs it.
 struct ParamPlace {
     BufferSlice weights, low, gradient;
     // On the device, of weights that stay there while their state is elsewhere: what runs read. `weights` and `low` are
     // then where the update changes them, and each update's outcome is copied here.
     BufferSlice resident, resident_low;
-    // The form that gradients have between the step that finds them and the update. Chunks of it lie one behind the
+    // The form that gradients have between the step that finds them and the update. Chunks of it lie one after the
     // other: in `gradient` those that are updated where the state is, in `visiting_gradient`, on the device, those
     // whose state comes there to be updated (Plan::device_groups), which `visits` names by chunk; empty: none.
     GradientFormat gradient_format = GradientFormat::f32;
@@ -312,9 +312,9 @@ struct ParamPlace {
     std::vector<BufferSlice> state;  // one per Recipe::state
     BufferSlice chunks;              // instead of low and state: chunk by chunk as a working store has them
     BufferSlice kept;                // chunk by chunk, where updates are speculative without a store
-    BufferSlice squares;             // sums over each kNormChunkElements of the gradient, f64, where the norm is wanted
+    BufferSlice squares;             // sums over each kNormChunkElements of the gradient, f64, where the norm is needed
 };
-// Where a block's keys and values of earlier tokens wait for the next ones: keys, and as many bytes of values behind
+// Where a block's keys and values of earlier tokens wait for the next ones: keys, and as many bytes of values after
 // them.
 struct CachePlace {
     int64_t bytes = 0;         // of both; 0: the block caches nothing

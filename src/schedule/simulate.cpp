@@ -32,7 +32,7 @@ class LaneOrder {
 // constant speed: 1 as if it were alone, less where something that it uses is short.
 class Fluid {
   public:
-    // `all`: else without what is passed over where nothing is written back.
+    // `all`: else without what is skipped where nothing is written back.
     Fluid(const Schedule& schedule, const Machine& machine, bool all, Simulation& result)
         : schedule_(schedule),
           prices_(schedule, machine),
@@ -103,7 +103,7 @@ class Fluid {
         return true;
     }
 
-    // What is wanted of each resource; more than 1 is more than there is. Whoever has one to itself has enough.
+    // What is needed of each resource; more than 1 is more than there is. Whoever has one to itself has enough.
     void set_speeds() {
         std::array<double, kResources> wanted{};
         std::array<int, kResources> users{};

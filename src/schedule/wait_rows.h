@@ -85,7 +85,7 @@ class ByteHistory {
 
     Parts::iterator begin_at(int64_t position, WaitRows& rows) {
         if (parts_.empty()) behind_ = parts_.emplace(0, Users{rows.add(), rows.add()}).first;
-        // The pieces of a parameter mostly come one behind the other.
+        // The pieces of a parameter mostly come one after the other.
         if (behind_ != parts_.end() && behind_->first == position) return behind_;
         const auto part = std::prev(parts_.upper_bound(position));
         return part->first == position ? part : split(part, position, rows);

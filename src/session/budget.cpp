@@ -30,7 +30,7 @@ std::string read_kernel_file(const char* path) {
     return text.str();
 }
 
-// The number behind "name:" in kB, as bytes; 0 when there is no such line.
+// The number after "name:" in kB, as bytes; 0 when there is no such line.
 int64_t kernel_bytes(const std::string& text, std::string_view name) {
     const size_t at = text.find(fmt::format("{}:", name));
     if (at == std::string::npos) return 0;
@@ -93,10 +93,10 @@ Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, co
     budgets.device =
         device.memory_bytes > 0
             ? device_limit(config, device.free_bytes, kDeviceShare)
-            : device_limit(config, available, kDeviceShareBesideDisplay);  // cpu:emulate: beside the host's
+            : device_limit(config, available, kDeviceShareBesideDisplay);  // cpu:emulate: next to the host's
     if (config.ssd_dir.empty()) return budgets;
     files.make_folders(config.ssd_dir);
-    // What an earlier part of the run left there is the run's: it goes on with it, or begins by removing it.
+    // What an earlier part of the run left there is the run's: it continues with it, or begins by removing it.
     const std::string store = working_store_path(config);
     const int64_t own = store.empty() ? 0 : store_file_bytes(files, store);
     budgets.disk = limited(config.ssd_space, "ssd_space", files.free_bytes(config.ssd_dir) + own);

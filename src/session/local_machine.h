@@ -26,7 +26,7 @@ struct LocalMachine {
 // are measured. Throws UserError(gpu) where the device, its driver or the library of its products is not there.
 LocalMachine local_machine(FileSystem& files, const Config& config, int threads, std::span<const KernelCase> cases);
 
-// The kept rates are wrong (they were measured while others used the machine): the next command measures anew.
+// The cached profile is wrong (it was measured while others used the machine): the next command measures again.
 void forget_local_machine(FileSystem& files, const Config& config, int threads);
 
 // What link_rate and disk_rate ask for.

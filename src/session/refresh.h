@@ -13,10 +13,10 @@ RefreshSettings refresh_settings(const Config& config, const Recipe& recipe, con
 // The schedule of one: of the longest rows.
 ScheduleRequest refresh_request(const RefreshSettings& settings, const Numerics& numerics);
 
-// Whether one stands before the step that follows.
+// Whether one is before the step that follows.
 bool refresh_is_due(const RefreshSettings& settings, const RunProgress& progress);
 
-// The rows of the step that follows, and those behind them, for the two halves of the refresh's micro-batches.
+// The rows of the step that follows, and those after them, for the two halves of the refresh's micro-batches.
 StepBatch refresh_batch(Session& session, DataPosition position);
 
 }  // namespace windlass

@@ -23,7 +23,7 @@ struct Samples {
     std::vector<SamplePrompt> prompts;  // none: nothing is continued
     std::vector<int32_t> stop_ids;
     int64_t every = 0;           // steps
-    int64_t max_new_tokens = 0;  // that the model's positions have room for behind each of them
+    int64_t max_new_tokens = 0;  // that the model's positions have room for after each of them
 };
 
 // Of a run on chats, whose rows `chats` writes, prompts are questions: answers to them are sampled. UserError(usage)

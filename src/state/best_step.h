@@ -28,7 +28,7 @@ struct BestStep {
     bool operator==(const BestStep&) const = default;
 };
 
-// Takes in the evaluation behind `step`; returns whether it is the best.
+// Takes in the evaluation after `step`; returns whether it is the best.
 bool judge(const BestRule& rule, int64_t step, double value, BestStep& best);
 
 // Patience is over.

@@ -28,7 +28,7 @@ std::optional<int64_t> step_of(std::string_view name) {
     return step;
 }
 
-// The model's own weights stay what they were, and what is written is an adapter beside them.
+// The model's own weights stay what they were, and what is written is an adapter next to them.
 bool has_base(const TrainedModel& model) {
     return model.adapter && refreshed_layers(model).empty();
 }

@@ -262,7 +262,7 @@ Identity parse_identity(std::string_view text, std::string_view where) {
     }
 }
 
-// A log's records say what each step decayed, and moments' numbers stand in its header; nothing is clipped.
+// A log's records say what each step decayed, and moments' numbers are in its header; nothing is clipped.
 OnResume rule_of(const ConfigKey& key, bool probes) {
     if (key.resume != OnResume::by_name || !probes) return key.resume;
     if (key.name == "max_grad_norm") return OnResume::free;

@@ -1,7 +1,7 @@
 // identity.h: which run this is: everything that its bits depend on. How far it is says RunProgress (run_state.h).
 //
 // Run states hold the whole of it, the header of a trajectory log a part (logged_identity): one serialiser, and one
-// comparison that says what a run that goes on may differ in.
+// comparison that says what a resumed run may differ in.
 #pragma once
 
 #include <cstdint>

@@ -60,10 +60,10 @@ struct LossCurves {
     std::vector<CurvePoint> train, eval;
 };
 
-// One of a metrics.jsonl: the values of a key, where they are finite; lines that are no metrics are passed over.
+// One of a metrics.jsonl: the values of a key, where they are finite; lines that are no metrics are skipped.
 std::vector<CurvePoint> read_curve(FileSystem& files, const std::string& path, std::string_view key);
 
-// Reads a metrics.jsonl; lines that are no metrics are passed over.
+// Reads a metrics.jsonl; lines that are no metrics are skipped.
 LossCurves read_curves(FileSystem& files, const std::string& path);
 
 // The last step whose line says that it wrote to disk, as every step with a working store does; 0 where there is none.
@@ -71,7 +71,7 @@ int64_t last_step_on_disk(FileSystem& files, const std::string& path);
 
 class MetricsWriter {
   public:
-    // Appends to folder/metrics.jsonl behind the last line of a step <= resumed_step; lines of later steps, and a line
+    // Appends to folder/metrics.jsonl after the last line of a step <= resumed_step; lines of later steps, and a line
     // that was cut off, go. report_to: "jsonl", "tensorboard".
     MetricsWriter(FileSystem& files, const std::string& folder, const std::vector<std::string>& report_to,
                   int64_t resumed_step, double wall_seconds);
@@ -79,7 +79,7 @@ class MetricsWriter {
     void make_up(int64_t step, const std::string& line);
     // A line and events. Where a full disk throws, the same call again writes what is missing.
     void write(const StepMetrics& metrics);
-    // Puts the evaluation behind the last line's step into that line, where it lacks one: the run was killed before it.
+    // Puts the evaluation after the last line's step into that line, where it lacks one: the run was killed before it.
     void add_evaluation(const StepMetrics& metrics);
     // Whether the last line is this step's and has none.
     bool lacks_evaluation(int64_t step) const;

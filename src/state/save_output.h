@@ -40,7 +40,7 @@ void require_no_delta(OutputForm form);
 bool ends_as_adapter(const ModelSpec& model);
 
 // UserError(usage) where an adapter is asked for in another type or in several files, and where a model without one is
-// to be merged, or its adapter is wanted. Masters of a merged model's own parameters are the base's.
+// to be merged, or its adapter is needed. Masters of a merged model's own parameters are the base's.
 void save_output(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters);
 

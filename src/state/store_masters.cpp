@@ -123,7 +123,7 @@ void StoreMasters::read_blocks(HugeBuffer& into, int64_t bytes, int64_t offset) 
     store_.file().read_at(into.span().first(static_cast<size_t>(whole)), offset);
 }
 
-// The low halves head a chunk's state; the moments behind them have the same sum, so they pass by.
+// The low halves head a chunk's state; the moments after them have the same sum, so they pass by.
 void StoreMasters::fetch(int64_t chunk) {
     if (chunk == chunk_) return;
     chunk_ = -1;

@@ -42,7 +42,7 @@ class StoreMasters {
     int64_t chunk_ = -1;
 };
 
-// Memory that an export from a store takes beside everything else: a chunk's halves, and what save_model uses.
+// Memory that an export from a store takes besides everything else: a chunk's halves, and what save_model uses.
 int64_t export_memory_bytes(const ModelSpec& model);
 
 }  // namespace windlass

@@ -49,7 +49,7 @@ Json parse(const TrajectoryHeader& header, std::string_view where) {
         throw UserError(ExitCode::storage, where, "the log's settings are not a JSON object");
     if (json.is_null()) return Json::object();
     rename_members(json);
-    // What is not known may be what updates were made by: weights that were made again without it would be others.
+    // What is not known may be what updates were made by: weights that were rebuilt without it would be others.
     for (const auto& [key, value] : json.items()) {
         if (std::ranges::find(kKnown, key) == kKnown.end())
             throw UserError(ExitCode::storage, where, "its settings have a \"{}\", which this version does not know",

@@ -1,5 +1,5 @@
 // trajectory_settings.h: what a trajectory log's header says under `settings`: what a method's scalars or its update
-// depend on beside the fields that all logs have (docs/format/trajectory.md).
+// depend on besides the fields that all logs have (docs/format/trajectory.md).
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ Identity logged_identity(const TrajectoryHeader& header, std::string_view where)
 // ParamPerturb::magnitude_limit of every parameter, as the run had it.
 void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
 
-// Puts the run's adapter beside the model, with nothing of what it has learnt. UserError where the model has no such
+// Puts the run's adapter next to the model, with nothing of what it has learnt. UserError where the model has no such
 // layers.
 ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view where, ModelSpec model);
 
@@ -38,7 +38,7 @@ void read_param_groups(const TrajectoryHeader& header, std::string_view where, T
 // as_file, and has the run's groups.
 void read_weight_storage(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
 
-// UserError(usage, where) that names what differs: a run that goes on writes into its own log (require_same_run).
+// UserError(usage, where) that names what differs: a resumed run writes into its own log (require_same_run).
 void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, std::string_view where);
 
 }  // namespace windlass

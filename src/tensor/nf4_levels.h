@@ -29,7 +29,7 @@ inline constexpr float kNf4Levels[16] = {
 inline constexpr int kNf4Zero = 7;  // the code of 0
 
 // A block: the codes of 64 numbers, number 2i in the lower four bits of byte i and number 2i + 1 in the upper ones, and
-// behind them the block's scale, a bf16 (little-endian).
+// after them the block's scale, a bf16 (little-endian).
 inline constexpr int64_t kNf4Block = 64;
 inline constexpr int64_t kNf4CodeBytes = kNf4Block / 2;
 inline constexpr int64_t kNf4BlockBytes = kNf4CodeBytes + 2;

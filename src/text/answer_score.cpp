@@ -104,7 +104,7 @@ std::optional<double> last_number(std::string_view text) {
     const size_t last = text.find_last_of("0123456789");
     if (last == text.npos) return std::nullopt;
     size_t begin = last;
-    // Backward over digits, and over points and commas that stand between two of them.
+    // Backward over digits, and over points and commas that are between two of them.
     while (begin > 0 &&
            (is_digit(text[begin - 1]) || ((text[begin - 1] == '.' || text[begin - 1] == ',') && begin > 1 &&
                                           is_digit(text[begin - 2]) && is_digit(text[begin]))))

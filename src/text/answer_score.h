@@ -1,4 +1,4 @@
-// answer_score.h: how good a written answer is, beside those that are right.
+// answer_score.h: how good a written answer is, compared with the right ones.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ std::string normalized_answer(std::string_view text);
 std::optional<double> last_number(std::string_view text);
 
 // Between 0 and 1, the best over the right answers. f1: the harmonic mean of precision and recall over the words of the
-// normalised texts, each as often as it stands there. exact_match: 1 where the normalised texts are equal. number: 1
+// normalised texts, each as often as it is there. exact_match: 1 where the normalised texts are equal. number: 1
 // where the last numbers are equal. accuracy is not for written answers.
 double answer_score(TaskMetric metric, std::string_view answer, std::span<const std::string> right);
 

@@ -215,7 +215,7 @@ void read_messages(const Json& row, const FieldNames& names, ChatReader& reader,
     reader.add_all(row[names.completion], names.completion);
 }
 
-// LLaMA-Factory's: "system" stands first, "history" is a list of [question, answer].
+// LLaMA-Factory's: "system" is first, "history" is a list of [question, answer].
 void read_alpaca_chat(const Json& row, const FieldNames& names, ChatReader& reader, std::string_view where) {
     const auto text = [&](const std::string& key) {
         const auto entry = row.find(key);
@@ -238,7 +238,7 @@ void read_alpaca_chat(const Json& row, const FieldNames& names, ChatReader& read
     reader.add_text("assistant", text(names.output));
 }
 
-// What stands before an answer: a prompt or a conversation, an instruction, or nothing, where the answer is a whole
+// What is before an answer: a prompt or a conversation, an instruction, or nothing, where the answer is a whole
 // conversation itself.
 void read_question(const Json& row, const FieldNames& names, ChatReader& reader, std::string_view where) {
     if (const Json* system = find_member(row, {"system"}); is_said(system))

@@ -1,7 +1,7 @@
 // chat_format.h: how conversations are written for one model: its template, its tokenizer, and what ends a turn.
 //
 // Text is what transformers' apply_chat_template renders, and its ids are those of the text alone: a template that
-// wants a BOS writes it.
+// needs a BOS writes it.
 // Immutable; the tokenizer outlives it.
 #pragma once
 
@@ -49,10 +49,10 @@ class ChatFormat {
     bool ends_turn(int32_t id) const;
     // Ids that end a turn: those that end a text, and the special token that the template writes behind an answer.
     const std::vector<int32_t>& turn_ends() const { return turn_ends_; }
-    // What ends an answer behind which the template writes nothing: the mark of the next role, if that ends a text
+    // What ends an answer after which the template writes nothing: the mark of the next role, if that ends a text
     // (GLM), else EOS.
     std::optional<int32_t> last_end() const { return last_end_; }
-    // The token behind an answer, where the model's files do not list it among those that end a text.
+    // The token after an answer, where the model's files do not list it among those that end a text.
     std::optional<int32_t> unlisted_end() const { return unlisted_end_; }
     const std::string& text() const { return text_; }  // of the template
     const std::string& date() const { return date_; }
@@ -63,7 +63,7 @@ class ChatFormat {
   private:
     const ChatTemplate& template_for(const Json& tools) const;
     void find_turn_ends();
-    // Of an answer in two turns, or in three: whether the template writes it, and the first special token behind it.
+    // Of an answer in two turns, or in three: whether the template writes it, and the first special token after it.
     struct Probe {
         bool shows_answer = false;
         std::optional<int32_t> behind;

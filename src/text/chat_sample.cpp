@@ -46,7 +46,7 @@ class Writer {
         return count(format_.render(part, chat_.tools, add_generation_prompt, where_)).text;
     }
 
-    // Where an answer stands in a text that begins as `ends_with` the answer does; nothing where that is not certain.
+    // Where an answer is in a text that begins as `ends_with` the answer does; nothing where that is not certain.
     std::optional<TextSpan> find(size_t answer, std::string_view text) {
         try {
             const std::string until = first(answer + 1, false);
@@ -203,7 +203,7 @@ class TokenFinder {
     }
 
   private:
-    // With the tokens of what stands before `at`: how many are the same, and how many those are.
+    // With the tokens of what is before `at`: how many are the same, and how many those are.
     std::pair<size_t, size_t> shared_with(size_t at) const {
         const std::vector<int32_t> before = tokenizer_.encode(text_.substr(0, at), false);
         return {static_cast<size_t>(std::ranges::mismatch(ids_, before).in1 - ids_.begin()), before.size()};

@@ -1,11 +1,11 @@
 // chat_sample.h: from a conversation to samples: its text as ids, and which of them are learned.
 //
-// Learned is what the model writes: an answer and the token that ends its turn, not what the template puts behind it.
+// Learned is what the model writes: an answer and the token that ends its turn, not what the template puts after it.
 // Where it stands is found in this order, and each step proves what it takes:
 //
 //   1. the template marks it ({% generation %});
 //   2. the text of the turns before it, with the prompt of an answer, begins the text of the whole;
-//   3. that prompt parts from the text (some templates write <think> behind it that no earlier answer has): where they
+//   3. that prompt parts from the text (some templates write <think> after it that no earlier answer has): where they
 //   part;
 //   4. the template writes earlier turns otherwise than the last: a sample for each answer, with its own context;
 //   5. an error.

@@ -1,7 +1,7 @@
 // csv_rows.h: cuts CSV into rows of cells, piece by piece: RFC 4180, through libcsv.
 //
 // Cells lie between commas. One in quotes may hold commas, line ends, and quotes written twice; white space belongs to
-// its cell. Lines without anything are passed over. Memory: one row.
+// its cell. Lines without anything are skipped. Memory: one row.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ class Decompressor {
     virtual std::string_view next() = 0;
 };
 
-// Through zlib: libarchive passes over gzip's checksums and over what follows its data. Members that stand one behind
+// Through zlib: libarchive ignores gzip's checksums and what follows its data. Members that stand one after
 // the other are one text, as for gzip.
 std::unique_ptr<Decompressor> make_gzip_decompressor(FileBlocks& blocks);
 // Through liblzma: libarchive lets a file ask for any memory.

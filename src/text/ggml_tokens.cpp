@@ -118,7 +118,7 @@ void read_bytes(const TokenizerParts& parts, Where where, GgmlTokens& out) {
 
 // ---- both ----
 
-// llama.cpp's rule for models of that name: which of their own tokens take white space behind them along.
+// llama.cpp's rule for models of that name: which of their own tokens take white space after them along.
 bool strips_as_phi3(std::span<const AddedToken> added) {
     static constexpr std::string_view kNot[] = {"<unk>", "<s>", "<|endoftext|>"};
     return !added.empty() && std::ranges::all_of(added, [](const AddedToken& token) {

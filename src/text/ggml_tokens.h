@@ -31,7 +31,7 @@ struct GgmlTokens {
 };
 
 // A name for a model with these tokens. In models whose name (general.name) says that they are Phi-3, special tokens
-// take white space behind them along in llama.cpp; where these tokens do so, the name begins with it, and where they do
+// take white space after them along in llama.cpp; where these tokens do so, the name begins with it, and where they do
 // not, it must not say it.
 std::string ggml_model_name(std::string_view name, const GgmlTokens& tokens);
 

@@ -11,7 +11,7 @@
 namespace windlass {
 
 struct PackedRow {
-    std::vector<uint32_t> samples;  // indices, in the order in which they stand in the sequence
+    std::vector<uint32_t> samples;  // indices, in the order in which they are in the sequence
 };
 
 // Samples of one window are packed together; a sample never leaves its window. Long enough to fill rows well

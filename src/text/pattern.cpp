@@ -52,7 +52,7 @@ class Search {
         pcre2_set_heap_limit(context_.get(), kHeapKiBMax);
     }
 
-    // The first match that begins at `at` or behind it. PCRE2 counts steps anew at every place where a match may begin,
+    // The first match that begins at `at` or after it. PCRE2 counts steps again at every place where a match may begin,
     // so it is given a window of such places, and where one of them takes too long, each place by itself.
     std::optional<Span> next(size_t at) {
         while (at <= text_.size()) {

@@ -1,4 +1,4 @@
-// prompt_ids.h: the tokens that a continuation begins behind.
+// prompt_ids.h: the tokens that a continuation begins after.
 #pragma once
 
 #include <cstdint>

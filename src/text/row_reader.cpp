@@ -287,7 +287,7 @@ void RowReader::read_element(std::string& text) {
     fail(start, "the file ends inside this row");
 }
 
-// Blank lines beside a separator belong to neither document.
+// Blank lines next to a separator belong to neither document.
 std::optional<RawRow> RowReader::next_document() {
     RawRow row{.line = line_};
     const auto ends_document = [&] {

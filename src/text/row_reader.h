@@ -30,7 +30,7 @@ struct RawRow {
     std::string fault;  // why it is no row, by its shape alone
     std::string hint;   // with a fault: the way out
 
-    // The text; UserError(data) where there is a fault. The rows behind it can be read all the same.
+    // The text; UserError(data) where there is a fault. The rows after it can be read all the same.
     const std::string& text_or_refusal(std::string_view where) const;
 };
 

@@ -43,7 +43,7 @@ class RowTemplate {
   private:
     struct Piece {
         std::string text;                 // where there are no fields
-        std::vector<std::string> fields;  // the first one that the row has stands here
+        std::vector<std::string> fields;  // the first one that the row has is here
         std::vector<TextFilter> filters;
     };
     static Piece parse_place(std::string_view place, std::string_view where);

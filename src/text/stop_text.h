@@ -10,7 +10,7 @@ namespace windlass {
 class StopText {
   public:
     explicit StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {}
-    // What has become certain of the text with this piece behind it: no stop string begins in it.
+    // What has become certain of the text with this piece after it: no stop string begins in it.
     std::string push(std::string_view piece);
     // What is held back when nothing more comes.
     std::string finish();

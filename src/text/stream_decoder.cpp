@@ -9,7 +9,7 @@ constexpr size_t kHeldBackMax = 8;
 
 }  // namespace
 
-// The text of new ids is the difference between decoding them behind their predecessors and decoding those alone:
+// The text of new ids is the difference between decoding them after their predecessors and decoding those alone:
 // some decoders treat the first token of a text in a special way.
 std::string StreamDecoder::push(int32_t id) {
     if (skip_special_ && tokenizer_->is_special(id)) return "";

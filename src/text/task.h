@@ -28,7 +28,7 @@ std::string_view name_of(TaskMetric metric);
 // What makes a candidate the best: the mean, or the sum, of its tokens' log-likelihoods.
 enum class CandidateScore : uint8_t { mean, sum };
 
-// Candidates that a row lists: the members of a field, or the parts of its text behind the last `after`.
+// Candidates that a row lists: the members of a field, or the parts of its text after the last `after`.
 struct ListedCandidates {
     std::string field, after, separator;
 };
@@ -46,7 +46,7 @@ struct TaskSpec {
     // Short answers.
     RowTemplate completion;            // what is learned
     std::vector<std::string> answers;  // where right ones stand: the first of these fields that the row has
-    std::string answer_after;          // only what is behind the last of these is judged; empty: all
+    std::string answer_after;          // only what is after the last of these is judged; empty: all
     std::string stop;                  // a generation ends before this
     int64_t max_new_tokens = 50;
 
@@ -58,7 +58,7 @@ struct TaskSpec {
     bool has_candidates() const { return !texts.empty(); }
 };
 
-// What an evaluation while training reports beside the loss: "accuracy", or of short answers "exact_match".
+// What an evaluation while training reports besides the loss: "accuracy", or of short answers "exact_match".
 inline std::string_view evaluated_measure(const TaskSpec& task) {
     return task.has_candidates() ? "accuracy" : "exact_match";
 }
@@ -87,7 +87,7 @@ struct TaskRow {
 // Throws UserError(data) naming `where`: JSON that is malformed, fields that are missing, labels that no candidate has.
 TaskRow read_task_row(const TaskSpec& task, std::string_view json, std::string_view where);
 
-// What the answer to be judged is of a text: what is behind the last `answer_after`, without white space at its ends.
+// What the answer to be judged is of a text: what is after the last `answer_after`, without white space at its ends.
 std::string judged_part(const TaskSpec& task, std::string_view text);
 
 }  // namespace windlass

@@ -33,7 +33,7 @@ class Tokenizer {
     ~Tokenizer();
 
     // The ids of a text. Special tokens spelled out in the text become themselves. With add_special the tokenizer's
-    // own template is put around it: prefix() before, suffix() behind.
+    // own template is put around it: prefix() before, suffix() after.
     std::vector<int32_t> encode(std::string_view text, bool add_special) const;
     // The text of some ids, always valid UTF-8. Ids that no token has say nothing.
     std::string decode(std::span<const int32_t> ids, bool skip_special) const;

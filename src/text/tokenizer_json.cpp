@@ -79,7 +79,7 @@ BpeModel read_bpe(const SortedJson& json, Where where) {
 }
 
 // The tokenizers library numbers added tokens itself: one that the model has keeps its id there, the others follow
-// behind the model's tokens, in order. A file that says otherwise means other ids to it than to us.
+// after the model's tokens, in order. A file that says otherwise means other ids to it than to us.
 void check_added_ids(const TokenizerParts& parts, const std::string& where) {
     auto next = static_cast<int32_t>(parts.model.vocab().count());
     for (const AddedToken& token : parts.added_list) {

@@ -14,7 +14,7 @@ bool has_checkpoint(FileSystem& files, const std::string& run_folder, int64_t st
 
 }  // namespace
 
-// A run that goes on was killed, perhaps, between a step's commit and its evaluation: that one follows now. And it may
+// A resumed run was killed, perhaps, between a step's commit and its evaluation: that one follows now. And it may
 // be another one than it was: by its metric, or because somebody took a checkpoint away.
 void TrainLoop::make_up_evaluation() {
     if (state_.progress.step == 0) return;

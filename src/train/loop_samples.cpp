@@ -48,7 +48,7 @@ void TrainLoop::sample() {
     write_unless_full([&] { samples_->write(state_.progress.step, samples); });
 }
 
-// That a kill took from the step that the run goes on behind.
+// That a kill took from the step that the run resumes after.
 void TrainLoop::make_up_samples() {
     if (state_.progress.step > 0 && samples_now() && samples_->last_step() < state_.progress.step) sample();
 }

@@ -18,7 +18,7 @@ int64_t step_of_line(std::string_view line) {
 
 SampleLog::SampleLog(FileSystem& files, const std::string& path, int64_t step, int64_t prompts) {
     const std::string text = files.exists(path) ? read_text(files, path, kFileMax) : "";
-    int64_t of_last = 0;  // lines of the step that the run goes on behind
+    int64_t of_last = 0;  // lines of the step that the run resumes after
     for (size_t begin = 0, line_end; (line_end = text.find('\n', begin)) != std::string::npos; begin = line_end + 1) {
         const int64_t found = step_of_line(std::string_view(text).substr(begin, line_end - begin));
         if (found < last_step_ || found > step) break;

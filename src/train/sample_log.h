@@ -16,7 +16,7 @@ struct Continuation {
 
 class SampleLog {
   public:
-    // Goes on behind the lines of step `step`. Lines of later steps go, and that step's where not all are there.
+    // Continues after the lines of step `step`. Lines of later steps go, and that step's where not all are there.
     SampleLog(FileSystem& files, const std::string& path, int64_t step, int64_t prompts);
 
     // The last step that it holds; 0: none.

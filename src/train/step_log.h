@@ -17,12 +17,12 @@ namespace windlass {
 
 class StepLog {
   public:
-    // Goes on behind the line of the step that `state` describes, which it makes up for where a kill took it.
+    // Continues after the line of the step that `state` describes, which it makes up for where a kill took it.
     StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunProgress& now);
 
     // A step that is done. What is returned may be changed until the step is written.
     StepMetrics& add(StepMetrics metrics, std::string bottleneck_text);
-    // An evaluation that a kill took from the step that the run goes on behind.
+    // An evaluation that a kill took from the step that the run resumes after.
     void make_up(const StepMetrics& evaluation);
     bool lacks_evaluation(int64_t step) const { return metrics_.lacks_evaluation(step); }
     // Writes the steps up to this one. Those for which a full disk has no room are written when it has.

@@ -1,6 +1,6 @@
 // trace_writer.h: steps of a run as a trace (schedule/trace.h): the first and the last, or those that are asked for.
 //
-// Between steps it keeps the times of one step, in memory that is used again; the file is written anew after each step
+// Between steps it keeps the times of one step, in memory that is used again; the file is written again after each step
 // that it shows, so that a run that is killed leaves those it had.
 #pragma once
 

@@ -1,4 +1,4 @@
-// words.h: configuration from the words behind a verb.
+// words.h: configuration from the words after a verb.
 #pragma once
 
 #include <optional>
@@ -29,7 +29,7 @@ void print_result(const std::string& text);
 void print_prose(const std::string& text);
 // Text whose control characters are escaped already, but for colours of ours.
 void print_colored(const std::string& text);
-// A model folder that was written: these bytes, the weights behind this step of a run, where one is known.
+// A model folder that was written: these bytes, the weights after this step of a run, where one is known.
 void print_folder(bool json, const std::string& folder, const std::string& from, std::optional<int64_t> step,
                   int64_t bytes);
 

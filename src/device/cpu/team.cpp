@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kSpins = 2000;                // about 20 us: longer than the gap between two kernels of a segment
 constexpr int kInVain = 8;                  // spins in a row: what lies between two segments or steps is fewer
-constexpr int kSleeps = 3;                  // waits that do not spin, behind those
+constexpr int kSleeps = 3;                  // waits that do not spin, after those
 constexpr unsigned kMxcsrDefault = 0x1f80;  // exceptions masked, nearest, no flush-to-zero, no denormals-are-zero
 
 }  // namespace

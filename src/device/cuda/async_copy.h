@@ -1,7 +1,7 @@
 // async_copy.h: copies from global to shared memory that a thread starts and waits for later. For .cu files alone;
 // tests: tests/simt/matrix.h.
 //
-// A thread waits for its own copies; a barrier behind the wait shows them to the others.
+// A thread waits for its own copies; a barrier after the wait shows them to the others.
 #pragma once
 
 #include "device/cuda/kernel.h"

@@ -31,7 +31,7 @@ struct AdamwNoise {
     uint32_t stream, step;
 };
 
-// Moments by format (README.md beside this file); every array starts with the run.
+// Moments by format (README.md next to this file); every array starts with the run.
 struct AdamwF32 {
     float *m, *v;
 };

@@ -1,4 +1,4 @@
-// moments.h: the moments of a chunk as f32 and back, by StateFormat: what reads and writes them beside updates. Rarely
+// moments.h: the moments of a chunk as f32 and back, by StateFormat: what reads and writes them besides updates. Rarely
 // called, so it is plain.
 #pragma once
 

@@ -2,8 +2,8 @@
 // and updates, the smallest of each matrix; and the scales of matrices that are kept in 8 bits.
 //
 // Sparse-MeZO: Liu et al., "Sparse MeZO: Less parameters for better performance in zeroth-order LLM fine-tuning"
-// (NeurIPS 2025, arXiv 2402.15751). Limits are fixed before the first step and stand in the run's log; which weights
-// are below them is looked at anew by every step, of the weights as they are stored then.
+// (NeurIPS 2025, arXiv 2402.15751). Limits are fixed before the first step and are in the run's log; which weights
+// are below them is looked at again by every step, of the weights as they are stored then.
 #pragma once
 
 #include <array>

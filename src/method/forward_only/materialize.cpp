@@ -37,7 +37,7 @@ void pass(const MaterializeCall& call, const NoiseTerm* probe, std::byte* plain,
     const NoiseUpdates due(call.param, run, call.steps, call.deferred, call.sum);
     const bool updates = due.count() > 0;
     if (!updates && probe == nullptr && plain == nullptr) return;
-    // Both points, one behind the other, or the one that is wanted.
+    // Both points, one after the other, or the one that is needed.
     const int64_t bytes = call.point < 0 ? call.param.numel() * dtype_bytes(call.compute) : 0;
     const bool plus = probe != nullptr && call.point != 1, minus = probe != nullptr && call.point != 0;
     const NoisePass all{.type = weight_type(call.param.storage.dtype),

@@ -1,4 +1,4 @@
-// sums.h: what a run has made of matrices whose kept numbers never change (Merge::never): a sum of low rank beside
+// sums.h: what a run has made of matrices whose kept numbers never change (Merge::never): a sum of low rank next to
 // them.
 //
 // Both factors of a direction are kept for the whole run (TeZO), so the sum over all steps is one matrix of the

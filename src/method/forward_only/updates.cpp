@@ -46,7 +46,7 @@ void NoiseUpdates::add_windows(const Param& param, std::span<const StepParams> s
     }
 }
 
-// The steps of one window, or of its beginning: what each found, less what those behind it take away of it.
+// The steps of one window, or of its beginning: what each found, less what those after it take away of it.
 void NoiseUpdates::add_window(const Param& param, std::span<const StepParams> steps) {
     std::vector<double> left(steps.size() + 1, 1.0);
     for (size_t index = steps.size(); index-- > 0;)
@@ -135,7 +135,7 @@ void NoiseUpdates::add(const Param& param, std::span<const StepParams> steps) {
                       .epsilon = static_cast<float>(rule.epsilon)});
 }
 
-// The rate stands in the shares of the first moment.
+// The rate is in the shares of the first moment.
 void NoiseUpdates::add_moments(const Param& param, std::span<const StepParams> window, const std::vector<double>& first,
                                const std::vector<double>& second) {
     for (size_t back = 0; back < window.size(); ++back) {

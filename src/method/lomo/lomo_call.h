@@ -78,7 +78,7 @@ struct AdalomoWork {
     }
 };
 
-// What the kernels need beside them, in double.
+// What the kernels need besides them, in double.
 struct AdalomoNumbers {
     double kept = 0, added = 1;  // b and 1 - b of the second moments
     double rate = 0, decay = 0;  // learning rate, weight decay

@@ -1,7 +1,7 @@
 // lomo_kernel.h: steps of LOMO and AdaLomo over elements of a parameter, compiled once per instruction set.
 //
 // Plain functions and plain types only: this header is read by objects of every instruction set. The formulas are in
-// README.md beside this file.
+// README.md next to this file.
 #pragma once
 
 #include <cstdint>

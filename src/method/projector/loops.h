@@ -1,6 +1,6 @@
 // loops.h: the inner loops over panels, compiled once per instruction set; the same bits on each.
 //
-// A panel is kPanel columns of a matrix, one row behind the other. Plain functions and plain types only: this header is
+// A panel is kPanel columns of a matrix, one row after the other. Plain functions and plain types only: this header is
 // read by objects of every instruction set.
 #pragma once
 

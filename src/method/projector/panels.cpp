@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kAlign = 64;
 constexpr int64_t kSquare = kPanel * kPanel;
 
-// Hands out what lies behind one another; from null, it counts.
+// Hands out what lies after one another; from null, it counts.
 struct Cutter {
     std::byte* base;
     int64_t used = 0;

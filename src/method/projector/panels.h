@@ -9,7 +9,7 @@
 
 namespace windlass {
 
-// A matrix [rows, cols]: panels one behind the other, each of kPanel columns, one row behind the other. Rows and
+// A matrix [rows, cols]: panels one after the other, each of kPanel columns, one row after the other. Rows and
 // columns are padded with zeros to whole panels, so that it can be turned.
 struct Panels {
     float* data = nullptr;

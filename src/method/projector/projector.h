@@ -2,7 +2,7 @@
 // Q [n, d_n], S [d_m, d_n]. S has the gradient P^T G Q, and what the two can show of G is P P^T G Q Q^T.
 //
 // Numbers are f32. Work is cut by shape alone, and every sum has one order: bits depend on neither the team's size nor
-// the instruction set. Formulas: README.md beside this file.
+// the instruction set. Formulas: README.md next to this file.
 #pragma once
 
 #include <cstddef>

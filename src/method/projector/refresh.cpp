@@ -9,7 +9,7 @@
 namespace windlass {
 namespace {
 
-// The numbers of one layer as f32, one behind the other, each array aligned to 64 bytes.
+// The numbers of one layer as f32, one after the other, each array aligned to 64 bytes.
 class LayerNumbers {
   public:
     LayerNumbers(const ProjectedLayer& layer, std::byte* base) : base_(base) {

@@ -1,7 +1,7 @@
-// adapter.h: small trained parts beside the linear layers of a model, as a rewrite of it: ModelSpec to ModelSpec.
+// adapter.h: small trained parts next to the linear layers of a model, as a rewrite of it: ModelSpec to ModelSpec.
 //
 // What an adapter adds are parameters and ordinary ops, so passes, methods, placements and plans take them as they take
-// the model's own. The added parameters stand behind those in the table: no counter of random numbers shifts. A kind of
+// the model's own. The added parameters are after those in the table: no counter of random numbers shifts. A kind of
 // adapter is one file, and one line in all.cpp (docs/dev/add-an-adapter.md).
 #pragma once
 
@@ -27,7 +27,7 @@ struct LinearLayer {
 
 // A parameter that a kind adds to one linear layer.
 struct AdapterPart {
-    std::string name;  // behind the layer's name, in the table of parameters and, but for its ending, in peft's files
+    std::string name;  // after the layer's name, in the table of parameters and, but for its ending, in peft's files
     Shape shape;
     Shape peft_shape;                        // the same numbers in peft's files
     double first_mean = 0, first_bound = 0;  // AddedParam
@@ -35,7 +35,7 @@ struct AdapterPart {
     DType dtype = DType::f32;  // that holds all values that it may have
 };
 
-// Where a kind writes what stands behind a layer.
+// Where a kind writes what is after a layer.
 struct AdapterPlace {
     LinearLayer layer;
     int in = 0, out = 0;     // values of the builder: the layer's input and output
@@ -62,7 +62,7 @@ struct AdapterKind {
     std::string_view name;       // "lora", as in configuration
     std::string_view peft_type;  // "LORA"
     std::vector<AdapterPart> (*parts)(const LinearLayer& layer, const AdapterSettings& settings) = nullptr;
-    // Writes the ops behind a layer; returns the value that takes the place of its output.
+    // Writes the ops after a layer; returns the value that takes the place of its output.
     int (*write)(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) = nullptr;
     // parts: all numbers of each part.
     void (*fuse)(const LinearLayer& layer, const AdapterSettings& settings, std::span<const std::vector<float>> parts,
@@ -108,7 +108,7 @@ std::string_view layer_of(const ParamSpec& weight);
 // What the program says of the linear layer with this weight.
 LinearLayer linear_layer(const ModelSpec& model, int weight);
 
-// The model with an adapter beside these linear layers (weights). Its own parameters keep their places.
+// The model with an adapter next to these linear layers (weights). Its own parameters keep their places.
 ModelSpec with_adapter(ModelSpec model, const AdapterSettings& settings, std::span<const int> weights);
 
 }  // namespace windlass

@@ -34,7 +34,7 @@ int weight_of(const Block& block, const Node& node) {
     return block.params[at(node.weights[0])];
 }
 
-// What a program gets beside its own weights: a part of the adapter of one of them.
+// What a program gets besides its own weights: a part of the adapter of one of them.
 struct AddedWeight {
     int beside = 0;  // the program's weight whose layer it changes
     AdapterPart part;
@@ -42,11 +42,11 @@ struct AddedWeight {
 
 struct Rewritten {
     std::shared_ptr<const Program> program;
-    std::vector<AddedWeight> added;  // behind the program's own weights, in order
+    std::vector<AddedWeight> added;  // after the program's own weights, in order
 };
 
-// Writes a program anew, with an adapter behind some of its linear layers. What neighbouring layers of one input add
-// stands behind all of them, so that they stay neighbours (OpRecord::joins).
+// Writes a program again, with an adapter after some of its linear layers. What neighbouring layers of one input add
+// is after all of them, so that they stay neighbours (OpRecord::joins).
 class ProgramRewriter {
   public:
     ProgramRewriter(const Program& whole, const AdapterKind& kind, const AdapterSettings& settings)

@@ -134,7 +134,7 @@ class LayerWriter {
         return block_.linear(module, x, {.in = layer_.hidden, .out = cols, .bias = layer_.qkv_bias});
     }
 
-    // Columns behind the heads are passed on.
+    // Columns after the heads are passed on.
     int turn(std::string value, int x, int64_t heads, int64_t passed) {
         if (layer_.rope == nullptr) return x;
         const RopeTable& rope = *layer_.rope;

@@ -11,7 +11,7 @@
 
 namespace windlass {
 
-// Where a layer's halves, f, have their norms: f(norm(x)), norm(f(x)) or norm(f(norm(x))); x is added behind that.
+// Where a layer's halves, f, have their norms: f(norm(x)), norm(f(x)) or norm(f(norm(x))); x is added after that.
 enum class NormOrder : uint8_t { before, after, around };
 // Norms of q and k, before rope: none, of each head by itself, or of all heads as one.
 enum class QkNorm : uint8_t { none, per_head, whole };

@@ -49,7 +49,7 @@ DecoderSpec read_gemma3(const HfConfig& config) {
                                            .head_size = 256,
                                            .theta = 1e6,
                                            .layer_type = "full_attention"});
-    // Newer files write beside the layers' types what made them.
+    // Newer files write next to the layers' types what made them.
     config.find_integer("_sliding_window_pattern", 1, kLayersMax);
     const int64_t pattern = config.find_integer("sliding_window_pattern", 1, kLayersMax).value_or(6);
     spec.set_windows(read_gemma_windows(config, spec.layers.size(), pattern));

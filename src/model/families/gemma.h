@@ -1,4 +1,4 @@
-// gemma.h: what Gemma 2 and Gemma 3 share: norms before and behind each half of a layer, which multiply by 1 + w, a
+// gemma.h: what Gemma 2 and Gemma 3 share: norms before and after each half of a layer, which multiply by 1 + w, a
 // gate of gelu, scores scaled by a number of their own, and an embedding multiplied by the root of its width.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace windlass {
 // Of configurations that do not mention these sizes. Attention to both sides is refused.
 DecoderSpec read_gemma(const HfConfig& config, DecoderDefaults defaults);
 
-// "layer_types"; else every `pattern`-th layer sees all that stands before it, and the others a window of that.
+// "layer_types"; else every `pattern`-th layer sees all that is before it, and the others a window of that.
 std::vector<int64_t> read_gemma_windows(const HfConfig& config, size_t layers, int64_t pattern);
 
 // 0: null, or not mentioned where nothing else is the rule.

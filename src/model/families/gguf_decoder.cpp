@@ -38,7 +38,7 @@ constexpr GgufName kQkNorms[] = {
     {"self_attn.q_norm.weight", "attn_q_norm.weight"},
     {"self_attn.k_norm.weight", "attn_k_norm.weight"},
 };
-// The norm in front of the other half of a layer has another name where there are norms behind the halves.
+// The norm in front of the other half of a layer has another name where there are norms after the halves.
 constexpr GgufName kNormsBehind[] = {
     {"post_attention_layernorm.weight", "post_attention_norm.weight"},
     {"pre_feedforward_layernorm.weight", "ffn_norm.weight"},

@@ -20,9 +20,9 @@ struct GgufName {
 };
 using GgufNames = std::span<const GgufName>;
 
-// Where a model has its tensors, beside the head, "lm_head.weight".
+// Where a model has its tensors, besides the head, "lm_head.weight".
 struct GgufTables {
-    std::string_view layers = "layers.";  // of a layer's prefix, behind the model's: "layers.7."
+    std::string_view layers = "layers.";  // of a layer's prefix, after the model's: "layers.7."
     GgufNames layer, model;
 };
 
@@ -47,13 +47,13 @@ void require_whole_heads(const DecoderSpec& spec, std::string_view where);
 // For architectures that llama.cpp computes without windows.
 void note_windows(const DecoderSpec& spec, GgufModel& out);
 
-// Tables of decoder.h's block: its matrices and norms, and what some families have beside them.
+// Tables of decoder.h's block: its matrices and norms, and what some families have besides them.
 extern const GgufNames kGgufMatrices;     // with q and k as they are
 extern const GgufNames kGgufNeighbours;   // with q and k changed
 extern const GgufNames kGgufQkvBiases;    // q and k as they are
 extern const GgufNames kGgufLlamaBiases;  // of all matrices, q and k changed
 extern const GgufNames kGgufQkNorms;
-extern const GgufNames kGgufNormsBehind;  // of halves that have a norm behind them
+extern const GgufNames kGgufNormsBehind;  // of halves that have a norm after them
 extern const GgufNames kGgufFused;        // q, k and v in one, gate and up in one
 
 }  // namespace windlass

@@ -1,4 +1,4 @@
-// olmo2.cpp: OLMo 2: the halves of a layer have their norms behind them instead of before, and q and k have norms over
+// olmo2.cpp: OLMo 2: the halves of a layer have their norms after them instead of before, and q and k have norms over
 // all heads as one.
 #include "model/families/all.h"
 #include "model/families/gguf_decoder.h"

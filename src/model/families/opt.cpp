@@ -1,4 +1,4 @@
-// opt.cpp: OPT: LayerNorm before or after (350m), learned positions behind two unused rows, biases, relu; 350m keeps
+// opt.cpp: OPT: LayerNorm before or after (350m), learned positions after two unused rows, biases, relu; 350m keeps
 // narrower tables and projects to and from them.
 #include "model/families/all.h"
 #include "model/families/assembly.h"
@@ -11,7 +11,7 @@ constexpr double kNormEps = 1e-5;  // not in the configuration
 
 struct OptSpec {
     int64_t vocab = 0, hidden = 0, inner = 0, layers = 0, heads = 0, positions = 0;
-    int64_t table_cols = 0;   // of the tables; when not `hidden`, project_in and project_out stand between
+    int64_t table_cols = 0;   // of the tables; when not `hidden`, project_in and project_out are between
     bool norm_before = true;  // else after each residual sum
     bool final_norm = true;
     bool bias = true;

@@ -25,7 +25,7 @@ std::vector<int> host_thread_choices(const PlanRequest& request) {
     return choices;
 }
 
-// What takes less memory stands first.
+// What takes less memory is first.
 std::vector<int> update_choices(const PlanRequest& request) {
     if (request.update_time == "after_backward") return {static_cast<int>(UpdateTime::after_backward)};
     if (request.update_time == "next_forward") return {static_cast<int>(UpdateTime::next_forward)};
@@ -74,7 +74,7 @@ void add_streaming(Space& space, const PlanRequest& request, const SpaceInput& i
     }
     const bool decodes =
         std::ranges::any_of(request.schedules, [](const ScheduleRequest& each) { return each.cache_capacity > 0; });
-    // What takes less memory stands first.
+    // What takes less memory is first.
     for (const Knob knob : {Knob::block_input, Knob::cache}) {
         std::vector<int>& homes = space.of(knob);
         if (knob == Knob::cache && !decodes) continue;

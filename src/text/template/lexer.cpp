@@ -1,6 +1,6 @@
-// A template cut into tokens: text, and what stands between {{ }}, {% %} and {# #}.
+// A template cut into tokens: text, and what is between {{ }}, {% %} and {# #}.
 //
-// Rules of white space as transformers sets them: trim_blocks (the newline behind a block or a comment goes) and
+// Rules of white space as transformers sets them: trim_blocks (the newline after a block or a comment goes) and
 // lstrip_blocks (so do spaces between the start of a line and one). A '-' at a tag takes all white space, a '+' none.
 #include <charconv>
 
@@ -84,7 +84,7 @@ class Lexer {
         if (!text.empty()) push(TokenKind::data, text);
     }
 
-    // "%}" with a sign: the bytes that it takes, white space behind it included. 0: it does not stand here.
+    // "%}" with a sign: the bytes that it takes, white space after it included. 0: it is not here.
     size_t tag_end(std::string_view end, bool trims) {
         const bool keeps = looking_at("+") && trims, strips = looking_at("-");
         if (!looking_at(end, keeps || strips)) return 0;

@@ -46,7 +46,7 @@ void each_index(const SliceRange& range, Function function) {
     }
 }
 
-// The byte at which the code point of this index begins; the text's end for one behind the last.
+// The byte at which the code point of this index begins; the text's end for one after the last.
 size_t offset_of(std::string_view text, int64_t index) {
     size_t at = 0;
     for (int64_t i = 0; i < index && at < text.size(); ++i) at += first_code_point(text.substr(at)).bytes;

@@ -286,7 +286,7 @@ constexpr Method kMethods[] = {
     {Kind::loop, "changed", call_changed},
 };
 
-// Attributes that Python's types have beside these. Without them a template's x.index would be found in a dict, or be
+// Attributes that Python's types have besides these. Without them a template's x.index would be found in a dict, or be
 // undefined, where Python finds a method.
 struct Unsupported {
     Kind kind;

@@ -31,7 +31,7 @@ bool is_hashable(Arena& arena, const Value& value);
 // Adds a member, or gives the one with this key another value.
 void put(Arena& arena, std::vector<Member>& members, const Value& key, const Value& value);
 
-// Where `wanted` stands in the text first, or last; npos: nowhere. In linear time, whatever the texts are.
+// Where `wanted` is in the text first, or last; npos: nowhere. In linear time, whatever the texts are.
 size_t find_text(Arena& arena, std::string_view text, std::string_view wanted, bool from_right = false);
 
 // str() and repr().

@@ -1,4 +1,4 @@
-// Statements: what stands between {% and %}.
+// Statements: what is between {% and %}.
 #include "text/template/functions.h"
 #include "text/template/parser.h"
 
@@ -73,7 +73,7 @@ Body Parser::run() {
     return body;
 }
 
-// The name of the tag that stands here, where it is one that closes or divides a block.
+// The name of the tag that is here, where it is one that closes or divides a block.
 std::string_view Parser::closing_tag() {
     if (now().kind != TokenKind::block_begin || ahead().kind != TokenKind::name) return {};
     const std::string_view name = ahead().text;

@@ -88,7 +88,7 @@ class Analysis {
                 return;
         }
     }
-    // The branches see what stands before them; what they assign to is brought together behind them.
+    // The branches see what is before them; what they assign to is brought together after them.
     void visit_if(Symbols& symbols, const Stmt& stmt, size_t first) {
         visit(symbols, stmt.tests[first].get());
         std::vector<Symbols> branches(3, symbols);  // the body, what follows with elif, and else
