@@ -122,7 +122,7 @@ void read_numbers(const AdapterFolder& folder, const TensorEntry& tensor, int64_
     if (bad == out.end()) return;
     throw UserError(ExitCode::model, folder.weights_path(), "tensor {} is {} at element {}", tensor.name, *bad,
                     first + (bad - out.begin()))
-        .hint("an adapter from before its training went wrong");
+        .hint("an earlier checkpoint of the adapter: this one holds a number that is not finite");
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ void load_peft_elements(const AdapterFolder& folder, const ModelSpec& model, con
     if (tensor == nullptr) tensor = folder.find(fmt::format("{}{}", kRoot, param.name));
     if (tensor == nullptr || tensor->shape.numel() != param.numel())
         throw UserError(ExitCode::model, folder.weights_path(), "has no {} any more", param.name)
-            .hint("a folder that nobody writes to");
+            .hint("again, with no other program writing to this folder");
     for (int64_t done = 0; done < std::ssize(out); done += kLoadPieceElements) {
         const int64_t count = std::min(kLoadPieceElements, std::ssize(out) - done);
         read_numbers(folder, *tensor, first + done, out.subspan(at(done), at(count)));
