@@ -144,7 +144,7 @@ TEST_F(ForeignConfig, WhatAnAxolotlFileSays) {
 }
 
 TEST_F(ForeignConfig, AFileThatIsOfNobodyOrHostileIsRefused) {
-    EXPECT_THAT(problem("a: 1\n"), HasSubstr("is neither a training file of LLaMA-Factory nor one of axolotl"));
+    EXPECT_THAT(problem("a: 1\n"), HasSubstr("is no training file of LLaMA-Factory, axolotl or transformers"));
     EXPECT_THAT(problem("- a\n"), HasSubstr("\"key: value\""));
     EXPECT_THAT(problem("base_model: [\n"), HasSubstr("not valid YAML"));
     std::string deep = "base_model: m\ndatasets: ";
