@@ -17,10 +17,12 @@ enum class KeyMeaning {
 
 KeyMeaning meaning_of(std::string_view key);
 
-// Keys that transformers reads of every model type, and of this one beside those (hf_config_read.cpp); empty for types
-// whose code was not looked at.
-std::span<const std::string_view> keys_read_by_all();
-std::span<const std::string_view> keys_read_by(std::string_view model_type);
+// Keys that transformers reads of every model type, and of this one in addition (hf_config_read.cpp); of_type is empty
+// for types whose code was not looked at.
+struct KeysRead {
+    std::span<const std::string_view> of_all, of_type;
+};
+KeysRead keys_read(std::string_view model_type);
 // Another key changes nothing there, unless the model brings code of its own (auto_map). True for any key of a type
 // whose code was not looked at.
 bool transformers_reads(std::string_view model_type, std::string_view key);

@@ -189,18 +189,15 @@ constexpr TypeKeys kTypes[] = {{"gemma2", kGemma2},   {"gemma3", kGemma3},   {"g
 
 }  // namespace
 
-std::span<const std::string_view> keys_read_by_all() {
-    return kAll;
-}
-
-std::span<const std::string_view> keys_read_by(std::string_view model_type) {
+KeysRead keys_read(std::string_view model_type) {
     const auto at = std::ranges::find(kTypes, model_type, &TypeKeys::model_type);
-    return at == std::end(kTypes) ? std::span<const std::string_view>() : at->keys;
+    return {.of_all = kAll, .of_type = at == std::end(kTypes) ? std::span<const std::string_view>() : at->keys};
 }
 
 bool transformers_reads(std::string_view model_type, std::string_view key) {
-    const std::span<const std::string_view> own = keys_read_by(model_type);
-    return own.empty() || std::ranges::find(own, key) != own.end() || std::ranges::find(kAll, key) != std::end(kAll);
+    const auto [of_all, of_type] = keys_read(model_type);
+    return of_type.empty() || std::ranges::find(of_type, key) != of_type.end() ||
+           std::ranges::find(of_all, key) != of_all.end();
 }
 
 }  // namespace windlass

@@ -1,7 +1,6 @@
 #include "model/liveness.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "base/math.h"
@@ -157,17 +156,6 @@ int64_t place_by_size(std::vector<LivePiece>& pieces, int64_t alignment) {
 int64_t place_pieces(std::vector<LivePiece>& pieces, int64_t alignment) {
     return pieces.size() <= kRowMost ? place_by_size<Row>(pieces, alignment)
                                      : place_by_size<Timeline>(pieces, alignment);
-}
-
-int64_t peak_of_pieces(const std::vector<LivePiece>& pieces, int64_t alignment) {
-    std::map<int64_t, int64_t> change;
-    for (const LivePiece& piece : pieces) {
-        change[piece.first] += round_up(piece.bytes, alignment);
-        change[piece.last + 1] -= round_up(piece.bytes, alignment);
-    }
-    int64_t alive = 0, peak = 0;
-    for (const auto& [position, delta] : change) peak = std::max(peak, alive += delta);
-    return peak;
 }
 
 }  // namespace windlass

@@ -18,7 +18,4 @@ struct LivePiece {
 // the bytes that hold them all. Largest first, each at the lowest free place: close to the peak of what is alive.
 int64_t place_pieces(std::vector<LivePiece>& pieces, int64_t alignment);
 
-// The largest sum of bytes alive at one time: no placement can do better.
-int64_t peak_of_pieces(const std::vector<LivePiece>& pieces, int64_t alignment);
-
 }  // namespace windlass

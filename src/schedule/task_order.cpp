@@ -1,5 +1,6 @@
 #include "schedule/task_order.h"
 
+#include "base/error.h"
 #include "base/index.h"
 
 namespace windlass {
@@ -20,10 +21,9 @@ TaskOrder::TaskOrder(const Schedule& schedule)
         if (!lane.empty()) follow(lane.back());
         for (const Wait& wait : task.after) {
             const std::vector<size_t>& others = tasks[at(wait.lane)];
-            if (at(wait.count) > others.size())
-                looks_ahead_ = true;
-            else
-                follow(others[at(wait.count) - 1]);
+            WINDLASS_CHECK(at(wait.count) <= others.size(), "{}: task {} waits for {} tasks of lane {}, {} precede it",
+                           schedule.name, index, wait.count, wait.lane, others.size());
+            follow(others[at(wait.count) - 1]);
         }
         lane.push_back(index);
         sequence_.push_back(++counts_[at(task.lane)]);

@@ -10,13 +10,13 @@ namespace windlass {
 
 class TaskOrder {
   public:
+    // Aborts where a task waits for one that follows it in the list: its lane would wait forever.
     explicit TaskOrder(const Schedule& schedule);
 
     // Of a task in its lane, from 1.
     int sequence(size_t task) const { return sequence_[task]; }
     // By lane: so many of its first tasks are complete. Waits are followed through other tasks.
     std::span<const int> before(size_t task) const { return std::span(before_).subspan(task * lanes_, lanes_); }
-    bool looks_ahead() const { return looks_ahead_; }  // some task waits for one behind it in the list: deadlock
     int tasks_of(int lane) const { return counts_[static_cast<size_t>(lane)]; }
 
   private:
@@ -24,7 +24,6 @@ class TaskOrder {
     std::vector<int> before_;  // by task and lane
     std::vector<int> sequence_;
     std::vector<int> counts_;  // by lane
-    bool looks_ahead_ = false;
 };
 
 }  // namespace windlass

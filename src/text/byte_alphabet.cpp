@@ -28,19 +28,10 @@ constexpr Alphabet kAlphabet;
 
 }  // namespace
 
-char32_t letter_of_byte(uint8_t byte) {
-    return kAlphabet.letter[byte];
-}
-
-std::optional<uint8_t> byte_of_letter(char32_t letter) {
-    if (letter >= kLetterEnd || kAlphabet.byte[letter] < 0) return std::nullopt;
-    return static_cast<uint8_t>(kAlphabet.byte[letter]);
-}
-
 std::string spell_bytes(std::string_view bytes) {
     std::string out;
     out.reserve(bytes.size() + bytes.size() / 4);
-    for (const char byte : bytes) append_utf8(out, letter_of_byte(static_cast<uint8_t>(byte)));
+    for (const char byte : bytes) append_utf8(out, kAlphabet.letter[static_cast<uint8_t>(byte)]);
     return out;
 }
 
@@ -48,9 +39,8 @@ std::optional<std::string> unspell_bytes(std::string_view spelling) {
     std::string out;
     while (!spelling.empty()) {
         const CodePoint point = first_code_point(spelling);
-        const auto byte = byte_of_letter(point.value);
-        if (!byte) return std::nullopt;
-        out.push_back(static_cast<char>(*byte));
+        if (point.value >= kLetterEnd || kAlphabet.byte[point.value] < 0) return std::nullopt;
+        out.push_back(static_cast<char>(kAlphabet.byte[point.value]));
         spelling.remove_prefix(point.bytes);
     }
     return out;

@@ -4,15 +4,11 @@
 // are U+0100 upwards (GPT-2's bytes_to_unicode).
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace windlass {
-
-char32_t letter_of_byte(uint8_t byte);
-std::optional<uint8_t> byte_of_letter(char32_t letter);
 
 // Every byte spelled in the alphabet, as UTF-8.
 std::string spell_bytes(std::string_view bytes);

@@ -100,9 +100,7 @@ void run(const ByteLevelStep& step, Pieces& pieces) {
         cut_each(pieces, [&](std::string_view piece) {
             return split_at(piece.size(), step.pattern.find_all(piece), SplitBehavior::isolated, false);
         });
-    rewrite_each(pieces, [](std::string_view piece, bool, std::string& out) {
-        for (const char byte : piece) append_utf8(out, letter_of_byte(static_cast<uint8_t>(byte)));
-    });
+    rewrite_each(pieces, [](std::string_view piece, bool, std::string& out) { out += spell_bytes(piece); });
 }
 
 void run(const MetaspaceStep& step, Pieces& pieces) {

@@ -33,7 +33,6 @@ Lease Pool::lease(int64_t offset, int64_t bytes, bool write, const LeaseOrder& o
                        "{}: bytes {}+{} are leased already", name_, offset, bytes);
     }
     held_.push_back({next_id_, offset, offset + bytes, write, order});
-    high_water_ = std::max(high_water_, offset + bytes);
     return {this, next_id_++, {memory_->address() + offset, static_cast<size_t>(bytes)}};
 }
 

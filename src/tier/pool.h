@@ -66,7 +66,6 @@ class Pool {
     void write(int64_t offset, std::span<const std::byte> from);
     const std::string& name() const { return name_; }
     int64_t bytes() const { return memory_->bytes(); }
-    int64_t high_water() const { return high_water_; }  // end of the highest byte ever leased
 
   private:
     friend class Lease;
@@ -83,7 +82,6 @@ class Pool {
     std::mutex mutex_;
     std::vector<Held> held_;
     uint64_t next_id_ = 1;
-    int64_t high_water_ = 0;
 };
 
 }  // namespace windlass

@@ -26,9 +26,9 @@ std::vector<std::string> texts(std::span<const std::string_view> keys) {
 TEST(HfConfigKeys, AreThoseThatTransformersReads) {
     const Json read = golden();
     ASSERT_EQ(read.size(), std::size(kTypes) + 2);  // "made_with", "common"
-    EXPECT_EQ(texts(keys_read_by_all()), read.at("common").get<std::vector<std::string>>());
+    EXPECT_EQ(texts(keys_read("").of_all), read.at("common").get<std::vector<std::string>>());
     for (const std::string_view type : kTypes)
-        EXPECT_EQ(texts(keys_read_by(type)), read.at(std::string(type)).get<std::vector<std::string>>()) << type;
+        EXPECT_EQ(texts(keys_read(type).of_type), read.at(std::string(type)).get<std::vector<std::string>>()) << type;
 }
 
 // A document of this type with one more key.
@@ -66,7 +66,8 @@ TEST(HfConfigKeys, StopWhereTransformersReadsThem) {
 TEST(HfConfigKeys, OfTheListsStopOrAreKnownToChangeNothing) {
     for (const std::string_view type : kTypes) {
         int stopping = 0;
-        for (const auto& keys : {keys_read_by_all(), keys_read_by(type)})
+        const auto [of_all, of_type] = keys_read(type);
+        for (const auto& keys : {of_all, of_type})
             for (const std::string_view key : keys) {
                 if (meaning_of(key) != KeyMeaning::unknown || key == "model_type") continue;
                 EXPECT_THAT(complaint(type, fmt::format("\"{}\": 12345", key)),

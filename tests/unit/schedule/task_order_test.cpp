@@ -28,12 +28,12 @@ TEST(TaskOrder, FollowsWaitsThroughOtherTasks) {
     EXPECT_EQ(order.sequence(4), 2);
     EXPECT_EQ(order.tasks_of(0), 3);
     EXPECT_EQ(order.tasks_of(2), 2);
-    EXPECT_FALSE(order.looks_ahead());
 }
 
-TEST(TaskOrder, SeesAWaitForWhatIsNotThereYet) {
-    const Schedule schedule{.lanes = {LaneKind::compute, LaneKind::up}, .tasks = {task_in(0, {{1, 1}}), task_in(1)}};
-    EXPECT_TRUE(TaskOrder(schedule).looks_ahead());
+TEST(TaskOrderDeath, RefusesAWaitForATaskThatFollows) {
+    const Schedule schedule{
+        .name = "train/8", .lanes = {LaneKind::compute, LaneKind::up}, .tasks = {task_in(0, {{1, 1}}), task_in(1)}};
+    EXPECT_DEATH(TaskOrder{schedule}, "train/8: task 0 waits for 1 tasks of lane 1, 0 precede it");
 }
 
 // Two lanes of one kind are two lanes.
