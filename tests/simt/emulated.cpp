@@ -194,7 +194,7 @@ CudaRuntime* find_cuda_runtime() {
 }
 
 std::string cuda_build() {
-    return cuda_runtime().name();
+    return find_cuda_runtime()->name();
 }
 
 }  // namespace windlass

@@ -169,7 +169,7 @@ CudaRuntime* find_cuda_runtime() {
 }
 
 std::string cuda_build() {
-    return cuda_runtime().name() + ", kernels for compute capability " WINDLASS_CUDA_CARDS;
+    return find_cuda_runtime()->name() + ", kernels for compute capability " WINDLASS_CUDA_CARDS;
 }
 
 }  // namespace windlass
