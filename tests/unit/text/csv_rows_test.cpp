@@ -45,10 +45,9 @@ TEST(Csv, WhatIsNoTableIsRefusedByItsLine) {
                 HasSubstr("rows.csv:3: the row has 3 cells, the first line names 2"));
     EXPECT_THAT(refusal_of("rows.csv", "a,b\n1\n"), HasSubstr("rows.csv:2: the row has 1 cells"));
     EXPECT_THAT(refusal_of("rows.csv", "a,a\n1,2\n"), HasSubstr("rows.csv:1: two columns have the same name, \"a\""));
-    EXPECT_THAT(
-        refusal_of("rows.csv", "a,b\n1,2\n5\" wide,2\n"),
-        AllOf(HasSubstr("rows.csv:3: a quote stands inside"), HasSubstr("Try: put the whole cell into quotes")));
-    EXPECT_THAT(refusal_of("rows.csv", "a,b\n\"1\"x,2\n"), HasSubstr("rows.csv:2: a quote stands inside"));
+    EXPECT_THAT(refusal_of("rows.csv", "a,b\n1,2\n5\" wide,2\n"),
+                AllOf(HasSubstr("rows.csv:3: a quote is inside"), HasSubstr("Try: put the whole cell into quotes")));
+    EXPECT_THAT(refusal_of("rows.csv", "a,b\n\"1\"x,2\n"), HasSubstr("rows.csv:2: a quote is inside"));
     EXPECT_THAT(refusal_of("rows.csv", "a,b\n1,2\n\"open,2\n3,4\n"),
                 AllOf(HasSubstr("rows.csv:3: the file ends inside of a quoted cell"), HasSubstr("Try: ")));
     EXPECT_THAT(refusal_of("rows.csv", "prompt;completion\n1;2\n"),

@@ -184,7 +184,8 @@ TEST(Task, NamesTheMemberThatIsWrong) {
     const std::string answer = R"("prompt": "{q}", "answers": "a", "completion": "{a}")";
     EXPECT_THAT(problem_with(answer), HasSubstr("answers are judged by f1, exact_match or number"));
     EXPECT_THAT(problem_with(answer + R"(, "metric": "f1", "max_new_tokens": 0)"), HasSubstr("from 1 to 65536"));
-    EXPECT_THAT(problem_with(answer + R"(, "metric": "f1", "words": {"a": 1})"), HasSubstr("words: a: an object"));
+    EXPECT_THAT(problem_with(answer + R"(, "metric": "f1", "words": {"a": 1})"),
+                HasSubstr("words: a: expected an object"));
     EXPECT_THROW(find_task(real_files(), "sst3"), UserError);
 }
 
