@@ -7,12 +7,11 @@
 #include <mutex>
 #include <set>
 
-#include "base/error.h"
 #include "base/log.h"
 
 namespace windlass {
 
-std::string user_cache_folder_or_none() {
+std::string user_cache_folder() {
     const char* cache = std::getenv("XDG_CACHE_HOME");
     if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/windlass";
     const char* home = std::getenv("HOME");
@@ -21,13 +20,6 @@ std::string user_cache_folder_or_none() {
     if (user != nullptr && user->pw_dir != nullptr && user->pw_dir[0] == '/')
         return std::string(user->pw_dir) + "/.cache/windlass";
     return "";
-}
-
-std::string user_cache_folder() {
-    std::string folder = user_cache_folder_or_none();
-    if (!folder.empty()) return folder;
-    throw UserError(ExitCode::usage, "XDG_CACHE_HOME", "is not set, nor is HOME, and the user has no home folder")
-        .hint("set one of them to a folder of yours");
 }
 
 void note_no_cache(std::string_view folder, std::string_view why, std::string_view setting) {

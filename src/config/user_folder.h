@@ -6,11 +6,9 @@
 
 namespace windlass {
 
-// $XDG_CACHE_HOME/windlass, or .cache/windlass in $HOME or the user's home of the system's list. UserError(usage) where
-// there is none of them: the current folder may be anybody's.
+// $XDG_CACHE_HOME/windlass, or .cache/windlass in $HOME or the user's home of the system's list. Empty if there is none
+// of them: the current folder may be anybody's. What the cache keeps can be recomputed, so every verb works without it.
 std::string user_cache_folder();
-// The same; empty if the user has no home folder. What it keeps can be recomputed, so every verb works without it.
-std::string user_cache_folder_or_none();
 
 // Says that nothing is kept in `folder` (empty: no home folder), why, and which setting names another; once a process
 // for each setting.

@@ -47,7 +47,7 @@ std::vector<std::string> temporary_folders() {
 
 std::string token_cache_folder(const std::string& cache_dir) {
     if (!cache_dir.empty()) return cache_dir;
-    const std::string cache = user_cache_folder_or_none();
+    const std::string cache = user_cache_folder();
     return cache.empty() ? "" : cache + "/tokens";
 }
 

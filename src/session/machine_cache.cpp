@@ -73,7 +73,7 @@ Machine calibrate_apart(std::string_view what, const std::function<Machine()>& p
 }
 
 void note(const MachineError& error) {
-    note_no_cache(user_cache_folder_or_none(), std::strerror(error.error_number()), kCacheHomeSetting);
+    note_no_cache(user_cache_folder(), std::strerror(error.error_number()), kCacheHomeSetting);
 }
 
 // Nothing is kept where there is no cache.
@@ -119,7 +119,7 @@ std::string machine_cache_path(const std::string& disk_folder, int threads) {
     struct stat status {};
     if (!disk_folder.empty() && stat(disk_folder.c_str(), &status) == 0)
         name += fmt::format("-drive{}", static_cast<uint64_t>(status.st_dev));
-    const std::string cache = user_cache_folder_or_none();
+    const std::string cache = user_cache_folder();
     return cache.empty() ? "" : fmt::format("{}/{}.txt", cache, name);
 }
 
@@ -156,7 +156,7 @@ std::string device_cache_path(const DeviceProperties& device, int threads) {
     std::string name = fmt::format("{}-{}", device.name, device.kernel_path);
     std::ranges::replace_if(
         name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '-');
-    const std::string cache = user_cache_folder_or_none();
+    const std::string cache = user_cache_folder();
     return cache.empty() ? "" : fmt::format("{}/device-v{}-{}-{}.txt", cache, kDeviceProbeVersion, name, threads);
 }
 

@@ -7,8 +7,6 @@
 
 #include <cstdlib>
 
-#include "base/error.h"
-
 namespace windlass {
 namespace {
 
@@ -41,10 +39,8 @@ TEST_F(UserFolder, IsNeverTheCurrentFolder) {
     ::unsetenv("HOME");
     ::unsetenv("XDG_CACHE_HOME");
     const passwd* const user = ::getpwuid(::getuid());
-    if (user != nullptr && user->pw_dir[0] == '/')
-        EXPECT_EQ(user_cache_folder(), std::string(user->pw_dir) + "/.cache/windlass");
-    else
-        EXPECT_THROW(user_cache_folder(), UserError);
+    const bool has_home = user != nullptr && user->pw_dir[0] == '/';
+    EXPECT_EQ(user_cache_folder(), has_home ? std::string(user->pw_dir) + "/.cache/windlass" : "");
 }
 
 }  // namespace
