@@ -97,6 +97,7 @@ struct Engine::Impl {
     // only once it is whole.
     void begin(int64_t step, const std::string& run_state,
                const std::function<void(ChunkIo&, const ChunkSpan&)>& fill) {
+        reader.reset();  // it holds staging
         ChunkIo staging(setup, arenas, nullptr);
         const auto fill_memory = [&](const ChunkSpan& chunk) {
             fill(staging, chunk);
