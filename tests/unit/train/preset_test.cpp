@@ -101,7 +101,8 @@ TEST(Preset, NamesTheFileAndTheNearestOfWhatItDoesNotKnow) {
                 HasSubstr("windlass_preset_test.json: there is no key \"polcy\". Did you mean \"policy\"?"));
     EXPECT_THAT(problem_of_keys(R"({"policy": "gpu"})"),
                 HasSubstr("windlass_preset_test.json: policy: \"gpu\" is not one of"));
-    EXPECT_THAT(problem_of_keys(R"({"seed": {"a": 1}})"), HasSubstr("windlass_preset_test.json: seed: a word"));
+    EXPECT_THAT(problem_of_keys(R"({"seed": {"a": 1}})"),
+                HasSubstr("windlass_preset_test.json: seed: expected a word"));
     EXPECT_THAT(problem_of_keys(R"({"preset": "fuyou"})"), HasSubstr("begins from no other one"));
     EXPECT_THAT(problem_of_keys("[]"), HasSubstr("a preset has keys"));
     EXPECT_THAT(problem({"model=m", "--preset", "fuyu"}), HasSubstr("no preset of that name. Try: fuyou"));
