@@ -56,14 +56,14 @@ TEST_F(AdapterSession, ProjectsAsWideAsBytesAllow) {
     EXPECT_EQ(usual.model.adapter->rank, usual.model.hidden / 2);
     EXPECT_EQ(usual.model.adapter->nonzeros, 8);
     const int64_t state = 12 * trained_count(prepare({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_d", "16"}}).model);
-    const std::string exact = fmt::format("{}", state), more = "1GiB";
+    const std::string exact = fmt::format("{}B", state), more = "1GiB";
     EXPECT_EQ(width({{"lsp_host_bytes", exact}}), 16);
     EXPECT_EQ(
-        width({{"lsp_host_bytes", more}, {"lsp_link_bytes", fmt::format("{}", state / 12 * 6)}, {"dtype", "bf16"}}),
+        width({{"lsp_host_bytes", more}, {"lsp_link_bytes", fmt::format("{}B", state / 12 * 6)}, {"dtype", "bf16"}}),
         16);
     EXPECT_GT(width({{"lsp_host_bytes", more}}), 16);
     EXPECT_EQ(width({{"lsp_host_bytes", exact}, {"lsp_d", "24"}}), 24) << "what is set wins";
-    EXPECT_THAT(refusal({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_host_bytes", fmt::format("{}", state - 1)}}),
+    EXPECT_THAT(refusal({{"adapter", "lsp"}, {"lora_r", "16"}, {"lsp_host_bytes", fmt::format("{}B", state - 1)}}),
                 HasSubstr("allow no projector: the narrowest, of 16 columns, take"));
 }
 
