@@ -136,6 +136,9 @@ void Replay::read(int param, int64_t first, std::span<float> out) {
 ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     const ExportOptions output{.target = options.target, .type = options.type};
     check_types(output);
+    if (!files.exists(options.log))
+        throw UserError(ExitCode::storage, options.log, "there is no such log")
+            .hint("RUN/trajectory.wlt, which methods without a backward pass write");
     TrajectoryReader log = open_log(files, options);
     const int64_t step = step_to_replay(log, options);
     ModelFolder folder = ModelFolder::open(files, options.base, {.ignored_keys = options.ignored_keys});
