@@ -105,7 +105,7 @@ std::vector<Provoked> wrong_tensors() {
              header[kQuery]["shape"] = {32, 128};
          }),
          kModel,
-         {kQuery, "[32, 128]", "wants [64, 64]"}},
+         {kQuery, "[32, 128]", "expects [64, 64]"}},
         {"MissingTensor",
          with_tensors([](Json& header, std::string& data) { drop_tensor(header, data, kNorm); }),
          kModel,

@@ -224,7 +224,7 @@ std::vector<Tried> chat_templates() {
         {"ATemplateThatRefuses",
          shown(kTriedRow, {}, broken("{{ raise_exception('system first') }}")),
          kData,
-         {"rows.jsonl:1", "refuses this chat: system first", "Try: messages in the order that it wants"},
+         {"rows.jsonl:1", "refuses this chat: system first", "Try: messages in the order that it expects"},
          mended},
         {"AMemberOfNothing",
          shown(kTriedRow, {}, broken("{{ messages[0].tool.name }}")),
