@@ -6,10 +6,12 @@
 namespace windlass {
 
 ExitCode run_replay(const ReplayArgs& args) {
+    // A wrong flag is named before a missing folder.
+    const auto type = gguf_type_of_flag(args.type);
     const ReplayResult result = replay_log(real_files(), {.base = model_folder(args.base),
                                                           .log = args.log,
                                                           .target = args.target,
-                                                          .type = gguf_type_of_flag(args.type),
+                                                          .type = type,
                                                           .ignored_keys = args.ignored_keys,
                                                           .step = args.step,
                                                           .overwrite = args.overwrite,
