@@ -36,7 +36,7 @@ class File {
   public:
     virtual ~File() = default;
     virtual const std::string& path() const = 0;
-    virtual int descriptor() const = 0;  // -1 when there is no kernel file behind it
+    virtual int descriptor() const = 0;  // -1 if it is no file of the kernel
     virtual bool direct() const = 0;
     virtual int64_t size() = 0;
     // Read or write exactly this many bytes at an offset; short transfers are continued. Reading past the end is
@@ -89,7 +89,7 @@ FileSystem& real_files();
 // The whole file, which may not exceed max_bytes (UserError naming both sizes).
 std::string read_text(FileSystem& files, const std::string& path, int64_t max_bytes);
 // Write to a temporary file, sync, rename, sync the folder: readers see the old file or the whole new one. The
-// temporary file, on the same file system, is path + ".tmp" where none is named; a kill may leave it behind.
+// temporary file, on the same file system, is path + ".tmp" unless one is named; a kill may leave it there.
 void write_text_atomic(FileSystem& files, const std::string& path, std::string_view text,
                        const std::string& temporary = "");
 

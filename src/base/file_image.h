@@ -1,6 +1,6 @@
 // file_image.h: one file in memory that knows which of its changes have reached stable storage.
 //
-// Stands behind FaultFiles. Not thread-safe: its owner holds a lock.
+// FaultFiles is built on it. Not thread-safe: its owner holds a lock.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// json.h: reading JSON that somebody else wrote. nlohmann-json behind limits on size and depth.
+// json.h: reads JSON from outside, with nlohmann-json, within limits on size and depth.
 //
 // Include it in .cpp files only, and base/json_fwd.h in headers: it is a heavy header.
 #pragma once

@@ -1,7 +1,7 @@
 // printable.h: text that a terminal shows and does not obey.
 //
-// Names from files of others reach messages and tables. What would move the cursor, recolour, or reorder what stands
-// there is written as an escape that JSON reads too. Applied once, where a line is printed. Pure; any thread.
+// Names from files of others reach messages and tables. Characters that would move the cursor, recolour or reorder a
+// line are written as escapes that JSON reads too. Applied once, where a line is printed. Pure; any thread.
 #pragma once
 
 #include <string>

@@ -94,7 +94,7 @@ void check_gradients_at_once(const Config& c, Problems& problems) {
     if (at_once && c.update_time != "auto" && c.update_time != "in_backward")
         problems.push_back(
             fmt::format("update_time is {}, but method {} keeps no gradients that an update could wait for: it is "
-                        "done in_backward, behind each block's. Try: update_time: auto",
+                        "done in_backward, after each block's. Try: update_time: auto",
                         c.update_time, c.method));
     if (!at_once && c.weight_storage == "split")
         problems.push_back(
@@ -126,7 +126,7 @@ void check_method(const Config& c, Problems& problems) {
             "sparse_share goes by the weights of the base, weight_storage nf4 rounds them. Try: sparse_share: 1");
     if (c.merge_updates == "per_window" && c.writeback_steps)
         problems.emplace_back(
-            "writeback_steps has no meaning with merge_updates per_window: weights are written behind each "
+            "writeback_steps has no meaning with merge_updates per_window: weights are written after each "
             "noise_window. Try: writeback_steps: auto");
 }
 
@@ -175,7 +175,7 @@ void resolve_task(Config& c, Problems& problems) {
     if (c.train_on_prompt) problems.emplace_back("train_on_prompt has no meaning with a task");
 }
 
-// Keys of an adapter beside none, beside one that is there, or beside another kind.
+// Keys of an adapter when there is none, when it exists already, or when it is of another kind.
 void check_adapter_keys(const Config& c, Problems& problems) {
     const bool is_new = is_adapter_name(c.adapter), projects = c.adapter == kProjectors;
     const auto check = [&](std::string_view key, bool is_meant, std::string_view kind) {
@@ -241,7 +241,7 @@ void check_run(const Config& c, Problems& problems) {
         problems.emplace_back(
             "resume and branch_from are both set: a branch that was begun is resumed. Try: one of them");
     if (c.report_to.size() > 1 && std::count(c.report_to.begin(), c.report_to.end(), "none") > 0)
-        problems.emplace_back("report_to: none stands beside others");
+        problems.emplace_back("report_to: none is given with others");
 }
 
 // A key that was set, though wrongly, is not said to be absent too.

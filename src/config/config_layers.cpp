@@ -21,7 +21,7 @@ std::string unknown_key(const ConfigEntry& entry) {
     return near.empty() ? what : fmt::format("{}. Did you mean \"{}\"?", what, near);
 }
 
-// The key that an unknown one stands for; empty when nothing is near.
+// The key that an unknown one probably means; empty if no key is near.
 std::string_view key_meant(const ConfigEntry& entry) {
     if (const KeyAdvice* const advice = find_key_advice(entry.key); advice != nullptr) return advised_key(*advice);
     const std::string_view near = nearest_config_key(entry.key);

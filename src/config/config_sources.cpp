@@ -139,7 +139,7 @@ size_t read_flag(std::span<const std::string> words, size_t i, std::vector<Confi
     if (!has_next) throw UserError(ExitCode::usage, where, "a value is missing");
     add_flag(flags, read_word(name, words[i + 1], where));
     size_t taken = 2;
-    // A shell's glob behind a key of files comes as words of their own; settings never end as files of rows do.
+    // A shell expands a glob after a key of files into several words; no setting ends as a file of rows does.
     for (; takes_files(name) && i + taken < words.size() && is_rows_file(words[i + taken]); ++taken)
         add_flag(flags, read_word(name, words[i + taken], where));
     return taken;

@@ -1,4 +1,4 @@
-// model_place.h: which folder a model's name stands for.
+// model_place.h: which folder a model's name means.
 //
 // A name is the path of a model folder, of a run or a checkpoint of ours (their model folders are taken), or of a
 // model in the Hugging Face cache; or the id that a model has there, "Qwen/Qwen3-0.6B"; or the folder of an adapter,

@@ -26,7 +26,7 @@ std::vector<std::string> param_group_texts(const TrainedModel& model);
 std::vector<ParamGroup> param_groups_of(std::span<const std::string> texts, std::string_view where);
 
 // The same of an object {"match": ..., "train": ...}, as a YAML or JSON file may write it, member by member. Throws
-// UserError(usage, where) where there is no match, or where a value could not stand on a line.
+// UserError(usage, where) if there is no match, or if a value does not fit on one line.
 std::string param_group_line(const std::vector<std::pair<std::string, std::string>>& members, std::string_view where);
 
 // What `freeze` and `param_groups` say, in the order in which they are looked at. Both have been checked.

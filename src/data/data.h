@@ -54,7 +54,7 @@ class RowOrder {
     std::vector<PackedRow> take(DataPosition& position, int64_t count);
     // Rows in `epochs` passes, a part of a pass counted by its share.
     int64_t rows_in_passes(double epochs);
-    // Passes behind a position.
+    // Passes completed at a position.
     double passes(const DataPosition& position);
 
   private:

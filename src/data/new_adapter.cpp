@@ -64,8 +64,8 @@ int64_t width_within(const std::vector<LinearLayer>& layers, const char* key, co
     return std::min(width, widest(layers));
 }
 
-// As it is asked for; else as wide as both limits allow; else half of the model's width, as the paper advises: what a
-// step of AdamW on the host then takes hides behind the device's work.
+// The width that the user asks for; else the widest that both limits allow; else half of the model's width, as the
+// paper advises: the host's AdamW step is then hidden by the device's work.
 int64_t projector_width(const Config& config, const ModelSpec& model, const std::vector<LinearLayer>& layers) {
     if (config.lsp_d) return *config.lsp_d;
     std::optional<int64_t> width;

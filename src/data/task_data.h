@@ -47,8 +47,8 @@ int64_t count_task_rows(FileSystem& files, std::span<const std::string> paths);
 TaskSet read_task_set(FileSystem& files, const TaskSpec& task, std::span<const std::string> paths,
                       std::span<const uint32_t> chosen, const TaskOptions& options, const Tokenizer& tokenizer);
 
-// The chosen rows with their right candidates, one after the other, each followed by the task's separator: what stands
-// in front of a prompt (GPT-3's in-context examples; Brown et al., arXiv 2005.14165).
+// The text before a prompt: the chosen rows with their right candidates, each followed by the task's separator
+// (GPT-3's in-context examples; Brown et al., arXiv 2005.14165).
 std::string read_demonstrations(FileSystem& files, const TaskSpec& task, std::span<const std::string> paths,
                                 std::span<const uint32_t> chosen);
 

@@ -2,8 +2,8 @@
 //
 // A Stream is where kernels go, in order. On `cpu` a launch returns when the work is done; on `cuda` it returns at once
 // and an Event tells. `fake` computes nothing: schedules are lowered, checked and simulated for it.
-// `cpu:emulate` computes as `cpu` does, with the same kernels, but in an arena of its own beside the host's: what moves
-// up and down is really copied, so that all three tiers can be exercised where there is no GPU.
+// `cpu:emulate` computes with the same kernels as `cpu`, but in its own arena, separate from the host's: moves up and
+// down are real copies, so all three tiers can be exercised without a GPU.
 #pragma once
 
 #include <compare>
@@ -33,8 +33,8 @@ struct DeviceId {
 
 std::string_view device_kind_name(DeviceKind kind);
 
-// cpu | cpu:emulate | fake, which stands for a GPU and so has memory of its own | cuda | cuda:N. Other text is
-// UserError(usage) at `where`, a configuration key or an option. Whether there is such a device is not looked at.
+// cpu | cpu:emulate | fake, which replaces a GPU and so has memory of its own | cuda | cuda:N. Other text is
+// UserError(usage) at `where`, a configuration key or an option. Does not check that such a device exists.
 DeviceId parse_device(std::string_view text, std::string_view where);
 std::optional<DeviceId> device_from_name(std::string_view text);
 // As parse_device reads it, followed by the index where that is not 0.
@@ -79,7 +79,7 @@ class Stream {
     // Everything that `work` refers to lives until an event after it says that it is complete.
     virtual void launch(Work work) { work(on(*this)); }
     virtual std::unique_ptr<Event> make_event() { return std::make_unique<Event>(); }
-    // The event is of this kind of device, and stands from now on for all that was launched so far.
+    // The event is of this kind of device; from now on it marks the end of everything launched so far.
     virtual void record(Event& event) { event.time_ns_ = now_ns(); }
     // What is launched from now on begins when the event, which was recorded before, is complete.
     virtual void wait_for(const Event&) {}

@@ -66,7 +66,7 @@ class Header {
     std::string text_;
 };
 
-// Dimensions stand innermost first; offsets count from the first tensor's byte.
+// Dimensions are written innermost first; offsets count from the first tensor's byte.
 std::string header_text(const std::vector<GgufField>& fields, const std::vector<GgufTensor>& tensors) {
     Header header;
     header.put_raw(kMagic);

@@ -44,7 +44,7 @@ struct Found {
     const SortedJson* value = nullptr;
 };
 
-// The one value behind the spellings of a key; null is no value.
+// The one value among the spellings of a key; null is no value.
 Found look_up(const SortedJson& object, const KeyNames& keys, std::string_view where) {
     Found found;
     for (const std::string& key : keys.all()) {
@@ -58,7 +58,7 @@ Found look_up(const SortedJson& object, const KeyNames& keys, std::string_view w
     return found;
 }
 
-// The value behind the spellings, which all count as read; nothing when absent.
+// The value among the spellings, which all count as read; nothing if absent.
 Found take(const SortedJson& object, const KeyNames& keys, std::string_view where,
            std::set<std::string, std::less<>>& read) {
     read.insert(keys.all().begin(), keys.all().end());

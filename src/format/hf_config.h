@@ -1,9 +1,9 @@
-// hf_config.h: a model's config.json behind typed getters that remember which keys were read.
+// hf_config.h: a model's config.json, read with typed getters that remember which keys were read.
 //
-// A family reads what it implements, then calls finish(): a key that nobody read and that may change the mathematics
-// stops the load by its name. transformers reads a finite list of keys for each model type: what is not in it changes
-// nothing, unless the model brings code of its own (auto_map). null counts as absent. Every complaint is a
-// UserError(model) naming file and key.
+// A family reads what it implements, then calls finish(), which throws if a key was not read and may change the
+// mathematics. transformers reads a finite list of keys for each model type: any other key changes nothing, unless the
+// model ships with its own code (auto_map). null counts as absent. Every complaint is a UserError(model) naming file
+// and key.
 #pragma once
 
 #include <cstdint>

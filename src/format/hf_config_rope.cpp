@@ -94,7 +94,7 @@ void read_longrope(RopeSpec& rope, const HfConfig& section, const HfConfig& conf
     rope.scale = section.find_number("attention_factor", 1e-6, kFactorMax).value_or(inferred);
 }
 
-// What stands outside of the section, and counts where it says nothing.
+// Values outside of the section, which count if the section does not give them.
 struct Outside {
     double theta = 0, rotary_share = 1;
 };

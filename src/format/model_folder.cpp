@@ -70,7 +70,7 @@ WeightMap read_index(FileSystem& files, const std::string& folder) {
             .hint(fmt::format("python -c \"from transformers import AutoModelForCausalLM as M; "
                               "M.from_pretrained('{0}', torch_dtype='auto')"
                               ".save_pretrained('{0}-safetensors', safe_serialization=True)\", "
-                              "then copy the tokenizer files beside it",
+                              "then copy the tokenizer files there too",
                               folder));
     }
     throw UserError(ExitCode::model, folder, "has no *.safetensors file")

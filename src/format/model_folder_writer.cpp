@@ -19,8 +19,8 @@ void write_file(FileSystem& files, const std::string& path, std::string_view tex
     file->sync();
 }
 
-// A source that cannot be read is a warning, for weights are worth more than what lies beside
-// them. A copy that cannot be written is an error like any other.
+// A source that cannot be read is only a warning, because weights are worth more than the files
+// next to them. A copy that cannot be written is an error like any other.
 void copy_side_file(FileSystem& files, const std::string& from, const std::string& to) {
     std::vector<std::byte> buffer(static_cast<size_t>(kCopyBytes));
     std::unique_ptr<File> source, copy;
@@ -107,7 +107,7 @@ ShardSplit split_like(const ModelFolder& base, std::span<const TensorSpec> tenso
 ModelFolderWriter::ModelFolderWriter(ModelFolderContent content, FileSystem& files, std::string target)
     : files_(files), target_(std::move(target)), content_(std::move(content)) {
     while (target_.size() > 1 && target_.ends_with('/')) target_.pop_back();
-    // "." and ".." have no name beside which another could be written.
+    // "." and ".." have no name that a neighbour's name could be made from.
     if (target_ == "." || target_ == ".." || target_.ends_with("/.") || target_.ends_with("/.."))
         target_ = files_.exists(target_) ? files_.resolve(target_) : parent_folder(target_);
     WINDLASS_CHECK(content_.tensors.size() == content_.shards.file_of.size(), "{} tensors, a split of {}",

@@ -2,7 +2,7 @@
 // Grammar, and why power may fail at any point: docs/format/trajectory.md.
 //
 // A step costs 32 bytes and 4 for each direction: the directions follow from the header and the step. Each record
-// carries a sum over its predecessor's sum and itself, so that the sum after a step stands for the whole history.
+// carries a sum over its predecessor's sum and itself, so the sum after a step identifies the whole history.
 // Errors: MachineError from the file system; UserError(storage) for a log that is damaged, with step and byte.
 //
 // Threads: one at a time. One process at a time writes a log: the caller holds the lock on its folder.
@@ -82,7 +82,7 @@ class TrajectoryWriter {
     // Verifies the log, cuts off an append that was never whole (a warning says what), and syncs what is left.
     static TrajectoryWriter open(FileSystem& files, const std::string& path);
     // Makes `path`, durable, with the header and the records of `from` up to and with `last_step`, and opens it.
-    // `from` is left alone, and may be damaged behind that step.
+    // `from` is left alone, and may be damaged after that step.
     static TrajectoryWriter fork(FileSystem& files, const std::string& from, int64_t last_step,
                                  const std::string& path);
 

@@ -32,7 +32,7 @@ class ChatSession {
     ChatSession(Engine& engine, const ChatFormat& format, ChatOptions options);
     ~ChatSession();
 
-    // Stands before all messages from now on; empty: none does.
+    // The system message, first in every conversation from now on; empty: none.
     void set_system(const std::string& text);
     // Takes back the last question and its answer; false where there is none.
     bool undo();

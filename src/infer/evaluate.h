@@ -46,8 +46,8 @@ struct ChoiceResult {
 ChoiceResult evaluate_choices(Engine& engine, const std::vector<ChoiceRow>& rows,
                               CandidateScore score = CandidateScore::sum);
 
-// In how many rows greedy decoding would write the trained tokens just as they stand: each of them is the likeliest one
-// after those before it, the lowest id among equals. Exact, and takes no generating.
+// In how many rows greedy decoding would write exactly the trained tokens: each of them is the likeliest one after
+// those before it, the lowest id among equals. Exact, and generates nothing.
 int64_t evaluate_exact(Engine& engine, int64_t row_count, const ReadRows& read);
 
 }  // namespace windlass

@@ -23,7 +23,7 @@ void keep_narrow(OpenModel& opened, const std::string& weight_storage, DType com
     if (weight_storage == "as_file" || weight_storage == "split") return;
     TrainedModel& model = opened.model;
     set_store(model, StoreType::as_file);
-    if (model.adapter) keep_frozen_as(model, compute);  // an adapter in f32 widens nothing beside it
+    if (model.adapter) keep_frozen_as(model, compute);  // an adapter in f32 does not widen the base
     weight_storage == "f8" ? keep_in_8_bits(model) : keep_in_4_bits(model);
     set_by_magnitudes(model, /*sparse_share=*/1, opened.weights());
 }

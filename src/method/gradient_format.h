@@ -1,8 +1,8 @@
 // gradient_format.h: what a step's gradients are rounded to before the update reads them: part of the numerics, since
 // it decides bits.
 //
-// Gradients are summed in f32. Behind a block's last micro-batch each sum is rounded once, and what it is rounded to is
-// what the norm and the update see, wherever they are. Where gradients are kept or cross a link they have the narrow
+// Gradients are summed in f32. After a block's last micro-batch each sum is rounded once, and the norm and the update
+// see the rounded value, wherever they are computed. Gradients that are kept or that cross a link have the narrow
 // form.
 #pragma once
 

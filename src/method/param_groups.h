@@ -1,7 +1,7 @@
 // param_groups.h: some parameters of a model trained otherwise than the rest, or not at all.
 //
-// A group is a glob over the names that parameters have in the model's files (fnmatch(3): `*` stands for any
-// characters, dots too, `?` for one, `[0-9]` for one of these). The first group that matches a parameter says how it is
+// A group is a glob over the names that parameters have in the model's files (fnmatch(3): `*` matches any characters,
+// dots too, `?` one, `[0-9]` one of these). The first group that matches a parameter says how it is
 // trained, as with the parameter groups of torch.optim; one that none matches is trained as the run says. A tied table
 // is one parameter with two names: either will do.
 #pragma once
@@ -19,8 +19,8 @@ inline constexpr double kGroupRateMax = 1e6;   // of learning_rate_scale
 inline constexpr double kGroupDecayMax = 1e3;
 
 // Sets what the groups say of each parameter, and TrainedModel::groups. UserError(usage, where) for a group that
-// matches no parameter, with the names that there are; for one that has nothing left to say behind the groups before
-// it; and where nothing is trained.
+// matches no parameter, with the names that there are; for one whose parameters all belong to earlier groups; and if
+// nothing is trained.
 void apply_param_groups(std::span<const ParamGroup> groups, std::string_view where, TrainedModel& model);
 
 // Gives blocks that train other parameters than their equals a program of their own: segments, and what a plan keeps

@@ -94,7 +94,7 @@ struct MaterializeCall {
     DType compute = DType::f32;        // of everything that is written below; null: not wanted
     std::byte* plain = nullptr;        // the weights themselves
     // forward: the weights at this pass's points; tangent: its directions. One after the other, numel numbers each;
-    // or left factors [k, rank, rows] and behind them right ones [k, rank, cols], in f32, where the pass has a rank.
+    // or left factors [k, rank, rows] followed by right ones [k, rank, cols], in f32, if the pass has a rank.
     std::byte* probes = nullptr;
 };
 using MaterializeKernel = void (*)(const MaterializeCall& call, Stream& stream);
@@ -121,9 +121,9 @@ struct Recipe {
     std::vector<StateSpec> state;
     Moments moments;               // null: `state` is something else
     bool needs_grad_norm = false;  // a reduction over all gradients is before the updates
-    // A block's gradients live from its first micro-batch's contribution to its update, which stands directly after
-    // the last one's: all micro-batches pass a block before the next. Nothing is a guess, nothing put off. The norm is
-    // known when all is updated, and only says whether everything was finite.
+    // A block's gradients live from its first micro-batch's contribution to its update, directly after the last one's:
+    // all micro-batches pass a block before the next. No update is speculative, none is deferred. The norm is known
+    // when all is updated, and only says whether everything was finite.
     bool uses_gradients_at_once = false;
     bool backward_for_norm = false;  // unless a backward pass without updates, before the one with them, finds it
     bool whole_parameters = false;   // an update takes all of a parameter at once

@@ -31,8 +31,8 @@ struct RandomWords {
 [[gnu::always_inline]] inline bool is_finite(uint16_t scale) {
     return (scale & 0x7f80) != 0x7f80;
 }
-// What a code stands for. Of a block that is not finite it is the scale: processors differ in the bits of their
-// products with what is no number.
+// The value of a code. In a block that is not finite it is the scale: processors differ in the bits of products with
+// NaN.
 [[gnu::always_inline]] inline float wide_number(int32_t code, uint16_t scale) {
     return is_finite(scale) ? static_cast<float>(code) * scale_number(scale) : scale_number(scale);
 }
@@ -60,7 +60,7 @@ template <int kLevels>
     return code < -kLevels ? -kLevels : code > kLevels ? kLevels : code;
 }
 
-// Codes of one block, and what they stand for in place of the sums.
+// Codes of one block; their values replace the sums.
 template <int kLevels>
 void round_block(float* __restrict sum, int64_t count, const uint32_t* __restrict words, uint16_t scale,
                  int8_t* __restrict codes) {

@@ -1,4 +1,4 @@
-// trained_model.h: a model, and beside it how each of its parameters is trained, stored and perturbed.
+// trained_model.h: a model, and how each of its parameters is trained, stored and perturbed.
 //
 // ModelSpec says what is computed. The tables here say what a run does with it; each has one entry for each of
 // ModelSpec::params, by the same index.
@@ -45,9 +45,9 @@ struct ParamStorage {
     int scale_exponent = 0;     // f8_e4m3: weights are the numbers that are kept, times 2^scale_exponent
 };
 
-// How what is not trained is kept, where weight_storage does not say otherwise. `computed`: in the type that is
-// computed with or its own in the files, whichever is narrower. Older runs: `own_type`, its own beside split masters,
-// and as all others elsewhere; `as_trained`, as all others.
+// How frozen parameters are kept unless weight_storage says otherwise. `computed`: in the type that is computed with
+// or in the files' type, whichever is narrower. Older runs: `own_type`, the files' type if masters are split and as all
+// others if not; `as_trained`, as all others.
 enum class FrozenStorage : uint8_t { as_trained, own_type, computed };
 
 // Forward-only methods: when what a run changes is rounded into the numbers that are kept. Until then those are read

@@ -43,7 +43,7 @@ __device__ inline int first_key(const AttentionArgs& args, int row, int query) {
     return max(in_document, in_window);
 }
 
-// Behind the last query, of those from `begin` on, that sees a key before `keys_end`.
+// One past the last query, from `begin` on, that sees a key before `keys_end`.
 __device__ inline int queries_end(const AttentionArgs& args, int row, int begin, int keys_end) {
     int end = args.length;
     while (begin < end) {

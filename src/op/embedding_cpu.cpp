@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kPanelCols = 128;  // of the gradient, for one worker: 512 bytes of f32 are a fair piece of a row
 
-// The row of the table that token t stands for.
+// The row of the table for token t.
 int64_t index_of(const OpCall& call, int64_t t) {
     const auto& attrs = call.spec->get<EmbeddingAttrs>();
     const int32_t* const ids = attrs.index == EmbeddingAttrs::Index::token ? call.batch->tokens : call.batch->positions;

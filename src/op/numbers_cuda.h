@@ -46,7 +46,7 @@ inline bool has_aligned_packs(const CudaWeight& weight) {
 // whether those are moved 16 bytes at a time, where they are aligned so, or one by one.
 inline constexpr int kEight = 8;
 
-// The eight from `from` on; zeros behind the first `have`.
+// The eight from `from` on; zeros after the first `have`.
 template <typename T>
 __device__ inline void read_eight(const T* from, int64_t have, bool aligned, float (&to)[kEight]) {
     constexpr int kPack = 16 / sizeof(T);

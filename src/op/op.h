@@ -103,7 +103,7 @@ struct Cost {
 // What an op's time goes by: bytes, products of matrices, or products of attention, which run at a rate of their own.
 enum class OpWork : uint8_t { traffic, product, attention };
 
-// A call that stands for all calls that run at its rate: large ones are cut down. `shape` and `tokens` name it.
+// A call that represents all calls at its rate: large ones are cut down. `shape` and `tokens` name it.
 struct OpSample {
     OpSpec spec;
     OpSize size;
@@ -152,7 +152,7 @@ struct OpCells {
     Kernel of(DiffMode mode) const { return kernels == nullptr ? nullptr : kernels->of(mode); }
 };
 
-// By DeviceKind. `fake` stands for a GPU: what its kernels would take is what CUDA's do.
+// By DeviceKind. `fake` replaces a GPU: its kernels take what CUDA's take.
 constexpr std::array<OpCells, kDeviceKinds> cells_of(const OpCells& cpu, const OpCells& cuda) {
     return {cpu, {.cost = cuda.cost, .scratch_bytes = cuda.scratch_bytes}, cuda};
 }

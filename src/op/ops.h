@@ -108,7 +108,7 @@ struct ScaleAttrs {
 extern const OpRecord kScale;
 
 // out = in A, project: [T, n] -> [T, d]; or in A^T, expand: [T, d] -> [T, n]. A is sparse: [n, d] with r numbers in
-// each row, which are the weight [n, r]; where they stand follows from a seed (sparse_positions.h). Sums are in f32, in
+// each row, which are the weight [n, r]; their positions follow from a seed (sparse_positions.h). Sums are in f32, in
 // the order of the positions' lists. Backward of one direction is the other's forward. The weight is never trained.
 struct SparseAttrs {
     enum class Direction : uint8_t { project, expand };

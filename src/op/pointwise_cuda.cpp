@@ -5,7 +5,7 @@
 namespace windlass {
 namespace {
 
-// Behind those that are there.
+// Appends them to the inputs that are there.
 void add_inputs(PointwiseArgs& args, int& count, std::span<const Tensor> tensors) {
     for (const Tensor& tensor : tensors) {
         WINDLASS_CHECK(count < kCudaPointwiseMax, "more than {} inputs", kCudaPointwiseMax);

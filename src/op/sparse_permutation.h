@@ -61,7 +61,7 @@ constexpr uint32_t feistel_round(const SparseLane& lane, uint32_t x, int round) 
     return (high ^ (mixed(low + lane.keys[round]) & low_mask(lane.high_bits))) << lane.low_bits | low;
 }
 
-// Where in the lane's order row i stands.
+// The place of row i in the lane's order.
 constexpr uint32_t place_in_lane(const SparseLane& lane, uint32_t i) {
     if (lane.is_shifted) return i < lane.rows - lane.shift ? i + lane.shift : i - (lane.rows - lane.shift);
     do {

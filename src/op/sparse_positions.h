@@ -1,4 +1,4 @@
-// sparse_positions.h: where the numbers of a sparse matrix stand: a function of its shape and a seed, and no parameter.
+// sparse_positions.h: the positions of a sparse matrix's numbers: a function of its shape and a seed, not a parameter.
 #pragma once
 
 #include <cstdint>

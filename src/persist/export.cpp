@@ -108,7 +108,7 @@ struct Named {
 };
 
 Named parse_source(FileSystem& files, const std::string& source) {
-    // The manifest of a run's final/ stands beside no state.
+    // The manifest of a run's final/ comes without a state.
     if (files.exists(fmt::format("{}/{}", source, kManifestName)) &&
         files.exists(fmt::format("{}/{}", source, kStateFile)))
         return {true, source, ""};
@@ -164,7 +164,7 @@ SaveOptions save_options(FileSystem& files, const Source& source, const ModelSpe
             .gguf = gguf_output(files, options, source.base, model, source.chat_template)};
 }
 
-// Where updates stay beside weights, a store holds no step's weights, but a checkpoint's model folder does.
+// If updates are kept apart from weights, a store holds no step's weights, but a checkpoint's model folder does.
 ExportResult export_folder(FileSystem& files, const Source& source, const RunState& state,
                            const ExportOptions& options) {
     if (!source.is_checkpoint)

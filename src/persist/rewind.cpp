@@ -27,7 +27,7 @@ std::map<int64_t, double> losses_in(FileSystem& files, const std::string& folder
     return losses;
 }
 
-// As the run judged its evaluations behind step `from` and up to step `last`.
+// As the run judged its evaluations after step `from` and up to step `last`.
 void judge_again(FileSystem& files, const BestRule& rule, const std::string& folder, int64_t last, BestStep& best) {
     const std::string key = fmt::format("eval_{}", rule.metric);
     for (const CurvePoint& point : read_curve(files, path_in(folder, kMetricsName), key)) {
@@ -80,7 +80,7 @@ void set_aside_checkpoints(FileSystem& files, const std::string& folder, int64_t
         std::string target = path_in(folder, name);
         for (int again = 2; files.exists(target); ++again) target = fmt::format("{}/{}.{}", folder, name, again);
         files.rename(place.path, target);
-        log_info("checkpoint-{} is behind step {}: it is now {}", place.step, step, target);
+        log_info("checkpoint-{} is later than step {}; renamed to {}", place.step, step, target);
     }
     files.sync_folder(folder);
 }
@@ -118,13 +118,13 @@ void begin_branch(FileSystem& files, const Config& config, const StartPoint& sta
                                                         path_in(config.output_dir, kTrajectoryName));
     if (log.header().first_step > 1)
         log_warning(
-            "the log of {} begins behind step {}, not with the base: save a checkpoint of the branch before it is "
+            "the log of {} begins after step {}, not with the base: save a checkpoint of the branch before it is "
             "stopped, or it cannot be resumed",
             from, log.header().first_step - 1);
     if (files.exists(path_in(from, kMetricsName)))
         write_text_atomic(files, path_in(config.output_dir, kMetricsName),
                           read_text(files, path_in(from, kMetricsName), kMetricsBytesMax));
-    log_info("a branch of {} behind step {}", from, step);
+    log_info("branching from {} after step {}", from, step);
 }
 
 }  // namespace windlass

@@ -1,7 +1,7 @@
-// rewind.h: back to a step that nobody kept a state of: what a run would remember there, and what it left behind it.
+// rewind.h: back to a step without a kept state: what a run remembers there, and which files are later than it.
 //
-// Weights come from the log (replay.h). Where the data went on, and counters, follow from an older state: the order of
-// rows is a function of the seed, and the log says which steps were applied.
+// Weights come from the log (replay.h). The position in the data and the counters follow from an older state: the order
+// of rows is a function of the seed, and the log says which steps were applied.
 #pragma once
 
 #include <string>

@@ -114,7 +114,7 @@ StartPoint from_step(FileSystem& files, const Config& config) {
         return std::move(*found);
     }
     const std::optional<RunState> logged = logged_state(files, config.output_dir);
-    // Behind the base, with what was decided when the run began.
+    // After the base, with what was decided when the run began.
     if (first == 1 && logged) return {.state = {.identity = logged->identity}, .log_to = step};
     refuse_step(files, config, ", nor a state before it that its log begins with");
 }

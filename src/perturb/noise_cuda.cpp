@@ -76,7 +76,7 @@ void set_step(const NoiseStep& step, NoiseCallArgs& call) {
     call.epsilon = step.epsilon;
 }
 
-// A launch for each step: what a step leaves is stored between any two. What is probed, or copied, is behind the last.
+// A launch for each step: its result is stored before the next. Probing or copying comes after the last.
 void perturb(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
     if (run.count == 0) return;
     for (int64_t index = 0; index < std::max<int64_t>(1, pass.step_count); ++index) {

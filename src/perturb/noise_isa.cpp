@@ -133,7 +133,7 @@ void clear(const Tile& tile, float* sums) {
     __builtin_memset(sums + begin, 0, static_cast<uint64_t>(tile.end - begin + kPhiloxRun) * sizeof(float));
 }
 
-// What a tile needs, with room behind the sums for the last run of counters.
+// What a tile needs, with room after the sums for the last run of counters.
 struct Room {
     alignas(64) float weights[kSignTile];
     alignas(64) float sums[kSignTile + kPhiloxRun];

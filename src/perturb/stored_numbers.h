@@ -116,7 +116,7 @@ struct F8 {
         return static_cast<uint8_t>((magnitude > kInfinity ? 0x7fu : number) | (u >> 24 & 0x80u));
     }
     // Twenty bits are lost, as in F16; below 2^-6 all numbers are multiples of 2^-9. The random bits are the upper
-    // sixteen, and half of the last one stands for those below: in the mean nothing is added, and a step of less than
+    // sixteen, and half of the last one replaces the lower ones: on average nothing is added, and a step of less than
     // 2^-17 of the numbers' distance is lost.
     [[gnu::always_inline]] constexpr float random(float x, uint32_t random16) const {
         const uint32_t u = bits_of(x * down), magnitude = u & ~kSignBit;

@@ -56,8 +56,8 @@ double hand_over_seconds() {
     return rounded(seconds / kHandOvers);
 }
 
-// A file to measure with. It has a name of its own, and only until it has its blocks: another process that measures the
-// same drive is in nobody's way, and a kill leaves nothing behind.
+// A file to measure with. It has its own name, and only until it has its blocks: two processes can measure the same
+// drive at once, and a kill leaves no file.
 class ProbeFile {
   public:
     ProbeFile(FileSystem& files, const std::string& folder, int64_t bytes, int64_t window)

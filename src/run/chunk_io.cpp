@@ -12,7 +12,7 @@
 namespace windlass {
 namespace {
 
-// A direct transfer covers whole blocks; the store reserves them behind every extent.
+// A direct transfer covers whole blocks; the store reserves them after every extent.
 std::span<std::byte> blocks(std::byte* data, int64_t bytes) {
     return {data, at(round_up(bytes, kParamAlignment))};
 }

@@ -51,7 +51,7 @@ struct Engine::Impl {
         return ChunkIo(setup, arenas, store.get());
     }
 
-    // Masters of a chunk in staging, with what is deferred beside what is kept.
+    // Masters of a chunk in staging: deferred updates are added to the kept weights.
     void join(ChunkIo& chunks, const ChunkSpan& chunk, int64_t first, std::span<float> masters) {
         const Param param = setup.model.param(chunk.param);
         if (!param.keeps_sum()) return chunks.join(chunk, first, masters);

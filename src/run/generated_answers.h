@@ -54,7 +54,7 @@ class GeneratedAnswers {
     void add(Answer& answer, int32_t id) const;
 
     const ObjectiveRows& rows_;
-    std::vector<size_t> begins_;  // by example: where its answer stands among the tokens of all rows
+    std::vector<size_t> begins_;  // by example: where its answer begins among the tokens of all rows
     std::vector<Point> points_;
 };
 

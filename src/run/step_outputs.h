@@ -1,4 +1,4 @@
-// step_outputs.h: what a step left behind for the host: losses of tokens and sums of squares, added in one order
+// step_outputs.h: what a step leaves for the host: losses of tokens and sums of squares, added in one order
 // everywhere.
 #pragma once
 

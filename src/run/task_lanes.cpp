@@ -21,8 +21,8 @@ void raise_to(std::atomic<int>& count, int value) {
     count.notify_all();
 }
 
-// The norm, and what a forward-only step's losses say: the host reads what other tasks left, and those behind go by
-// what it finds.
+// The norm, and the losses of a forward-only step: the host reads the results of other tasks, and later tasks depend
+// on what it finds.
 bool is_decided(const Schedule& schedule, const Task& task) {
     return task.verb == Verb::reduce && schedule.reduces[at(task.payload)].decides();
 }

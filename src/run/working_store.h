@@ -30,7 +30,7 @@ int64_t store_file_bytes(FileSystem& files, const std::string& store_path);
 
 inline constexpr const char* kUnfinishedStore = ".new";
 
-// The checksum of each piece of a move, of its exact bytes: what a transfer of whole blocks carries behind is left out.
+// The checksum of each piece of a move, of its exact bytes: padding to whole blocks is left out.
 class PieceSums {
   public:
     explicit PieceSums(std::vector<int64_t> exact_bytes) : exact_bytes_(std::move(exact_bytes)) {}

@@ -65,7 +65,7 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
     schedule_.writes_answers = request.writes_answers;
     schedule_.host_threads = input.plan.host_threads;
     schedule_.lanes = lanes_beside(input.plan.device.index);
-    // Behind weights that go up early the first run would wait for those, too.
+    // After weights that go up early, the first run would wait for those, too.
     const bool runs = request.kind != ScheduleRequest::Kind::redo && request.kind != ScheduleRequest::Kind::flush;
     if (!runs || input.plan.order != MicroOrder::layer_first || request.writes_answers) return;
     for (int micro = 0; micro < request.micro_batches; ++micro) tokens_of(0, micro);

@@ -15,7 +15,7 @@
 
 namespace windlass {
 
-// A call that stands for all calls of its key: large ones are cut down to what has the same rate.
+// A call that represents all calls of its key: large ones are cut down to a size with the same rate.
 struct KernelCase {
     std::string key;
     const OpRecord* op = nullptr;

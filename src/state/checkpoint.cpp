@@ -70,7 +70,7 @@ std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::stri
     for (const std::string& name : files.list(run_folder)) {
         const std::string path = fmt::format("{}/{}", run_folder, name);
         const std::optional<int64_t> step = step_of(name);
-        // Killed between two names, the older checkpoint stands.
+        // After a kill between the two renames, the older checkpoint counts.
         const bool is_old = name.ends_with(kReplaced);
         if (is_old && files.exists(path.substr(0, path.size() - kReplaced.size()))) continue;
         if (step && files.exists(fmt::format("{}/{}", path, kManifestName))) places.push_back({*step, path});

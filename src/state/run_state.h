@@ -1,5 +1,5 @@
-// run_state.h: what a run must remember beside weights and moments, as JSON in checkpoints and store commits: which run
-// it is, and how far.
+// run_state.h: what a run must remember besides weights and moments, as JSON in checkpoints and store commits: which
+// run it is, and how far.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ enum class DType : uint8_t { f32, bf16, f16, i64, i32, i16, u8, i8, boolean, f64
 
 // Bytes of one number. nf4 has no such thing: a bug.
 int64_t dtype_bytes(DType dtype);
-// Bytes of so many numbers, one behind the other; of nf4, in blocks that begin with the first.
+// Bytes of `count` numbers, one after the other; of nf4, in blocks that begin with the first.
 int64_t stored_bytes(DType dtype, int64_t count);
 // "f32", "bf16", ...: as printed and as written in configuration.
 std::string_view dtype_name(DType dtype);

@@ -7,7 +7,7 @@
 
 namespace windlass {
 
-// A token of the piece as it stands, in a list linked by index; id -1 marks one merged into its left neighbour.
+// A current token of the piece, in a list linked by index; id -1 marks one merged into its left neighbour.
 struct BpeModel::Symbol {
     int32_t id = 0;
     int32_t left = -1;

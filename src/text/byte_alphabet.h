@@ -12,7 +12,7 @@ namespace windlass {
 
 // Every byte spelled in the alphabet, as UTF-8.
 std::string spell_bytes(std::string_view bytes);
-// The bytes that a spelling stands for; nothing when a code point of this valid UTF-8 is no letter of the alphabet.
+// The bytes that a spelling means; nothing if a code point of this valid UTF-8 is no letter of the alphabet.
 std::optional<std::string> unspell_bytes(std::string_view spelling);
 
 }  // namespace windlass

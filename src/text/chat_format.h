@@ -47,7 +47,7 @@ class ChatFormat {
     const Tokenizer& tokenizer() const { return tokenizer_; }
     const std::string& place() const { return place_; }
     bool ends_turn(int32_t id) const;
-    // Ids that end a turn: those that end a text, and the special token that the template writes behind an answer.
+    // Ids that end a turn: those that end a text, and the special token that the template writes after an answer.
     const std::vector<int32_t>& turn_ends() const { return turn_ends_; }
     // What ends an answer after which the template writes nothing: the mark of the next role, if that ends a text
     // (GLM), else EOS.

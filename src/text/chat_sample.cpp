@@ -13,7 +13,7 @@ struct TextSpan {
     size_t begin = 0, end = 0;
 };
 
-// A text, and where in it the messages that are learned from it stand.
+// A text, and the places in it of the messages that are trained.
 struct LearntText {
     std::string text;
     std::vector<size_t> messages;
@@ -165,7 +165,7 @@ LearntText all_turns(const Chat& chat, Writer& writer, std::string text, std::st
     return learnt;
 }
 
-// Behind which byte of the text each token ends; nothing where ids do not spell the text as it is (a normalizer).
+// The byte of the text after which each token ends; nothing if ids do not spell the text as it is (a normalizer).
 std::optional<std::vector<size_t>> ends_in_text(const std::vector<int32_t>& ids, std::string_view text,
                                                 const Tokenizer& tokenizer) {
     StreamDecoder decoder(tokenizer, /*skip_special=*/false);
@@ -195,8 +195,8 @@ class TokenFinder {
         if (ends_) return static_cast<size_t>(std::ranges::upper_bound(*ends_, at) - ends_->begin());
         return shared_with(at).first;
     }
-    // Behind the token that holds the byte before `at`.
-    size_t token_behind(size_t at) const {
+    // One past the token that holds the byte before `at`.
+    size_t token_after(size_t at) const {
         if (ends_) return at == 0 ? 0 : std::min(ids_.size(), token_at(at - 1) + 1);
         const auto [equal, before] = shared_with(at);
         return std::min(ids_.size(), equal < before ? equal + 1 : equal);
@@ -244,7 +244,7 @@ Sample sample_of(const LearntText& learnt, const ChatFormat& format, bool add_eo
     const TokenFinder finder(learnt.text, format.tokenizer());
     Sample sample{finder.ids(), std::vector<uint8_t>(finder.ids().size(), 0)};
     for (size_t i = 0; i < learnt.spans.size(); ++i) {
-        const size_t begin = finder.token_at(learnt.spans[i].begin), end = finder.token_behind(learnt.spans[i].end);
+        const size_t begin = finder.token_at(learnt.spans[i].begin), end = finder.token_after(learnt.spans[i].end);
         if (learnt.messages.empty())
             std::fill(sample.trained.begin() + static_cast<std::ptrdiff_t>(begin),
                       sample.trained.begin() + static_cast<std::ptrdiff_t>(end), 1);

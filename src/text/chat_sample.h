@@ -1,7 +1,7 @@
 // chat_sample.h: from a conversation to samples: its text as ids, and which of them are learned.
 //
 // Learned is what the model writes: an answer and the token that ends its turn, not what the template puts after it.
-// Where it stands is found in this order, and each step proves what it takes:
+// Its place is found in this order, and each step proves what it takes:
 //
 //   1. the template marks it ({% generation %});
 //   2. the text of the turns before it, with the prompt of an answer, begins the text of the whole;

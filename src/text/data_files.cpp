@@ -78,7 +78,7 @@ std::vector<std::string> of_pattern(FileSystem& files, const std::string& name) 
     const size_t slash = name.rfind('/');
     const std::string folder = slash == std::string::npos ? "" : name.substr(0, slash + 1);
     if (folder.find_first_of("*?[") != std::string::npos)
-        throw UserError(ExitCode::data, name, "a pattern may stand in the last part of a path alone")
+        throw UserError(ExitCode::data, name, "a pattern is allowed only in the last part of a path")
             .hint("the same without quotes, so that the shell fills it in");
     const bool is_there = folder.empty() || files.exists(folder);
     const std::vector<std::string> found =

@@ -32,7 +32,7 @@ std::optional<uint8_t> fallback_byte(std::string_view token) {
 
 Tokens run(const ByteLevelDecode&, Tokens tokens) {
     std::string bytes;
-    // A token that is not spelled in the byte alphabet, such as an added one, stands for itself.
+    // A token that is not spelled in the byte alphabet, such as an added one, is its own text.
     for (const auto& token : tokens) bytes += unspell_bytes(token).value_or(token);
     return {to_valid_utf8(bytes)};
 }

@@ -23,7 +23,7 @@ struct StripDecode {
 };
 struct MetaspaceDecode {
     std::string mark;
-    bool drop_first = true;  // the marks of the first token stand for no space
+    bool drop_first = true;  // the marks of the first token are no spaces
 };
 using DecodeStep =
     std::variant<ByteLevelDecode, ByteFallbackDecode, FuseDecode, ReplaceDecode, StripDecode, MetaspaceDecode>;

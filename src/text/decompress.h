@@ -1,4 +1,4 @@
-// decompress.h: decompression block by block, behind one interface for the libraries that do it.
+// decompress.h: decompression block by block, with one interface for the libraries that do it.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ class Decompressor {
     virtual std::string_view next() = 0;
 };
 
-// Through zlib: libarchive ignores gzip's checksums and what follows its data. Members that stand one after
-// the other are one text, as for gzip.
+// Through zlib: libarchive ignores gzip's checksums and what follows its data. Members that follow each
+// other are one text, as for gzip.
 std::unique_ptr<Decompressor> make_gzip_decompressor(FileBlocks& blocks);
 // Through liblzma: libarchive lets a file ask for any memory.
 std::unique_ptr<Decompressor> make_xz_decompressor(FileBlocks& blocks);

@@ -7,7 +7,7 @@
 namespace windlass {
 namespace {
 
-// One name of llama.cpp (src/llama-vocab.cpp, llm_tokenizer_bpe), and the steps of a tokenizer.json that it stands for.
+// One name of llama.cpp (src/llama-vocab.cpp, llm_tokenizer_bpe), and the steps of a tokenizer.json that it means.
 // With `whole_tokens` a piece that is a token stays whole, as BPE's ignore_merges has it.
 struct CutName {
     std::string_view name;
@@ -16,7 +16,7 @@ struct CutName {
     std::string_view differs = {};
 };
 
-// llama.cpp has no classes of marks and of case in these two patterns: [^a-z] and [^A-Z] among letters stand for them.
+// llama.cpp has no classes of marks and of case in these two patterns: [^a-z] and [^A-Z] among letters replace them.
 constexpr std::string_view kNoMarks = "words with combining marks, and changes of case outside of a to z";
 
 constexpr std::string_view kDigitsThenGpt2 = "digits, gpt2";

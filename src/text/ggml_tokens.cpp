@@ -8,7 +8,7 @@ namespace windlass {
 namespace {
 
 using Where = std::string_view;
-constexpr std::string_view kMark = "\u2581";  // what stands for a space
+constexpr std::string_view kMark = "\u2581";  // written in place of a space
 
 [[noreturn]] void refuse_part(Where where, std::string_view what) {
     throw UserError(ExitCode::model, where, "llama.cpp has no tokenizer like this one: {}", what)
@@ -127,7 +127,7 @@ bool strips_as_phi3(std::span<const AddedToken> added) {
     }) && std::ranges::any_of(added, [](const AddedToken& token) { return token.rstrip; });
 }
 
-// Words of the tokenizer's own; llama.cpp finds them in the text as it stands, and so with spaces where marks are.
+// The tokenizer's added words; llama.cpp looks for them in the raw text, so they have spaces instead of marks.
 void read_added(const TokenizerParts& parts, bool has_marks, GgmlTokens& out) {
     bool strips = false;
     for (const AddedToken& token : parts.added_list) {
@@ -186,7 +186,7 @@ GgmlTokens ggml_tokens(const Tokenizer& tokenizer, int64_t rows, Where where) {
     out.bos = tokenizer.bos(), out.eos = tokenizer.eos(), out.unk = tokenizer.unk(), out.pad = tokenizer.pad();
     if (tokenizer.eos_ids().size() > 1) out.eot = tokenizer.eos_ids()[1];
     out.adds_bos = adds_only(tokenizer.prefix(), out.bos, "in front of", where);
-    out.adds_eos = adds_only(tokenizer.suffix(), out.eos, "behind", where);
+    out.adds_eos = adds_only(tokenizer.suffix(), out.eos, "after", where);
     return out;
 }
 

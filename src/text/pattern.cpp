@@ -74,7 +74,7 @@ class Search {
         return std::nullopt;
     }
 
-    // Behind this place, which a code point begins.
+    // The first boundary after this place, where a code point begins.
     size_t boundary(size_t at) const {
         while (at < text_.size() && (static_cast<uint8_t>(text_[at]) & 0xC0) == 0x80) ++at;
         return at;

@@ -29,7 +29,7 @@ std::vector<Segment> segments_of(size_t bytes, const std::vector<Span>& matches,
     return segments;
 }
 
-// Joins each match that follows something else to what stands before it (in the order of iteration).
+// Joins each match that follows something else to the piece before it (in the order of iteration).
 template <typename Iterator, typename Join>
 std::vector<Span> merge_matches(Iterator begin, Iterator end, Join join) {
     std::vector<Span> out;

@@ -26,7 +26,7 @@ struct ByteLevelStep {
 };
 enum class PrependScheme { never, first, always };
 struct MetaspaceStep {
-    std::string mark;  // what stands for a space
+    std::string mark;  // written in place of a space
     PrependScheme prepend = PrependScheme::always;
     bool split = true;
 };

@@ -206,7 +206,7 @@ void RowReader::take_names(CellRow&& row) {
     if (names_.size() > kColumnsMax) fail(row.line, "the table has more than {} columns", kColumnsMax);
     std::set<std::string_view> seen;
     for (const std::string& name : names_) {
-        // Spreadsheets leave empty columns behind the last one.
+        // Spreadsheets leave empty columns after the last one.
         if (!name.empty() && !seen.insert(name).second) fail(row.line, "two columns have the same name, \"{}\"", name);
     }
     if (layout_ == Layout::csv && names_.size() == 1 && names_[0].find_first_of(";\t") != std::string::npos)

@@ -45,7 +45,7 @@ class RowReader {
     // The next row, nothing at the end. Throws UserError(data) that names file and line when a row is longer than
     // allowed or the array around it is broken.
     std::optional<RawRow> next();
-    // Whether rows are text as they stand, not JSON.
+    // Whether rows are plain text, not JSON.
     bool is_text() const { return layout_ == Layout::documents; }
     // The first line of text, or of a table, that had bytes which are no UTF-8, until now.
     std::optional<int64_t> replaced_line() const { return replaced_line_; }

@@ -44,15 +44,15 @@ struct TaskSpec {
     bool label_is_index = false;  // or its index from 0
     CandidateScore score = CandidateScore::mean;
     // Short answers.
-    RowTemplate completion;            // what is learned
-    std::vector<std::string> answers;  // where right ones stand: the first of these fields that the row has
+    RowTemplate completion;            // the text that is trained
+    std::vector<std::string> answers;  // fields with right answers: the first of these that the row has
     std::string answer_after;          // only what is after the last of these is judged; empty: all
     std::string stop;                  // a generation ends before this
     int64_t max_new_tokens = 50;
 
     TaskMetric metric = TaskMetric::accuracy;
     std::string separator = "\n\n";                                   // between demonstrations
-    std::map<std::string, std::map<std::string, std::string>> words;  // field -> its text -> what stands for it
+    std::map<std::string, std::map<std::string, std::string>> words;  // field -> its text -> its replacement
     std::string description;  // the JSON that says all this, in one spelling: equal ones make equal rows
 
     bool has_candidates() const { return !texts.empty(); }

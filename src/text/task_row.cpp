@@ -20,7 +20,7 @@ const SortedJson* find_value(const SortedJson& row, std::string_view path) {
     return outer == row.end() ? nullptr : find_value(*outer, path.substr(dot + 1));
 }
 
-// A list stands for its first member.
+// A list counts as its first member.
 std::optional<std::string> text_of(const SortedJson& value) {
     if (value.is_array()) return value.empty() ? std::nullopt : text_of(value.front());
     if (value.is_string()) return value.get<std::string>();

@@ -132,7 +132,7 @@ class TokenCacheWriter {
     }
 
     TokenCacheWriter(const TokenCacheWriter&) = delete;
-    // Leaves nothing behind when it was not finished.
+    // Leaves no file if it was not finished.
     ~TokenCacheWriter() {
         if (!file_) return;
         file_.reset();

@@ -49,7 +49,7 @@ class TokenCache {
     std::string path_;
     std::unique_ptr<File> file_;
     bool was_built_ = false;
-    int64_t id_end_ = 0;  // behind the tokenizer's last id
+    int64_t id_end_ = 0;  // one past the tokenizer's last id
     RowsReport report_;
     std::vector<uint32_t> lengths_;    // tokens
     std::vector<uint32_t> checksums_;  // of each sample's bytes

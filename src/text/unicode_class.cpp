@@ -24,7 +24,7 @@ bool is_numeric(char32_t value) {
 }
 
 bool is_word(char32_t value) {
-    // Alphabetic symbols (circled and squared letters) and the two joiners stand outside the letter categories.
+    // Alphabetic symbols (circled and squared letters) and the two joiners are outside the letter categories.
     if ((value >= 0x24B6 && value <= 0x24E9) || (value >= 0x1F130 && value <= 0x1F149)) return true;
     if ((value >= 0x1F150 && value <= 0x1F169) || (value >= 0x1F170 && value <= 0x1F189)) return true;
     if (value == 0x200C || value == 0x200D) return true;

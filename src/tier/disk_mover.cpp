@@ -40,7 +40,7 @@ void DiskMover::transfer(FileVerb verb, std::span<const DiskRange> ranges, const
             const auto part = range.memory.subspan(static_cast<size_t>(done), static_cast<size_t>(count));
             parts_.push_back({.range = index, .bytes = part, .done = false});
             submit({verb, range.file, range.offset + done, part, parts_.size() - 1});
-            // Behind the submission: the queue is as full as it gets while somebody looks.
+            // After the submission: the queue is as full as it gets while `seen` runs.
             if (verb == FileVerb::write && seen) seen(index, part);
             if (verb == FileVerb::read) show(seen);
         }

@@ -58,8 +58,8 @@ class Pool {
     Pool(const Pool&) = delete;
     Pool& operator=(const Pool&) = delete;
 
-    // Bytes [offset, offset + bytes). Aborts outside the arena, or where a lease that writes would share bytes with
-    // one that is not behind it.
+    // Bytes [offset, offset + bytes). Aborts outside the arena, or if a lease that writes would share bytes with
+    // one whose task is not ordered after it.
     Lease lease(int64_t offset, int64_t bytes, bool write, const LeaseOrder& order = {});
     // What lies there, for the host; likewise.
     void read(int64_t offset, std::span<std::byte> to);

@@ -25,7 +25,7 @@
 namespace windlass {
 namespace {
 
-constexpr double kFarTooLong = 3;    // a plan beside its step: far beyond what plans by true rates miss
+constexpr double kFarTooLong = 3;    // plan to step: far beyond the error of plans with true rates
 constexpr double kPaceWeight = 0.1;  // of a new step in the mean that the remaining time is told from
 
 constexpr ActivityTraits kOfAStep = {.counts_engine_work = true, .has_own_line = true};

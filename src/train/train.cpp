@@ -63,7 +63,7 @@ void check_overwrites_no_base(FileSystem& files, const Config& config, const Run
     }
 }
 
-// What would stop the run behind its last step is said before its first.
+// Reports before the first step what would stop the run after its last one.
 void check_final_folder(FileSystem& files, const Session& session, const std::string& final_folder) {
     if (!files.exists(final_folder) || !files.status(final_folder).is_folder) return;
     check_not_among(files, final_folder, {session.config.model});
@@ -97,7 +97,7 @@ EngineSetup engine_setup(const Session& session) {
             .emulation = emulation_of(session.config)};
 }
 
-// What `masters` gives behind step `step`, taken through the log to start.last().
+// Fills the engine with the weights that `masters` gives after `step`, brought to start.last() by the log.
 void replay_into(FileSystem& files, Session& session, const StartPoint& start, int64_t step, ReadMasters masters,
                  Engine& engine) {
     const std::string path = fmt::format("{}/{}", session.config.output_dir, kTrajectoryName);
@@ -147,8 +147,8 @@ void recall_steps(FileSystem& files, const Session& session, const StartPoint& s
     engine.recall(std::move(found.steps), found.deferred, last, run_state_text(start.last()));
 }
 
-// A store may be behind the log by as many steps as lie between two that are written back: their updates are deferred
-// again. Behind by more it belongs to a plan of longer periods, or was moved here: it is written anew.
+// A store may lag the log by at most the steps between two write-backs: their updates are deferred again. If it lags
+// more, it belongs to a plan with longer periods, or was moved here: it is written again.
 void begin_at_store(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
     const int64_t most = session.planned.plan.any(UpdateTime::next_forward) ? session.planned.plan.writeback_steps : 0;
     if (start.logged && start.logged->progress.step > start.state.progress.step + most)
@@ -196,8 +196,8 @@ RunState begin(FileSystem& files, Session& session, const StartPoint& start, Eng
     return {session.identity, start.resumes() ? start.last().progress : RunProgress{}};
 }
 
-// The log of a forward-only run, behind the state that the engine holds. A run that is resumed without one gets a new
-// one, whose base is that state.
+// The log of a forward-only run, opened after the state that the engine holds. A run that resumes without a log gets a
+// new one, whose base is that state.
 std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& session, const RunFolder& folder,
                                              const StartPoint& start, Engine& engine, const RunState& state) {
     if (!session.recipe.probes()) return std::nullopt;
@@ -246,8 +246,8 @@ void clear(FileSystem& files, RunFolder& folder, const Config& config) {
     folder.clear();
 }
 
-// States behind the one that the run goes on from are no longer of it: they were undone, or are damaged. A store that
-// is passed over is older than that state, or was undone, and the new one wants its place.
+// States later than the one that the run resumes from no longer belong to it: they were undone, or are damaged. A
+// store that is not used is older than that state, or was undone, and the new one needs its place.
 void leave_others(FileSystem& files, const Session& session, const RunFolder& folder, const StartPoint& start) {
     set_aside_checkpoints(files, folder.path(), start.last().progress.step);
     if (start.from != StartPoint::From::working_store) remove_stores(files, session.config);
@@ -261,8 +261,8 @@ void tell_of_other_run(FileSystem& files, const Session& session) {
     if (!others.empty()) log_info("not the run that {} was written by: {}", yaml, fmt::join(others, "; "));
 }
 
-// The base says it alone, where the run's adapter has learnt something already: beside an adapter that has not, which
-// adds zeros. This engine is gone before the run's own takes its memory, and no kill leaves a run that begins without
+// If the run's adapter has been trained already, the base computes them with a fresh adapter, which adds zeros. This
+// engine is gone before the run's own takes its memory, and no kill leaves a run that begins without
 // its adapter.
 void find_references_of_base(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key) {
     EngineSetup setup = engine_setup(session);
@@ -305,7 +305,7 @@ struct StepsDone {
 };
 StepsDone run_steps(FileSystem& files, Session& session, RunFolder& folder, const StartPoint& start,
                     const TraceRequest& trace) {
-    // What the base says can be found as long as it is at hand: until the first step, and beside an adapter.
+    // The base's log-likelihoods can be computed while the base exists: until the first step, or with an adapter.
     const bool has_stepped = start.resumes() && start.last().progress.step > 0,
                has_base = session.model.adapter.has_value();
     const std::string key = needs_references(session) ? references_key(files, session) : "";

@@ -25,7 +25,7 @@ constexpr int64_t kUsualCapacity = 4096;  // keys and values of a model's whole 
 constexpr int64_t kPromptTokens = 256;    // as generate() feeds them
 
 constexpr const char* kCommands =
-    "/system TEXT   what stands before the conversation; without TEXT nothing\n"
+    "/system TEXT   the system message of the conversation; without TEXT none\n"
     "/undo          take back the last question and its answer\n"
     "/reset         forget everything but /system\n"
     "/save FILE     add the conversation to FILE, a row of training data\n"
@@ -80,7 +80,7 @@ void save(ChatSession& chat, const std::string& path) {
     log_info("added to {}", path);
 }
 
-// The rest of a line behind a command and its spaces; nothing where the line is another one.
+// The rest of a line after a command and its spaces; nothing if the line is not this command.
 std::optional<std::string> argument(const std::string& line, std::string_view command) {
     if (!line.starts_with(command)) return std::nullopt;
     const std::string rest = line.substr(command.size());

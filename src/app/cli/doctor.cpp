@@ -92,7 +92,7 @@ std::vector<Finding> rate_findings(const Machine& m) {
         {"memory copies", rate(m.memory_bytes_per_s), ""},
         {"one's copies", fmt::format("{}; two at once {}", rate(m.link_up_bytes_per_s), rate(m.link_both_bytes_per_s)),
          ""},
-        {"updates", fmt::format("{}; {:.0f} % beside traffic", rate(m.update_bytes_per_s), m.update_busy_factor * 100),
+        {"updates", fmt::format("{}; {:.0f} % during traffic", rate(m.update_bytes_per_s), m.update_busy_factor * 100),
          ""},
         {"calls",
          fmt::format("{} a kernel, {} a task", format_seconds(m.kernel_seconds), format_seconds(m.task_seconds)), ""},
@@ -121,7 +121,7 @@ Finding cuda_finding() {
     }
 }
 
-// A device with memory of its own, which was measured beside this host.
+// A device with its own memory, measured together with this host.
 std::vector<Finding> device_findings(DeviceId id, const Machine& m) {
     const DeviceProperties device = make_device(id)->properties();
     return {
@@ -135,7 +135,7 @@ std::vector<Finding> device_findings(DeviceId id, const Machine& m) {
          fmt::format("up {}, down {}, both ways {}", rate(m.link_up_bytes_per_s), rate(m.link_down_bytes_per_s),
                      rate(m.link_both_bytes_per_s)),
          ""},
-        {"updates", fmt::format("{:.0f} % beside its traffic", m.update_busy_factor * 100), ""},
+        {"updates", fmt::format("{:.0f} % during its traffic", m.update_busy_factor * 100), ""},
         {"its calls", fmt::format("{} a kernel", format_seconds(m.kernel_seconds)), ""},
     };
 }

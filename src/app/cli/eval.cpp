@@ -178,7 +178,7 @@ ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::str
 ExitCode run_eval(const EvalArgs& args) {
     std::vector<std::string> words = name_model(args.words);
     for (const std::string& path : args.data) words.push_back("--eval-data=" + path);
-    // A shell's glob behind --data comes as words of their own.
+    // A shell expands a glob after --data into several words.
     while (!args.data.empty() && words.size() > 1 && !words[1].starts_with('-') && has_rows_ending(words[1])) {
         words.push_back("--eval-data=" + words[1]);
         words.erase(words.begin() + 1);

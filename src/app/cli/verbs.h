@@ -33,7 +33,7 @@ struct TrainArgs {
 ExitCode run_train(const TrainArgs& args);
 
 struct EvalArgs {
-    std::vector<std::string> words;  // MODEL first, configuration behind it
+    std::vector<std::string> words;  // MODEL first, then configuration
     std::vector<std::string> data;
     std::string choices;    // candidates separated by '|'
     int64_t shots = 0;      // demonstrations in front of a task's prompts
@@ -43,7 +43,7 @@ struct EvalArgs {
 ExitCode run_eval(const EvalArgs& args);
 
 struct GenerateArgs {
-    std::vector<std::string> words;  // MODEL first, configuration behind it
+    std::vector<std::string> words;  // MODEL first, then configuration
     std::string prompt;              // "-": stdin
     int64_t max_new_tokens = 128;
     double temperature = 0;
@@ -56,7 +56,7 @@ struct GenerateArgs {
 ExitCode run_generate(const GenerateArgs& args);
 
 struct ChatArgs {
-    std::vector<std::string> words;  // MODEL first, configuration behind it
+    std::vector<std::string> words;  // MODEL first, then configuration
     std::string system;
     int64_t max_new_tokens = 1024;
     double temperature = 0;

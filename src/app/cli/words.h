@@ -13,7 +13,7 @@ namespace windlass {
 // Reads and checks; notes are logged.
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use);
 
-// The folder that a model's name stands for (config/model_place.h); where that is another one, a line says so.
+// The folder of the model that this name means (config/model_place.h). Prints a line if it differs from the name.
 std::string model_folder(const std::string& name);
 
 // "MODEL --key value ..." as configuration: the first word that is no flag is the model.

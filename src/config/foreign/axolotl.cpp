@@ -123,7 +123,7 @@ void take_preferences(ForeignDraft& draft, const ForeignKey& key) {
     const bool is_known =
         (name == "dpo" || name == "orpo") && std::ranges::find(objective->choices, name) != objective->choices.end();
     if (is_known) return draft.set("objective", key.value, key.name);
-    draft.drop(key.name, fmt::format("{} is not supported: what stands here trains on the rows' texts", name));
+    draft.drop(key.name, fmt::format("{} is not supported: this configuration trains on the rows' texts", name));
 }
 
 void take_evals_per_epoch(ForeignDraft& draft, const ForeignKey& key) {

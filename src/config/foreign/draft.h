@@ -72,7 +72,7 @@ const ForeignRule* find_foreign_rule(const ForeignTool& tool, std::string_view n
 
 // Rules of keys that both took from transformers.
 std::span<const ForeignRule> common_rules();
-// What the best step, evaluations, saving and warm-up say together, behind all rules.
+// Keys that depend on each other (best step, evaluations, saving, warm-up), after all rules have run.
 void finish_common(ForeignDraft& draft);
 
 }  // namespace windlass

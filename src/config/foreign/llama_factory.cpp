@@ -27,7 +27,7 @@ void take_stage(ForeignDraft& draft, const ForeignKey& key) {
     const std::string_view loss = draft.text("pref_loss");
     const std::string objective(stage != "dpo" || loss.empty() || loss == "sigmoid" ? stage : loss);
     if (stage == "dpo" && takes_objective(objective)) return draft.set("objective", objective, key.name);
-    draft.drop(key.name, fmt::format("{} is not supported: what stands here trains on the rows' texts", objective));
+    draft.drop(key.name, fmt::format("{} is not supported: this configuration trains on the rows' texts", objective));
 }
 
 void take_finetuning_type(ForeignDraft& draft, const ForeignKey& key) {
@@ -56,7 +56,7 @@ void take_bits(ForeignDraft& draft, const ForeignKey& key) {
     draft.drop(key.name, "weights are kept in 4 or 8 bits, or as in their files");
 }
 
-// A name in dataset_info.json stands for a file of its own.
+// A name in dataset_info.json is an alias of a file.
 void take_dataset(ForeignDraft& draft, const ForeignKey& key) {
     const std::string folder(draft.text("dataset_dir").empty() ? "data" : draft.text("dataset_dir"));
     ForeignValue list = parted_by_commas(key.value.texts());
@@ -172,7 +172,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "use_muon", .reason = "Muon is not implemented: the run uses adamw"},
     {.name = "pref_beta", .ours = "preference_beta"},
     {.name = "pref_loss", .reason = "objective says which loss of preferences is learned"},
-    {.name = "pref_ftx", .reason = "the loss of preferences has no part of the chosen answer's own beside it"},
+    {.name = "pref_ftx", .reason = "the preference loss has no additional term for the chosen answer alone"},
     {.name = "ref_model", .reason = "the reference is the base itself"},
     {.name = "reward_model", .reason = "reward models are not trained, and none is asked"},
     {.name = "compute_accuracy", .reason = "evaluations report the loss; with a task, its score"},

@@ -16,7 +16,7 @@ struct DroppedKey {
 
 struct Translation {
     std::string_view tool;  // "LLaMA-Factory", "axolotl", "transformers"
-    std::string yaml;       // reads back as a configuration; a remark stands where a value changed its meaning
+    std::string yaml;       // reads back as a configuration; a remark marks each value whose meaning changed
     std::vector<DroppedKey> dropped;
 };
 

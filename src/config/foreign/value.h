@@ -1,6 +1,6 @@
 // value.h: a training file of another tool, read into plain values.
 //
-// Files are hostile: so many bytes, values and levels, and no more; an alias counts as what it stands for.
+// Files are hostile: bytes, values and levels are bounded, and an alias counts as much as its target.
 #pragma once
 
 #include <string>

@@ -13,8 +13,8 @@
 
 namespace windlass {
 
-// A wait that spins before it sleeps. Behind several in a row that spinning did not end, the next few sleep at once:
-// where there are more threads than processors a spin takes time from what it waits for.
+// A wait that spins before it sleeps. After several waits in a row that spinning did not end, the next few sleep at
+// once: with more threads than processors, spinning takes time from the thread that it waits for.
 class Spinner {
   public:
     template <typename Done>

@@ -113,9 +113,9 @@ template <bool kSecondHalf>
     store(block.v, high_halves({as<Words>(a.second) + (word.a >> 16), as<Words>(b.second) + (word.b >> 16)}));
 }
 
-// Codes of the 8-bit format: eight to an octave, kOctaves of them below the block's scale S. Code k stands for
+// Codes of the 8-bit format: eight to an octave, kOctaves of them below the block's scale S. Code k means
 // S 2^-kOctaves (2^floor(k / 8) (1 + (k mod 8) / 8) - 1): the numbers whose sum with the floor F = S 2^-kOctaves has
-// three bits of mantissa. Bits of that sum, less those of the floor, are the code and behind it what is cut.
+// three bits of mantissa. Bits of that sum, less those of the floor, are the code, followed by the bits that are cut.
 constexpr int kCut = 20;
 constexpr uint32_t kFirstOctaves = 16, kSecondOctaves = 32;
 
@@ -138,7 +138,7 @@ struct Floor {
         : bits(Words{} + floor),
           upper(Shorts{} + static_cast<uint16_t>(floor >> 16)),
           code(Shorts{} + static_cast<uint16_t>(floor >> kCut)) {}
-    // The magnitudes that codes stand for.
+    // The magnitudes of codes.
     [[gnu::always_inline]] Pair decode(Shorts codes) const {
         const Pair sum = interleave(Shorts{}, (codes << (kCut - 16)) + upper);
         const Floats floor = as<Floats>(bits);

@@ -204,7 +204,7 @@ __device__ uint32_t greater(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-// What no moment of the block is larger than, behind the step.
+// Upper bounds of the block's moments after the step.
 __device__ Moments bounds_of(const AdamwCoefficients& c, const Quad<uint8_t> (&quads)[kQuads], uint32_t m_floor,
                              uint32_t v_floor) {
     uint32_t gradient = 0, m = 0, v = 0;

@@ -38,8 +38,8 @@ struct UpdatedElements {
 // The updates of the last `deferred` of these steps (MaterializeCall::steps), one after the other, in one pass: the
 // bits of as many calls. Of elements that are merged by the window these are whole windows.
 void update_by_steps(const UpdatedElements& elements, std::span<const StepParams> steps, int deferred, Stream& stream);
-// What the weights are behind these steps, of elements whose updates stay beside them: the steps since their last
-// window, or what `sum` says. Stores nothing but `numbers` [count].
+// The weights after these steps, of elements whose updates are kept apart from them: the steps since their last
+// window, or `sum`. Stores nothing but `numbers` [count].
 void read_updated(const UpdatedElements& elements, std::span<const StepParams> steps, int deferred,
                   const LowRankSum* sum, std::span<float> numbers, Stream& stream);
 

@@ -15,7 +15,7 @@
 
 namespace windlass {
 
-// Where the numbers of P and of Q stand.
+// The positions of the numbers of P and of Q.
 struct ProjectorShape {
     const SparsePositions* left = nullptr;   // P
     const SparsePositions* right = nullptr;  // Q

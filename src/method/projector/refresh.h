@@ -12,8 +12,8 @@
 
 namespace windlass {
 
-// Of memory that a refresh of the layer works in, and of traffic that stands for what it computes: what a simulation
-// takes its time from.
+// Bytes of memory that a refresh of the layer works in, and of traffic equivalent to its computation: a simulation
+// derives its time from them.
 int64_t refresh_work_bytes(const ProjectedLayer& layer, int threads);
 int64_t refresh_traffic(const ProjectedLayer& layer, int iterations);
 

@@ -74,7 +74,7 @@ struct AdapterKind {
     // Null: the kind adds no such product.
     LayerProjection (*projection)(const LinearLayer& layer, const AdapterSettings& settings) = nullptr;
     std::string_view fields;         // of that file that it reads, parted by spaces: others are no concern of this kind
-    bool rank_is_capped = false;     // a rank above a side of a layer stands for that side; else it is refused
+    bool rank_is_capped = false;     // a rank above a side of a layer is lowered to that side; else it is refused
     bool tunes_whole_model = false;  // its users want the model: a run ends with that, and no adapter's folder
 };
 

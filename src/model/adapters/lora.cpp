@@ -24,7 +24,7 @@ std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& 
             {.name = "lora_B.weight", .shape = b, .peft_shape = b}};
 }
 
-// The scale stands where the values are narrowest.
+// The scale is applied where the values are narrowest.
 int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) {
     const auto name = [&](const char* part) { return fmt::format("{}.{}", place.layer.role, part); };
     int u = program.apply(kLinear, name("lora_A"), {place.in}, {place.parts[0]}, LinearAttrs{});

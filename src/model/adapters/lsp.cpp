@@ -79,7 +79,7 @@ LayerProjection projection(const LinearLayer& layer, const AdapterSettings& sett
             .right_shape = projector(layer, settings, turned)};
 }
 
-// A projector's numbers where they stand.
+// A projector's numbers at their positions.
 struct Projector {
     SparseShape shape;
     std::shared_ptr<const SparsePositions> positions;

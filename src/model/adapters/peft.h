@@ -37,7 +37,7 @@ void check_peft_numbers(const AdapterFolder& folder);
 void load_peft_elements(const AdapterFolder& folder, const ModelSpec& model, const ParamSpec& param, int64_t first,
                         std::span<float> out);
 
-// Whether target_modules, as written, stands for this module: an entry that it is, or ends with after a dot.
+// Whether target_modules, as written, includes this module: an entry equals its name, or its last part after a dot.
 bool is_named_by(std::string_view module, const std::vector<std::string>& targets);
 
 struct PeftOptions {

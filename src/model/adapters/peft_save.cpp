@@ -41,7 +41,7 @@ bool is_inside_a_larger_model(const ModelSpec& model) {
     return model.tree_prefix.find("language_model.") != std::string::npos;
 }
 
-// The shortest names that stand for these modules and for no other: peft gives each module that is named an adapter.
+// The shortest names that match these modules and no other: peft gives each module that is named an adapter.
 std::vector<std::string> target_names(const ModelSpec& model, const std::set<std::string>& adapted) {
     if (is_inside_a_larger_model(model)) return {adapted.begin(), adapted.end()};
     const std::set<std::string> all = all_modules(model);

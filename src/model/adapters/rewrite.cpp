@@ -95,7 +95,7 @@ class ProgramRewriter {
     const AdapterKind& kind_;
     const AdapterSettings& settings_;
     ProgramBuilder made_;
-    std::vector<int> value_;  // by the whole's: what stands for it in the one that is made
+    std::vector<int> value_;  // from a value of the whole program to its value in the new one
     std::vector<const Node*> waiting_;
     std::vector<AddedWeight> added_;
 };

@@ -102,7 +102,7 @@ class Lexer {
         skip(tag_end("#}", true));
     }
 
-    // {% raw %} up to {% endraw %}: text as it stands. Whether there was one.
+    // {% raw %} up to {% endraw %}: literal text. Whether there was one.
     bool read_raw(size_t begin_bytes) {
         const size_t begin = at_;
         const int line = line_;

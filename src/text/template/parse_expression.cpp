@@ -345,7 +345,7 @@ void Parser::parse_arguments(Expr& call) {
             call.keywords.push_back(take().text);
             take();
         } else if (!call.keywords.empty()) {
-            fail("an argument without a name stands behind one with a name");
+            fail("an argument without a name follows one with a name");
         }
         add(call, parse_expression());
         if (!take_mark(",")) break;

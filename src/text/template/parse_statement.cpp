@@ -90,7 +90,7 @@ Body Parser::parse_body(std::initializer_list<std::string_view> ends, Place plac
             if (ends.size() == 0) return body;
             take();
             if (std::find(ends.begin(), ends.end(), tag) == ends.end())
-                fail(fmt::format("the tag \"{}\" stands where \"{}\" is expected", tag, *ends.begin()));
+                fail(fmt::format("found the tag \"{}\", expected \"{}\"", tag, *ends.begin()));
             return body;
         }
         if (now().kind == TokenKind::end) {
@@ -134,7 +134,7 @@ std::unique_ptr<Stmt> Parser::parse_statement(Place place) {
     else if (tag == "generation")
         parse_generation(*stmt, place);
     else if (tag == "break" || tag == "continue") {
-        if (!place.in_loop) fail(fmt::format("\"{}\" stands in no loop of its own block", tag));
+        if (!place.in_loop) fail(fmt::format("\"{}\" is in no loop of its own block", tag));
         stmt->kind = tag == "break" ? StmtKind::break_ : StmtKind::continue_;
         take();
         expect_block_end();
@@ -217,7 +217,7 @@ void Parser::parse_macro(Stmt& stmt, Place place) {
         if (take_mark("="))
             stmt.defaults.push_back(parse_expression());
         else if (!stmt.defaults.empty())
-            fail("a parameter without a default stands behind one with a default");
+            fail("a parameter without a default follows one with a default");
         in_macro_ = false;
         if (!take_mark(",")) break;
     }

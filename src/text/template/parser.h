@@ -19,7 +19,7 @@ class Parser {
     Body run();
 
   private:
-    // Where tags stand: what is allowed there.
+    // Where tags are: what is allowed there.
     struct Place {
         bool in_loop = false;   // break and continue
         bool is_top = true;     // not within a loop or another body with variables of its own: macros

@@ -13,7 +13,7 @@ utf8proc_int32_t number(char32_t point) {
     return static_cast<utf8proc_int32_t>(point);
 }
 
-// What a letter becomes where several stand for one (Unicode's SpecialCasing): its case folding, for small letters.
+// The letters that replace one letter (Unicode's SpecialCasing); for small letters, its case folding.
 std::vector<char32_t> expansion(char32_t point) {
     if (point < 0x80 || utf8proc_category(number(point)) != UTF8PROC_CATEGORY_LL) return {};
     utf8proc_int32_t folded[8];
@@ -157,7 +157,7 @@ std::string_view strip_right(std::string_view text) {
     return text;
 }
 
-// No code point's bytes stand within those of another, so sets can be searched as bytes.
+// No code point's bytes occur within those of another, so sets can be searched as bytes.
 std::string_view strip_left(Arena& arena, std::string_view text, std::string_view set) {
     while (!text.empty()) {
         arena.work(set.size() * kSearchWork + 1);
