@@ -16,7 +16,7 @@ struct EmbeddedText {
 };
 
 // The embedded text of this name, else the file of this path, of at most `max_bytes`. Throws UserError(usage) naming
-// the nearest of those that come along, or all of them, when it is neither; `noun`: what one of them is.
+// the nearest of the embedded ones, or all of them, if it is neither; `noun`: what one of them is called.
 std::string read_embedded(FileSystem& files, std::span<const EmbeddedText> texts, const std::string& name_or_path,
                           int64_t max_bytes, std::string_view noun);
 

@@ -1,6 +1,6 @@
 // error.h: how anything in Windlass fails.
 //
-// UserError     somebody outside can mend it: a file, a key, a budget. Says what, where, got, want and what to try.
+// UserError     the user can mend it: a file, a key, a budget. Says what, where, got, want and what to try.
 // MachineError  the world failed: a system call. Says the call, the file and the errno.
 // DeviceError   a device failed. Says the call, the code and its name.
 // WINDLASS_CHECK  our own bug: prints and aborts.

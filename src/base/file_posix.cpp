@@ -70,7 +70,7 @@ class PosixFile final : public File {
             });
             if (got < 0) throw file_error("pread", path_, errno);
             done += got;
-            // Asked here, for a direct read that goes on from an unaligned end would fail as an invalid argument.
+            // Checked here, because a direct read continued from an unaligned end would fail as an invalid argument.
             if (done < bytes && offset + done >= size()) throw end_of_file_error(path_, size(), offset, bytes);
         }
     }
@@ -141,8 +141,8 @@ const char* kind_of(mode_t mode) {
     return "a device";
 }
 
-// Whoever opens a pipe waits for its other end, and a device may be endless: so files are opened without waiting, then
-// looked at. Transfers wait again: io_uring gives up others.
+// Opening a pipe waits for its other end, and a device may be endless: so files are opened without waiting, then
+// checked. Transfers wait again: io_uring gives up on files that do not.
 void check_regular(const PosixFile& file, OpenMode mode, int flags) {
     struct stat raw {};
     if (::fstat(file.descriptor(), &raw) != 0) throw file_error("fstat", file.path(), errno);

@@ -12,7 +12,7 @@
 namespace windlass {
 namespace {
 
-// A moment's shortage in the kernel, or a signal: the same call is made again.
+// A moment's shortage in the kernel, or a signal: the same call is repeated.
 bool passes(int result) {
     return result == -EINTR || result == -EAGAIN || result == -EBUSY;
 }

@@ -17,7 +17,7 @@ class Builder {
     Builder(std::string_view where, ExitCode code) : where_(where), code_(code) {}
     AnyJson take() { return std::move(root_); }
 
-    // The events. Each returns whether to go on.
+    // The events. Each returns whether to continue.
     bool null() { return add(nullptr) != nullptr; }
     bool boolean(bool value) { return add(value) != nullptr; }
     bool number_integer(int64_t value) { return add(value) != nullptr; }
@@ -96,7 +96,7 @@ AnyJson parse_as(std::string_view text, std::string_view where, ExitCode code) {
     // The parser takes it for the end of the text, and what is after it would be lost without a word.
     if (const size_t at = text.find('\0'); at != std::string_view::npos)
         throw UserError(code, where, "not valid JSON: byte {} is NUL", at + 1)
-            .hint("look at what the file holds: text has no such bytes, a file that was not written to its end may");
+            .hint("check what the file holds: text has no such bytes, a file that was not written to its end may");
     try {
         Builder<AnyJson> builder(where, code);
         AnyJson::sax_parse(text, &builder);

@@ -1,4 +1,4 @@
-// nearest.h: the name that somebody probably meant.
+// nearest.h: the name that a user probably meant.
 #pragma once
 
 #include <span>

@@ -21,7 +21,7 @@ constexpr double kAdapterRate = 2e-4;  // ten times that of all parameters (QLoR
 constexpr std::string_view kProjectors = "lsp";
 constexpr double kProjectorRate = 1e-4;  // of the language models in arXiv 2406.10181's code
 
-// Somebody asked for something else than the default: run.yaml, which writes every key down, contradicts nothing.
+// The value differs from the default: run.yaml, which contains every key, contradicts nothing.
 bool is_changed(const Config& config, std::string_view name) {
     const ConfigKey* key = find_config_key(name);
     return config.was_given(name) && config_value_text(*key, config) != config_value_text(*key, Config());
@@ -82,7 +82,7 @@ bool uses_gradients_at_once(const Config& c) {
     return find_method(c.method).recipe({}).uses_gradients_at_once;
 }
 
-// A norm takes them a second backward: nothing is clipped unless somebody asks for it.
+// For them a norm costs a second backward pass: gradients are clipped only if the user asks for it.
 void resolve_method(Config& c) {
     if (!uses_gradients_at_once(c)) return;
     if (!c.was_given("learning_rate")) c.learning_rate = c.method == "adalomo" ? kAdalomoRate : kLomoRate;

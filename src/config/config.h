@@ -156,16 +156,16 @@ struct Config {
     bool overwrite = false;
     std::string written_in;  // the configuration file that was read; no key. Empty: none
 
-    // Keys that somebody set: their names, not their aliases.
+    // Keys that are set explicitly: their names, not their aliases.
     std::set<std::string, std::less<>> given;
     bool was_given(std::string_view key) const { return given.contains(key); }
 };
 
-// The same with another method, and with what is usual for that where nobody said otherwise: its learning rate, and
-// whether gradients are clipped.
+// The same with another method, and with its defaults for what is not set: its learning rate, and whether gradients
+// are clipped.
 Config with_method(Config config, std::string_view method);
 
-// One key as somebody wrote it.
+// One key as the user wrote it.
 struct ConfigEntry {
     std::string key;                  // as written, aliases included; '-' reads as '_'
     std::vector<std::string> values;  // one, or the members of a list

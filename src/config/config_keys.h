@@ -26,8 +26,8 @@ inline constexpr std::string_view kIntervals = "Intervals and output";
 
 inline constexpr double kCountMax = 1e12;  // of rows, steps, tokens: beyond any run, within any integer
 
-// What becomes of a run that goes on under another value of a key. Another value of the first two is refused, one of
-// the next two is followed with a warning that names it: the run's history has two parts then.
+// What happens if a run resumes with another value of a key. Another value of the first two is refused, one of the
+// next two is used with a warning that names it: the run's history then has two parts.
 enum class OnResume {
     refused,   // by its name: the run state holds its text
     resolved,  // the run state holds what came of it: numerics, rows, groups of parameters

@@ -1,4 +1,4 @@
-// The keys of one group: what forward-only methods look at, what they make of it, and what they leave alone.
+// The keys of one group: which points forward-only methods evaluate, their estimators, and what they leave alone.
 #include "config/config_keys.h"
 #include "op/batch.h"
 #include "perturb/estimator.h"

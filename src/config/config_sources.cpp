@@ -180,7 +180,7 @@ std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& 
     try {
         const YAML::Node document = YAML::Load(text);
         if (document.IsNull()) return entries;
-        if (!document.IsMap()) throw UserError(ExitCode::usage, path, "lines of the form \"key: value\" are wanted");
+        if (!document.IsMap()) throw UserError(ExitCode::usage, path, "expected lines of the form \"key: value\"");
         for (const auto& pair : document) {
             const std::string where = fmt::format("{}:{}", path, pair.first.Mark().line + 1);
             if (!pair.first.IsScalar()) throw UserError(ExitCode::usage, where, "a key must be a word");

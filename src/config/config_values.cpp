@@ -146,7 +146,7 @@ std::string assign_config_value(const ConfigKey& key, const ConfigEntry& entry, 
     if (auto* list = std::get_if<std::vector<std::string> Config::*>(&key.field)) {
         return assign_list(key, entry, config.**list);
     }
-    if (entry.is_list || entry.values.size() != 1) return "one value is wanted, not a list";
+    if (entry.is_list || entry.values.size() != 1) return "expected one value, not a list";
     const std::string& text = entry.values.front();
     const bool is_empty_word = text == key.empty || lower(text) == "null";
     return std::visit(

@@ -20,7 +20,7 @@ struct ModelPlace {
 };
 
 // UserError(model) for an id that is not in the cache, and for folders that hold no model but somewhere inside. Any
-// other name is given back: whoever opens it says what is missing.
+// other name is given back: opening it says what is missing.
 ModelPlace find_model(FileSystem& files, const std::string& name);
 
 // What others call a model in this folder: of a snapshot in a Hugging Face cache the id, and its revision; else the

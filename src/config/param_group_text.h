@@ -29,7 +29,7 @@ std::vector<ParamGroup> param_groups_of(std::span<const std::string> texts, std:
 // UserError(usage, where) if there is no match, or if a value does not fit on one line.
 std::string param_group_line(const std::vector<std::pair<std::string, std::string>>& members, std::string_view where);
 
-// What `freeze` and `param_groups` say, in the order in which they are looked at. Both have been checked.
+// What `freeze` and `param_groups` say, in the order in which they are matched. Both have been checked.
 std::vector<ParamGroup> param_groups_of(const Config& config);
 // Appends what is wrong with either.
 void check_param_groups(const Config& config, std::vector<std::string>& problems);

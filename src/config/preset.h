@@ -1,4 +1,4 @@
-// preset.h: the settings of a paper, as one small JSON file: presets/*.json come along, users may write their own.
+// preset.h: the settings of a paper, as one small JSON file: presets/*.json are embedded, users may write their own.
 //
 //   {"name": "fuyou", "paper": "who, what, where", "keys": {"policy": "three_tier", ...}}
 //
@@ -17,12 +17,12 @@ namespace windlass {
 struct Preset {
     std::string name;
     std::string paper;
-    std::vector<ConfigEntry> keys;  // `where` is the preset's name or file; whether there are such keys nobody asked
+    std::vector<ConfigEntry> keys;  // `where` is the preset's name or file; the keys' names are not checked yet
 };
 
 inline constexpr int64_t kPresetBytesMax = 64 * 1024;
 
-// Those that come along, sorted by name.
+// The embedded presets, sorted by name.
 std::span<const EmbeddedText> preset_texts();
 
 // Throws UserError(usage) naming `where` for what is no preset.

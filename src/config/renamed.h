@@ -1,5 +1,5 @@
 // renamed.h: names that earlier versions had for keys and their values. What they wrote (run.yaml, run states, logs) is
-// read with today's names; whoever writes a configuration is told of them.
+// read with today's names; a user who writes one into a configuration is warned.
 #pragma once
 
 #include <string_view>

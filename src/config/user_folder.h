@@ -1,4 +1,4 @@
-// user_folder.h: where Windlass keeps what it can make again.
+// user_folder.h: where Windlass keeps what it can rebuild.
 #pragma once
 
 #include <string>

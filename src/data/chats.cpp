@@ -13,7 +13,7 @@
 namespace windlass {
 namespace {
 
-// A file's first row; nothing where it says none. What is wrong with it is left for whoever reads the rows.
+// A file's first row; nothing if it has none. Faults are left for the reader of the rows to report.
 std::optional<Row> first_row(FileSystem& files, const std::string& path, const FieldNames& fields) {
     try {
         RowReader reader(files, path, "");

@@ -136,7 +136,7 @@ std::vector<PackedRow> RowOrder::take(DataPosition& position, int64_t count) {
     while (std::ssize(taken) < count) {
         const std::vector<PackedRow>& rows = order(position.epoch);
         if (position.row >= std::ssize(rows))
-            throw UserError(ExitCode::usage, "train_data", "the run goes on with row {} of a pass of {} rows",
+            throw UserError(ExitCode::usage, "train_data", "the run resumes at row {} of a pass of {} rows",
                             position.row + 1, rows.size())
                 .hint("the rows, packing and val_split that it began with (run.yaml), or a new output_dir");
         const int64_t here = std::min(count - std::ssize(taken), std::ssize(rows) - position.row);

@@ -1,7 +1,7 @@
 // data.h: the rows of a run and the order in which steps take them.
 //
 // The order of an epoch is a function of (seed, epoch) and of nothing else. Steps are always full: where an epoch's
-// rows do not fill the last step, it goes on with the first rows of the next epoch. (transformers' Trainer makes that
+// rows do not fill the last step, the first rows of the next epoch follow. (transformers' Trainer makes that
 // step smaller instead, which gives its rows more weight.)
 #pragma once
 

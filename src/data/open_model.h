@@ -26,8 +26,8 @@ struct OpenModel {
 };
 // UserError(model) where it has ids for which the model has no row.
 Tokenizer open_tokenizer(FileSystem& files, const std::string& path, const ModelSpec& model);
-// The configuration's model with its adapter, which must be a folder's. Keys of config.json that nobody reads, or that
-// are ignored, are warned of.
+// The configuration's model with its adapter, which must be a folder's. Warns of keys of config.json that are unknown
+// or ignored.
 OpenModel open_model(FileSystem& files, const Config& config);
 
 }  // namespace windlass

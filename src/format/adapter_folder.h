@@ -2,7 +2,7 @@
 // adapter_model.safetensors (docs/format/adapter.md).
 //
 // Opening reads the configuration and the header, and no tensor. The folder is hostile input: sizes are bounded before
-// anything is allocated; what the fields and the tensors mean is looked at where the model is known.
+// anything is allocated; the meaning of fields and tensors is checked once the model is known.
 #pragma once
 
 #include <cstdint>

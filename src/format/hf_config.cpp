@@ -6,7 +6,7 @@
 
 namespace windlass {
 
-// One object of the document: the whole, or a section that somebody opened.
+// One object of the document: the whole, or a section that a reader opened.
 struct HfConfig::Node {
     const SortedJson* object = nullptr;
     std::string where;

@@ -18,13 +18,13 @@ enum class KeyMeaning {
 KeyMeaning meaning_of(std::string_view key);
 
 // Keys that transformers reads of every model type, and of this one in addition (hf_config_read.cpp); of_type is empty
-// for types whose code was not looked at.
+// for types whose code was not examined.
 struct KeysRead {
     std::span<const std::string_view> of_all, of_type;
 };
 KeysRead keys_read(std::string_view model_type);
 // Another key changes nothing there, unless the model brings code of its own (auto_map). True for any key of a type
-// whose code was not looked at.
+// whose code was not examined.
 bool transformers_reads(std::string_view model_type, std::string_view key);
 
 }  // namespace windlass

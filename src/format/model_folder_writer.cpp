@@ -203,8 +203,8 @@ void ModelFolderWriter::copy_side_files() {
 }
 
 // A folder that is not empty cannot be renamed over: the old one steps aside first, and a crash between the two
-// renames leaves it whole under that name, until another is in its place. Looked at again, for much may have been put
-// there since.
+// renames leaves it whole under that name, until another is in its place. Checked again, because files may have been
+// added since.
 void ModelFolderWriter::publish() {
     files_.sync_folder(temporary_);
     check_target();

@@ -75,7 +75,7 @@ bool is_folder(FileSystem& files, const std::string& path) {
     try {
         return files.status(path).is_folder;
     } catch (const Error&) {
-        return false;  // a link that leads nowhere, for one: looked at as a file, and named
+        return false;  // a link that leads nowhere, for one: treated as a file, and named
     }
 }
 

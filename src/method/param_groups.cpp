@@ -42,7 +42,7 @@ std::string kind_of(std::string_view name) {
     return kind;
 }
 
-// What somebody may have meant, or else the kinds of names that there are.
+// The name that the user may have meant, or else the kinds of names that there are.
 std::string advice(const ParamGroup& group, const ModelSpec& model) {
     constexpr size_t kKindsShown = 16;
     std::vector<std::string> kinds;

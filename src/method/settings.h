@@ -28,7 +28,7 @@ struct MethodOptions {
     int noise_rank = 2;                              // of directions over matrices
     int64_t noise_window = 50;                       // steps for which a factor is kept; 0: all of a run's
     bool noise_keeps_left = false;                   // both factors are kept, not only the right one
-    ZoEstimator estimator = ZoEstimator::two_sided;  // what zeroth order looks at, and makes of the losses
+    ZoEstimator estimator = ZoEstimator::two_sided;  // the points of zeroth order, and how losses become slopes
     double layer_drop = 0;  // share of the layers that a step leaves alone (perturb/layer_drop.h), in [0, 1)
     // Zeroth order: share of each matrix that is probed and updated, its smallest weights; which those are says
     // ParamPerturb::magnitude_limit.

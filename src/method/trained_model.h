@@ -50,9 +50,9 @@ struct ParamStorage {
 // others if not; `as_trained`, as all others.
 enum class FrozenStorage : uint8_t { as_trained, own_type, computed };
 
-// Forward-only methods: when what a run changes is rounded into the numbers that are kept. Until then those are read
-// only, and what is computed with is their difference to the sum of the run's updates, which is made again from
-// numbers that the run has anyway (perturb/README.md).
+// Forward-only methods: when the run's updates are rounded into the stored weights. Until then stored weights are read
+// only; the run computes with their difference to the sum of its updates, which is rebuilt from numbers that the run
+// has anyway (perturb/README.md).
 enum class Merge : uint8_t { each_step, per_window, never };
 // "each_step", "per_window", "never": as in configuration.
 std::string_view merge_name(Merge merge);
@@ -64,7 +64,7 @@ struct ParamPerturb {
     float magnitude_limit = std::numeric_limits<float>::infinity();  // larger weights are neither moved nor probed
 };
 
-// One parameter with all that is said of it. Valid as long as its model is, and as no table is written anew.
+// One parameter with its entries of all tables. Valid while its model is, and while no table is replaced.
 struct Param {
     const ParamSpec& spec;
     const ParamTraining& training;

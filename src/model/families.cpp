@@ -6,7 +6,7 @@ namespace windlass {
 
 namespace {
 
-// One line for all keys that transformers does not read either, one for those that the user wants ignored.
+// One line for all keys that transformers does not read either, one for those that the user asks to ignore.
 std::vector<std::string> config_notes(const HfConfig& config) {
     std::vector<std::string> notes;
     const auto note = [&](const auto& keys, std::string_view of_one, std::string_view of_many, std::string_view type) {

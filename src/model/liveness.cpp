@@ -131,7 +131,7 @@ class Timeline {
     std::vector<const Taken*> met_;
 };
 
-// Up to here a row is quicker than a tree, which wants memory for each of its nodes.
+// Up to here a row is quicker than a tree, which needs memory for each of its nodes.
 constexpr size_t kRowMost = 1024;
 
 template <typename Placement>

@@ -18,8 +18,8 @@ std::vector<Region> regions_of(const Program& program, const PassOptions& option
     return regions_of_saved(program, options.trainable, options.choices);
 }
 
-// Slots of forward's values: those that are kept lie in their regions, others in work memory. In backward that holds
-// for the output too, of which nobody outside hears a second time.
+// Slots of forward's values: kept ones are in their regions, others in work memory. In backward the output is in work
+// memory too, because the caller does not read it a second time.
 std::vector<Slot> forward_slots(SegmentWriter& writer, const std::vector<Region>& regions, bool output_region) {
     const Program& program = writer.program();
     std::vector<Slot> slots;
@@ -73,7 +73,7 @@ SegmentCall call_again(SegmentWriter& writer, const Node& node, const std::vecto
 }
 
 // Gradients of values while the pass runs backward. An op that passes its gradient on shares the memory of its
-// output's gradient with its inputs; adding to shared memory is safe once nobody else still has to read it.
+// output's gradient with its inputs; adding to shared memory is safe once no other op still has to read it.
 class Gradients {
   public:
     Gradients(SegmentWriter& writer, std::vector<bool> wanted)
@@ -137,7 +137,7 @@ void add_backward(SegmentWriter& writer, const Node& node, const std::vector<Slo
 }
 
 // y = a + b: both inputs take over the gradient of y, unless one has its own already, or is the program's input while
-// the gradient lies in work memory, which nobody outside sees.
+// the gradient is in work memory, which the caller does not see.
 bool pass_gradient(const Node& node, const Program& program, Gradients& gradients) {
     const bool inside = gradients.slot(node.out[0]).region == Region::work;
     for (const int in : node.in) {

@@ -49,8 +49,8 @@ struct Program {
     bool operator==(const Program& other) const;
 };
 
-// A loss fused with its gradient, at the end of a program: the backward pass makes the program's output, and nobody
-// hands it a gradient.
+// A loss fused with its gradient, at the end of a program: the backward pass computes the program's output, and gets
+// no gradient from outside.
 bool gives_output_in_reverse(const Program& program, const Node& node);
 
 // Writes a Program down in order; each call runs the op's shape rule, so a mistake stops where it is made.

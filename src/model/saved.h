@@ -43,7 +43,7 @@ Cost recompute_cost(const Program& program, const OpSize& size, const std::vecto
 
 // ---- what the pass asks ----
 
-// Values that have a gradient which somebody needs.
+// Values whose gradient is needed.
 std::vector<bool> values_with_gradient(const Program& program, const std::vector<uint8_t>& trainable,
                                        bool want_grad_input);
 // Whether a node's backward kernel reads the node's inputs.
@@ -57,7 +57,7 @@ std::vector<Region> regions_of_saved(const Program& program, const std::vector<u
 // The same for all that could ever be read, one choice for all of it.
 std::vector<Region> regions_of_saved(const Program& program, SaveChoice choice);
 // Nodes that must run forward again so that the values in `read` exist, where those with a region do. A call whose
-// values nobody reads is not among them, such as the last projection of a block.
+// values are never read is not among them, such as the last projection of a block.
 std::vector<bool> nodes_to_run_again(const Program& program, std::vector<bool> read,
                                      const std::vector<Region>& regions);
 

@@ -62,7 +62,7 @@ struct ModelSpec {
     Block logits;                                  // the head without the loss, for generation
     std::vector<std::string> notes;                // what the user should know: ignored dropout, padded vocabulary, ...
     std::vector<std::string> config_notes;         // those of them on keys of config.json that have no effect
-    std::vector<std::string> ignored_config_keys;  // keys of config.json that the user wants left out
+    std::vector<std::string> ignored_config_keys;  // keys of config.json that the user asks to ignore
     // Names of the body's parameters begin so in the files, and so in the tree of transformers' modules.
     std::string file_prefix, tree_prefix;
     std::optional<AdapterSettings> adapter;

@@ -13,7 +13,7 @@ bool has_product(const Program& program, const Node& node) {
                        [&](int weight) { return program.weights[at(weight)].shape.rank() > 1; });
 }
 
-// Where a part ends, and the values that go on from there.
+// Where a part ends, and the values that later parts read.
 struct Cut {
     int last_node = 0;
     std::vector<int> values;

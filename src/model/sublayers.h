@@ -8,8 +8,8 @@
 
 namespace windlass {
 
-// Cuts each layer where nothing but one value goes on, so that each part has products of its own; embedding and head
-// stay as they are. The same ops in the same order on the same parameters: the same bits. Equal parts share a program.
+// Cuts each layer where only one value is read later, so that each part has its own products; embedding and head stay
+// as they are. The same ops in the same order on the same parameters: the same bits. Equal parts share a program.
 ModelSpec in_sublayers(const ModelSpec& model);
 
 }  // namespace windlass

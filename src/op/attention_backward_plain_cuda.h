@@ -4,8 +4,8 @@
 // algorithm 2). With D = rowsum(dO * O):
 //   p = exp(scale q k^T - log_sum), ds = scale p * (dO v^T - D), dv = p^T dO, dk = ds^T q, dq = ds k;
 // ds has the slope of the softcap as a factor where there is one.
-// dq is summed up by tiles of queries, dk and dv by tiles of keys: nobody adds to what another block adds to, and each
-// sum has one order. The scores are made twice for it.
+// dq is summed up by tiles of queries, dk and dv by tiles of keys: no two blocks add to the same sum, and each sum has
+// one order. For that the scores are computed twice.
 #pragma once
 
 #include "op/attention_plain_cuda.h"

@@ -214,7 +214,7 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     return {source.store, store.committed_step(), output_bytes(files, options.target)};
 }
 
-// What a run's manifest says that its last folder holds; nothing where there is none, or a file of somebody else's.
+// The step that a run's manifest gives for its last folder; nothing if there is none, or if it is a foreign file.
 std::optional<int64_t> step_of(FileSystem& files, const std::string& folder) {
     try {
         return read_manifest(files, folder).step;
@@ -294,7 +294,7 @@ ExportResult export_model(FileSystem& files, const ExportOptions& options) {
     const bool names_step = !named.step.empty() && named.step != kLastStep;
     if (names_step || !files.exists(fmt::format("{}/run.yaml", named.folder)))
         return export_store(files, of_run(files, named.folder, named.step), options);
-    // Nobody may train over the store while it is read. Who does is asked, and when he ends first, we look again.
+    // No run may write the store while it is read. A run in progress is asked to export; if it ends first, try again.
     for (;;) {
         if (const auto idle = lock_idle_run(files, named.folder))
             return export_store(files, of_run(files, named.folder, named.step), options);

@@ -16,7 +16,7 @@ namespace windlass {
 
 struct ExportRequest {
     ExportOptions options;  // source is not used; without a target: export-<step>/ in the run's folder
-    std::string reply;      // file that the asker waits for; empty: nobody waits
+    std::string reply;      // file that the asker waits for; empty: there is no asker
 };
 
 // The run's side. A request that cannot be read is a warning.
@@ -24,8 +24,8 @@ std::optional<ExportRequest> take_export_request(FileSystem& files, const std::s
 void answer(FileSystem& files, const ExportRequest& request, const ExportResult& result);
 void answer(FileSystem& files, const ExportRequest& request, const Error& refusal);
 
-// The asker's side: waits for the answer for as long as somebody trains into the run's folder; nothing when that ended
-// without one. A refusal is thrown as it was there. UserError(usage) when another request waits already.
+// The asker's side: waits for the answer while a process trains into the run's folder; nothing if that ended without
+// one. A refusal is thrown as it was there. UserError(usage) if another request waits already.
 std::optional<ExportResult> ask_for_export(FileSystem& files, const std::string& run_folder,
                                            const ExportOptions& options);
 

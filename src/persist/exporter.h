@@ -29,7 +29,7 @@ class Exporter {
     // Gives up an export that is under way, and removes what it wrote.
     ~Exporter();
 
-    // Whether this step, which was just done, is to be exported: by export_steps, or because somebody asks.
+    // Whether this step, which was just done, is to be exported: due to export_steps, or to a request.
     bool is_due(int64_t step);
     // Exports this step, which is committed, and is the last one.
     void begin(int64_t step);

@@ -29,7 +29,7 @@ struct BranchSource {
 };
 BranchSource parse_branch(FileSystem& files, const std::string& text);
 // Where a branch starts: the run's newest checkpoint at or before that step, or its base, and the log from there on.
-// UserError(usage) for a folder without a log, for a step that it does not hold, and while the run is going on.
+// UserError(usage) for a folder without a log, for a step that it does not hold, and while the run is in progress.
 StartPoint find_branch(FileSystem& files, const Config& config);
 // Puts into the branch's folder what it has in common with that run: the log up to the step, whose origin says where it
 // is from, and the lines of metrics.

@@ -65,7 +65,7 @@ std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const Config
         try {
             return StartPoint{StartPoint::From::checkpoint, path, verify_checkpoint(files, path)};
         } catch (const UserError& error) {
-            log_warning("passed over: {}", error.what());
+            log_warning("skipped: {}", error.what());
         }
     }
     return std::nullopt;

@@ -22,7 +22,7 @@ inline constexpr const char* kSamplesName = "samples.jsonl";
 inline constexpr const char* kSaveRequestName = "save";
 inline constexpr const char* kReferencesName = "references.json";  // docs/format/references.md
 
-// Where a run starts or goes on.
+// Where a run starts or resumes.
 struct StartPoint {
     enum class From { model, working_store, checkpoint } from = From::model;
     std::string path;  // of the store or the checkpoint
@@ -50,7 +50,7 @@ class RunFolder {
     void clear();
     // Whether this path, absolute and without links, is of what that removes, within it, or the folder itself.
     bool would_clear(const std::string& resolved_path) const;
-    // Whether somebody made the file `save`; takes it away.
+    // Whether the user made the file `save`; takes it away.
     bool take_save_request();
 
   private:

@@ -126,7 +126,7 @@ void require_newest_store(FileSystem& files, const StartPoint& start, const std:
     if (start.from == StartPoint::From::working_store)
         throw UserError(ExitCode::storage, start.path, "is of step {}, but {} has steps up to {} that were kept in it",
                         step, path, written)
-            .hint("the ssd_dir of that run; or move metrics.jsonl away, to go on from the older state");
+            .hint("the ssd_dir of that run; or move metrics.jsonl away, to continue from the older state");
     if (start.from == StartPoint::From::checkpoint)
         log_warning("{} has steps up to {} that were kept in a working store, which is not there; step {} is older",
                     path, written, step);

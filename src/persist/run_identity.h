@@ -1,7 +1,7 @@
 // run_identity.h: which run a state belongs to: a random id in run.yaml, and in the run state of its stores, its
 // checkpoints and its log (docs/format/run_id.md); and the lock on a working store.
 //
-// Two runs may share a drive under equal paths: in two containers, for one. Neither goes on from the other's state.
+// Two runs may share a drive under equal paths: in two containers, for one. Neither resumes from the other's state.
 #pragma once
 
 #include <memory>

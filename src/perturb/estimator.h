@@ -1,7 +1,7 @@
 // estimator.h: what the losses of a zeroth-order step say of the slope along each of its directions.
 //
 // The update needs one number a direction, however it came about: so an estimator is a formula over a handful of losses
-// and a list of points to look at, and nothing else changes with it. Formulas and sources are in README.md.
+// and a list of points to evaluate, and nothing else changes with it. Formulas and sources are in README.md.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ std::optional<ZoEstimator> estimator_from_name(std::string_view name);
 
 // Points along each direction: 1 or 2.
 int points_of(ZoEstimator estimator);
-// The loss of the weights themselves is looked at too, after all directions.
+// The loss of the weights themselves is evaluated too, after all directions.
 bool looks_at_weights(ZoEstimator estimator);
 // Fewer directions say nothing: a deviation is of two losses or more.
 int least_directions(ZoEstimator estimator);
@@ -36,7 +36,7 @@ struct ZoEstimate {
     bool is_finite = true;      // false: a loss, or what was made of them, is no number to go by
 };
 // `losses`: sums over a step's tokens, direction by direction, w + eps z first, and last that of the weights themselves
-// where it is looked at. `eps`: the distance. `scale`: 1 / tokens, which makes means of sums.
+// if it is evaluated. `eps`: the distance. `scale`: 1 / tokens, which turns sums into means.
 ZoEstimate estimate(ZoEstimator estimator, std::span<const double> losses, double eps, double scale);
 
 }  // namespace windlass

@@ -149,7 +149,7 @@ __device__ void add_product(const NoiseRun& run, const Tile& tile, const Part<kE
 template <int kEach, typename Args>
 __device__ void add_term(const Args& args, const NoiseTermWords& term, uint32_t index, uint32_t at_once,
                          const Tile& tile, const Part<kEach>& part, float (&sums)[kEach][kEight]) {
-    __syncthreads();  // nobody reads the factors of the term before
+    __syncthreads();  // all threads have read the factors of the term before
     if (args.call.run.keeps_left) {
         draw_scales(args, term, tile);
         __syncthreads();

@@ -5,7 +5,7 @@
 
 namespace windlass {
 
-// Whether a term is of low rank and nobody gave its factors.
+// Whether a term is of low rank and its factors are not given.
 bool is_drawn(const NoiseRun& run, const NoiseTerm& term);
 // Whether the terms of a pass are: all or none.
 bool is_drawn(const NoiseRun& run, const NoisePass& pass);

@@ -81,7 +81,7 @@ struct NoisePass {
     void* plus;              // w + c z
     void* minus;             // w - c z
     void* plain = nullptr;   // w
-    // Weights larger than `limit` are neither moved nor probed; each step looks at what the step before it left.
+    // Weights larger than `limit` are neither moved nor probed; each step decides by the weights that it begins with.
     bool masks;
     float limit;
 };

@@ -99,7 +99,7 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, const PartVisitor& visit) cons
         part(place.chunks, state_block_offset(setup_.recipe, param, chunk.first), state(), sections.back());
 }
 
-// The device's copies of weights that the host updates: nobody reads them back.
+// The device's copies of weights that the host updates: they are never read back.
 void ChunkIo::with_resident(const ChunkSpan& chunk, const PartVisitor& visit) const {
     const ParamPlace& place = setup_.schedules.ids.params[at(chunk.param)];
     const auto part = [&](const BufferSlice& slice, int64_t behind, std::byte* staged, int64_t bytes) {

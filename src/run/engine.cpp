@@ -178,7 +178,7 @@ struct Engine::Impl {
         return step;
     }
 
-    // Deferred updates are in memory and on disk. Their factors are wanted until the schedule ends.
+    // Deferred updates are in memory and on disk. Their factors are needed until the schedule ends.
     void land() {
         if (!deferred || deferred->landed) return;
         if (store != nullptr) store->commit(deferred->step, deferred->run_state);

@@ -52,7 +52,7 @@ struct StepInput {
     std::vector<Batch> micro;  // micro_batches of them, each of the schedule's rows x sequence_length
     StepParams params;         // seed, step, learning_rate, loss_scale; head and id_count of an evaluation
     // Forward-only methods: what the step is judged by, instead of the sum of its token losses. Written answers are for
-    // those that look at points, and no tangents.
+    // those that evaluate points, not for tangents.
     const ObjectiveRows* objective = nullptr;
     bool token_losses = false;  // train_step: fill StepReport::token_losses; of methods with gradients
 };

@@ -22,7 +22,7 @@ LaneStreams::LaneStreams(const ScheduleSet& set, Device& device, int threads, in
             made.stream = make_stream(DeviceKind::cpu, std::max(1, host_threads));
         else
             made.stream = device.make_stream(kind == LaneKind::compute ? threads : 1);
-        // Events are never recorded again while somebody may still wait for what they stood for.
+        // Events are never recorded again while a lane may still wait for their earlier meaning.
         made.events.resize(at(made.stream->runs_ahead() ? std::max(1, most) : 1));
         for (TaskEvents& events : made.events) events = {made.stream->make_event(), made.stream->make_event()};
     }

@@ -25,7 +25,7 @@ void RecentSteps::land() {
     forget();
 }
 
-// What no update looks at any more.
+// Drops steps that no update reads any more.
 void RecentSteps::forget() {
     const size_t wanted = static_cast<size_t>(deferred_) + history_;
     if (steps_.size() > wanted) steps_.erase(steps_.begin(), steps_.end() - static_cast<std::ptrdiff_t>(wanted));

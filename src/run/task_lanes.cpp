@@ -9,7 +9,7 @@
 namespace windlass {
 namespace {
 
-constexpr int kGivenUp = std::numeric_limits<int>::max();  // a lane that has ended: nobody waits for it any more
+constexpr int kGivenUp = std::numeric_limits<int>::max();  // a lane that has ended: no lane waits for it any more
 
 void wait_until(const std::atomic<int>& count, int need) {
     for (int now = count.load(std::memory_order_acquire); now < need; now = count.load(std::memory_order_acquire))

@@ -153,7 +153,7 @@ std::vector<DiskRange> WorkingStore::ranges(const MoveTask& task, std::byte* buf
     return ranges;
 }
 
-// The store's own sums are looked at only by reads during which no commit runs: it replaces them.
+// Only reads during which no commit runs check the store's own sums: a commit replaces them.
 uint64_t WorkingStore::wanted_sum(const MoveTask& task, int64_t chunk) {
     if (!task.committed) return newest(task.place)[at(chunk)].sum;
     const ChunkSums committed = store_.sums(chunk);

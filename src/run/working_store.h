@@ -62,7 +62,7 @@ class WorkingStore {
     int64_t chunk_index(int param, int64_t first) const;
 
     std::vector<DiskRange> ranges(const MoveTask& task, std::byte* buffer);
-    // What a move of weights or state carries, summed by `PieceSums::add` while it goes on.
+    // The bytes that a move of weights or state carries, summed by `PieceSums::add` during the move.
     PieceSums piece_sums(const MoveTask& task) const;
     // After a read: the bytes are those that were committed. Throws UserError(storage) naming the chunk.
     void verify(const MoveTask& task, const PieceSums& found);

@@ -88,8 +88,8 @@ class Checker {
             schedule_.buffers[buffers[i]].offset = set_.persistent_bytes[tier] + pieces[i].offset;
     }
 
-    // A task waits for whoever wrote what it uses, in memory or on disk, for the readers of what it writes, and for all
-    // users of a buffer whose addresses it takes over. Waits on the task's own lane hold by the lane's order.
+    // A task waits for the writers of what it uses, in memory or on disk, for the readers of what it writes, and for
+    // all users of a buffer whose addresses it takes over. Waits on the task's own lane hold by the lane's order.
     void derive_waits() {
         std::pmr::vector<ByteHistory> history(set_.persistent.size() + schedule_.buffers.size(), &memory_);
         std::vector<int32_t> users;  // rows, by transient buffer
@@ -157,8 +157,8 @@ class Checker {
         if (begin < end) tenants[begin] = {end, buffer};
     }
 
-    // What an update that was deferred writes may have been read once before, for that update: whoever else read it got
-    // the weights of the step before.
+    // What a deferred update writes may have been read once before, for that update: any other reader got the weights
+    // of the step before.
     void refuse_stale_reads(const Task& task) {
         const MoveTask& move = schedule_.moves[at(task.payload)];
         if (move.kind == MoveKind::up || move.kind == MoveKind::down) return refuse_stale_copies(task, move);
@@ -194,7 +194,7 @@ class Checker {
     }
 
     // What a step writes to the disk and reads again. Gradients and activations are written over; weights and state go
-    // to the version that is not current, so a write waits for nobody, but a read needs what was written before it.
+    // to the version that is not current, so a write never waits, but a read needs what was written before it.
     void order_on_disk(const MoveTask& move, Wait self, int32_t after) {
         if (move.kind == MoveKind::up || move.kind == MoveKind::down) return;
         const bool writes = move.kind == MoveKind::disk_write;

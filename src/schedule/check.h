@@ -1,8 +1,8 @@
 // check.h: proves a schedule before it runs: places every buffer, derives every wait, finds the peak.
 //
 // After check a run needs ScheduleSet::arena_bytes of each tier's memory and not a byte more: a plan that passes cannot
-// run out of memory. Aborts (our bug) on a read of what nobody wrote, on a use of bytes that a buffer does not have,
-// and on a guess that could not be taken back.
+// run out of memory. Aborts (our bug) on a read of unwritten bytes, on a use of bytes that a buffer does not have, and
+// on a guess that could not be taken back.
 #pragma once
 
 #include <array>

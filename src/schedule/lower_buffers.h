@@ -101,7 +101,7 @@ class GradientBuffers {
     bool finds_squares_;
     std::vector<BufferSlice> target_;   // by parameter: where runs add
     std::vector<BufferSlice> leaving_;  // by parameter: what goes down or to disk, where sums are rounded to be that
-    std::vector<BufferSlice> held_;     // by parameter: in the memory of whoever updates, for this step
+    std::vector<BufferSlice> held_;     // by parameter: in the memory of the updating processor, for this step
     std::vector<bool> written_;         // by parameter: some contribution was scheduled
     std::vector<bool> is_complete_;     // by block
     std::vector<int> last_user_;        // by parameter: the last block of backward that adds to it

@@ -57,7 +57,7 @@ class ForwardLowering {
         builder_.run(std::move(task), weights, std::move(uses));
     }
 
-    // Nobody asks for the logits of other tokens.
+    // The logits of other tokens are not used.
     void pass_last_tokens(const BlockWeights& weights, int micro) {
         const Block& block = builder_.block(last_block_);
         const int id = builder_.segment(block, {.one_token = true});

@@ -95,7 +95,7 @@ void UpdateStream::stage_weights(Staged& staged) {
     if (all_held && sources_.again && in_.plan.store) read_into(staged.chunks, DiskPlace::weight, staged.weights);
 }
 
-// All chunks of a group are at home in one block, and the first has state: one look at its home tells for all.
+// All chunks of a group are at home in one block, and the first has state: its home is the home of all.
 void UpdateStream::stage_state(Staged& staged) {
     if (!in_.plan.store) return;  // arrays of their own
     if (in_.place(staged.chunks[0].param).chunks.buffer == kNoBuffer) {

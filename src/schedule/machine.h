@@ -1,7 +1,7 @@
 // machine.h: what a machine can do, as rates; probed once, stored, editable, so that one can plan for another.
 //
 // A plain value. A number that is zero is not known; completed() puts there what docs/format/machine.md says. Rates are
-// of the whole machine: all threads, all drives. Its text is in machine_text.h; machines that come along are in
+// of the whole machine: all threads, all drives. Its text is in machine_text.h; embedded machines are in
 // machine_profiles.h.
 #pragma once
 

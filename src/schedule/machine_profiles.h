@@ -1,4 +1,4 @@
-// machine_profiles.h: machines that come along (presets/machines/), compiled in, so that one file is all a user needs.
+// machine_profiles.h: machines (presets/machines/) that are compiled in, so that one file is all a user needs.
 #pragma once
 
 #include <span>

@@ -11,7 +11,7 @@
 
 namespace windlass {
 
-// Where something lives while nobody uses it. Where the device has no memory of its own (a machine without a GPU),
+// Where something lives while it is not used. If the device has no memory of its own (a machine without a GPU),
 // `device` is the machine's memory and `host` is the same.
 enum class Home : uint8_t { device, host, disk };
 

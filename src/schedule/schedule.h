@@ -297,7 +297,7 @@ struct Schedule {
     std::vector<int64_t> transient_bytes;  // by tier; filled by check
 };
 
-// Where a parameter lies in the persistent buffers; kNoBuffer where the plan keeps that on disk or nobody needs it.
+// Where a parameter is in the persistent buffers; kNoBuffer if the plan keeps it on disk or no task needs it.
 struct ParamPlace {
     BufferSlice weights, low, gradient;
     // On the device, of weights that stay there while their state is elsewhere: what runs read. `weights` and `low` are

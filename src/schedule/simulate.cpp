@@ -103,7 +103,7 @@ class Fluid {
         return true;
     }
 
-    // What is needed of each resource; more than 1 is more than there is. Whoever has one to itself has enough.
+    // The demand on each resource; more than 1 is more than there is. A task that is alone on one has enough.
     void set_speeds() {
         std::array<double, kResources> wanted{};
         std::array<int, kResources> users{};

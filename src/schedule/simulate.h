@@ -18,7 +18,7 @@ namespace windlass {
 struct Simulation {
     double seconds = 0;
     std::array<double, kLaneKinds> busy_seconds{};   // by kind of lane: some task of it was running
-    std::array<double, kLaneKinds> alone_seconds{};  // by kind of lane: what its tasks would take if nobody shared
+    std::array<double, kLaneKinds> alone_seconds{};  // by kind of lane: what its tasks would take without sharing
     Demand demand;
     std::vector<TaskSpan> tasks;  // parallel to Schedule::tasks
 };

@@ -67,7 +67,7 @@ class ByteHistory {
             rows.raise(after, users.writers);
             if (bytes.write) {
                 rows.raise(after, users.readers);
-                // Whoever comes next waits for this task, which waited for them.
+                // The next user waits for this task, which waited for them.
                 rows.clear(users.writers);
                 rows.clear(users.readers);
             }

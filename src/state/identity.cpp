@@ -106,7 +106,7 @@ class Comparison {
     void of(std::string_view name, const T& was, const T& is, OnResume rule = OnResume::refused) {
         if (was != is) found.push_back({std::string(name), fmt::format("{}", was), fmt::format("{}", is), rule});
     }
-    // What a run may go on with where `allowed_as` is allowed.
+    // What a run may resume with if `allowed_as` is allowed.
     void by_name(std::string_view name, const std::string& was, const std::string& is, std::string_view allowed_as) {
         if (was == is) return;
         found.push_back({std::string(name), was, is, OnResume::by_name, std::string(allowed_as)});
@@ -318,7 +318,7 @@ std::vector<std::string> require_same_run(const Identity& was, const Identity& i
     if (refused.empty()) return followed;
     throw UserError(ExitCode::usage, where, "this would not be the same run: {}", fmt::join(refused, "; "))
         .hint(could_be_allowed ? fmt::format("the run's own settings (run.yaml), a new output_dir, or "
-                                             "allow_changed_settings: [{}], to go on with the new ones",
+                                             "allow_changed_settings: [{}], to continue with the new ones",
                                              fmt::join(by_name, ", "))
                                : "the run's own settings (run.yaml), or a new output_dir");
 }

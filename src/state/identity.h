@@ -81,7 +81,7 @@ std::vector<std::string> require_same_run(const Identity& was, const Identity& i
 // Refuses another base for what the run does not train: UserError(model) naming the folder and both checksums.
 void require_same_base(const Identity& was, const Identity& is, std::string_view folder);
 
-// Identity::kernels_before of a run that was `was` until `step` and goes on as `is`.
+// Identity::kernels_before of a run that was `was` until `step` and continues as `is`.
 std::vector<std::string> kernels_before(const Identity& was, const Identity& is, int64_t step);
 
 }  // namespace windlass

@@ -71,7 +71,7 @@ class CompressedSource : public ByteSource {
                             "{} of {} data became {} of text, more than {} times as much",
                             format_bytes(blocks_.bytes()), name_of(compression_), format_bytes(text_bytes_),
                             kExpansionMax)
-                .hint("look at what it holds; a file that is as it should be can be decompressed first");
+                .hint("check what it holds; a file that is as it should be can be decompressed first");
         return true;
     }
     std::string expansion() const override {

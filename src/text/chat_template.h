@@ -36,7 +36,7 @@ struct ChatToRender {
 // Beyond any real chat, and small enough that a hostile template costs ten seconds or so and no more memory than a
 // model's layer.
 struct TemplateLimits {
-    int64_t work = int64_t{1} << 29;          // units: a byte looked at is one, a node of the template 16
+    int64_t work = int64_t{1} << 29;          // units: a byte read is one, a node of the template 16
     int64_t memory_bytes = int64_t{1} << 28;  // of all values that a rendering makes
     int64_t output_bytes = int64_t{1} << 26;
 };

@@ -245,7 +245,7 @@ void RowReader::look_for_other_bytes(std::string_view text, int64_t line) {
     }
 }
 
-// The array is cut by brackets and strings alone; whoever parses the elements checks the rest.
+// The array is cut by brackets and strings alone; the parser of the elements checks the rest.
 std::optional<RawRow> RowReader::next_element() {
     if (finished_) return std::nullopt;
     if (!started_) take();  // '['

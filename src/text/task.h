@@ -1,4 +1,4 @@
-// task.h: what the rows of a data file ask, and which answer is right: a small JSON file. tasks/*.json come along,
+// task.h: what the rows of a data file ask, and which answer is right: a small JSON file. tasks/*.json are embedded,
 // users may write their own. docs/guide/tasks.md explains every member.
 //
 //   {"name": "sst2", "about": "...", "prompt": "{sentence:strip} It was",
@@ -67,7 +67,7 @@ inline constexpr int64_t kTaskBytesMax = 64 * 1024;
 inline constexpr size_t kTaskCandidatesMax = 64;  // of a row
 inline constexpr size_t kTaskAnswersMax = 256;    // of a row
 
-// Those that come along, sorted by name.
+// The embedded tasks, sorted by name.
 std::span<const EmbeddedText> task_texts();
 
 // Throws UserError(usage) naming `where` and the member for what is no task.

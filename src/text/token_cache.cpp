@@ -100,7 +100,7 @@ void hash_file(FileSystem& files, const std::string& path, XXH3_state_t* state) 
 
 [[noreturn]] void damaged(const std::string& path, std::string_view what) {
     throw UserError(ExitCode::storage, path, "the token cache is damaged: {}", what)
-        .hint("delete it; it will be made anew");
+        .hint("delete it; it will be rebuilt");
 }
 
 constexpr std::string_view kPartial = ".partial-";  // and the process that writes it
@@ -212,7 +212,7 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
         try {
             return open(files, path, key, tokenizer.vocab_size());
         } catch (const UserError& error) {
-            log_warning("{}; making it anew", error.what());
+            log_warning("{}; rebuilding it", error.what());
         }
     }
     files.make_folders(folder);

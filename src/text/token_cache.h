@@ -2,7 +2,7 @@
 //
 // A cache belongs to the exact bytes of its data files, the tokenizer and the options: its name is their hash, and
 // changing any of them makes another cache. Written to a temporary file and renamed when complete. A damaged cache is
-// noticed (header and index when it is opened, rows when they are read) and made anew.
+// noticed (header and index when it is opened, rows when they are read) and rebuilt.
 // Format: docs/format/token_cache.md. Memory: 16 bytes a sample. Threads: one at a time.
 #pragma once
 

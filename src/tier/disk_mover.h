@@ -2,8 +2,8 @@
 //
 // One transfer is a list of ranges; it is cut into requests of kRequestBytesMax that are in flight together. With a
 // throttle each request enters the link as it is submitted, and the next waits until the link has carried it; a slower
-// drive has many in flight as before. Who needs to look at the bytes (for checksums) does so while the drive is at work
-// on those after them. Threads: one owner (a lane).
+// drive has many in flight as before. Checksums are computed from the bytes while the drive works on those after
+// them. Threads: one owner (a lane).
 #pragma once
 
 #include <functional>

@@ -1,9 +1,9 @@
 // pool.h: the arena of one tier: every byte a run touches after start-up, and leases on parts of it.
 //
 // Allocated and touched once, then frozen; a run has one for each tier. A Lease is the only way to touch pooled memory;
-// while one is held for writing nobody else may hold the same bytes, but for whoever begins only when the holder is
-// complete: a lane that runs ahead takes leases of tasks that are issued, and drops them when those are complete. The
-// schedule promises that nobody else ever does; the pool checks it.
+// while one is held for writing, no other lease may cover its bytes, except one whose task starts after the holder
+// completes: a lane that runs ahead takes leases of issued tasks, and drops them when those are complete. The schedule
+// promises that; the pool checks it.
 // Threads: leases may be taken and dropped from any thread.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace windlass {
 class Pool;
 
 // Who takes a lease: a task, by its place in its lane, and how much of each lane is complete before it begins. Without
-// a lane: somebody who has what he takes to himself.
+// a lane: a lease that shares its bytes with no other.
 struct LeaseOrder {
     int lane = -1;
     int sequence = 0;  // in its lane, from 1

@@ -1,8 +1,8 @@
-// throttle.h: a link of a given rate, for emulated machines: who moves bytes over it waits until they would be across.
+// throttle.h: a link of a given rate, for emulated machines: a mover waits until its bytes would be across.
 //
 // A link carries one thing after another: a passage is due when its own bytes and all that entered before are across.
-// The mean rate is exact: whoever is late at the end of a passage, because he overslept or lost the core, finds the
-// link that much ahead at his next. An idle link saves up nothing: pauses are forgiven up to kPauseNs between them.
+// The mean rate is exact: a thread that is late at the end of a passage, because it overslept or lost the core, finds
+// the link that much ahead at its next. An idle link saves up nothing: pauses are forgiven up to kPauseNs between them.
 // Threads: any; several may share a link, as the reads and writes of a half-duplex disk do.
 #pragma once
 

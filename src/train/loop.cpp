@@ -227,8 +227,8 @@ void TrainLoop::doubt_machine(StepMetrics& metrics) {
     doubted_ = true;
     log_.clear_bar();
     log_info(
-        "this step beats the kept rates of this machine, which were measured while it was busy; the next command "
-        "measures them anew");
+        "this step was faster than the cached machine profile allows, which was measured under load; the next command "
+        "measures it again");
     forget_local_machine(files_, session_.config, session_.threads);
 }
 
@@ -261,7 +261,7 @@ void TrainLoop::stop_without_state(const StepBatch& batch, const StepReport& rep
                     last)
         .hint(fmt::format("{} with a lower learning_rate or max_grad_norm: 1, which finds the norm beforehand; with "
                           "ssd_dir and policy three_tier such a step is only skipped",
-                          saved.empty() ? "begin anew (--overwrite)" : "go on from there (--resume)"));
+                          saved.empty() ? "begin again (--overwrite)" : "continue from there (--resume)"));
 }
 
 void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& report) const {

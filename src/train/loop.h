@@ -1,8 +1,8 @@
 // loop.h: the steps of a run: train, commit, evaluate, log, save.
 //
-// A step counts once it is durable, which may be within the next one; its metrics line is written after that. What
-// wants a state that is whole (evaluation, a checkpoint, an export, the end) settles first. Saving never loses the run:
-// a disk that is full is a warning, and the next save tries again.
+// A step counts once it is durable, which may be within the next one; its metrics line is written after that.
+// Evaluation, checkpoints, exports and the end need a whole state, so they settle first. Saving never loses the run: a
+// full disk is a warning, and the next save tries again.
 #pragma once
 
 #include <map>

@@ -14,8 +14,8 @@ bool has_checkpoint(FileSystem& files, const std::string& run_folder, int64_t st
 
 }  // namespace
 
-// A resumed run was killed, perhaps, between a step's commit and its evaluation: that one follows now. And it may
-// be another one than it was: by its metric, or because somebody took a checkpoint away.
+// A resumed run may have been killed between a step's commit and its evaluation: that one follows now. The best step
+// may differ from before: by its metric, or because its checkpoint was deleted.
 void TrainLoop::make_up_evaluation() {
     if (state_.progress.step == 0) return;
     const auto evaluate_again = [&] {

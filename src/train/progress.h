@@ -10,7 +10,7 @@
 
 namespace windlass {
 
-// How the terminal at stderr wants to be treated.
+// What the terminal at stderr can show.
 struct TerminalStyle {
     bool interactive = false;  // a terminal that can redraw a line: not a pipe, not TERM=dumb
     bool color = false;        // interactive, and NO_COLOR is not set

@@ -118,7 +118,7 @@ bool take_references(FileSystem& files, Session& session, const RunFolder& folde
     if (is_known) write_text_atomic(files, of_run, text_of(session, key));
     if (!is_known && reference_is_gone)
         throw UserError(ExitCode::storage, of_run, "does not hold what the reference said when the run began")
-            .hint("train_data, eval_data and eval_samples as they were; or begin anew, with --overwrite");
+            .hint("train_data, eval_data and eval_samples as they were; or begin again, with --overwrite");
     return is_known;
 }
 

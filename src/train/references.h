@@ -1,8 +1,8 @@
-// references.h: what the reference says of the answers that a run is compared by: the model as the run begins, and of
-// a run with an adapter the base without one.
+// references.h: the reference model's log-likelihoods of the answers. The reference is the model as the run begins; of
+// a run with an adapter it is the base without one.
 //
-// Found once, with an engine of the run's plan, before the first step: no second model is ever in memory. Kept in the
-// run's folder, for when it goes on, and by content among the tokenised rows, for other runs of the same rows and
+// Computed once, with an engine of the run's plan, before the first step: no second model is ever in memory. Kept in
+// the run's folder for resuming, and by content among the tokenised rows, for other runs of the same rows and
 // model. Format: docs/format/references.md.
 #pragma once
 

@@ -27,7 +27,7 @@ class StepLog {
     bool lacks_evaluation(int64_t step) const { return metrics_.lacks_evaluation(step); }
     // Writes the steps up to this one. Those for which a full disk has no room are written when it has.
     void write_until(int64_t durable_step);
-    // Takes the bar away, before somebody else writes to the terminal.
+    // Takes the bar away, before other output to the terminal.
     void clear_bar() { progress_.clear(); }
 
   private:

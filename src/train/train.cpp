@@ -127,7 +127,7 @@ void require_no_log(const Session& session, int64_t home, int64_t last, const st
     if (session.recipe.merge == Merge::each_step || (never ? last : last - home) == 0) return;
     throw UserError(ExitCode::storage, path, "does not hold steps {} to {}, which are in no weights yet",
                     never ? 1 : home + 1, last)
-        .hint("begin anew with the model folder in a checkpoint, which has them");
+        .hint("begin again with the model folder in a checkpoint, which has them");
 }
 
 // What the engine would remember of the steps up to `start.last()` had the run not been stopped: those by which the log
@@ -175,7 +175,7 @@ void begin_at_model(FileSystem& files, Session& session, const StartPoint& start
     replay_into(files, session, start, 0, session.first_weights(), engine);
 }
 
-// Fills the engine and returns the state it then holds, of a run that goes on as it was asked to.
+// Fills the engine from where the run starts, and returns the state that it then holds.
 RunState begin(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
     const Activity reading("reading weights", div_up(session.model.param_count(), kChunkElements),
                            {.counts_engine_work = true});
@@ -184,11 +184,11 @@ RunState begin(FileSystem& files, Session& session, const StartPoint& start, Eng
             begin_at_model(files, session, start, engine);
             break;
         case StartPoint::From::working_store:
-            log_info("going on from the working store, step {}", start.state.progress.step);
+            log_info("continuing from the working store, step {}", start.state.progress.step);
             begin_at_store(files, session, start, engine);
             break;
         case StartPoint::From::checkpoint:
-            log_info("going on from {}", start.path);
+            log_info("continuing from {}", start.path);
             begin_at_checkpoint(files, session, start, engine);
             break;
     }
@@ -213,7 +213,7 @@ std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& s
         [&](int param, int64_t first, std::span<float> out) { engine.read_masters(param, first, out); });
 }
 
-// What follows from the magnitudes of the base's weights. The scales of a run that goes on are those that it began
+// Sets what follows from the magnitudes of the base's weights. The scales of a resumed run are those that it began
 // with.
 void look_at_base(Session& session, const Identity* recorded) {
     const bool scales = is_kept_in_8_bits(session.model), sparse = session.config.sparse_share < 1;
@@ -367,7 +367,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     check_output_space(files, session, folder.path());
     session.identity.run_id = resumes && !branches ? adopted_run_id(files, start, folder.path()) : new_run_id();
     if (config.overwrite) check_overwrites_no_base(files, session.config, folder);
-    if (config.overwrite) clear(files, folder, config);  // only now: a run that is refused costs nobody an older one
+    if (config.overwrite) clear(files, folder, config);  // only now: a refused run must not delete an older one
     // Before all else: what is killed from here on is a run, which may be resumed or overwritten.
     write_text_atomic(files, folder.file("run.yaml"),
                       with_identity(session.identity, config_to_yaml(resolved_config(session))));

@@ -183,7 +183,7 @@ std::vector<Provoked> resumes() {
         {"DamagedOnlyCheckpoint",
          resume_damaged("state.wls", "--resume"),
          kUsage,
-         {"warning: passed over", "checkpoint-2", "state.wls", "neither a checkpoint nor a working store"}},
+         {"warning: skipped", "checkpoint-2", "state.wls", "neither a checkpoint nor a working store"}},
         {"DamagedWorkingStore",
          resume_damaged_store,
          kStorage,

@@ -35,7 +35,7 @@ class StaleRates : public testing::Test {
         return kept;
     }
     void expect_doubts(const Finished& finished, const std::string& kept) const {
-        EXPECT_THAT(finished.err, testing::HasSubstr("the next command measures them anew"));
+        EXPECT_THAT(finished.err, testing::HasSubstr("the next command measures it again"));
         EXPECT_FALSE(std::filesystem::exists(kept));
         EXPECT_THAT(read_bytes(sandbox_.out() + "/metrics.jsonl"), testing::HasSubstr("\"mfu\":0"));
     }

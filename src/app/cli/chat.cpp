@@ -30,9 +30,9 @@ constexpr const char* kCommands =
     "/reset         forget everything but /system\n"
     "/save FILE     add the conversation to FILE, a row of training data\n"
     "/quit          leave; so do Ctrl-D, and Ctrl-C while nothing is written\n"
-    "A line that ends in \\ goes on with the next one. Ctrl-C ends an answer.\n";
+    "A line that ends in \\ continues on the next one. Ctrl-C ends an answer.\n";
 
-// What a person types: lines, some of which go on.
+// What a person types: lines, some continued on the next.
 class Questions {
   public:
     explicit Questions(bool is_terminal) : is_terminal_(is_terminal) {

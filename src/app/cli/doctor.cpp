@@ -109,7 +109,7 @@ std::vector<Finding> disk_findings(const Machine& m) {
     };
 }
 
-// Whether there is a first CUDA device. A machine without one wants no remark.
+// Whether there is a first CUDA device. A machine without one needs no remark.
 Finding cuda_finding() {
     try {
         const DeviceProperties found = make_device({.kind = DeviceKind::cuda, .own_memory = true})->properties();

@@ -30,7 +30,7 @@ std::vector<std::string> split_choices(const std::string& text) {
         if (choice.empty()) throw UserError(ExitCode::usage, "choices", "\"{}\" holds an empty candidate", text);
     }
     if (choices.size() < 2)
-        throw UserError(ExitCode::usage, "choices", "at least two candidates are wanted, as in \" yes| no\"");
+        throw UserError(ExitCode::usage, "choices", "expected at least two candidates, as in \" yes| no\"");
     return choices;
 }
 

@@ -13,7 +13,7 @@ namespace windlass {
 // Eval schedules for rows of these lengths.
 InferenceShape eval_shape(const Config& config, const std::vector<uint32_t>& lengths);
 
-// What the rows hold, once: reading a single file anew has said it.
+// Reports what the rows hold, unless reading a single file has reported it.
 void log_rows(const TokenCache& rows, int64_t files);
 
 // How good the model is at config.task.

@@ -134,7 +134,7 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     replay->add_option("--to", args.replay.target, "Folder to write, or a GGUF file: NAME.gguf")->required();
     replay->add_option("--type", args.replay.type,
                        "Of a GGUF file: f32, f16, bf16 or q8_0; without it the base's type");
-    replay->add_option("--step", args.replay.step, "Step whose weights are wanted [the last]")
+    replay->add_option("--step", args.replay.step, "Step whose weights are rebuilt [the last]")
         ->check(CLI::NonNegativeNumber);
     replay->add_option("--threads", args.replay.threads, "Threads to replay with [one per core]")
         ->check(CLI::Range(1, 1024));

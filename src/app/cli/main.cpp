@@ -66,7 +66,7 @@ ExitCode run(int argc, char** argv) {
     check_verb(app, words[0]);
     words = with_known_flags(app, std::move(words));
     const std::string first = words[0];
-    std::ranges::reverse(words);  // as the parser wants them
+    std::ranges::reverse(words);  // the parser takes them from the back
     try {
         app.parse(std::move(words));
     } catch (const CLI::CallForHelp&) {

@@ -23,7 +23,7 @@ std::vector<std::string> name_model(std::vector<std::string> words);
 std::optional<GgufType> gguf_type_of_flag(const std::string& name);
 
 // To stdout, whole, before the program ends, control characters escaped (base/printable.h: JSON stays JSON).
-// MachineError when nobody takes it.
+// MachineError if stdout is closed.
 void print_result(const std::string& text);
 // Text that a model wrote: as it is for a file or a pipe, control characters escaped for a terminal.
 void print_prose(const std::string& text);

@@ -152,7 +152,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "lora_target_linear", .take = take_all_linear},
     {.name = "lora_target_modules", .take = take_modules},
     {.name = "peft_use_rslora", .ours = "use_rslora"},
-    {.name = "lora_model_dir", .ours = "adapter", .remark = "an adapter's folder to go on from"},
+    {.name = "lora_model_dir", .ours = "adapter", .remark = "an adapter's folder to continue from"},
     {.name = "micro_batch_size", .ours = "per_device_train_batch_size"},
     {.name = "num_epochs", .ours = "num_train_epochs"},
     {.name = "lr_scheduler", .ours = "lr_scheduler_type"},

@@ -36,7 +36,7 @@ void ForeignDraft::set(std::string_view name, const ForeignValue& value, std::st
     entry.is_null = value.kind == ForeignValue::Kind::null;
     entry.values = value.texts();
     if (value.kind == ForeignValue::Kind::map || (entry.is_list && entry.values.size() != value.items.size()))
-        return drop(from, "one value is wanted, or a list of them");
+        return drop(from, "expected one value, or a list of them");
     if (const std::string problem = assign_config_value(*key, entry, config_); !problem.empty())
         return drop(from, fmt::format("{}: {}", key->name, problem));
     config_.given.emplace(key->name);

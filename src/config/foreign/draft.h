@@ -42,7 +42,7 @@ class ForeignDraft {
     std::vector<DroppedKey> dropped_;
 };
 
-// What becomes of a key of the other tool: it has another name here, or is passed over for a reason, or is looked at.
+// How a key of the other tool is translated: it has another name here, or is skipped for a reason, or runs code.
 struct ForeignRule {
     std::string_view name;
     std::string_view ours = "";

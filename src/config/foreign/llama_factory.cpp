@@ -90,7 +90,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "lora_alpha", .ours = "lora_alpha"},
     {.name = "lora_target", .take = take_target},
     {.name = "lora_dropout", .ours = "lora_dropout"},
-    {.name = "adapter_name_or_path", .ours = "adapter", .remark = "an adapter's folder to go on from"},
+    {.name = "adapter_name_or_path", .ours = "adapter", .remark = "an adapter's folder to continue from"},
     {.name = "quantization_bit", .take = take_bits},
     {.name = "dataset", .take = take_dataset},
     {.name = "eval_dataset", .take = take_dataset},

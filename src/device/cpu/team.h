@@ -41,8 +41,8 @@ class Team {
     void work(int worker);
     void drain(int worker);
 
-    // What the caller says, what everybody draws from and what workers say lie apart: whoever waits for one of them
-    // would otherwise take the others away from those who write them.
+    // Words of the caller, the shared counter and words of workers are on lines of their own: a thread that polls one
+    // of them would otherwise slow down the writers of the others.
     static constexpr size_t kLine = 64;
 
     std::vector<std::thread> threads_;

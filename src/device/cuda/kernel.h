@@ -80,8 +80,8 @@ __device__ inline uint32_t warp_max(uint32_t x) {
     return x;
 }
 
-// The sum over a block of whole warps, in every thread. `room`: a float of shared memory for each warp, which nobody
-// else uses until the next barrier.
+// The sum over a block of whole warps, in every thread. `room`: a float of shared memory for each warp, which no other
+// code uses until the next barrier.
 __device__ inline float block_sum(float x, float* room) {
     x = warp_sum(x);
     if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = x;

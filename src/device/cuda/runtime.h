@@ -52,7 +52,7 @@ class CudaRuntime {
     virtual void release(CudaStreamHandle stream) noexcept = 0;
     // Calls of other libraries by this thread are for the stream's device from now on. Returns its index.
     virtual int use_device_of(CudaStreamHandle stream) = 0;
-    // Returns when nothing that was asked of the stream goes on, and then throws what failed, this call included.
+    // Returns when all work of the stream has ended, and then throws what failed, this call included.
     virtual void synchronize(CudaStreamHandle stream) = 0;
     virtual CudaEventHandle make_event(int device) = 0;
     virtual void release(CudaEventHandle event) noexcept = 0;

@@ -3,7 +3,7 @@
 //
 // Sparse-MeZO: Liu et al., "Sparse MeZO: Less parameters for better performance in zeroth-order LLM fine-tuning"
 // (NeurIPS 2025, arXiv 2402.15751). Limits are fixed before the first step and are in the run's log; which weights
-// are below them is looked at again by every step, of the weights as they are stored then.
+// are below them is decided again in every step, by the weights as they are stored then.
 #pragma once
 
 #include <array>

@@ -23,8 +23,8 @@ double lane_sum(int64_t count, Value value) {
     return lanes[0];
 }
 
-// One update of one parameter, in three passes over its gradient: second moments of rows and columns; the length of the
-// step that they give, and of the weights; the step.
+// One update of one parameter, which reads its gradient three times: for second moments of rows and columns; for the
+// lengths of the step that they give and of the weights; for the step.
 class AdalomoUpdate {
   public:
     AdalomoUpdate(const UpdateCall& call, Team& team)

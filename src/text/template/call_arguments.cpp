@@ -13,7 +13,7 @@ Bound bind(const Arguments& arguments, std::string_view function, std::initializ
            size_t required) {
     Bound bound{};
     if (arguments.unnamed() > names.size())
-        throw Fault{fmt::format("{}: got {} arguments, wants at most {}", function, arguments.unnamed(), names.size())};
+        throw Fault{fmt::format("{}: got {} arguments, takes at most {}", function, arguments.unnamed(), names.size())};
     for (size_t i = 0; i < arguments.unnamed(); ++i) bound[i] = &arguments.values[i];
     for (size_t i = 0; i < arguments.keywords.size(); ++i) {
         const auto found = std::find(names.begin(), names.end(), arguments.keywords[i]);
@@ -24,7 +24,7 @@ Bound bind(const Arguments& arguments, std::string_view function, std::initializ
         place = &arguments.values[arguments.unnamed() + i];
     }
     for (size_t i = 0; i < required; ++i)
-        if (bound[i] == nullptr) throw Fault{fmt::format("{}: wants {} arguments", function, required)};
+        if (bound[i] == nullptr) throw Fault{fmt::format("{}: needs {} arguments", function, required)};
     return bound;
 }
 

@@ -178,7 +178,7 @@ Value filter_map(Arena& arena, const Value& input, const Arguments& arguments, s
         for (const Value& one : iterate(arena, input)) results.push(path(arena, one, *attribute, otherwise));
         return arena.cursor(results.items());
     }
-    if (arguments.unnamed() == 0) throw Fault{"map: wants the name of a filter, or attribute=..."};
+    if (arguments.unnamed() == 0) throw Fault{"map: needs the name of a filter, or attribute=..."};
     const std::string_view name = text_argument(arguments.values[0], "map");
     const int filter = find_filter(name);
     if (filter < 0) throw Fault{fmt::format("the filter \"{}\" is not supported", name)};
@@ -193,7 +193,7 @@ Value filter_map(Arena& arena, const Value& input, const Arguments& arguments, s
 Value filter_select(Arena& arena, const Value& input, const Arguments& arguments, std::string_view name) {
     const size_t attributes = name.ends_with("attr");
     if (!is_true(input)) return arena.cursor({});
-    if (arguments.unnamed() < attributes) throw Fault{fmt::format("{}: wants the name of an attribute", name)};
+    if (arguments.unnamed() < attributes) throw Fault{fmt::format("{}: needs the name of an attribute", name)};
     int test = -1;
     Arguments rest;
     if (arguments.unnamed() > attributes) {
@@ -230,7 +230,7 @@ Value filter_to_json(Arena& arena, const Value& input, const Arguments& argument
     }
     if (const Value* const separators = bound[2]; separators != nullptr && separators->kind != Kind::none) {
         const std::span<const Value> pair = iterate(arena, *separators);
-        if (pair.size() != 2) throw Fault{"tojson: wants two separators"};
+        if (pair.size() != 2) throw Fault{"tojson: needs two separators"};
         style.item_separator = text_argument(pair[0], name);
         style.key_separator = text_argument(pair[1], name);
     }

@@ -22,7 +22,7 @@ const Mapping* first_members(const Arguments& arguments, std::string_view name) 
     if (arguments.unnamed() == 0) return nullptr;
     const Value& value = arguments.values[0];
     if (arguments.unnamed() > 1 || value.kind != Kind::dict)
-        throw Fault{fmt::format("{}: wants one dict, and names", name)};
+        throw Fault{fmt::format("{}: takes one dict, and names", name)};
     return value.mapping;
 }
 

@@ -9,7 +9,7 @@
 
 namespace windlass::jinja {
 
-// What a node of a template, or an iteration of a loop, costs: about as much as so many bytes that are looked at.
+// The cost of a node of a template or of an iteration of a loop, in bytes read.
 inline constexpr size_t kNodeWork = 16;
 
 class Interpreter {

@@ -38,7 +38,7 @@ class Lexer {
         return source_.substr(std::min(at_ + offset, source_.size())).starts_with(text);
     }
     void push(TokenKind kind, std::string_view text) { tokens_.push_back({.kind = kind, .line = line_, .text = text}); }
-    // Goes on, counting lines.
+    // Moves forward, counting lines.
     void skip(size_t bytes) {
         for (size_t i = 0; i < bytes; ++i) line_ += source_[at_ + i] == '\n';
         at_ += bytes;
@@ -303,7 +303,7 @@ class Lexer {
                 i += length - 1;
             } else if (c == 'N') {
                 fail("strings with \\N are not supported");
-            } else if (c == '\n') {  // a line that goes on
+            } else if (c == '\n') {  // a continued line
             } else if (const size_t known = kNames.find(c); known != std::string_view::npos) {
                 text += kBytes.substr(known, 1);
             } else if (static_cast<unsigned char>(c) >= 0x80) {  // Python would write its number there

@@ -228,12 +228,12 @@ Value call_count_or_index(Arena& arena, const Value& self, const Arguments& argu
 
 Value call_cycle(Arena&, const Value& self, const Arguments& arguments, std::string_view name) {
     if (arguments.values.empty() || !arguments.keywords.empty())
-        throw Fault{fmt::format("{}: wants values alone", name)};
+        throw Fault{fmt::format("{}: needs values, without names", name)};
     return arguments.values[self.loop->index % arguments.values.size()];
 }
 
 Value call_changed(Arena& arena, const Value& self, const Arguments& arguments, std::string_view name) {
-    if (!arguments.keywords.empty()) throw Fault{fmt::format("{}: wants values alone", name)};
+    if (!arguments.keywords.empty()) throw Fault{fmt::format("{}: needs values, without names", name)};
     const Value now = arena.tuple(arguments.values);
     Value before = now;
     before.sequence = self.loop->changed;

@@ -17,7 +17,7 @@
 
 namespace windlass::jinja {
 
-// A rendering that cannot go on. The interpreter adds the line.
+// A rendering that cannot continue. The interpreter adds the line.
 struct Fault {
     std::string message;
 };
