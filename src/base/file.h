@@ -70,8 +70,8 @@ class FileSystem {
     // What is read, or written in place, must be a regular file: a pipe or a device is UserError(storage), at once.
     virtual std::unique_ptr<File> open(const std::string& path, const OpenOptions& options) = 0;
     virtual bool exists(const std::string& path) = 0;
-    virtual FileStatus status(const std::string& path) = 0;  // of what a link leads to
-    // The absolute path of what is there, without links, "." and "..".
+    virtual FileStatus status(const std::string& path) = 0;  // follows links
+    // The absolute path of an existing file or folder, without links, "." and "..".
     virtual std::string resolve(const std::string& path) = 0;
     virtual std::vector<std::string> list(const std::string& folder) = 0;  // names, sorted bytewise
     virtual void make_folders(const std::string& path) = 0;

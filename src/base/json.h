@@ -20,8 +20,8 @@ namespace windlass {
 Json parse_json(std::string_view text, std::string_view where, ExitCode code);
 SortedJson parse_sorted_json(std::string_view text, std::string_view where, ExitCode code);
 
-// The integer that a value is: nothing for another kind of value, and for one that int64_t does not hold, of which
-// get<int64_t> would make another number.
+// The integer that a value is: nothing for another kind of value, and for one that int64_t does not hold, which
+// get<int64_t> would turn into another number.
 template <typename AnyJson>
 std::optional<int64_t> integer_of(const AnyJson& value) {
     if (!value.is_number_integer()) return std::nullopt;

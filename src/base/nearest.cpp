@@ -6,7 +6,7 @@
 namespace windlass {
 namespace {
 
-constexpr size_t kNameLengthMax = 64;  // of what is compared: people write anything
+constexpr size_t kNameLengthMax = 64;  // of compared names: people write anything
 
 int edit_distance(std::string_view a, std::string_view b) {
     std::vector<int> row(b.size() + 1);

@@ -89,8 +89,8 @@ struct PhiloxCounter {
     uint32_t stream = 0, step = 0, direction = 0;
 };
 
-// Calls store(counter, w0w1, w2w3) for every kWideLanes counters of a run, the first of which is block + counter: the
-// counters are in the lanes as `lanes` says, and of two neighbours a, b, each 128 bits hold a0 b0 a1 b1, a2 b2 a3 b3.
+// Calls store(counter, w0w1, w2w3) for every kWideLanes counters of a run, which starts at block + counter: `lanes`
+// says which lane has which counter. For two neighbours a, b, each 128 bits hold a0 b0 a1 b1, a2 b2 a3 b3.
 template <typename Store>
 [[gnu::always_inline]] inline void philox_vectors(const PhiloxKeys& keys, const PhiloxCounter& at, Wide lanes,
                                                   Store store) {

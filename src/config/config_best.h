@@ -1,5 +1,5 @@
-// config_best.h: keys of the best step and of early stopping, and of what a run writes while it trains: what they say
-// together.
+// config_best.h: checks of keys that depend on each other: best step, early stopping, and what a run writes while it
+// trains.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Keys of tasks, and of what is to be learned of them.
+// Keys of tasks, and of the tokens of a task that are trained.
 #include "config/config_keys.h"
 
 namespace windlass {

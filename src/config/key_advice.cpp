@@ -228,7 +228,7 @@ Pair setting_of(std::string_view setting, const ConfigEntry& entry) {
     const bool is_word_of_flag = entry.values[0] == "true" || entry.values[0] == "false";
     Config scratch;
     const ConfigEntry written{.key = made.key, .values = entry.values, .where = entry.where};
-    // Any word is a text: of those, only names of folders and of fields are taken over.
+    // Any word is a text: only names of folders and of fields are taken over.
     const bool is_any_text = std::holds_alternative<std::string Config::*>(key->field) && key->choices.empty();
     const bool is_taken = !is_any_text || made.key.ends_with("_dir") || made.key.ends_with("_field");
     const bool is_list = std::holds_alternative<std::vector<std::string> Config::*>(key->field);

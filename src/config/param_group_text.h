@@ -22,7 +22,7 @@ std::string read_param_group(std::string_view text, ParamGroup& group);
 std::string param_group_text(const ParamGroup& group);
 std::vector<std::string> param_group_texts(const TrainedModel& model);
 
-// Groups of their texts. UserError(storage, where) for what is none, and for too many.
+// Parses groups. UserError(storage, where) for a text that is no group, and for too many.
 std::vector<ParamGroup> param_groups_of(std::span<const std::string> texts, std::string_view where);
 
 // The same of an object {"match": ..., "train": ...}, as a YAML or JSON file may write it, member by member. Throws

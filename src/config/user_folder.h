@@ -6,8 +6,8 @@
 
 namespace windlass {
 
-// $XDG_CACHE_HOME/windlass, or .cache/windlass in $HOME or the user's home of the system's list. Empty if there is none
-// of them: the current folder may be anybody's. What the cache keeps can be recomputed, so every verb works without it.
+// $XDG_CACHE_HOME/windlass, or .cache/windlass in $HOME or the user's home of the system's list. Empty without any of
+// them: the current folder may not be the user's. The cache can be recomputed, so every verb works without it.
 std::string user_cache_folder();
 
 // Says that nothing is kept in `folder` (empty: no home folder), why, and which setting names another; once a process

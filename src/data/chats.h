@@ -11,8 +11,8 @@
 
 namespace windlass {
 
-// chat_template as the configuration says it: nothing where it is none, or auto and the model has none. An adapter's
-// folder may have one of its own, which it was trained by. It prints template_date, or today's, in local time. Throws
+// The chat_template of the configuration: nothing if it is none, or if it is auto and the model has none. An adapter's
+// folder may have its own, with which it was trained. It prints template_date, or today's, in local time. Throws
 // UserError(model) for a template that cannot be read.
 std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& config, const Tokenizer& tokenizer);
 

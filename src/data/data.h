@@ -33,7 +33,7 @@ std::vector<uint32_t> shuffled_indices(int64_t count, uint64_t seed, int64_t epo
 // The samples that val_split takes out (see Config::val_split), rising; chosen by the seed.
 std::vector<uint32_t> validation_indices(int64_t count, double val_split, uint64_t seed);
 
-// So many of these, chosen by the seed, in their order; all of them where there are no more, or without a number.
+// At most `wanted` of the indices, chosen by the seed, in their order; without a number all of them.
 // `draw` tells several choices of one run apart.
 std::vector<uint32_t> chosen_indices(std::vector<uint32_t> indices, std::optional<int64_t> wanted, uint64_t seed,
                                      uint32_t draw);

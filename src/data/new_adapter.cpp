@@ -49,7 +49,7 @@ int64_t widest(const std::vector<LinearLayer>& layers) {
     return most;
 }
 
-// The widest projectors of which all S take at most `limit`, so many bytes a number.
+// The widest projectors whose S take at most `limit` together, at number_bytes a number.
 int64_t width_within(const std::vector<LinearLayer>& layers, const char* key, const ByteLimit& limit,
                      int64_t number_bytes) {
     const int64_t bytes = parse_bytes(limit.text, key);

@@ -129,7 +129,7 @@ void require_named(const AdapterFolder& folder, const PeftConfig& peft, const Mo
         const std::string module = module_of(model, weight);
         if (names ? names->fit(module) : is_named_by(module, peft.targets)) continue;
         throw UserError(ExitCode::model, folder.config_path(),
-                        "\"target_modules\" does not name {}, of which {} has tensors", module, kAdapterWeightsName)
+                        "\"target_modules\" does not name {}, but {} has its tensors", module, kAdapterWeightsName)
             .hint("the two files of one adapter");
     }
 }

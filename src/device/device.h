@@ -42,7 +42,7 @@ std::string device_name(DeviceId device);
 
 class Stream;
 
-// Given to work while a device does it. A device's memory is touched there, and nowhere else: who has none of these has
+// Given to work while a device does it. A device's memory is touched there, and nowhere else: code without a Launch has
 // no address of it (Memory::address). Only streams make them.
 class Launch {
   public:

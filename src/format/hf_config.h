@@ -35,7 +35,7 @@ class HfConfig {
     static constexpr int64_t kBytesMax = int64_t{4} << 20;
 
     static HfConfig parse(std::string text, std::string where);
-    // The whole of it as a document of its own, of which nothing was read: for another thread.
+    // A copy of the whole document, with no key marked as read: for another thread.
     HfConfig apart() const;
 
     const std::string& where() const;    // "models/x/config.json", with "text_config" after it in a section
@@ -96,7 +96,7 @@ struct RopeSpec {
     double high_freq_factor = 1.0;  // those below original_length / high_freq_factor are kept
     int64_t original_length = 0;    // positions of the model before it was stretched
     double rotary_share = 1.0;      // of a head's channels that turn
-    double scale = 1.0;             // yarn, longrope: of what is turned
+    double scale = 1.0;             // yarn, longrope: of the turned channels
     double beta_fast = 32.0;        // yarn: pairs that turn more often than this in original_length are kept,
     double beta_slow = 1.0;         // those that turn less often than this are stretched
     bool truncate = true;           // yarn: to whole pairs

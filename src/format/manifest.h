@@ -1,4 +1,4 @@
-// manifest.h: manifest.json, the list of what a checkpoint folder holds. Grammar: docs/format/manifest.md.
+// manifest.h: manifest.json, the list of a checkpoint folder's files. Grammar: docs/format/manifest.md.
 //
 // It is written last, so a folder with a manifest is a complete checkpoint; sizes and hashes prove that each file is
 // the one that was written.

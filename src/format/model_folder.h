@@ -19,7 +19,7 @@
 
 namespace windlass {
 
-// Names of the weights: of one file, and of what says which of several holds a tensor.
+// Names of the weights' files: a single one, and the index that says which of several holds a tensor.
 inline constexpr const char* kSingleName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
 

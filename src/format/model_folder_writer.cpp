@@ -93,7 +93,7 @@ ShardSplit split_by_size(std::span<const TensorSpec> tensors, int64_t shard_byte
 
 ShardSplit split_like(const ModelFolder& base, std::span<const TensorSpec> tensors) {
     ShardSplit split;
-    std::map<int, int> index_of;  // the base's shard -> ours: a shard of which nothing is written is left out
+    std::map<int, int> index_of;  // the base's shard -> ours: a shard without tensors to write is left out
     for (const TensorSpec& tensor : tensors) {
         const TensorPlace* const place = base.find(tensor.name);
         WINDLASS_CHECK(place != nullptr, "the base has no tensor \"{}\"", tensor.name);

@@ -89,7 +89,7 @@ class SafetensorsWriter {
 
     std::unique_ptr<File> file_;
     std::map<std::string, Place, std::less<>> places_;
-    std::map<int64_t, int64_t> written_;  // begin -> end of what the file holds, neighbours merged
+    std::map<int64_t, int64_t> written_;  // begin -> end of written bytes, neighbours merged
     int64_t file_bytes_ = 0;
 };
 

@@ -22,7 +22,7 @@ namespace windlass {
 
 struct ChunkUpdate {
     int64_t chunk = 0;
-    ChunkSums sums;  // of what was written to next_version(chunk)
+    ChunkSums sums;  // of the bytes written to next_version(chunk)
 };
 
 // A chunk that does not match its sums.

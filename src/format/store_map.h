@@ -16,7 +16,7 @@ struct StoreParam {
     static constexpr int64_t kAllSections = -1;
     std::string name;  // UTF-8
     int64_t numel = 0;
-    int64_t sections = kAllSections;  // that its chunks have: the first so many of the layout's
+    int64_t sections = kAllSections;  // how many of the layout's sections its chunks have, from the first
     int weight_bytes = 0;             // of an element, or of a group of them; 0: the layout's, of an element
     int weight_group = 1;             // elements of a group, the last one rounded up; chunks are whole groups
     bool once = false;                // written by the first commit alone: a working store has one version of it
@@ -30,7 +30,7 @@ struct StoreSection {
     int64_t per = 1;
 };
 
-// Bytes of a section of so many elements: the next one begins at a cache line.
+// Bytes of a section of `elements`: the next one begins at a cache line.
 inline int64_t section_bytes(int64_t bytes, int64_t per, int64_t elements) {
     constexpr int64_t kAlignment = 64;
     return round_up(div_up(elements, per) * bytes, kAlignment);
@@ -45,7 +45,7 @@ struct StoreLayout {
     int64_t run_state_bytes_max = int64_t{16} << 20;
     std::string meta;  // the caller's text, handed back as it was
 
-    // Of so many elements of this parameter, the first of which begins a chunk.
+    // Of `count` elements of this parameter; the first one begins a chunk.
     int64_t weight_bytes_of(const StoreParam& param, int64_t count) const {
         return (count + param.weight_group - 1) / param.weight_group *
                (param.weight_bytes == 0 ? weight_bytes : param.weight_bytes);
@@ -90,11 +90,11 @@ class StoreMap {
     int64_t file_bytes() const { return file_bytes_; }
 
   private:
-    // Weights of some parameters, and their state after it. In bytes: of all of them, or of what lies before one.
+    // Weights of some parameters, followed by their state. In bytes: of all of them, or of those before one.
     struct Region {
         int64_t weights = 0, states = 0;
     };
-    // What lies before a parameter: chunks, and bytes of what is written once and of a version of the rest.
+    // The size of what precedes a parameter: chunks, bytes that are written once, and bytes of one version of the rest.
     struct Start {
         int64_t chunk = 0;
         Region once, version;
@@ -105,7 +105,7 @@ class StoreMap {
     int64_t section_count(const StoreParam& param) const;
     int64_t weight_room(const StoreParam& param, int64_t elements) const;
     int64_t state_bytes(const StoreParam& param, int64_t elements) const;
-    // Room for the state of so many chunks, from the first one on.
+    // Room for the state of `chunks` chunks, from the first one on.
     int64_t states_before(const StoreParam& param, int64_t chunks) const;
     // Where the region begins that holds this version of a parameter.
     int64_t region_offset(const StoreParam& param, int version) const;

@@ -1,7 +1,7 @@
 // tfevents.h: scalars in TensorBoard's event file format.
 //
 // A file is a list of records, each a length, a payload and their masked CRC32C; a payload is one protobuf Event,
-// the first of which names the version. Written by appending: a killed run leaves a readable file.
+// and the first names the version. Written by appending: a killed run leaves a readable file.
 #pragma once
 
 #include <cstdint>

@@ -142,7 +142,7 @@ void TrajectoryReader::scan(int64_t file_bytes) {
 
 // What is wrong with that which was synced; empty when nothing is.
 std::string TrajectoryReader::damage(int64_t file_bytes) const {
-    if (!front_.synced) return fmt::format("the mark of what was synced (byte {}) is damaged", kTrajectoryMarkOffset);
+    if (!front_.synced) return fmt::format("the mark of synced bytes (byte {}) is damaged", kTrajectoryMarkOffset);
     if (count_ >= *front_.synced) return "";
     const int64_t begin = offset_of(count_);
     if (file_bytes - begin >= record_bytes_)

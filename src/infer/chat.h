@@ -1,4 +1,4 @@
-// chat.h: a conversation with a model: its messages, and the keys and values of what was said.
+// chat.h: a conversation with a model: its messages, and their keys and values.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct ChatAnswer {
     std::string text;
     GenerateResult result;
     int64_t prompt_tokens = 0;
-    int64_t reused_tokens = 0;  // of these, said before
+    int64_t reused_tokens = 0;  // the part of them that was computed before
 };
 
 class ChatSession {
@@ -34,7 +34,7 @@ class ChatSession {
 
     // The system message, first in every conversation from now on; empty: none.
     void set_system(const std::string& text);
-    // Takes back the last question and its answer; false where there is none.
+    // Takes back the last question and its answer; false if there is none.
     bool undo();
     // The answer to a question; on_text gets its text as it comes and may end it by false. Throws UserError(data)
     // where the conversation grows longer than the capacity, and leaves it as it was.

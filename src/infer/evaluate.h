@@ -24,7 +24,7 @@ struct EvalResult {
     double perplexity() const;  // exp(loss)
 };
 
-// Rows [first, first + count) of what is evaluated; fewer at its end.
+// Rows [first, first + count) of the evaluated rows; fewer at their end.
 using ReadRows = std::function<std::vector<RowSamples>(int64_t first, int64_t count)>;
 
 // Runs the engine's eval schedules over `row_count` rows, in order. Losses are weighted by token, so the result does

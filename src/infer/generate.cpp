@@ -26,7 +26,7 @@ std::vector<int32_t> ranked(std::span<const float> logits, int64_t vocab, int64_
     return ids;
 }
 
-// The shortest that holds so many tokens.
+// The shortest schedule that holds `tokens`.
 const Schedule& schedule_for(const ScheduleSet& set, int64_t tokens) {
     const Schedule* found = nullptr;
     for (const Schedule& each : set.schedules) {

@@ -47,8 +47,8 @@ class Conversation {
   public:
     explicit Conversation(Engine& engine) : engine_(engine) {}
 
-    // Continues a text. Of what it shares with the text before (an answer and the next question after it; or less of
-    // it, when turns were taken back) keys and values are not computed again. on_token is called with each new token
+    // Continues a text. Keys and values of the beginning that it shares with the text before (an answer and the next
+    // question after it; less if turns were taken back) are not computed again. on_token is called with each new token
     // as it comes; false ends the generation. capacity >= prompt.size() + max_new_tokens.
     GenerateResult reply(std::span<const int32_t> prompt, const GenerateOptions& options,
                          const std::function<bool(int32_t)>& on_token);
@@ -56,11 +56,11 @@ class Conversation {
     int64_t reused() const { return reused_; }
 
   private:
-    // Logits of the token after a text, of which those that are kept are the beginning.
+    // Logits of the token after a text, which begins with the kept tokens.
     std::vector<float> extend(std::span<const int32_t> text);
     // The same of a text that ends later, after these tokens of it, which come after those that are kept.
     std::vector<float> feed(std::span<const int32_t> tokens, int64_t text_tokens);
-    // Forgets what a text of so many tokens cannot use.
+    // Forgets what a text of `text_tokens` cannot use.
     void turn_for(int64_t text_tokens);
 
     Engine& engine_;

@@ -44,7 +44,7 @@ struct AnswerResult {
 AnswerResult evaluate_answers(Engine& engine, const TaskSet& set, const Tokenizer& tokenizer, int64_t vocab,
                               int64_t capacity);
 
-// Tokens that a prompt and its answer may take together, of a model of so many positions, and the schedules for it.
+// Tokens that a prompt and its answer may take together, if a model has context_length positions, and the schedules.
 int64_t answer_capacity(const TaskSet& set, int64_t context_length);
 std::vector<ScheduleRequest> answer_requests(int64_t capacity);
 

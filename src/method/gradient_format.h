@@ -21,7 +21,7 @@ inline constexpr GradientFormat kGradientFormats[] = {GradientFormat::f32, Gradi
 
 // Numbers that have a scale in common, where they have one; else 1.
 int64_t gradient_block(GradientFormat format);
-// Where the scales of so many numbers begin after the first one, and how many bytes all of it is.
+// The offset in bytes of the scales of `count` numbers, and the bytes of numbers and scales together.
 int64_t gradient_scales_offset(GradientFormat format, int64_t count);
 int64_t gradient_bytes(GradientFormat format, int64_t count);
 

@@ -2,7 +2,7 @@
 //
 // A group is a glob over the names that parameters have in the model's files (fnmatch(3): `*` matches any characters,
 // dots too, `?` one, `[0-9]` one of these). The first group that matches a parameter says how it is
-// trained, as with the parameter groups of torch.optim; one that none matches is trained as the run says. A tied table
+// trained, as with the parameter groups of torch.optim; a parameter without a match follows the run. A tied table
 // is one parameter with two names: either will do.
 #pragma once
 

@@ -63,7 +63,7 @@ struct UpdateCall {
     std::span<std::byte* const> state;  // one per Recipe::state
     const float* gradient = nullptr;    // before clipping
     const StepParams* step = nullptr;
-    // Of a whole parameter: low halves, each so many elements of them; `lo` are the first. The rest lies in one piece.
+    // Of a whole parameter: low halves in pieces of low_elements; `lo` is the first piece. All else is in one piece.
     std::span<int16_t* const> lows;
     int64_t low_elements = 0;
     std::byte* work = nullptr;  // Recipe::update_work bytes, which hold nothing
@@ -81,8 +81,8 @@ struct MaterializeCall {
     int64_t element = 0;           // of the parameter's first element in the model (global_offsets)
     std::byte* weights = nullptr;  // numel numbers of param.storage.dtype
     // Steps that were applied, oldest first, none left out between them. The updates of the last `deferred` are to be
-    // applied, one after another; those before are what updates look back at, Recipe::history of them where there were
-    // so many.
+    // applied, one after another; updates read the earlier ones too, at most the last Recipe::history of
+    // them.
     std::span<const StepParams> steps;
     int deferred = 0;
     // False: the updates of weights that are merged by the window are not stored, but what is written below has them.
@@ -136,8 +136,8 @@ struct Recipe {
     // What makes what runs read of weights that are kept otherwise, by DeviceKind.
     std::array<MaterializeKernel, kDeviceKinds> materialize{convert_weights, nullptr, convert_weights};
     // What it takes beyond the bytes it moves: random numbers for each element of a parameter, counted as Gaussian ones
-    // (Machine::noise_per_s), for a pass (an index, or -1: nothing is probed) where so many updates are applied to it
-    // on the average.
+    // (Machine::noise_per_s), for a pass (an index, or -1: nothing is probed). `updates`: how many are applied to the
+    // parameter on average.
     std::function<double(const Param& param, int pass, double updates)> draws;
     int history = 0;                 // steps before it that a step's update looks back at
     int64_t terms = 0;               // directions that one step's update adds up (step_terms_max), at most

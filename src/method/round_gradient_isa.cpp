@@ -80,7 +80,7 @@ void round_block(float* __restrict sum, int64_t count, const uint32_t* __restric
     return a < b ? a : b;
 }
 
-// `put` takes the codes of kRun elements, or of what is left.
+// `put` takes the codes of kRun elements, fewer at the end.
 template <int64_t kBlock, int kLevels, typename Put>
 [[gnu::always_inline]] inline void round_blocks(const GradientNoise& noise, const GradientRun& run, const Put& put) {
     const PhiloxKeys keys(noise.seed);

@@ -17,7 +17,7 @@ void check_merge(const MethodOptions& o, Problems& problems) {
     };
     if (o.noise != NoiseKind::low_rank)
         return refuse("only directions of factors have a sum that takes no memory", "noise: low_rank");
-    if (o.moments != NoiseMoments::none) refuse("there are no moments of what is not stored", "zo_optimizer: sgd");
+    if (o.moments != NoiseMoments::none) refuse("without stored weights there are no moments", "zo_optimizer: sgd");
     if (o.merge == Merge::never && (o.noise_window != 0 || !o.noise_keeps_left))
         refuse("both factors stay for the whole run", "noise_window: 0 and noise_kept: both");
     if (o.merge == Merge::per_window && (o.noise_window < 2 || o.noise_window > kMergeWindowMax))

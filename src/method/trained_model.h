@@ -157,7 +157,7 @@ void set_store(TrainedModel& model, StoreType store);
 void keep_frozen_as(TrainedModel& model, DType computed);
 // After set_store. `own_type` as older runs did.
 void keep_frozen(TrainedModel& model, FrozenStorage frozen, DType computed);
-// The type of what is trained and kept as_file, unless in few bits.
+// The type of parameters that are trained and kept as_file, unless in few bits.
 DType common_type(const TrainedModel& model);
 
 // Of the parameters that are kept as_file: matrices and tables become f8_e4m3, vectors stay as they are. Scales are set

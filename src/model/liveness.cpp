@@ -26,7 +26,7 @@ class Taken {
             ranges_.erase(first + 1, last);
         }
     }
-    // The lowest place for so many bytes that is not below `offset`.
+    // The lowest free place for `bytes` that is not below `offset`.
     int64_t lowest(int64_t offset, int64_t bytes) const {
         auto range = std::ranges::upper_bound(ranges_, offset, {}, &Range::end);
         for (; range != ranges_.end() && range->begin < offset + bytes; ++range) offset = range->end;

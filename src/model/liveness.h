@@ -15,7 +15,7 @@ struct LivePiece {
 };
 
 // Gives every piece an offset, a multiple of `alignment`, so that pieces alive at one time do not overlap; returns
-// the bytes that hold them all. Largest first, each at the lowest free place: close to the peak of what is alive.
+// the bytes that hold them all. Largest first, each at the lowest free place: close to the peak of live bytes.
 int64_t place_pieces(std::vector<LivePiece>& pieces, int64_t alignment);
 
 }  // namespace windlass

@@ -10,7 +10,7 @@ namespace windlass {
 // Radians a position, op by op in the order of the forward pass; empty for a model without rope.
 std::vector<double> rope_table(const ModelSpec& model);
 
-// Whether a text of so many tokens turns by a second table, for long ones (longrope).
+// Whether a text of `tokens` turns by a second table, for long ones (longrope).
 bool turns_by_long_table(const ModelSpec& model, int64_t tokens);
 
 }  // namespace windlass

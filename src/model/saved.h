@@ -1,5 +1,5 @@
-// saved.h: what backward reads of forward, value by value: kept in one of three regions, or computed again. Where a
-// region is, and whether it is the same place meanwhile, says who runs the segments.
+// saved.h: the values of forward that backward reads, each kept in one of three regions or computed again. The runner
+// of the segments decides where a region is, and whether it stays there meanwhile.
 //
 // A saved value is one that a backward kernel reads: a value of the program or a private output of an op (attention's
 // log-sum-exp). The block's input is none of them: backward always has it. Whatever is chosen for each, gradients are

@@ -88,7 +88,7 @@ struct SegmentBinding {
     std::span<const GradientSink> sinks;  // backward: by the program's weights
     const Batch* batch = nullptr;
     const HeadParams* head = nullptr;
-    int64_t sequence_length = 0;      // tokens a row, where they are fewer than the segment was made for; 0: so many
+    int64_t sequence_length = 0;      // tokens a row, if fewer than the segment was made for; 0: as many as that
     Tensor cache_keys, cache_values;  // decoding
     OpProfile* profile = nullptr;
 };

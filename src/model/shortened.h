@@ -8,7 +8,7 @@ namespace windlass {
 // Blocks between the embedding and the head.
 int layer_count(const ModelSpec& model);
 
-// They repeat after so many: 1 where all are alike, 0 where nothing repeats: where some layers are not trained.
+// The number of layers after which they repeat: 1 if all are alike; 0 if none repeats, as when some are frozen.
 int layer_period(const ModelSpec& model);
 
 // The parameters that the embedding, the first `layers` of them and the head use, in order.

@@ -46,7 +46,7 @@ struct Block {
 struct AdapterSettings {
     std::string kind;      // as in configuration: "lora"
     int64_t rank = 0;      // of a pair of matrices, or columns of a pair of projectors; 0 where the kind has none
-    double scale = 1;      // of what they add
+    double scale = 1;      // of the adapter's output
     int64_t nonzeros = 0;  // of each row of sparse projectors
     uint64_t seed = 0;     // of the projectors' positions
 };
@@ -78,7 +78,7 @@ struct ModelSpec {
 DType files_type(const ModelSpec& model);
 
 // The index in the model of each parameter's first element, by which random numbers are counted: parameters in
-// canonical order, each beginning at a multiple of 256, since the counters of so many are drawn together.
+// canonical order, each beginning at a multiple of 256, since the counters of 256 are drawn together.
 std::vector<int64_t> global_offsets(const ModelSpec& model);
 
 }  // namespace windlass

@@ -2,7 +2,7 @@
 // in f32. For .cu files alone.
 //
 // A block owns 16 rows (queries, or keys), and others stream past it 32 at a time. Eight lanes share an owned row: each
-// has every eighth row of a streaming tile, and every eighth number of what is summed up for the row.
+// has every eighth row of a streaming tile, and every eighth number of the row's sums.
 #pragma once
 
 #include "op/attention_rows_cuda.h"

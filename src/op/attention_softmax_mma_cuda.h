@@ -143,9 +143,9 @@ struct MmaQueries {
         });
     }
 
-    // Row i of the lane's, `half` of those of its band: scores become weights under the greatest score so far, and what
-    // is summed up comes under it too. The four lanes of a row have it together. (To leave what is summed up alone
-    // where the greatest score rises by little took an H200 2 % longer.)
+    // Row i of the lane's, `half` of those of its band: scores become weights relative to the greatest one so far, and
+    // the sums are rescaled to it too. The four lanes of a row share it. (Not rescaling the sums when the greatest
+    // score rises by little took an H200 2 % longer.)
     __device__ __forceinline__ void weigh(int i, float (&scores)[kKeys / 8][4], int half) {
         float now = greatest[i];
         WINDLASS_UNROLL

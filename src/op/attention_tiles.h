@@ -45,7 +45,7 @@ struct KeyTile {
     int64_t begin = 0, count = 0;
 };
 
-// What each query of a tile sees of some keys, and what each of those keys is seen by.
+// Which of some keys each query of a tile sees, and which queries see each key.
 std::array<SeenRange, kQueryTile> seen_by_queries(const QueryTile& tile, KeyTile keys);
 std::array<SeenRange, kKeyTile> seeing_keys(const QueryTile& tile, KeyTile keys);
 

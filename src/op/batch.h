@@ -31,8 +31,8 @@ inline constexpr int32_t kIgnored = -100;
 inline constexpr int kDirectionsMax = 64;         // of one step
 inline constexpr int64_t kDirectionRankMax = 64;  // of the factors that a matrix's direction may come as
 
-// What the head says of each token that has a target, in a forward pass (ops.h).
-// token_loss: the loss of each token, also where the head makes something else of those (ops.h, preference).
+// The head's result for each token that has a target, in a forward pass (ops.h).
+// token_loss: the loss of each token, also if the head's loss is another function of them (ops.h, preference).
 enum class HeadResult : uint8_t { loss, token_loss, is_wrong, argmax };
 
 // What the head goes by besides its batch.

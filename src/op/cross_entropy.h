@@ -38,7 +38,7 @@ struct CrossEntropyLoops {
     void (*softmax)(const float* x, float* y, int64_t n, float log_sum, float scale);
     // sum_i exp(x[i] - log_sum) * d[i]
     double (*expectation)(const float* x, const float* d, int64_t n, float log_sum);
-    // The greatest of x, none of which is NaN.
+    // The greatest of x, which holds no NaN.
     float (*greatest)(const float* x, int64_t n);
     // x[i] = z(x[i])
     void (*apply_shape)(LogitShape shape, float* x, int64_t n);

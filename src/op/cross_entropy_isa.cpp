@@ -8,7 +8,7 @@ namespace WINDLASS_ISA {
 namespace {
 
 constexpr float kLog2E = 1.44269504f;
-// Sums over a vocabulary are taken in f32 over so many numbers, and of those sums in double.
+// Sums over a vocabulary are taken in f32 over kBlock numbers, and those sums are added in double.
 constexpr int64_t kBlock = 1024;
 constexpr Floats kNone = {};
 
@@ -16,7 +16,7 @@ inline int64_t block_end(int64_t begin, int64_t n) {
     return begin + kBlock < n ? begin + kBlock : n;
 }
 
-// The numbers from i on, of which there are n; `missing` where there are none.
+// The numbers from i on, up to n; `missing` beyond.
 [[gnu::always_inline]] inline Floats load_tail(const float* x, int64_t i, int64_t n, float missing) {
     Floats tail = kNone + missing;
     for (int lane = 0; i < n; ++i, ++lane) tail[lane] = x[i];

@@ -157,7 +157,7 @@ class Product {
                                    stride),
                 "cublasLtMatrixLayoutCreate");
     }
-    // The first of what the library's heuristic names. Of matrices it may rely on what their rows' length promises.
+    // The first choice of the library's heuristic, which may rely on the alignment that the rows' length promises.
     void choose(const ProductShape& shape) {
         cublasLtMatmulPreference_t preference = nullptr;
         require(lib_.preference_create(&preference), "cublasLtMatmulPreferenceCreate");

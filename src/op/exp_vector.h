@@ -99,7 +99,7 @@ template <int kTerms>
     return (four[0] + four[1]) + (four[2] + four[3]);
 }
 
-// Of two numbers one of which is NaN, either.
+// Either of two numbers if one is NaN.
 [[gnu::always_inline]] inline Floats greater_of(Floats x, Floats y) {
     return x > y ? x : y;
 }

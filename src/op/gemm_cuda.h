@@ -13,13 +13,13 @@ namespace windlass {
 
 class Stream;
 
-// "cublasLt 13.1.0". Throws UserError(gpu) where there is none.
+// "cublasLt 13.1.0". Throws UserError(gpu) without the library.
 std::string product_path_cuda();
 
 // The bias has the type of c. Matrices begin at multiples of 16 bytes, or of their rows' where those are odd.
 void gemm_cuda(const GemmArgs& args, std::span<std::byte> workspace, Stream& stream);
 
-// Of a product of so many multiply-adds.
+// Of a product of `multiply_adds`.
 constexpr int64_t gemm_workspace_bytes(double multiply_adds) {
     return multiply_adds < 0x1p24 ? 0 : int64_t{32} << 20;
 }

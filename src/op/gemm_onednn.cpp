@@ -7,7 +7,7 @@
 #include "device/cpu/isa.h"
 #include "op/gemm_cuda.h"
 
-// OpenMP's, which oneDNN uses. Its header comes with each compiler's own OpenMP, of which clang on Debian has none.
+// OpenMP's, which oneDNN uses. Its header comes with each compiler's own OpenMP; clang on Debian has none.
 extern "C" void omp_set_num_threads(int count);
 
 namespace windlass {

@@ -116,8 +116,8 @@ class VectorGradient {
 
 int64_t value_bytes(const ValueSpec& spec, const OpSize& size);
 int64_t value_bytes(std::span<const ValueSpec> specs, const OpSize& size);
-// The cost of an op that does so many operations a number of its output, forward, backward and per tangent; one that
-// reads nothing in backward is linear.
+// The operations of an op per number of its output: forward, backward and per tangent. An op that reads nothing in
+// backward is linear.
 struct FlopsPerNumber {
     double forward, backward, tangent;
 };

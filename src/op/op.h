@@ -36,7 +36,7 @@ struct ValueSpec {
 
 // A weight as a kernel sees it.
 //   base       [rows, cols] or [cols], bf16 or f32
-//   low        empty, or the low halves (i16) of split masters of which `base` holds the high ones: an f32
+//   low        empty, or the low halves (i16) of split masters, whose high halves are `base`: an f32
 //              computation joins them (tensor/dtype.h)
 //   direction  empty, or k dense tangents [k * rows, cols] / [k, cols], in the computation's type
 //   left       empty, or instead of a matrix's `direction` the factors of k tangents left_j^T right_j, in f32:

@@ -125,8 +125,8 @@ extern const OpRecord kSparse;
 // for `tile` tokens at a time. backward is that of sum(grad_out * out); without a grad_out it is the gradient of
 // loss_scale * sum(out), and it computes out as well. HeadParams::result asks forward for something else of the tokens
 // that have a target. miss: 1 where another id than the target is likelier, or as likely and of a lower number, else 0.
-// likeliest: the likeliest id of those below HeadParams::id_count, the lowest of equals, as a number; NaN where a logit
-// is no number.
+// likeliest: the likeliest id below HeadParams::id_count, the lowest of equals, as a number; NaN if a logit
+// is NaN.
 struct CrossEntropyAttrs {
     double scale = 1;
     double softcap = 0;  // 0: none

@@ -82,7 +82,7 @@ WINDLASS_ANYWHERE inline PairLoss orpo_loss(const PairRow& chosen, const PairRow
     return pair;
 }
 
-// A pair of which one has no answer says nothing: padding of a step.
+// A pair with an empty answer adds no loss: it is padding of a step.
 WINDLASS_ANYWHERE inline PairLoss pair_loss(bool is_orpo, const PairRow& chosen, const PairRow& rejected, double beta) {
     if (chosen.tokens == 0 || rejected.tokens == 0) return {};
     return is_orpo ? orpo_loss(chosen, rejected, beta) : dpo_loss(chosen, rejected, beta);

@@ -5,7 +5,7 @@
 
 namespace windlass {
 
-// So many tokens, or fewer where more of them are as fast: a power of two.
+// The number of tokens, or a smaller one that is as fast: a power of two.
 int64_t power_of_two_below(int64_t tokens);
 
 // Beyond which more is as fast: where the CPU cuts matrices into panels, and where a card is full.

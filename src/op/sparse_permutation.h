@@ -17,7 +17,7 @@ constexpr int kFeistelRounds = 6;
 // Of one lane. Key and lane are bound by sparse_lane() alone.
 struct SparseLane {
     uint32_t rows = 1;
-    uint32_t shift = 0;  // of seed 0: the order is that of rows, so many further
+    uint32_t shift = 0;  // of seed 0: the order is that of rows, shifted by this
     bool is_shifted = false;
     int low_bits = 0, high_bits = 0;  // of the two halves
     uint32_t keys[kFeistelRounds] = {};

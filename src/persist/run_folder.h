@@ -48,7 +48,7 @@ class RunFolder {
     std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
     // Removes what runs write, and nothing else.
     void clear();
-    // Whether this path, absolute and without links, is of what that removes, within it, or the folder itself.
+    // Whether clear() would remove this path, absolute and without links, or whether it is the folder itself.
     bool would_clear(const std::string& resolved_path) const;
     // Whether the user made the file `save`; takes it away.
     bool take_save_request();

@@ -30,7 +30,7 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
 
 // What the log of this session says before its first record, but for first_step and base.weights_sum.
 TrajectoryHeader trajectory_header(const Session& session);
-// Which weights these are: reads all of them once. A chunk of masters in memory, and a team of so many threads.
+// Which weights these are: reads all of them once. Keeps a chunk of masters in memory; a team has `threads` threads.
 TrajectoryBase describe_base(const std::string& name, const TrainedModel& model, const ReadMasters& masters,
                              int threads);
 // What all updates of a log have in common. UserError(storage, where) for directions and rules that this version does

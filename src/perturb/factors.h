@@ -53,7 +53,7 @@ struct MatrixPart {
 inline constexpr int64_t kFactorRoom = int64_t{1} << 17;  // numbers of factors that a thread has at a time
 inline constexpr int64_t kTermsMax = 1024;                // and of how many terms
 
-// Whether a step of so many terms can be taken: each has its factors at hand while the step is taken.
+// Whether a step of `terms` terms can be taken: the factors of all of them are in memory during the step.
 constexpr bool is_room_for(int64_t terms, int64_t rank) {
     return terms <= kTermsMax && 2 * terms * rank <= kFactorRoom;
 }
@@ -61,7 +61,7 @@ constexpr bool is_room_for(int64_t terms, int64_t rank) {
 // Terms of this rank that there is room for at a time without parts becoming small.
 int64_t terms_at_once(int64_t rank);
 
-// A run cut into parts, each with room for the factors of so many terms.
+// A run cut into parts, each with room for the factors of `terms` terms.
 class MatrixCut {
   public:
     MatrixCut(const NoiseRun& run, int64_t terms);

@@ -28,7 +28,7 @@ inline constexpr int kReplayWindowMax = 256;  // steps
 struct MomentRule {
     NoiseMoments moments = NoiseMoments::none;
     int window = 1;                            // steps, the one that is applied included
-    double beta1 = 0, beta2 = 0, epsilon = 0;  // of those that the moments have
+    double beta1 = 0, beta2 = 0, epsilon = 0;  // for the moments that there are
     bool operator==(const MomentRule&) const = default;
 
     int history() const { return window - 1; }

@@ -33,7 +33,7 @@ namespace {
 #if defined(__AVX512F__)
     const __m512 levels = _mm512_loadu_ps(kNf4Levels), factor = _mm512_set1_ps(scale);
     for (int64_t i = 0; i < kNf4Block; i += 16) {
-        // All lanes are needed; without masks gcc 12 warns of what it calls undefined in its own header.
+        // All lanes are needed; without masks gcc 12 warns of an undefined value in its own header.
         const __m512i codes = _mm512_maskz_cvtepu8_epi32(0xffff, nf4_codes(block + i / 2));
         _mm512_storeu_ps(to + i, _mm512_mul_ps(_mm512_maskz_permutexvar_ps(0xffff, codes, levels), factor));
     }

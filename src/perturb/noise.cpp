@@ -84,7 +84,7 @@ NoisePass pass_at(const NoisePass& pass, int64_t offset) {
     return part;
 }
 
-// So many terms from the first on have one direction and one v.
+// How many terms from the first on share its direction and its v.
 int64_t shared_terms(std::span<const NoiseTerm> terms) {
     int64_t count = 0;
     while (count < std::ssize(terms) && terms[at(count)].direction == terms[0].direction &&
@@ -138,7 +138,7 @@ void pass_over_part(const NoiseRun& run, const NoisePass& pass, const MatrixPart
     });
 }
 
-// So many steps at a time as there is room for factors of: a step's result is stored between any two.
+// As many steps at a time as there is room for their factors: a step's result is stored before the next.
 void draw_and_pass(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
     const int64_t at_once = terms_at_once(run.rank);
     int64_t done = 0;

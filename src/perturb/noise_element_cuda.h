@@ -9,7 +9,7 @@
 
 namespace windlass {
 
-// A kernel's argument: the list is of so many words at most.
+// A kernel's argument: the list has at most kWords words.
 template <uint32_t kWords>
 struct NoiseArgs {
     NoiseCallArgs call;

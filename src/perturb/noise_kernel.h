@@ -39,7 +39,7 @@ struct NoiseTerm {
     // low_rank only: the factors, rank by rank; null where they are to be drawn.
     const float* u;      // [rank, rows]
     const float* v;      // [rank, cols]
-    uint32_t kept_step;  // the first of those for which a drawn factor is kept
+    uint32_t kept_step;  // the first step for which a drawn factor is kept
     // low_rank whose u is kept and drawn: what its ranks are scaled by, [rank]; null: the step's own numbers.
     const float* scales;
 };
@@ -70,14 +70,14 @@ struct NoisePass {
     WeightType type;         // of the weights
     int scale_exponent = 0;  // f8: weights are the numbers that are kept, times 2^scale_exponent
     const void* weights;     // read only, unless `updated` is the same
-    int64_t skip = 0;        // nf4: the run begins so many elements after the first of `weights`, which begins a block
+    int64_t skip = 0;        // nf4: elements from the first of `weights`, which begins a block, to the run's first
     // Null where there are no steps; or where nothing is stored: then the steps are one, whose result is not rounded to
     // the weights' type before it is probed.
     void* updated;
     const NoiseStep* steps;
     int64_t step_count;
     const NoiseTerm* probe;  // null without one
-    WeightType probe_type;   // f32 or bf16: of what follows, to the nearest; null where not wanted
+    WeightType probe_type;   // f32 or bf16: of the two copies below, to the nearest; null: no copy
     void* plus;              // w + c z
     void* minus;             // w - c z
     void* plain = nullptr;   // w

@@ -26,8 +26,8 @@ class ChunkIo {
     std::span<float> floats(const ChunkSpan& chunk);
     // The weights of the chunk in staging.
     std::byte* weights() const { return staging_.data() + weights_at_; }
-    // What is kept of these masters, in staging: weights and, where masters are split, low halves; and back. A team
-    // shares the work.
+    // Masters to their stored form in staging: weights and, if masters are split, low halves; and back. A team shares
+    // the work.
     void split(const ChunkSpan& chunk, std::span<const float> masters, Team* team = nullptr);
     void join(const ChunkSpan& chunk, int64_t first, std::span<float> masters) const;
     void clear_state(const ChunkSpan& chunk);

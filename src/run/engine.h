@@ -27,7 +27,7 @@ namespace windlass {
 struct Emulation {
     double link_bytes_per_s = 0;  // each way; 0: as fast as memory
     double disk_bytes_per_s = 0;  // reads and writes together; 0: as fast as it is
-    // Tests: lanes are delayed at random, by up to so many nanoseconds, in a sequence that the seed fixes.
+    // Tests: lanes are delayed at random, by up to jitter_ns, in a sequence that the seed fixes.
     uint64_t jitter_seed = 0;
     int64_t jitter_ns = 0;
 };
@@ -135,8 +135,8 @@ class Engine {
     // more than one.
     StepReport decode(const Schedule& schedule, const StepInput& input);
 
-    // Writes hi, lo and state of what is trained, of the last committed step, as a snapshot store: of the step `step`,
-    // or where updates are deferred until their window is over of durable_step().
+    // Writes hi, lo and state of the trained parameters, of the last committed step, as a snapshot store: of the step
+    // `step`, or of durable_step() if updates are deferred until their window is over.
     void snapshot(const std::string& path, int64_t step, const std::string& run_state);
     // fp32 masters of elements [first, first + out.size()) of a parameter, with all updates.
     void read_masters(int param, int64_t first, std::span<float> out);

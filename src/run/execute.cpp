@@ -92,7 +92,7 @@ class Execution {
         return has_store() || !changes || task.when != When::always || point_of_no_return_.begin_change();
     }
 
-    // What tasks do, in lanes of which some run ahead.
+    // What tasks do, in lanes; some lanes run ahead.
     LaneWork lane_work() {
         return {.may_begin = [this](const Task& task) { return !stops() && begins_change(task); },
                 .is_due = [this](const Task& task) { return is_due(task); },

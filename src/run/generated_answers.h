@@ -22,7 +22,7 @@ namespace windlass {
 
 class GeneratedAnswers {
   public:
-    // Answers to the examples of a step at so many points. The targets of each example's row are one run of
+    // Answers to the examples of a step at `points` points. The targets of each example's row are one run of
     // AnswerRules::max_new_tokens tokens: the first guess. `rows` and what it refers to outlive it.
     GeneratedAnswers(const ObjectiveRows& rows, std::span<const Batch> micro, int points);
 

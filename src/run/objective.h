@@ -23,7 +23,7 @@ enum class Objective : uint8_t {
     choice_loss,  // -log of the right candidate's share, of a softmax over the candidates' scores
     accuracy,     // 1 where another candidate than the right one is the best
     exact_match,  // 1 where greedy decoding would not write the trained tokens just so
-    f1,           // 1 - F1 of the words of what greedy decoding writes
+    f1,           // 1 - F1 of the words that greedy decoding writes
     dpo,
     orpo,  // of pairs of answers: the head itself makes this loss (op/ops.h, preference)
 };
@@ -47,7 +47,7 @@ struct AnswerRules {
     int64_t max_new_tokens = 0;
     int64_t id_count = 0;          // ids that may be written are below
     std::vector<int32_t> end_ids;  // end of text; they are no part of an answer
-    // Nothing of what follows these tokens is part of the answer.
+    // Whether the answer ends with these tokens: nothing after them is part of it.
     std::function<bool(std::span<const int32_t> ids)> is_whole;
     // Between 0 and 1: how far the answer to one of the step's examples is from a right one.
     std::function<double(int64_t example, std::span<const int32_t> ids)> loss;

@@ -31,7 +31,7 @@ class RecentSteps {
 
     // History and what is deferred, oldest first.
     std::span<const StepParams> steps() const { return steps_; }
-    // Of those, the last that are to be applied: to what is fetched, and to what is updated in place.
+    // How many of the last are still to be applied: to fetched weights, and to those that are updated in place.
     int deferred() const { return deferred_; }
     int deferred_in_place() const { return in_place_; }
 

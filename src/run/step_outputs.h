@@ -30,7 +30,7 @@ class StepOutputs {
     std::vector<float> logits(int64_t vocab) const;
     // Those of one of the numbers that Recipe::conclude needs to know: one for each micro-batch.
     std::span<const BufferSlice> of(int result) const;
-    // Of the gradients, by parameter: 0 of what is not trained.
+    // Of the gradients, by parameter: 0 for frozen ones.
     std::vector<double> sums_of_squares(const TrainedModel& model) const;
     int results() const { return static_cast<int>(schedule_.outputs.size()) / schedule_.micro_batches; }
 

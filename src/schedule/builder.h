@@ -98,7 +98,7 @@ class ScheduleBuilder {
         bool save = false;               // everything, unless `saved` says what
         bool one_token = false;          // of one row, whatever the schedule's size
         bool passes_gradient_on = true;  // backward: some block before this one needs it
-        int tangents = 0;                // forward with so many
+        int tangents = 0;                // forward with this number of them
         int64_t rank = 0;                // of the factors that matrices' directions come as; 0: in full
         std::vector<SaveChoice> saved;
         auto operator<=>(const SegmentKey&) const = default;

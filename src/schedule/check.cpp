@@ -173,7 +173,7 @@ class Checker {
         }
     }
 
-    // The same of what goes up to the device and comes down again.
+    // The same for copies that go up to the device and come down again.
     void refuse_stale_copies(const Task& task, const MoveTask& move) {
         for (const MovePiece& piece : move.pieces) {
             if (move.kind == MoveKind::up) ++copies_[{move.source, piece.source}];

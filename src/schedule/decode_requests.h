@@ -8,8 +8,8 @@
 
 namespace windlass {
 
-// How many tokens each pass over a prompt takes: 256 as often as there are so many, then the rest. Products of other
-// numbers of tokens may round otherwise: this follows from the prompt alone, so that the text does, too.
+// How many tokens each pass over a prompt takes: 256 while there are as many, then the rest. Products of other numbers
+// of tokens may round differently: the cut follows from the prompt alone, so the text does, too.
 std::vector<int64_t> prefill_chunks(int64_t tokens);
 
 // The decode schedules that prompts of up to this many tokens need, with a cache for `capacity` tokens.

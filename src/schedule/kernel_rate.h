@@ -29,12 +29,12 @@ struct KernelCase {
 // their own (GemmShape::narrow).
 std::string kernel_key(const OpRecord& op, const OpSpec& spec, const OpSize& size, DiffMode mode);
 
-// "adamw 16": the update of a method that moves so many bytes a number (Recipe::update_bytes_per_element). Those of
-// fewer bytes are seldom as much faster, since they round. Empty for a recipe without an update.
+// "adamw 16": the update of a method that moves 16 bytes a number (Recipe::update_bytes_per_element). An update with
+// half the bytes is seldom twice as fast, since it rounds. Empty for a recipe without an update.
 std::string update_key(const Recipe& recipe);
 
-// The kernels that steps of this model with micro-batches of these sizes are made of, each key once; none of
-// blocks so small that calls are what they cost. Of a size: rows, sequence_length, compute.
+// The kernels of this model's steps with micro-batches of these sizes, each key once. Leaves out blocks so small that
+// they cost only the calls. Of a size: rows, sequence_length, compute.
 std::vector<KernelCase> kernel_cases(const ModelSpec& model, const Recipe& recipe, std::span<const OpSize> sizes);
 
 }  // namespace windlass

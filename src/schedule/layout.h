@@ -22,8 +22,8 @@ inline int64_t aligned_bytes(int64_t elements, int64_t bytes_per_element) {
     return round_up(elements * bytes_per_element, kParamAlignment);
 }
 
-// Bytes of so many elements of the weights that are kept, from one with which a chunk begins: of a split master, its
-// high half.
+// Bytes of `count` elements of the weights that are kept, from one that begins a chunk: of a split master, its high
+// half.
 inline int64_t weight_bytes(const Param& param, int64_t count) {
     return stored_bytes(param.storage.dtype, count);
 }
@@ -45,8 +45,8 @@ inline int64_t squares_bytes(int64_t numel) {
     return div_up(numel, kNormChunkElements) * static_cast<int64_t>(sizeof(double));
 }
 
-// What a store of so many versions holds, in order: a working store (2) all parameters, a snapshot (1) those that
-// change. The others are the base's.
+// The parameters in a store, in order: all of them in a working store (2 versions), those that change in a snapshot
+// (1 version). The others are the base's.
 std::vector<int> stored_params(const TrainedModel& model, int versions);
 // A store of these: weights, low halves and state, chunk by chunk.
 StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta);
@@ -74,7 +74,7 @@ std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& re
 bool visits_device(const Plan& plan, int block, size_t group);
 
 // Sections of the state on disk of a chunk that begins with this element of a parameter, in order: low halves (nothing
-// where masters are not split), then the recipe's state, of which a parameter that is not trained has nothing. Offsets
+// if masters are not split), then the recipe's state, which a frozen parameter does not have. Offsets
 // are those of the store (each section padded to 64 bytes); the last entry is the end.
 std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t first, int64_t count);
 

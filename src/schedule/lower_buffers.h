@@ -83,7 +83,7 @@ class GradientBuffers {
 
   private:
     void make_buffers(int block);
-    // Of sums, or of what they are rounded to.
+    // For sums, or for their rounded form.
     void make_buffer(const std::vector<int>& params, int block, TierKind tier, std::vector<BufferSlice>& slices,
                      bool is_sum);
     bool leaves_device(int param) const {

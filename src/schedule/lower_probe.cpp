@@ -56,7 +56,7 @@ class ProbeLowering {
     int k_of(int pass) const { return in_.recipe.passes[at(pass)].k; }
     bool is_tangent(int pass) const { return in_.recipe.passes[at(pass)].kind == PassKind::tangent; }
 
-    // Nothing is read or goes up before the update of what it holds is on its way home.
+    // A block is read or goes up only when the update of its weights is on its way home.
     bool is_current(int block) const {
         const std::vector<int>& params = in_.model.blocks[at(block)].params;
         return std::all_of(params.begin(), params.end(), [&](int param) {
@@ -65,9 +65,9 @@ class ProbeLowering {
         });
     }
 
-    // Layers go up into so many slots in turn, which wait for nothing but the layer that was there before: as buffers
-    // of their own they would take over addresses of whatever was free, and wait for that. Embedding and head, of other
-    // sizes, are buffers of their own.
+    // Layers go up into `count` slots in turn; a slot waits only for the layer that it held before. Separate buffers
+    // would take over any free addresses, and wait for their last use. Embedding and head, of other sizes, have buffers
+    // of their own.
     BufferId slot(int block, size_t count) {
         if (!in_.plan.own_memory() || block == 0 || block + 1 == blocks_) return kNoBuffer;
         slots_.resize(count, kNoBuffer);

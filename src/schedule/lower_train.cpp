@@ -143,7 +143,7 @@ class TrainLowering {
         const bool first = !visit.backward || visit.block == blocks_ - 1;
         return first && in_.plan.of(visit.block).update == UpdateTime::next_forward;
     }
-    // No read may be before the update of what it reads: it would see the weights of the step before.
+    // No read may precede the update of its weights: it would see those of the step before.
     bool is_current(const Visit& visit) const {
         for (const int param : in_.model.blocks[at(visit.block)].params) {
             const int home = in_.param(param).spec.block;

@@ -55,7 +55,7 @@ class UpdateStream {
     void update(UpdateTask task);
     UpdateChunk update_chunk(const Staged& staged, size_t index) const;
     void widen(UpdateTask& task, LaneKind lane);
-    std::vector<MoveTask> ways_up(const UpdateTask& task) const;  // of what it changes to where runs read it
+    std::vector<MoveTask> ways_up(const UpdateTask& task) const;  // from the updated weights to where runs read them
     void write_back(const Staged& staged);
     LaneKind lane_of(int param) const;
     // A buffer for these pieces of the group, and the read that fills it; where each chunk's begins.

@@ -62,7 +62,7 @@ struct Machine {
     double kernel_seconds = 0;      // calling a kernel, whatever its size
 
     double price_per_hour = 0;  // rented; in any currency
-    double purchase_price = 0;  // or bought, and used for so many years
+    double purchase_price = 0;  // or bought, and used for service_years
     double service_years = 0;
     int drives = 0;
     double endurance_bytes = 0;  // that may be written to all drives together in their life
@@ -83,7 +83,7 @@ Machine slowed(Machine machine, double link_bytes_per_s, double disk_bytes_per_s
 double hourly_price(const Machine& machine);
 // Tokens for one unit of money; 0: no price is known.
 double tokens_per_money(const Machine& machine, double tokens_per_s);
-// The part of the drives' life that writing so many bytes takes; 0: no endurance is known.
+// The part of the drives' life that writing `written_bytes` takes; 0: no endurance is known.
 double drive_wear(const Machine& machine, double written_bytes);
 
 }  // namespace windlass

@@ -14,9 +14,9 @@ inline constexpr int64_t kMachineTextMax = 64 * 1024;
 // Every key that differs from an empty Machine's, in plain numbers: what was completed reads back as the same.
 std::string machine_text(const Machine& machine);
 
-// Numbers may carry units ("25 GB/s", "64 GiB", "165 TFLOP/s", "8 us"). What is left out is what completed() makes of
-// the rest. Throws UserError(usage) at "where:line": an unknown key (with the nearest one), a key twice, a number that
-// is none or out of bounds, a key that is missing.
+// Numbers may carry units ("25 GB/s", "64 GiB", "165 TFLOP/s", "8 us"). completed() derives missing numbers from the
+// rest. Throws UserError(usage) at "where:line": an unknown key (with the nearest one), a key given twice, a text that
+// is no number or out of bounds, a missing key.
 Machine parse_machine(std::string_view text, std::string_view where);
 
 // In the order of the text.

@@ -51,7 +51,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
         const bool updates = wanted.updates && in_.is_stored_to(param);
         MaterializeParam each{.param = param, .updates = updates && is_home, .weights = stored.data};
         decide_updates(each, wanted.updates, fetched);
-        // All points of what is not trained are the weights themselves.
+        // All points of frozen parameters are the weights themselves.
         const bool shares = copies > 0 && !tangents && !in_.param(param).trains();
         if ((wants_plain || shares) && in_.converts(param)) each.plain = room(bytes);
         const auto made_at = [&](const BufferSlice& slice) { return WeightUse{slice, {}, in_.numerics.compute}; };
@@ -114,7 +114,7 @@ void ScheduleBuilder::add_materialization(MaterializeTask task) {
         const bool writes = updates > 0;
         const int64_t bytes = weight_bytes(param, param.numel());
         use(each.weights, bytes, writes);
-        // Read as well as written, each so many steps.
+        // Read as well as written, once in `period` steps.
         const int64_t period = param.perturb.merge == Merge::per_window ? schedule_.writeback_steps : 1;
         if (writes) demand.memory_bytes += bytes / period;
         if (in_.recipe.draws)

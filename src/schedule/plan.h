@@ -57,15 +57,15 @@ struct Plan {
     bool store = false;    // a working store on disk: every step writes it, and every committed step is a checkpoint
     MicroOrder order = MicroOrder::layer_first;
     int read_ahead = 1;    // blocks whose weights are under way besides the one in use
-    int group_chunks = 1;  // chunks that are read, updated and written as one, where a block has so many
+    int group_chunks = 1;  // chunks that are read, updated and written as one, if a block has as many
     // Where weights are probed and go up: blocks that are on the device, or on their way there, besides the one in use.
     // At most read_ahead of them.
     int upload_ahead = 0;
     // Where weights are probed: a pass's points one after the other, so that one probed copy of a block is there at a
     // time; random numbers are then drawn for each of them.
     bool one_probe = false;
-    // Where weights are perturbed: they are written back, over the link and to disk, every so many steps. In between,
-    // fetched weights are stale, and the missing updates are applied to them again.
+    // Perturbed weights are written back, over the link and to disk, every writeback_steps. In between, fetched weights
+    // are stale, and the missing updates are applied to them again.
     int writeback_steps = 1;
     int update_ahead = 1;  // chunk groups of the update whose state is under way besides the one in use
     // Where weights are on a device and their state is next to it: every k-th group of chunks is updated on the device,

@@ -202,8 +202,8 @@ Price PriceList::finish(const Work& work, LaneKind lane) const {
         share(Resource::link) = ratio(machine_.link_down_bytes_per_s, machine_.link_both_bytes_per_s);
     const bool on_drive = lane == LaneKind::disk_read || lane == LaneKind::disk_write;
     if (on_drive && work.host_bytes > 0) {
-        // As many bytes read as written, mixed bytes a second in all, keep the drives busy for so many seconds a
-        // second of reading alone and writing alone: 1 where they take turns, 2 where neither minds the other.
+        // Reads and writes of as many bytes at once, mixed bytes a second in all. Alone, these reads and writes would
+        // take this many seconds per second: 1 if they take turns, 2 if neither slows the other.
         const double half = machine_.disk_mixed_bytes_per_s / 2;
         const double together =
             ratio(half, machine_.disk_read_bytes_per_s) + ratio(half, machine_.disk_write_bytes_per_s);

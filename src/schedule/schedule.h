@@ -271,8 +271,8 @@ struct Schedule {
     OpSize size;       // of a micro-batch
     int micro_batches = 1;
     int host_threads = 0;  // of the host lane; size.threads are those of the compute lane
-    // Forward-only: updated weights are written back each so many steps (Plan::writeback_steps). In the steps between,
-    // moves of what was deferred are skipped.
+    // Forward-only: updated weights are written back every writeback_steps (Plan::writeback_steps). In between,
+    // moves of deferred updates are skipped.
     int writeback_steps = 1;
     std::vector<LaneId> lanes = lanes_beside(0);
     std::vector<Segment> segments;
@@ -356,7 +356,7 @@ struct TaskSpan {
 
 // Sum of demands: of a step on the average, where not every step's updates are written back.
 Demand total_demand(const Schedule& schedule);
-// Of a forward-only step that runs its schedule so many times: updates are written back in the first alone.
+// Of a forward-only step that runs its schedule `rounds` times: updates are written back in the first alone.
 Demand in_rounds(Demand demand, int64_t rounds);
 
 }  // namespace windlass

@@ -25,7 +25,7 @@ struct Simulation {
 
 // `schedule` has passed check. About a tenth of a microsecond for each task.
 Simulation simulate(const Schedule& schedule, const Machine& machine);
-// At most, of a forward-only step that runs its schedule so many times: as if each applied updates as the first does.
+// An upper bound for a forward-only step that runs its schedule `rounds` times: as if all applied updates as the first.
 Simulation in_rounds(Simulation step, int64_t rounds);
 
 }  // namespace windlass

@@ -15,7 +15,7 @@ class TaskOrder {
 
     // Of a task in its lane, from 1.
     int sequence(size_t task) const { return sequence_[task]; }
-    // By lane: so many of its first tasks are complete. Waits are followed through other tasks.
+    // By lane: how many of its first tasks are complete. Waits are followed through other tasks.
     std::span<const int> before(size_t task) const { return std::span(before_).subspan(task * lanes_, lanes_); }
     int tasks_of(int lane) const { return counts_[static_cast<size_t>(lane)]; }
 

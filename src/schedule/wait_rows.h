@@ -12,7 +12,7 @@
 
 namespace windlass {
 
-// Sets of waits with a count for every lane, 0 where there is none: planning takes the highest of millions of them.
+// Sets of waits with a count for every lane, 0: no wait. Planning takes the highest of millions of them.
 class WaitRows {
   public:
     explicit WaitRows(size_t lanes) : lanes_(lanes), counts_(lanes, 0) {}
@@ -57,7 +57,7 @@ class ByteHistory {
     using allocator_type = std::pmr::polymorphic_allocator<>;
     explicit ByteHistory(const allocator_type& memory) : parts_(memory) {}
 
-    // What a use of these bytes waits for, added to the row `after`; then it is itself the last user.
+    // Adds to the row `after` what a use of these bytes waits for; then the use is itself the last user.
     void use(const BufferUse& bytes, Wait self, int32_t after, WaitRows& rows) {
         auto part = begin_at(bytes.begin, rows);
         while (part != parts_.end() && part->first < bytes.end) {

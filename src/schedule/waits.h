@@ -34,7 +34,7 @@ class Waits {
         }
         return 0;
     }
-    // For so many tasks of the lane at least.
+    // To at least `count` tasks of the lane.
     void raise(int lane, int count) {
         if (count == 0) return;
         Wait* place = first();

@@ -55,7 +55,7 @@ void write_identity(const Identity& identity, Json& json);
 // Throws nlohmann's exceptions and std::bad_optional_access for what is no identity.
 Identity read_identity(Json json);
 
-// The same as a text in one line. Throws UserError(storage) naming `where` for what is none.
+// The same as a text in one line. Throws UserError(storage) naming `where` for a text that is no identity.
 std::string identity_text(const Identity& identity);
 Identity parse_identity(std::string_view text, std::string_view where);
 
@@ -70,7 +70,7 @@ struct Difference {
     std::string allowed_as = {};        // by_name: what allow_changed_settings calls it
     std::string text() const;           // "seed was 42, is 1"
 };
-// Of what both say: another version may have recorded less.
+// Compares only fields that both have: another version may have recorded less.
 std::vector<Difference> differences(const Identity& was, const Identity& is);
 
 // Refuses to continue `was` as `is`: UserError(usage) names every difference that is neither followed

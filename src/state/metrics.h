@@ -90,7 +90,7 @@ class MetricsWriter {
     void put_evaluation_events(const StepMetrics& metrics);
 
     std::unique_ptr<File> lines_;
-    int64_t end_ = 0;        // of what lines_ holds
+    int64_t end_ = 0;        // of lines_, in bytes
     std::string last_line_;  // of them
     int64_t last_step_ = 0;  // of the last line
     std::unique_ptr<EventWriter> events_;

@@ -23,8 +23,8 @@ void keep_as_stored(Store& store, TrainedModel& model);
 
 class StoreMasters {
   public:
-    // Throws UserError(storage) for a store that does not hold this model's masters. Both outlive it. `base`: what
-    // reads of parameters that are not trained get; nothing where there are none.
+    // Throws UserError(storage) for a store that does not hold this model's masters. Both outlive it. `base`: reads
+    // frozen parameters; empty if all are trained.
     StoreMasters(Store& store, const TrainedModel& model, ReadMasters base = {});
 
     // Masters of elements [first, first + out.size()) of a parameter. UserError(storage) naming a damaged chunk.

@@ -26,7 +26,7 @@ Identity logged_identity(const TrajectoryHeader& header, std::string_view where)
 // ParamPerturb::magnitude_limit of every parameter, as the run had it.
 void read_magnitude_limits(const TrajectoryHeader& header, std::string_view where, TrainedModel& model);
 
-// Puts the run's adapter next to the model, with nothing of what it has learnt. UserError where the model has no such
+// Adds the run's adapter to the model, with none of its training. UserError if the model has no such
 // layers.
 ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view where, ModelSpec model);
 

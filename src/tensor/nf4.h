@@ -15,7 +15,7 @@
 
 namespace windlass {
 
-// Bytes of so many numbers: whole blocks.
+// Bytes of `count` numbers: whole blocks.
 constexpr int64_t nf4_bytes(int64_t count) {
     return div_up(count, kNf4Block) * kNf4BlockBytes;
 }

@@ -14,8 +14,8 @@
 
 namespace windlass {
 
-// Past so many bytes of text, a file that grows to more than so many times its size is refused: rows compress by 3 to
-// 20, and what is made to exhaust a machine by thousands.
+// Past kExpandedFreeBytes of text, a file that grows to more than kExpansionMax times its size is refused: rows
+// compress 3 to 20 times, and files made to exhaust a machine thousands of times.
 inline constexpr int64_t kExpandedFreeBytes = int64_t{256} << 20;
 inline constexpr int64_t kExpansionMax = 1000;
 
@@ -26,7 +26,7 @@ class ByteSource {
     // answers false. UserError(data) that names the file, and this line of the text, where the compressed data are
     // damaged, cut off, followed by something else, or expand beyond the above.
     virtual bool read(std::string& into, int64_t line) = 0;
-    // "1.2 GiB of text from 300 MiB of gzip" of what was read; empty where nothing is compressed.
+    // "1.2 GiB of text from 300 MiB of gzip" for the bytes read; empty if nothing is compressed.
     virtual std::string expansion() const = 0;
 };
 

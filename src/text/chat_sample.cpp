@@ -203,7 +203,7 @@ class TokenFinder {
     }
 
   private:
-    // With the tokens of what is before `at`: how many are the same, and how many those are.
+    // Compares with the tokens of the text before `at`: how many are the same, and how many those are.
     std::pair<size_t, size_t> shared_with(size_t at) const {
         const std::vector<int32_t> before = tokenizer_.encode(text_.substr(0, at), false);
         return {static_cast<size_t>(std::ranges::mismatch(ids_, before).in1 - ids_.begin()), before.size()};

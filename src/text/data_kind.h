@@ -13,7 +13,7 @@ enum class Compression { none, gzip, zstd, xz };
 
 std::string_view name_of(Compression compression);
 
-// ".gz"; of one that is none "".
+// ".gz"; "" for Compression::none.
 std::string_view ending_of(Compression compression);
 
 struct DataKind {

@@ -44,7 +44,7 @@ constexpr CutName kCutNames[] = {
     {"gpt-4o", kGpt4o, false, kNoMarks},
 };
 
-// A split whose matches cover every text cuts alike, whatever is said of what lies between them.
+// If a split's matches cover every text, the rule for the text between them makes no difference.
 std::string step_text(const SplitStep& step) {
     const bool isolates = step.behavior == SplitBehavior::isolated && !step.invert;
     const bool keeps_matches = step.behavior == SplitBehavior::removed && step.invert;

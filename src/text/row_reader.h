@@ -39,7 +39,7 @@ std::unique_ptr<File> open_data_file(FileSystem& files, const std::string& path)
 
 class RowReader {
   public:
-    // Throws UserError(data) when there is no such file, when the name says none of these kinds, or the file is
+    // Throws UserError(data) if there is no such file, if the name has no known kind, or if the file is of
     // another.
     RowReader(FileSystem& files, std::string path, std::string document_separator);
     // The next row, nothing at the end. Throws UserError(data) that names file and line when a row is longer than

@@ -50,7 +50,7 @@ struct RowsOptions {
     const ChatFormat* chats = nullptr;   // how conversations, and Alpaca's rows, are written; null: they are not
     std::string chat_template = "auto";  // as it was asked for
     TrainTurns train_turns = TrainTurns::assistant;
-    bool pairs = false;  // rows are pairs of answers, each of which makes two samples, one after the other
+    bool pairs = false;  // a row is a pair of answers and makes two samples, one after the other
     std::function<void(const UserError&)>
         on_malformed;  // with skip_malformed: hears of each; absent: the first is logged
 };

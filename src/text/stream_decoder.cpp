@@ -31,7 +31,7 @@ std::string StreamDecoder::emit(std::string_view text) {
     const std::string before = tokenizer_->decode(std::span(ids_).first(given_), skip_special_);
     if (!text.starts_with(before)) text = "";  // only an ill-formed end can change
     std::string fresh(text.size() > before.size() ? text.substr(before.size()) : "");
-    // What was given out now becomes the context of what follows; an id that says nothing yet keeps the old one.
+    // The text given out now becomes the context of the next ids; an id without text yet keeps the old one.
     if (fresh.empty()) return fresh;
     ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(given_));
     given_ = ids_.size();

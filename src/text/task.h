@@ -4,7 +4,7 @@
 //   {"name": "sst2", "about": "...", "prompt": "{sentence:strip} It was",
 //    "candidates": {"0": " terrible", "1": " great"}, "label": "{label}"}
 //
-// A row has candidates (the same in every row, or those that it lists), of which one is right, or it has a completion
+// A row has candidates (the same in every row, or those that it lists) and one of them is right, or it has a completion
 // to be written, and answers to judge it by.
 #pragma once
 

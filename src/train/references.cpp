@@ -94,7 +94,7 @@ std::string text_of(const Session& session, const std::string& key) {
 
 }  // namespace
 
-// An adapter is none of it: the reference has none.
+// The adapter is left out: the reference has none.
 std::string references_key(FileSystem& files, const Session& session) {
     const Numerics& numerics = session.numerics();
     const std::string& known = session.identity.base_checksum;

@@ -51,7 +51,7 @@ Config resolved_config(const Session& session) {
     return config;
 }
 
-// What the run is made from is none of what it removes first.
+// The run must not remove its own sources first.
 void check_overwrites_no_base(FileSystem& files, const Config& config, const RunFolder& folder) {
     std::vector<std::string> bases = {config.model, config.adapter};
     bases.insert(bases.end(), config.train_data.begin(), config.train_data.end());

@@ -29,7 +29,7 @@ struct TrainResult {
     std::optional<int64_t> best_step;    // where steps are compared (state/best_step.h)
     std::string final_folder;            // empty when the run was stopped
     int64_t predicted_bytes = 0;         // memory
-    int64_t predicted_device_bytes = 0;  // of those, in a device's own
+    int64_t predicted_device_bytes = 0;  // the part in a device's own memory
     int64_t peak_bytes = 0;
     std::string resume;             // continues a run that was stopped; empty: it is over, or kept no state
     std::vector<NextCommand> next;  // of a run that has a final/

@@ -108,7 +108,7 @@ std::vector<Provoked> data_files() {
              return sandbox.windlass({"eval", sandbox.model(), "--data", rows, "--choices", "3|4"});
          },
          kData,
-         {"choice.jsonl:1", "\"5\" is none of the choices"}},
+         {"choice.jsonl:1", "\"5\" is not one of the choices"}},
     };
 }
 

@@ -37,7 +37,7 @@ struct Rows {
     }
 };
 
-// A model folder of which the tokenizer alone is read; its number of positions where config.json says it.
+// Reads only the tokenizer of a model folder, and the number of positions if config.json gives it.
 Rows open_rows(const std::vector<std::string>& words) {
     Config config = config_from_words(words, ConfigUse::plan);
     if (config.train_data.empty())
@@ -122,7 +122,7 @@ ExitCode show(const Rows& rows, int64_t count, bool json) {
     return ExitCode::ok;
 }
 
-// So many of the sorted lengths are at most as long.
+// The length that this percentage of the sorted lengths does not exceed.
 uint32_t percentile(const std::vector<uint32_t>& sorted, int64_t percent) {
     return sorted[static_cast<size_t>((std::ssize(sorted) - 1) * percent / 100)];
 }

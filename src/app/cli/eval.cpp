@@ -43,7 +43,7 @@ int64_t right_choice(const std::vector<std::string>& choices, const std::string&
     for (size_t i = 0; i < choices.size(); ++i) {
         if (trimmed(choices[i]) == trimmed(completion)) return static_cast<int64_t>(i);
     }
-    throw UserError(ExitCode::data, where, "the completion \"{}\" is none of the choices", completion)
+    throw UserError(ExitCode::data, where, "the completion \"{}\" is not one of the choices", completion)
         .hint("--choices with all completions of the file");
 }
 

@@ -29,7 +29,7 @@ CLI::Validator one_of(std::string place, std::vector<std::string_view> names) {
     return CLI::Validator(choose, "");
 }
 
-// Verbs of which every further word is configuration.
+// Verbs whose further words are all configuration.
 void takes_config(CLI::App* verb) {
     verb->allow_extras();
 }

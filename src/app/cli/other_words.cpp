@@ -194,7 +194,7 @@ std::string nearest_flag(const CLI::App& verb, const std::string& name) {
     return std::ranges::find(own, near) == own.end() ? "" : std::string(near);
 }
 
-// The value that a flag at words[i] was given; empty where there is none.
+// The value of a flag at words[i]; empty if it has no value.
 std::string value_of_flag(const std::vector<std::string>& words, size_t i) {
     const size_t equals = words[i].find('=');
     if (equals != std::string::npos) return words[i].substr(equals + 1);

@@ -18,7 +18,7 @@ struct ForeignValue {
     std::vector<ForeignValue> items;                                 // of a list
     std::vector<std::pair<std::string, ForeignValue>> members = {};  // of a map
 
-    // The scalar of this member; empty where there is none.
+    // The scalar of this member; empty without such a member.
     std::string_view member(std::string_view name) const;
     // "true" and what else YAML calls so; "false", null, or nothing.
     bool is_true() const;

@@ -13,7 +13,7 @@ constexpr unsigned kQuads = 2;  // fours of a thread in the formats with blocks
 static_assert(kAdamwBlock == 4 * kQuads * kWarp);
 constexpr uint32_t kSign = 0x80000000u;
 
-// Four numbers in a row, of which there are `have`.
+// Four numbers in a row, `have` of them present.
 template <typename T>
 __device__ void read_four(const T* from, int have, bool aligned, T (&to)[4]) {
     if (have == 4 && aligned) {

@@ -73,8 +73,8 @@ constexpr Shorts kEven = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26
 [[gnu::always_inline]] inline Shorts high_halves(Pair x) {
     return as<Shorts>(_mm512_permutex2var_epi16(as<Raw>(x.a), as<Raw>(kEven + 1), as<Raw>(x.b)));
 }
-// Pairs to 16 bits and two of those to bytes: signed numbers to signed ones, and these to unsigned or to signed ones;
-// what is too large becomes the largest there is. in_order puts the bytes in the order of memory.
+// Pairs to 16 bits and two of those to bytes: signed numbers to signed ones, and these to unsigned or to signed ones,
+// saturating. in_order puts the bytes in the order of memory.
 [[gnu::always_inline]] inline Shorts narrow(Pair x) {
     return as<Shorts>(_mm512_packs_epi32(as<Raw>(x.a), as<Raw>(x.b)));
 }

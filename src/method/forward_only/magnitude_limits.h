@@ -36,8 +36,8 @@ class MagnitudeHistogram {
 };
 
 // Sets ParamPerturb::magnitude_limit of every matrix and table that is trained, where the share is below 1; norms and
-// biases, which are few, are all probed. And ParamStorage::scale_exponent of those that are kept in 8 bits (limits are
-// then of weights that are rounded to these). `masters` are the base's; reads what it needs of them once, 4 MiB at a
+// biases, which are few, are all probed. And ParamStorage::scale_exponent of matrices that are kept in 8 bits (their
+// limits apply to the rounded weights). `masters` are the base's; reads what it needs once, 4 MiB at a
 // time.
 void set_by_magnitudes(TrainedModel& model, double sparse_share, const ReadMasters& masters);
 

@@ -13,8 +13,8 @@ namespace windlass {
 std::function<double(const Param&, int, double)> draws_of(const MethodOptions& options, std::vector<int> perturbed);
 
 // Writes w + eps z and w - eps z of the pass's direction (its index); `k` of the pass is 2. Of a pass that is clean
-// it copies the weights, where they are computed with in another type. Points of what is not trained, or left out of
-// this step (layer_drop.h), are the weights.
+// it copies the weights, if they are computed with in another type. Points of parameters that are frozen, or left out
+// of this step (layer_drop.h), are the weights.
 void materialize_points(const MaterializeCall& call, Stream& stream);
 // The same of w + eps z alone; `k` is 1.
 void materialize_point(const MaterializeCall& call, Stream& stream);

@@ -8,7 +8,7 @@ namespace windlass {
 // Passes", NeurIPS 2023, tables 15 and 16). FZOO took a third of them on the average (Dang et al., "FZOO", 2025).
 inline constexpr double kTwoSidedPasses = 2 * 20000, kFzooPasses = kTwoSidedPasses / 3;
 
-// Steps of so many forward passes each. More directions a step need as many passes in all (Malladi et al., appendix A).
+// Steps of `passes_a_step` forward passes. More directions a step need as many passes in all (Malladi et al., app. A).
 double steps_for_one_of_adam(double published_passes, int passes_a_step);
 
 }  // namespace windlass

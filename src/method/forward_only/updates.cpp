@@ -76,7 +76,7 @@ void NoiseUpdates::add_window(const Param& param, std::span<const StepParams> st
                       .adds_left = run_.kind == NoiseKind::low_rank && !run_.keeps_left});
 }
 
-// Terms whose u and v are kept: one, with the sum of what scales them.
+// Terms with kept u and v become one, with the sum of their coefficients.
 void NoiseUpdates::add_scaled(std::span<const NoiseTerm> terms) {
     std::vector<float>& sum = scales_.emplace_back(static_cast<size_t>(run_.rank), 0.0f);
     std::array<float, kDirectionRankMax> drawn;

@@ -1,6 +1,6 @@
-// updates.h: the updates of some steps over one parameter, as the kernels of noise.h want them.
+// updates.h: the updates of some steps over one parameter, in the form that the kernels of noise.h take.
 //
-// With u the mean of what a step found along its directions, (g_1 z_1 + ... + g_n z_n) / n, each is
+// With u the mean of a step's slopes along its directions, (g_1 z_1 + ... + g_n z_n) / n, each is
 //     w <- w - rate u - (1 - decay) w, or with moments: - rate m, - rate m / (sqrt(v) + epsilon)
 // and those of the steps of one window, where they are merged together, are one: the sum of them.
 #pragma once

@@ -34,7 +34,7 @@ struct ProjectorValues {
     std::span<float> right;  // [n, r]
 };
 
-// Memory of the functions of this folder, for one matrix at a time: so many bytes, aligned to 64.
+// Memory of the functions of this folder, for one matrix at a time: bytes, aligned to 64.
 int64_t projector_scratch_bytes(const ProjectorShape& shape, int threads);
 
 struct ProjectorContext {
@@ -50,7 +50,7 @@ struct ProjectorBias {
     double shown = 0;       // |P P^T G Q Q^T|^2
     double difference = 0;  // |P P^T G Q Q^T - G|^2
 
-    // |P P^T G Q Q^T - G| / |G|; 0 where G is zero, and no number where G has what is none.
+    // |P P^T G Q Q^T - G| / |G|; 0 if G is zero, and NaN if G holds NaN or infinity.
     double relative() const;
     // What P P^T G Q Q^T is best multiplied with: it minimizes |c P P^T G Q Q^T - G|. 1 where nothing is shown.
     double best_scale() const;
@@ -65,7 +65,7 @@ struct ProjectorLearning {
     int iterations = 0;  // at most
     double rate = 0.2;   // Adam's, of the root mean square of the numbers of P, and of Q, as they are at first
     double enough = 0;   // relative bias with which it ends
-    // It ends where so many iterations brought less than this.
+    // It ends after `patience` iterations that gained less than `least_gain`.
     int patience = 10;
     double least_gain = 1e-3;
 };
@@ -86,7 +86,7 @@ struct ProjectorHalves {
     std::span<const float> fit, judge;  // [m, n] each: gradients of different samples
 };
 struct ProjectorRefit {
-    double before = 0, after = 0;  // relative bias on `judge`: of the values as they were, and of those found on `fit`
+    double before = 0, after = 0;  // relative bias on `judge`: with the old values, and with those fitted on `fit`
     double scale = 1;              // best_scale() on `fit`
     int iterations = 0;
     bool accepted = false;

@@ -16,7 +16,7 @@ void add_rounded(const float* x, float* w, int64_t count, int64_t, const Project
     for (int64_t i = 0; i < count; ++i) w[i] += x[i];
 }
 
-// w[i] += x[i], of `count` elements of which the first one has the number `first` in the model.
+// w[i] += x[i] for `count` elements; the first one has the number `first` in the model.
 void add_rounded(const float* x, bf16* w, int64_t count, int64_t first, const ProjectorRounding& rounding) {
     std::array<uint32_t, 4> words{};
     for (int64_t i = 0; i < count; ++i) {

@@ -73,8 +73,8 @@ void write_config(const AdapterSettings& settings, Json& config) {
     config["alpha_pattern"] = Json::object();
 }
 
-// Fields that are not read here are refused where they say anything at all (read_peft_config); of those that have
-// other values than null, false and nothing, these change no number.
+// Fields that are not read here are refused if they are set at all (read_peft_config). The fields below are set to
+// other values than null, false and nothing, and change no number.
 void require_plain(const Json& config, std::string_view where) {
     // Others began from another base than the one that they name, or change how the pair is applied.
     static constexpr std::string_view kHarmless[] = {"gaussian", "eva", "orthogonal"};

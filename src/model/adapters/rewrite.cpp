@@ -112,7 +112,7 @@ class ModelRewriter {
 
     ModelSpec write() {
         const size_t own = model_.params.size();
-        std::vector<std::vector<std::string>> names;  // of what each block gets
+        std::vector<std::vector<std::string>> names;  // by block: of the parameters that it gets
         for (Block& block : model_.blocks) names.push_back(rewrite(block));
         names.push_back(rewrite(model_.logits));
         std::map<std::string_view, int> index;

@@ -104,7 +104,7 @@ class ModelAssembly {
     // The first of `prefixes` under which the files hold `name`; the first of them, which is the prefix in the tree of
     // transformers' modules, where none does.
     std::string find_prefix(std::span<const std::string_view> prefixes, std::string_view name);
-    // The first of these names that the files hold; the first of all where they hold none.
+    // The first of these names that the files hold; the first of all if they hold none.
     std::string find_first(std::span<const std::string_view> names) const;
     // Two names, or twice the same one: of a tied table, that under which the files hold it (the embedding's, when
     // they hold it under both).

@@ -27,7 +27,7 @@ struct LayerSpec {
     int64_t window = 0;                     // 0: none
     double score_scale = 0;                 // of products of queries and keys
     double score_softcap = 0;               // 0: none
-    double residual_scale = 1;              // of what each half adds to the residual stream
+    double residual_scale = 1;              // of each half's contribution to the residual stream
     bool fused = false;                     // q, k and v are one matrix, and so are gate and up
     bool qkv_bias = false;
     bool output_bias = false;  // of the attention's output projection
@@ -75,7 +75,7 @@ std::vector<int64_t> read_qwen_windows(const HfConfig& config, size_t layers);
 // Under which names files hold a decoder.
 struct DecoderNames {
     std::span<const std::string_view> prefixes, heads;  // the first that is there, else the first
-    std::span<const std::string_view> apart;            // prefixes of what text does not pass
+    std::span<const std::string_view> apart;            // prefixes of tensors that text does not use
 };
 inline constexpr std::string_view kDecoderPrefixes[] = {"model.", ""};  // with a head, and a bare decoder's
 inline constexpr std::string_view kDecoderHeads[] = {"lm_head.weight"};

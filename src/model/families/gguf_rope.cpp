@@ -87,7 +87,7 @@ class RopeFields {
                                             out_.architecture));
     }
 
-    // llama.cpp's own scale of what is turned is 1 + 0.1 ln(factor); what is written is a factor of that.
+    // llama.cpp scales the turned channels by 1 + 0.1 ln(factor) itself; the file holds a factor of that.
     void add_yarn(const RopeSpec& source) {
         constexpr double kBetaFast = 32.0, kBetaSlow = 1.0;  // compiled into llama.cpp, as whole pairs are
         if (known_.local) refuse_gguf(where_, "rope type \"yarn\": llama.cpp would scale layers with a window too");

@@ -13,7 +13,7 @@ namespace windlass {
 struct GgufRope {
     bool factors = false;  // one for each pair: "rope_freqs.weight", "rope_factors_long.weight" and "..._short.weight"
     bool local = false;    // layers with a window have a rope of their own, which nothing stretches
-    int64_t still_step = 0;  // every so many-th layer does not turn; 0: all turn
+    int64_t still_step = 0;  // n: every n-th layer does not turn; 0: all turn
 };
 
 // Adds the fields and tensors. UserError(model) naming `where` and what the architecture does not know.

@@ -1,5 +1,5 @@
-// granite.cpp: Granite 3, the dense ones: Llama's block with four factors that the file states: of the embedding, of
-// the scores, of what each half of a layer adds, and a divisor of the logits.
+// granite.cpp: Granite 3, the dense ones: Llama's block with four factors that the file states: for the embedding, the
+// scores and the output of each half of a layer, and a divisor of the logits.
 #include "model/families/all.h"
 #include "model/families/gguf_decoder.h"
 

@@ -6,7 +6,7 @@
 namespace windlass {
 namespace {
 
-// Keys of Phi-4-mini's own code of which one value is implemented, as in transformers.
+// Keys of Phi-4-mini's own code for which only one value is implemented, as in transformers.
 void require_one(const HfConfig& config, const char* key) {
     const int64_t value = config.find_integer(key, 0, kPositionsMax).value_or(1);
     if (value != 1) throw UserError(ExitCode::model, config.where(), "\"{}\" is {}: only 1 is implemented", key, value);

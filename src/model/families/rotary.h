@@ -11,7 +11,7 @@ namespace windlass {
 
 struct RopeTable {
     std::vector<double> frequencies;            // radians a position, for each pair of a head's channels that turn
-    double scale = 1;                           // of what is turned
+    double scale = 1;                           // of the turned channels
     std::vector<double> long_frequencies = {};  // of documents of more than short_length tokens; empty: none differ
     int64_t short_length = 0;
     RopeSpec source = {};  // what it was made of

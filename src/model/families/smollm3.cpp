@@ -1,5 +1,5 @@
-// smollm3.cpp: SmolLM3: Llama's block, of which every fourth layer knows no positions, or those that the file names.
-// Where windows are switched on, they slide in those layers alone unless the file says in which.
+// smollm3.cpp: SmolLM3: Llama's block; every fourth layer, or those that the file names, knows no positions. If windows
+// are switched on, they slide in those layers alone unless the file says in which.
 #include "model/families/all.h"
 #include "model/families/gguf_decoder.h"
 

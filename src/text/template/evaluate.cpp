@@ -5,7 +5,7 @@
 namespace windlass::jinja {
 namespace {
 
-// Recursion of macros and nesting of what they hold, together: Python stops at as many frames.
+// Recursion of macros and nesting of their bodies, together: Python stops at as many frames.
 constexpr int kEvaluationDepthMax = 1000;
 
 }  // namespace

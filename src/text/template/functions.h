@@ -51,7 +51,7 @@ Value call_function(Arena& arena, int function, const Arguments& arguments, cons
 bool find_method(Arena& arena, const Value& object, std::string_view name, Value& found);
 Value call_method(Arena& arena, const BoundMethod& method, const Arguments& arguments);
 
-// str.replace; a negative count is none.
+// str.replace; a negative count means no limit.
 Value replaced(Arena& arena, std::string_view text, std::string_view old, std::string_view with, int64_t count);
 
 // What raise_exception was called with.

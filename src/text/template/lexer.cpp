@@ -230,7 +230,7 @@ class Lexer {
         }
         push_integer(prefix, bytes, base);
     }
-    // Of a number with a fraction or an exponent; 0: there is none.
+    // The length of a number with a fraction or an exponent; 0: no such number.
     size_t real_bytes() const {
         size_t bytes = decimals(0);
         bool is_real = false;

@@ -24,7 +24,7 @@ Value call_strip(Arena& arena, const Value& self, const Arguments& arguments, st
     return Value::string(text);
 }
 
-// The pieces of a text between white space, at most so many cuts, from the left or from the right.
+// The pieces of a text between white space, after at most `cuts` cuts, from the left or from the right.
 void split_at_space(ListBuilder& pieces, std::string_view text, size_t cuts) {
     for (text = strip_left(text); !text.empty(); text = strip_left(text)) {
         if (cuts-- == 0) return pieces.push(Value::string(text));
@@ -339,7 +339,7 @@ bool find_method(Arena& arena, const Value& object, std::string_view name, Value
     for (size_t i = 0; i < std::size(kMethods); ++i) {
         if (kMethods[i].kind != object.kind || kMethods[i].name != name) continue;
         if (object.is_safe)
-            throw Fault{fmt::format("the method \"{}\" of what the filter \"safe\" made is not supported", name)};
+            throw Fault{fmt::format("the method \"{}\" is not supported on the output of the filter \"safe\"", name)};
         Value* const self = arena.make<Value>();
         *self = object;
         BoundMethod* const bound = arena.make<BoundMethod>();

@@ -80,7 +80,7 @@ std::string_view Parser::closing_tag() {
     return name.starts_with("end") || name == "else" || name == "elif" ? name : std::string_view();
 }
 
-// Up to one of these tags, whose name is the next token then; without any, up to the end of the template.
+// Parses up to one of these tags, whose name is then the next token; without tags, to the end of the template.
 Body Parser::parse_body(std::initializer_list<std::string_view> ends, Place place) {
     const Deeper deeper(*this, stmt_depth_, kStmtDepthMax);
     const int line = now().line;

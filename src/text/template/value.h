@@ -95,7 +95,7 @@ struct Value {
         const BoundMethod* method;
         int function;
     };
-    std::string_view text;  // of a string; of what is undefined, its name
+    std::string_view text;  // of a string; of an undefined value, its name
 
     static Value none();
     static Value boolean(bool truth);
@@ -107,7 +107,7 @@ struct Value {
     bool is_number() const { return kind == Kind::boolean || kind == Kind::integer || kind == Kind::real; }
     bool is_whole() const { return kind == Kind::boolean || kind == Kind::integer; }
     bool is_sequence() const { return kind == Kind::list || kind == Kind::tuple || kind == Kind::range; }
-    int64_t as_whole() const { return kind == Kind::boolean ? truth : whole; }  // of what is_whole
+    int64_t as_whole() const { return kind == Kind::boolean ? truth : whole; }  // requires is_whole
     double as_real() const { return kind == Kind::real ? real : static_cast<double>(as_whole()); }
 };
 
@@ -215,7 +215,7 @@ inline std::span<const Member> Mapping::all() const {
 
 std::string_view kind_name(Kind kind);  // as Python calls it: "str", "NoneType"
 
-// `null` is none; an object keeps the order of its members. Texts are those of the JSON, which must outlive the arena.
+// `null` becomes None; an object keeps the order of its members. Texts are those of the JSON, which outlives the arena.
 Value from_json(Arena& arena, const Json& json);
 
 }  // namespace windlass::jinja

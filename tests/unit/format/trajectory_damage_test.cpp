@@ -200,7 +200,7 @@ TEST_F(TrajectoryDamage, ADamagedMarkIsNamedAndCostsNoRecord) {
     std::string bytes = whole_log();
     bytes[33] ^= 1;
     EXPECT_THAT(refusal_of_log(bytes),
-                HasSubstr("the mark of what was synced (byte 32) is damaged. Try: a fork of this log "
+                HasSubstr("the mark of synced bytes (byte 32) is damaged. Try: a fork of this log "
                           "up to step 12"));
     FaultFiles files("/image");
     write_log(files, bytes);
@@ -304,7 +304,7 @@ TEST_F(TrajectoryDamage, ForgedSizesAreRefusedBeforeAnythingIsAllocated) {
     for (const int64_t synced : {std::numeric_limits<int64_t>::max(), int64_t{-1}, int64_t{1} << 32}) {
         std::string bytes = whole_log();
         seal(bytes, static_cast<size_t>(records_offset(bytes)) - 48, synced);
-        EXPECT_THAT(refusal_of_log(bytes), HasSubstr("the mark of what was synced"));
+        EXPECT_THAT(refusal_of_log(bytes), HasSubstr("the mark of synced bytes"));
     }
     std::string bytes = whole_log();
     seal(bytes, static_cast<size_t>(records_offset(bytes)) - 48, 13);

@@ -198,8 +198,8 @@ TEST_F(OpenAdapter, RefusesFoldersOfAnotherBase) {
 
 TEST_F(OpenAdapter, RefusesTargetsThatLeaveOutTrainedModules) {
     const char* wanted =
-        "adapter_config.json: \"target_modules\" does not name model.layers.0.self_attn.v_proj, of which "
-        "adapter_model.safetensors has tensors. Try: the two files of one adapter";
+        "adapter_config.json: \"target_modules\" does not name model.layers.0.self_attn.v_proj, but "
+        "adapter_model.safetensors has its tensors. Try: the two files of one adapter";
     EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(changed("target_modules", {"q_proj"})); }),
                 HasSubstr(wanted));
     EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(changed("target_modules", R"(.*\.q_proj)")); }),
