@@ -1,4 +1,4 @@
-// data.cpp: rows as a run will see them: what is learned of them, how long they are, what is wrong with them.
+// data.cpp: rows as a run will see them: which tokens are trained, how long rows are, what is wrong with them.
 #include "data/data.h"
 
 #include <unistd.h>
@@ -105,7 +105,7 @@ ExitCode show(const Rows& rows, int64_t count, bool json) {
                 {{"tokens", sample.ids.size()}, {"learned", sample.trained_count()}, {"pieces", std::move(pieces)}});
             return;
         }
-        print_prose(fmt::format("--- sample {}: {}, {} of them learned\n", number,
+        print_prose(fmt::format("--- sample {}: {}, {} of them trained\n", number,
                                 counted(std::ssize(sample.ids), "token"), sample.trained_count()));
         print_colored(shown(sample, rows.tokenizer, color) + "\n");
     };
@@ -174,7 +174,7 @@ ExitCode stats(const Rows& rows, bool json) {
         return ExitCode::ok;
     }
     print_result(fmt::format(
-        "{}\nlearned   {:.1f} % of the tokens\nlengths   {} to {}, median {}, 90 % up to {}, 99 % up to {}\n\n{}",
+        "{}\ntrained   {:.1f} % of the tokens\nlengths   {} to {}, median {}, 90 % up to {}, 99 % up to {}\n\n{}",
         report.summary(), 100.0 * static_cast<double>(report.trained_tokens) / static_cast<double>(report.tokens),
         lengths.front(), lengths.back(), percentile(lengths, 50), percentile(lengths, 90), percentile(lengths, 99),
         histogram(lengths)));
