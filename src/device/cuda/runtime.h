@@ -72,7 +72,7 @@ class CudaRuntime {
 
 // Null: this program was built without CUDA.
 CudaRuntime* find_cuda_runtime();
-// How this program was built: "CUDA 13.0, kernels for 80-real, 86-real", or why without: "nvcc is not found".
+// How this program was built: "CUDA 13.0, kernels for compute capability 9.0", or why without: "nvcc is not found".
 std::string cuda_build();
 // Throws UserError(gpu) that says why there is none.
 CudaRuntime& cuda_runtime();
