@@ -176,7 +176,7 @@ endfunction()
 # Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run. MINUTES is
 # about how long it takes: the longest begin first, so that none is left running alone. An entry that hangs is ended after
 # a quarter of an hour, a slow one after an hour: several times what they take where others compute, too.
-# PARTS: so many entries, <name>_1 and on, share its tests: one that waits much is not what all others wait for.
+# PARTS: a number of entries, <name>_1 and on, share its tests, so that one slow program does not finish last.
 # APART: the files use the same short names, and are compiled one by one.
 # READS: parts of the project (tools/changed-parts) besides its floors and its folder that its result depends on.
 # LOW: it sees floors below the ops, whose kernels it does not link.

@@ -51,7 +51,7 @@ bool load(FileSystem& files, const std::string& path, const std::string& key, Se
 
 void compute(Session& session, Engine& engine) {
     const RunData& data = *session.data;
-    log_info("finding what the reference says of {} pairs of answers", data.pair_count() + data.eval_count());
+    log_info("computing the reference's log-likelihoods of {} pairs of answers", data.pair_count() + data.eval_count());
     const int64_t rows = 2 * data.pair_count();
     Activity finding("reference log-likelihoods", rows + 2 * data.eval_count());
     session.references = row_losses(engine, rows, [&](int64_t first, int64_t count) {
@@ -117,7 +117,7 @@ bool take_references(FileSystem& files, Session& session, const RunFolder& folde
         use_shared(session, key, [&](const std::string& path) { return load(files, path, key, session); });
     if (is_known) write_text_atomic(files, of_run, text_of(session, key));
     if (!is_known && reference_is_gone)
-        throw UserError(ExitCode::storage, of_run, "does not hold what the reference said when the run began")
+        throw UserError(ExitCode::storage, of_run, "does not hold the reference's log-likelihoods of this run")
             .hint("train_data, eval_data and eval_samples as they were; or begin again, with --overwrite");
     return is_known;
 }

@@ -43,8 +43,8 @@ class Preferences : public testing::Test {
 
 TEST_F(Preferences, AreLearnedBesideAReference) {
     const Finished trained = must_succeed(sandbox_.train(settings("dpo")));
-    EXPECT_THAT(trained.err,
-                AllOf(HasSubstr("finding what the reference says of 8 pairs"), HasSubstr("rewards/accuracies")));
+    EXPECT_THAT(trained.err, AllOf(HasSubstr("computing the reference's log-likelihoods of 8 pairs"),
+                                   HasSubstr("rewards/accuracies")));
     const Json references = read_json(sandbox_.out() + "/references.json");
     EXPECT_EQ(references.at("train").size(), 12u);
     EXPECT_EQ(references.at("eval").size(), 4u);
@@ -54,7 +54,7 @@ TEST_F(Preferences, AreLearnedBesideAReference) {
     // Another run of the same rows and model finds them kept.
     Settings again = settings("dpo");
     again["output_dir"] = sandbox_ / "again";
-    EXPECT_THAT(must_succeed(sandbox_.train(again)).err, Not(HasSubstr("finding what the reference says")));
+    EXPECT_THAT(must_succeed(sandbox_.train(again)).err, Not(HasSubstr("computing the reference's log-likelihoods")));
     EXPECT_EQ(metrics_of(sandbox_ / "again"), metrics);
 }
 
@@ -107,7 +107,7 @@ TEST_F(Preferences, GoOnWithTheReferenceOfTheBeginning) {
     const Finished refused = run(sandbox_.train(full, {"--resume"}));
     EXPECT_EQ(refused.code, kStorage);
     EXPECT_THAT(refused.err,
-                HasSubstr("does not hold what the reference said when the run began. Try: train_data, eval_data"));
+                HasSubstr("does not hold the reference's log-likelihoods of this run. Try: train_data, eval_data"));
 }
 
 // Killed while it asks the reference: what there is of the run, perhaps an engine's files, is in nobody's way, and it
@@ -148,7 +148,7 @@ TEST_F(Preferences, AKillWhileTheReferenceIsFoundLosesNothing) {
             finished = must_succeed(sandbox_.train(killed));
         }
         EXPECT_EQ(finished.code, 0) << finished.err;
-        EXPECT_THAT(finished.err, HasSubstr("finding what the reference says"));
+        EXPECT_THAT(finished.err, HasSubstr("computing the reference's log-likelihoods"));
         EXPECT_EQ(metrics_of(sandbox_.out()), metrics_of(sandbox_ / "straight"));
         for (const auto& entry : fs::directory_iterator(fs::path(on_disk["ssd_dir"])))
             EXPECT_THAT(entry.path().string(), Not(HasSubstr(".reference")));
@@ -180,7 +180,7 @@ TEST_F(Preferences, TheReferenceIsOfTheModelsConfiguration) {
     edit_json(sandbox_ / "other/config.json", [](Json& config) { config["rope_theta"] = 500.0; });
     run["model"] = sandbox_ / "other";
     run["output_dir"] = sandbox_ / "out2";
-    EXPECT_THAT(must_succeed(sandbox_.train(run)).err, HasSubstr("finding what the reference says"));
+    EXPECT_THAT(must_succeed(sandbox_.train(run)).err, HasSubstr("computing the reference's log-likelihoods"));
 }
 
 // Projectors are fitted to the loss of tokens: here they stay as they were drawn, unless somebody asks, who is refused.
@@ -218,7 +218,7 @@ class ReferenceOfAnAdapter : public Preferences {
         run["output_dir"] = sandbox_ / name;
         run["cache_dir"] = sandbox_ / ("cache-" + name);
         for (const auto& [key, value] : changes) run[key] = value;
-        EXPECT_THAT(must_succeed(sandbox_.train(run)).err, HasSubstr("finding what the reference says"));
+        EXPECT_THAT(must_succeed(sandbox_.train(run)).err, HasSubstr("computing the reference's log-likelihoods"));
         Json said = read_json(run["output_dir"] + "/references.json");
         said.erase("of");
         return said;
@@ -278,7 +278,7 @@ TEST_F(ReferenceOfAnAdapter, IsKeptForWeightsOfItsKindAlone) {
     must_succeed(sandbox_.train(run));
     run["adapter"] = "qlora";
     run["output_dir"] = sandbox_ / "qlora";
-    EXPECT_THAT(must_succeed(sandbox_.train(run)).err, HasSubstr("finding what the reference says"));
+    EXPECT_THAT(must_succeed(sandbox_.train(run)).err, HasSubstr("computing the reference's log-likelihoods"));
 }
 
 // Of each step, as TRL logs them: the same in one micro-batch and in several, with padding of the last one, and on

@@ -118,10 +118,10 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
                           "Largest file, such as 5GB; without it as the base");
     CLI::Option* const delta = to_export->add_flag(
         "--delta", args.to_export.delta,
-        "Of a run with an adapter, the adapter alone: what is written anyway, but of lsp the whole model");
+        "Of a run with an adapter, only the adapter: the default, except for lsp, which exports the whole model");
     to_export
         ->add_option("--merged", args.to_export.merged,
-                     "Of a run with an adapter, the whole model: what was learnt added to the base's own numbers "
+                     "Of a run with an adapter, the whole model: the adapter is added to the base's own numbers "
                      "(base), or to those that the run computed with (computed)")
         ->expected(0, 1)
         ->default_str("base")
