@@ -1,11 +1,14 @@
 #include "session/advice.h"
 
+#include <algorithm>
+#include <array>
+#include <functional>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "plan/refusal.h"
 #include "session/run_text.h"
-#include "session/variation.h"
 
 namespace windlass {
 namespace {
@@ -21,16 +24,20 @@ bool uses_gradients_at_once(const Method& method) {
     return method.recipe({}).uses_gradients_at_once;
 }
 
-// With any policy, and as many writes as it likes.
-std::optional<Planned> plan_method(const Session& session, const MethodAdvice& wanted, StateFormat format) {
+// With any policy.
+std::optional<Planned> plan_format(const Session& session, const MethodAdvice& wanted, StateFormat format,
+                                   const ShouldStop& should_stop) {
     Variation variation = variation_of(session);
     variation.method = wanted.method;
     variation.adapter = wanted.adapter;
     variation.weight_storage = wanted.weight_storage;
     variation.state_format = format;
     variation.policy = variation.update_time = "auto";
-    variation.step_disk_writes = 0;
-    std::optional<Planned> planned = plan_variation(session, variation);
+    if (const auto writes = static_cast<double>(variation.step_disk_writes); writes > 0) {
+        const double own = steps_for_one_of_adam(find_method(session.config.method), session.method_options);
+        variation.step_disk_writes = std::max<int64_t>(1, static_cast<int64_t>(writes * own / wanted.steps_factor));
+    }
+    std::optional<Planned> planned = plan_variation(session, variation, should_stop);
     if (planned && wanted.method == session.config.method)
         planned->step = in_rounds(planned->step, session.rounds_most);
     return planned;
@@ -44,13 +51,90 @@ std::string name_of(const Session& session, const MethodAdvice& wanted) {
                        own ? session.model.adapter->kind : wanted.adapter);
 }
 
-// What is compared: each method for what the session trains, and those with gradients for all parameters and for
-// adapters.
-std::vector<MethodAdvice> compared(const Session& session) {
+// The least first: what changes most for a run that is slow or does not fit.
+int place_of(const Session& session, const MethodAdvice& each) {
+    if (is_of_session(session, each)) return 0;
+    const Method& method = find_method(each.method);
+    if (is_forward_only(method)) return 4;
+    if (uses_gradients_at_once(method)) return 2;
+    return each.adapter.empty() || each.adapter == "lora" || each.adapter == session.config.adapter ? 1 : 3;
+}
+
+// The session's own plan answers for its method, unless a part of it was fixed that others are free to choose.
+std::optional<Planned> plan_of_session(const Session& session, const MethodAdvice& wanted) {
+    const PlanRequest& request = session.request;
+    const bool is_free = request.policy == "auto" && request.update_time == "auto";
+    if (!is_of_session(session, wanted) || !is_free) return std::nullopt;
+    Planned planned = without_schedules(session.planned);
+    planned.step = in_rounds(planned.step, session.rounds_most);
+    return planned;
+}
+
+// With the format of the state that the session has, or, where any may be taken, the first that fits.
+std::optional<Planned> plan_any_format(const Session& session, const MethodAdvice& wanted,
+                                       const ShouldStop& should_stop) {
+    if (session.config.state_format != "auto" || is_forward_only(find_method(wanted.method)))
+        return plan_format(session, wanted, session.method_options.state_format, should_stop);
+    for (const StateFormat format : kStateFormats) {
+        if (std::optional<Planned> planned = plan_format(session, wanted, format, should_stop)) return planned;
+    }
+    return std::nullopt;
+}
+
+double steps_of(const MethodAdvice& method, const RunCosts& costs) {
+    return method.steps_factor * static_cast<double>(costs.steps);
+}
+double run_seconds(const MethodAdvice& method, const RunCosts& costs) {
+    return method.planned->mean_seconds * steps_of(method, costs);
+}
+double run_writes(const MethodAdvice& method, const RunCosts& costs) {
+    return static_cast<double>(method.planned->step.demand.disk_write_bytes) * steps_of(method, costs);
+}
+
+constexpr double kShortRun = 3600;    // seconds: nobody minds
+constexpr double kMuchSlower = 4;     // than the fastest
+constexpr double kWearOfARun = 0.01;  // of the drives' life
+
+// By how much a step learns; the least place is best.
+int learning_place(const MethodAdvice& each) {
+    const Method& method = find_method(each.method);
+    if (is_forward_only(method)) return 3;
+    if (uses_gradients_at_once(method)) return 2;
+    return each.adapter.empty() ? 0 : 1;
+}
+
+const MethodAdvice* advised(const std::vector<MethodAdvice>& methods, const RunCosts& costs) {
+    std::vector<const MethodAdvice*> fitting;
+    for (const MethodAdvice& each : methods) {
+        if (each.planned) fitting.push_back(&each);
+    }
+    if (fitting.empty()) return nullptr;
+    const auto has_backward = [](const MethodAdvice* each) { return !is_forward_only(find_method(each->method)); };
+    if (std::ranges::any_of(fitting, has_backward)) std::erase_if(fitting, std::not_fn(has_backward));
+    const auto seconds = [&](const MethodAdvice* each) { return run_seconds(*each, costs); };
+    const MethodAdvice* const fastest = *std::ranges::min_element(fitting, {}, seconds);
+    if (!has_backward(fastest)) return fastest;
+    std::ranges::stable_sort(fitting, {}, [](const MethodAdvice* each) { return learning_place(*each); });
+    const auto found = std::ranges::find_if(fitting, [&](const MethodAdvice* each) {
+        const bool is_slow = seconds(each) > kShortRun && seconds(each) > kMuchSlower * seconds(fastest);
+        return !is_slow && run_writes(*each, costs) <= kWearOfARun * costs.endurance_bytes;
+    });
+    return found == fitting.end() ? fastest : *found;
+}
+
+}  // namespace
+
+bool is_of_session(const Session& session, const MethodAdvice& each) {
+    return each.method == session.config.method && each.adapter == session.config.adapter &&
+           each.weight_storage == session.config.weight_storage;
+}
+
+std::vector<MethodAdvice> methods_to_compare(const Session& session) {
     std::vector<MethodAdvice> list;
     const auto add = [&](std::string_view method, const std::string& adapter, const std::string& storage) {
         MethodAdvice each{.method = std::string(method), .adapter = adapter, .weight_storage = storage};
         each.name = name_of(session, each);
+        each.steps_factor = steps_for_one_of_adam(find_method(each.method), session.method_options);
         const bool is_there = std::ranges::any_of(list, [&](const auto& other) { return other.name == each.name; });
         if (!is_there) list.push_back(std::move(each));
     };
@@ -69,67 +153,26 @@ std::vector<MethodAdvice> compared(const Session& session) {
         add(method->name, "lora", "nf4");
         add(method->name, "lsp", "as_file");
     }
+    std::ranges::stable_sort(list, {}, [&](const MethodAdvice& each) { return place_of(session, each); });
     return list;
 }
 
-// The session's own plan answers for its method, unless a part of it was fixed that others are free to choose.
-std::optional<Planned> plan_of_session(const Session& session, const MethodAdvice& wanted) {
-    const PlanRequest& request = session.request;
-    const bool is_free =
-        request.policy == "auto" && request.update_time == "auto" && request.budgets.step_disk_writes == 0;
-    if (!is_of_session(session, wanted) || !is_free) return std::nullopt;
-    Planned planned = without_schedules(session.planned);
-    planned.step = in_rounds(planned.step, session.rounds_most);
-    return planned;
+void plan_method(const Session& session, const ShouldStop& should_stop, MethodAdvice& method) {
+    std::optional<Planned> own = plan_of_session(session, method);
+    method.planned = own ? std::move(own) : plan_any_format(session, method, should_stop);
 }
 
-// With the format of the state that the session has, or, where any may be taken, the first that fits.
-std::optional<Planned> plan_formats(const Session& session, const MethodAdvice& wanted) {
-    if (session.config.state_format != "auto" || is_forward_only(find_method(wanted.method)))
-        return plan_method(session, wanted, session.method_options.state_format);
-    for (const StateFormat format : kStateFormats) {
-        if (std::optional<Planned> planned = plan_method(session, wanted, format)) return planned;
-    }
-    return std::nullopt;
+RunCosts run_costs(const Session& session) {
+    RunCosts costs;
+    if (session.total_steps() > 0) costs.steps = session.total_steps();
+    const double factor = steps_for_one_of_adam(find_method(session.config.method), session.method_options);
+    costs.steps = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(costs.steps) / factor));
+    if (session.machine.endurance_bytes > 0) costs.endurance_bytes = session.machine.endurance_bytes;
+    return costs;
 }
 
-double learning_seconds(const MethodAdvice& advice) {
-    return advice.planned->mean_seconds * advice.steps_factor;
-}
-
-}  // namespace
-
-bool is_of_session(const Session& session, const MethodAdvice& each) {
-    return each.method == session.config.method && each.adapter == session.config.adapter &&
-           each.weight_storage == session.config.weight_storage;
-}
-
-std::vector<MethodAdvice> compare_methods(const Session& session) {
-    std::vector<MethodAdvice> methods = compared(session);
-    plan_at_once(std::ssize(methods), [&](int64_t index) {
-        MethodAdvice& each = methods[static_cast<size_t>(index)];
-        std::optional<Planned> own = plan_of_session(session, each);
-        each.planned = own ? std::move(own) : plan_formats(session, each);
-        each.steps_factor = steps_for_one_of_adam(find_method(each.method), session.method_options);
-    });
-    return methods;
-}
-
-std::string advised_method(const std::vector<MethodAdvice>& methods) {
-    // What keeps gradients first: AdamW, of all parameters or of an adapter.
-    const auto fits = [](const MethodAdvice& each, bool at_once) {
-        const Method& method = find_method(each.method);
-        return each.planned && !is_forward_only(method) && uses_gradients_at_once(method) == at_once;
-    };
-    for (const bool at_once : {false, true}) {
-        const auto found = std::ranges::find_if(methods, [&](const auto& each) { return fits(each, at_once); });
-        if (found != methods.end()) return found->name;
-    }
-    const MethodAdvice* best = nullptr;
-    for (const MethodAdvice& each : methods) {
-        if (!each.planned) continue;
-        if (best == nullptr || learning_seconds(each) < learning_seconds(*best)) best = &each;
-    }
+std::string advised_method(const std::vector<MethodAdvice>& methods, const RunCosts& costs) {
+    const MethodAdvice* const best = advised(methods, costs);
     return best == nullptr ? "" : best->name;
 }
 
@@ -143,17 +186,17 @@ std::vector<std::pair<std::string, Config>> other_configs(const Config& config) 
         other.policy = other.update_time = "auto";
         return other;
     };
-    for (const Method* method : all_methods()) {
-        if (method->name == config.method) continue;
-        Config& other = add(fmt::format("method={}", method->name));
-        other = with_method(std::move(other), method->name);
-    }
     const bool backward = !is_forward_only(find_method(config.method));
     if (backward && config.adapter.empty()) add("adapter=lora").adapter = "lora";
     if (backward && config.weight_storage != "nf4" && (config.adapter.empty() || config.adapter == "lora")) {
         Config& other = add("adapter=qlora");
         other.adapter = "lora";
         other.weight_storage = "nf4";
+    }
+    for (const Method* method : all_methods()) {
+        if (method->name == config.method) continue;
+        Config& other = add(fmt::format("method={}", method->name));
+        other = with_method(std::move(other), method->name);
     }
     return others;
 }
@@ -181,36 +224,80 @@ std::string others_that_fit(FileSystem& files, const Config& config) {
     return fmt::format("{}", fmt::join(found, kNextWayOut));
 }
 
-std::string advice_text(const std::vector<MethodAdvice>& methods) {
-    std::vector<std::vector<std::string>> rows = {
-        {"Methods", "policy", "a step", "device", "memory", "disk", "writes a step", "steps"}};
-    for (const MethodAdvice& each : methods) {
-        const std::string steps = fmt::format("x {:.3g}", each.steps_factor);
-        if (!each.planned) {
-            rows.push_back({"  " + each.name, "does not fit", "-", "-", "-", "-", "-", steps});
-            continue;
-        }
-        const Planned& planned = *each.planned;
-        const auto bytes = [](int64_t count) { return count > 0 ? format_bytes(count) : std::string("-"); };
-        rows.push_back({"  " + each.name, planned.plan.policy, format_seconds(planned.mean_seconds),
-                        bytes(planned.device_bytes), bytes(planned.memory_bytes), bytes(planned.disk_bytes),
-                        bytes(planned.step.demand.disk_write_bytes), steps});
-    }
-    const std::string best = advised_method(methods);
-    std::string text = aligned_table(rows);
-    if (best.empty()) return text + "Advice    no method fits\n";
-    const MethodAdvice& advised = *std::ranges::find(methods, best, &MethodAdvice::name);
-    text += fmt::format("Advice    {}: {}\n", best,
-                        is_forward_only(find_method(advised.method))
-                            ? "backpropagation does not fit; expect many times the steps"
-                        : uses_gradients_at_once(find_method(advised.method))
-                            ? "backpropagation fits where no gradients and no moments are kept"
-                        : advised.adapter.empty() ? "backpropagation fits, and learns the same in far fewer steps"
-                                                  : "backpropagation fits over an adapter, not over all parameters");
+size_t name_width(const std::vector<MethodAdvice>& methods) {
+    size_t width = 0;
+    for (const MethodAdvice& each : methods) width = std::max(width, each.name.size());
+    return width;
+}
+
+namespace {
+
+// Lines come one by one, so columns are as wide as what is usual in them.
+std::string methods_row(size_t width, const std::array<std::string, 8>& cells) {
+    return fmt::format("{:<{}}  {:>12}  {:>8}  {:>10}  {:>10}  {:>10}  {:>13}  {:>5}\n", cells[0], width + 2, cells[1],
+                       cells[2], cells[3], cells[4], cells[5], cells[6], cells[7]);
+}
+
+// "1000 steps take 42 min", "... and write 3.2 TiB, 0.1 % of the drives' life"
+std::string costs_words(const MethodAdvice& method, const RunCosts& costs, std::string_view take,
+                        std::string_view write) {
+    std::string text = fmt::format("{} {}", take, format_seconds(run_seconds(method, costs)));
+    const double writes = run_writes(method, costs);
+    if (writes > 0)
+        text += fmt::format(" and {} {}, {:.2g} % of the drives' life", write,
+                            format_bytes(static_cast<int64_t>(writes)), 100 * writes / costs.endurance_bytes);
     return text;
 }
 
-Json advice_json(const std::vector<MethodAdvice>& methods) {
+// Why not a method whose steps learn more; empty if there is none that fits.
+std::string instead_of(const std::vector<MethodAdvice>& methods, const MethodAdvice& best, const RunCosts& costs) {
+    const MethodAdvice* better = nullptr;
+    for (const MethodAdvice& each : methods) {
+        if (!each.planned || learning_place(each) >= learning_place(best)) continue;
+        if (better == nullptr || learning_place(each) < learning_place(*better)) better = &each;
+    }
+    if (better == nullptr) return "";
+    return fmt::format("{} steps {}; {} would {}", costs.steps, costs_words(best, costs, "take", "write"), better->name,
+                       costs_words(*better, costs, "take", "write"));
+}
+
+std::string reason_for(const std::vector<MethodAdvice>& methods, const MethodAdvice& best, const RunCosts& costs) {
+    if (std::string reason = instead_of(methods, best, costs); !reason.empty()) return reason;
+    switch (learning_place(best)) {
+        case 0:
+            return "it fits, and needs the fewest steps";
+        case 1:
+            return "it fits; training all parameters does not";
+        case 2:
+            return "it fits, since it keeps no gradients and no moments";
+        default:
+            return "backpropagation does not fit; expect many times the steps";
+    }
+}
+
+}  // namespace
+
+std::string methods_head(size_t width) {
+    return methods_row(width, {"Methods", "policy", "a step", "device", "memory", "disk", "writes a step", "steps"});
+}
+
+std::string method_line(const MethodAdvice& method, size_t width) {
+    const std::string name = "  " + method.name, steps = fmt::format("x {:.3g}", method.steps_factor);
+    if (!method.planned) return methods_row(width, {name, "does not fit", "-", "-", "-", "-", "-", steps});
+    const Planned& planned = *method.planned;
+    const auto bytes = [](int64_t count) { return count > 0 ? format_bytes(count) : std::string("-"); };
+    return methods_row(width, {name, planned.plan.policy, format_seconds(planned.mean_seconds),
+                               bytes(planned.device_bytes), bytes(planned.memory_bytes), bytes(planned.disk_bytes),
+                               bytes(planned.step.demand.disk_write_bytes), steps});
+}
+
+std::string advice_line(const std::vector<MethodAdvice>& methods, const RunCosts& costs) {
+    const MethodAdvice* const best = advised(methods, costs);
+    if (best == nullptr) return "Advice    no method fits\n";
+    return fmt::format("Advice    use {}: {}\n", best->name, reason_for(methods, *best, costs));
+}
+
+Json advice_json(const std::vector<MethodAdvice>& methods, const RunCosts& costs) {
     Json rows = Json::array();
     for (const MethodAdvice& each : methods) {
         Json row = {{"method", each.method}, {"fits", each.planned.has_value()}, {"steps_factor", each.steps_factor}};
@@ -218,6 +305,8 @@ Json advice_json(const std::vector<MethodAdvice>& methods) {
         if (each.planned) {
             row["policy"] = each.planned->plan.policy;
             row["step_seconds"] = each.planned->mean_seconds;
+            row["run_seconds"] = run_seconds(each, costs);
+            row["run_write_bytes"] = run_writes(each, costs);
             row["device_bytes"] = each.planned->device_bytes;
             row["memory_bytes"] = each.planned->memory_bytes;
             row["disk_bytes"] = each.planned->disk_bytes;
@@ -225,7 +314,7 @@ Json advice_json(const std::vector<MethodAdvice>& methods) {
         }
         rows.push_back(std::move(row));
     }
-    return {{"methods", rows}, {"advised", advised_method(methods)}};
+    return {{"methods", rows}, {"advised", advised_method(methods, costs)}};
 }
 
 }  // namespace windlass

@@ -1,5 +1,5 @@
-// advice.h: what the other methods would take within the same budgets, so that nobody does without backpropagation who
-// could have it.
+// advice.h: what the other methods would take within the same budgets, and which of them a run should take: what learns
+// most in a step, unless its hours or the wear of the drives are out of all proportion.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 
 #include "base/json_fwd.h"
 #include "session/session.h"
+#include "session/variation.h"
 
 namespace windlass {
 
@@ -21,18 +22,37 @@ struct MethodAdvice {
 // It is what the session does.
 bool is_of_session(const Session& session, const MethodAdvice& each);
 
-// Each method, and those with gradients over adapters too, planned for the session's model, machine, budgets, rows and
-// lengths, with any policy. Not cheap: as long as planning takes, for each.
-std::vector<MethodAdvice> compare_methods(const Session& session);
-// The name of the one to take: backpropagation where it fits, of all parameters before an adapter's, else what learns
-// soonest; empty where nothing fits.
-std::string advised_method(const std::vector<MethodAdvice>& methods);
+// What is compared: each method for what the session trains, and those with gradients for all parameters and for
+// adapters too. Not planned yet; the session's own first, then what changes most for a run that is slow.
+std::vector<MethodAdvice> methods_to_compare(const Session& session);
+// Plans one for the session's model, machine, budgets, rows and lengths, with any policy. A limit on what the run may
+// write is shared by the steps that the method takes. Throws PlanStopped.
+void plan_method(const Session& session, const ShouldStop& should_stop, MethodAdvice& method);
+
+// What a run is weighed by.
+struct RunCosts {
+    int64_t steps = 1000;             // of AdamW
+    double endurance_bytes = 600e12;  // that the drives may be written in their life: as 1 TB of a usual drive is rated
+};
+// As the session has them; what it does not know is as above.
+RunCosts run_costs(const Session& session);
+
+// The name of the method to take; empty where none fits. By how much a step learns: AdamW of all parameters, of an
+// adapter, methods that use gradients at once, methods without backpropagation. The first that is not dear is taken. A
+// method with backpropagation is dear if its run takes more than an hour and more than four times as long as the
+// fastest of them, or if it writes more than a hundredth of what the drives may be written. If all are dear, the
+// fastest that fits is taken, with backpropagation where any fits.
+std::string advised_method(const std::vector<MethodAdvice>& methods, const RunCosts& costs);
 
 // For a refusal: which methods fit where the configured one does not, and what they take; empty where none does.
 std::string others_that_fit(FileSystem& files, const Config& config);
 
-// A table and a line of advice, as below a plan; the same as JSON.
-std::string advice_text(const std::vector<MethodAdvice>& methods);
-Json advice_json(const std::vector<MethodAdvice>& methods);
+// The table of methods: its head and its lines, as wide as the names need, and the line of advice below.
+size_t name_width(const std::vector<MethodAdvice>& methods);
+std::string methods_head(size_t width);
+std::string method_line(const MethodAdvice& method, size_t width);
+std::string advice_line(const std::vector<MethodAdvice>& methods, const RunCosts& costs);
+// Both as JSON.
+Json advice_json(const std::vector<MethodAdvice>& methods, const RunCosts& costs);
 
 }  // namespace windlass

@@ -261,7 +261,7 @@ Json step_json(const Session& session) {
             {"disk_write_bytes", step.demand.disk_write_bytes}};
 }
 
-std::string plan_json(const Session& session, const Json& advice) {
+std::string plan_json(const Session& session, const Json& advice, const Json& compared) {
     const Planned& p = session.planned;
     Json placement = Json::array();
     for (const PlacementRow& row : p.placement)
@@ -302,7 +302,8 @@ std::string plan_json(const Session& session, const Json& advice) {
                        {"drive_wear_per_step", drive_wear(session.machine, writes)},
                        {"total_steps", session.total_steps()},
                        {"notes", session.notes},
-                       {"advice", advice}};
+                       {"advice", advice},
+                       {"compared", compared}};
     return json.dump(2) + "\n";
 }
 

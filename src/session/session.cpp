@@ -189,6 +189,14 @@ int wanted_writeback(const Session& session) {
     return session.rounds_most > 1 && session.config.ssd_writes.text.empty() ? 1 : 0;
 }
 
+// Of steps: as the run had it so far; before any, what is usual.
+double clip_frequency(const Config& config, const std::optional<RunState>& recorded) {
+    if (config.max_grad_norm == 0) return 0;
+    if (!recorded || recorded->progress.applied_steps == 0) return PlanRequest().clip_frequency;
+    return static_cast<double>(recorded->progress.clipped_steps) /
+           static_cast<double>(recorded->progress.applied_steps);
+}
+
 // Something is kept as it was asked for. A matrix in 4 bits is never written: it stays as it is, or what steps learn
 // about it stays beside it.
 void require_narrow(const Config& config, const Recipe& recipe, const TrainedModel& model) {
@@ -325,8 +333,8 @@ ReadMasters Session::first_weights() const {
     return windlass::first_weights(folder, model, identity.seed, adapter ? &*adapter : nullptr);
 }
 
-Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
-                        ConfigUse use) {
+Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded, ConfigUse use,
+                        KeptPlans kept) {
     ModelFolder folder =
         ModelFolder::open(files, config.model,
                           {.weights_may_be_absent = use == ConfigUse::plan, .ignored_keys = config.ignore_config_keys});
@@ -339,7 +347,8 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
                     .folder = std::move(folder),
                     .model = TrainedModel(std::move(spec)),
                     .adapter = std::move(adapter),
-                    .preference = preference};
+                    .preference = preference,
+                    .plan_cache = plan_cache_of(files, config, kept)};
     session.notes = session.model.notes;
     group_parameters(session);
     fit_length(session.config, session.model, session.notes);
@@ -373,12 +382,8 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
                        .device = session.request.device,
                        .threads = session.threads,
                        .budgets = budgets,
-                       .writeback_steps = wanted_writeback(session)};
-    if (config.max_grad_norm == 0)
-        session.request.clip_frequency = 0;
-    else if (recorded && recorded->progress.applied_steps > 0)
-        session.request.clip_frequency = static_cast<double>(recorded->progress.clipped_steps) /
-                                         static_cast<double>(recorded->progress.applied_steps);
+                       .writeback_steps = wanted_writeback(session),
+                       .clip_frequency = clip_frequency(config, recorded)};
     plan_session(session, recorded);
     session.identity.schedule = resolve_schedule(config, resolve_steps(session));
     if (session.planned.plan.store) session.store_path = working_store_path(config);

@@ -18,6 +18,7 @@
 #include "op/preference_attrs.h"
 #include "plan/planner.h"
 #include "run/engine.h"
+#include "session/plan_cache.h"
 #include "session/samples.h"
 #include "state/best_step.h"
 #include "state/run_state.h"
@@ -48,6 +49,7 @@ struct Session {
     std::vector<double> references, eval_references;
     int threads = 1;
     Machine machine;
+    PlanCache plan_cache;
     PlanRequest request;  // as it was given to the planner
     Planned planned;
     Identity identity;
@@ -75,9 +77,10 @@ struct Session {
 
 // `recorded`: the state of the run that is resumed; what was chosen automatically then is kept. Throws UserError of any
 // kind, no_fit when no plan fits the budgets.
-// To plan, config.json alone is enough: what only the weights and the tokenizer say is a note.
+// Plans that are kept spare searches. To plan, config.json alone is enough: what only the weights and the tokenizer say
+// is a note.
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
-                        ConfigUse use = ConfigUse::train);
+                        ConfigUse use = ConfigUse::train, KeptPlans kept = KeptPlans::used);
 
 // How parameters are kept: as the recipe wants it, and what is no split master as weight_storage says.
 void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model);

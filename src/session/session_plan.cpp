@@ -72,8 +72,8 @@ Outcome plan_shapes(const Session& session, const std::optional<RunState>& recor
     bool is_first = true;
     for (const Shape& shape : shapes) {
         Draft choice = in_shape(session, draft, shape);
-        PlanOutcome outcome =
-            find_plan(session.model, choice.recipe, choice.numerics, session.machine, choice.request, rival);
+        PlanOutcome outcome = find_plan(session.plan_cache, {session.model, choice.recipe, choice.options,
+                                                             choice.numerics, session.machine, choice.request, rival});
         if (auto* none = std::get_if<NoFit>(&outcome)) {
             refusal = std::move(*none);
             if (!std::exchange(is_first, false) || shapes.size() == 1) continue;

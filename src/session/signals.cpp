@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <mutex>
 #include <string_view>
@@ -20,6 +21,8 @@ struct Desk {
     int stops_asked = 0, last_stop = 0;
     bool save_asked = false;
     bool is_taking = false;
+    bool keeps_interrupt = false;               // of an InterruptScope
+    std::atomic<bool> was_interrupted = false;  // since it began
     sigset_t taken{}, before{};
 };
 
@@ -46,6 +49,7 @@ void act_by_default(int number) {
 void take_stop(int number) {
     Desk& shared = desk();
     const std::unique_lock lock(shared.mutex);
+    if (number == SIGINT && shared.keeps_interrupt && !shared.was_interrupted.exchange(true)) return;
     if (shared.engine == nullptr) return act_by_default(number);
     // Who reads what the run says hangs up with the terminal: the run still has its step to save.
     if (number == SIGHUP) std::signal(SIGPIPE, SIG_IGN);
@@ -133,6 +137,23 @@ bool SignalScope::take_save_request() {
 ExitCode SignalScope::exit_code() const {
     const std::lock_guard lock(desk().mutex);
     return desk().last_stop == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+}
+
+InterruptScope::InterruptScope() {
+    Desk& shared = desk();
+    const std::lock_guard lock(shared.mutex);
+    WINDLASS_CHECK(shared.engine == nullptr && !shared.keeps_interrupt, "one at a time takes SIGINT");
+    shared.keeps_interrupt = true;
+    shared.was_interrupted = false;
+}
+
+InterruptScope::~InterruptScope() {
+    const std::lock_guard lock(desk().mutex);
+    desk().keeps_interrupt = false;
+}
+
+bool InterruptScope::was_interrupted() const {
+    return desk().was_interrupted;
 }
 
 }  // namespace windlass

@@ -33,4 +33,16 @@ class SignalScope {
     ExitCode exit_code() const;
 };
 
+// Work that Ctrl-C ends early, and keeps: while this lives the first SIGINT is only remembered, and the second does
+// what it does to any program, as do SIGTERM and SIGHUP. One at a time, and not during a run.
+class InterruptScope {
+  public:
+    InterruptScope();
+    ~InterruptScope();
+    InterruptScope(const InterruptScope&) = delete;
+    InterruptScope& operator=(const InterruptScope&) = delete;
+
+    bool was_interrupted() const;  // from any thread
+};
+
 }  // namespace windlass

@@ -1,11 +1,15 @@
 #include "session/variation.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "data/new_adapter.h"
-#include "device/cpu/team.h"
 #include "method/param_groups.h"
 #include "model/adapters/adapter.h"
 #include "model/families.h"
@@ -37,6 +41,7 @@ TrainedModel model_for(const Session& session, const Recipe& recipe, const Varia
     if (as_session) apply_param_groups(session.model.groups, "param_groups", model);
     Config config = session.config;
     config.weight_storage = variation.weight_storage;
+    config.dtype = dtype_name(variation.compute);
     set_kept_types(config, recipe, session.identity.frozen_storage, model);
     return recipe.probes() ? in_sublayers(model) : model;
 }
@@ -57,6 +62,10 @@ PlanRequest request_for(const Session& session, const Variation& variation) {
     request.update_time = variation.update_time;
     request.budgets.device = variation.device_bytes;
     request.budgets.step_disk_writes = variation.step_disk_writes;
+    const bool trains_the_same = variation.method == session.config.method &&
+                                 variation.adapter == session.config.adapter &&
+                                 variation.weight_storage == session.config.weight_storage;
+    if (trains_the_same) request.start = FoundChoice{session.planned.plan.policy, session.planned.choice};
     std::erase_if(request.schedules,
                   [](const ScheduleRequest& each) { return each.kind == ScheduleRequest::Kind::refresh; });
     for (ScheduleRequest& schedule : request.schedules) {
@@ -73,6 +82,7 @@ Variation variation_of(const Session& session) {
             .adapter = session.config.adapter,
             .weight_storage = session.config.weight_storage,
             .state_format = session.numerics().state_format,
+            .compute = session.numerics().compute,
             .micro_batch_size = session.numerics().micro_batch_size,
             .micro_batches = session.numerics().micro_batches,
             .device_bytes = session.request.budgets.device,
@@ -87,7 +97,8 @@ Planned without_schedules(Planned planned) {
     return planned;
 }
 
-std::optional<Planned> plan_variation(const Session& session, const Variation& variation) {
+std::optional<Planned> plan_variation(const Session& session, const Variation& variation,
+                                      const ShouldStop& should_stop) {
     if (variation == variation_of(session)) return without_schedules(session.planned);
     MethodOptions options = session.method_options;
     options.state_format = variation.state_format;
@@ -95,6 +106,7 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     options.split_masters = variation.weight_storage == "split";
     Numerics numerics = session.numerics();
     numerics.state_format = variation.state_format;
+    numerics.compute = variation.compute;
     numerics.micro_batch_size = variation.micro_batch_size;
     numerics.micro_batches = variation.micro_batches;
     const Recipe recipe = make_recipe(variation.method, options);
@@ -102,29 +114,102 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
         numerics.gradient_format = GradientFormat::f32;
     TrainedModel model = model_for(session, recipe, variation);
     PlanRequest request = request_for(session, variation);
+    request.should_stop = should_stop;
     if (const RefreshSettings refresh = refresh_settings(config_for(session, variation), recipe, model);
         refresh.every > 0) {
         set_refreshed(model);
         request.schedules.push_back(refresh_request(refresh, numerics));
     }
-    PlanOutcome outcome = find_plan(model, recipe, numerics, session.machine, request);
+    PlanOutcome outcome = find_plan(session.plan_cache, {model, recipe, options, numerics, session.machine, request});
     if (std::holds_alternative<NoFit>(outcome)) return std::nullopt;
     return without_schedules(std::get<Planned>(std::move(outcome)));
 }
 
-void plan_at_once(int64_t count, const std::function<void(int64_t index)>& plan) {
-    std::vector<std::exception_ptr> failures(static_cast<size_t>(count));
-    Team team(static_cast<int>(std::clamp<int64_t>(count, 1, default_threads())));
-    team.parallel_for(count, [&](int64_t index, int) {
-        try {
-            plan(index);
-        } catch (...) {
-            failures[static_cast<size_t>(index)] = std::current_exception();
-        }
-    });
-    for (const std::exception_ptr& failure : failures) {
-        if (failure) std::rethrow_exception(failure);
+namespace {
+
+// Searches that run, and the thread that takes what they find.
+class SearchCrew {
+  public:
+    SearchCrew(int64_t count, const std::function<void(int64_t, const ShouldStop&)>& plan, const SearchOrder& order)
+        : plan_(plan), order_(order), ends_(static_cast<size_t>(count)) {
+        const int most = order.threads > 0 ? order.threads : default_threads();
+        for (int64_t i = 0; i < std::min<int64_t>(most, count); ++i) threads_.emplace_back([this] { work(); });
     }
+    ~SearchCrew() {
+        is_left_ = true;
+        for (std::thread& thread : threads_) thread.join();
+    }
+    SearchCrew(const SearchCrew&) = delete;
+    SearchCrew& operator=(const SearchCrew&) = delete;
+
+    void take_all() {
+        for (size_t index = 0; index < ends_.size(); ++index) {
+            const bool done = wait_for(index);
+            if (order_.take) order_.take(static_cast<int64_t>(index), done);
+        }
+    }
+
+  private:
+    static constexpr auto kWait = std::chrono::milliseconds(200);
+    enum class End : uint8_t { none, done, stopped };
+
+    bool should_stop() const { return is_left_ || (order_.should_stop && order_.should_stop()); }
+
+    void work() {
+        for (;;) {
+            const auto index = static_cast<size_t>(next_++);
+            if (index >= ends_.size()) return;
+            End end = End::stopped;
+            std::exception_ptr failure;
+            try {
+                if (!should_stop()) {
+                    plan_(static_cast<int64_t>(index), [this] { return should_stop(); });
+                    end = End::done;
+                }
+            } catch (const PlanStopped&) {
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            const std::lock_guard lock(mutex_);
+            ends_[index] = end;
+            done_ += 1;
+            if (failure && !failure_) failure_ = failure;
+            changed_.notify_all();
+        }
+    }
+
+    // Whether this search came to its end.
+    bool wait_for(size_t index) {
+        std::unique_lock lock(mutex_);
+        while (ends_[index] == End::none && !failure_) {
+            changed_.wait_for(lock, kWait);
+            const int64_t done = done_;
+            if (!order_.wait) continue;
+            lock.unlock();
+            order_.wait(done);
+            lock.lock();
+        }
+        if (failure_) std::rethrow_exception(failure_);
+        return ends_[index] == End::done;
+    }
+
+    const std::function<void(int64_t, const ShouldStop&)>& plan_;
+    const SearchOrder& order_;
+    std::mutex mutex_;  // of the four below
+    std::condition_variable changed_;
+    std::vector<End> ends_;
+    int64_t done_ = 0;
+    std::exception_ptr failure_;
+    std::atomic<int64_t> next_ = 0;
+    std::atomic<bool> is_left_ = false;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+void plan_in_order(int64_t count, const std::function<void(int64_t index, const ShouldStop& should_stop)>& plan,
+                   const SearchOrder& order) {
+    SearchCrew(count, plan, order).take_all();
 }
 
 }  // namespace windlass

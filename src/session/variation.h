@@ -16,6 +16,7 @@ struct Variation {
     std::string adapter;         // the session's, or a kind with its defaults; empty: none
     std::string weight_storage;  // of what is no split master
     StateFormat state_format = StateFormat::fp32;
+    DType compute = DType::bf16;
     int64_t micro_batch_size = 0, micro_batches = 0;
     int64_t device_bytes = 0;  // budget of the device's own memory
     std::string policy, recompute, update_time;
@@ -27,13 +28,28 @@ struct Variation {
 // The session as it is.
 Variation variation_of(const Session& session);
 
+// Asked before each evaluation of a search: true ends it. Null: never. Called from several threads.
+using ShouldStop = std::function<bool()>;
+
 // Nothing where it does not fit; without its schedules, which are large. The session's own plan where nothing differs.
-std::optional<Planned> plan_variation(const Session& session, const Variation& variation);
+// Throws PlanStopped.
+std::optional<Planned> plan_variation(const Session& session, const Variation& variation,
+                                      const ShouldStop& should_stop = {});
 
 Planned without_schedules(Planned planned);
 
-// Calls plan(index) for each index below `count`, several at once: a search takes seconds, and knows nothing of others.
-// Each writes to a place of its own. Where calls throw, the failure of the lowest index is thrown when all are over.
-void plan_at_once(int64_t count, const std::function<void(int64_t index)>& plan);
+// What is done with searches that run several at once: each takes seconds and knows nothing of the others.
+struct SearchOrder {
+    int threads = 0;                                     // 0: one for each processor
+    ShouldStop should_stop;                              // no search begins after it, and those that run end
+    std::function<void(int64_t index, bool done)> take;  // in order of the indices, by the caller's thread, as soon as
+                                                         // all before are taken; done: false where it was stopped
+    std::function<void(int64_t done)> wait;              // by the caller's thread, a few times a second; null: nothing
+};
+
+// Calls plan(index, should_stop) for each index below `count`, on threads of its own; each writes to a place of its own
+// and may throw PlanStopped. Another failure of a search, or one of take(), ends the others and is thrown.
+void plan_in_order(int64_t count, const std::function<void(int64_t index, const ShouldStop& should_stop)>& plan,
+                   const SearchOrder& order);
 
 }  // namespace windlass

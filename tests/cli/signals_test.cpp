@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/cli/sandbox.h"
+#include "tests/place.h"
 
 namespace windlass::cli {
 namespace {
@@ -212,6 +213,23 @@ TEST_P(OtherVerbs, EndByTheSignalItself) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stops, OtherVerbs, testing::Values(SIGINT, SIGTERM, SIGHUP));
+
+// The plan was found: Ctrl-C ends what is compared with it, and keeps what is there.
+TEST(Interrupt, EndsAComparisonAndKeepsThePlan) {
+    Sandbox sandbox;
+    Command command =
+        sandbox.windlass({"plan", "--model", source_dir() + "/examples/plans/Llama-3.2-1B", "--machine",
+                          "h100-server-4gen5", "--policy", "in_memory", "--compare-seconds", "0", "--no-plan-cache"});
+    Process process(command);
+    ASSERT_TRUE(wait_until([&] { return process.messages().find("comparing with") != std::string::npos; }, 300));
+    process.send(SIGINT);
+    const Finished finished = process.wait();
+    EXPECT_EQ(finished.code, 0) << describe(finished);
+    EXPECT_THAT(finished.out, testing::HasSubstr("\nPer step  "));
+    EXPECT_THAT(finished.out, testing::HasSubstr("zeroth_order; "));
+    EXPECT_THAT(finished.out, testing::HasSubstr(" (interrupted). Try: windlass plan --model "));
+    EXPECT_THAT(finished.out, testing::EndsWith("\nFITS\n"));
+}
 
 TEST(Hangup, SavesAndLeaves) {
     Sandbox sandbox;

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <iterator>
+#include <regex>
+#include <sstream>
 
 #include "tests/cli/sandbox.h"
 
@@ -107,19 +110,73 @@ TEST(Plan, SaysWhatFitsAndWritesNothing) {
     EXPECT_FALSE(fs::exists(sandbox.out()));
 }
 
+// What the process itself takes differs a little each time.
+std::string without_memory_of_process(const std::string& text) {
+    return std::regex_replace(text, std::regex("[0-9.]+ [KMG]iB"), "...");
+}
+
 // What is compared with it takes much longer than the plan itself: a stdout that is full shows the order.
 TEST(Plan, IsPrintedBeforeOthersAreMade) {
     Sandbox sandbox;
-    Command command = sandbox.windlass({"plan", "--model", sandbox.model(), "--max-length", "64"});
+    Command command =
+        sandbox.windlass({"plan", "--model", sandbox.model(), "--max-length", "64", "--compare-seconds", "0"});
     const Finished whole = must_succeed(command);
-    EXPECT_THAT(whole.err, HasSubstr("planning other settings and methods"));
+    EXPECT_LT(whole.err.find("planning adamw for "), whole.err.find("comparing with other methods"));
+    EXPECT_THAT(whole.err, testing::Not(HasSubstr("\x1b"))) << "nothing counts down in a pipe";
     EXPECT_THAT(whole.out, testing::EndsWith("\nFITS\n"));
-    EXPECT_LT(whole.out.find("Per step"), whole.out.find("\nCheaper "));
-    EXPECT_LT(whole.out.find("\nCheaper "), whole.out.find("\nMethods "));
+    EXPECT_LT(whole.out.find("Per step"), whole.out.find("\nMethods "));
+    EXPECT_LT(whole.out.find("\nMethods "), whole.out.find("\nCheaper "));
+    EXPECT_LT(whole.out.find("\nCheaper "), whole.out.find("\nAdvice    use "));
+    EXPECT_THAT(whole.out, testing::Not(HasSubstr("\nSkipped ")));
     command.words.insert(command.words.begin(), {"/bin/sh", "-c", "exec \"$@\" > /dev/full", "sh"});
     const Finished finished = run(command);
     EXPECT_EQ(finished.code, static_cast<int>(ExitCode::storage)) << describe(finished);
-    EXPECT_THAT(finished.err, testing::Not(HasSubstr("planning other settings and methods")));
+    EXPECT_THAT(finished.err, testing::Not(HasSubstr("comparing with other methods")));
+}
+
+// Words that a line "Try: windlass ..." says to type.
+std::vector<std::string> tried_words(const std::string& text) {
+    const size_t begin = text.find("Try: windlass ") + std::string("Try: windlass ").size();
+    std::istringstream line(text.substr(begin, text.find('\n', begin) - begin));
+    return {std::istream_iterator<std::string>(line), {}};
+}
+
+// A budget that is over at once: nothing is compared, all of it is named, and the command that is named compares it.
+TEST(Plan, NamesWhatItHadNoTimeFor) {
+    Sandbox sandbox;
+    const std::vector<std::string> words = {"plan", "--model",           sandbox.model(), "--max-length",
+                                            "64",   "--compare-seconds", "1e-9"};
+    const Finished finished = must_succeed(sandbox.windlass(words));
+    EXPECT_THAT(finished.out, testing::EndsWith("\nFITS\n"));
+    EXPECT_THAT(finished.out, HasSubstr("\nSkipped   adamw; adamw, lora; adamw, qlora; "));
+    EXPECT_THAT(finished.out, HasSubstr("(1e-09 s are over). Try: windlass plan "));
+    const std::string whole = must_succeed(sandbox.windlass(tried_words(finished.out))).out;
+    EXPECT_THAT(whole, HasSubstr("\n  adamw, lora "));
+    EXPECT_THAT(whole, testing::Not(HasSubstr("\nSkipped ")));
+    std::vector<std::string> as_json = words;
+    as_json.push_back("--json");
+    const Json compared = json_of(sandbox.windlass(as_json)).at("compared");
+    EXPECT_EQ(compared.at("complete"), false);
+    EXPECT_THAT(compared.at("not_reached").dump(), HasSubstr("\"adamw, lora\""));
+    as_json[as_json.size() - 2] = "0";
+    EXPECT_EQ(json_of(sandbox.windlass(as_json)).at("compared").at("complete"), true);
+}
+
+// The same words have the same answer, whether it was searched or kept; without kept plans it is searched.
+TEST(Plan, SaysTheSameOfAKeptPlan) {
+    Sandbox sandbox;
+    const std::vector<std::string> words = {"plan", "--model",   sandbox.model(),   "--max-length",
+                                            "48",   "--machine", "rtx4090-desktop", "--compare-seconds",
+                                            "0"};
+    Command command = sandbox.windlass(words);
+    command.environment["XDG_CACHE_HOME"] = sandbox / "cache";
+    const std::string first = without_memory_of_process(must_succeed(command).out);
+    EXPECT_TRUE(fs::exists(sandbox / "cache/windlass/plans"));
+    EXPECT_EQ(without_memory_of_process(must_succeed(command).out), first);
+    fs::remove_all(sandbox / "cache");
+    command.words.push_back("--no-plan-cache");
+    EXPECT_EQ(without_memory_of_process(must_succeed(command).out), first);
+    EXPECT_FALSE(fs::exists(sandbox / "cache"));
 }
 
 TEST(Plan, NeedsAModelOnly) {
@@ -134,6 +191,7 @@ TEST(Plan, TakesAnotherMachinesMemoryAndDisk) {
         json_of(sandbox.windlass({"plan", "--model", sandbox.model(), "--max-length", "64", "--machine",
                                   "rtx4090-desktop", "--ssd-dir", sandbox / "not-touched", "--alone", "--json"}));
     EXPECT_TRUE(json.at("advice").is_null()) << "nothing is compared with a plan alone";
+    EXPECT_TRUE(json.at("compared").is_null());
     const int64_t memory = (int64_t{64} << 30) / 100 * 80;  // of the machine; the default share
     EXPECT_NEAR(json.at("memory_limit_bytes").get<double>(), static_cast<double>(memory), 1e3);
     EXPECT_EQ(json.at("disk_limit_bytes").get<int64_t>(), int64_t{4'000'000'000'000} / 10 * 9);

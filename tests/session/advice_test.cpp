@@ -1,10 +1,11 @@
-// The advisor: backpropagation wherever it fits, and what else there is where it does not.
+// The advisor: what learns most in a step, unless its hours or the wear of the drives are out of proportion.
 #include "session/advice.h"
 
 #include <gmock/gmock.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "tests/train/compared.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
@@ -23,25 +24,69 @@ class AdviceTest : public TrainTest {
     }
 };
 
-MethodAdvice fits(const std::string& method, double seconds) {
-    MethodAdvice advice{
-        .method = method, .name = method, .planned = Planned{}, .steps_factor = method == "adamw" ? 1.0 : 32.0};
+constexpr RunCosts kDesktop{.steps = 1000, .endurance_bytes = 2400e12};
+
+MethodAdvice fits(const std::string& method, double seconds, int64_t writes = 0, const std::string& adapter = "") {
+    MethodAdvice advice{.method = method,
+                        .adapter = adapter,
+                        .name = adapter.empty() ? method : method + ", " + adapter,
+                        .planned = Planned{},
+                        .steps_factor = method == "zeroth_order" || method == "forward_gradient" ? 32.0 : 1.0};
     advice.planned->mean_seconds = seconds;
+    advice.planned->step.demand.disk_write_bytes = writes;
     return advice;
 }
+MethodAdvice too_large(const std::string& method) {
+    return {.method = method, .name = method};
+}
 
-TEST(Advice, BackpropagationWhereItFitsHoweverSlow) {
-    EXPECT_EQ(advised_method({fits("adamw", 100), fits("forward_gradient", 1), fits("zeroth_order", 1)}), "adamw");
-    EXPECT_EQ(advised_method({{.method = "adamw", .name = "adamw"}, fits("lomo", 100), fits("zeroth_order", 1)}),
-              "lomo");
-    EXPECT_EQ(advised_method({fits("lomo", 1), fits("adamw", 100)}), "adamw");
-    EXPECT_EQ(advised_method({fits("forward_gradient", 2), fits("zeroth_order", 1)}), "zeroth_order");
-    EXPECT_EQ(
-        advised_method({{.method = "adamw", .name = "adamw"}, fits("forward_gradient", 1), fits("zeroth_order", 2)}),
-        "forward_gradient");
-    EXPECT_EQ(
-        advised_method({{.method = "adamw", .name = "adamw"}, {.method = "zeroth_order", .name = "zeroth_order"}}), "");
-    EXPECT_THAT(advice_text({{.method = "adamw", .name = "adamw"}}), HasSubstr("no method fits"));
+TEST(Advice, BackpropagationWhereItFits) {
+    const auto advised = [](const std::vector<MethodAdvice>& methods) { return advised_method(methods, kDesktop); };
+    EXPECT_EQ(advised({fits("adamw", 100), fits("forward_gradient", 1), fits("zeroth_order", 1)}), "adamw");
+    EXPECT_EQ(advised({too_large("adamw"), fits("lomo", 100), fits("zeroth_order", 1)}), "lomo");
+    EXPECT_EQ(advised({fits("lomo", 1), fits("adamw", 3)}), "adamw");
+    EXPECT_EQ(advised({fits("forward_gradient", 2), fits("zeroth_order", 1)}), "zeroth_order");
+    EXPECT_EQ(advised({too_large("adamw"), fits("forward_gradient", 1), fits("zeroth_order", 2)}), "forward_gradient");
+    EXPECT_EQ(advised({too_large("adamw"), too_large("zeroth_order")}), "");
+    EXPECT_THAT(advice_text({too_large("adamw")}, kDesktop), HasSubstr("Advice    no method fits\n"));
+    EXPECT_THAT(advice_text({too_large("adamw"), fits("adamw", 1, 0, "lora")}, kDesktop),
+                HasSubstr("Advice    use adamw, lora: it fits; training all parameters does not\n"));
+    EXPECT_THAT(advice_text({fits("adamw", 1)}, kDesktop), HasSubstr("Advice    use adamw: it fits, and needs"));
+}
+
+// 1000 steps of 51 s are 14 hours, of 6 s not two. 90 GB a step are 90 TB: 3.75 % of 2400 TB.
+TEST(Advice, WeighsHoursAndDriveWear) {
+    constexpr int64_t kWrites = 90'000'000'000;
+    const std::vector<MethodAdvice> methods = {fits("adamw", 51, kWrites), fits("adamw", 6, 0, "lora"),
+                                               fits("lomo", 5)};
+    EXPECT_EQ(advised_method(methods, kDesktop), "adamw, lora");
+    EXPECT_THAT(
+        advice_line(methods, kDesktop),
+        testing::StrEq("Advice    use adamw, lora: 1000 steps take 01:40:00; adamw would take 14:10:00 and write "
+                       "81.85 TiB, 3.8 % of the drives' life\n"));
+    // Each alone is enough: hours, or wear.
+    EXPECT_EQ(advised_method({fits("adamw", 51), fits("adamw", 6, 0, "lora")}, kDesktop), "adamw, lora");
+    EXPECT_EQ(advised_method({fits("adamw", 7, kWrites), fits("adamw", 6, 0, "lora")}, kDesktop), "adamw, lora");
+    // Neither four times as long, nor a hundredth of the drives' life.
+    EXPECT_EQ(advised_method({fits("adamw", 23), fits("adamw", 6, 0, "lora")}, kDesktop), "adamw");
+    EXPECT_EQ(advised_method({fits("adamw", 7, kWrites), fits("adamw", 6, 0, "lora")}, {1000, 84e15}), "adamw");
+    // Nobody minds an hour, nor what ten steps write.
+    EXPECT_EQ(advised_method(methods, {10, 2400e12}), "adamw");
+    EXPECT_EQ(advised_method({fits("adamw", 51), fits("adamw", 6, 0, "lora")}, {70, 2400e12}), "adamw");
+    EXPECT_EQ(advised_method({fits("adamw", 51), fits("adamw", 6, 0, "lora")}, {71, 2400e12}), "adamw, lora");
+    // Where all are dear: the fastest with backpropagation.
+    EXPECT_EQ(advised_method({fits("adamw", 9, kWrites), fits("adamw", 6, kWrites, "lora"), fits("zeroth_order", 0.1)},
+                             kDesktop),
+              "adamw, lora");
+}
+
+TEST_F(AdviceTest, CountsTheStepsThatAdamWouldTake) {
+    const auto costs = [&](const Settings& changes) {
+        return run_costs(prepare_session(files_, with_memory("1GiB", changes), {}));
+    };
+    EXPECT_EQ(costs({{"max_steps", "64"}}).steps, 64);
+    EXPECT_EQ(costs({{"max_steps", "64"}, {"method", "zeroth_order"}}).steps, 2);
+    EXPECT_EQ(costs({{"max_steps", "64"}}).endurance_bytes, 600e12) << "nobody knows of these drives";
 }
 
 TEST_F(AdviceTest, EachMethodWithinTheSameBudgets) {
@@ -53,11 +98,11 @@ TEST_F(AdviceTest, EachMethodWithinTheSameBudgets) {
         EXPECT_LE(each.planned->memory_bytes, int64_t{1} << 30);
         EXPECT_EQ(each.steps_factor, find_method(each.method).recipe({}).probes() ? 32 : 1);
     }
-    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adamw, lsp", "adalomo", "lomo",
+    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adalomo", "lomo", "adamw, lsp",
                                             "forward_gradient", "zeroth_order"));
     EXPECT_GT(methods[0].planned->memory_bytes, methods[7].planned->memory_bytes);
-    EXPECT_EQ(advised_method(methods), "adamw");
-    EXPECT_EQ(advice_json(methods)["advised"], "adamw");
+    EXPECT_EQ(advised_method(methods, {}), "adamw");
+    EXPECT_EQ(advice_json(methods, {})["advised"], "adamw");
 }
 
 // As many forward passes in all, however many directions a step has; FZOO takes a third of them.
@@ -65,7 +110,7 @@ TEST_F(AdviceTest, StepsAreThoseOfTheEstimator) {
     const auto zeroth_order_steps = [&](const Settings& changes) {
         Settings settings = {{"method", "zeroth_order"}};
         settings.insert(changes.begin(), changes.end());
-        return compare_methods(prepare_session(files_, with_memory("1GiB", settings), {})).back().steps_factor;
+        return compare_methods(prepare_session(files_, with_memory("1GiB", settings), {})).front().steps_factor;
     };
     EXPECT_EQ(zeroth_order_steps({{"directions", "8"}}), 4);
     EXPECT_EQ(zeroth_order_steps({{"directions", "64"}}), 1);

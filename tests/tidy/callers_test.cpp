@@ -18,7 +18,6 @@ constexpr Exception kUncalled[] = {
     {"allocate_shared", "memory in which tests read what kernels of CUDA devices wrote"},
     {"release_shared", "likewise"},
     {"config_reference", "a page of the guide, which a test writes and compares"},
-    {"plan_again", "a plan found before, without a search: tests compare it with the search"},
     {"projector_gradient", "what learning goes by, which tests compare with finite differences"},
     {"recompute_cost", "what tests compare the costs of passes with"},
     {"set_cpu_isa", "one process tries every instruction set"},

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "session/advice.h"
+#include "tests/train/compared.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
@@ -101,7 +102,7 @@ TEST_F(AdapterSession, IsComparedWithOtherWaysToTrainIt) {
                   own.planned.memory_bytes - own.request.budgets.process)
             << each.method;
     }
-    EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adamw, lsp", "adalomo", "lomo",
+    EXPECT_THAT(names, testing::ElementsAre("adamw, lora", "adamw", "adamw, qlora", "adalomo", "lomo", "adamw, lsp",
                                             "forward_gradient, lora", "zeroth_order, lora"));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "tests/train/compared.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
@@ -92,7 +93,64 @@ TEST_F(CheaperTest, EachLineIsWhatPlanningWithItSays) {
     }
     EXPECT_FALSE(std::getline(text, line)) << line;
     EXPECT_THAT(cheaper_text(found), HasSubstr("  (32 rows a step, not 2)\n"));
-    EXPECT_GE(found.front().settings.size(), 2u) << "all together comes first";
+    EXPECT_GE(found.back().settings.size(), 2u) << "all together comes last";
+}
+
+// Methods, adapters and numerics too: each row may be typed, and takes no longer than it says.
+TEST_F(CheaperTest, EachRowWorksWhenTyped) {
+    const Settings decided = {{"policy", "auto"},
+                              {"device_memory", "200MiB"},
+                              {"gradient_format", "bf16"},
+                              {"update_time", "after_backward"},
+                              {"dtype", "f32"}};
+    for (const Settings& settings : {Settings{}, decided}) {
+        const Session session = prepare(settings);
+        const std::vector<Cheaper> found = find_cheaper(session, compare_methods(session));
+        ASSERT_GE(found.size(), 3u);
+        for (const Cheaper& each : found) {
+            Settings typed = settings;
+            for (const auto& [key, value] : each.settings) typed[key] = value;
+            SCOPED_TRACE(settings_words(each.settings));
+            const Session followed = prepare(typed);
+            EXPECT_LE(followed.seconds_at_most(), each.step_seconds * (1 + 1e-6));
+            EXPECT_GE(followed.seconds_at_most(), each.step_seconds * (1 - 1e-6));
+        }
+    }
+}
+
+TEST_F(CheaperTest, AnAdapterWhereFullTrainingTakesTwiceAsLong) {
+    const auto rows = [&](const Settings& settings) {
+        const Session session = prepare(settings);
+        std::vector<std::string> words;
+        for (const Cheaper& each : cheaper_methods(session, compare_methods(session)))
+            words.push_back(fmt::format("{} ({})", settings_words(each.settings), each.changes));
+        return words;
+    };
+    const std::vector<std::string> slow = rows({});
+    EXPECT_THAT(slow, Contains("adapter=lora policy=auto (trains an adapter)"));
+    EXPECT_THAT(slow, Contains("adapter=qlora policy=auto (trains an adapter, over weights in 4 bits)"));
+    // Nothing waits for anything; what trains some parameters, or an adapter already, is offered none.
+    for (const Settings& settings : {Settings{{"policy", "auto"}, {"device_memory", "8GiB"}},
+                                     Settings{{"freeze", "[\"*norm*\"]"}}, Settings{{"adapter", "lora"}}})
+        EXPECT_THAT(rows(settings), Each(Not(HasSubstr("adapter="))));
+}
+
+// f32 files are computed with in f32, and half the bytes would do.
+TEST_F(CheaperTest, Bf16WhereFilesAreF32) {
+    std::string text = read_text(files_, at("wide/config.json"), 4096);
+    text.replace(text.find("bfloat16"), 8, "float32");
+    write("wide/config.json", text);
+    const Session session = prepare({{"policy", "auto"}, {"device_memory", "8GiB"}});
+    ASSERT_EQ(session.numerics().compute, DType::f32);
+    const std::vector<Cheaper> all = find_cheaper(session, {});
+    const Cheaper* const found = find(all, "dtype");
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->settings[0].second, "bf16");
+    EXPECT_EQ(found->changes, "computes in bf16, not f32: other losses");
+    const Session followed = prepare({{"policy", "auto"}, {"device_memory", "8GiB"}, {"dtype", "bf16"}});
+    EXPECT_EQ(followed.numerics().compute, DType::bf16);
+    EXPECT_NEAR(followed.seconds_at_most() / found->step_seconds, 1, 1e-6);
+    EXPECT_EQ(find(find_cheaper(followed, {}), "dtype"), nullptr);
 }
 
 TEST_F(CheaperTest, WhatTheUserDecidedIsGivenBack) {
@@ -140,9 +198,12 @@ TEST_F(CheaperTest, AnotherMethodWhereItLearnsSooner) {
     fast.method = "zeroth_order";
     fast.steps_factor = 32;
     fast.planned->mean_seconds = seconds / 64;
-    EXPECT_NEAR(find(find_cheaper(session, {own, fast}), "method")->gain, 2, 1e-9);
+    const std::vector<Cheaper> found = cheaper_methods(session, {own, fast});
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_NEAR(found[0].gain, 2, 1e-9);
+    EXPECT_EQ(settings_words(found[0].settings), "method=zeroth_order policy=auto");
     fast.planned->mean_seconds = seconds / 33;
-    EXPECT_EQ(find(find_cheaper(session, {own, fast}), "method"), nullptr);
+    EXPECT_TRUE(cheaper_methods(session, {own, fast}).empty());
 }
 
 TEST_F(CheaperTest, TheShareOfADevicesMemoryIsSaid) {

@@ -62,6 +62,9 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     CLI::App* plan = add_verb(app, args, "plan", args.plan.json);
     takes_config(plan);
     plan->add_flag("--alone", args.plan.alone, "Leave out the comparison with other settings (faster)");
+    plan->add_option("--compare-seconds", args.plan.compare_seconds, "Longest comparison; 0: until it is complete [20]")
+        ->check(CLI::Range(0.0, 1e6));
+    plan->add_flag("--no-plan-cache", args.plan.no_plan_cache, "Search again, even if a plan is kept");
     plan->add_option("--trace", args.plan.trace, "Write the predicted step as a Chrome trace")->type_name("FILE");
     CLI::App* train = add_verb(app, args, "train", args.train.json);
     takes_config(train);

@@ -1,13 +1,17 @@
+#include <chrono>
+#include <cstdio>
+
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "plan/refusal.h"
 #include "schedule/trace.h"
-#include "session/advice.h"
-#include "session/cheaper.h"
+#include "session/comparison.h"
 #include "session/run_text.h"
 #include "session/session.h"
+#include "session/signals.h"
+#include "train/progress.h"
 
 namespace windlass {
 namespace {
@@ -21,9 +25,9 @@ void write_trace(const std::string& path, const Session& session) {
 }
 
 // A refusal names what else would fit.
-Session plan_session(const Config& config) {
+Session plan_session(const Config& config, KeptPlans kept) {
     try {
-        return prepare_session(real_files(), config, std::nullopt, ConfigUse::plan);
+        return prepare_session(real_files(), config, std::nullopt, ConfigUse::plan, kept);
     } catch (const UserError& error) {
         if (error.code() != ExitCode::no_fit) throw;
         const std::string others = others_that_fit(real_files(), config);
@@ -32,28 +36,127 @@ Session plan_session(const Config& config) {
     }
 }
 
+// A line at stderr, where a person watches, that says how far a comparison is and how long it may take.
+class Countdown {
+  public:
+    ~Countdown() { clear(); }
+    void draw(int64_t done, int64_t count, double seconds_left) {
+        if (!style_.interactive) return;
+        const std::string left = seconds_left > 0 ? fmt::format(", at most {:.0f} s more", seconds_left) : "";
+        const std::string line = fmt::format("comparing: {} of {}{}; Ctrl-C ends it", done, count, left);
+        std::fprintf(stderr, "\r\x1b[K%s", line.substr(0, static_cast<size_t>(style_.columns - 1)).c_str());
+        std::fflush(stderr);
+        drawn_ = true;
+    }
+    void clear() {
+        if (drawn_) std::fputs("\r\x1b[K", stderr);
+        drawn_ = false;
+    }
+
+  private:
+    const TerminalStyle style_ = terminal_style(STDERR_FILENO);
+    bool drawn_ = false;
+};
+
+// How long a comparison may take: until Ctrl-C, or until its seconds are over.
+class Patience {
+  public:
+    explicit Patience(double seconds) : seconds_(seconds) {}
+    double seconds_left() const {
+        const std::chrono::duration<double> passed = Clock::now() - begin_;
+        return seconds_ - passed.count();
+    }
+    bool is_limited() const { return seconds_ > 0; }
+    bool is_over() const { return interrupt_.was_interrupted() || (is_limited() && seconds_left() <= 0); }
+    std::string why() const {
+        return interrupt_.was_interrupted() ? "interrupted" : fmt::format("{:g} s are over", seconds_);
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    const InterruptScope interrupt_;
+    const double seconds_;
+    const Clock::time_point begin_ = Clock::now();
+};
+
+// Words that a shell would take apart are quoted.
+std::string shell_words(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) {
+        const bool is_plain = !word.empty() && word.find_first_not_of(
+                                                   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                                                   "WXYZ0123456789_-+=.,:/@%") == std::string::npos;
+        std::string quoted = "'";
+        for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+        text += " " + (is_plain ? word : quoted + "'");
+    }
+    return text;
+}
+
+std::string not_reached_line(const Comparison& comparison, const PlanArgs& args, const Patience& patience) {
+    if (comparison.not_reached.empty()) return "";
+    return fmt::format("Skipped   {} ({}). Try: windlass plan{} --compare-seconds 0\n",
+                       fmt::join(comparison.not_reached, "; "), patience.why(), shell_words(args.words));
+}
+
+// Rows of both tables as they are found.
+void print_comparison(const Session& session, const PlanArgs& args) {
+    std::vector<MethodAdvice> methods = methods_to_compare(session);
+    const size_t width = name_width(methods);
+    const Patience patience(args.compare_seconds);
+    Countdown countdown;
+    bool has_cheaper = false;
+    const auto print = [&](const std::string& text) {
+        countdown.clear();
+        print_result(text);
+    };
+    const ComparisonView view{
+        .method = [&](const MethodAdvice& each) { print(method_line(each, width)); },
+        .cheaper =
+            [&](const Cheaper& each) {
+                print((has_cheaper ? "" : cheaper_head()) + cheaper_lines(each));
+                has_cheaper = true;
+            },
+        .wait = [&](int64_t done, int64_t count) { countdown.draw(done, count, patience.seconds_left()); }};
+    print(methods_head(width));
+    const Comparison comparison =
+        compare(session, std::move(methods), view, {.should_stop = [&] { return patience.is_over(); }});
+    std::string rest;
+    if (!has_cheaper && comparison.not_reached.empty()) rest += kNothingCheaper;
+    if (!comparison.methods.empty()) rest += advice_line(comparison.methods, run_costs(session));
+    print(rest + not_reached_line(comparison, args, patience) + kFits);
+}
+
+void print_comparison_json(const Session& session, const PlanArgs& args) {
+    const Patience patience(args.compare_seconds);
+    Countdown countdown;
+    const ComparisonView view{
+        .wait = [&](int64_t done, int64_t count) { countdown.draw(done, count, patience.seconds_left()); }};
+    const Comparison comparison =
+        compare(session, methods_to_compare(session), view, {.should_stop = [&] { return patience.is_over(); }});
+    countdown.clear();
+    print_result(plan_json(session, comparison_json(session, comparison), compared_json(comparison)));
+}
+
 }  // namespace
 
 ExitCode run_plan(const PlanArgs& args) {
     const Config config = config_from_words(args.words, ConfigUse::plan);
-    const Session session = plan_session(config);
+    log_info("planning {} for {} on {}", config.method, config.model,
+             config.machine.empty() ? "this machine" : config.machine);
+    const Session session = plan_session(config, args.no_plan_cache ? KeptPlans::ignored : KeptPlans::used);
     if (!args.trace.empty()) write_trace(args.trace, session);
     // Many plans are compared with this one, so it is shown before.
     if (!args.json) print_result(plan_text(session));
     if (args.alone) {
-        print_result(args.json ? plan_json(session, Json()) : kFits);
+        print_result(args.json ? plan_json(session, Json(), Json()) : kFits);
         return ExitCode::ok;
     }
-    log_info("planning other settings and methods, to compare with; --alone leaves that out");
-    const std::vector<MethodAdvice> methods = compare_methods(session);
-    const std::vector<Cheaper> cheaper = find_cheaper(session, methods);
-    if (!args.json) {
-        print_result(cheaper_text(cheaper) + advice_text(methods) + kFits);
-        return ExitCode::ok;
-    }
-    Json advice = advice_json(methods);
-    advice["cheaper"] = cheaper_json(cheaper);
-    print_result(plan_json(session, advice));
+    log_info("comparing with other methods and settings; --alone skips that");
+    if (args.json)
+        print_comparison_json(session, args);
+    else
+        print_comparison(session, args);
     return ExitCode::ok;
 }
 

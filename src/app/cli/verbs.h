@@ -17,8 +17,10 @@ inline constexpr int kSchemaVersion = 1;  // of every JSON output
 // Verbs that take configuration: words are a file, key=value and --key value (config/config.h).
 struct PlanArgs {
     std::vector<std::string> words;
-    std::string trace;   // file to write the predicted step to; empty: none
-    bool alone = false;  // nothing is compared with it
+    std::string trace;            // file to write the predicted step to; empty: none
+    bool alone = false;           // nothing is compared with it
+    double compare_seconds = 20;  // that the comparison may take; 0: as long as it takes
+    bool no_plan_cache = false;
     bool json = false;
 };
 ExitCode run_plan(const PlanArgs& args);

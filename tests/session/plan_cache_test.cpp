@@ -1,0 +1,225 @@
+// Kept plans: what was searched once is not searched again, and what is wrong in the cache is never believed.
+#include "session/plan_cache.h"
+
+#include <gmock/gmock.h>
+
+#include "base/json.h"
+#include "base/units.h"
+#include "format/checksum.h"
+#include "session/variation.h"
+#include "tests/train/train_fixture.h"
+
+namespace windlass {
+namespace {
+
+constexpr int kPlanted = 777'001;  // evaluations that no search of these models has
+
+class PlanCacheTest : public TrainTest {
+  protected:
+    Session prepare(const Settings& changes = {}, ConfigUse use = ConfigUse::plan) {
+        Settings settings = {{"policy", "three_tier"}, {"ram", "8GiB"}, {"max_length", "32"}};
+        for (const auto& [key, value] : changes) settings[key] = value;
+        return prepare_session(files_, config("kept", settings), std::nullopt, use, kept_);
+    }
+    std::string folder() const { return at("cache") + "/windlass/plans"; }
+    std::vector<std::string> entries() const {
+        return files_.exists(folder()) ? files_.list(folder()) : std::vector<std::string>();
+    }
+    static std::string with_sum(const std::string& body) {
+        return fmt::format("windlass plan 1 {:016x}\n{}", xxh3_64(bytes_of(body)), body);
+    }
+    Json read(const std::string& name) const {
+        const std::string text = read_text(files_, folder() + "/" + name, kMiB);
+        return parse_json(text.substr(text.find('\n') + 1), name, ExitCode::storage);
+    }
+    void put(const std::string& name, const std::string& text) const {
+        write_text_atomic(files_, folder() + "/" + name, text);
+    }
+    // All entries say that their searches evaluated this many choices.
+    void plant() const {
+        for (const std::string& name : entries()) {
+            if (read_text(files_, folder() + "/" + name, kMiB) == "old") continue;
+            Json json = read(name);
+            if (json.contains("policy")) json["evaluations"] = kPlanted;
+            put(name, with_sum(json.dump() + "\n"));
+        }
+    }
+
+    KeptPlans kept_ = KeptPlans::used;
+};
+
+void expect_same(const Planned& one, const Planned& other) {
+    EXPECT_EQ(one.choice, other.choice);
+    EXPECT_EQ(one.plan.policy, other.plan.policy);
+    EXPECT_EQ(one.plan.blocks, other.plan.blocks);
+    EXPECT_EQ(one.mean_seconds, other.mean_seconds);
+    EXPECT_EQ(one.disk_bytes, other.disk_bytes);
+    EXPECT_EQ(one.device_bytes, other.device_bytes);
+    EXPECT_EQ(one.binding.improvement, other.binding.improvement);
+    EXPECT_EQ(one.schedules.schedules.size(), other.schedules.schedules.size());
+}
+
+TEST_F(PlanCacheTest, WhatWasPlannedIsNotSearchedAgain) {
+    const Session first = prepare();
+    ASSERT_EQ(entries().size(), 1u);
+    expect_same(prepare().planned, first.planned);
+    EXPECT_EQ(prepare().planned.evaluations, first.planned.evaluations);  // who asks twice reads the same twice
+    plant();
+    const Session second = prepare();
+    EXPECT_EQ(second.planned.evaluations, kPlanted);
+    expect_same(second.planned, first.planned);
+    EXPECT_EQ(prepare({}, ConfigUse::train).planned.evaluations, kPlanted);
+    EXPECT_EQ(prepare({{"learning_rate", "1e-3"}, {"seed", "7"}}).planned.evaluations, kPlanted);
+}
+
+TEST_F(PlanCacheTest, AnotherQuestionHasAnotherAnswer) {
+    prepare();
+    plant();
+    const std::vector<Settings> others = {{{"max_length", "24"}},
+                                          {{"per_device_train_batch_size", "1"}},
+                                          {{"method", "lomo"}},
+                                          {{"state_format", "int8"}},
+                                          {{"dtype", "bf16"}},
+                                          {{"ram", "7GiB"}},
+                                          {{"policy", "in_memory"}},
+                                          {{"gradient_checkpointing", "true"}},
+                                          {{"gradient_format", "bf16"}},
+                                          {{"adapter", "lora"}},
+                                          {{"gradient_accumulation_steps", "3"}},
+                                          {{"update_time", "after_backward"}},
+                                          {{"threads", "1"}}};
+    for (const Settings& other : others)
+        EXPECT_NE(prepare(other).planned.evaluations, kPlanted) << other.begin()->first;
+    EXPECT_EQ(prepare().planned.evaluations, kPlanted);
+}
+
+// The micro-batch that the planner chooses, and those that it does not take, are kept too.
+TEST_F(PlanCacheTest, KeepsWhichRowsAreNotFaster) {
+    const Settings open = {{"per_device_train_batch_size", "auto"}};
+    const Session first = prepare(open);
+    const size_t count = entries().size();
+    EXPECT_EQ(count, 4u);
+    plant();
+    const Session second = prepare(open);
+    EXPECT_EQ(second.planned.evaluations, kPlanted);
+    EXPECT_EQ(second.numerics().micro_batch_size, first.numerics().micro_batch_size);
+    EXPECT_EQ(entries().size(), count);
+}
+
+TEST_F(PlanCacheTest, IgnoresWhatIsDamagedStaleOrHostile) {
+    const Session first = prepare();
+    const std::string name = entries().at(0);
+    const Json good = read(name);
+    plant();
+    const std::string whole = read_text(files_, folder() + "/" + name, kMiB);
+    std::string flipped = whole;
+    flipped[whole.size() / 2] = static_cast<char>(flipped[whole.size() / 2] ^ 1);
+    std::vector<std::string> bad = {
+        "", "\n", "x", whole.substr(0, whole.size() / 2), flipped, whole + std::string(17 * 1024, ' ')};
+    const auto add = [&](const std::string& key, const Json& value) {
+        Json json = good;
+        json["evaluations"] = kPlanted;
+        json[key] = value;
+        bad.push_back(with_sum(json.dump() + "\n"));
+    };
+    add("seconds", good["seconds"].get<double>() * 0.5);
+    add("policy", "in_memory");
+    add("policy", 3);
+    add("choice", Json::array());
+    add("choice", "all");
+    for (const Json& value : {Json(-1), Json(1'000'000), Json(1e300), Json("1"), Json()}) {
+        Json choice = good["choice"];
+        choice[3] = value;
+        add("choice", choice);
+    }
+    for (const char* key : {"ram", "process", "disk", "seconds", "evaluations"}) add(key, "much");
+    add("evaluations", 1e300);
+    for (const char* text : {"{}\n", "[]\n", "null\n", "{", "7\n"}) bad.push_back(with_sum(text));
+    for (const std::string& text : bad) {
+        put(name, text);
+        const Session again = prepare();
+        EXPECT_EQ(again.planned.evaluations, first.planned.evaluations) << text.substr(0, 400);
+        expect_same(again.planned, first.planned);
+        EXPECT_EQ(read(name)["choice"], good["choice"]) << "is replaced";
+    }
+}
+
+// A larger budget may have a faster plan; a smaller one has none that is faster than what fits it.
+TEST_F(PlanCacheTest, HoldsForBudgetsThatItFits) {
+    const Session session = prepare();
+    PlanRequest request = session.request;
+    PlanCache cache = session.plan_cache;
+    cache.given = {};
+    request.budgets.ram = request.budgets.disk = 7 * kGiB;
+    const auto evaluations = [&] {
+        const PlanOutcome outcome = find_plan(cache, {session.model, session.recipe, session.method_options,
+                                                      session.numerics(), session.machine, request});
+        return std::get<Planned>(outcome).evaluations;
+    };
+    evaluations();
+    plant();
+    EXPECT_EQ(evaluations(), kPlanted);
+    for (int64_t Budgets::*const budget : {&Budgets::ram, &Budgets::disk}) {
+        const Budgets before = request.budgets;
+        const int64_t bytes = before.*budget;
+        request.budgets.*budget = bytes + bytes / 50;
+        EXPECT_EQ(evaluations(), kPlanted);
+        request.budgets.*budget = bytes - bytes / 50;
+        EXPECT_EQ(evaluations(), kPlanted);
+        request.budgets.*budget = bytes + bytes / 10;
+        EXPECT_NE(evaluations(), kPlanted);
+        request.budgets = before;
+        evaluations();
+        plant();
+    }
+}
+
+TEST_F(PlanCacheTest, ARefusalIsKeptForTheSameBudgets) {
+    const auto refusal = [&](const std::string& ram) -> std::string {
+        try {
+            prepare({{"ram", ram}});
+        } catch (const UserError& error) {
+            EXPECT_EQ(error.code(), ExitCode::no_fit);
+            return error.what();
+        }
+        return "";
+    };
+    EXPECT_THAT(refusal("1MiB"), testing::HasSubstr("allowed are 1.00 MiB"));
+    EXPECT_THAT(refusal("1MiB"), testing::HasSubstr("allowed are 1.00 MiB"));
+    EXPECT_THAT(refusal("2MiB"), testing::HasSubstr("allowed are 2.00 MiB"));
+    EXPECT_EQ(refusal("8GiB"), "");
+}
+
+TEST_F(PlanCacheTest, ChangesOfASessionAreKeptToo) {
+    const Session session = prepare();
+    Variation variation = variation_of(session);
+    variation.state_format = StateFormat::int8;
+    const std::optional<Planned> first = plan_variation(session, variation);
+    plant();
+    const std::optional<Planned> second = plan_variation(session, variation);
+    ASSERT_TRUE(first && second);
+    EXPECT_EQ(second->evaluations, kPlanted);
+    EXPECT_EQ(second->mean_seconds, first->mean_seconds);
+    EXPECT_EQ(prepare({{"state_format", "int8"}}).planned.evaluations, kPlanted);
+}
+
+TEST_F(PlanCacheTest, KeepsNothingWhereNothingShallOrCanBeKept) {
+    kept_ = KeptPlans::ignored;
+    prepare();
+    EXPECT_TRUE(entries().empty());
+    kept_ = KeptPlans::used;
+    write("cache/windlass/plans", "a file where the folder should be");
+    EXPECT_GT(prepare().planned.evaluations, 0);
+}
+
+TEST_F(PlanCacheTest, IsBounded) {
+    files_.make_folders(folder());
+    for (int i = 0; i < 1100; ++i) write(fmt::format("cache/windlass/plans/{:016x}.plan", i), "old");
+    const Session session = prepare();
+    EXPECT_LE(entries().size(), 1024u);
+    plant();
+    EXPECT_EQ(prepare().planned.evaluations, kPlanted) << "the newest stays";
+}
+
+}  // namespace
+}  // namespace windlass
