@@ -20,10 +20,27 @@ namespace fs = std::filesystem;
 
 constexpr int kGoldenVocab = 96;
 
-// The folder that all sandboxes of this program share: models to copy, the caches of windlass.
+// The folder that all sandboxes of this program share: models to copy, the rates of the machine.
 const std::string& shared_folder() {
     static const TempFolder folder;
     return folder.path();
+}
+
+std::string shared_rates() {
+    return shared_folder() + "/rates";
+}
+
+// What was measured is in texts of the cache folder itself. Returns their names.
+std::vector<std::string> copy_rates(const std::string& from, const std::string& to) {
+    std::vector<std::string> names;
+    std::error_code ignored;
+    fs::create_directories(to, ignored);
+    for (const auto& entry : fs::directory_iterator(from, ignored)) {
+        if (!entry.is_regular_file(ignored) || entry.path().extension() != ".txt") continue;
+        names.push_back(entry.path().filename().string());
+        fs::copy_file(entry.path(), to + "/" + names.back(), fs::copy_options::overwrite_existing, ignored);
+    }
+    return names;
 }
 
 // One printable character to an id; the last id is the end of text.
@@ -112,6 +129,20 @@ void flip_byte(const std::string& path, int64_t at) {
     write_bytes(path, bytes);
 }
 
+Sandbox::~Sandbox() {
+    const std::string own = *this / "own-cache/windlass";
+    std::error_code ignored;
+    if (!fs::exists(own, ignored)) return;
+    for (const std::string& name : rates_) fs::remove(shared_rates() + "/" + name, ignored);  // some were forgotten
+    copy_rates(own, shared_rates());
+}
+
+std::string Sandbox::cache() const {
+    const std::string folder = *this / "own-cache";
+    if (!fs::exists(folder)) rates_ = copy_rates(shared_rates(), folder + "/windlass");
+    return folder;
+}
+
 std::string Sandbox::model(const std::string& name) {
     const std::string folder = *this / name;
     if (!fs::exists(folder)) fs::copy(make_model(name), folder, fs::copy_options::recursive);
@@ -157,8 +188,7 @@ Settings Sandbox::training_on_disk(const std::string& model_name) {
 Command Sandbox::windlass(const std::vector<std::string>& words) const {
     Command command{
         .words = {binary_dir() + "/windlass"},
-        .environment = {
-            {"HOME", shared_folder()}, {"XDG_CACHE_HOME", shared_folder() + "/cache"}, {"OMP_WAIT_POLICY", "PASSIVE"}}};
+        .environment = {{"HOME", shared_folder()}, {"XDG_CACHE_HOME", cache()}, {"OMP_WAIT_POLICY", "PASSIVE"}}};
     command.words.insert(command.words.end(), words.begin(), words.end());
     return command;
 }
@@ -209,7 +239,7 @@ int64_t least_device_memory(const Sandbox& sandbox, Settings settings) {
     EXPECT_NE(refused.err.find("does not fit"), std::string::npos) << describe(refused);
     EXPECT_FALSE(fs::exists(sandbox.out() + "/final"));
     std::smatch found;
-    if (std::regex_search(refused.err, found, std::regex("--device-memory ([0-9.]+ \\w+)")))
+    if (std::regex_search(refused.err, found, std::regex("--device-memory ([0-9.]+\\w+)")))
         return parse_bytes(found[1].str(), "--device-memory");
     ADD_FAILURE() << describe(refused);
     return 0;

@@ -43,6 +43,11 @@ void flip_byte(const std::string& path, int64_t at);
 
 class Sandbox {
   public:
+    Sandbox() = default;
+    ~Sandbox();  // what was measured of the machine meanwhile is kept for the next ones
+    Sandbox(const Sandbox&) = delete;
+    Sandbox& operator=(const Sandbox&) = delete;
+
     std::string operator/(std::string_view name) const { return folder_ / name; }
     const std::string& path() const { return folder_.path(); }
 
@@ -59,12 +64,15 @@ class Sandbox {
     Settings training_on_disk(const std::string& model_name = "llama_tiny");
     std::string out() const { return *this / "out"; }
 
-    // windlass with these words; one cache folder for all sandboxes, so that the machine is measured once.
+    // windlass with these words. Its cache folder is the sandbox's own, and begins with the rates of the machine that
+    // earlier sandboxes measured, and with nothing else: neither plans nor rows.
     Command windlass(const std::vector<std::string>& words) const;
+    std::string cache() const;  // of windlass in this sandbox; made on the first call
     Command train(const Settings& settings, const std::vector<std::string>& more = {}) const;
 
   private:
     TempFolder folder_;
+    mutable std::vector<std::string> rates_;  // names of the files that its cache began with
 };
 
 // Runs it; anything but exit code 0 fails the test.
