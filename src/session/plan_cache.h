@@ -18,16 +18,15 @@ namespace windlass {
 struct PlanCache {
     FileSystem* files = nullptr;
     std::string folder;  // empty: nothing is kept
+    std::string build;   // of the program that searches; another one's plans are not used
     GivenSizes given;
 };
 
-enum class KeptPlans : uint8_t { used, ignored };
-
-// In the user's cache folder; without one, or where kept plans are ignored, a cache that keeps nothing.
-PlanCache plan_cache_of(FileSystem& files, const Config& config, KeptPlans kept);
+// In the user's cache folder (user_folder.h); if that is empty, a cache that keeps nothing.
+PlanCache plan_cache_of(FileSystem& files, const Config& config, const std::string& user_folder);
 
 // As find_plan. A kept plan answers if it fits, and if no budget has become more than a thirty-second larger since it
 // was found: a larger budget may have a faster plan, a smaller one has none that is faster than what still fits.
-PlanOutcome find_plan(const PlanCache& cache, const PlanQuestion& question);
+PlanOutcome find_plan(const PlanCache& cache, const SearchQuestion& question);
 
 }  // namespace windlass

@@ -70,12 +70,17 @@ std::string model_key_words(const TrainedModel& model) {
     return text;
 }
 
-std::string method_key_words(const Recipe& recipe, const MethodOptions& o) {
-    std::string text = fmt::format(
-        "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", recipe.name, o.max_grad_norm > 0, o.split_masters,
-        static_cast<int>(o.state_format), o.directions, static_cast<int>(o.noise), o.noise_rank, o.noise_window,
-        o.noise_keeps_left, static_cast<int>(o.estimator), o.layer_drop, o.sparse_share, static_cast<int>(o.moments),
-        o.replay_window, merge_name(o.merge), recipe.needs_grad_norm, recipe.backward_for_norm);
+// Structures are taken apart by name below: a field that is added does not compile until it is decided whether plans
+// follow from it.
+std::string method_key_words(const Recipe& recipe, const MethodOptions& options) {
+    const auto& [beta1, beta2, epsilon, weight_decay, max_grad_norm, split_masters, state_format, zo_eps, directions,
+                 scalar_clip, noise, noise_rank, noise_window, noise_keeps_left, estimator, layer_drop, sparse_share,
+                 moments, replay_window, merge] = options;
+    std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", recipe.name,
+                                   max_grad_norm > 0, split_masters, static_cast<int>(state_format), directions,
+                                   static_cast<int>(noise), noise_rank, noise_window, noise_keeps_left,
+                                   static_cast<int>(estimator), layer_drop, sparse_share, static_cast<int>(moments),
+                                   replay_window, merge_name(merge), recipe.needs_grad_norm, recipe.backward_for_norm);
     for (const RecipePass& pass : recipe.passes)
         text += fmt::format("pass {} {} {} {}\n", static_cast<int>(pass.kind), pass.k, pass.clean, pass.rank);
     for (const StateSpec& state : recipe.state)
@@ -83,14 +88,16 @@ std::string method_key_words(const Recipe& recipe, const MethodOptions& o) {
     return text;
 }
 
-std::string numerics_key_words(const Numerics& n) {
-    return fmt::format("{} {} {} {} {} {} {}\n", dtype_name(n.compute), n.micro_batch_size, n.micro_batches,
-                       fmt::join(n.sequence_lengths, "/"), n.kernel_path, static_cast<int>(n.state_format),
-                       static_cast<int>(n.gradient_format));
+std::string numerics_key_words(const Numerics& numerics) {
+    const auto& [compute, micro_batch_size, micro_batches, sequence_lengths, kernel_path, state_format,
+                 gradient_format] = numerics;
+    return fmt::format("{} {} {} {} {} {} {}\n", dtype_name(compute), micro_batch_size, micro_batches,
+                       fmt::join(sequence_lengths, "/"), kernel_path, static_cast<int>(state_format),
+                       static_cast<int>(gradient_format));
 }
 
 // Rates of other models' kernels come to a machine as these are planned: they change nothing here.
-std::string rates_key_words(const PlanQuestion& question) {
+std::string rates_key_words(const SearchQuestion& question) {
     std::vector<OpSize> sizes;
     for (const int64_t length : question.numerics.sequence_lengths)
         sizes.push_back({.rows = question.numerics.micro_batch_size,
@@ -109,16 +116,27 @@ std::string budget_key_words(int64_t bytes, bool is_given) {
     return fmt::format("2^{}", std::floor(2 * std::log2(static_cast<double>(bytes))) / 2);
 }
 
-std::string request_key_words(const PlanRequest& r, const GivenSizes& given) {
+std::string budgets_key_words(const PlanRequest& request, const GivenSizes& given) {
+    const auto& [ram, disk, process, exporter, device, step_disk_writes] = request.budgets;
+    return fmt::format("{} {} {} {} {}\n", budget_key_words(ram, given.ram),
+                       budget_key_words(request.device.own_memory ? device : 0, given.device),
+                       budget_key_words(disk, given.disk), exporter, step_disk_writes);
+}
+
+std::string schedule_key_words(const ScheduleRequest& schedule) {
+    const auto& [kind, rows, sequence_length, micro_batches, cache_capacity, iterations, writes_answers] = schedule;
+    return fmt::format("{} {} {} {} {} {} {}\n", static_cast<int>(kind), rows, sequence_length, micro_batches,
+                       cache_capacity, iterations, writes_answers);
+}
+
+std::string request_key_words(const PlanRequest& request, const GivenSizes& given) {
+    const auto& [policy, recompute, update_time, device, threads, budgets, schedules, writeback_steps, clip_frequency,
+                 start, should_stop] = request;
     std::string text =
-        fmt::format("{} {} {} {} {} {} {} {} {}\n{} {} {} {} {}\n", r.policy, r.recompute, r.update_time,
-                    static_cast<int>(r.device.kind), r.device.index, r.device.own_memory, r.threads, r.writeback_steps,
-                    r.clip_frequency, budget_key_words(r.budgets.ram, given.ram),
-                    budget_key_words(r.device.own_memory ? r.budgets.device : 0, given.device),
-                    budget_key_words(r.budgets.disk, given.disk), r.budgets.exporter, r.budgets.step_disk_writes);
-    for (const ScheduleRequest& each : r.schedules)
-        text += fmt::format("{} {} {} {} {} {} {}\n", static_cast<int>(each.kind), each.rows, each.sequence_length,
-                            each.micro_batches, each.cache_capacity, each.iterations, each.writes_answers);
+        fmt::format("{} {} {} {} {} {} {} {} {}\n", policy, recompute, update_time, static_cast<int>(device.kind),
+                    device.index, device.own_memory, threads, writeback_steps, clip_frequency) +
+        budgets_key_words(request, given);
+    for (const ScheduleRequest& schedule : schedules) text += schedule_key_words(schedule);
     return text;
 }
 
@@ -130,8 +148,7 @@ std::string build_id() {
     return id;
 }
 
-std::optional<uint64_t> plan_key(const PlanQuestion& question, const GivenSizes& given) {
-    static const std::string build = build_id();
+std::optional<uint64_t> plan_key(const SearchQuestion& question, const GivenSizes& given, std::string_view build) {
     if (build.empty()) return std::nullopt;
     std::string text = fmt::format(
         "{}\n{}{}{}{}{}", build, model_key_words(question.model), method_key_words(question.recipe, question.options),

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "plan/planner.h"
 
 namespace windlass {
 
 // What find_plan is asked, and the options that the recipe was made with: a recipe itself cannot be written down.
-struct PlanQuestion {
+struct SearchQuestion {
     const TrainedModel& model;
     const Recipe& recipe;
     const MethodOptions& options;
@@ -27,9 +28,9 @@ struct GivenSizes {
 
 // XXH3 of the program's build, the model's shapes and types, the method, the numerics, the rates of the kernels that
 // the model calls, and the request. A given size counts exactly, a share by its order of magnitude (half a power of
-// two), and the memory that the process has taken so far not at all. Nothing if the program has no build id: then
-// nobody can tell whether it searches as before.
-std::optional<uint64_t> plan_key(const PlanQuestion& question, const GivenSizes& given);
+// two). Three things do not count: the memory that the process has taken so far, where a search may begin, and when it
+// must stop. Nothing if `build` is empty: then it is unknown whether this program searches as the last one did.
+std::optional<uint64_t> plan_key(const SearchQuestion& question, const GivenSizes& given, std::string_view build);
 
 // The linker's id of this program's build, in hex; empty if it has none.
 std::string build_id();

@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/units.h"
 #include "config/param_group_text.h"
+#include "config/user_folder.h"
 #include "data/chats.h"
 #include "data/open_adapter.h"
 #include "data/open_model.h"
@@ -348,7 +349,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
                     .model = TrainedModel(std::move(spec)),
                     .adapter = std::move(adapter),
                     .preference = preference,
-                    .plan_cache = plan_cache_of(files, config, kept)};
+                    .plan_cache = plan_cache_of(files, config, kept == KeptPlans::used ? user_cache_folder() : "")};
     session.notes = session.model.notes;
     group_parameters(session);
     fit_length(session.config, session.model, session.notes);

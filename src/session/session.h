@@ -34,6 +34,8 @@ struct RefreshSettings {
     int iterations = 0;  // of learning
 };
 
+enum class KeptPlans : uint8_t { used, ignored };
+
 struct Session {
     Config config;
     ModelFolder folder;

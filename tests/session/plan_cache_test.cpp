@@ -3,10 +3,16 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <regex>
+#include <utility>
+
+#include "base/file_fault.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "format/checksum.h"
 #include "session/variation.h"
+#include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
@@ -31,6 +37,10 @@ class PlanCacheTest : public TrainTest {
     Json read(const std::string& name) const {
         const std::string text = read_text(files_, folder() + "/" + name, kMiB);
         return parse_json(text.substr(text.find('\n') + 1), name, ExitCode::storage);
+    }
+    static SearchQuestion question_of(const Session& session) {
+        return {session.model,      session.recipe,  session.method_options,
+                session.numerics(), session.machine, session.request};
     }
     void put(const std::string& name, const std::string& text) const {
         write_text_atomic(files_, folder() + "/" + name, text);
@@ -116,12 +126,18 @@ TEST_F(PlanCacheTest, IgnoresWhatIsDamagedStaleOrHostile) {
     flipped[whole.size() / 2] = static_cast<char>(flipped[whole.size() / 2] ^ 1);
     std::vector<std::string> bad = {
         "", "\n", "x", whole.substr(0, whole.size() / 2), flipped, whole + std::string(17 * 1024, ' ')};
+    // A body that would be believed, under another sum, and of another version.
+    bad.push_back(fmt::format("windlass plan 1 {:016x}\n{}", 7, whole.substr(whole.find('\n') + 1)));
+    bad.push_back(std::regex_replace(whole, std::regex("plan 1 "), "plan 2 "));
     const auto add = [&](const std::string& key, const Json& value) {
         Json json = good;
         json["evaluations"] = kPlanted;
         json[key] = value;
         bad.push_back(with_sum(json.dump() + "\n"));
     };
+    prepare({{"max_length", "24"}});
+    for (const std::string& other : entries())  // whole, and of another question
+        if (other != name) bad.push_back(read_text(files_, folder() + "/" + other, kMiB));
     add("seconds", good["seconds"].get<double>() * 0.5);
     add("policy", "in_memory");
     add("policy", 3);
@@ -174,7 +190,8 @@ TEST_F(PlanCacheTest, HoldsForBudgetsThatItFits) {
     }
 }
 
-TEST_F(PlanCacheTest, ARefusalIsKeptForTheSameBudgets) {
+// Its words name sizes that nothing could check later.
+TEST_F(PlanCacheTest, ARefusalIsNotKeptAndNotBelieved) {
     const auto refusal = [&](const std::string& ram) -> std::string {
         try {
             prepare({{"ram", ram}});
@@ -185,9 +202,17 @@ TEST_F(PlanCacheTest, ARefusalIsKeptForTheSameBudgets) {
         return "";
     };
     EXPECT_THAT(refusal("1MiB"), testing::HasSubstr("allowed are 1.00 MiB"));
-    EXPECT_THAT(refusal("1MiB"), testing::HasSubstr("allowed are 1.00 MiB"));
-    EXPECT_THAT(refusal("2MiB"), testing::HasSubstr("allowed are 2.00 MiB"));
+    EXPECT_TRUE(entries().empty());
     EXPECT_EQ(refusal("8GiB"), "");
+    const std::string name = entries().at(0);
+    Json json = read(name);
+    for (const char* key : {"policy", "choice", "seconds"}) json.erase(key);
+    for (const bool has_words : {false, true}) {
+        if (has_words) json["needs"] = json["allowed"] = "much", json["ways_out"] = {"nothing"};
+        put(name, with_sum(json.dump() + "\n"));
+        EXPECT_EQ(refusal("8GiB"), "");
+        EXPECT_TRUE(read(name).contains("policy")) << "is replaced";
+    }
 }
 
 TEST_F(PlanCacheTest, ChangesOfASessionAreKeptToo) {
@@ -203,13 +228,100 @@ TEST_F(PlanCacheTest, ChangesOfASessionAreKeptToo) {
     EXPECT_EQ(prepare({{"state_format", "int8"}}).planned.evaluations, kPlanted);
 }
 
+TEST_F(PlanCacheTest, AnotherBuildSearchesAgain) {
+    prepare();
+    plant();
+    const Session session = prepare();
+    PlanCache cache = session.plan_cache;
+    const auto evaluations = [&] { return std::get<Planned>(find_plan(cache, question_of(session))).evaluations; };
+    EXPECT_EQ(evaluations(), kPlanted);
+    cache.build = "another";
+    EXPECT_NE(evaluations(), kPlanted);
+    cache.build = "";
+    EXPECT_NE(evaluations(), kPlanted);
+    EXPECT_EQ(entries().size(), 2u) << "without a build id nothing is kept";
+}
+
+TEST_F(PlanCacheTest, ASearchThatIsStoppedIsNotKept) {
+    const Session session = prepare();
+    Variation variation = variation_of(session);
+    variation.state_format = StateFormat::int8;
+    int asked = 0;
+    EXPECT_THROW(plan_variation(session, variation, [&] { return ++asked > 3; }), PlanStopped);
+    EXPECT_EQ(entries().size(), 1u);
+}
+
 TEST_F(PlanCacheTest, KeepsNothingWhereNothingShallOrCanBeKept) {
     kept_ = KeptPlans::ignored;
     prepare();
     EXPECT_TRUE(entries().empty());
+    EXPECT_EQ(plan_cache_of(files_, config("kept"), "").folder, "") << "there is no home folder";
     kept_ = KeptPlans::used;
     write("cache/windlass/plans", "a file where the folder should be");
     EXPECT_GT(prepare().planned.evaluations, 0);
+}
+
+// A folder that is full, read only or broken costs a search, and nothing is left in it.
+TEST_F(PlanCacheTest, NoFailureOfItsFilesIsAnError) {
+    const Session session = prepare();
+    FaultFiles files(at("fault"));
+    PlanCache cache = session.plan_cache;
+    cache.files = &files;
+    cache.folder = at("fault") + "/plans";
+    const auto ask = [&] { return std::get<Planned>(find_plan(cache, question_of(session))).evaluations; };
+    const auto left = [&] { return files.exists(cache.folder) ? files.list(cache.folder).size() : 0; };
+    for (const FaultCall call : {FaultCall::make_folders, FaultCall::open, FaultCall::write, FaultCall::rename}) {
+        files.fail({.call = call, .error_number = EACCES, .times = FaultRule::kForever, .bytes_first = 10});
+        EXPECT_EQ(ask(), session.planned.evaluations);
+        files.clear_rules();
+        EXPECT_EQ(left(), 0u) << static_cast<int>(call);
+    }
+    files.set_capacity(20);
+    EXPECT_EQ(ask(), session.planned.evaluations);
+    EXPECT_EQ(left(), 0u);
+    files.set_capacity(FaultFiles::kCapacityDefault);
+    EXPECT_EQ(ask(), session.planned.evaluations);
+    EXPECT_EQ(left(), 1u);
+    files.fail({.times = FaultRule::kForever});
+    EXPECT_EQ(ask(), session.planned.evaluations);
+}
+
+// Another writer does all of its work after this one has opened its file.
+class TwoWriters : public PassingFiles {
+  public:
+    explicit TwoWriters(std::function<void()> other) : other_(std::move(other)) {}
+    std::unique_ptr<File> open(const std::string& path, const OpenOptions& options) override {
+        std::unique_ptr<File> file = PassingFiles::open(path, options);
+        if (const auto other = std::exchange(other_, nullptr)) other();
+        return file;
+    }
+
+  private:
+    std::function<void()> other_;
+};
+
+TEST_F(PlanCacheTest, IsWholeAfterTwoWritersAtOnce) {
+    kept_ = KeptPlans::ignored;
+    const Session session = prepare();
+    PlanCache cache = plan_cache_of(files_, session.config, at("cache/windlass"));
+    PlanRequest request = session.request, other_request = session.request;
+    request.budgets.process = 7, other_request.budgets.process = 7'000'000;  // entries of different lengths
+    const auto ask = [&](const PlanRequest& asked) {
+        SearchQuestion question{session.model,      session.recipe,  session.method_options,
+                                session.numerics(), session.machine, asked};
+        return std::get<Planned>(find_plan(cache, question)).evaluations;
+    };
+    TwoWriters files([&] {
+        cache.files = &files_;
+        ask(other_request);
+    });
+    cache.files = &files;
+    ask(request);
+    ASSERT_EQ(entries().size(), 1u);
+    const std::string text = read_text(files_, folder() + "/" + entries()[0], kMiB);
+    EXPECT_EQ(text, with_sum(text.substr(text.find('\n') + 1)));
+    plant();
+    EXPECT_EQ(ask(request), kPlanted);
 }
 
 TEST_F(PlanCacheTest, IsBounded) {
