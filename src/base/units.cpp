@@ -46,6 +46,16 @@ std::string format_bytes(int64_t bytes) {
     return scaled(static_cast<double>(bytes), 1024.0, {"B", "KiB", "MiB", "GiB", "TiB"});
 }
 
+std::string size_to_type(int64_t bytes) {
+    constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+    auto value = static_cast<double>(bytes);
+    size_t unit = 0;
+    while (value >= 1024.0 && unit + 1 < kUnits.size()) value /= 1024.0, ++unit;
+    const int decimals = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+    const double steps = decimals == 2 ? 100 : decimals == 1 ? 10 : 1;  // of a unit
+    return fmt::format("{:.{}f}{}", std::ceil(value * steps) / steps, decimals, kUnits[unit]);
+}
+
 std::string format_count(int64_t count) {
     if (count < 1000) return fmt::format("{}", count);
     return scaled(static_cast<double>(count), 1000.0, {"", "K", "M", "B", "T"});

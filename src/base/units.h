@@ -14,6 +14,10 @@ inline constexpr int64_t kGiB = int64_t{1} << 30;
 // "1.50 GiB", "512 B".
 std::string format_bytes(int64_t bytes);
 
+// A size to be typed: as flags and keys take it, of three or four digits, rounded up, so that it is enough. "1.51GiB",
+// "101MiB", "512B".
+std::string size_to_type(int64_t bytes);
+
 // "12.3 ms", "1.25 s", "02:13:05" from an hour on.
 std::string format_seconds(double seconds);
 

@@ -58,7 +58,7 @@ int64_t width_within(const std::vector<LinearLayer>& layers, const char* key, co
         throw UserError(ExitCode::usage, key, "{} allow no projector: the narrowest, of {} columns, take {}",
                         format_bytes(bytes), kWidthStep, format_bytes(taken(kWidthStep)))
             .hint(fmt::format("{} or more, fewer layers (lora_target_modules), or lsp_d, which may be narrower",
-                              format_bytes(taken(kWidthStep))));
+                              size_to_type(taken(kWidthStep))));
     int64_t width = kWidthStep;
     while (width < widest(layers) && taken(width + kWidthStep) <= bytes) width += kWidthStep;
     return std::min(width, widest(layers));

@@ -15,7 +15,7 @@ inline constexpr std::string_view kNextWayOut = "\n   or: ";
 // A value and no exception: who plans may go on to fewer rows, another state format or another method.
 struct NoFit {
     std::string needs, allowed;         // "50.45 GiB of memory and 179.49 GiB of disk"
-    std::vector<std::string> ways_out;  // "--ram 51GiB (with --policy three_tier)"
+    std::vector<std::string> ways_out;  // "--ram 51GiB --policy three_tier": the first can be typed
 
     UserError error() const;  // no_fit
 };

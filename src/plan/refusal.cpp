@@ -10,19 +10,22 @@
 namespace windlass {
 namespace {
 
-// A printed size that is enough when it is given back to us: rounding to what is printed must not take from it.
-std::string enough(int64_t bytes) {
-    return format_bytes(bytes + bytes / 200);
+// Half a percent to spare: the program itself takes a little more or less memory each time.
+int64_t enough(int64_t bytes) {
+    return bytes + bytes / 200;
 }
 
 bool has(const PlanRequest& request, ScheduleRequest::Kind kind) {
     return std::ranges::any_of(request.schedules, [&](const ScheduleRequest& each) { return each.kind == kind; });
 }
 
-// The flags that choose it; empty where nothing is trained: then there are none.
-std::string describe(const Refused& refused, const PlanRequest& request) {
-    if (!has(request, ScheduleRequest::Kind::train)) return "";
-    return fmt::format("--policy {}{}", refused.policy, refused.recomputes ? " --gradient-checkpointing true" : "");
+// The flags that choose it and that the request does not have yet; empty if nothing is trained: then there are none.
+std::string flags_of(const Refused& refused, const PlanRequest& request) {
+    std::string flags;
+    if (!has(request, ScheduleRequest::Kind::train)) return flags;
+    if (refused.policy != request.policy) flags += fmt::format(" --policy {}", refused.policy);
+    if (refused.recomputes && request.recompute != "true") flags += " --gradient-checkpointing true";
+    return flags;
 }
 
 // The one with the least of `bytes` of those that `allowed` lets pass; null when there is none.
@@ -60,20 +63,21 @@ struct Nearest {
 
 std::vector<std::string> enough_changes(const Nearest& nearest, const PlanRequest& request) {
     std::vector<std::string> changes;
-    const auto add = [&](const std::string& change, const Refused& with) {
-        const std::string flags = describe(with, request);
-        changes.push_back(flags.empty() ? change : fmt::format("{} (with {})", change, flags));
+    // Words that can be appended to the command.
+    const auto add = [&](const std::string& words, const Refused& with) {
+        changes.push_back(words + flags_of(with, request));
     };
-    const auto ram = [](const Refused& with) { return fmt::format("--ram {}", enough(with.evaluation.memory_bytes)); };
-    const auto device = [](const Refused& with) {
-        return fmt::format("--device-memory {}", enough(with.evaluation.device_bytes));
+    const auto size = [](std::string_view flag, int64_t bytes) {
+        return fmt::format("{} {}", flag, size_to_type(enough(bytes)));
     };
+    const auto ram = [&](const Refused& with) { return size("--ram", with.evaluation.memory_bytes); };
+    const auto device = [&](const Refused& with) { return size("--device-memory", with.evaluation.device_bytes); };
     if (nearest.memory != nullptr) add(ram(*nearest.memory), *nearest.memory);
     if (nearest.device != nullptr) add(device(*nearest.device), *nearest.device);
     if (const Refused* both = nearest.memory_and_device; changes.empty() && both != nullptr)
-        add(fmt::format("{} and {}", ram(*both), device(*both)), *both);
+        add(fmt::format("{} {}", ram(*both), device(*both)), *both);
     if (nearest.disk != nullptr)
-        add(fmt::format("an --ssd-dir with {} free", enough(nearest.disk->evaluation.disk_bytes)), *nearest.disk);
+        add("--ssd-dir DIR " + size("--ssd-space", nearest.disk->evaluation.disk_bytes), *nearest.disk);
     if (nearest.writes != nullptr) changes.push_back("a larger --ssd-writes, or fewer steps");
     const bool trains = has(request, ScheduleRequest::Kind::train),
                decodes = has(request, ScheduleRequest::Kind::decode);
@@ -94,11 +98,12 @@ NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& reques
     for (const Refused* each : {nearest.memory_and_device, nearest.device, nearest.memory})
         if (each != nullptr) closest = each;
     const Evaluation& need = closest->evaluation;
-    std::string needs = fmt::format("{} of memory and {} of disk", enough(need.memory_bytes), enough(need.disk_bytes));
+    const auto bytes = [](int64_t count) { return format_bytes(enough(count)); };
+    std::string needs = fmt::format("{} of memory and {} of disk", bytes(need.memory_bytes), bytes(need.disk_bytes));
     std::string allowed =
         fmt::format("{} and {}", format_bytes(request.budgets.ram), format_bytes(request.budgets.disk));
     if (request.device.own_memory) {
-        needs += fmt::format(" and {} on the device", enough(need.device_bytes));
+        needs += fmt::format(" and {} on the device", bytes(need.device_bytes));
         allowed += fmt::format(" and {}", format_bytes(request.budgets.device));
     }
     return {std::move(needs), std::move(allowed), enough_changes(nearest, request)};

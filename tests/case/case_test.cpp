@@ -121,7 +121,7 @@ std::string outcome(const Case& wanted) {
         const Planned planned = make_plan(model, make_recipe("adamw", {}), numerics, case_machine(), request);
         return plan_text(planned) + schedule_text(model, planned.schedules.schedules[0]);
     } catch (const UserError& error) {
-        static const std::regex kNeed("(needs at least|--ram) [0-9.]+ [KM]iB");
+        static const std::regex kNeed("(needs at least|--ram) [0-9.]+ ?[KM]iB");
         return std::regex_replace(error.what(), kNeed, "$1 ...") + "\n";
     }
 }

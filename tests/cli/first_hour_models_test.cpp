@@ -208,17 +208,16 @@ std::vector<Tried> tried_folders() {
     };
 }
 
-// The first way out that a refusal names: "--ram 37.00 MiB (with --policy in_memory ...)".
+// The first way out that a refusal names: "--ram 37.1MiB --policy in_memory ...".
 Command first_way_out(Sandbox& sandbox, const Finished& refused) {
-    static const std::regex kWay(R"(\n  Try: --ram ([0-9.]+ \w+) \(with ([^)]*)\)\n)");
+    static const std::regex kWay(R"(\n  Try: (--ram [^\n]*)\n)");
     std::smatch found;
     std::vector<std::string> all = {"plan", "--model", sandbox.model(), "--max-length", "32", "--threads", "1"};
     if (!std::regex_search(refused.err, found, kWay)) {
         ADD_FAILURE() << describe(refused);
         return sandbox.windlass(all);
     }
-    all.insert(all.end(), {"--ram", found[1].str()});
-    std::istringstream rest(found[2].str());
+    std::istringstream rest(found[1].str());
     for (std::string word; rest >> word;) all.push_back(word);
     return sandbox.windlass(all);
 }

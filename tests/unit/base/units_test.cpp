@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "base/error.h"
 #include "base/plural.h"
 
@@ -33,6 +35,24 @@ TEST(ParseBytes, RefusesSmallNumbersWithoutAUnit) {
     EXPECT_NE(refusal_of_size("1048575", "ram"), "");
     EXPECT_EQ(parse_bytes("1048576", "ram"), kMiB);
     EXPECT_EQ(parse_bytes("0", "ram"), 0);
+}
+
+// What it prints is one word that reads back as enough, and hardly more.
+TEST(SizeToType, IsEnoughWhenItIsTyped) {
+    EXPECT_EQ(size_to_type(0), "0B");
+    EXPECT_EQ(size_to_type(512), "512B");
+    EXPECT_EQ(size_to_type(kMiB), "1.00MiB");
+    EXPECT_EQ(size_to_type(105'822'290), "101MiB");      // 100.92 MiB
+    EXPECT_EQ(size_to_type(81'883'551'006), "76.3GiB");  // 76.26 GiB
+    EXPECT_EQ(size_to_type(1023 * kMiB + 1), "1024MiB");
+    std::vector<int64_t> sizes = {1, kKiB - 1, kKiB + 1, kGiB * 1000 + 1, (int64_t{1} << 50) + 1};
+    for (int64_t bytes = 1; bytes < (int64_t{1} << 48); bytes += bytes / 7 + 1) sizes.push_back(bytes);
+    for (const int64_t bytes : sizes) {
+        const std::string typed = size_to_type(bytes);
+        EXPECT_EQ(typed.find(' '), typed.npos);
+        EXPECT_GE(parse_bytes(typed, "--ram"), bytes) << typed;
+        EXPECT_LE(parse_bytes(typed, "--ram"), bytes + bytes / 100 + 1) << typed;
+    }
 }
 
 TEST(Counted, SaysOneOfOne) {

@@ -60,8 +60,9 @@ TEST(CachePlan, WaitsOnDiskWhereMemoryHasNoRoomForAll) {
 TEST(CachePlan, IsRefusedWithWhatGenerationMayBeGiven) {
     const Planned all = plan_to_generate({.ram = kPlenty}, false);
     const NoFit none = std::get<NoFit>(find_plan_to_generate({.ram = cache_bytes(all) * 3 / 4}, false));
-    EXPECT_THAT(none.ways_out, testing::ElementsAre(testing::StartsWith("--ram "), testing::StartsWith("an --ssd-dir "),
-                                                    "a shorter prompt or a smaller --max-new-tokens"));
+    EXPECT_THAT(none.ways_out,
+                testing::ElementsAre(testing::StartsWith("--ram "), testing::StartsWith("--ssd-dir DIR "),
+                                     "a shorter prompt or a smaller --max-new-tokens"));
     EXPECT_THAT(none.ways_out, testing::Each(testing::Not(testing::HasSubstr("--policy"))));
 }
 
