@@ -1,5 +1,6 @@
 #include "session/session_plan.h"
 
+#include "base/activity.h"
 #include "base/error.h"
 #include "base/math.h"
 #include "base/units.h"
@@ -150,6 +151,7 @@ void take(Session& session, PlannedDraft&& found) {
     session.recipe = std::move(found.draft.recipe);
     session.identity.numerics = std::move(found.draft.numerics);
     session.request = std::move(found.draft.request);
+    session.request.should_stop = nullptr;
     session.planned = std::move(found.planned);
 }
 
@@ -200,7 +202,10 @@ std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
 void plan_session(Session& session, const std::optional<RunState>& recorded) {
     const bool opens_format = leaves_format_open(session, recorded);
     const bool opens_directions = !session.config.directions && !recorded && session.recipe.probes();
-    Outcome outcome = plan_formats(session, recorded, draft_of(session));
+    Activity planning("planning, choices evaluated", 0, {.has_own_line = true});
+    Draft draft = draft_of(session);
+    draft.request.should_stop = [&] { return planning.done(), false; };
+    Outcome outcome = plan_formats(session, recorded, draft);
     if (const auto* none = std::get_if<NoFit>(&outcome)) throw none->error();
     auto& found = std::get<PlannedDraft>(outcome);
     while (opens_directions && has_room_for_twice(found.draft.options)) {

@@ -269,6 +269,22 @@ TEST(Output, QuietRunsSayNothing) {
     EXPECT_EQ(must_succeed(sandbox.train(sandbox.training(), {"--quiet"})).err, "");
 }
 
+// Planning may take seconds, and reading a large model minutes: what is done is said before.
+TEST(Output, BeginsWithALineBeforeAnythingTakesLong) {
+    Sandbox sandbox;
+    Settings settings = sandbox.training();
+    settings["ram"] = "20MiB";
+    for (const char* verb : {"plan", "train"}) {
+        std::vector<std::string> words = words_of(settings);
+        words.insert(words.begin(), verb);
+        const std::string begin = fmt::format("planning adamw for {}", sandbox.model());
+        EXPECT_THAT(run(sandbox.windlass(words)).err, testing::StartsWith(begin)) << verb;
+        write_bytes(sandbox.model() + "/config.json", "{");
+        EXPECT_THAT(run(sandbox.windlass(words)).err, testing::StartsWith(begin)) << "not even the model is read";
+        fs::remove_all(sandbox.model());
+    }
+}
+
 TEST(Train, LeavesWhatItPromises) {
     Sandbox sandbox;
     Settings settings = sandbox.training();

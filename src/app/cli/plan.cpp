@@ -1,10 +1,12 @@
+#include <unistd.h>
+
 #include <chrono>
-#include <cstdio>
 
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/status_line.h"
 #include "plan/refusal.h"
 #include "schedule/trace.h"
 #include "session/comparison.h"
@@ -39,23 +41,16 @@ Session plan_session(const Config& config, KeptPlans kept) {
 // A line at stderr, where a person watches, that says how far a comparison is and how long it may take.
 class Countdown {
   public:
-    ~Countdown() { clear(); }
-    void draw(int64_t done, int64_t count, double seconds_left) {
+    ~Countdown() { clear_status(); }
+    void draw(int64_t done, int64_t count, double seconds_left) const {
         if (!style_.interactive) return;
         const std::string left = seconds_left > 0 ? fmt::format(", at most {:.0f} s more", seconds_left) : "";
         const std::string line = fmt::format("comparing: {} of {}{}; Ctrl-C ends it", done, count, left);
-        std::fprintf(stderr, "\r\x1b[K%s", line.substr(0, static_cast<size_t>(style_.columns - 1)).c_str());
-        std::fflush(stderr);
-        drawn_ = true;
-    }
-    void clear() {
-        if (drawn_) std::fputs("\r\x1b[K", stderr);
-        drawn_ = false;
+        draw_status(line.substr(0, static_cast<size_t>(style_.columns - 1)), style_.color);
     }
 
   private:
     const TerminalStyle style_ = terminal_style(STDERR_FILENO);
-    bool drawn_ = false;
 };
 
 // How long a comparison may take: until Ctrl-C, or until its seconds are over.
@@ -104,37 +99,32 @@ void print_comparison(const Session& session, const PlanArgs& args) {
     std::vector<MethodAdvice> methods = methods_to_compare(session);
     const size_t width = name_width(methods);
     const Patience patience(args.compare_seconds);
-    Countdown countdown;
+    const Countdown countdown;
     bool has_cheaper = false;
-    const auto print = [&](const std::string& text) {
-        countdown.clear();
-        print_result(text);
-    };
     const ComparisonView view{
-        .method = [&](const MethodAdvice& each) { print(method_line(each, width)); },
+        .method = [&](const MethodAdvice& each) { print_result(method_line(each, width)); },
         .cheaper =
             [&](const Cheaper& each) {
-                print((has_cheaper ? "" : cheaper_head()) + cheaper_lines(each));
+                print_result((has_cheaper ? "" : cheaper_head()) + cheaper_lines(each));
                 has_cheaper = true;
             },
         .wait = [&](int64_t done, int64_t count) { countdown.draw(done, count, patience.seconds_left()); }};
-    print(methods_head(width));
+    print_result(methods_head(width));
     const Comparison comparison =
         compare(session, std::move(methods), view, {.should_stop = [&] { return patience.is_over(); }});
     std::string rest;
     if (!has_cheaper && comparison.not_reached.empty()) rest += kNothingCheaper;
     if (!comparison.methods.empty()) rest += advice_line(comparison.methods, run_costs(session));
-    print(rest + not_reached_line(comparison, args, patience) + kFits);
+    print_result(rest + not_reached_line(comparison, args, patience) + kFits);
 }
 
 void print_comparison_json(const Session& session, const PlanArgs& args) {
     const Patience patience(args.compare_seconds);
-    Countdown countdown;
+    const Countdown countdown;
     const ComparisonView view{
         .wait = [&](int64_t done, int64_t count) { countdown.draw(done, count, patience.seconds_left()); }};
     const Comparison comparison =
         compare(session, methods_to_compare(session), view, {.should_stop = [&] { return patience.is_over(); }});
-    countdown.clear();
     print_result(plan_json(session, comparison_json(session, comparison), compared_json(comparison)));
 }
 

@@ -5,6 +5,7 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
+#include "base/log.h"
 
 namespace windlass {
 
@@ -14,6 +15,7 @@ ExitCode run_train(const TrainArgs& args) {
         print_result(config_to_yaml(config));
         return ExitCode::ok;
     }
+    log_info("planning {} for {}", config.method, config.model);
     const TrainResult result = train(real_files(), config, {args.trace, args.trace_steps});
     if (args.json) {
         Json json = {{"schema_version", kSchemaVersion},

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/status_line.h"
 #include "base/units.h"
 #include "config/model_place.h"
 #include "text/data_files.h"
@@ -61,6 +62,7 @@ std::vector<std::string> name_model(std::vector<std::string> words) {
 namespace {
 
 void write_whole(const std::string& text) {
+    clear_status();  // a terminal shows both streams
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
         throw MachineError("write", "stdout", errno);
 }
