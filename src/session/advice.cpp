@@ -91,7 +91,7 @@ double run_writes(const MethodAdvice& method, const RunCosts& costs) {
     return static_cast<double>(method.planned->step.demand.disk_write_bytes) * steps_of(method, costs);
 }
 
-constexpr double kShortRun = 3600;    // seconds: nobody minds
+constexpr double kShortRun = 3600;    // seconds: no run this short is too slow
 constexpr double kMuchSlower = 4;     // than the fastest
 constexpr double kWearOfARun = 0.01;  // of the drives' life
 
@@ -218,7 +218,7 @@ std::string others_that_fit(FileSystem& files, const Config& config) {
                                         : is_forward_only(find_method(config.method)) ? "far fewer"
                                                                                       : "as many"));
         } catch (const UserError&) {
-            // Too large as well, or not for what the configuration wants beside: the refusal stands without it.
+            // It is too large as well, or does not go with other settings: the refusal does without it.
         }
     }
     return fmt::format("{}", fmt::join(found, kNextWayOut));

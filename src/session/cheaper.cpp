@@ -40,7 +40,7 @@ size_t best_of(std::span<const std::optional<Cheaper>> kind) {
     return static_cast<size_t>(found - kind.begin());
 }
 
-// How much less an adapter learns nobody knows beforehand. Groups of parameters are named by the model's own, which an
+// How much less an adapter learns is not known. Groups of parameters are named by the model's own, which an
 // adapter does not train.
 bool offers_adapter(const Session& session, const MethodAdvice& each) {
     return session.config.adapter.empty() && each.adapter == "lora" && session.recipe.runs(PassKind::backward) &&

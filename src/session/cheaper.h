@@ -24,8 +24,8 @@ struct Cheaper {
     Planned planned;          // without its schedules
     double step_seconds = 0;  // of as many rounds as it may take
     int64_t tokens = 0;       // of a step
-    double gain = 1;      // tokens a second over the session's; of another method: learnt as much so many times as soon
-    std::string changes;  // what else it means for the run
+    double gain = 1;          // tokens a second over the session's; of another method: over its speed of learning
+    std::string changes;      // what else it means for the run
 
     double tokens_per_second() const { return static_cast<double>(tokens) / step_seconds; }
 };

@@ -85,7 +85,7 @@ ChangeKind planners_choice(const Session& session) {
     return kind;
 }
 
-// Files in f32 are computed with in f32, unless somebody says otherwise.
+// Models in f32 files are computed in f32 unless dtype says otherwise.
 ChangeKind narrower_computing(const Session& session) {
     const Numerics& now = session.numerics();
     if (now.compute != DType::f32 || !knows_kernels(session, now.micro_batch_size, DType::bf16)) return {};

@@ -8,7 +8,7 @@
 
 namespace windlass {
 
-// Model, machine, method, placement table, prediction, notes: lines, behind which kFits stands.
+// Model, machine, method, placement table, prediction, notes: lines, followed by kFits.
 std::string plan_text(const Session& session);
 inline constexpr const char* kFits = "FITS\n";
 // The same as one JSON object with schema_version; `advice` is its "advice", and `compared` whether that is all.

@@ -70,7 +70,7 @@ TEST(Advice, WeighsHoursAndDriveWear) {
     // Neither four times as long, nor a hundredth of the drives' life.
     EXPECT_EQ(advised_method({fits("adamw", 23), fits("adamw", 6, 0, "lora")}, kDesktop), "adamw");
     EXPECT_EQ(advised_method({fits("adamw", 7, kWrites), fits("adamw", 6, 0, "lora")}, {1000, 84e15}), "adamw");
-    // Nobody minds an hour, nor what ten steps write.
+    // An hour is short, and ten steps write little.
     EXPECT_EQ(advised_method(methods, {10, 2400e12}), "adamw");
     EXPECT_EQ(advised_method({fits("adamw", 51), fits("adamw", 6, 0, "lora")}, {70, 2400e12}), "adamw");
     EXPECT_EQ(advised_method({fits("adamw", 51), fits("adamw", 6, 0, "lora")}, {71, 2400e12}), "adamw, lora");
@@ -86,7 +86,7 @@ TEST_F(AdviceTest, CountsTheStepsThatAdamWouldTake) {
     };
     EXPECT_EQ(costs({{"max_steps", "64"}}).steps, 64);
     EXPECT_EQ(costs({{"max_steps", "64"}, {"method", "zeroth_order"}}).steps, 2);
-    EXPECT_EQ(costs({{"max_steps", "64"}}).endurance_bytes, 600e12) << "nobody knows of these drives";
+    EXPECT_EQ(costs({{"max_steps", "64"}}).endurance_bytes, 600e12) << "these drives are not known";
 }
 
 TEST_F(AdviceTest, EachMethodWithinTheSameBudgets) {

@@ -1,4 +1,4 @@
-// Other methods and settings, one after the other, until somebody has seen enough.
+// Other methods and settings, one after the other, until it is ended.
 #include "session/comparison.h"
 
 #include <gmock/gmock.h>
