@@ -135,7 +135,8 @@ TEST_F(Preferences, AKillWhileTheReferenceIsFoundLosesNothing) {
         killed["cache_dir"] = sandbox_ / fmt::format("killed cache {}", continues);
         for (int kill = 0; kill < 3; ++kill) {
             Process process(sandbox_.train(killed));
-            ASSERT_TRUE(wait_until([&] { return process.messages().find("finding what") != std::string::npos; }, 60));
+            ASSERT_TRUE(wait_until(
+                [&] { return process.messages().find("computing the reference's") != std::string::npos; }, 60));
             std::this_thread::sleep_for(std::chrono::milliseconds(20 * kill));
             process.send(SIGKILL);
             process.wait();
