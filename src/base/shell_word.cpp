@@ -14,7 +14,10 @@ std::string shell_word(const std::string& word) {
 
 std::string shell_command(std::span<const std::string> words) {
     std::string made;
-    for (const std::string& word : words) made += (made.empty() ? "" : " ") + shell_word(word);
+    for (const std::string& word : words) {
+        if (!made.empty()) made += ' ';
+        made += shell_word(word);
+    }
     return made;
 }
 
