@@ -16,6 +16,7 @@
 #include "infer/inference.h"
 #include "machine_line.h"
 #include "measure.h"
+#include "model_work.h"
 #include "plain_read.h"
 #include "step_profile.h"
 
@@ -96,7 +97,7 @@ class Bench {
     // The first of the new tokens comes from the prompt's logits: it takes no pass.
     void write(Engine& engine, const std::vector<int32_t>& prompt) {
         const int64_t passes = kNewTokens - 1;
-        const int64_t bytes = opened_.model.matmul_param_count() * dtype_bytes(engine.setup().numerics.compute);
+        const int64_t bytes = matmul_param_count(opened_.model) * dtype_bytes(engine.setup().numerics.compute);
         const HugeBuffer memory(bytes, true);
         Team team(engine.setup().plan.threads);
         Spread written, reading;

@@ -32,6 +32,7 @@
 #include "device/cpu/isa.h"
 #include "machine_line.h"
 #include "measure.h"
+#include "model_work.h"
 #include "perturb/noise.h"
 #include "plan/planner.h"
 #include "run/calibrate.h"
@@ -162,7 +163,7 @@ void print_result(const Arguments& a, const Engine& engine, const Measured& meas
     const double tokens = static_cast<double>(a.rows * a.length * a.micro), seconds = measured.seconds;
     const EngineSetup& setup = engine.setup();
     const Demand demand = total_demand(setup.schedules.schedules[0]);
-    const double whole = forwards(setup.recipe) / 3 * setup.model.training_flops_per_token(a.length) * tokens;
+    const double whole = forwards(setup.recipe) / 3 * training_flops_per_token(setup.model, a.length) * tokens;
     const double model_flops = setup.model.adapter ? demand.model_flops : whole, hardware_flops = demand.flops;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);

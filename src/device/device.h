@@ -92,7 +92,6 @@ class Stream {
 
   protected:
     static Launch on(Stream& stream) { return Launch(stream); }
-    static void set_time(Event& event, int64_t ns) { event.time_ns_ = ns; }
 };
 
 // Whose memory: of the device itself, or of the host, as the device likes best to copy from and to.

@@ -139,10 +139,4 @@ std::vector<SavedValue> saved_values(const Program& program, const OpSize& size,
     return saved;
 }
 
-Cost recompute_cost(const Program& program, const OpSize& size, const std::vector<uint8_t>& trainable,
-                    const std::vector<SaveChoice>& choices) {
-    const std::vector<bool> read = values_that_may_be_read(program, trainable);
-    return cost_of(program, size, nodes_to_run_again(program, read, regions_of_saved(program, trainable, choices)));
-}
-
 }  // namespace windlass

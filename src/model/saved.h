@@ -24,8 +24,8 @@ enum class SaveChoice : uint8_t {
 struct SavedValue {
     std::string name;
     int64_t bytes = 0;  // what it takes in its region: a multiple of kSlotAlignment
-    // Of computing it again while all others are kept. Values share the calls that make them: what several cost
-    // together is recompute_cost.
+    // Of computing it again while all others are kept. Values share the calls that make them: several together may cost
+    // less than their sum.
     double recompute_flops = 0;
     int64_t recompute_bytes = 0;
 };
@@ -35,11 +35,6 @@ struct SavedValue {
 // gradient is needed. Of a block whose backward computes its output (pass.h) training runs no forward that could keep
 // anything.
 std::vector<SavedValue> saved_values(const Program& program, const OpSize& size, const std::vector<uint8_t>& trainable);
-
-// The forward calls that backward runs with these choices, by saved_values: each once, however many values it makes or
-// feeds. No segment is built.
-Cost recompute_cost(const Program& program, const OpSize& size, const std::vector<uint8_t>& trainable,
-                    const std::vector<SaveChoice>& choices);
 
 // ---- what the pass asks ----
 

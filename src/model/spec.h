@@ -68,10 +68,6 @@ struct ModelSpec {
     std::optional<AdapterSettings> adapter;
 
     int64_t param_count() const;
-    // Products with weights: parameters without tables that are only looked up ("mat" of the benchmarks).
-    int64_t matmul_param_count() const;
-    // 6 N + attention (causal half counted), per token of a row of this length, for a whole training step.
-    double training_flops_per_token(int64_t sequence_length) const;
 };
 
 // The type of all files where they agree, else f32, which holds any of them.

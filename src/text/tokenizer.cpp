@@ -90,9 +90,6 @@ std::span<const int32_t> Tokenizer::prefix() const {
 std::span<const int32_t> Tokenizer::suffix() const {
     return parts_->suffix;
 }
-std::optional<int32_t> Tokenizer::token_to_id(std::string_view token) const {
-    return parts_->all.find(token);
-}
 std::string Tokenizer::id_to_token(int32_t id) const {
     return std::string(parts_->all.token(id));
 }

@@ -50,7 +50,6 @@ class Tokenizer {
     std::span<const int32_t> prefix() const;
     std::span<const int32_t> suffix() const;
 
-    std::optional<int32_t> token_to_id(std::string_view token) const;
     // The spelling of a token, empty when no token has this id.
     std::string id_to_token(int32_t id) const;
     bool is_special(int32_t id) const;

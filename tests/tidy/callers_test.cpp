@@ -18,12 +18,7 @@ constexpr Exception kUncalled[] = {
     {"allocate_shared", "memory in which tests read what kernels of CUDA devices wrote"},
     {"release_shared", "likewise"},
     {"config_reference", "a page of the guide, which a test writes and compares"},
-    {"projector_gradient", "what learning goes by, which tests compare with finite differences"},
-    {"recompute_cost", "what tests compare the costs of passes with"},
     {"set_cpu_isa", "one process tries every instruction set"},
-    {"set_time", "for streams that run ahead"},
-    {"token_to_id", "the other way of id_to_token"},
-    {"training_flops_per_token", "benches print shares of it"},
 };
 // A file system that fails on request, for tests of all that write files.
 constexpr std::string_view kFaults = "src/base/file_fault";

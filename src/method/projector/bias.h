@@ -28,4 +28,7 @@ struct BiasPass {
     double gradient_squares_ = 0;
 };
 
+// The gradient of the relative bias by the numbers of P and Q, zero where the bias is. Returns the bias.
+double projector_gradient(BiasPass& pass, const ProjectorValues& out);
+
 }  // namespace windlass

@@ -62,18 +62,6 @@ void right_gradient(const BiasPass& pass) {
     });
 }
 
-// Returns the relative bias; the gradient is zero where it is.
-double bias_gradient(BiasPass& pass, const ProjectorValues& out) {
-    const ProjectorBias bias = pass.measure(true);
-    left_gradient(pass);
-    right_gradient(pass);
-    const double norms = std::sqrt(bias.difference) * std::sqrt(bias.gradient);
-    const auto scale = static_cast<float>(norms > 0 ? 1 / norms : 0);
-    add_pieces(pass.scratch.left_sums, scale, out.left);
-    add_pieces(pass.scratch.right_sums, scale, out.right);
-    return bias.relative();
-}
-
 struct AdamSide {
     std::span<float> values;
     float *first, *second;
@@ -104,11 +92,15 @@ double root_mean_square(std::span<const float> values) {
 
 }  // namespace
 
-double projector_gradient(const ProjectorContext& context, std::span<const float> gradient,
-                          const ProjectorValues& values, const ProjectorValues& out) {
-    BiasPass pass(context, values);
-    pass.set_gradient(gradient);
-    return bias_gradient(pass, out);
+double projector_gradient(BiasPass& pass, const ProjectorValues& out) {
+    const ProjectorBias bias = pass.measure(true);
+    left_gradient(pass);
+    right_gradient(pass);
+    const double norms = std::sqrt(bias.difference) * std::sqrt(bias.gradient);
+    const auto scale = static_cast<float>(norms > 0 ? 1 / norms : 0);
+    add_pieces(pass.scratch.left_sums, scale, out.left);
+    add_pieces(pass.scratch.right_sums, scale, out.right);
+    return bias.relative();
 }
 
 ProjectorLearned learn_projector(const ProjectorContext& context, std::span<const float> gradient,
@@ -130,7 +122,7 @@ ProjectorLearned learn_projector(const ProjectorContext& context, std::span<cons
     int mark_at = 0;
     for (int t = 0;; ++t) {
         const bool last = t == learning.iterations;
-        const double relative = last ? pass.measure(false).relative() : bias_gradient(pass, slope);
+        const double relative = last ? pass.measure(false).relative() : projector_gradient(pass, slope);
         if (t == 0 || relative < learned.relative) {
             learned.relative = relative;
             copy_values(values, best);

@@ -77,11 +77,6 @@ struct ProjectorLearned {
 ProjectorLearned learn_projector(const ProjectorContext& context, std::span<const float> gradient,
                                  const ProjectorLearning& learning, const ProjectorValues& values);
 
-// The gradient of the relative bias by the numbers of P and Q; returns the bias. For tests, and what learning is
-// made of.
-double projector_gradient(const ProjectorContext& context, std::span<const float> gradient,
-                          const ProjectorValues& values, const ProjectorValues& out);
-
 struct ProjectorHalves {
     std::span<const float> fit, judge;  // [m, n] each: gradients of different samples
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "device/cpu/isa.h"
+#include "method/projector/bias.h"
 #include "tests/unit/method/projector_case.h"
 
 namespace windlass::projecting {
@@ -71,7 +72,9 @@ TEST(Projector, GradientIsThatOfFiniteDifferences) {
         if (Reference(each).difference.data.size() > 4000) continue;
         ProjectorCase out = each;
         const double relative = each.with(3, [&](const ProjectorContext& c) {
-            return projector_gradient(c, each.gradient, each.values(), out.values());
+            BiasPass pass(c, each.values());
+            pass.set_gradient(each.gradient);
+            return projector_gradient(pass, out.values());
         });
         const auto loss = [](const ProjectorCase& of) {
             const Reference at(of);

@@ -1,5 +1,6 @@
 
 #include "base/json.h"
+#include "bench/model_work.h"
 #include "model/families/decoder.h"
 #include "op/ops.h"
 #include "tests/unit/model/model_fixtures.h"
@@ -283,15 +284,15 @@ TEST(Families, ReadWindowsAsTransformersDoes) {
 
 TEST(Families, CountFlopsOfATrainingStep) {
     const ModelSpec gpt2 = build_text(kGpt2Small);
-    EXPECT_EQ(gpt2.matmul_param_count(),
+    EXPECT_EQ(matmul_param_count(gpt2),
               124'439'808 - 1024 * 768);  // positions are looked up, the tied table multiplies
-    EXPECT_DOUBLE_EQ(gpt2.training_flops_per_token(512), 6.0 * (124'439'808 - 1024 * 768) + 6.0 * 12 * 768 * 512);
+    EXPECT_DOUBLE_EQ(training_flops_per_token(gpt2, 512), 6.0 * (124'439'808 - 1024 * 768) + 6.0 * 12 * 768 * 512);
     const ModelSpec mistral = build_text(kMistral7b);
     const double mat =
         6.0 * (7'241'732'096 - int64_t{32000} * 4096);  // the embedding is looked up, the head multiplies
-    EXPECT_DOUBLE_EQ(mistral.training_flops_per_token(2048), mat + 6.0 * 32 * 4096 * 2048);
+    EXPECT_DOUBLE_EQ(training_flops_per_token(mistral, 2048), mat + 6.0 * 32 * 4096 * 2048);
     // Behind a window of 4096 in a row of 8192: half the tokens see a triangle, the others 4096 keys.
-    EXPECT_DOUBLE_EQ(mistral.training_flops_per_token(8192), mat + 12.0 * 32 * 4096 * (0.5 * 2048 + 0.5 * 4096));
+    EXPECT_DOUBLE_EQ(training_flops_per_token(mistral, 8192), mat + 12.0 * 32 * 4096 * (0.5 * 2048 + 0.5 * 4096));
 }
 
 TEST(Families, StretchRotaryFrequencies) {

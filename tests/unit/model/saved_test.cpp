@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/index.h"
+#include "model/segment_writer.h"
 #include "op/ops.h"
 #include "tests/unit/model/choice_models.h"
 #include "tests/unit/model/segment_values.h"
@@ -20,6 +21,18 @@ using Choices = std::vector<SaveChoice>;
 
 PassOptions with(const Program& program, Choices choices) {
     return {.size = kSize, .want_grad_input = !program.inputs.empty(), .choices = std::move(choices)};
+}
+
+// Of the forward calls that backward runs with these choices, without building a segment.
+Cost recompute_cost(const Program& program, const Choices& choices) {
+    const std::vector<bool> read = values_backward_reads(program, {}, values_with_gradient(program, {}, true));
+    const std::vector<bool> runs = nodes_to_run_again(program, read, regions_of_saved(program, {}, choices));
+    Cost cost;
+    for (size_t n = 0; n < runs.size(); ++n) {
+        const Node& node = program.nodes[n];
+        if (runs[n]) add_cost(cost, node.op->cost(node.spec, kSize, DiffMode::forward));
+    }
+    return cost;
 }
 
 std::vector<ProgramPtr> programs_of(const std::string& model) {
@@ -180,7 +193,7 @@ TEST_P(Saved, ReverseRunsNothingAgainThatNobodyReads) {
 
 void recompute_cost_is_the_difference(const Pass& pass) {
     const auto& [choices, forward, backward] = pass;
-    const Cost cost = recompute_cost(*backward.program, kSize, {}, choices);
+    const Cost cost = recompute_cost(*backward.program, choices);
     const Segment kept =
         backward_pass(backward.program, with(*backward.program, Choices(choices.size(), SaveChoice::keep)));
     EXPECT_EQ(kept.cost.flops + cost.flops, backward.cost.flops);
@@ -196,7 +209,7 @@ TEST_P(Saved, AValueCostsWhatRecomputingItAloneCosts) {
         for (size_t i = 0; i < values.size(); ++i) {
             Choices choices(values.size(), SaveChoice::keep_second);
             choices[i] = SaveChoice::recompute;
-            const Cost cost = recompute_cost(*program, kSize, {}, choices);
+            const Cost cost = recompute_cost(*program, choices);
             EXPECT_EQ(values[i].recompute_flops, cost.flops);
             EXPECT_EQ(values[i].recompute_bytes, cost.bytes);
             EXPECT_GT(cost.bytes, 0);
@@ -250,9 +263,7 @@ struct Layer {
     std::vector<std::string> made_again(const std::set<std::string>& again) const {
         return made_again(with(*program, recompute(again)));
     }
-    double flops(const std::set<std::string>& again) const {
-        return recompute_cost(*program, kSize, {}, recompute(again)).flops;
-    }
+    double flops(const std::set<std::string>& again) const { return recompute_cost(*program, recompute(again)).flops; }
     ProgramPtr program;
     std::vector<std::string> names;
 };

@@ -1,4 +1,5 @@
 // What lower writes down: the order of contributions, and how many bytes cross the disk for them.
+#include "bench/model_work.h"
 #include "schedule/layout.h"
 #include "schedule/simulate.h"
 #include "tests/sanitizer.h"
@@ -254,7 +255,7 @@ TEST(Lower, DemandsOfALargeModelAreThePublishedOnes) {
     EXPECT_NEAR(static_cast<double>(demand.disk_read_bytes), 2 * (3 * n - head) + 10 * n + 4 * n, 1e-3 * n);
     EXPECT_NEAR(static_cast<double>(demand.disk_write_bytes), 12 * n + 4 * n, 1e-3 * n);
     // 6 N + attention operations a token, without the table that is only looked up.
-    EXPECT_NEAR(demand.model_flops, 1024 * model.training_flops_per_token(512), 0.01 * demand.model_flops);
+    EXPECT_NEAR(demand.model_flops, 1024 * training_flops_per_token(model, 512), 0.01 * demand.model_flops);
 }
 
 // Chunks of large parameters lie one behind the other in every state's buffer, whatever its groups are.

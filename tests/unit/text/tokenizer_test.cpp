@@ -47,7 +47,7 @@ TEST(Tokenizer, PutsItsTemplateAroundTheText) {
     EXPECT_EQ(tokenizer.bos(), 256);
     EXPECT_EQ(tokenizer.eos_ids(), (Ids{257}));
     EXPECT_EQ(tokenizer.vocab_size(), 262);
-    EXPECT_EQ(tokenizer.token_to_id("hell"), 260);
+    EXPECT_EQ(tokenizer.encode("hell", false), (Ids{260}));
     EXPECT_EQ(tokenizer.id_to_token(260), "hell");
     EXPECT_TRUE(tokenizer.is_special(256));
     EXPECT_FALSE(tokenizer.is_special(260));
