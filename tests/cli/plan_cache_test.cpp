@@ -5,7 +5,6 @@
 #include <memory>
 #include <regex>
 
-#include "base/units.h"
 #include "format/checksum.h"
 #include "tests/cli/sandbox.h"
 

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <memory>
 #include <set>
 
 #include "schedule/kernel_rate.h"
 #include "session/plan_cache.h"
+#include "session/session.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
