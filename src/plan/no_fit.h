@@ -12,7 +12,7 @@ namespace windlass {
 // Between what may be tried: a line each.
 inline constexpr std::string_view kNextWayOut = "\n   or: ";
 
-// A value and no exception: who plans may go on to fewer rows, another state format or another method.
+// A value and no exception: the caller may try fewer rows, another state format or another method next.
 struct NoFit {
     std::string needs, allowed;         // "50.45 GiB of memory and 179.49 GiB of disk"
     std::vector<std::string> ways_out;  // "--ram 51GiB --policy three_tier": the first can be typed

@@ -25,7 +25,7 @@ struct Budgets {
     int64_t ram = 0;               // bytes of host memory that the process may use
     int64_t disk = 0;              // bytes for the working store and what spills; 0: no disk tier
     int64_t process = 0;           // measured: libraries, stacks, JIT, tokenizer, data index
-    int64_t exporter = 0;          // of an export that reads the working store during the steps; 0: there is none
+    int64_t exporter = 0;          // of an export that reads the working store during the steps; 0: no such export
     int64_t device = 0;            // bytes of the device's own memory, where it has any
     int64_t step_disk_writes = 0;  // bytes that a step may write to disk; 0: as many as it likes
 };
@@ -50,7 +50,7 @@ struct PlanRequest {
     int threads = 1;
     Budgets budgets;
     std::vector<ScheduleRequest> schedules;
-    int writeback_steps = 0;  // forward-only: between two of which updates are written back; 0: the planner's choice
+    int writeback_steps = 0;       // forward-only: steps from one write-back to the next; 0: the planner's choice
     double clip_frequency = 0.25;  // of steps: what a speculative update that must be redone costs; before any was seen
     std::optional<FoundChoice> start;   // where a search may begin too: found for a step of other formats or rows
     std::function<bool()> should_stop;  // asked before each evaluation: true ends find_plan by PlanStopped; null: never

@@ -19,7 +19,7 @@ bool has(const PlanRequest& request, ScheduleRequest::Kind kind) {
     return std::ranges::any_of(request.schedules, [&](const ScheduleRequest& each) { return each.kind == kind; });
 }
 
-// The flags that choose it and that the request does not have yet; empty if nothing is trained: then there are none.
+// The flags that choose it and that the request does not have yet; empty if nothing is trained, then no flags exist.
 std::string flags_of(const Refused& refused, const PlanRequest& request) {
     std::string flags;
     if (!has(request, ScheduleRequest::Kind::train)) return flags;
@@ -28,7 +28,7 @@ std::string flags_of(const Refused& refused, const PlanRequest& request) {
     return flags;
 }
 
-// The one with the least of `bytes` of those that `allowed` lets pass; null when there is none.
+// Among those that `allowed` accepts, the one with the least `bytes`; null without any.
 template <typename Allowed>
 const Refused* least_of(const std::vector<Refused>& refused, int64_t Evaluation::*bytes, Allowed allowed) {
     const Refused* least = nullptr;

@@ -16,7 +16,7 @@ struct Refused {
     Evaluation evaluation;
 };
 
-// What comes nearest of these. Throws UserError(usage) where there are none: the policy is not for this device.
+// The refused plan that comes nearest. Throws UserError(usage) for an empty list: the policy is not for this device.
 NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request);
 // Throws UserError(gpu) naming the first kernel that steps of this recipe need and this build has not for the device.
 void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind device);

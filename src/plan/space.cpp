@@ -87,8 +87,8 @@ int64_t Space::size() const {
 namespace {
 
 // Each step's update is applied again until it is written back, so that the longer the period, the more random numbers
-// are drawn: half as many a step as it has steps. Signs cost little; nobody draws hundreds of normal numbers for a
-// weight.
+// are drawn: half as many a step as it has steps. Signs cost little; hundreds of normal numbers for a weight never
+// pay.
 std::vector<int> writeback_choices(const Space& space, const TrainedModel& model, const Recipe& recipe, int wanted) {
     const bool is_written_back = space.base.store || (space.base.own_memory() && space.near != Home::device);
     if (recipe.merge == Merge::per_window) return {static_cast<int>(recipe.merge_window)};

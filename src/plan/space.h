@@ -1,7 +1,7 @@
-// space.h: what a search may turn, and the plan that a choice stands for.
+// space.h: what a search may turn, and the plan that a choice describes.
 //
-// A choice is one number a knob. Homes of weights, state and gradients are shares: so many eighths of the blocks,
-// spread evenly over the depth, are whole on the device; of the others so many live near (in memory), the rest far.
+// A choice is one number a knob. Homes of weights, state and gradients are shares, in eighths of the blocks, spread
+// evenly over the depth: some are whole on the device; of the others some live near (in memory), the rest far.
 // What becomes of saved values goes by one ranking of each program's values, seconds saved for a byte: the first `keep`
 // stay on the device, the next `offload` wait in host memory, the next `spill` on disk, and the rest is computed again.
 #pragma once
@@ -39,7 +39,7 @@ enum class Knob : uint8_t {
     upload_ahead,
     one_probe,        // 1: points one after the other
     device_groups,    // Plan::device_groups
-    writeback_steps,  // between two of which updates are written back; 0 is 1
+    writeback_steps,  // steps from one write-back to the next; 0 is 1
 };
 inline constexpr int kKnobs = 21;
 inline constexpr int kShares = 8;
@@ -62,8 +62,8 @@ struct Space {
     Choice leanest() const;
     Choice middle() const;
     Choice richest() const;
-    // The same plan, as the first of the choices that stand for it: of values that a block does not have none is kept,
-    // and no update is deferred where none is speculative.
+    // The first of the choices that describe the same plan: keeps no values that a block does not have, and defers no
+    // update if none is speculative.
     Choice canonical(Choice choice) const;
     int64_t size() const;
     // What is left of it where all saved values are computed again; all of it where that is not among its choices.
@@ -75,11 +75,11 @@ struct Space {
 std::vector<Space> by_residence(const Space& space);
 
 // What is left to turn where there is no backward pass: nothing waits for one, and updates are the next forward's.
-// `writeback_steps`: between two of which updates are written back; 0: to be chosen.
+// `writeback_steps`: steps from one write-back to the next; 0: to be chosen.
 Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe, int writeback_steps);
 
-// What is left to turn where a block's gradients are used up behind its backward: they wait nowhere, and nothing is
-// a guess or put off.
+// What is left to turn if a block's gradients are used up right after its backward: they wait nowhere, and no update is
+// speculative or deferred.
 Space at_once(Space space);
 
 // Saved values of each program of a model, the most seconds saved for a byte first.
@@ -89,13 +89,13 @@ SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest,
 // The most values that a block of it has.
 int most_saved(const SavedRanks& ranks);
 
-// The programs of a model's blocks; of one that has so many blocks, its layers being those of this one.
+// The programs of a model's blocks; with a number of blocks, those of a model with as many, made of the same layers.
 std::vector<const Program*> programs_of(const ModelSpec& model);
 std::vector<const Program*> programs_of(const ModelSpec& model, int blocks);
 
 Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
              const std::vector<const Program*>& programs);
-// A plan treats every so many blocks alike.
+// n: a plan treats blocks that are n apart alike.
 int period_of(const Choice& choice);
 
 // Whether this block is among `share` eighths of them, evenly spread.

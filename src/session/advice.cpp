@@ -249,7 +249,7 @@ std::string costs_words(const MethodAdvice& method, const RunCosts& costs, std::
     return text;
 }
 
-// Why not a method whose steps learn more; empty if there is none that fits.
+// Why not a method whose steps learn more; empty if no such method fits.
 std::string instead_of(const std::vector<MethodAdvice>& methods, const MethodAdvice& best, const RunCosts& costs) {
     const MethodAdvice* better = nullptr;
     for (const MethodAdvice& each : methods) {

@@ -40,8 +40,8 @@ RunCosts run_costs(const Session& session);
 // The name of the method to take; empty where none fits. By how much a step learns: AdamW of all parameters, of an
 // adapter, methods that use gradients at once, methods without backpropagation. The first that is not dear is taken. A
 // method with backpropagation is dear if its run takes more than an hour and more than four times as long as the
-// fastest of them, or if it writes more than a hundredth of what the drives may be written. If all are dear, the
-// fastest that fits is taken, with backpropagation where any fits.
+// fastest of them, or if it writes more than a hundredth of the drives' endurance. If all are dear, the
+// fastest that fits is taken, with backpropagation if any fits.
 std::string advised_method(const std::vector<MethodAdvice>& methods, const RunCosts& costs);
 
 // For a refusal: which methods fit where the configured one does not, and what they take; empty where none does.

@@ -9,7 +9,7 @@
 
 namespace windlass {
 
-// Nothing where no step is better than another. `data`: null where there is none, in plans. UserError(usage) where
+// Nothing if no step is better than another. `data`: null in plans, which have no data. UserError(usage) where
 // evaluations would not report the metric, and where there are no rows to evaluate on.
 std::optional<BestRule> best_rule(const Config& config, const RunData* data);
 

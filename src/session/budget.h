@@ -21,7 +21,7 @@ int64_t private_memory_peak();
 // kernels compiled at run time, stacks and heaps of worker threads, batches.
 Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, const DeviceProperties& device = {});
 
-// The same on another machine, of which nothing is touched: shares are of its installed memory and of its drives.
+// The same on another machine, without touching this one: shares are of its installed memory and of its drives.
 Budgets machine_budgets(const Machine& machine, const Config& config, int threads);
 
 // Of a device's own memory, what a plan takes where the user does not say: what a desktop and its programs take grows

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kWorthALine = 1.1;    // worth a line
 constexpr double kWorthAnAdapter = 2;  // for what trains less than was asked for
-constexpr double kNearlyAll = 0.8;     // of what the best of a kind gains: then a smaller change will do
+constexpr double kNearlyAll = 0.8;     // share of the best gain of a kind: a smaller change with that much will do
 
 std::optional<Cheaper> plan_cheaper(const Session& session, const Variation& variation, const ShouldStop& should_stop) {
     std::optional<Planned> planned = plan_variation(session, variation, should_stop);

@@ -35,7 +35,7 @@ bool knows_kernels(const Session& session, int64_t micro_batch_size, DType compu
     return std::ranges::all_of(cases, [&](const KernelCase& c) { return session.machine.kernels.contains(c.key); });
 }
 
-// The same rows cut into other micro-batches. Where the user has not said how, the planner has looked at all.
+// The same rows cut into other micro-batches. If the user has not said how, the planner has tried all.
 ChangeKind other_micro_batches(const Session& session) {
     ChangeKind kind;
     const Numerics& now = session.numerics();

@@ -99,7 +99,7 @@ void keep(FileSystem& files, const std::string& path, const Machine& machine) {
     }
 }
 
-// Nothing where none is kept, or where it is damaged: nobody needs to mend what can be measured anew.
+// Nothing if none is kept, or if it is damaged: what can be measured again needs no repair.
 std::optional<Machine> kept_machine(FileSystem& files, const std::string& path) {
     try {
         if (path.empty() || !files.exists(path)) return std::nullopt;
@@ -143,7 +143,7 @@ void keep_machine(FileSystem& files, const std::string& disk_folder, int threads
 
 namespace {
 
-// Of many models: those of the others are measured again when they are wanted.
+// Of many models: those of the others are measured again when they are needed.
 void keep_these(std::span<const KernelCase> cases, Machine& machine) {
     if (std::ssize(machine_text(machine)) <= kMachineTextMax) return;
     std::erase_if(machine.kernels, [&](const auto& kernel) {
@@ -151,7 +151,7 @@ void keep_these(std::span<const KernelCase> cases, Machine& machine) {
     });
 }
 
-// A card's rates, beside those of its host with so many threads.
+// A card's rates, next to those of its host with `threads` threads.
 std::string device_cache_path(const DeviceProperties& device, int threads) {
     std::string name = fmt::format("{}-{}", device.name, device.kernel_path);
     std::ranges::replace_if(

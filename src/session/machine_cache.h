@@ -27,14 +27,14 @@ void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<co
                  Machine& machine);
 
 // Gives the machine what a CUDA device and its link do, kept or measured (a few seconds), with a line that says so: it
-// is one with a device beside its host from then on.
+// is then a machine with a device in addition to its host.
 void add_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Machine& machine);
-// Measures anew, and keeps it.
+// Measures again, and keeps it.
 void measure_device(FileSystem& files, DeviceId id, const DeviceProbe& probe, Machine& machine);
 // The kernels of these that the device has no rate of.
 void add_device_kernels(FileSystem& files, DeviceId id, std::span<const KernelCase> cases, Machine& machine);
 
-// Of a kept probe that is wrong: the next command measures anew.
+// For a kept probe that is wrong: the next command measures again.
 void forget_machine(FileSystem& files, const std::string& disk_folder, int threads);
 void forget_device(FileSystem& files, DeviceId id, int threads);
 

@@ -21,7 +21,7 @@ struct SearchQuestion {
     std::optional<Rival> rival = std::nullopt;
 };
 
-// Which budgets the user gave as a size. The others are shares of what is free, which differs a little each time.
+// Which budgets the user gave as a size. The others are shares of free space, which differs a little each time.
 struct GivenSizes {
     bool ram = false, device = false, disk = false;
 };

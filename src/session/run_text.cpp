@@ -144,7 +144,7 @@ std::string plan_line(const Session& session) {
     return text + fmt::format("; {} evaluated\n", session.planned.evaluations);
 }
 
-// What decides the bits beside rows and types: the format of the state, or what directions are.
+// What decides the bits in addition to rows and types: the format of the state, or what directions are.
 std::string method_words(const Session& session) {
     const StateFormat format = session.numerics().state_format;
     const MethodOptions& options = session.method_options;

@@ -35,7 +35,7 @@
 namespace windlass {
 namespace {
 
-// A run that goes on keeps what `auto` chose for it.
+// A resumed run keeps what `auto` chose for it.
 MethodOptions method_options(const Config& config, const std::optional<RunState>& recorded) {
     MethodOptions options = method_options(config);
     if (!recorded) return options;
@@ -74,10 +74,10 @@ void note_merge(Session& session) {
     const Recipe& recipe = session.recipe;
     if (recipe.merge == Merge::per_window)
         session.notes.push_back(
-            fmt::format("weights are read only, {} steps at a time; what these learn stays beside them until then",
+            fmt::format("weights are read only, {} steps at a time; the steps' updates are kept apart until then",
                         recipe.merge_window));
     if (recipe.merge == Merge::never)
-        session.notes.emplace_back("matrices and tables are read only; what they learn stays beside them");
+        session.notes.emplace_back("matrices and tables are read only; their updates are kept apart");
 }
 
 LrSchedule resolve_schedule(const Config& config, int64_t total_steps) {
@@ -198,8 +198,8 @@ double clip_frequency(const Config& config, const std::optional<RunState>& recor
            static_cast<double>(recorded->progress.applied_steps);
 }
 
-// Something is kept as it was asked for. A matrix in 4 bits is never written: it stays as it is, or what steps learn
-// about it stays beside it.
+// Something is kept as it was asked for. A matrix in 4 bits is never written: it stays as it is, or its updates are
+// kept apart.
 void require_narrow(const Config& config, const Recipe& recipe, const TrainedModel& model) {
     const bool asks = config.weight_storage == "f8" || config.weight_storage == "nf4";
     if (asks && !is_kept_in_8_bits(model) && !is_kept_in_4_bits(model))
@@ -229,7 +229,7 @@ void require_narrow(const Config& config, const Recipe& recipe, const TrainedMod
             "layers, which windlass inspect MODEL --tensors lists");
 }
 
-// A run that goes on is refreshed as it was; one of an earlier version was not.
+// A resumed run is refreshed as before; one of an earlier version was not refreshed.
 void resolve_refresh(Session& session, const std::optional<RunState>& recorded) {
     Config& config = session.config;
     if (recorded && !recorded->identity.settings.contains("lsp_refresh")) config.lsp_refresh = 0;

@@ -30,7 +30,7 @@ namespace windlass {
 // Of projected layers. every: steps from one to the next, the first before the first step; 0: never.
 struct RefreshSettings {
     int64_t every = 0;
-    int64_t rows = 0;    // that are looked at, the first half to fit, the second to judge
+    int64_t rows = 0;    // whose gradients are used, the first half to fit, the second to judge
     int iterations = 0;  // of learning
 };
 
@@ -46,8 +46,8 @@ struct Session {
     std::optional<Tokenizer> tokenizer;         // where there is data
     std::optional<RunData> data;                // nothing: planning without train_data
     std::optional<PreferenceAttrs> preference;  // where rows are pairs of answers
-    // dpo: the sums of the reference's token losses, of the rows of all pairs and of those that are evaluated; found
-    // when the run begins.
+    // dpo: the sums of the reference's token losses, for the rows of all training pairs and all evaluated pairs;
+    // computed when the run begins.
     std::vector<double> references, eval_references;
     int threads = 1;
     Machine machine;
@@ -84,7 +84,7 @@ struct Session {
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
                         ConfigUse use = ConfigUse::train, KeptPlans kept = KeptPlans::used);
 
-// How parameters are kept: as the recipe wants it, and what is no split master as weight_storage says.
+// How parameters are kept: as the recipe requires; those without split masters as weight_storage says.
 void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model);
 
 // How its rows, if they are pairs of answers, are judged.
@@ -102,7 +102,7 @@ bool writes_answers(const Config& config, const Recipe& recipe);
 // "<ssd_dir>/<name of output_dir>-<hash of its path>.wls", empty without ssd_dir.
 std::string working_store_path(const Config& config);
 
-// The type that dtype: auto stands for: f32 where the base's matrices are f32, else bf16.
+// The type of dtype: auto: f32 if the base's matrices are f32, else bf16.
 DType resolve_compute(const std::string& dtype, const ModelSpec& model);
 
 }  // namespace windlass

@@ -14,7 +14,7 @@
 namespace windlass {
 namespace {
 
-// Shared by the thread that takes signals and the run: whoever touches the engine holds the mutex, so that it lives.
+// Shared by the thread that takes signals and the run. Holding the mutex keeps the engine alive while it is touched.
 struct Desk {
     std::mutex mutex;
     Engine* engine = nullptr;  // of the run that goes
@@ -36,7 +36,7 @@ void say(std::string_view text) {
     static_cast<void>(written);
 }
 
-// As if nobody took it: unless the program was begun with it ignored, the process ends here.
+// As without a handler: unless the program was started with the signal ignored, the process ends here.
 void act_by_default(int number) {
     sigset_t one;
     sigemptyset(&one);

@@ -16,7 +16,7 @@ namespace windlass {
 // so. Without this call signals do what they do to any program, and no scope sees one.
 void take_signals();
 
-// For a child behind fork(), which has no thread that takes signals: they do again what they did before take_signals.
+// For a child after fork(), which has no thread that takes signals: they do again what they did before take_signals.
 void give_back_signals();
 
 // The run that signals are meant for; one at a time.

@@ -14,7 +14,7 @@ namespace windlass {
 struct Variation {
     std::string method;
     std::string adapter;         // the session's, or a kind with its defaults; empty: none
-    std::string weight_storage;  // of what is no split master
+    std::string weight_storage;  // of parameters without a split master
     StateFormat state_format = StateFormat::fp32;
     DType compute = DType::bf16;
     int64_t micro_batch_size = 0, micro_batches = 0;
