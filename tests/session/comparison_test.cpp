@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "tests/sanitizer.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
@@ -44,7 +45,7 @@ TEST_F(ComparisonTest, HandsRowsOverInOneOrder) {
     std::vector<std::string> seen;
     const ComparisonView view{.method = [&](const MethodAdvice& each) { seen.push_back(each.name); },
                               .cheaper = [&](const Cheaper& each) { seen.push_back(settings_words(each.settings)); }};
-    const Comparison one = compare(session, methods_to_compare(session), view, {.threads = 1});
+    const Comparison one = compare(session, methods_to_compare(session), view, {.threads = is_second_run() ? 4 : 1});
     std::vector<std::string> names;
     for (const MethodAdvice& each : one.methods) names.push_back(each.name);
     EXPECT_THAT(names, testing::ElementsAre("adamw", "adamw, lora", "adamw, qlora", "adalomo", "lomo", "adamw, lsp",
@@ -53,12 +54,14 @@ TEST_F(ComparisonTest, HandsRowsOverInOneOrder) {
     EXPECT_EQ(seen, names);
     EXPECT_TRUE(one.not_reached.empty());
     EXPECT_EQ(compared_json(one), (Json{{"complete", true}, {"not_reached", Json::array()}}));
+    if (is_second_run()) return;  // one comparison takes a minute then
     const Comparison several = compare(session, methods_to_compare(session), {}, {.threads = 4});
     EXPECT_EQ(rows_of(several), rows_of(one));
 }
 
 // Ended after any number of evaluations: what was found before is as it was, and the rest is named.
 TEST_F(ComparisonTest, IsEndedAtAnyTime) {
+    if (is_second_run()) GTEST_SKIP() << "several comparisons; HandsRowsOverInOneOrder is one of them";
     const Session session = prepare();
     const auto ended_after = [&](int evaluations) {
         std::atomic<int> asked = 0;

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "format/checksum.h"
 #include "session/variation.h"
+#include "tests/sanitizer.h"
 #include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"
 
@@ -98,8 +99,9 @@ TEST_F(PlanCacheTest, AnotherQuestionHasAnotherAnswer) {
                                           {{"gradient_accumulation_steps", "3"}},
                                           {{"update_time", "after_backward"}},
                                           {{"threads", "1"}}};
-    for (const Settings& other : others)
-        EXPECT_NE(prepare(other).planned.evaluations, kPlanted) << other.begin()->first;
+    const size_t stride = is_second_run() ? 4 : 1;
+    for (size_t i = 0; i < others.size(); i += stride)
+        EXPECT_NE(prepare(others[i]).planned.evaluations, kPlanted) << others[i].begin()->first;
     EXPECT_EQ(prepare().planned.evaluations, kPlanted);
 }
 
@@ -151,7 +153,9 @@ TEST_F(PlanCacheTest, IgnoresWhatIsDamagedStaleOrHostile) {
     for (const char* key : {"ram", "process", "disk", "seconds", "evaluations"}) add(key, "much");
     add("evaluations", 1e300);
     for (const char* text : {"{}\n", "[]\n", "null\n", "{", "7\n"}) bad.push_back(with_sum(text));
-    for (const std::string& text : bad) {
+    const size_t stride = is_second_run() ? 5 : 1;
+    for (size_t i = 0; i < bad.size(); i += stride) {
+        const std::string& text = bad[i];
         put(name, text);
         const Session again = prepare();
         EXPECT_EQ(again.planned.evaluations, first.planned.evaluations) << text.substr(0, 400);
