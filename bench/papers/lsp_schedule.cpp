@@ -143,14 +143,14 @@ PlannedStep LayerWise::planned(bool visits) const {
     const auto plan_for = [&](const Choice& choice, int blocks) {
         return plan_of(space, choice, ranks, programs_of(model, blocks));
     };
+    const auto evaluation = [&](const Choice& choice) {
+        const Estimate found = estimator([&](int blocks) { return plan_for(choice, blocks); }, period_of(choice));
+        return Evaluation{.seconds = found.seconds,
+                          .memory_bytes = found.arena_bytes[slot(TierKind::host)],
+                          .device_bytes = found.arena_bytes[slot(TierKind::device)]};
+    };
     Evaluator evaluate(
-        [&](const Choice& choice) {
-            const Estimate found = estimator([&](int blocks) { return plan_for(choice, blocks); }, period_of(choice));
-            return Evaluation{.seconds = found.seconds,
-                              .memory_bytes = found.arena_bytes[slot(TierKind::host)],
-                              .device_bytes = found.arena_bytes[slot(TierKind::device)]};
-        },
-        [](const Choice&) { return Evaluation{}; }, [&](const Choice& choice) { return space.canonical(choice); });
+        ChoiceCosts{.whole = evaluation, .canonical = [&](const Choice& choice) { return space.canonical(choice); }});
     const Choice best = search(space, evaluate, {}).front();
     const Plan plan = plan_for(best, std::ssize(model.blocks));
     return {seconds_of(costs_, plan, false), describe_updates(plan)};

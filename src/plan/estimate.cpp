@@ -6,6 +6,7 @@
 #include "base/math.h"
 #include "model/shortened.h"
 #include "schedule/check.h"
+#include "schedule/derive_waits.h"
 #include "schedule/layout.h"
 #include "schedule/simulate.h"
 
@@ -125,77 +126,100 @@ std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks)
 
 }  // namespace
 
-Estimator::Beside Estimator::beside(const TrainedModel& model, const Plan& plan, const ScheduleRequest& request) {
-    const auto measure = [&]() -> Beside {
-        ScheduleSet set = lower_one(model, recipe_, numerics_, plan, requests_, request);
-        if (request.kind == ScheduleRequest::Kind::redo) {
-            check_each(set);
-            return {peaks_of(set), simulate(set.schedules[0], machine_).seconds};
-        }
+Estimator::Peaks Estimator::peaks_beside(const Lowered& lowered, const ScheduleRequest& request) {
+    const TrainedModel& model = *lowered.model;
+    const auto measure = [&] {
+        ScheduleSet set = lower_one(model, recipe_, numerics_, lowered.plan, requests_, request);
         place_buffers(set);
-        return {peaks_of(set)};
+        return peaks_of(set);
     };
     const bool is_simple = request.kind == ScheduleRequest::Kind::eval ||
                            (!recipe_.probes() && request.kind != ScheduleRequest::Kind::train &&
                             request.kind != ScheduleRequest::Kind::decode);
     if (!is_simple) return measure();
-    const std::string key = key_of(plan, request, static_cast<int>(model.blocks.size()));
-    const auto found = known_.find(key);
-    return found != known_.end() ? found->second : known_.emplace(key, measure()).first->second;
+    const std::string key = key_of(lowered.plan, request, static_cast<int>(model.blocks.size()));
+    const auto found = known_peaks_.find(key);
+    return found != known_peaks_.end() ? found->second : known_peaks_.emplace(key, measure()).first->second;
 }
 
-Estimator::Lowered Estimator::evaluate(const TrainedModel& model, const Plan& plan) {
-    ScheduleSet set = lower_one(model, recipe_, numerics_, plan, requests_, requests_[0]);
-    check(set);
-    const Simulation step = simulate(set.schedules[0], machine_);
-    Lowered lowered{.estimate = {.seconds = step.seconds,
-                                 .busy_seconds = step.busy_seconds,
-                                 .alone_seconds = step.alone_seconds,
-                                 .demand = step.demand,
-                                 .arena_bytes = set.by_kind(set.persistent_bytes),
-                                 .activation_file_bytes = set.activation_file_bytes()},
-                    .peaks = {peaks_of(set)}};
-    for (size_t index = 1; index < requests_.size(); ++index)
-        lowered.peaks.push_back(beside(model, plan, requests_[index]).peaks);
-    for (const ScheduleRequest& request : update_requests(recipe_, plan, requests_)) {
-        const Beside found = beside(model, plan, request);
-        lowered.peaks.push_back(found.peaks);
-        lowered.estimate.redo_seconds += found.seconds;
+double Estimator::redo_seconds(const Lowered& lowered, const ScheduleRequest& request) {
+    const std::string key = key_of(lowered.plan, request, static_cast<int>(lowered.model->blocks.size()));
+    const auto [found, is_new] = known_seconds_.try_emplace(key, 0);
+    if (is_new) {
+        ScheduleSet set = lower_one(*lowered.model, recipe_, numerics_, lowered.plan, requests_, request);
+        check_each(set);
+        found->second = simulate(set.schedules[0], machine_).seconds;
     }
+    return found->second;
+}
+
+Estimator::Lowered Estimator::lower_sized(const TrainedModel& model, Plan plan) {
+    Lowered lowered{.model = &model, .plan = std::move(plan)};
+    lowered.set = lower_one(model, recipe_, numerics_, lowered.plan, requests_, requests_[0]);
+    place_buffers(lowered.set);
+    lowered.estimate = {.demand = total_demand(lowered.set.schedules[0]),
+                        .arena_bytes = lowered.set.by_kind(lowered.set.persistent_bytes),
+                        .activation_file_bytes = lowered.set.activation_file_bytes()};
+    lowered.peaks.push_back(peaks_of(lowered.set));
+    for (size_t index = 1; index < requests_.size(); ++index)
+        lowered.peaks.push_back(peaks_beside(lowered, requests_[index]));
+    for (const ScheduleRequest& request : update_requests(recipe_, lowered.plan, requests_))
+        lowered.peaks.push_back(peaks_beside(lowered, request));
     return lowered;
 }
 
-Estimate Estimator::operator()(const std::function<Plan(int blocks)>& plan_for, int period) {
+void Estimator::time(Lowered& lowered) {
+    Schedule& schedule = lowered.set.schedules[0];
+    derive_waits(lowered.set, schedule);
+    const Simulation step = simulate(schedule, machine_);
+    lowered.estimate.seconds = step.seconds;
+    lowered.estimate.busy_seconds = step.busy_seconds;
+    lowered.estimate.alone_seconds = step.alone_seconds;
+    for (const ScheduleRequest& request : update_requests(recipe_, lowered.plan, requests_)) {
+        if (request.kind == ScheduleRequest::Kind::redo)
+            lowered.estimate.redo_seconds += redo_seconds(lowered, request);
+    }
+}
+
+Estimator::Sized Estimator::size(const PlanFor& plan_for, int period) {
     const int layers = layer_count(model_), repeats = layer_period(model_);
-    const Plan whole = plan_for(layers + 2);
+    Plan whole = plan_for(layers + 2);
     const Depths depths = depths_for(layers, whole, std::lcm(period, std::max(1, repeats)));
-    Line line;
-    Lowered few, more;
+    Sized sized;
     // Both short models together are as much work as one that deep; of layers that differ a few say nothing.
     if (layers <= depths.few + depths.more || repeats == 0) {
-        few = more = evaluate(model_, whole);
+        sized.models.push_back(lower_sized(model_, std::move(whole)));
     } else {
-        line.steps = static_cast<double>(layers - depths.few) / (depths.more - depths.few);
-        few = evaluate(short_model(depths.few), plan_for(depths.few + 2));
-        more = evaluate(short_model(depths.more), plan_for(depths.more + 2));
+        sized.steps = static_cast<double>(layers - depths.few) / (depths.more - depths.few);
+        for (const int depth : {depths.few, depths.more})
+            sized.models.push_back(lower_sized(short_model(depth), plan_for(depth + 2)));
     }
-    Estimate result = line(few.estimate, more.estimate);
+    const Line line{sized.steps};
+    const Lowered &few = sized.models.front(), &more = sized.models.back();
+    sized.estimate = line(few.estimate, more.estimate);
     for (size_t tier = 0; tier < kTierKinds; ++tier) {
         int64_t most = 0;
         for (size_t index = 0; index < few.peaks.size(); ++index) {
             const Peaks &a = few.peaks[index], &b = more.peaks[index];
             most = std::max(most, line(a.alive_bytes[tier], b.alive_bytes[tier]) + b.gap_bytes[tier]);
         }
-        result.arena_bytes[tier] += most;
+        sized.estimate.arena_bytes[tier] += most;
     }
+    return sized;
+}
+
+Estimate Estimator::time(Sized sized) {
+    for (Lowered& model : sized.models) time(model);
+    const std::array<int64_t, kTierKinds> arena_bytes = sized.estimate.arena_bytes;
+    Estimate result = Line{sized.steps}(sized.models.front().estimate, sized.models.back().estimate);
+    result.arena_bytes = arena_bytes;
     // A few layers may wait for one lane, all of them for another.
     for (const double seconds : result.alone_seconds) result.seconds = std::max(result.seconds, seconds);
     return result;
 }
 
 Estimate estimate(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                  const std::function<Plan(int blocks)>& plan_for, const std::vector<ScheduleRequest>& requests,
-                  int period) {
+                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period) {
     return Estimator(model, recipe, numerics, machine, requests)(plan_for, period);
 }
 

@@ -1,7 +1,7 @@
 // estimate.h: what a plan costs for a deep model, without lowering all of it: fill, a few layers, drain.
 //
-// Layers are alike, so a step of a model with a few of them more takes so many times more. Two short models are
-// lowered, checked and simulated; what differs between them is what a layer adds. Bytes that are moved and bytes that
+// Layers are alike, so the cost of a step grows linearly with their number. Two short models are lowered, checked and
+// simulated; the difference between them is what a layer adds. Bytes that are moved and bytes that
 // are alive come out exactly; seconds within 1 % or so; the gaps between buffers, up to a few hundredths of the arena,
 // are those of the deeper short model. A step takes no less than all of any lane's work.
 #pragma once
@@ -22,7 +22,7 @@ namespace windlass {
 // What a search compares plans by; of the first request's schedule where it is of one schedule.
 struct Estimate {
     double seconds = 0;
-    double redo_seconds = 0;  // of the schedule that does speculative updates again, 0 where there is none
+    double redo_seconds = 0;  // of the schedule that repeats speculative updates; 0 without it
     std::array<double, kLaneKinds> busy_seconds{};
     std::array<double, kLaneKinds> alone_seconds{};
     Demand demand;
@@ -39,28 +39,40 @@ class Estimator {
     Estimator(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
               std::vector<ScheduleRequest> requests);
 
-    // `plan_for` makes the plan of a model with so many blocks (layers, embedding and head); `period`: it treats every
-    // so many layers alike. A model that is no deeper than the two short ones together is lowered as it is, and the
-    // estimate is exact.
-    Estimate operator()(const std::function<Plan(int blocks)>& plan_for, int period = 1);
+    // Makes the plan of a model with so many blocks (layers, embedding and head).
+    using PlanFor = std::function<Plan(int blocks)>;
 
-  private:
     // Of the buffers of one schedule, by kind of tier: bytes that are alive at one time, and the gaps between them.
     struct Peaks {
         std::array<int64_t, kTierKinds> alive_bytes{}, gap_bytes{};
     };
-    // A model lowered as it is: the bytes of persistent buffers as arena, and each schedule's peaks.
+    // A model that is lowered and not yet timed: the bytes of persistent buffers as arena, and each schedule's peaks.
     struct Lowered {
+        const TrainedModel* model = nullptr;
+        Plan plan;
+        ScheduleSet set;  // the step's schedule
         Estimate estimate;
         std::vector<Peaks> peaks;
     };
-    Lowered evaluate(const TrainedModel& model, const Plan& plan);
-    // A schedule besides the step's: its seconds only where they count, which are those of a redo.
-    struct Beside {
-        Peaks peaks;
-        double seconds = 0;
+    // All of an estimate but its seconds.
+    struct Sized {
+        Estimate estimate;
+        double steps = 0;  // from the first model to the whole, in units of what the second has more
+        std::vector<Lowered> models;
     };
-    Beside beside(const TrainedModel& model, const Plan& plan, const ScheduleRequest& request);
+
+    // `period`: the plan treats every so many layers alike. A model that is no deeper than the two short ones together
+    // is lowered as it is, and the estimate is exact.
+    Sized size(const PlanFor& plan_for, int period = 1);
+    Estimate time(Sized sized);
+    Estimate operator()(const PlanFor& plan_for, int period = 1) { return time(size(plan_for, period)); }
+
+  private:
+    Lowered lower_sized(const TrainedModel& model, Plan plan);
+    void time(Lowered& lowered);
+    // Of a schedule besides the step's.
+    Peaks peaks_beside(const Lowered& lowered, const ScheduleRequest& request);
+    double redo_seconds(const Lowered& lowered, const ScheduleRequest& request);
     static Peaks peaks_of(const ScheduleSet& set);  // of its first schedule
     const TrainedModel& short_model(int layers);
 
@@ -69,13 +81,13 @@ class Estimator {
     const Numerics& numerics_;
     const Machine& machine_;
     std::vector<ScheduleRequest> requests_;
-    std::map<int, TrainedModel> short_models_;  // by layers
-    std::map<std::string, Beside> known_;       // by all that they depend on
+    std::map<int, TrainedModel> short_models_;     // by layers
+    std::map<std::string, Peaks> known_peaks_;     // by all that they depend on
+    std::map<std::string, double> known_seconds_;  // the same
 };
 
 // Of one plan.
 Estimate estimate(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                  const std::function<Plan(int blocks)>& plan_for, const std::vector<ScheduleRequest>& requests,
-                  int period = 1);
+                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period = 1);
 
 }  // namespace windlass

@@ -1,6 +1,7 @@
 #include "plan/planner.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "base/math.h"
@@ -152,9 +153,15 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
         best = searches.first_look(*rival);
         if (!best) return NoFit{};
         if (best->mean_seconds > rival->seconds * (1 - kWorthSearching)) return searches.finish(std::move(*best));
+    } else if (request.start) {
+        constexpr double kNoTime = std::numeric_limits<double>::infinity();
+        best = searches.first_look({request.start->policy, request.start->choice, kNoTime});
+        if (best) return searches.finish(std::move(*best));
     }
     best = searches.run(std::move(best));
     if (!best) return searches.refusal();
+    // Under these very limits, which are no rung's.
+    if (auto last = searches.first_look({best->plan.policy, best->choice, best->mean_seconds})) best = std::move(last);
     return searches.finish(std::move(*best));
 }
 

@@ -52,7 +52,8 @@ struct PlanRequest {
     std::vector<ScheduleRequest> schedules;
     int writeback_steps = 0;       // forward-only: steps from one write-back to the next; 0: the planner's choice
     double clip_frequency = 0.25;  // of steps: what a speculative update that must be redone costs; before any was seen
-    std::optional<FoundChoice> start;   // where a search may begin too: found for a step of other formats or rows
+    // For a comparison, which needs no more than a first look: some descents, from this choice if it is of the policy.
+    std::optional<FoundChoice> start;
     std::function<bool()> should_stop;  // asked before each evaluation: true ends find_plan by PlanStopped; null: never
 };
 
@@ -100,7 +101,8 @@ struct Rival {
 
 // The fastest choice found of all policies asked for that fits. With a rival, a first look, some descents for each
 // policy, decides first: an empty NoFit if it finds nothing faster, since most micro-batches are slower than larger
-// ones; what it finds if that gains little; a whole search if it gains much.
+// ones; what it finds if that gains little; a whole search if it gains much. With PlanRequest::start, what a first look
+// finds, or a whole search if it finds nothing that fits.
 PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                       const PlanRequest& request, const std::optional<Rival>& rival = std::nullopt);
 // The refusal if no choice fits, as descents from where memory is least tell; far cheaper than a search.

@@ -20,8 +20,8 @@ int64_t version_bytes(const Recipe& recipe, const Param& param) {
     return kept_offset(recipe, param, full) + (rest > 0 ? kept_bytes(recipe, param, full, rest) : 0);
 }
 
-// What a search looks at of these: shorter rows take less of everything. The schedule that takes longest is first:
-// it is the one that is timed.
+// The requests that a search evaluates: shorter rows take less of everything. The schedule that takes longest is first,
+// because it is the one that is timed.
 std::vector<ScheduleRequest> largest_of_each_kind(std::vector<ScheduleRequest> requests) {
     using Kind = ScheduleRequest::Kind;
     std::stable_sort(requests.begin(), requests.end(), [](const ScheduleRequest& a, const ScheduleRequest& b) {
@@ -48,19 +48,20 @@ PolicySearch::PolicySearch(const PlanQuestion& question, const SavedRanks& ranks
       store_bytes_(space_.base.store ? working_store_bytes(in_.model, in_.recipe) : 0),
       limits_(limits_of(in_.request.budgets)),
       estimate_(in_.model, in_.recipe, in_.numerics, in_.machine, largest_of_each_kind(in_.request.schedules)),
-      evaluate_([this](const Choice& choice) { return quick(choice); },
-                [this](const Choice& choice) { return least(plan(choice)); },
-                [this](const Choice& choice) { return space_.canonical(choice); }) {}
+      evaluate_(ChoiceCosts{.whole = [this](const Choice& choice) { return timed(choice); },
+                            .bytes = [this](const Choice& choice) { return sized(choice); },
+                            .least = [this](const Choice& choice) { return least(plan(choice)); },
+                            .canonical = [this](const Choice& choice) { return space_.canonical(choice); }}) {}
 
 bool PolicySearch::is_hopeless() const {
     const Evaluation leanest = against(least(plan(space_.leanest())), limits_);
     return leanest.memory_over > 0 || leanest.device_over > 0;
 }
 
-// What is evaluated to know it is no part of the search, which looks at the same choices under any budget.
+// Evaluations made here do not count as the search's, which evaluates the same choices under any budget.
 bool PolicySearch::fits_nothing() {
     if (has_no_disk() || is_hopeless()) return true;
-    if (against(evaluate_(space_.leanest()), limits_).fits()) return false;
+    if (against(evaluate_.bytes(space_.leanest()), limits_).fits()) return false;
     Evaluator scout = evaluate_;
     if (anything_fits(space_, scout, limits_)) return false;
     evaluate_ = std::move(scout);
@@ -84,7 +85,7 @@ double PolicySearch::least_seconds() const {
 
 void PolicySearch::look_around() {
     if (has_no_disk())
-        evaluate_(space_.leanest());
+        evaluate_.bytes(space_.leanest());
     else
         look_for_nearest(space_, evaluate_, limits_);
 }
@@ -116,7 +117,7 @@ std::optional<Planned> PolicySearch::first_look(const Rival& rival) {
 }
 
 void PolicySearch::report(std::vector<Refused>& refused) const {
-    for (const auto& [choice, evaluation] : evaluate_.seen())
+    for (const auto& [choice, evaluation] : evaluate_.sized())
         refused.push_back({policy_.name, at(choice, Knob::keep) == 0, against(evaluation, limits_)});
 }
 
@@ -158,10 +159,21 @@ Evaluation PolicySearch::exact(const Planned& planned) const {
                           .disk_write_bytes = planned.step.demand.disk_write_bytes});
 }
 
-Evaluation PolicySearch::quick(const Choice& choice) {
+Evaluation PolicySearch::sized(const Choice& choice) {
     if (in_.request.should_stop && in_.request.should_stop()) throw PlanStopped();
     const auto plan_for = [&](int blocks) { return plan_of(space_, choice, ranks_, programs_of(in_.model, blocks)); };
-    const Estimate found = estimate_(plan_for, period_of(choice));
+    last_ = {choice, estimate_.size(plan_for, period_of(choice))};
+    return evaluation(choice, last_->second.estimate);
+}
+
+Evaluation PolicySearch::timed(const Choice& choice) {
+    if (!last_ || last_->first != choice) sized(choice);
+    const Estimate found = estimate_.time(std::move(last_->second));
+    last_.reset();
+    return evaluation(choice, found);
+}
+
+Evaluation PolicySearch::evaluation(const Choice& choice, const Estimate& found) const {
     const Plan whole = plan(choice);
     Evaluation evaluation = evaluation_of(in_.model, in_.numerics, in_.request, whole,
                                           {.seconds = found.seconds,

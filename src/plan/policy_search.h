@@ -46,7 +46,9 @@ class PolicySearch {
     // there is to gain.
     std::optional<Planned> first_look(const Rival& rival);
 
-    int evaluations() const { return static_cast<int>(evaluate_.seen().size()); }
+    // Choices that were lowered, and those of them that were timed.
+    int evaluations() const { return static_cast<int>(evaluate_.sized().size()); }
+    int timed() const { return static_cast<int>(evaluate_.seen().size()); }
     // Adds all choices that were evaluated.
     void report(std::vector<Refused>& refused) const;
 
@@ -55,7 +57,9 @@ class PolicySearch {
     Plan plan(const Choice& choice) const;
     Evaluation least(const Plan& plan) const;
     Evaluation exact(const Planned& planned) const;
-    Evaluation quick(const Choice& choice);
+    Evaluation sized(const Choice& choice);
+    Evaluation timed(const Choice& choice);
+    Evaluation evaluation(const Choice& choice, const Estimate& found) const;
 
     const PlanQuestion in_;
     const SavedRanks& ranks_;
@@ -65,6 +69,7 @@ class PolicySearch {
     Limits limits_;
     Estimator estimate_;
     Evaluator evaluate_;
+    std::optional<std::pair<Choice, Estimator::Sized>> last_;  // lowered and not yet timed
 };
 
 }  // namespace windlass

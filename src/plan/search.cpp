@@ -21,8 +21,11 @@ constexpr int kSpeculative = static_cast<int>(UpdateTime::in_backward);
 // Fits before fast; among the equally fast what wears the drives less, then what has more slack. Among what does not
 // fit, what is nearer to it. No order: of three choices, each within the margin of the next, each can be better than
 // the next one.
-bool better(const Evaluation& a, const Evaluation& b) {
-    if (a.over() != b.over()) return a.over() < b.over();
+bool better(const Choice& one, const Choice& other, Evaluator& evaluate, const Limits& limits) {
+    const int64_t one_over = against(evaluate.bytes(one), limits).over(),
+                  other_over = against(evaluate.bytes(other), limits).over();
+    if (one_over != other_over) return one_over < other_over;
+    const Evaluation &a = evaluate(one), &b = evaluate(other);
     if (a.seconds > b.seconds * (1 - kWorthwhile) && b.seconds > a.seconds * (1 - kWorthwhile))
         return a.write_bytes != b.write_bytes ? a.write_bytes < b.write_bytes : a.slack > b.slack;
     return a.seconds < b.seconds;
@@ -62,15 +65,19 @@ class Descent {
   private:
     // Never back to what was the best before: a ring of choices that are each better than the next has an end, too.
     void consider(const Choice& choice) {
-        const Evaluation best = against(evaluate_(best_), limits_);
-        if (left_.contains(choice) || is_far_over(choice)) return;
-        if (!better(against(evaluate_(choice), limits_), best)) return;
+        if (left_.contains(choice)) return;
+        const Evaluation least = evaluate_.at_least(choice);
+        if (!against(least, most_).fits()) return;
+        const int64_t over = against(evaluate_.bytes(best_), limits_).over();
+        if (over > 0 && against(least, limits_).over() > over) return;
+        // What a search that fits passes by counts for those who have more.
+        if (over == 0 && against(evaluate_.bytes(choice), most_).fits()) evaluate_(choice);
+        if (!better(choice, best_, evaluate_, limits_)) return;
         left_.insert(best_);
         best_ = choice;
         moved_ = true;
     }
-    bool is_far_over(const Choice& choice) const { return !against(evaluate_.at_least(choice), most_).fits(); }
-    bool best_fits() { return against(evaluate_(best_), limits_).fits(); }
+    bool best_fits() { return against(evaluate_.bytes(best_), limits_).fits(); }
     void turn(int knob) {
         const std::vector<int>& values = space_.values[static_cast<size_t>(knob)];
         if (values.size() > kEachTried && !tries_each_) return turn_by_halves(static_cast<size_t>(knob));
@@ -109,8 +116,8 @@ struct Range {
     bool is_wide() const { return static_cast<double>(most) > kFactorMin * static_cast<double>(least); }
 };
 
-// Sizes between the least that a choice needs and the most, each so many times the one before; the last is as much as
-// anybody needs.
+// Sizes between the least that a choice needs and the most, each a fixed factor above the one before; the last is
+// enough for every choice.
 class Ladder {
   public:
     Ladder(const Range& range, int count, int64_t limit) {
@@ -127,7 +134,7 @@ class Ladder {
     // Up to the first that is as large as the limit.
     size_t used() const { return used_; }
     int64_t rung(size_t index) const { return rungs_[index]; }
-    // What a search up to this rung may look at: two more, used or not. It is for those who have more that it does.
+    // The limit for choices that a search up to this rung may evaluate: two rungs more. Larger budgets profit from it.
     int64_t above(size_t index) const { return rungs_[std::min(index + 2, rungs_.size() - 1)]; }
 
   private:
@@ -182,8 +189,8 @@ class Ladders {
     Range range(int64_t Evaluation::*bytes) {
         Range found;
         for (const Choice& start : starts_) {
-            found.least = std::min(found.least, evaluate_(start).*bytes);
-            found.most = std::max(found.most, evaluate_(start).*bytes);
+            found.least = std::min(found.least, evaluate_.bytes(start).*bytes);
+            found.most = std::max(found.most, evaluate_.bytes(start).*bytes);
         }
         return found;
     }
@@ -195,7 +202,7 @@ class Ladders {
         std::optional<Choice> best;
         const auto descend = [&](const Choice& start) {
             const Choice end = Descent(space_, evaluate_, limits, most, start).run();
-            if (!best || better(against(evaluate_(end), limits), against(evaluate_(*best), limits))) best = end;
+            if (!best || better(end, *best, evaluate_, limits)) best = end;
         };
         for (const Choice& start : known.empty() ? starts_ : known) descend(start);
         Random random(1, RandomStream::search);
@@ -214,8 +221,8 @@ class Ladders {
         return *best;
     }
 
-    // From there with each other time of the update: which is best may differ under limits between two rungs, and of
-    // each rung one alone is known. No search goes on from what this finds.
+    // From there with each other time of the update: the best time may differ under limits between two rungs, and each
+    // rung knows only one. No search starts from what this finds.
     void update_otherwise(const Choice& best, const Limits& limits, const Limits& most) {
         for (const int update : space_.of(Knob::update)) {
             Choice start = best;
@@ -224,9 +231,9 @@ class Ladders {
         }
     }
 
-    // With updates speculative and the most of them deferred: neither is worth much without the other, so that turning
-    // one knob after the other passes by both. What it finds counts, but no search goes on from there: all that is
-    // looked at without it is looked at with it, too.
+    // With updates speculative and the most of them deferred: neither pays without the other, so turning one knob at a
+    // time finds neither. What it finds counts, but no search starts from there: everything that is evaluated without
+    // this is evaluated with it, too.
     void hold(Choice start, const Limits& limits, const Limits& most) {
         const std::vector<int>&updates = space_.of(Knob::update), &deferred = space_.of(Knob::deferred);
         if (deferred.size() < 2 || std::find(updates.begin(), updates.end(), kSpeculative) == updates.end()) return;
@@ -255,19 +262,28 @@ Evaluation against(Evaluation evaluation, const Limits& limits) {
 }
 
 const Evaluation& Evaluator::operator()(const Choice& choice) {
-    const Choice plain = canonical_(choice);
+    const Choice plain = costs_.canonical(choice);
     const auto found = seen_.find(plain);
-    return found != seen_.end() ? found->second : seen_.emplace(plain, evaluate_(plain)).first->second;
+    if (found != seen_.end()) return found->second;
+    const Evaluation& made = seen_.emplace(plain, costs_.whole(plain)).first->second;
+    return sized_[plain] = made;
+}
+
+const Evaluation& Evaluator::bytes(const Choice& choice) {
+    const Choice plain = costs_.canonical(choice);
+    const auto found = sized_.find(plain);
+    if (found != sized_.end()) return found->second;
+    return costs_.bytes ? sized_.emplace(plain, costs_.bytes(plain)).first->second : (*this)(plain);
 }
 
 Evaluation Evaluator::at_least(const Choice& choice) const {
-    const Choice plain = canonical_(choice);
-    const auto found = seen_.find(plain);
-    return found != seen_.end() ? found->second : least_(plain);
+    const Choice plain = costs_.canonical(choice);
+    const auto found = sized_.find(plain);
+    return found != sized_.end() ? found->second : costs_.least(plain);
 }
 
-// The fastest first; of those that are as fast as it, what writes less, then what has more slack. An order: what is
-// nearly as fast is compared with the fastest, not with each other.
+// The fastest first. Choices as fast as it are ordered by fewer bytes written, then by more slack. This is an order:
+// nearly equal ones are compared with the fastest, not with each other.
 std::vector<Choice> fitting(Evaluator& evaluate, const Limits& limits) {
     std::vector<Choice> choices;
     double fastest = 0;

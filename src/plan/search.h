@@ -2,9 +2,9 @@
 //
 // More of anything never makes the answer slower. Searching under a budget is a matter of luck, so what is searched
 // must not depend on it: there is a fixed ladder of sizes for each kind of memory, and for every pair of rungs a
-// search, which knows of the smaller pairs alone. The answer under a budget is the best that fits of all choices looked
-// at on the rungs up to the first that is as large as the budget. A larger budget has these rungs and more, and what
-// fits the smaller fits it, too.
+// search, which knows only of the smaller pairs. The answer under a budget is the best fitting choice of all that were
+// evaluated on the rungs up to the first that is as large as the budget. A larger budget has these rungs and more, and
+// what fits the smaller fits it, too.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace windlass {
 
-inline constexpr double kWorthwhile = 1e-3;  // a gain below this share of a step is none
+inline constexpr double kWorthwhile = 1e-3;  // a gain below this share of a step does not count
 
 // What a choice costs.
 struct Evaluation {
@@ -39,25 +39,36 @@ struct Limits {
 // The same with the bytes that it is over these limits.
 Evaluation against(Evaluation evaluation, const Limits& limits);
 
+// What a choice costs, found as far as somebody asks: a choice that does not fit is never timed.
+struct ChoiceCosts {
+    std::function<Evaluation(const Choice&)> whole;
+    std::function<Evaluation(const Choice&)> bytes = nullptr;  // all but the seconds; null: not cheaper
+    // Cheap, and no more bytes than the choice takes.
+    std::function<Evaluation(const Choice&)> least = [](const Choice&) { return Evaluation{}; };
+    // Makes choices that are the same plan equal.
+    std::function<Choice(const Choice&)> canonical = [](const Choice& choice) { return choice; };
+};
+
 // Evaluates what it has not seen before; against no limits.
 class Evaluator {
   public:
     using Evaluate = std::function<Evaluation(const Choice&)>;
-    explicit Evaluator(Evaluate evaluate) : evaluate_(std::move(evaluate)) {}
-    // `least`: cheap, and no more bytes than the choice takes. `canonical` makes choices that are the same plan equal.
-    Evaluator(Evaluate evaluate, Evaluate least, std::function<Choice(const Choice&)> canonical)
-        : evaluate_(std::move(evaluate)), least_(std::move(least)), canonical_(std::move(canonical)) {}
+    explicit Evaluator(ChoiceCosts costs) : costs_(std::move(costs)) {}
+    explicit Evaluator(Evaluate whole) : Evaluator(ChoiceCosts{.whole = std::move(whole)}) {}
 
     const Evaluation& operator()(const Choice& choice);
+    // Without its seconds, unless they are known.
+    const Evaluation& bytes(const Choice& choice);
     // What is known without evaluating it.
     Evaluation at_least(const Choice& choice) const;
+    // Choices that were timed.
     const std::map<Choice, Evaluation>& seen() const { return seen_; }
+    // Choices whose bytes are known, timed or not.
+    const std::map<Choice, Evaluation>& sized() const { return sized_; }
 
   private:
-    Evaluate evaluate_;
-    Evaluate least_ = [](const Choice&) { return Evaluation{}; };
-    std::function<Choice(const Choice&)> canonical_ = [](const Choice& choice) { return choice; };
-    std::map<Choice, Evaluation> seen_;
+    ChoiceCosts costs_;
+    std::map<Choice, Evaluation> seen_, sized_;
 };
 
 // Descends knob by knob from several starts and from what smaller rungs found, then from what it found with some knobs

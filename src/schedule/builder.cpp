@@ -16,41 +16,6 @@ void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
         uses.push_back(use);
 }
 
-bool LowerInput::visits(int param, int64_t first) const {
-    const std::vector<uint8_t>& visits = place(param).visits;
-    return !visits.empty() && visits[at(first / kChunkElements)] != 0;
-}
-
-BufferSlice LowerInput::gradient_behind(const BufferSlice& base, int param, int64_t first) const {
-    const ParamPlace& of = place(param);
-    int64_t before = first;
-    for (int64_t chunk = 0; chunk < first && !of.visits.empty(); chunk += kChunkElements)
-        before -= visits(param, chunk) != visits(param, first) ? kChunkElements : 0;
-    return {base.buffer, base.offset + gradient_offset(of.gradient_format, before)};
-}
-
-BufferSlice LowerInput::held_gradient(int param, int64_t first) const {
-    const ParamPlace& of = place(param);
-    return gradient_behind(visits(param, first) ? of.visiting_gradient : of.gradient, param, first);
-}
-
-int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chunk) {
-    switch (place) {
-        case DiskPlace::weight:
-            return aligned_weight_bytes(in.param(chunk.param), chunk.count);
-        case DiskPlace::low:
-            return aligned_bytes(chunk.count, 2);
-        case DiskPlace::state:
-            return state_block_bytes(in.recipe, in.param(chunk.param), chunk.first, chunk.count);
-        case DiskPlace::gradient:
-            return gradient_chunk_bytes(in.place(chunk.param).gradient_format, chunk.count);
-        case DiskPlace::activation:
-            break;
-    }
-    WINDLASS_CHECK(false, "an activation is no piece of a parameter");
-    return 0;
-}
-
 ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest& request) : in_(input) {
     schedule_.name = schedule_name(request);
     schedule_.update_key = update_key(input.recipe);
@@ -75,9 +40,18 @@ const Block& ScheduleBuilder::block(int index) const {
     return at(index) < in_.model.blocks.size() ? in_.model.blocks[at(index)] : in_.model.logits;
 }
 
-BufferId ScheduleBuilder::buffer(std::string name, MemoryTag tag, int64_t bytes, TierKind tier) {
-    schedule_.buffers.push_back(
-        {.name = std::move(name), .tag = tag, .bytes = bytes, .tier = find_tier(in_.tiers, tier)});
+int ScheduleBuilder::index_of(const Block& block) const {
+    const std::ptrdiff_t index = &block - in_.model.blocks.data();
+    return &block == &in_.model.logits ? -1 : static_cast<int>(index);
+}
+
+BufferId ScheduleBuilder::buffer(const BufferName& name, MemoryTag tag, int64_t bytes, TierKind tier) {
+    schedule_.buffers.push_back({.name = std::string(name.what),
+                                 .tag = tag,
+                                 .bytes = bytes,
+                                 .tier = find_tier(in_.tiers, tier),
+                                 .block = name.block,
+                                 .micro = name.micro});
     return in_.persistent_count + static_cast<int>(schedule_.buffers.size()) - 1;
 }
 
@@ -112,7 +86,7 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
         if (!is_read) continue;
         read.push_back(slices.size() - 1);
         const auto bytes = [&](int64_t count) { return is_low ? 2 * count : weight_bytes(in_.param(param), count); };
-        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+        for (const ChunkSpan& chunk : in_.chunks(param)) {
             task.pieces.push_back({.param = param,
                                    .first = chunk.first,
                                    .count = chunk.count,
@@ -122,7 +96,7 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
         end += round_up(bytes(in_.param(param).numel()), kParamAlignment);
     }
     if (task.pieces.empty()) return;
-    task.buffer = buffer(fmt::format("{}.{}", block.name, is_low ? "low" : "weights"),
+    task.buffer = buffer({is_low ? "low" : "weights", index_of(block)},
                          is_low ? MemoryTag::low_halves : MemoryTag::weights, end, in_.host_tier());
     for (const size_t index : read) slices[index].buffer = task.buffer;
     move(std::move(task));
@@ -173,7 +147,7 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
     }
     if (tasks.empty()) return;
     if (slot == kNoBuffer)
-        buffer(fmt::format("{}.{} on the device", block.name, is_low ? "low" : "weights"),
+        buffer({is_low ? "low, device" : "weights, device", index_of(block)},
                is_low ? MemoryTag::low_halves : MemoryTag::weights, end, TierKind::device);
     for (MoveTask& each : tasks) move(std::move(each));
 }
@@ -204,12 +178,13 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
     const Segment& segment = segment_at(task.segment);
     task.weights = weights.read;
     task.tokens = tokens_of(schedule_.writes_answers ? task.probe_index : 0, task.micro);
+    uses.reserve(uses.size() + weights.uses.size() + 2);
     uses.push_back({task.tokens.buffer, false});
     uses.insert(uses.end(), weights.uses.begin(), weights.uses.end());
     const int64_t work_bytes = segment.region_bytes(Region::work);
     if (work_bytes > 0) {
-        const BufferId work = buffer(fmt::format("{}.{}.work", block(task.block).name, task.micro),
-                                     MemoryTag::workspace, work_bytes, TierKind::device);
+        const BufferId work =
+            buffer({"work", task.block, task.micro}, MemoryTag::workspace, work_bytes, TierKind::device);
         task.regions[static_cast<size_t>(Region::work)] = {work, 0};
         uses.push_back({work, true});
     }
@@ -224,7 +199,7 @@ BufferSlice ScheduleBuilder::tokens_of(int point, int micro) {
     if (!is_new) return entry->second;
     const bool goes_up = in_.plan.own_memory();
     const int64_t bytes = kInputBytesPerToken * schedule_.size.tokens();
-    const BufferId made = buffer(fmt::format("tokens.{}", micro), MemoryTag::block_inputs, bytes, TierKind::device);
+    const BufferId made = buffer({"tokens", -1, micro}, MemoryTag::block_inputs, bytes, TierKind::device);
     entry->second = {made, 0};
     schedule_.inputs.push_back({micro, point, entry->second});
     add(Verb::input, goes_up ? LaneKind::up : LaneKind::compute, schedule_.inputs.size() - 1, {{made, true}},
@@ -237,6 +212,7 @@ void ScheduleBuilder::move(MoveTask task) {
     std::vector<BufferUse> uses;
     const bool copies = task.kind == MoveKind::up || task.kind == MoveKind::down;
     const bool writes = task.kind != MoveKind::disk_write;
+    uses.reserve(task.pieces.size() * (copies ? 2 : 1));
     int64_t bytes = 0;
     for (const MovePiece& piece : task.pieces) {
         bytes += piece.bytes;
@@ -276,16 +252,10 @@ int64_t ScheduleBuilder::update_work_bytes(const UpdateTask& task) const {
 }
 
 void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
-    std::vector<BufferUse> uses;
-    std::vector<std::vector<BufferUse>> by_buffer;  // so that neighbours meet; a handful of buffers
+    scattered_.clear();
     Demand demand;
     const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
-        const auto same = [&](const std::vector<BufferUse>& ranges) {
-            return ranges[0].buffer == slice.buffer && ranges[0].write == write;
-        };
-        auto ranges = std::find_if(by_buffer.begin(), by_buffer.end(), same);
-        if (ranges == by_buffer.end()) ranges = by_buffer.emplace(ranges);
-        add_use(*ranges, {slice.buffer, write, slice.offset, slice.offset + bytes});
+        scattered_.push_back({slice.buffer, write, slice.offset, slice.offset + bytes});
     };
     for (const UpdateChunk& chunk : task.chunks) {
         const Param param = in_.param(chunk.param);
@@ -316,10 +286,13 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
         task.work = {buffer("update.work", MemoryTag::workspace, bytes, tier), 0};
         use(task.work, bytes, true);
     }
-    std::sort(by_buffer.begin(), by_buffer.end(), [](const auto& a, const auto& b) {
-        return std::tie(a[0].buffer, a[0].write) < std::tie(b[0].buffer, b[0].write);
+    // By buffer, so that neighbours meet.
+    std::ranges::stable_sort(scattered_, [](const BufferUse& a, const BufferUse& b) {
+        return std::tie(a.buffer, a.write) < std::tie(b.buffer, b.write);
     });
-    for (const std::vector<BufferUse>& ranges : by_buffer) uses.insert(uses.end(), ranges.begin(), ranges.end());
+    std::vector<BufferUse> uses;
+    uses.reserve(scattered_.size());
+    for (const BufferUse& each : scattered_) add_use(uses, each);
     schedule_.updates.push_back(std::move(task));
     add(Verb::update, lane, schedule_.updates.size() - 1, std::move(uses), demand);
 }
@@ -327,7 +300,7 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
 int64_t wide_bytes(const UpdateTask& task) {
     int64_t most = 0;
     for (const UpdateChunk& chunk : task.chunks) {
-        if (chunk.gradient_format != GradientFormat::f32) most = std::max(most, chunk.count);
+        if (chunk.gradient_format != GradientFormat::f32) most = std::max(most, std::min(chunk.count, kChunkElements));
     }
     return aligned_bytes(most, 4);
 }

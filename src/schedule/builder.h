@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,11 @@ struct LowerInput {
     int persistent_count = 0;
     std::vector<TierId> tiers = tiers_beside(plan.device.index);
     bool refreshes = false;
+    bool joins_chunks = false;  // of a schedule that is weighed and never run: neighbouring chunks are one
 
+    // Of a parameter; and those that a block's update takes as one. Joined where no chunk differs from the next.
+    std::vector<ChunkSpan> chunks(int param) const;
+    std::vector<ChunkGroup> groups(int block) const;
     // Forward-only: these are not where the parameter lives, so what an update makes of them is gone after the step
     // unless it is written back.
     bool is_fetched(int param, const BufferSlice& weights) const {
@@ -34,7 +39,7 @@ struct LowerInput {
         const Param each = param(index);
         return each.storage.store == StoreType::as_file && (each.storage.dtype != numerics.compute || each.keeps_sum());
     }
-    // By the passes of this schedule: of what is trained, or, in a refresh, of the weights that it changes.
+    // By the passes of this schedule: for trained weights, or, in a refresh, for the weights that it changes.
     bool wants_gradient(int index) const {
         const Param each = param(index);
         return refreshes ? each.training.is_refreshed && !each.spec.added : each.trains();
@@ -47,7 +52,7 @@ struct LowerInput {
     }
     Param param(int index) const { return model.param(index); }
     const ParamPlace& place(int param) const { return ids.params[static_cast<size_t>(param)]; }
-    // Of a chunk of what is in chunks of two sides (ParamPlace::visits), which begins with this element: where it lies
+    // Chunks may be on two sides (ParamPlace::visits). For the chunk that begins with this element: where it lies
     // after `base`, which those of its side begin at.
     BufferSlice gradient_behind(const BufferSlice& base, int param, int64_t first) const;
     // Where a chunk's gradient is between the step that finds it and the update; kNoBuffer: not in memory.
@@ -88,7 +93,17 @@ class ScheduleBuilder {
     Schedule& schedule() { return schedule_; }
     const Block& block(int index) const;
 
-    BufferId buffer(std::string name, MemoryTag tag, int64_t bytes, TierKind tier);
+    // Fields of BufferSpec.
+    struct BufferName {
+        std::string_view what;
+        int block = -1;
+        int micro = -1;
+        BufferName(std::string_view what_in, int block_in = -1, int micro_in = -1)
+            : what(what_in), block(block_in), micro(micro_in) {}
+        BufferName(const char* what_in) : what(what_in) {}
+    };
+    BufferId buffer(const BufferName& name, MemoryTag tag, int64_t bytes, TierKind tier);
+    int index_of(const Block& block) const;  // in ModelSpec::blocks; -1: ModelSpec::logits
     // What it will give next.
     BufferId next_buffer() const { return in_.persistent_count + static_cast<int>(schedule_.buffers.size()); }
     // The segment of a block for one direction; made once for equal programs that keep the same for backward.
@@ -158,6 +173,7 @@ class ScheduleBuilder {
     const LowerInput& in_;
     Schedule schedule_;
     When when_ = When::always;
+    std::vector<BufferUse> scattered_;  // of the update that is being added
     std::map<SegmentKey, int> segment_index_;
     std::map<std::pair<int, int>, BufferSlice> tokens_;  // by point and micro-batch
 };

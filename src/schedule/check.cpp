@@ -11,24 +11,20 @@
 #include "base/index.h"
 #include "base/math.h"
 #include "model/liveness.h"
+#include "schedule/derive_waits.h"
 #include "schedule/layout.h"
-#include "schedule/wait_rows.h"
 
 namespace windlass {
 namespace {
 
-class Checker {
+class Placement {
   public:
-    Checker(ScheduleSet& set, Schedule& schedule) : set_(set), schedule_(schedule) {}
+    Placement(ScheduleSet& set, Schedule& schedule) : set_(set), schedule_(schedule) {}
 
-    void place_buffers() {
+    void run() {
         find_lifetimes();
         schedule_.transient_bytes.assign(set_.tiers.size(), 0);
         for (size_t tier = 0; tier < set_.tiers.size(); ++tier) place(tier);
-    }
-    void run() {
-        place_buffers();
-        derive_waits();
     }
 
   private:
@@ -50,24 +46,24 @@ class Checker {
                 const BufferSpec& spec = set_.buffer(schedule_, use.buffer);
                 WINDLASS_CHECK(reaches(schedule_.tasks[index].lane, spec.tier),
                                "task {} of {}, of lane {}, cannot reach {}", index, schedule_.name,
-                               lane_name(schedule_.lanes[at(schedule_.tasks[index].lane)].kind), spec.name);
+                               lane_name(schedule_.lanes[at(schedule_.tasks[index].lane)].kind), buffer_text(spec));
                 if (use.end < 0) use.end = spec.bytes;
                 WINDLASS_CHECK(
                     use.begin >= 0 && use.begin <= use.end && use.end <= round_up(spec.bytes, kParamAlignment),
                     "task {} of {} uses bytes [{}, {}) of {}, which has {}", index, schedule_.name, use.begin, use.end,
-                    spec.name, spec.bytes);
+                    buffer_text(spec), spec.bytes);
                 if (persistent(use.buffer)) continue;
                 BufferSpec& buffer = transient(use.buffer);
                 const size_t own = at(use.buffer) - set_.persistent.size();
                 WINDLASS_CHECK(use.write || written[own], "{} reads {}, which no task wrote", schedule_.name,
-                               buffer.name);
+                               buffer_text(buffer));
                 written[own] = true;
                 if (buffer.first < 0) buffer.first = static_cast<int>(index);
                 buffer.last = static_cast<int>(index);
             }
         }
         for (BufferSpec& buffer : schedule_.buffers)
-            WINDLASS_CHECK(buffer.first >= 0, "{}: no task uses {}", schedule_.name, buffer.name);
+            WINDLASS_CHECK(buffer.first >= 0, "{}: no task uses {}", schedule_.name, buffer_text(buffer));
         for (const BufferSlice& output : schedule_.outputs) {
             // Results are read after the last task.
             if (output.buffer != kNoBuffer) transient(output.buffer).last = static_cast<int>(schedule_.tasks.size());
@@ -88,75 +84,25 @@ class Checker {
             schedule_.buffers[buffers[i]].offset = set_.persistent_bytes[tier] + pieces[i].offset;
     }
 
-    // A task waits for the writers of what it uses, in memory or on disk, for the readers of what it writes, and for
-    // all users of a buffer whose addresses it takes over. Waits on the task's own lane hold by the lane's order.
-    void derive_waits() {
-        std::pmr::vector<ByteHistory> history(set_.persistent.size() + schedule_.buffers.size(), &memory_);
-        std::vector<int32_t> users;  // rows, by transient buffer
-        for (size_t buffer = 0; buffer < schedule_.buffers.size(); ++buffer) users.push_back(rows_.add());
-        const bool defers = std::any_of(schedule_.tasks.begin(), schedule_.tasks.end(),
-                                        [](const Task& task) { return task.when != When::always; });
-        const std::vector<size_t> born = by_first_use();
-        auto next = born.begin();
-        std::vector<int> done(schedule_.lanes.size(), 0);  // tasks so far, by lane
-        const int32_t after = rows_.add();
-        const int32_t deferred = rows_.add();  // the last tasks of the update that the step before deferred
-        const int32_t norm = rows_.add();      // the one that finds the norm
-        for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
-            Task& task = schedule_.tasks[index];
-            const Wait self{task.lane, ++done[at(task.lane)]};
-            rows_.clear(after);
-            for (; next != born.end() && at(schedule_.buffers[*next].first) == index; ++next)
-                take_over(*next, users, after);
-            for (const BufferUse& use : task.uses) {
-                if (use.begin < use.end) history[at(use.buffer)].use(use, self, after, rows_);
-                if (!persistent(use.buffer)) rows_.raise(users[at(use.buffer) - set_.persistent.size()], self);
-            }
-            if (task.verb == Verb::move) {
-                if (defers) refuse_stale_reads(task);
-                order_on_disk(schedule_.moves[at(task.payload)], self, after);
-            }
+    ScheduleSet& set_;
+    Schedule& schedule_;
+};
+
+// What deferred updates forbid: a read of what they have not changed yet.
+class DeferredOrder {
+  public:
+    explicit DeferredOrder(const Schedule& schedule) : schedule_(schedule) {}
+
+    void require() {
+        const bool defers =
+            std::ranges::any_of(schedule_.tasks, [](const Task& task) { return task.when != When::always; });
+        for (const Task& task : schedule_.tasks) {
+            if (defers && task.verb == Verb::move) refuse_stale_reads(task);
             if (task.verb == Verb::materialize) refuse_late_updates(schedule_.materializations[at(task.payload)]);
-            if (task.verb == Verb::mark) rows_.raise(after, deferred);
-            if (task.when != When::always || task.verb == Verb::materialize) rows_.raise(deferred, self);
-            if (needs_norm(task)) rows_.raise(after, norm);
-            if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].decides()) rows_.raise(norm, self);
-            task.after = rows_.waits(after, task.lane);
         }
     }
 
-    // The transient buffers, in the order in which tasks come to use them.
-    std::vector<size_t> by_first_use() const {
-        std::vector<size_t> order(schedule_.buffers.size());
-        std::iota(order.begin(), order.end(), size_t{0});
-        std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
-            return schedule_.buffers[a].first < schedule_.buffers[b].first;
-        });
-        return order;
-    }
-
-    bool needs_norm(const Task& task) const {
-        return task.verb == Verb::update && task.when == When::always &&
-               !schedule_.updates[at(task.payload)].speculative;
-    }
-
-    // The buffer's first task waits for all users of the buffers that had its addresses before.
-    void take_over(size_t buffer, const std::vector<int32_t>& users, int32_t after) {
-        const BufferSpec& spec = schedule_.buffers[buffer];
-        const int64_t begin = spec.offset, end = begin + spec.bytes;
-        std::pmr::map<int64_t, Tenant>& tenants = tenants_[at(spec.tier)];
-        auto part = tenants.upper_bound(begin);
-        if (part != tenants.begin() && std::prev(part)->second.end > begin) --part;
-        while (part != tenants.end() && part->first < end) {
-            const auto [first, tenant] = *part;
-            rows_.raise(after, users[tenant.buffer]);
-            part = tenants.erase(part);
-            if (first < begin) tenants[first] = {begin, tenant.buffer};
-            if (tenant.end > end) part = std::next(tenants.insert({end, tenant}).first);
-        }
-        if (begin < end) tenants[begin] = {end, buffer};
-    }
-
+  private:
     // What a deferred update writes may have been read once before, for that update: any other reader got the weights
     // of the step before.
     void refuse_stale_reads(const Task& task) {
@@ -193,27 +139,6 @@ class Checker {
         }
     }
 
-    // What a step writes to the disk and reads again. Gradients and activations are written over; weights and state go
-    // to the version that is not current, so a write never waits, but a read needs what was written before it.
-    void order_on_disk(const MoveTask& move, Wait self, int32_t after) {
-        if (move.kind == MoveKind::up || move.kind == MoveKind::down) return;
-        const bool writes = move.kind == MoveKind::disk_write;
-        const bool versioned = move.place != DiskPlace::gradient && move.place != DiskPlace::activation;
-        const DiskPlace place = move.place == DiskPlace::low ? DiskPlace::state : move.place;
-        int64_t last = -1;
-        for (const MovePiece& piece : move.pieces) {
-            const int64_t key = place == DiskPlace::activation ? piece.first : piece.param;
-            if (std::exchange(last, key) == key) continue;  // a parameter's pieces mostly come together
-            const auto [users, is_new] = on_disk_.try_emplace({place, key}, 0);
-            if (is_new) users->second = rows_.add();
-            if (!versioned || !writes) rows_.raise(after, users->second);
-            if (!versioned || writes) rows_.raise(users->second, self);
-        }
-    }
-
-    // Of the many small things below: given back all at once.
-    std::pmr::monotonic_buffer_resource memory_{size_t{1} << 14};
-
     // Of a parameter, or buffer, and where a piece of it begins.
     struct PieceHash {
         size_t operator()(const std::pair<int, int64_t>& piece) const {
@@ -221,21 +146,12 @@ class Checker {
         }
     };
     using PieceCounts = std::pmr::unordered_map<std::pair<int, int64_t>, int, PieceHash>;
-    PieceCounts reads_{&memory_};   // of weights on disk, by parameter and element
-    PieceCounts copies_{&memory_};  // up, by where they are from
-    std::set<int> seen_;            // parameters
 
-    struct Tenant {
-        int64_t end = 0;  // of a part of the arena
-        size_t buffer = 0;
-    };
-
-    ScheduleSet& set_;
-    Schedule& schedule_;
-    // By tier, and where a part of its arena begins: the last buffer there.
-    std::pmr::vector<std::pmr::map<int64_t, Tenant>> tenants_{set_.tiers.size(), &memory_};
-    WaitRows rows_{schedule_.lanes.size()};
-    std::pmr::map<std::pair<DiskPlace, int64_t>, int32_t> on_disk_{&memory_};  // by parameter or place: who touched it
+    const Schedule& schedule_;
+    std::pmr::monotonic_buffer_resource memory_{size_t{1} << 14};  // of the counts: given back all at once
+    PieceCounts reads_{&memory_};                                  // of weights on disk, by parameter and element
+    PieceCounts copies_{&memory_};                                 // up, by where they are from
+    std::set<int> seen_;                                           // parameters
 };
 
 using Ranges = std::vector<std::pair<int64_t, int64_t>>;  // [begin, end)
@@ -302,7 +218,7 @@ void require_way_back(const ScheduleSet& set) {
                 for (const auto& range : ranges)
                     WINDLASS_CHECK(holds(kept, buffer, range),
                                    "{} goes back to bytes [{}, {}) of {}, which {} did not keep", schedule.name,
-                                   range.first, range.second, set.buffer(schedule, buffer).name, guess->name);
+                                   range.first, range.second, buffer_text(set.buffer(schedule, buffer)), guess->name);
             }
         }
     }
@@ -334,14 +250,16 @@ void check(ScheduleSet& set) {
 }
 
 void check_each(ScheduleSet& set) {
-    place_persistent(set);
-    for (Schedule& schedule : set.schedules) Checker(set, schedule).run();
-    sum_arenas(set);
+    place_buffers(set);
+    for (Schedule& schedule : set.schedules) {
+        DeferredOrder(schedule).require();
+        derive_waits(set, schedule);
+    }
 }
 
 void place_buffers(ScheduleSet& set) {
     place_persistent(set);
-    for (Schedule& schedule : set.schedules) Checker(set, schedule).place_buffers();
+    for (Schedule& schedule : set.schedules) Placement(set, schedule).run();
     sum_arenas(set);
 }
 

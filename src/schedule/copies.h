@@ -10,12 +10,15 @@ namespace windlass {
 class Copies {
   public:
     Copies(MoveKind kind, DiskPlace place) : kind_(kind), place_(place) {}
-    void add(int param, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
+    // `count`: elements, if it is copied chunk by chunk.
+    void add(int param, const BufferSlice& from, const BufferSlice& to, int64_t bytes, int64_t count = 0) {
+        const MovePiece piece{
+            .param = param, .count = count, .offset = to.offset, .source = from.offset, .bytes = bytes};
         for (MoveTask& task : tasks_) {
-            if (task.source == from.buffer && task.buffer == to.buffer) return put(task, param, from, to, bytes);
+            if (task.source == from.buffer && task.buffer == to.buffer) return task.pieces.push_back(piece);
         }
         tasks_.push_back({.kind = kind_, .place = place_, .buffer = to.buffer, .source = from.buffer});
-        put(tasks_.back(), param, from, to, bytes);
+        tasks_.back().pieces.push_back(piece);
     }
     void move(ScheduleBuilder& builder) {
         for (MoveTask& task : tasks_) builder.move(std::move(task));
@@ -23,9 +26,6 @@ class Copies {
     }
 
   private:
-    static void put(MoveTask& task, int param, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
-        task.pieces.push_back({.param = param, .offset = to.offset, .source = from.offset, .bytes = bytes});
-    }
     MoveKind kind_;
     DiskPlace place_;
     std::vector<MoveTask> tasks_;

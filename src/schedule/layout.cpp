@@ -120,7 +120,8 @@ std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param) {
     return chunks;
 }
 
-std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& recipe, const Plan& plan, int block) {
+std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& recipe, const Plan& plan, int block,
+                                     bool joined) {
     std::vector<ChunkGroup> groups;
     const int64_t most = plan.group_chunks * kChunkElements;
     int64_t elements = most;
@@ -134,7 +135,11 @@ std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& re
             const int64_t next = recipe.whole_parameters ? model.param(param).numel() : chunk.count;
             const bool may_end = begins || !recipe.whole_parameters;
             if (may_end && elements + next > most) groups.emplace_back(), elements = 0;
-            groups.back().push_back(chunk);
+            ChunkGroup& group = groups.back();
+            if (joined && !group.empty() && group.back().param == param)
+                group.back().count += chunk.count;
+            else
+                group.push_back(chunk);
             elements += chunk.count;
             begins = false;
         }
@@ -148,6 +153,7 @@ bool visits_device(const Plan& plan, int block, size_t group) {
 }
 
 int64_t gradient_chunk_bytes(GradientFormat format, int64_t count) {
+    if (count > kChunkElements) return gradient_param_bytes(format, count);
     return round_up(gradient_bytes(format, count), kParamAlignment);
 }
 
@@ -176,6 +182,11 @@ std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, in
 }
 
 int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t first, int64_t count) {
+    if (count > kChunkElements) {
+        const int64_t rest = count % kChunkElements, end = first + count - rest;
+        return state_block_offset(recipe, param, end) - state_block_offset(recipe, param, first) +
+               (rest > 0 ? state_block_bytes(recipe, param, end, rest) : 0);
+    }
     int64_t end = low_bytes(param, count);
     for (const StateSpec& state : recipe.state) end += bytes_of(state, param, first, count);
     return round_up(end, kParamAlignment);

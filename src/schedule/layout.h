@@ -1,6 +1,7 @@
 // layout.h: where parameters lie inside the buffers that hold many of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -59,17 +60,23 @@ int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe);
 // The order of parameters in the working store and of their updates: by home block, then canonical.
 std::vector<int> store_order(const ModelSpec& model);
 
-// A piece of the update: up to kChunkElements of one parameter.
+// A piece of the update: up to kChunkElements of one parameter. In schedules that are weighed and never run,
+// neighbours are one span; their bytes are those of its chunks.
 struct ChunkSpan {
     int param = 0;
     int64_t first = 0;
     int64_t count = 0;
 };
 std::vector<ChunkSpan> chunks_of(const ModelSpec& model, int param);
+inline int64_t chunks_in(int64_t count) {
+    return std::max<int64_t>(1, div_up(count, kChunkElements));
+}
 
 // Chunks that are updated as one: of the trained parameters at home in a block, in the order of the store.
 using ChunkGroup = std::vector<ChunkSpan>;
-std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& recipe, const Plan& plan, int block);
+// `joined`: neighbours in a group are one span.
+std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& recipe, const Plan& plan, int block,
+                                     bool joined = false);
 // Whether the device updates this group of this block, if its state is next to the device.
 bool visits_device(const Plan& plan, int block, size_t group);
 

@@ -277,13 +277,15 @@ namespace {
 
 // These schedules, next to the persistent buffers of `requests`.
 ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
-                         const std::vector<ScheduleRequest>& requests, const std::vector<ScheduleRequest>& wanted) {
+                         const std::vector<ScheduleRequest>& requests, const std::vector<ScheduleRequest>& wanted,
+                         bool joins_chunks) {
     require_consistent(model, recipe, plan);
     WINDLASS_CHECK(numerics.gradient_format == GradientFormat::f32 || !recipe.uses_gradients_at_once,
                    "{} uses gradients as they were summed", recipe.name);
     PersistentWriter persistent(model, recipe, numerics, plan);
     persistent.write(requests);
-    const LowerInput input{model, recipe, numerics, plan, persistent.ids, static_cast<int>(persistent.buffers.size())};
+    LowerInput input{model, recipe, numerics, plan, persistent.ids, static_cast<int>(persistent.buffers.size())};
+    input.joins_chunks = joins_chunks;
     ScheduleSet set;
     for (const ScheduleRequest& request : wanted) set.schedules.push_back(lower_request(input, request));
     set.tiers = std::move(persistent.tiers);
@@ -299,12 +301,12 @@ ScheduleSet lower(const TrainedModel& model, const Recipe& recipe, const Numeric
                   const std::vector<ScheduleRequest>& requests) {
     std::vector<ScheduleRequest> wanted = requests;
     for (const ScheduleRequest& request : update_requests(recipe, plan, requests)) wanted.push_back(request);
-    return lower_beside(model, recipe, numerics, plan, requests, wanted);
+    return lower_beside(model, recipe, numerics, plan, requests, wanted, /*joins_chunks=*/false);
 }
 
 ScheduleSet lower_one(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                       const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted) {
-    return lower_beside(model, recipe, numerics, plan, requests, {wanted});
+    return lower_beside(model, recipe, numerics, plan, requests, {wanted}, /*joins_chunks=*/true);
 }
 
 std::array<int64_t, kTierKinds> persistent_bytes(const TrainedModel& model, const Recipe& recipe,

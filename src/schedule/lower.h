@@ -27,8 +27,9 @@ struct ScheduleRequest {
 ScheduleSet lower(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                   const std::vector<ScheduleRequest>& requests);
 
-// One of these schedules alone, with the persistent buffers of all of them: for callers that compare many plans that
-// have some schedules in common. `wanted`: one of the requests, or redo or flush if the plan needs that.
+// One of these schedules alone, with the persistent buffers of all of them, to be weighed and never run: for callers
+// that compare many plans that have some schedules in common. Neighbouring chunks are one span, and cost the
+// same. `wanted`: one of the requests, or redo or flush if the plan needs that.
 ScheduleSet lower_one(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                       const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted);
 

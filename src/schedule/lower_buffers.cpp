@@ -14,8 +14,7 @@ ActivationBuffers::ActivationBuffers(ScheduleBuilder& builder)
 
 // Whole blocks of the disk, so that any of them may go there.
 BufferId ActivationBuffers::make(int block, int micro, std::string_view what, MemoryTag tag, int64_t bytes) {
-    return builder_.buffer(fmt::format("{}.{}.{}", builder_.block(block).name, micro, what), tag,
-                           round_up(bytes, kParamAlignment), TierKind::device);
+    return builder_.buffer({what, block, micro}, tag, round_up(bytes, kParamAlignment), TierKind::device);
 }
 
 void ActivationBuffers::bind(RunTask& task, std::vector<BufferUse>& uses, Region region, BufferId buffer,
@@ -94,7 +93,7 @@ ActivationBuffers::Offloaded ActivationBuffers::offload(BufferId buffer, Home ho
     Offloaded offloaded{.bytes = spec.bytes, .tag = spec.tag};
     BufferId from = buffer;
     if (in_.plan.own_memory()) {
-        from = builder_.buffer(spec.name + " on the host", spec.tag, spec.bytes, TierKind::host);
+        from = builder_.buffer({spec.name + ", host", spec.block, spec.micro}, spec.tag, spec.bytes, TierKind::host);
         copy(MoveKind::down, buffer, from, spec.bytes);
     }
     if (home == Home::disk) {
@@ -111,9 +110,8 @@ BufferId ActivationBuffers::bring_back(const Offloaded& offloaded) {
     const BufferId on_device = builder_.buffer("back", offloaded.tag, offloaded.bytes, TierKind::device);
     BufferId from = offloaded.host;
     if (offloaded.file_offset >= 0) {
-        from = in_.plan.own_memory()
-                   ? builder_.buffer("back on the host", offloaded.tag, offloaded.bytes, TierKind::host)
-                   : on_device;
+        from = in_.plan.own_memory() ? builder_.buffer("back, host", offloaded.tag, offloaded.bytes, TierKind::host)
+                                     : on_device;
         transfer(MoveKind::disk_read, from, offloaded);
     }
     if (in_.plan.own_memory()) copy(MoveKind::up, from, on_device, offloaded.bytes);
@@ -186,13 +184,12 @@ void GradientBuffers::make_buffer(const std::vector<int>& params, int block, Tie
     for (const int param : params) {
         slices[at(param)].offset = end;
         if (is_sum) end += aligned_bytes(in_.param(param).numel(), 4);
-        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+        for (const ChunkSpan& chunk : in_.chunks(param)) {
             if (!is_sum && !in_.visits(param, chunk.first)) end += piece_bytes(in_, DiskPlace::gradient, chunk);
         }
     }
     if (end == 0) return;  // all of it visits
-    const BufferId made =
-        builder_.buffer(fmt::format("{}.gradients", builder_.block(block).name), MemoryTag::gradients, end, tier);
+    const BufferId made = builder_.buffer({"gradients", block}, MemoryTag::gradients, end, tier);
     for (const int param : params) slices[at(param)].buffer = made;
 }
 
@@ -247,7 +244,7 @@ void GradientBuffers::round(const std::vector<int>& params, int block) {
     if (!leave.empty()) make_buffer(leave, block, TierKind::device, leaving_, false);
     RoundTask task;
     for (const int param : params) {
-        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+        for (const ChunkSpan& chunk : in_.chunks(param)) {
             if (format == GradientFormat::f32 && !in_.visits(param, chunk.first)) continue;
             const BufferSlice& sums = target_[at(param)];
             task.parts.push_back({.param = param,
@@ -293,7 +290,7 @@ void GradientBuffers::move_down(const std::vector<int>& params, int block) {
     for (const int param : params) {
         const bool is_sum = in_.place(param).gradient_format == GradientFormat::f32;
         const BufferSlice& from = leaving_[at(param)];
-        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+        for (const ChunkSpan& chunk : in_.chunks(param)) {
             if (in_.visits(param, chunk.first)) continue;
             add(param,
                 is_sum ? BufferSlice{from.buffer, from.offset + 4 * chunk.first}
@@ -311,7 +308,7 @@ void GradientBuffers::write_to_disk(const std::vector<int>& params) {
         const BufferSlice& from = held_[at(param)];
         if (tasks.empty() || tasks.back().buffer != from.buffer)
             tasks.push_back({.kind = MoveKind::disk_write, .place = DiskPlace::gradient, .buffer = from.buffer});
-        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+        for (const ChunkSpan& chunk : in_.chunks(param)) {
             tasks.back().pieces.push_back({.param = param,
                                            .first = chunk.first,
                                            .count = chunk.count,

@@ -46,9 +46,9 @@ class ForwardLowering {
             task.regions[at(Region::input)] = stream;
             uses.push_back({stream.buffer, false});
         }
-        const BufferId out = builder_.buffer(fmt::format("{}.{}.out", builder_.block(block).name, micro),
-                                             is_last ? MemoryTag::staging : MemoryTag::block_inputs,
-                                             segment.region_bytes(Region::output), TierKind::device);
+        const BufferId out =
+            builder_.buffer({"out", block, micro}, is_last ? MemoryTag::staging : MemoryTag::block_inputs,
+                            segment.region_bytes(Region::output), TierKind::device);
         task.regions[at(Region::output)] = {out, 0};
         uses.push_back({out, true});
         stream = {out, 0};
@@ -64,8 +64,8 @@ class ForwardLowering {
         const int64_t rows = builder_.schedule().size.rows,
                       bytes = builder_.segment_at(id).region_bytes(Region::output);
         const BufferSlice stream = stream_[static_cast<size_t>(micro)];
-        const BufferId out = builder_.buffer(fmt::format("{}.{}.out", block.name, micro), MemoryTag::staging,
-                                             rows * bytes, TierKind::device);
+        const BufferId out = builder_.buffer({"out", builder_.index_of(block), micro}, MemoryTag::staging, rows * bytes,
+                                             TierKind::device);
         for (int row = 0; row < rows; ++row) {
             RunTask task{.segment = id, .block = last_block_, .micro = micro, .last_token_of = row};
             task.regions[at(Region::input)] = stream;
@@ -94,8 +94,7 @@ class ForwardLowering {
     BufferSlice bring_cache(int block) {
         const CachePlace& place = cache_place(block);
         if (stays(block)) return place.memory;
-        const BufferId here =
-            builder_.buffer(builder_.block(block).name + ".cache", MemoryTag::cache, place.bytes, TierKind::device);
+        const BufferId here = builder_.buffer({"cache", block}, MemoryTag::cache, place.bytes, TierKind::device);
         const BufferSlice host = on_host(place, here);
         if (place.file_offset >= 0) move_file(MoveKind::disk_read, host.buffer, place);
         if (host.buffer != here) copy(MoveKind::up, host, {here, 0}, place.bytes);
@@ -118,7 +117,7 @@ class ForwardLowering {
     BufferSlice on_host(const CachePlace& place, BufferId here) {
         if (place.file_offset < 0) return place.memory;
         if (!builder_.in().plan.own_memory()) return {here, 0};
-        return {builder_.buffer("cache on the host", MemoryTag::cache, place.bytes, TierKind::host), 0};
+        return {builder_.buffer("cache, host", MemoryTag::cache, place.bytes, TierKind::host), 0};
     }
     void copy(MoveKind kind, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
         builder_.move({.kind = kind,

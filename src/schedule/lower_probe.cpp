@@ -77,8 +77,7 @@ class ProbeLowering {
         for (int other = block; other + 1 < blocks_; other += static_cast<int>(count))
             bytes = std::max(bytes, builder_.upload_bytes(builder_.block(other)));
         if (bytes == 0) return kNoBuffer;
-        return slots_[index] =
-                   builder_.buffer(fmt::format("slot {}", index), MemoryTag::weights, bytes, TierKind::device);
+        return slots_[index] = builder_.buffer("slot", MemoryTag::weights, bytes, TierKind::device);
     }
 
     void visit(int block, const BlockWeights& weights) {
@@ -131,7 +130,7 @@ class ProbeLowering {
     void add_write(MoveTask& write, int param, const BufferSlice& from) {
         if (!write.pieces.empty() && write.buffer != from.buffer) flush(write);
         write.buffer = from.buffer;
-        for (const ChunkSpan& chunk : chunks_of(in_.model, param)) {
+        for (const ChunkSpan& chunk : in_.chunks(param)) {
             write.pieces.push_back({.param = param,
                                     .first = chunk.first,
                                     .count = chunk.count,
@@ -162,16 +161,15 @@ class ProbeLowering {
         const int id = builder_.segment(builder_.block(block), std::move(key));
         RunTask task{.segment = id, .block = block, .micro = which.micro, .probe_index = which.probe};
         std::vector<BufferUse> uses;
-        const std::string name = fmt::format("{}.{}.{}", builder_.block(block).name, which.probe, which.micro);
         const bool is_last = block + 1 == blocks_;
         const int cell = which.probe * micro_batches() + which.micro;
-        const BufferId out = hand_on(task, uses, stream_[at(cell)], Region::input, Region::output, name, is_last);
+        const BufferId out = hand_on(task, uses, stream_[at(cell)], Region::input, Region::output, "out", is_last);
         if (is_last) result(first_[at(which.pass)] + which.point, which.micro) = {out, 0};
         if (is_tangent(which.pass)) {
             bind_directions(block, ready, which.pass, task, uses);
             BufferSlice& tangents = tangents_[at(which.pass * micro_batches() + which.micro)];
-            const BufferId made = hand_on(task, uses, tangents, Region::tangent_input, Region::tangent_output,
-                                          name + ".tangents", is_last);
+            const BufferId made =
+                hand_on(task, uses, tangents, Region::tangent_input, Region::tangent_output, "tangents", is_last);
             for (int j = 0; is_last && j < k_of(which.pass); ++j)
                 result(first_[at(which.pass)] + 1 + j, which.micro) = {made, j * builder_.schedule().size.tokens() * 4};
         }
@@ -184,14 +182,15 @@ class ProbeLowering {
 
     // What a pass reads was written by the block before; what it writes takes its place.
     BufferId hand_on(RunTask& task, std::vector<BufferUse>& uses, BufferSlice& stream, Region in, Region out,
-                     const std::string& name, bool is_last) {
+                     std::string_view what, bool is_last) {
         const Segment& segment = builder_.segment_at(task.segment);
         if (segment.region_bytes(in) > 0) {
             task.regions[at(in)] = stream;
             uses.push_back({stream.buffer, false});
         }
-        const BufferId made = builder_.buffer(name + ".out", is_last ? MemoryTag::staging : MemoryTag::block_inputs,
-                                              segment.region_bytes(out), TierKind::device);
+        const BufferId made =
+            builder_.buffer({what, task.block, task.micro}, is_last ? MemoryTag::staging : MemoryTag::block_inputs,
+                            segment.region_bytes(out), TierKind::device);
         task.regions[at(out)] = {made, 0};
         uses.push_back({made, true});
         stream = {made, 0};

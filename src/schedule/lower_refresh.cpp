@@ -103,8 +103,7 @@ class RefreshLowering {
             end += aligned_bytes(in_.param(layer.weight).numel(), 4);
         }
         if (end == 0) return slices;
-        const BufferId made =
-            builder_.buffer(fmt::format("{}.gradients", builder_.block(block).name), MemoryTag::gradients, end, tier);
+        const BufferId made = builder_.buffer({"gradients", block}, MemoryTag::gradients, end, tier);
         for (auto& [param, slice] : slices) slice.buffer = made;
         return slices;
     }

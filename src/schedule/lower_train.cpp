@@ -184,7 +184,7 @@ class TrainLowering {
 
     void add_updates(UpdateStream& stream, UpdateTime time, int block) {
         if (in_.plan.of(block).update != time) return;
-        for (ChunkGroup& group : chunk_groups(in_.model, in_.recipe, in_.plan, block)) stream.add(std::move(group));
+        for (ChunkGroup& group : in_.groups(block)) stream.add(std::move(group));
     }
 
     void finish_gradients(int block, const BlockWeights& weights) {

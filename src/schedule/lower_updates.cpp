@@ -13,7 +13,6 @@ void UpdateStream::add(ChunkGroup group) {
     stage_state(staged);
     stage_gradient(staged);
     if (visits(staged.chunks)) stage_visit(staged);
-    ++count_;
     staged_.push_back(std::move(staged));
     while (std::ssize(staged_) > in_.plan.update_ahead) {
         finish(staged_.front());
@@ -38,6 +37,7 @@ void UpdateStream::move_pieces(const ChunkGroup& chunks, MoveKind kind, DiskPlac
                                const std::vector<BufferSlice>& slices) {
     // One task for each run of chunks in the same buffer.
     std::vector<MoveTask> tasks;
+    tasks.reserve(1);
     for (size_t index = 0; index < chunks.size(); ++index) {
         const ChunkSpan& chunk = chunks[index];
         const int64_t bytes = piece_bytes(in_, place, chunk);
@@ -71,8 +71,7 @@ std::vector<BufferSlice> UpdateStream::read(const ChunkGroup& chunks, DiskPlace 
         end += piece_bytes(in_, place, chunk);
     }
     if (end == 0) return slices;
-    const BufferId made =
-        builder_.buffer(fmt::format("update.{}.{}", count_, memory_tag_name(tag)), tag, end, in_.host_tier());
+    const BufferId made = builder_.buffer({memory_tag_name(tag), home_of(chunks)}, tag, end, in_.host_tier());
     for (BufferSlice& slice : slices) slice.buffer = made;
     read_into(chunks, place, slices);
     return slices;
@@ -189,7 +188,8 @@ void UpdateStream::widen(UpdateTask& task, LaneKind lane) {
     const int64_t bytes = wide_bytes(task);
     if (bytes == 0) return;
     const TierKind tier = lane == LaneKind::host ? in_.host_tier() : TierKind::device;
-    task.wide = {builder_.buffer(fmt::format("update.{}.wide", count_), MemoryTag::workspace, bytes, tier), 0};
+    task.wide = {
+        builder_.buffer({"wide", in_.param(task.chunks[0].param).spec.block}, MemoryTag::workspace, bytes, tier), 0};
 }
 
 // One task for each pair of buffers; a group's parameters are at home in one block.
@@ -199,7 +199,7 @@ std::vector<MoveTask> UpdateStream::ways_up(const UpdateTask& task) const {
         if (moves.empty() || moves.back().source != from.buffer || moves.back().buffer != to.buffer)
             moves.push_back({.kind = MoveKind::up, .buffer = to.buffer, .source = from.buffer});
         moves.back().pieces.push_back(
-            {.param = chunk.param, .offset = to.offset, .source = from.offset, .bytes = bytes});
+            {.param = chunk.param, .count = chunk.count, .offset = to.offset, .source = from.offset, .bytes = bytes});
     };
     for (const UpdateChunk& chunk : task.chunks) {
         const Param param = in_.param(chunk.param);
@@ -233,8 +233,7 @@ Schedule lower_held(const LowerInput& input, ScheduleRequest::Kind kind, UpdateT
                          .again = kind == ScheduleRequest::Kind::redo});
     for (int block = 0; block < static_cast<int>(input.model.blocks.size()); ++block) {
         if (input.plan.of(block).update != time) continue;
-        for (ChunkGroup& group : chunk_groups(input.model, input.recipe, input.plan, block))
-            stream.add(std::move(group));
+        for (ChunkGroup& group : input.groups(block)) stream.add(std::move(group));
     }
     stream.drain();
     if (is_flush) builder.mark();

@@ -58,6 +58,8 @@ class UpdateStream {
     std::vector<MoveTask> ways_up(const UpdateTask& task) const;  // from the updated weights to where runs read them
     void write_back(const Staged& staged);
     LaneKind lane_of(int param) const;
+    // The block that a group is at home in.
+    int home_of(const ChunkGroup& chunks) const { return in_.param(chunks[0].param).spec.block; }
     // A buffer for these pieces of the group, and the read that fills it; where each chunk's begins.
     std::vector<BufferSlice> read(const ChunkGroup& chunks, DiskPlace place, MemoryTag tag);
     // A read of these pieces to where they belong in memory.
@@ -68,7 +70,6 @@ class UpdateStream {
     const LowerInput& in_;
     Sources sources_;
     std::deque<Staged> staged_;
-    int count_ = 0;
 };
 
 }  // namespace windlass

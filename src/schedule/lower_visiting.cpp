@@ -14,9 +14,9 @@ void UpdateStream::stage_visit(Staged& staged) {
     int64_t end = 0;
     Copies up(MoveKind::up, DiskPlace::state);
     const BufferId made = builder_.next_buffer();
-    const auto bring = [&](int param, const BufferSlice& from, int64_t bytes) {
+    const auto bring = [&](const UpdateChunk& of, const BufferSlice& from, int64_t bytes) {
         const BufferSlice to{made, end};
-        up.add(param, from, to, bytes);
+        up.add(of.param, from, to, bytes, of.count);
         end += round_up(bytes, kParamAlignment);
         return to;
     };
@@ -25,15 +25,15 @@ void UpdateStream::stage_visit(Staged& staged) {
         const ParamPlace& place = in_.place(chunk.param);
         chunk.hi = behind(place.resident, weight_bytes(in_.param(chunk.param), chunk.first));
         chunk.lo = place.resident_low.buffer != kNoBuffer ? behind(place.resident_low, chunk.first * 2)
-                                                          : bring(chunk.param, chunk.lo, chunk.count * 2);
+                                                          : bring(chunk, chunk.lo, chunk.count * 2);
         for (size_t s = 0; s < chunk.state.size(); ++s)
             chunk.state[s] =
-                bring(chunk.param, chunk.state[s],
+                bring(chunk, chunk.state[s],
                       state_bytes(in_.recipe.state[s], in_.param(chunk.param).spec, chunk.first, chunk.count));
         chunk.kept = {};
         staged.visiting.push_back(std::move(chunk));
     }
-    builder_.buffer(fmt::format("update.{}.visiting", count_), MemoryTag::state, end, TierKind::device);
+    builder_.buffer({"visiting", home_of(staged.chunks)}, MemoryTag::state, end, TierKind::device);
     up.move(builder_);
 }
 
@@ -50,11 +50,11 @@ void UpdateStream::finish_visit(const Staged& staged, UpdateTask at_home) {
     Copies down(MoveKind::down, DiskPlace::state);
     for (size_t index = 0; index < task.chunks.size(); ++index) {
         const UpdateChunk &from = task.chunks[index], &to = at_home.chunks[index];
-        down.add(from.param, from.hi, to.hi, weight_bytes(in_.param(from.param), from.count));
-        down.add(from.param, from.lo, to.lo, from.count * 2);
+        down.add(from.param, from.hi, to.hi, weight_bytes(in_.param(from.param), from.count), from.count);
+        down.add(from.param, from.lo, to.lo, from.count * 2, from.count);
         for (size_t s = 0; s < from.state.size(); ++s)
             down.add(from.param, from.state[s], to.state[s],
-                     state_bytes(in_.recipe.state[s], in_.param(from.param).spec, from.first, from.count));
+                     state_bytes(in_.recipe.state[s], in_.param(from.param).spec, from.first, from.count), from.count);
     }
     down.move(builder_);
 }
@@ -66,11 +66,12 @@ void UpdateStream::bring_gradient_down(UpdateTask& task) {
     const BufferId made = builder_.next_buffer();
     for (UpdateChunk& chunk : task.chunks) {
         const int64_t bytes = piece_bytes(in_, DiskPlace::gradient, {chunk.param, chunk.first, chunk.count});
-        down.add(chunk.param, chunk.gradient, {made, end}, bytes);
+        down.add(chunk.param, chunk.gradient, {made, end}, bytes, chunk.count);
         chunk.gradient = {made, end};
         end += bytes;
     }
-    builder_.buffer(fmt::format("update.{}.gradients", count_), MemoryTag::gradients, end, TierKind::host);
+    builder_.buffer({"gradients", in_.param(task.chunks[0].param).spec.block}, MemoryTag::gradients, end,
+                    TierKind::host);
     down.move(builder_);
 }
 

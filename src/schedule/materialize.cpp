@@ -64,8 +64,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
         task.params.push_back(each);
     }
     if (end > 0) {
-        const BufferId is =
-            buffer(fmt::format("{}.probes", this->block(block).name), MemoryTag::probes, end, TierKind::device);
+        const BufferId is = buffer({"probes", block}, MemoryTag::probes, end, TierKind::device);
         WINDLASS_CHECK(is == made, "buffer {} was to be {}", is, made);
     }
     add_materialization(std::move(task));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/kernel_rate.h"
+#include "schedule/layout.h"
 
 namespace windlass {
 namespace {
@@ -97,8 +98,11 @@ PriceList::Work PriceList::reduce_work(const Task& task) const {
     double calls = 1;
     if (task.verb == Verb::reduce && task.payload >= 0)
         calls = std::max(calls, amount(std::ssize(schedule_.reduces[static_cast<size_t>(task.payload)].parts)));
-    if (task.verb == Verb::round && task.payload >= 0)
-        calls = amount(std::ssize(schedule_.rounds[static_cast<size_t>(task.payload)].parts));
+    if (task.verb == Verb::round && task.payload >= 0) {
+        calls = 0;
+        for (const RoundPart& part : schedule_.rounds[static_cast<size_t>(task.payload)].parts)
+            calls += amount(chunks_in(part.count));
+    }
     work.seconds = (calls - 1) * machine_.kernel_seconds +
                    kernel_seconds(task.demand.flops, bytes, machine_.gemm_flops(schedule_.size.compute));
     add_compute_bytes(work, bytes);
@@ -126,10 +130,12 @@ PriceList::Work PriceList::update_work(const Task& task) const {
 double PriceList::calls(const Task& task) const {
     if (task.payload < 0 || task.verb != Verb::update) return 1.0;
     const std::vector<UpdateChunk>& chunks = schedule_.updates[static_cast<size_t>(task.payload)].chunks;
-    const auto is_kept = [](const UpdateChunk& chunk) { return chunk.kept.buffer != kNoBuffer; };
-    const auto is_narrow = [](const UpdateChunk& chunk) { return chunk.gradient_format != GradientFormat::f32; };
-    return amount(std::ssize(chunks)) + amount(std::count_if(chunks.begin(), chunks.end(), is_kept)) +
-           amount(std::count_if(chunks.begin(), chunks.end(), is_narrow));
+    int64_t calls = 0;
+    for (const UpdateChunk& chunk : chunks) {
+        const int each = 1 + (chunk.kept.buffer != kNoBuffer) + (chunk.gradient_format != GradientFormat::f32);
+        calls += each * chunks_in(chunk.count);
+    }
+    return amount(calls);
 }
 
 // Memory moves and random numbers are drawn at the same time; both directions of a probe share their numbers.
@@ -148,7 +154,10 @@ PriceList::Work PriceList::materialize_work(const Task& task) const {
 
 double PriceList::pieces(const Task& task) const {
     if (task.verb != Verb::move || task.payload < 0) return 1.0;
-    return amount(std::ssize(schedule_.moves[static_cast<size_t>(task.payload)].pieces));
+    int64_t pieces = 0;
+    for (const MovePiece& piece : schedule_.moves[static_cast<size_t>(task.payload)].pieces)
+        pieces += chunks_in(piece.count);
+    return amount(pieces);
 }
 
 PriceList::Work PriceList::copy_work(const Task& task) const {

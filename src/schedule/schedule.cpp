@@ -27,6 +27,13 @@ std::vector<LaneId> lanes_beside(int device) {
             {LaneKind::down, device},    LaneKind::disk_read, LaneKind::disk_write};
 }
 
+std::string buffer_text(const BufferSpec& buffer) {
+    std::string text = buffer.name;
+    if (buffer.block >= 0) text += fmt::format(" of block {}", buffer.block);
+    if (buffer.micro >= 0) text += fmt::format(", micro-batch {}", buffer.micro);
+    return text;
+}
+
 int find_lane(std::span<const LaneId> lanes, LaneKind kind) {
     const auto found = std::ranges::find(lanes, kind, &LaneId::kind);
     WINDLASS_CHECK(found != lanes.end(), "there is no lane {}", lane_name(kind));

@@ -79,15 +79,20 @@ inline constexpr int kMemoryTags = 11;
 std::string_view memory_tag_name(MemoryTag tag);
 
 struct BufferSpec {
-    std::string name;
+    std::string name;  // says what it holds: "work"; short, since planning makes millions
     MemoryTag tag = MemoryTag::workspace;
     int64_t bytes = 0;
-    int tier = 0;  // index into ScheduleSet::tiers
+    int tier = 0;    // index into ScheduleSet::tiers
+    int block = -1;  // that it belongs to; -1: no single one
+    int micro = -1;  // the same of a micro-batch
     // Filled by check:
     int64_t offset = -1;  // in its tier's arena
     int first = -1;       // first and last task that touch it; persistent buffers live always
     int last = -1;
 };
+
+// For messages: "work of block 3, micro-batch 0".
+std::string buffer_text(const BufferSpec& buffer);
 
 // Buffers [0, persistent count) of a ScheduleSet outlive a schedule; each schedule has its own from there on.
 using BufferId = int;

@@ -49,7 +49,10 @@ std::string_view home_of(const ModelSpec& model, int param) {
 std::string move_name(const ModelSpec& model, const ScheduleSet& set, const Schedule& schedule, const MoveTask& move) {
     const int param = move.pieces.empty() ? -1 : move.pieces[0].param;
     const BufferId kept = move.source != kNoBuffer ? move.source : move.buffer;
-    const std::string_view whose = param >= 0 ? home_of(model, param) : set.buffer(schedule, kept).name;
+    const BufferSpec& buffer = set.buffer(schedule, kept);
+    std::string whose = param >= 0 ? std::string(home_of(model, param)) : buffer.name;
+    if (param < 0 && buffer.block >= 0)
+        whose = fmt::format("{}.{}.{}", block_name(model, buffer.block), buffer.micro, buffer.name);
     return fmt::format("{} {} {}", kMoves[static_cast<size_t>(move.kind)], kPlaces[static_cast<size_t>(move.place)],
                        whose);
 }

@@ -137,6 +137,7 @@ std::string request_key_words(const PlanRequest& request, const GivenSizes& give
                     device.index, device.own_memory, threads, writeback_steps, clip_frequency) +
         budgets_key_words(request, given);
     for (const ScheduleRequest& schedule : schedules) text += schedule_key_words(schedule);
+    if (start) text += fmt::format("{} {}\n", start->policy, fmt::join(start->choice, " "));
     return text;
 }
 

@@ -65,7 +65,7 @@ PlanRequest request_for(const Session& session, const Variation& variation) {
     const bool trains_the_same = variation.method == session.config.method &&
                                  variation.adapter == session.config.adapter &&
                                  variation.weight_storage == session.config.weight_storage;
-    if (trains_the_same) request.start = FoundChoice{session.planned.plan.policy, session.planned.choice};
+    request.start = trains_the_same ? FoundChoice{session.planned.plan.policy, session.planned.choice} : FoundChoice{};
     std::erase_if(request.schedules,
                   [](const ScheduleRequest& each) { return each.kind == ScheduleRequest::Kind::refresh; });
     for (ScheduleRequest& schedule : request.schedules) {

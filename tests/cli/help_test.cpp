@@ -61,7 +61,9 @@ TEST(Help, OfAVerbFitsAScreen) {
         EXPECT_EQ(help_at(sandbox, {verb, "-h"}, "80"), help);
         EXPECT_EQ(help_at(sandbox, {"help", verb}, "80"), help);
         EXPECT_THAT(help_lines(help)[0], testing::EndsWith("."));
-        if (verb != "chat") EXPECT_THAT(help, HasSubstr("--json"));
+        if (verb != "chat") {
+            EXPECT_THAT(help, HasSubstr("--json"));
+        }
     }
 }
 

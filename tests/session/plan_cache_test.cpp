@@ -229,7 +229,7 @@ TEST_F(PlanCacheTest, ChangesOfASessionAreKeptToo) {
     ASSERT_TRUE(first && second);
     EXPECT_EQ(second->evaluations, kPlanted);
     EXPECT_EQ(second->mean_seconds, first->mean_seconds);
-    EXPECT_EQ(prepare({{"state_format", "int8"}}).planned.evaluations, kPlanted);
+    EXPECT_NE(prepare({{"state_format", "int8"}}).planned.evaluations, kPlanted) << "a comparison is a first look only";
 }
 
 TEST_F(PlanCacheTest, AnotherBuildSearchesAgain) {

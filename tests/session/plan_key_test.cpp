@@ -125,6 +125,10 @@ std::vector<KeyChange> changes_of_the_request() {
             {"cache", [](Asked& a) { a.request.schedules[0].cache_capacity += 1; }},
             {"iterations", [](Asked& a) { a.request.schedules[0].iterations += 1; }},
             {"answers", [](Asked& a) { a.request.schedules[0].writes_answers = true; }},
+            {"start",
+             [](Asked& a) {
+                 a.request.start = FoundChoice{"in_memory", {}};
+             }},
             {"rival",
              [](Asked& a) {
                  a.rival = Rival{"in_memory", {}, 1};
@@ -165,10 +169,6 @@ TEST_F(PlanKeyTest, IsTheSameWhereThePlanIs) {
     const Asked base = asked();
     const std::vector<KeyChange> changes = {
         {"process", [](Asked& a) { a.request.budgets.process += 1; }},
-        {"start",
-         [](Asked& a) {
-             a.request.start = FoundChoice{"in_memory", {}};
-         }},
         {"stop", [](Asked& a) { a.request.should_stop = [] { return false; }; }},
         {"beta", [](Asked& a) { a.options.beta1 = 0.5; }},
         {"decay", [](Asked& a) { a.options.weight_decay = 0.5; }},

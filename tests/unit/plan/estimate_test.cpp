@@ -115,6 +115,35 @@ TEST_P(Estimates, AgreeWhereLayersAreTreatedByTurns) {
 
 INSTANTIATE_TEST_SUITE_P(Layers, Estimates, testing::Values(5, 12, 25, 48), testing::PrintToStringParamName());
 
+// A model this shallow is lowered as it is, with neighbouring chunks as one: that changes no time and no byte.
+TEST(Estimate, JoinedChunksCostTheSame) {
+    const TrainedModel model = model_of(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14000,
+        "num_hidden_layers": 2, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
+        "max_position_embeddings": 2048, "tie_word_embeddings": false})");
+    const Numerics numerics = numerics_of(DType::bf16, 2, 512, 3);
+    for (const StateFormat format : {StateFormat::fp32, StateFormat::int8}) {
+        const Recipe recipe = make_recipe("adamw", {.state_format = format});
+        for (const GradientFormat gradients : {GradientFormat::f32, GradientFormat::bf16}) {
+            Numerics narrow = numerics;
+            narrow.gradient_format = gradients;
+            for (const Machine& machine : machines()) {
+                for (Plan plan : plans_on(DeviceKind::fake)) {
+                    if (machine.unified_memory == plan.own_memory()) continue;
+                    plan.group_chunks = 4;
+                    const Estimate estimated =
+                        estimate(model, recipe, narrow, machine, [&](int) { return plan; }, {train_request(narrow)});
+                    const Whole full = whole(model, narrow, machine, plan, recipe);
+                    const std::string what = fmt::format("{} on {}", describe(plan), machine.name);
+                    EXPECT_EQ(estimated.seconds, full.step.seconds) << what;
+                    EXPECT_EQ(estimated.redo_seconds, full.redo_seconds) << what;
+                    EXPECT_EQ(estimated.arena_bytes, full.set.by_kind(full.set.arena_bytes)) << what;
+                    EXPECT_EQ(estimated.demand.disk_write_bytes, full.step.demand.disk_write_bytes) << what;
+                }
+            }
+        }
+    }
+}
+
 // The whole of it has 126 layers; its estimate lowers ten.
 TEST(Estimate, LowersAFewLayers) {
     const TrainedModel model = model_of(kLlama405b);

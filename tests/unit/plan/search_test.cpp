@@ -132,6 +132,32 @@ TEST(Search, FindsNothingWhereNothingFits) {
     EXPECT_TRUE(search(space, evaluate, {.memory = 1}).empty());
 }
 
+// Where nothing fits, choices are compared by their bytes, and none is timed.
+TEST(Search, TimesOnlyWhatMayBeTheAnswer) {
+    Space space;
+    space.values.fill({0});
+    space.of(Knob::keep) = {0, 1, 2, 3, 4, 5};
+    int timed = 0;
+    const auto bytes = [](const Choice& choice) { return Evaluation{.memory_bytes = 10 + at(choice, Knob::keep)}; };
+    const auto whole = [&](const Choice& choice) {
+        ++timed;
+        Evaluation evaluation = bytes(choice);
+        evaluation.seconds = 10 - at(choice, Knob::keep);
+        return evaluation;
+    };
+    Evaluator nothing(ChoiceCosts{.whole = whole, .bytes = bytes});
+    EXPECT_FALSE(anything_fits(space, nothing, {.memory = 9}));
+    EXPECT_GT(nothing.sized().size(), 0u);
+    EXPECT_EQ(timed, 0);
+    Evaluator some(ChoiceCosts{.whole = whole, .bytes = bytes});
+    EXPECT_TRUE(anything_fits(space, some, {.memory = 10}));
+    EXPECT_EQ(timed, 0);
+    const std::vector<Choice> found = search(space, some, {.memory = 13});
+    ASSERT_FALSE(found.empty());
+    EXPECT_EQ(at(found.front(), Knob::keep), 3);
+    EXPECT_EQ(std::ssize(some.seen()), timed);
+}
+
 TEST(Space, SharesAreSpreadEvenly) {
     for (int share = 0; share <= kShares; ++share) {
         int count = 0;

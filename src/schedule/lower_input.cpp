@@ -1,0 +1,51 @@
+// What a lowering asks of its input.
+#include "base/index.h"
+#include "schedule/builder.h"
+
+namespace windlass {
+
+std::vector<ChunkSpan> LowerInput::chunks(int param) const {
+    if (joins_chunks && place(param).visits.empty()) return {{param, 0, model.params[at(param)].numel()}};
+    return chunks_of(model, param);
+}
+
+std::vector<ChunkGroup> LowerInput::groups(int block) const {
+    return chunk_groups(model, recipe, plan, block, joins_chunks);
+}
+
+bool LowerInput::visits(int param, int64_t first) const {
+    const std::vector<uint8_t>& visits = place(param).visits;
+    return !visits.empty() && visits[at(first / kChunkElements)] != 0;
+}
+
+BufferSlice LowerInput::gradient_behind(const BufferSlice& base, int param, int64_t first) const {
+    const ParamPlace& of = place(param);
+    int64_t before = first;
+    for (int64_t chunk = 0; chunk < first && !of.visits.empty(); chunk += kChunkElements)
+        before -= visits(param, chunk) != visits(param, first) ? kChunkElements : 0;
+    return {base.buffer, base.offset + gradient_offset(of.gradient_format, before)};
+}
+
+BufferSlice LowerInput::held_gradient(int param, int64_t first) const {
+    const ParamPlace& of = place(param);
+    return gradient_behind(visits(param, first) ? of.visiting_gradient : of.gradient, param, first);
+}
+
+int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chunk) {
+    switch (place) {
+        case DiskPlace::weight:
+            return aligned_weight_bytes(in.param(chunk.param), chunk.count);
+        case DiskPlace::low:
+            return aligned_bytes(chunk.count, 2);
+        case DiskPlace::state:
+            return state_block_bytes(in.recipe, in.param(chunk.param), chunk.first, chunk.count);
+        case DiskPlace::gradient:
+            return gradient_chunk_bytes(in.place(chunk.param).gradient_format, chunk.count);
+        case DiskPlace::activation:
+            break;
+    }
+    WINDLASS_CHECK(false, "an activation is no piece of a parameter");
+    return 0;
+}
+
+}  // namespace windlass
