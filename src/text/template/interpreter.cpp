@@ -12,7 +12,7 @@ class Interpreter::Within {
         : interpreter_(interpreter), before_(interpreter.scope_), target_before_(interpreter.target_) {
         scope_.parent = parent;
         scope_.hidden = hidden;
-        interpreter.scope_ = &scope_;
+        enter();
         if (target != nullptr) interpreter.target_ = target;
     }
     ~Within() {
@@ -23,6 +23,18 @@ class Interpreter::Within {
     void clear() { scope_.names.clear(); }
 
   private:
+    // GCC 14 does not see that the destructor takes the address back.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdangling-pointer"
+#endif
+    void enter() {
+        interpreter_.scope_ = &scope_;
+    }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
     Interpreter& interpreter_;
     Scope* const before_;
     TextBuilder* const target_before_;
