@@ -1,9 +1,10 @@
 // estimate.h: what a plan costs for a deep model, without lowering all of it: fill, a few layers, drain.
 //
-// Layers are alike, so the cost of a step grows linearly with their number. Two short models are lowered, checked and
-// simulated; the difference between them is what a layer adds. Bytes that are moved and bytes that
-// are alive come out exactly; seconds within 1 % or so; the gaps between buffers, up to a few hundredths of the arena,
-// are those of the deeper short model. A step takes no less than all of any lane's work.
+// Layers are alike, so the cost of a step grows linearly with their number. Two short models are lowered, placed and
+// simulated; the difference between them is what a layer adds. Nothing is proven: a plan that is taken is lowered whole
+// and checked. Bytes that are moved and bytes that are alive come out exactly; seconds within 1 % or so; the gaps
+// between buffers, up to a few hundredths of the arena, are those of the deeper short model. A step takes no less than
+// all of any lane's work.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ class Estimator {
     Estimator(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
               std::vector<ScheduleRequest> requests);
 
-    // Makes the plan of a model with so many blocks (layers, embedding and head).
+    // Makes the plan of a model with `blocks` blocks (layers, embedding and head).
     using PlanFor = std::function<Plan(int blocks)>;
 
     // Of the buffers of one schedule, by kind of tier: bytes that are alive at one time, and the gaps between them.
@@ -61,8 +62,8 @@ class Estimator {
         std::vector<Lowered> models;
     };
 
-    // `period`: the plan treats every so many layers alike. A model that is no deeper than the two short ones together
-    // is lowered as it is, and the estimate is exact.
+    // `period`: layers that are this far apart are treated alike. A model no deeper than the two short ones together is
+    // lowered as it is, and the estimate is exact. `time` may be called once for each `size`, or not at all.
     Sized size(const PlanFor& plan_for, int period = 1);
     Estimate time(Sized sized);
     Estimate operator()(const PlanFor& plan_for, int period = 1) { return time(size(plan_for, period)); }

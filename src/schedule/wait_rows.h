@@ -1,4 +1,4 @@
-// wait_rows.h: what check knows of waits while it walks over a schedule.
+// wait_rows.h: what derive_waits knows of waits while it walks over a schedule.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class WaitRows {
 // The last writers and readers of each byte of a buffer, in ranges.
 class ByteHistory {
   public:
-    // Of a buffer of so many bytes. `memory` outlives it.
+    // `bytes`: of the buffer. `memory` outlives it.
     ByteHistory(int64_t bytes, std::pmr::memory_resource* memory) : bytes_(bytes), parts_(memory) {}
 
     // Adds to the row `after` what a use of these bytes waits for; then the use is itself the last user.

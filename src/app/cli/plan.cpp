@@ -6,6 +6,7 @@
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/shell_word.h"
 #include "base/status_line.h"
 #include "plan/refusal.h"
 #include "schedule/trace.h"
@@ -74,24 +75,13 @@ class Patience {
     const Clock::time_point begin_ = Clock::now();
 };
 
-// Words that a shell would take apart are quoted.
-std::string shell_words(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) {
-        const bool is_plain = !word.empty() && word.find_first_not_of(
-                                                   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
-                                                   "WXYZ0123456789_-+=.,:/@%") == std::string::npos;
-        std::string quoted = "'";
-        for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-        text += " " + (is_plain ? word : quoted + "'");
-    }
-    return text;
-}
-
 std::string not_reached_line(const Comparison& comparison, const PlanArgs& args, const Patience& patience) {
     if (comparison.not_reached.empty()) return "";
-    return fmt::format("Skipped   {} ({}). Try: windlass plan{} --compare-seconds 0\n",
-                       fmt::join(comparison.not_reached, "; "), patience.why(), shell_words(args.words));
+    std::vector<std::string> words = {"windlass", "plan"};
+    words.insert(words.end(), args.words.begin(), args.words.end());
+    words.insert(words.end(), {"--compare-seconds", "0"});
+    return fmt::format("Skipped   {} ({}). Try: {}\n", fmt::join(comparison.not_reached, "; "), patience.why(),
+                       shell_command(words));
 }
 
 // Rows of both tables as they are found.
