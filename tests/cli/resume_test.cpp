@@ -108,7 +108,7 @@ class Resume : public testing::TestWithParam<Setup> {};
 
 TEST_P(Resume, AfterFewerSteps) {
     const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
-    const Outcome& expected = uninterrupted(GetParam(), 12, constant);
+    const Outcome expected = uninterrupted(GetParam(), 12, constant);
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, GetParam(), 6);
     settings["lr_scheduler_type"] = "constant_with_warmup";
@@ -126,7 +126,7 @@ TEST_P(Resume, AfterFewerSteps) {
 // The settings are those that the run wrote down itself, and the placement is another.
 TEST_P(Resume, FromItsOwnSettingsUnderAnotherPlacement) {
     const Settings constant = {{"lr_scheduler_type", "constant_with_warmup"}};
-    const Outcome& expected = uninterrupted(GetParam(), 12, constant);
+    const Outcome expected = uninterrupted(GetParam(), 12, constant);
     Sandbox sandbox;
     Settings settings = settings_of(sandbox, GetParam(), 6);
     settings["lr_scheduler_type"] = "constant_with_warmup";
@@ -143,7 +143,7 @@ TEST_P(Resume, FromItsOwnSettingsUnderAnotherPlacement) {
 
 TEST_P(Resume, AfterInterrupt) {
     constexpr int64_t kSteps = 40;
-    const Outcome& expected = uninterrupted(GetParam(), kSteps);
+    const Outcome expected = uninterrupted(GetParam(), kSteps);
     Sandbox sandbox;
     const Settings settings = settings_of(sandbox, GetParam(), kSteps);
     Process process(sandbox.train(settings));

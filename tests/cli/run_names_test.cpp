@@ -96,7 +96,7 @@ TEST_P(SaidAtTheEnd, IsWhatWorks) {
     settings["output_dir"] = sandbox / "it's out";
     const Finished done = must_succeed(sandbox.train(settings, {"--json"}));
     const Json next = parse_json(done.out, "stdout", ExitCode::internal).at("next");
-    EXPECT_EQ(said_after(done.err, "Next: "), next.at("generate"));
+    EXPECT_EQ(said_after(done.err, "Next: "), next.at("generate").get<std::string>());
     must_succeed(typed(sandbox, next.at("generate").get<std::string>() + " --max-new-tokens 1"));
     EXPECT_THAT(done.err, HasSubstr("      " + next.at("export").get<std::string>() + "\n"));
     must_succeed(typed(sandbox, next.at("export")));
