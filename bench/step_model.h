@@ -9,12 +9,12 @@
 #include "base/math.h"
 #include "device/cpu/team.h"
 #include "format/model_folder.h"
-#include "make_model.h"
 #include "model/adapters/adapter.h"
 #include "model/families.h"
 #include "model/sublayers.h"
 #include "run/engine.h"
 #include "step_arguments.h"
+#include "tools/make_model.h"
 
 namespace windlass {
 
