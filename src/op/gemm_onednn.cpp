@@ -1,6 +1,10 @@
 #include "op/gemm_onednn.h"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -190,7 +194,9 @@ bool onednn_has(DType dtype) {
     return dtype == DType::f32 || (multiplies_bf16 && cpu_isa() == Isa::avx512_bf16);
 }
 
-void onednn_matmul(const GemmArgs& args) {
+namespace {
+
+void multiply(const GemmArgs& args) {
     thread_local MatmulCache cache;
     const MatmulKey key{.m = args.c.shape[0],
                         .n = args.c.shape[1],
@@ -206,6 +212,42 @@ void onednn_matmul(const GemmArgs& args) {
                         .accumulate = args.accumulate,
                         .bias = !args.bias.empty()};
     cache.execute(key, args);
+}
+
+// A matrix of one column whose numbers do not lie side by side. oneDNN 3 (3.7.2) reads and writes them as if they did.
+bool has_gaps(const Tensor& matrix) {
+    return matrix.shape[1] == 1 && matrix.row_stride > 1 && matrix.shape[0] > 1;
+}
+
+// From row to row, whatever the strides.
+void copy_column(const Tensor& from, const Tensor& to) {
+    const int64_t bytes = dtype_bytes(from.dtype);
+    for (int64_t row = 0; row < from.shape[0]; ++row)
+        std::memcpy(to.as<std::byte>() + row * to.row_stride * bytes,
+                    from.as<std::byte>() + row * from.row_stride * bytes, static_cast<size_t>(bytes));
+}
+
+// Without gaps, in `space`.
+Tensor packed(const Tensor& column, std::vector<std::byte>& space) {
+    if (!has_gaps(column)) return column;
+    space.resize(std::max(space.size(), static_cast<size_t>(column.shape[0] * dtype_bytes(column.dtype))));
+    const Tensor pack(column.dtype, column.shape, space.data());
+    copy_column(column, pack);
+    return pack;
+}
+
+}  // namespace
+
+void onednn_matmul(const GemmArgs& args) {
+    constexpr bool kKnowsColumns = DNNL_VERSION_MAJOR < 3;
+    if (kKnowsColumns || !(has_gaps(args.a) || has_gaps(args.b) || has_gaps(args.c))) return multiply(args);
+    thread_local std::array<std::vector<std::byte>, 3> space;
+    GemmArgs without = args;
+    without.a = packed(args.a, space[0]);
+    without.b = packed(args.b, space[1]);
+    without.c = packed(args.c, space[2]);
+    multiply(without);
+    if (has_gaps(args.c)) copy_column(without.c, args.c);
 }
 
 }  // namespace windlass

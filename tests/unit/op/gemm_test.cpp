@@ -104,7 +104,8 @@ std::vector<GemmCase> all_cases() {
         int64_t m, n, k;
     };
     std::vector<GemmCase> cases;
-    for (const Size size : {Size{1, 1, 1}, Size{1, 70, 33}, Size{17, 1, 65}, Size{129, 67, 31}, Size{64, 192, 128}}) {
+    for (const Size size : {Size{1, 1, 1}, Size{1, 70, 33}, Size{17, 1, 65}, Size{33, 1, 1}, Size{20, 108, 36},
+                            Size{129, 67, 31}, Size{64, 192, 128}}) {
         for (const auto& [in, out] : {std::pair{DType::f32, DType::f32}, std::pair{DType::bf16, DType::bf16},
                                       std::pair{DType::bf16, DType::f32}}) {
             for (int flags = 0; flags < 16; ++flags) {
