@@ -21,7 +21,14 @@ void wait_for_all_updates(ScheduleSet& set) {
         }
         (goes_up && last.buffer != kNoBuffer ? behind : before).push_back(std::move(task));
     }
-    for (Task& task : behind) task.uses.push_back(last);
+    for (Task& task : behind) {
+        const std::span<const BufferUse> own = schedule.uses_of(task);
+        std::vector<BufferUse> uses(own.begin(), own.end());
+        uses.push_back(last);
+        task.first_use = static_cast<int>(schedule.uses.size());
+        task.use_count = static_cast<int>(uses.size());
+        schedule.uses.insert(schedule.uses.end(), uses.begin(), uses.end());
+    }
     before.insert(before.end(), std::make_move_iterator(behind.begin()), std::make_move_iterator(behind.end()));
     schedule.tasks = std::move(before);
 }

@@ -1,6 +1,7 @@
 #include "model/liveness.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/math.h"
@@ -40,31 +41,64 @@ class Taken {
     std::vector<Range> ranges_;  // by rising begin, apart
 };
 
-// What is placed, in one row by rising offset, and looked through from the lowest on.
+// What is placed, in one row by rising offset, and looked through from the lowest on. Most pieces are alive for a
+// moment, so most of the row is not alive with any one of them: lives are tested several at a time.
 class Row {
   public:
-    explicit Row(const std::vector<LivePiece>& pieces) { row_.reserve(pieces.size()); }
+    explicit Row(const std::vector<LivePiece>& pieces)
+        : addresses_(pieces.size()), first_(pieces.size() + kStretch, kNever), last_(pieces.size() + kStretch, -1) {}
 
     int64_t lowest(const LivePiece& piece) const {
         int64_t offset = 0;
-        for (const Placed& other : row_) {
-            if (other.begin >= offset + piece.bytes) break;
-            if (other.first <= piece.last && piece.first <= other.last) offset = std::max(offset, other.end);
+        for (size_t begin = 0; begin < size_; begin += kStretch) {
+            if (addresses_[begin].begin >= offset + piece.bytes) break;
+            if (!meets(begin, piece)) continue;
+            for (size_t index = begin; index < std::min(begin + kStretch, size_); ++index) {
+                if (addresses_[index].begin >= offset + piece.bytes) return offset;
+                if (first_[index] <= piece.last && piece.first <= last_[index])
+                    offset = std::max(offset, addresses_[index].end);
+            }
         }
         return offset;
     }
 
     void add(const LivePiece& piece, int64_t end) {
-        const auto place = std::ranges::upper_bound(row_, piece.offset, {}, &Placed::begin);
-        row_.insert(place, {piece.offset, end, piece.first, piece.last});
+        const auto place =
+            std::upper_bound(addresses_.begin(), addresses_.begin() + static_cast<std::ptrdiff_t>(size_), piece.offset,
+                             [](int64_t offset, const Range& each) { return offset < each.begin; });
+        const auto index = static_cast<size_t>(place - addresses_.begin());
+        insert(addresses_, index, {piece.offset, end});
+        insert(first_, index, static_cast<int32_t>(piece.first));
+        insert(last_, index, static_cast<int32_t>(piece.last));
+        ++size_;
     }
 
   private:
-    struct Placed {
-        int64_t begin = 0, end = 0;  // addresses
-        int64_t first = 0, last = 0;
+    struct Range {
+        int64_t begin = 0, end = 0;
     };
-    std::vector<Placed> row_;
+    static constexpr size_t kStretch = 8;
+    static constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
+
+    // Whether any of a stretch is alive with the piece. After the last one there are lives that never were.
+    bool meets(size_t begin, const LivePiece& piece) const {
+        const auto first = static_cast<int32_t>(piece.first), last = static_cast<int32_t>(piece.last);
+        int32_t any = 0;
+        for (size_t index = begin; index < begin + kStretch; ++index)
+            any |= static_cast<int32_t>(first_[index] <= last) & static_cast<int32_t>(first <= last_[index]);
+        return any != 0;
+    }
+    template <typename T>
+    void insert(std::vector<T>& row, size_t index, T value) {
+        std::copy_backward(row.begin() + static_cast<std::ptrdiff_t>(index),
+                           row.begin() + static_cast<std::ptrdiff_t>(size_),
+                           row.begin() + static_cast<std::ptrdiff_t>(size_) + 1);
+        row[index] = value;
+    }
+
+    size_t size_ = 0;
+    std::vector<Range> addresses_;
+    std::vector<int32_t> first_, last_;  // events
 };
 
 // A tree over time: each node is a stretch of it, halved by its children. A piece is written to the few nodes that its

@@ -156,7 +156,8 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
     } else if (request.start) {
         constexpr double kNoTime = std::numeric_limits<double>::infinity();
         best = searches.first_look({request.start->policy, request.start->choice, kNoTime});
-        if (best) return searches.finish(std::move(*best));
+        if (!best) return NoFit{};
+        return searches.finish(std::move(*best));
     }
     best = searches.run(std::move(best));
     if (!best) return searches.refusal();

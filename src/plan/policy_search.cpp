@@ -53,7 +53,7 @@ PolicySearch::PolicySearch(const PlanQuestion& question, const SavedRanks& ranks
                             .least = [this](const Choice& choice) { return least(plan(choice)); },
                             .canonical = [this](const Choice& choice) { return space_.canonical(choice); }}) {}
 
-bool PolicySearch::is_hopeless() const {
+bool PolicySearch::is_hopeless() {
     const Evaluation leanest = against(least(plan(space_.leanest())), limits_);
     return leanest.memory_over > 0 || leanest.device_over > 0;
 }
@@ -138,8 +138,11 @@ std::optional<Planned> PolicySearch::fastest_of(const std::vector<Choice>& choic
     return best;
 }
 
-Plan PolicySearch::plan(const Choice& choice) const {
-    return plan_of(space_, choice, ranks_, programs_of(in_.model));
+// Asked for several times in a row, of the same choice.
+const Plan& PolicySearch::plan(const Choice& choice) {
+    if (!last_plan_ || last_plan_->first != choice)
+        last_plan_ = {choice, plan_of(space_, choice, ranks_, programs_of(in_.model))};
+    return last_plan_->second;
 }
 
 Evaluation PolicySearch::least(const Plan& plan) const {
@@ -161,7 +164,10 @@ Evaluation PolicySearch::exact(const Planned& planned) const {
 
 Evaluation PolicySearch::sized(const Choice& choice) {
     if (in_.request.should_stop && in_.request.should_stop()) throw PlanStopped();
-    const auto plan_for = [&](int blocks) { return plan_of(space_, choice, ranks_, programs_of(in_.model, blocks)); };
+    const auto plan_for = [&](int blocks) {
+        return blocks == std::ssize(in_.model.blocks) ? plan(choice)
+                                                      : plan_of(space_, choice, ranks_, programs_of(in_.model, blocks));
+    };
     last_ = {choice, estimate_.size(plan_for, period_of(choice))};
     return evaluation(choice, last_->second.estimate);
 }
@@ -173,8 +179,8 @@ Evaluation PolicySearch::timed(const Choice& choice) {
     return evaluation(choice, found);
 }
 
-Evaluation PolicySearch::evaluation(const Choice& choice, const Estimate& found) const {
-    const Plan whole = plan(choice);
+Evaluation PolicySearch::evaluation(const Choice& choice, const Estimate& found) {
+    const Plan& whole = plan(choice);
     Evaluation evaluation = evaluation_of(in_.model, in_.numerics, in_.request, whole,
                                           {.seconds = found.seconds,
                                            .redo_seconds = found.redo_seconds,

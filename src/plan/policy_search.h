@@ -30,7 +30,7 @@ class PolicySearch {
 
     bool has_no_disk() const { return store_bytes_ > in_.request.budgets.disk; }
     // Whether even the leanest choice needs more memory than there is.
-    bool is_hopeless() const;
+    bool is_hopeless();
     // Whether it has no choice that fits, as far as descents from the leanest choice tell.
     bool fits_nothing();
     // No choice takes less: each step writes all that is trained to the store, and brings its gradients down where they
@@ -54,12 +54,12 @@ class PolicySearch {
 
   private:
     std::optional<Planned> fastest_of(const std::vector<Choice>& choices);
-    Plan plan(const Choice& choice) const;
+    const Plan& plan(const Choice& choice);
     Evaluation least(const Plan& plan) const;
     Evaluation exact(const Planned& planned) const;
     Evaluation sized(const Choice& choice);
     Evaluation timed(const Choice& choice);
-    Evaluation evaluation(const Choice& choice, const Estimate& found) const;
+    Evaluation evaluation(const Choice& choice, const Estimate& found);
 
     const PlanQuestion in_;
     const SavedRanks& ranks_;
@@ -69,6 +69,7 @@ class PolicySearch {
     Limits limits_;
     Estimator estimate_;
     Evaluator evaluate_;
+    std::optional<std::pair<Choice, Plan>> last_plan_;
     std::optional<std::pair<Choice, Estimator::Sized>> last_;  // lowered and not yet timed
 };
 

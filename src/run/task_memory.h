@@ -11,7 +11,7 @@ class TaskMemory {
   public:
     void take(const Task& task, const ScheduleSet& set, const Schedule& schedule, const Arenas& arenas,
               const LeaseOrder& order) {
-        uses_ = task.uses;
+        uses_ = schedule.uses_of(task);
         for (const BufferUse& use : uses_)
             leases_.push_back(
                 arenas.lease(set.buffer(schedule, use.buffer), use.write, use.begin, use.end - use.begin, order));

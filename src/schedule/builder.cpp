@@ -1,6 +1,7 @@
 #include "schedule/builder.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "base/index.h"
@@ -189,7 +190,7 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
         uses.push_back({work, true});
     }
     schedule_.runs.push_back(std::move(task));
-    add(Verb::run, LaneKind::compute, schedule_.runs.size() - 1, std::move(uses),
+    add(Verb::run, LaneKind::compute, schedule_.runs.size() - 1, uses,
         {.flops = segment.cost.flops, .model_flops = segment.cost.model_flops, .memory_bytes = segment.cost.bytes});
 }
 
@@ -202,17 +203,16 @@ BufferSlice ScheduleBuilder::tokens_of(int point, int micro) {
     const BufferId made = buffer({"tokens", -1, micro}, MemoryTag::block_inputs, bytes, TierKind::device);
     entry->second = {made, 0};
     schedule_.inputs.push_back({micro, point, entry->second});
-    add(Verb::input, goes_up ? LaneKind::up : LaneKind::compute, schedule_.inputs.size() - 1, {{made, true}},
-        {.memory_bytes = goes_up ? 0 : 2 * bytes, .up_bytes = goes_up ? bytes : 0});
+    add(Verb::input, goes_up ? LaneKind::up : LaneKind::compute, schedule_.inputs.size() - 1,
+        std::array{BufferUse{made, true}}, {.memory_bytes = goes_up ? 0 : 2 * bytes, .up_bytes = goes_up ? bytes : 0});
     return entry->second;
 }
 
 void ScheduleBuilder::move(MoveTask task) {
     Demand demand;
-    std::vector<BufferUse> uses;
+    std::vector<BufferUse>& uses = no_uses();
     const bool copies = task.kind == MoveKind::up || task.kind == MoveKind::down;
     const bool writes = task.kind != MoveKind::disk_write;
-    uses.reserve(task.pieces.size() * (copies ? 2 : 1));
     int64_t bytes = 0;
     for (const MovePiece& piece : task.pieces) {
         bytes += piece.bytes;
@@ -238,7 +238,7 @@ void ScheduleBuilder::move(MoveTask task) {
     }
     const LaneKind lane = lane_of(task.kind);
     schedule_.moves.push_back(std::move(task));
-    add(Verb::move, lane, schedule_.moves.size() - 1, std::move(uses), demand);
+    add(Verb::move, lane, schedule_.moves.size() - 1, uses, demand);
 }
 
 // One parameter after the other works in the same bytes.
@@ -290,11 +290,10 @@ void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
     std::ranges::stable_sort(scattered_, [](const BufferUse& a, const BufferUse& b) {
         return std::tie(a.buffer, a.write) < std::tie(b.buffer, b.write);
     });
-    std::vector<BufferUse> uses;
-    uses.reserve(scattered_.size());
+    std::vector<BufferUse>& uses = no_uses();
     for (const BufferUse& each : scattered_) add_use(uses, each);
     schedule_.updates.push_back(std::move(task));
-    add(Verb::update, lane, schedule_.updates.size() - 1, std::move(uses), demand);
+    add(Verb::update, lane, schedule_.updates.size() - 1, uses, demand);
 }
 
 int64_t wide_bytes(const UpdateTask& task) {
@@ -306,7 +305,7 @@ int64_t wide_bytes(const UpdateTask& task) {
 }
 
 void ScheduleBuilder::round(RoundTask task) {
-    std::vector<BufferUse> uses;
+    std::vector<BufferUse>& uses = no_uses();
     Demand demand;
     for (const RoundPart& part : task.parts) {
         add_use(uses, {part.sum.buffer, true, part.sum.offset, part.sum.offset + aligned_bytes(part.count, 4)});
@@ -319,11 +318,11 @@ void ScheduleBuilder::round(RoundTask task) {
         demand.memory_bytes += bytes;
     }
     schedule_.rounds.push_back(std::move(task));
-    add(Verb::round, LaneKind::compute, schedule_.rounds.size() - 1, std::move(uses), demand);
+    add(Verb::round, LaneKind::compute, schedule_.rounds.size() - 1, uses, demand);
 }
 
 void ScheduleBuilder::reduce(ReduceTask task) {
-    std::vector<BufferUse> uses;
+    std::vector<BufferUse>& uses = no_uses();
     Demand demand;
     for (const ReducePart& part : task.parts) {
         const int64_t count = in_.param(part.param).numel();
@@ -338,20 +337,22 @@ void ScheduleBuilder::reduce(ReduceTask task) {
     }
     if (task.decides() && !task.of_losses && in_.ids.squares != kNoBuffer) uses.push_back({in_.ids.squares, false});
     schedule_.reduces.push_back(std::move(task));
-    add(Verb::reduce, LaneKind::compute, schedule_.reduces.size() - 1, std::move(uses), demand);
+    add(Verb::reduce, LaneKind::compute, schedule_.reduces.size() - 1, uses, demand);
 }
 
 void ScheduleBuilder::mark() {
     add(Verb::mark, LaneKind::disk_write, 0, {}, {});
 }
 
-void ScheduleBuilder::add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand) {
+void ScheduleBuilder::add(Verb verb, LaneKind lane, size_t payload, std::span<const BufferUse> uses, Demand demand) {
     schedule_.tasks.push_back({.verb = verb,
                                .lane = find_lane(schedule_.lanes, lane),
                                .payload = static_cast<int>(payload),
                                .when = when_,
-                               .uses = std::move(uses),
+                               .first_use = static_cast<int>(schedule_.uses.size()),
+                               .use_count = static_cast<int>(uses.size()),
                                .demand = demand});
+    schedule_.uses.insert(schedule_.uses.end(), uses.begin(), uses.end());
 }
 
 }  // namespace windlass

@@ -159,7 +159,12 @@ class ScheduleBuilder {
 
   private:
     BufferSlice tokens_of(int point, int micro);
-    void add(Verb verb, LaneKind lane, size_t payload, std::vector<BufferUse> uses, Demand demand);
+    void add(Verb verb, LaneKind lane, size_t payload, std::span<const BufferUse> uses, Demand demand);
+    // Empty; what it held before is gone. Kept from task to task, like `scattered_`.
+    std::vector<BufferUse>& no_uses() {
+        uses_.clear();
+        return uses_;
+    }
     void add_materialization(MaterializeTask task);
     int64_t update_work_bytes(const UpdateTask& task) const;
     void decide_updates(MaterializeParam& each, bool is_first, bool fetched) const;
@@ -173,7 +178,8 @@ class ScheduleBuilder {
     const LowerInput& in_;
     Schedule schedule_;
     When when_ = When::always;
-    std::vector<BufferUse> scattered_;  // of the update that is being added
+    std::vector<BufferUse> uses_;       // of the task that is being added
+    std::vector<BufferUse> scattered_;  // the same of an update, before they are in order
     std::map<SegmentKey, int> segment_index_;
     std::map<std::pair<int, int>, BufferSlice> tokens_;  // by point and micro-batch
 };

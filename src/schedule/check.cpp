@@ -40,7 +40,7 @@ class Placement {
     void find_lifetimes() {
         std::vector<bool> written(schedule_.buffers.size(), false);
         for (size_t index = 0; index < schedule_.tasks.size(); ++index) {
-            for (BufferUse& use : schedule_.tasks[index].uses) {
+            for (BufferUse& use : schedule_.uses_of(schedule_.tasks[index])) {
                 WINDLASS_CHECK(use.buffer != kNoBuffer, "task {} of {} uses a buffer that was never made", index,
                                schedule_.name);
                 const BufferSpec& spec = set_.buffer(schedule_, use.buffer);
@@ -161,7 +161,7 @@ using Ranges = std::vector<std::pair<int64_t, int64_t>>;  // [begin, end)
 std::map<BufferId, Ranges> kept_bytes_of(const ScheduleSet& set, const Schedule& schedule, bool write) {
     std::map<BufferId, Ranges> by_buffer;
     for (const Task& task : schedule.tasks) {
-        for (const BufferUse& use : task.uses) {
+        for (const BufferUse& use : schedule.uses_of(task)) {
             if (use.write == write && set.buffer(schedule, use.buffer).tag == MemoryTag::kept)
                 by_buffer[use.buffer].emplace_back(use.begin, use.end);
         }

@@ -1,6 +1,7 @@
 #include "schedule/derive_waits.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory_resource>
 #include <numeric>
@@ -15,7 +16,7 @@ namespace {
 class WaitDerivation {
   public:
     WaitDerivation(const ScheduleSet& set, Schedule& schedule)
-        : schedule_(schedule), persistent_(set.persistent.size()), tenants_(set.tiers.size(), &memory_) {
+        : schedule_(schedule), persistent_(set.persistent.size()), tenants_(set.tiers.size()) {
         rows_.reserve(3 * (persistent_ + schedule.buffers.size()));
         history_.reserve(persistent_ + schedule.buffers.size());
         for (const BufferSpec& buffer : set.persistent) history_.emplace_back(buffer.bytes, &memory_);
@@ -35,7 +36,7 @@ class WaitDerivation {
             const Wait self{task.lane, ++done[at(task.lane)]};
             rows_.clear(after);
             for (; next != born.end() && at(schedule_.buffers[*next].first) == index; ++next) take_over(*next, after);
-            for (const BufferUse& use : task.uses) {
+            for (const BufferUse& use : schedule_.uses_of(task)) {
                 if (use.begin < use.end) history_[at(use.buffer)].use(use, self, after, rows_);
                 if (at(use.buffer) >= persistent_) rows_.raise(users_[at(use.buffer) - persistent_], self);
             }
@@ -68,17 +69,24 @@ class WaitDerivation {
     void take_over(size_t buffer, int32_t after) {
         const BufferSpec& spec = schedule_.buffers[buffer];
         const int64_t begin = spec.offset, end = begin + spec.bytes;
-        std::pmr::map<int64_t, Tenant>& tenants = tenants_[at(spec.tier)];
-        auto part = tenants.upper_bound(begin);
-        if (part != tenants.begin() && std::prev(part)->second.end > begin) --part;
-        while (part != tenants.end() && part->first < end) {
-            const auto [first, tenant] = *part;
-            rows_.raise(after, users_[tenant.buffer]);
-            part = tenants.erase(part);
-            if (first < begin) tenants[first] = {begin, tenant.buffer};
-            if (tenant.end > end) part = std::next(tenants.insert({end, tenant}).first);
-        }
-        if (begin < end) tenants[begin] = {end, buffer};
+        if (begin == end) return;
+        std::vector<Tenant>& tenants = tenants_[at(spec.tier)];
+        const auto first = std::ranges::upper_bound(tenants, begin, {}, &Tenant::end);
+        auto last = first;
+        for (; last != tenants.end() && last->begin < end; ++last) rows_.raise(after, users_[last->buffer]);
+        // What is left of the first and of the last, and the new one between them.
+        std::array<Tenant, 3> parts;
+        size_t count = 0;
+        if (first != last && first->begin < begin) parts[count++] = {first->begin, begin, first->buffer};
+        parts[count++] = {begin, end, buffer};
+        if (first != last && std::prev(last)->end > end)
+            parts[count++] = {end, std::prev(last)->end, std::prev(last)->buffer};
+        const auto kept = static_cast<std::ptrdiff_t>(std::min(count, static_cast<size_t>(last - first)));
+        std::copy_n(parts.begin(), kept, first);
+        if (first + kept != last)
+            tenants.erase(first + kept, last);
+        else
+            tenants.insert(last, parts.begin() + kept, parts.begin() + static_cast<std::ptrdiff_t>(count));
     }
 
     // What a step writes to the disk and reads again. Gradients and activations are written over; weights and state go
@@ -92,15 +100,26 @@ class WaitDerivation {
         for (const MovePiece& piece : move.pieces) {
             const int64_t key = place == DiskPlace::activation ? piece.first : piece.param;
             if (std::exchange(last, key) == key) continue;  // a parameter's pieces mostly come together
-            const auto [users, is_new] = on_disk_.try_emplace({place, key}, 0);
-            if (is_new) users->second = rows_.add();
-            if (!versioned || !writes) rows_.raise(after, users->second);
-            if (!versioned || writes) rows_.raise(users->second, self);
+            const int32_t users = users_on_disk(place, key);
+            if (!versioned || !writes) rows_.raise(after, users);
+            if (!versioned || writes) rows_.raise(users, self);
         }
     }
 
+    int32_t users_on_disk(DiskPlace place, int64_t key) {
+        if (place == DiskPlace::activation) {
+            const auto [users, is_new] = spilled_.try_emplace(key, -1);
+            return is_new ? users->second = rows_.add() : users->second;
+        }
+        std::vector<int32_t>& by_param = on_disk_[at(static_cast<int>(place))];
+        if (by_param.size() <= at(key)) by_param.resize(at(key) + 1, -1);
+        int32_t& users = by_param[at(key)];
+        return users < 0 ? users = rows_.add() : users;
+    }
+
+    // A part of an arena, and the last buffer there.
     struct Tenant {
-        int64_t end = 0;  // of a part of the arena
+        int64_t begin = 0, end = 0;
         size_t buffer = 0;
     };
 
@@ -109,11 +128,12 @@ class WaitDerivation {
     // Of the many small things below: given back all at once.
     std::pmr::monotonic_buffer_resource memory_{size_t{1} << 16};
     WaitRows rows_{schedule_.lanes.size()};
-    std::vector<ByteHistory> history_;  // by buffer
-    std::vector<int32_t> users_;        // rows, by transient buffer
-    // By tier, and where a part of its arena begins: the last buffer there.
-    std::pmr::vector<std::pmr::map<int64_t, Tenant>> tenants_;
-    std::pmr::map<std::pair<DiskPlace, int64_t>, int32_t> on_disk_{&memory_};  // by parameter or place: its users
+    std::vector<ByteHistory> history_;          // by buffer
+    std::vector<int32_t> users_;                // rows, by transient buffer
+    std::vector<std::vector<Tenant>> tenants_;  // by tier, by rising address
+    // Rows of users of what is on disk; -1: none so far.
+    std::array<std::vector<int32_t>, kDiskPlaces> on_disk_;  // by parameter
+    std::pmr::map<int64_t, int32_t> spilled_{&memory_};      // by place in the file of activations
 };
 
 }  // namespace

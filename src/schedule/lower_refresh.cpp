@@ -214,7 +214,7 @@ Schedule lower_refresh(const LowerInput& input, const ScheduleRequest& request) 
 }
 
 void ScheduleBuilder::refresh(RefreshTask task, LaneKind lane) {
-    std::vector<BufferUse> uses;
+    std::vector<BufferUse>& uses = no_uses();
     Demand demand;
     const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
         if (slice.buffer == kNoBuffer || bytes == 0) return;
@@ -243,7 +243,7 @@ void ScheduleBuilder::refresh(RefreshTask task, LaneKind lane) {
     use(task.work, work, true);
     demand.memory_bytes = refresh_traffic(task.layer, task.iterations);
     schedule_.refreshes.push_back(std::move(task));
-    add(Verb::refresh, lane, schedule_.refreshes.size() - 1, std::move(uses), demand);
+    add(Verb::refresh, lane, schedule_.refreshes.size() - 1, uses, demand);
 }
 
 }  // namespace windlass

@@ -99,7 +99,7 @@ double ScheduleBuilder::mean_updates(const Param& param, const MaterializeParam&
 
 // Nothing to do is no task.
 void ScheduleBuilder::add_materialization(MaterializeTask task) {
-    std::vector<BufferUse> uses;
+    std::vector<BufferUse>& uses = no_uses();
     Demand demand;
     const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
         if (slice.buffer == kNoBuffer) return;
@@ -129,7 +129,7 @@ void ScheduleBuilder::add_materialization(MaterializeTask task) {
     const bool writes = std::any_of(uses.begin(), uses.end(), [](const BufferUse& each) { return each.write; });
     if (!writes) return;
     schedule_.materializations.push_back(std::move(task));
-    add(Verb::materialize, LaneKind::compute, schedule_.materializations.size() - 1, std::move(uses), demand);
+    add(Verb::materialize, LaneKind::compute, schedule_.materializations.size() - 1, uses, demand);
 }
 
 }  // namespace windlass

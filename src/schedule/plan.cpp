@@ -4,18 +4,19 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace windlass {
 namespace {
 
-std::vector<BlockPlan> blocks_of(const Plan& plan) {
-    return plan.blocks.empty() ? std::vector<BlockPlan>{plan.common} : plan.blocks;
+std::span<const BlockPlan> blocks_of(const Plan& plan) {
+    return plan.blocks.empty() ? std::span(&plan.common, 1) : plan.blocks;
 }
 
 // "weights on disk", "weights on disk (5 of 24 blocks in host memory)"
 template <typename T>
 std::string spread(const Plan& plan, std::string_view what, T BlockPlan::*member, std::string_view (*name)(T)) {
-    const std::vector<BlockPlan> blocks = blocks_of(plan);
+    const std::span<const BlockPlan> blocks = blocks_of(plan);
     std::array<size_t, 4> count{};
     for (const BlockPlan& block : blocks) ++count[static_cast<size_t>(block.*member)];
     const size_t most = static_cast<size_t>(std::max_element(count.begin(), count.end()) - count.begin());
@@ -36,8 +37,7 @@ std::string spread(const Plan& plan, std::string_view what, T BlockPlan::*member
 }  // namespace
 
 bool Plan::any(UpdateTime time) const {
-    const std::vector<BlockPlan> all = blocks_of(*this);
-    return std::any_of(all.begin(), all.end(), [time](const BlockPlan& block) { return block.update == time; });
+    return std::ranges::any_of(blocks_of(*this), [time](const BlockPlan& block) { return block.update == time; });
 }
 
 bool Plan::updates_apart() const {
@@ -45,8 +45,7 @@ bool Plan::updates_apart() const {
 }
 
 bool Plan::any_recompute() const {
-    const std::vector<BlockPlan> all = blocks_of(*this);
-    return std::any_of(all.begin(), all.end(), [](const BlockPlan& block) {
+    return std::ranges::any_of(blocks_of(*this), [](const BlockPlan& block) {
         return block.recompute || std::count(block.saved.begin(), block.saved.end(), SaveChoice::recompute) > 0;
     });
 }

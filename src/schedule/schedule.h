@@ -138,6 +138,7 @@ struct RunTask {
 enum class MoveKind : uint8_t { disk_read, disk_write, up, down };
 LaneKind lane_of(MoveKind kind);
 enum class DiskPlace : uint8_t { weight, low, state, gradient, activation };
+inline constexpr int kDiskPlaces = 5;
 struct MovePiece {
     int param = -1;      // of weights, low halves, state and gradients
     int64_t first = 0;   // disk: element of the parameter, a multiple of kChunkElements; activation: byte in the file
@@ -266,7 +267,7 @@ struct Task {
     int lane = 0;      // index into Schedule::lanes
     int payload = -1;  // index into the list of its verb
     When when = When::always;
-    std::vector<BufferUse> uses;
+    int first_use = 0, use_count = 0;  // Schedule::uses_of
     Demand demand;
     Waits after;  // filled by check
 };
@@ -293,6 +294,7 @@ struct Schedule {
     std::vector<InputTask> inputs;
     bool writes_answers = false;  // each point of a forward-only step reads rows of its own, with what it has written
     std::vector<Task> tasks;
+    std::vector<BufferUse> uses;  // of all tasks, one after the other
     // Where execute finds results: the loss of each token [T, 1], f32; or the logits of each row's last token,
     // [1, V], one after the other in equal parts of their buffer. By micro-batch; where weights
     // are probed by what Recipe::conclude needs to know, and for each of those by micro-batch.
@@ -300,6 +302,13 @@ struct Schedule {
     std::vector<BufferSlice> outputs;
     int64_t activation_file_bytes = 0;     // disk that spilled activations take
     std::vector<int64_t> transient_bytes;  // by tier; filled by check
+
+    std::span<const BufferUse> uses_of(const Task& task) const {
+        return std::span(uses).subspan(static_cast<size_t>(task.first_use), static_cast<size_t>(task.use_count));
+    }
+    std::span<BufferUse> uses_of(const Task& task) {
+        return std::span(uses).subspan(static_cast<size_t>(task.first_use), static_cast<size_t>(task.use_count));
+    }
 };
 
 // Where a parameter is in the persistent buffers; kNoBuffer if the plan keeps it on disk or no task needs it.

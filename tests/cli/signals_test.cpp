@@ -135,7 +135,8 @@ TEST_P(Signalled, HoldsProductsOfTheKindThatAHandlerBreaks) {
     const char* const kernels = std::getenv("WINDLASS_CPU");
     if (kernels != nullptr && std::string_view(kernels) == "baseline") GTEST_SKIP() << "no generated code";
     // oneDNN 2 says the one, oneDNN 3 the other.
-    EXPECT_THAT(must_succeed(command).out, testing::AnyOf(testing::HasSubstr("gemm:jit"), testing::HasSubstr("brg_matmul")));
+    EXPECT_THAT(must_succeed(command).out,
+                testing::AnyOf(testing::HasSubstr("gemm:jit"), testing::HasSubstr("brg_matmul")));
 }
 
 TEST_P(Signalled, RequestsToSaveChangeNoWeight) {

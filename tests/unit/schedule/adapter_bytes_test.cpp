@@ -37,7 +37,7 @@ std::pair<size_t, size_t> uses_of(const ScheduleSet& set, BufferId buffer) {
     std::vector<size_t> tasks;
     const Schedule& step = set.schedules[0];
     for (size_t task = 0; task < step.tasks.size(); ++task) {
-        const std::vector<BufferUse>& uses = step.tasks[task].uses;
+        const std::span<const BufferUse> uses = step.uses_of(step.tasks[task]);
         if (std::ranges::any_of(uses, [&](const BufferUse& use) { return use.buffer == buffer; }))
             tasks.push_back(task);
     }

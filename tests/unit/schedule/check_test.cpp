@@ -31,7 +31,7 @@ std::vector<std::pair<int, int>> lifetimes(const ScheduleSet& set, const Schedul
     const int count = static_cast<int>(schedule.tasks.size());
     std::vector<std::pair<int, int>> lives(schedule.buffers.size(), {count, -1});
     for (int index = 0; index < count; ++index) {
-        for (const BufferUse& use : schedule.tasks[static_cast<size_t>(index)].uses) {
+        for (const BufferUse& use : schedule.uses_of(schedule.tasks[static_cast<size_t>(index)])) {
             const auto own = use.buffer - static_cast<int>(set.persistent.size());
             if (own < 0) continue;
             auto& [first, last] = lives[static_cast<size_t>(own)];
@@ -162,13 +162,18 @@ TEST(Check, EvaluationAndGenerationAreOrderedToo) {
 }
 
 // A schedule of two buffers, written by hand.
-ScheduleSet by_hand(std::vector<BufferUse> first, std::vector<BufferUse> second) {
+ScheduleSet by_hand(const std::vector<BufferUse>& first, const std::vector<BufferUse>& second) {
     ScheduleSet set;
     Schedule schedule{.name = "by hand"};
     schedule.buffers = {{.name = "a", .bytes = 10}, {.name = "b", .bytes = 10}};
     schedule.reduces = {{.parts = {{.param = 0}}}};
-    schedule.tasks = {{.verb = Verb::reduce, .payload = 0, .uses = std::move(first)},
-                      {.verb = Verb::reduce, .payload = 0, .uses = std::move(second)}};
+    for (const std::vector<BufferUse>& uses : {first, second}) {
+        schedule.tasks.push_back({.verb = Verb::reduce,
+                                  .payload = 0,
+                                  .first_use = static_cast<int>(schedule.uses.size()),
+                                  .use_count = static_cast<int>(uses.size())});
+        schedule.uses.insert(schedule.uses.end(), uses.begin(), uses.end());
+    }
     set.schedules.push_back(std::move(schedule));
     return set;
 }
@@ -200,9 +205,11 @@ void forget_to_keep(ScheduleSet& set, bool all) {
     for (Task& task : set.schedules[0].tasks) {
         const auto keeps = [&](const BufferUse& use) { return set.persistent[at(use.buffer)].tag == MemoryTag::kept; };
         const auto persistent = [&](const BufferUse& use) { return at(use.buffer) < set.persistent.size(); };
-        const size_t erased =
-            std::erase_if(task.uses, [&](const BufferUse& use) { return persistent(use) && keeps(use); });
-        if (erased > 0 && !all) return;
+        const std::span<BufferUse> uses = set.schedules[0].uses_of(task);
+        const auto erased =
+            std::ranges::remove_if(uses, [&](const BufferUse& use) { return persistent(use) && keeps(use); });
+        task.use_count -= static_cast<int>(erased.size());
+        if (!erased.empty() && !all) return;
     }
 }
 

@@ -26,7 +26,7 @@ enum class Meeting : uint8_t { bytes, buffers };
 
 inline std::vector<TouchedBytes> touched_memory(const ScheduleSet& set, const Schedule& schedule, const Task& task) {
     std::vector<TouchedBytes> touched;
-    for (const BufferUse& use : task.uses) {
+    for (const BufferUse& use : schedule.uses_of(task)) {
         const BufferSpec& buffer = set.buffer(schedule, use.buffer);
         const int64_t tier = static_cast<int64_t>(buffer.tier) << 48;  // far apart
         const int64_t begin = tier + buffer.offset;
