@@ -60,17 +60,29 @@ void clear_status() {
     std::fflush(stderr);
 }
 
-void log_line(LogLevel level, std::string_view line) {
+namespace {
+
+void write_line(LogLevel level, std::string_view label, std::string_view line) {
     LogState& log = state();
     const std::lock_guard lock(log.mutex);
     if (level > log.most_verbose) return;
-    const std::string text = fmt::format("{}{}\n", prefix(level), printable(line));
+    const std::string text = fmt::format("{}{}\n", label, printable(line));
     take_status_away(log);
     std::fwrite(text.data(), 1, text.size(), stderr);
     if (log.file != nullptr) {
         std::fwrite(text.data(), 1, text.size(), log.file);
         std::fflush(log.file);
     }
+}
+
+}  // namespace
+
+void log_line(LogLevel level, std::string_view line) {
+    write_line(level, prefix(level), line);
+}
+
+void log_more(std::string_view line) {
+    write_line(LogLevel::error, "", line);
 }
 
 void set_log_level(LogLevel most_verbose) {

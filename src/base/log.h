@@ -13,6 +13,8 @@ namespace windlass {
 enum class LogLevel { error, warning, info };
 
 void log_line(LogLevel level, std::string_view line);
+// More of the error before, on a line of its own.
+void log_more(std::string_view line);
 void set_log_level(LogLevel most_verbose);
 // From now on every line is also appended to this file; an empty path stops that. Throws MachineError.
 void set_log_file(std::string_view path);

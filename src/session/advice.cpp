@@ -203,25 +203,23 @@ std::vector<std::pair<std::string, Config>> other_configs(const Config& config) 
 
 }  // namespace
 
-std::string others_that_fit(FileSystem& files, const Config& config) {
-    std::vector<std::string> found;
+void find_others_that_fit(FileSystem& files, const Config& config,
+                          const std::function<void(const std::string&)>& found) {
     for (const auto& [words, other] : other_configs(config)) {
         try {
             const Session session = prepare_session(files, other, std::nullopt, ConfigUse::plan);
             const Planned& planned = session.planned;
             const auto disk = planned.disk_bytes > 0 ? fmt::format(" and {} of disk", format_bytes(planned.disk_bytes))
                                                      : std::string();
-            found.push_back(fmt::format("{}, which fits with {} of memory{}: {} a step, {} steps", words,
-                                        format_bytes(planned.memory_bytes), disk,
-                                        format_seconds(session.seconds_at_most()),
-                                        session.recipe.probes()                       ? "many times the"
-                                        : is_forward_only(find_method(config.method)) ? "far fewer"
-                                                                                      : "as many"));
+            found(fmt::format("{}, which fits with {} of memory{}: {} a step, {} steps", words,
+                              format_bytes(planned.memory_bytes), disk, format_seconds(session.seconds_at_most()),
+                              session.recipe.probes()                       ? "many times the"
+                              : is_forward_only(find_method(config.method)) ? "far fewer"
+                                                                            : "as many"));
         } catch (const UserError&) {
             // It is too large as well, or does not go with other settings: the refusal does without it.
         }
     }
-    return fmt::format("{}", fmt::join(found, kNextWayOut));
 }
 
 size_t name_width(const std::vector<MethodAdvice>& methods) {

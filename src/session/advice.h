@@ -2,6 +2,7 @@
 // most in a step, unless its hours or the wear of the drives are out of all proportion.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,8 +45,9 @@ RunCosts run_costs(const Session& session);
 // fastest that fits is taken, with backpropagation if any fits.
 std::string advised_method(const std::vector<MethodAdvice>& methods, const RunCosts& costs);
 
-// For a refusal: which methods fit where the configured one does not, and what they take; empty where none does.
-std::string others_that_fit(FileSystem& files, const Config& config);
+// For a refusal: the methods that fit although the configured one does not, and what they take, each as it is found.
+void find_others_that_fit(FileSystem& files, const Config& config,
+                          const std::function<void(const std::string&)>& found);
 
 // The table of methods: its head and its lines, as wide as the names need, and the line of advice below.
 size_t name_width(const std::vector<MethodAdvice>& methods);

@@ -27,16 +27,17 @@ void write_trace(const std::string& path, const Session& session) {
     write_text_atomic(real_files(), path, trace.json());
 }
 
-// A refusal names what else would fit.
-Session plan_session(const Config& config, KeptPlans kept) {
-    try {
-        return prepare_session(real_files(), config, std::nullopt, ConfigUse::plan, kept);
-    } catch (const UserError& error) {
-        if (error.code() != ExitCode::no_fit) throw;
-        const std::string others = others_that_fit(real_files(), config);
-        if (others.empty()) throw;
-        throw Error(error.code(), fmt::format("{}{}{}", error.what(), kNextWayOut, others));
-    }
+// A refusal names what else would fit. Each of these is a plan of its own, so that a person reads the refusal first.
+ExitCode refuse(const UserError& refusal, const Config& config, const PlanArgs& args) {
+    if (args.alone) throw refusal;
+    std::string message = refusal.what();
+    if (!args.json) log_line(LogLevel::error, message);
+    find_others_that_fit(real_files(), config, [&](const std::string& words) {
+        message += fmt::format("{}{}", kNextWayOut, words);
+        if (!args.json) log_more(fmt::format("{}{}", kNextWayOut.substr(1), words));
+    });
+    if (args.json) throw Error(refusal.code(), message);
+    return refusal.code();
 }
 
 // A line at stderr, where a person watches, that says how far a comparison is and how long it may take.
@@ -124,7 +125,15 @@ ExitCode run_plan(const PlanArgs& args) {
     const Config config = config_from_words(args.words, ConfigUse::plan);
     log_info("planning {} for {} on {}", config.method, config.model,
              config.machine.empty() ? "this machine" : config.machine);
-    const Session session = plan_session(config, args.no_plan_cache ? KeptPlans::ignored : KeptPlans::used);
+    const KeptPlans kept = args.no_plan_cache ? KeptPlans::ignored : KeptPlans::used;
+    std::optional<Session> planned;
+    try {
+        planned.emplace(prepare_session(real_files(), config, std::nullopt, ConfigUse::plan, kept));
+    } catch (const UserError& error) {
+        if (error.code() != ExitCode::no_fit) throw;
+        return refuse(error, config, args);
+    }
+    const Session& session = *planned;
     if (!args.trace.empty()) write_trace(args.trace, session);
     // Many plans are compared with this one, so it is shown before.
     if (!args.json) print_result(plan_text(session));
