@@ -98,11 +98,8 @@ class Block {
         running = this;
         while (ended_ < fibers_.size()) {
             if (ready_.empty()) release_block();
-            const size_t drawn = uint64_t{random_.next()} * ready_.size() >> 32;  // in much less time than below()
-            std::swap(ready_[drawn], ready_.back());
-            Fiber& next = *ready_.back();
-            ready_.pop_back();
-            resume(next);
+            resume(draw());
+            if (!fault_.empty()) throw Fault(fault_);
         }
         running = nullptr;
     }
@@ -137,7 +134,7 @@ class Block {
 
   private:
     WINDLASS_NEVER_LEFT static void enter(context::transfer_t from) {
-        running->arrive(from.fctx);
+        running->arrive(from);
         running->kernel_();
         running->wait(Waits::ended);
     }
@@ -164,27 +161,45 @@ class Block {
         for (Fiber& fiber : fibers_) release(fiber);
     }
 
+    // Of those that may go on, the next one.
+    Fiber& draw() {
+        const size_t drawn = uint64_t{random_.next()} * ready_.size() >> 32;  // in much less time than below()
+        std::swap(ready_[drawn], ready_.back());
+        Fiber& next = *ready_.back();
+        ready_.pop_back();
+        return next;
+    }
+
+    // Back here when no fiber may go on, or all have ended, or there is a fault.
     void resume(Fiber& fiber) {
         current = &fiber;
         const Switch there({fiber.stack, fiber.stack_bytes});
-        fiber.at = context::jump_fcontext(fiber.at, nullptr).fctx;
+        leave(context::jump_fcontext(fiber.at, &scheduler_));
         there.is_back();
         current = nullptr;
-        if (!fault_.empty()) throw Fault(fault_);
     }
+
+    // Where the jump that ended here came from: who jumps says where that is kept.
+    static void leave(context::transfer_t from) { *static_cast<context::fcontext_t*>(from.data) = from.fctx; }
 
     // On a fiber: it goes on from here.
-    void arrive(context::fcontext_t scheduler) {
-        scheduler_ = scheduler;
-        Switch::begins(&scheduler_stack_);
+    void arrive(context::transfer_t from) {
+        leave(from);
+        Switch::begins(from.data == &scheduler_ ? &scheduler_stack_ : nullptr);
     }
 
+    // Fibers take turns among themselves: a way over the scheduler would be twice as many jumps.
     WINDLASS_NEVER_LEFT void wait(Waits for_what) {
-        current->waits = for_what;
+        Fiber& mine = *current;
+        mine.waits = for_what;
         if (for_what == Waits::ended) ++ended_;
-        const Switch back(scheduler_stack_, for_what == Waits::ended);
-        scheduler_ = context::jump_fcontext(scheduler_, nullptr).fctx;
-        back.is_back(&scheduler_stack_);
+        Fiber* const next = ready_.empty() || !fault_.empty() ? nullptr : &draw();
+        if (next != nullptr) current = next;
+        const StackRange to = next != nullptr ? StackRange{next->stack, next->stack_bytes} : scheduler_stack_;
+        const Switch back(to, for_what == Waits::ended);
+        const context::transfer_t from = context::jump_fcontext(next != nullptr ? next->at : scheduler_, &mine.at);
+        leave(from);
+        back.is_back(from.data == &scheduler_ ? &scheduler_stack_ : nullptr);
     }
 
     Random& random_;

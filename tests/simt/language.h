@@ -53,7 +53,9 @@ inline int __popc(uint32_t bits) {
     return std::popcount(bits);
 }
 inline float __fmaf_rn(float a, float b, float c) {
-    return std::fma(a, b, c);
+    if (!__builtin_cpu_supports("fma")) return std::fma(a, b, c);
+    asm("vfmadd231ss %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+    return c;
 }
 using std::isnan;
 using std::max;
