@@ -143,8 +143,10 @@ std::optional<CommitRecord> Store::read_slot(int64_t slot) {
 
 bool Store::slot_is_empty(int64_t slot) {
     const Extent extent = map_.slot(slot);
-    file_->read_at(record_buffer_.span(), extent.offset);
-    return std::ranges::all_of(record_buffer_.span(), [](std::byte value) { return value == std::byte{0}; });
+    const std::span<std::byte> bytes = record_buffer_.span();
+    file_->read_at(bytes, extent.offset);
+    // The first byte is zero, and each other one is the one before it.
+    return bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
 }
 
 int Store::next_version(int64_t chunk) const {
