@@ -32,7 +32,8 @@ struct Inner {
         double squares = 0;
         for (size_t i = 0; i < a.numbers.size(); ++i) {
             value += a.numbers[i] * b.numbers[i];
-            squares += std::pow((std::abs(a.numbers[i]) + typical) * b.numbers[i], 2);
+            const double part = (std::abs(a.numbers[i]) + typical) * b.numbers[i];
+            squares += part * part;
         }
         tolerance = std::hypot(tolerance, 8 * precision * std::sqrt(squares));
     }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 
 #include "base/math.h"
 #include "tests/agree/visible.h"
@@ -15,34 +17,38 @@ class Guarded {
   public:
     static constexpr std::byte kFresh{0xff};
 
-    explicit Guarded(int64_t bytes) : bytes_(static_cast<size_t>(bytes)), memory_(bytes_ + 3 * kWall, kFresh) {
-        const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
+    explicit Guarded(int64_t bytes)
+        : bytes_(static_cast<size_t>(bytes)), memory_(Visible<std::byte>().allocate(bytes_ + 3 * kWall)) {
+        const auto begin = reinterpret_cast<uintptr_t>(memory_.get());
         offset_ = round_up<uintptr_t>(begin + kWall, kWall) - begin;
-        std::fill_n(memory_.begin(), offset_, kBrick);
-        std::fill(memory_.begin() + static_cast<int64_t>(offset_ + bytes_), memory_.end(), kBrick);
+        std::memset(memory_.get(), static_cast<int>(kBrick), bytes_ + 3 * kWall);
+        std::memset(data(), static_cast<int>(kFresh), bytes_);
     }
     Guarded(const Guarded&) = delete;
     Guarded(Guarded&&) = default;
 
-    std::byte* data() { return memory_.data() + offset_; }
-    const std::byte* data() const { return memory_.data() + offset_; }
+    std::byte* data() { return memory_.get() + offset_; }
+    const std::byte* data() const { return memory_.get() + offset_; }
     size_t size() const { return bytes_; }
     bool intact() const {
         const auto is_brick = [](std::byte byte) { return byte == kBrick; };
-        const auto end = memory_.begin() + static_cast<int64_t>(offset_ + bytes_);
-        return std::all_of(memory_.begin(), memory_.begin() + static_cast<int64_t>(offset_), is_brick) &&
-               std::all_of(end, memory_.end(), is_brick);
+        const std::byte* const begin = memory_.get();
+        return std::all_of(begin, data(), is_brick) &&
+               std::all_of(data() + bytes_, begin + bytes_ + 3 * kWall, is_brick);
     }
     bool operator==(const Guarded& other) const {
-        return bytes_ == other.bytes_ && std::equal(data(), data() + bytes_, other.data());
+        return bytes_ == other.bytes_ && std::memcmp(data(), other.data(), bytes_) == 0;
     }
 
   private:
+    struct Release {
+        void operator()(std::byte* memory) const { Visible<std::byte>().deallocate(memory, 0); }
+    };
     static constexpr size_t kWall = 64;
     static constexpr std::byte kBrick{0x5a};
     size_t bytes_;
     size_t offset_ = 0;
-    VisibleVector<std::byte> memory_;
+    std::unique_ptr<std::byte, Release> memory_;  // no vector: most of what it does to each byte is to initialise it
 };
 
 }  // namespace windlass::agree

@@ -36,27 +36,35 @@ Value::Value(DType dtype, Shape shape, int64_t gap)
     if (shape.rank() == 2) tensor_.row_stride += gap;
 }
 
-size_t Value::at(size_t i) const {
-    const auto cols = static_cast<size_t>(tensor_.cols());
-    return i / cols * static_cast<size_t>(tensor_.row_stride) + i % cols;
+template <typename Visit>
+void Value::for_elements(Visit visit) const {
+    const auto count = static_cast<size_t>(tensor_.numel()), cols = static_cast<size_t>(tensor_.cols());
+    for (size_t i = 0, row = 0; i < count; ++row) {
+        const size_t begin = row * static_cast<size_t>(tensor_.row_stride);
+        for (size_t col = 0; col < cols; ++col) visit(i++, begin + col);
+    }
 }
 
 void Value::set(const Matrix& matrix) {
     WINDLASS_CHECK(static_cast<int64_t>(matrix.numbers.size()) == tensor_.numel(), "{}", tensor_.shape.to_string());
-    for (size_t i = 0; i < matrix.numbers.size(); ++i) {
-        const auto number = static_cast<float>(matrix.numbers[i]);
-        if (tensor_.dtype == DType::f32) tensor_.as<float>()[at(i)] = number;
-        if (tensor_.dtype == DType::bf16) tensor_.as<bf16>()[at(i)] = to_bf16(number);
-    }
+    const double* const numbers = matrix.numbers.data();
+    if (tensor_.dtype == DType::f32)
+        for_elements(
+            [numbers, to = tensor_.as<float>()](size_t i, size_t at) { to[at] = static_cast<float>(numbers[i]); });
+    if (tensor_.dtype == DType::bf16)
+        for_elements([numbers, to = tensor_.as<bf16>()](size_t i, size_t at) {
+            to[at] = to_bf16(static_cast<float>(numbers[i]));
+        });
 }
 
 Matrix Value::matrix() const {
     const Shape shape = matrix_shape(tensor_.shape);
     Matrix matrix(shape[0], shape[1]);
-    for (size_t i = 0; i < matrix.numbers.size(); ++i) {
-        matrix.numbers[i] =
-            tensor_.dtype == DType::f32 ? tensor_.as<float>()[at(i)] : to_float(tensor_.as<bf16>()[at(i)]);
-    }
+    double* const numbers = matrix.numbers.data();
+    if (tensor_.dtype == DType::f32)
+        for_elements([numbers, from = tensor_.as<float>()](size_t i, size_t at) { numbers[i] = from[at]; });
+    else
+        for_elements([numbers, from = tensor_.as<bf16>()](size_t i, size_t at) { numbers[i] = to_float(from[at]); });
     return matrix;
 }
 

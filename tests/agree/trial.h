@@ -27,8 +27,9 @@ class Value {
     bool operator==(const Value& other) const { return memory_ == other.memory_; }
 
   private:
-    // Of element i in memory.
-    size_t at(size_t i) const;
+    // visit(i, at) for each element: its number, and where it is in memory.
+    template <typename Visit>
+    void for_elements(Visit visit) const;
 
     Guarded memory_;
     Tensor tensor_;
