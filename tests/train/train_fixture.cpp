@@ -3,10 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "base/json.h"
@@ -42,8 +42,11 @@ std::string tokenizer_text() {
 }
 
 std::string slurp(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    std::string text(file ? static_cast<size_t>(file.tellg()) : 0, '\0');
+    file.seekg(0).read(text.data(), std::ssize(text));
+    text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+    return text;
 }
 
 int64_t count_lines(const std::string& path) {
