@@ -31,9 +31,11 @@ TEST(Version, IsPrintedBothWays) {
     EXPECT_THAT(text, HasSubstr(json["cuda"]["text"].get<std::string>()));
 }
 
-TEST(Doctor, FindsTheMachine) {
-    const Sandbox sandbox;
-    const Json json = json_of(sandbox.windlass({"doctor", "--threads", "1", "--json"}));
+// One measurement serves both: each takes seconds.
+TEST(Doctor, FindsTheMachineAndSavesItForPlans) {
+    Sandbox sandbox;
+    const std::string saved = sandbox / "mine.machine";
+    const Json json = json_of(sandbox.windlass({"doctor", "--threads", "1", "--json", "--save", saved}));
     EXPECT_THAT(json.value("verdict", ""), HasSubstr("ready"));
     EXPECT_EQ(json.at("machine").at("threads"), 1);
     EXPECT_GT(json.at("machine").at("gemm_f32_flops").get<double>(), 0);
@@ -41,31 +43,25 @@ TEST(Doctor, FindsTheMachine) {
     for (const Json& finding : json["findings"]) names.insert(finding.at("name"));
     for (const char* name : {"processor", "kernels", "memory", "disk queue", "f32 products"})
         EXPECT_TRUE(names.contains(name));
+    must_succeed(sandbox.windlass({"plan", "--model", sandbox.model(), "--machine", saved}));
 }
 
-// No machine that tests run on is known to have one: either answer is right, silence is not.
-TEST(Doctor, SaysWhetherThereIsACudaDevice) {
+// No machine that tests run on is known to have a CUDA device: either answer is right, silence is not.
+TEST(Doctor, ExaminesADriveAndSaysWhetherThereIsACudaDevice) {
     const Sandbox sandbox;
     const Finished refused = run(sandbox.windlass({"doctor", "--threads", "1", "--device", "cuda:77"}));
     EXPECT_EQ(refused.code, static_cast<int>(ExitCode::gpu));
     EXPECT_THAT(refused.err, HasSubstr("Try: "));
     EXPECT_EQ(refused.out, "") << "it was measured first";
-    const std::string text = must_succeed(sandbox.windlass({"doctor", "--threads", "1"})).out;
-    EXPECT_THAT(text, testing::ContainsRegex("cuda  +[^ ]"));
-    EXPECT_THAT(text, HasSubstr("verdict        ready"));
-}
-
-TEST(Doctor, ExaminesADrive) {
-    const Sandbox sandbox;
     const std::string text = must_succeed(sandbox.windlass({"doctor", "--threads", "1", "--ssd", sandbox / "ssd"})).out;
-    for (const char* part : {"direct I/O", "disk reads", "GB/s", "verdict"}) EXPECT_THAT(text, HasSubstr(part));
+    EXPECT_THAT(text, testing::ContainsRegex("cuda  +[^ ]"));
+    for (const char* part : {"direct I/O", "disk reads", "GB/s", "verdict        ready"})
+        EXPECT_THAT(text, HasSubstr(part));
     EXPECT_TRUE(fs::is_empty(sandbox / "ssd"));
 }
 
-TEST(Doctor, SavesAMachineThatPlansRead) {
-    Sandbox sandbox;
-    must_succeed(sandbox.windlass({"doctor", "--threads", "1", "--save", sandbox / "mine.machine"}));
-    must_succeed(sandbox.windlass({"plan", "--model", sandbox.model(), "--machine", sandbox / "mine.machine"}));
+TEST(Doctor, PrintsAPreparedMachine) {
+    const Sandbox sandbox;
     const std::string profile = must_succeed(sandbox.windlass({"doctor", "--machine", "h200-server-8gen5"})).out;
     EXPECT_THAT(profile, HasSubstr("gemm_bf16_flops: 593000000000000\n"));
     EXPECT_THAT(profile, HasSubstr("disk_mixed_bytes_per_s: "));  // what follows is said too
