@@ -62,9 +62,11 @@ void expect_no_bit_changes(size_t way, size_t index, uint64_t seed) {
 }
 
 TEST(CudaPlacement, NeverChangesABit) {
+    // Each model and form of gradients, and both types; two plans of each way share what they are compared with.
+    constexpr std::array<size_t, 4> kSampledWays = {0, 4, 8, 9};
     const size_t plans = plans_of(0).size(), sample = is_sanitized() ? 2 : 8;
     for (size_t trial = 0; trial < sample; ++trial)
-        expect_no_bit_changes(trial % kWays, (trial * plans / sample + trial) % plans, trial + 1);
+        expect_no_bit_changes(kSampledWays[trial / 2], (trial * plans / sample + trial) % plans, trial + 1);
 }
 
 TEST(SlowCudaPlacement, NeverChangesABit) {
