@@ -204,6 +204,7 @@ std::string state_bytes(Engine& engine, FileSystem& files, const std::string& pa
     engine.snapshot(path, 0, "{}");
     Store store = Store::open(files, path, OpenMode::read);
     std::string bytes;
+    bytes.reserve(static_cast<size_t>(store.file().size()));
     const TrainedModel& model = engine.setup().model;
     const std::vector<int> order = stored_params(model, 1);
     for (int64_t chunk = 0; chunk < store.chunk_count(); ++chunk) {
