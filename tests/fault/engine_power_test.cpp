@@ -2,6 +2,7 @@
 // plans that keep state on disk, or cached in memory and written through, and for every time of the update.
 #include "base/file_fault.h"
 #include "base/log.h"
+#include "tests/sanitizer.h"
 #include "tests/unit/run/engine_fixture.h"
 
 namespace windlass {
@@ -153,7 +154,7 @@ class EnginePower : public testing::TestWithParam<Setup> {
 };
 
 TEST_P(EnginePower, IsLostAnywhere) {
-    survive(15);
+    survive(is_second_run() ? 5 : 15);
 }
 
 std::vector<Setup> setups(std::vector<Homes> homes) {
