@@ -98,15 +98,15 @@ NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& reques
     for (const Refused* each : {nearest.memory_and_device, nearest.device, nearest.memory})
         if (each != nullptr) closest = each;
     const Evaluation& need = closest->evaluation;
-    const auto bytes = [](int64_t count) { return format_bytes(enough(count)); };
-    std::string needs = fmt::format("{} of memory and {} of disk", bytes(need.memory_bytes), bytes(need.disk_bytes));
-    std::string allowed =
-        fmt::format("{} and {}", format_bytes(request.budgets.ram), format_bytes(request.budgets.disk));
-    if (request.device.own_memory) {
-        needs += fmt::format(" and {} on the device", bytes(need.device_bytes));
-        allowed += fmt::format(" and {}", format_bytes(request.budgets.device));
-    }
-    return {std::move(needs), std::move(allowed), enough_changes(nearest, request)};
+    const auto places = [&](int64_t memory, int64_t disk, int64_t device) {
+        if (!request.device.own_memory)
+            return fmt::format("{} of memory and {} of disk", format_bytes(memory), format_bytes(disk));
+        return fmt::format("{} of memory, {} of disk and {} on the device", format_bytes(memory), format_bytes(disk),
+                           format_bytes(device));
+    };
+    const Budgets& budgets = request.budgets;
+    return {places(enough(need.memory_bytes), enough(need.disk_bytes), enough(need.device_bytes)),
+            places(budgets.ram, budgets.disk, budgets.device), enough_changes(nearest, request)};
 }
 
 UserError NoFit::error() const {

@@ -213,9 +213,9 @@ void find_others_that_fit(FileSystem& files, const Config& config,
                                                      : std::string();
             found(fmt::format("{}, which fits with {} of memory{}: {} a step, {} steps", words,
                               format_bytes(planned.memory_bytes), disk, format_seconds(session.seconds_at_most()),
-                              session.recipe.probes()                       ? "many times the"
+                              session.recipe.probes()                       ? "many times as many"
                               : is_forward_only(find_method(config.method)) ? "far fewer"
-                                                                            : "as many"));
+                                                                            : "the same number of"));
         } catch (const UserError&) {
             // It is too large as well, or does not go with other settings: the refusal does without it.
         }
@@ -269,7 +269,7 @@ std::string reason_for(const std::vector<MethodAdvice>& methods, const MethodAdv
         case 2:
             return "it fits, since it keeps no gradients and no moments";
         default:
-            return "backpropagation does not fit; expect many times the steps";
+            return "backpropagation does not fit; expect many times as many steps";
     }
 }
 
