@@ -93,7 +93,7 @@ NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& reques
     const Nearest nearest(refused);
     if (nearest.any == nullptr)
         throw UserError(ExitCode::usage, "policy", "{} has no plan for {}", request.policy, device_name(request.device))
-            .hint("policy auto");
+            .hint("policy: auto");
     const Refused* closest = nearest.any;
     for (const Refused* each : {nearest.memory_and_device, nearest.device, nearest.memory})
         if (each != nullptr) closest = each;

@@ -50,7 +50,7 @@ void fit_length(Config& config, const ModelSpec& model, std::vector<std::string>
     if (config.was_given("max_length")) {
         throw UserError(ExitCode::usage, "max_length", "{} tokens, but the model was made for {}", config.max_length,
                         model.context_length)
-            .hint(fmt::format("max_length {}", model.context_length));
+            .hint(fmt::format("max_length: {}", model.context_length));
     }
     config.max_length = model.context_length;
     notes.push_back(fmt::format("max_length is {}, the model's number of positions", config.max_length));

@@ -198,7 +198,7 @@ std::vector<Provoked> refusals() {
         {"HostStreamWithoutADevice",
          emulated({{"device", "cpu"}, {"policy", "host_stream"}}),
          kUsage,
-         {"host_stream has no plan for cpu", "Try: policy auto"}},
+         {"host_stream has no plan for cpu", "Try: policy: auto"}},
         {"NotADevice", emulated({{"device", "gpu"}}), kUsage, {"device", "\"gpu\"", "cpu:emulate"}},
         {"NotARate", emulated({{"link_rate", "fast"}}), kUsage, {"link_rate", "\"fast\" is not a size", "Try: "}},
         {"ShareOfNoRate", emulated({{"link_rate", "50%"}}), kUsage, {"link_rate", "\"50%\" is a share", "4GiB"}},

@@ -142,7 +142,7 @@ std::vector<Tried> settings() {
         {"LongerThanTheModel",
          training({{"max_length", "100000"}}),
          kUsage,
-         {"the model was made for 256", "Try: max_length 256"},
+         {"the model was made for 256", "Try: max_length: 256"},
          then_training({{"max_length", "256"}})},
         {"NothingSaid",
          words({"train"}),

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <optional>
+#include <regex>
+#include <sstream>
 
 namespace windlass::cli {
 namespace {
@@ -18,6 +21,71 @@ std::vector<std::string> look_of(const std::string& folder) {
                                     entry.last_write_time().time_since_epoch().count()));
     std::ranges::sort(looks);
     return looks;
+}
+
+// What the message says to try first, up to the end of its line; empty without advice.
+std::string advice_of(const std::string& message) {
+    const std::string begin = "Try: ";
+    const size_t at = message.find(begin);
+    if (at == message.npos) return "";
+    return message.substr(at + begin.size(), message.find('\n', at) - at - begin.size());
+}
+
+// Puts the advice in the place of what the message is about: a flag of the command, or a line of a file.
+void take_out(Command& command, const std::string& message) {
+    std::smatch flag;
+    if (!std::regex_search(message, flag, std::regex("error: (--[a-z-]+): "))) return;
+    const auto word = std::ranges::find(command.words, flag.str(1));
+    if (word == command.words.end()) return;
+    const auto next = std::next(word);
+    command.words.erase(word, next != command.words.end() && !next->starts_with("--") ? std::next(next) : next);
+}
+bool is_put_into_a_file(const std::string& message, const std::string& line) {
+    std::smatch place;
+    if (!std::regex_search(message, place, std::regex("([^ ]+\\.yaml):([0-9]+): "))) return false;
+    std::istringstream lines(read_bytes(place.str(1)));
+    std::string text, each;
+    for (int number = 1; std::getline(lines, each); ++number)
+        text += (number == std::stoi(place.str(2)) ? line : each) + "\n";
+    write_bytes(place.str(1), text);
+    return true;
+}
+
+// What a user would type who does what the message says: "--flag value", "key: value" and "key=value" at the beginning
+// of the advice, a setting at its end, and a command that shows help. Nothing for advice that is prose.
+std::optional<Command> followed(const Command& command, const std::string& message, const std::string& advice) {
+    static const std::regex kSetting("^([a-z_]+)(: |=)([^ ,;]+)(,|;|$)"), kLast(" ([a-z]+_[a-z_]+=[^ ,;]+)$"),
+        kFlag("^(--[a-z-]+)( [A-Za-z0-9_]+)?(,|;|$| or )"), kHelp("^windlass( [a-z]+)? --help$");
+    Command next = command;
+    std::smatch match;
+    if (std::regex_search(advice, match, kSetting)) {
+        if (is_put_into_a_file(message, match.str(1) + ": " + match.str(3))) return next;
+        next.words.push_back(match.str(1) + "=" + match.str(3));
+    } else if (std::regex_search(advice, match, kFlag)) {
+        take_out(next, message);
+        next.words.push_back(match.str(1));
+        if (match.length(2) > 0) next.words.push_back(match.str(2).substr(1));
+    } else if (std::regex_search(advice, match, kHelp)) {
+        next.words.resize(1);
+        if (match.length(1) > 0) next.words.push_back(match.str(1).substr(1));
+        next.words.emplace_back("--help");
+    } else if (std::regex_search(advice, match, kLast)) {
+        next.words.push_back(match.str(1));
+    } else {
+        return std::nullopt;
+    }
+    return next;
+}
+
+// Whoever does what the message says does not read the message again.
+void expect_advice_helps(const Command& command, const std::string& message) {
+    const std::string advice = advice_of(message);
+    const std::optional<Command> next = followed(command, message, advice);
+    if (!next) return;
+    const Finished finished = run(*next);
+    const size_t begin = message.find("error: "), end = message.find(". Try: ");
+    EXPECT_THAT(finished.err, testing::Not(testing::HasSubstr(message.substr(begin, end - begin))))
+        << "after trying " << advice;
 }
 
 }  // namespace
@@ -46,6 +114,7 @@ void expect_refused(const Provoked& error) {
     EXPECT_THAT(unfinished_in(sandbox.path()), testing::IsEmpty());
     EXPECT_FALSE(fs::exists(sandbox.out() + "/final"));
     EXPECT_EQ(look_of(sandbox.model()), model);
+    expect_advice_helps(command, finished.err);
 }
 
 std::function<Command(Sandbox&)> with_model(std::function<void(const std::string&)> edit) {
