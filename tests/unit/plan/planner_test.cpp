@@ -192,7 +192,8 @@ TEST(Planner, ARefusalSaysWhatIsNeededAllowedAndEnough) {
     std::smatch found;
     ASSERT_TRUE(std::regex_search(text, found, std::regex("needs at least ([0-9.]+ \\w+) of memory")));
     EXPECT_NEAR(static_cast<double>(parse_bytes(found[1].str(), "need")), need, 0.02 * need);
-    EXPECT_THAT(text, testing::HasSubstr(fmt::format("allowed are {} of memory and {} of disk", format_bytes(1000), format_bytes(0))));
+    EXPECT_THAT(text, testing::HasSubstr(
+                          fmt::format("allowed are {} of memory and {} of disk", format_bytes(1000), format_bytes(0))));
     EXPECT_THAT(text, testing::HasSubstr("--policy in_memory --gradient-checkpointing true"));
     EXPECT_THAT(text, testing::HasSubstr("--max-length"));
 }

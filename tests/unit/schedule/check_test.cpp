@@ -206,10 +206,10 @@ void forget_to_keep(ScheduleSet& set, bool all) {
         const auto keeps = [&](const BufferUse& use) { return set.persistent[at(use.buffer)].tag == MemoryTag::kept; };
         const auto persistent = [&](const BufferUse& use) { return at(use.buffer) < set.persistent.size(); };
         const std::span<BufferUse> uses = set.schedules[0].uses_of(task);
-        const auto erased =
-            std::ranges::remove_if(uses, [&](const BufferUse& use) { return persistent(use) && keeps(use); });
-        task.use_count -= static_cast<int>(erased.size());
-        if (!erased.empty() && !all) return;
+        const auto kept = std::remove_if(uses.begin(), uses.end(),
+                                         [&](const BufferUse& use) { return persistent(use) && keeps(use); });
+        task.use_count = static_cast<int>(kept - uses.begin());
+        if (kept != uses.end() && !all) return;
     }
 }
 
