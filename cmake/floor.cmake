@@ -11,12 +11,13 @@ set(WINDLASS_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(WINDLASS_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512)
 
 # The standard headers are compiled once, with the lowest floor; every other target takes them from there. A compiler
-# refuses what was compiled with other settings, so the targets that are optimised less (WINDLASS_LIGHT) share their own.
+# refuses what was compiled with other settings, so the targets that are optimised less share their own: those of
+# WINDLASS_LIGHT, and programs that name LIGHT.
 function(windlass_precompile target)
   set(lowest windlass_base)
   if(target MATCHES "_sanitized$")
     set(lowest windlass_base_sanitized)
-  elseif(target IN_LIST WINDLASS_LIGHT)
+  elseif(target IN_LIST WINDLASS_LIGHT OR "LIGHT" IN_LIST ARGN)
     list(GET WINDLASS_LIGHT 0 lowest)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()

@@ -86,10 +86,9 @@ std::string not_reached_line(const Comparison& comparison, const PlanArgs& args,
 }
 
 // Rows of both tables as they are found.
-void print_comparison(const Session& session, const PlanArgs& args) {
+void print_comparison(const Session& session, const PlanArgs& args, const Patience& patience) {
     std::vector<MethodAdvice> methods = methods_to_compare(session);
     const size_t width = name_width(methods);
-    const Patience patience(args.compare_seconds);
     const Countdown countdown;
     bool has_cheaper = false;
     const ComparisonView view{
@@ -109,8 +108,7 @@ void print_comparison(const Session& session, const PlanArgs& args) {
     print_result(rest + not_reached_line(comparison, args, patience) + kFits);
 }
 
-void print_comparison_json(const Session& session, const PlanArgs& args) {
-    const Patience patience(args.compare_seconds);
+void print_comparison_json(const Session& session, const Patience& patience) {
     const Countdown countdown;
     const ComparisonView view{
         .wait = [&](int64_t done, int64_t count) { countdown.draw(done, count, patience.seconds_left()); }};
@@ -141,11 +139,12 @@ ExitCode run_plan(const PlanArgs& args) {
         print_result(args.json ? plan_json(session, Json(), Json()) : kFits);
         return ExitCode::ok;
     }
+    const Patience patience(args.compare_seconds);  // from the line below on, Ctrl-C keeps what was found
     log_info("comparing with other methods and settings; --alone skips that");
     if (args.json)
-        print_comparison_json(session, args);
+        print_comparison_json(session, patience);
     else
-        print_comparison(session, args);
+        print_comparison(session, args, patience);
     return ExitCode::ok;
 }
 
