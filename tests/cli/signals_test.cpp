@@ -31,12 +31,17 @@ void PrintTo(const Storm& storm, std::ostream* out) {
 }
 
 // "SigBlk: 0000000000004a03" of /proc/PID/status: whether it holds or catches this signal. Before, in the first
-// milliseconds of the program, a signal ends any program.
+// milliseconds of the program, a signal ends any program; before these, a process that is being started holds all
+// signals, also one that the program never holds.
 bool takes(pid_t process, int signal) {
     std::ifstream status(fmt::format("/proc/{}/status", process));
     for (std::string line; std::getline(status, line);) {
         if (!line.starts_with("SigBlk:") && !line.starts_with("SigCgt:")) continue;
-        if ((std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0) return true;
+        const auto has = [&](int number) {
+            return (std::stoull(line.substr(7), nullptr, 16) >> (number - 1) & 1) != 0;
+        };
+        if (has(SIGQUIT)) return false;
+        if (has(signal)) return true;
     }
     return false;
 }
