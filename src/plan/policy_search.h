@@ -46,9 +46,8 @@ class PolicySearch {
     // there is to gain.
     std::optional<Planned> first_look(const Rival& rival);
 
-    // Choices that were lowered, and those of them that were timed.
+    // Choices that were lowered.
     int evaluations() const { return static_cast<int>(evaluate_.sized().size()); }
-    int timed() const { return static_cast<int>(evaluate_.seen().size()); }
     // Adds all choices that were evaluated.
     void report(std::vector<Refused>& refused) const;
 

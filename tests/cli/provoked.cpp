@@ -23,14 +23,6 @@ std::vector<std::string> look_of(const std::string& folder) {
     return looks;
 }
 
-// What the message says to try first, up to the end of its line; empty without advice.
-std::string advice_of(const std::string& message) {
-    const std::string begin = "Try: ";
-    const size_t at = message.find(begin);
-    if (at == message.npos) return "";
-    return message.substr(at + begin.size(), message.find('\n', at) - at - begin.size());
-}
-
 // Puts the advice in the place of what the message is about: a flag of the command, or a line of a file.
 void take_out(Command& command, const std::string& message) {
     std::smatch flag;
@@ -77,9 +69,9 @@ std::optional<Command> followed(const Command& command, const std::string& messa
     return next;
 }
 
-// Whoever does what the message says does not read the message again.
+// A user who does what the message says must not get the same message again.
 void expect_advice_helps(const Command& command, const std::string& message) {
-    const std::string advice = advice_of(message);
+    const std::string advice = said_after(message, "Try: ");
     const std::optional<Command> next = followed(command, message, advice);
     if (!next) return;
     const Finished finished = run(*next);

@@ -22,10 +22,7 @@ void PrintTo(const Refusal& refusal, std::ostream* out) {
 
 // The words of the first way out; DIR is a folder with room.
 std::vector<std::string> words_to_try(const Sandbox& sandbox, const std::string& message) {
-    const std::string begin = "\n  Try: ";
-    const size_t at = message.find(begin);
-    if (at == message.npos) return {};
-    std::istringstream line(message.substr(at + begin.size(), message.find('\n', at + 1) - at - begin.size()));
+    std::istringstream line(said_after(message, "\n  Try: "));
     std::vector<std::string> words;
     for (std::string word; line >> word;) words.push_back(word == "DIR" ? sandbox / "drive" : word);
     return words;

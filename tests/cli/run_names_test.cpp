@@ -23,14 +23,6 @@ Command typed(const Sandbox& sandbox, const std::string& line) {
     return command;
 }
 
-// What follows `head` in its line.
-std::string said_after(const std::string& text, const std::string& head) {
-    const size_t at = text.find(head);
-    if (at == std::string::npos) return "";
-    const size_t begin = at + head.size();
-    return text.substr(begin, text.find('\n', begin) - begin);
-}
-
 TEST(RunNames, AFolderMeansItsSettings) {
     Sandbox sandbox;
     Settings settings = sandbox.training();

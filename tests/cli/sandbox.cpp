@@ -81,6 +81,13 @@ std::vector<std::string> words_of(const Settings& settings) {
     return words;
 }
 
+std::string said_after(const std::string& text, const std::string& head) {
+    const size_t at = text.find(head);
+    if (at == std::string::npos) return "";
+    const size_t begin = at + head.size();
+    return text.substr(begin, text.find('\n', begin) - begin);
+}
+
 std::string read_bytes(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     WINDLASS_CHECK(file.good(), "cannot read {}", path);

@@ -25,6 +25,9 @@ inline constexpr int kUsage = static_cast<int>(ExitCode::usage), kModel = static
 using Settings = std::map<std::string, std::string>;
 std::vector<std::string> words_of(const Settings& settings);
 
+// What follows `head` in its line; empty if the text does not have it.
+std::string said_after(const std::string& text, const std::string& head);
+
 // Files as texts.
 std::string read_bytes(const std::string& path);
 void write_bytes(const std::string& path, std::string_view bytes);
