@@ -144,6 +144,8 @@ class ScheduleBuilder {
     // Weights that are kept in another type than runs read are copied as that; the others are read where they are.
     void convert(int block, BlockWeights& weights);
 
+    // What is added from here on is at this block, in a pass over them.
+    void arrive(int block) { schedule_.arrivals.push_back({block, static_cast<int>(schedule_.tasks.size())}); }
     // Adds the task; its workspace is made here. `uses` names buffers besides weights and regions.
     void run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses);
     void move(MoveTask task);

@@ -309,6 +309,19 @@ ScheduleSet lower_one(const TrainedModel& model, const Recipe& recipe, const Num
     return lower_beside(model, recipe, numerics, plan, requests, {wanted}, /*joins_chunks=*/true);
 }
 
+std::string persistent_key(const Plan& plan) {
+    std::string key = fmt::format("{} {} {} ", plan.own_memory(), plan.store, static_cast<int>(plan.order));
+    if (plan.device_groups > 0) key += fmt::format("{} {} ", plan.device_groups, plan.group_chunks);
+    const auto add = [&key](const BlockPlan& block) {
+        for (const Home home : {block.weights, block.state, block.gradients, block.cache})
+            key += static_cast<char>('0' + static_cast<int>(home));
+        key += static_cast<char>('0' + static_cast<int>(block.update));
+    };
+    if (plan.blocks.empty()) add(plan.common);
+    for (const BlockPlan& block : plan.blocks) add(block);
+    return key;
+}
+
 std::array<int64_t, kTierKinds> persistent_bytes(const TrainedModel& model, const Recipe& recipe,
                                                  const Numerics& numerics, const Plan& plan,
                                                  const std::vector<ScheduleRequest>& requests) {

@@ -37,6 +37,8 @@ ScheduleSet lower_one(const TrainedModel& model, const Recipe& recipe, const Num
 std::array<int64_t, kTierKinds> persistent_bytes(const TrainedModel& model, const Recipe& recipe,
                                                  const Numerics& numerics, const Plan& plan,
                                                  const std::vector<ScheduleRequest>& requests);
+// All of a plan that they depend on.
+std::string persistent_key(const Plan& plan);
 
 // The updates alone that a plan needs schedules for, besides those of the requests: redo, flush, both or none.
 std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& plan,

@@ -81,7 +81,7 @@ void ActivationBuffers::bring(const Visit& visit, int micro) {
     if (!visit.backward) return;
     const auto bring = [&](Offloaded& offloaded, BufferId& buffer) {
         bool& is_back = visit.updates ? offloaded.is_back : offloaded.is_back_again;
-        if (offloaded.is_away() && !std::exchange(is_back, true)) buffer = bring_back(offloaded);
+        if (offloaded.is_away() && !std::exchange(is_back, true)) buffer = bring_back(offloaded, visit.block, micro);
     };
     bring(here.offloaded_input, here.input);
     for (size_t index = 0; index < kSavedRegions; ++index) bring(here.offloaded_saved[index], here.saved[index]);
@@ -106,12 +106,14 @@ ActivationBuffers::Offloaded ActivationBuffers::offload(BufferId buffer, Home ho
     return offloaded;
 }
 
-BufferId ActivationBuffers::bring_back(const Offloaded& offloaded) {
-    const BufferId on_device = builder_.buffer("back", offloaded.tag, offloaded.bytes, TierKind::device);
+BufferId ActivationBuffers::bring_back(const Offloaded& offloaded, int block, int micro) {
+    const BufferId on_device =
+        builder_.buffer({"back", block, micro}, offloaded.tag, offloaded.bytes, TierKind::device);
     BufferId from = offloaded.host;
     if (offloaded.file_offset >= 0) {
-        from = in_.plan.own_memory() ? builder_.buffer("back, host", offloaded.tag, offloaded.bytes, TierKind::host)
-                                     : on_device;
+        from = in_.plan.own_memory()
+                   ? builder_.buffer({"back, host", block, micro}, offloaded.tag, offloaded.bytes, TierKind::host)
+                   : on_device;
         transfer(MoveKind::disk_read, from, offloaded);
     }
     if (in_.plan.own_memory()) copy(MoveKind::up, from, on_device, offloaded.bytes);

@@ -56,7 +56,7 @@ class ActivationBuffers {
     void bind(RunTask& task, std::vector<BufferUse>& uses, Region region, BufferId buffer, bool write) const;
     bool leaves(Home home) const { return home == Home::disk || (home == Home::host && in_.plan.own_memory()); }
     Offloaded offload(BufferId buffer, Home home);
-    BufferId bring_back(const Offloaded& offloaded);
+    BufferId bring_back(const Offloaded& offloaded, int block, int micro);
     void copy(MoveKind kind, BufferId from, BufferId to, int64_t bytes);
     void transfer(MoveKind kind, BufferId buffer, const Offloaded& offloaded);
 

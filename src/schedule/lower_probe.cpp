@@ -41,6 +41,7 @@ class ProbeLowering {
         const size_t late = in_.plan.own_memory() ? std::min(early, at(in_.plan.upload_ahead)) : 0;
         const auto count = static_cast<size_t>(blocks_);
         for (size_t index = 0; index < count; ++index) {
+            builder_.arrive(static_cast<int>(index));
             while (fetched.size() < std::min(count, index + 1 + early) && is_current(static_cast<int>(fetched.size())))
                 fetched.push_back(builder_.read_weights(builder_.block(static_cast<int>(fetched.size()))));
             for (; ready < std::min(fetched.size(), index + 1 + late); ++ready)

@@ -60,7 +60,10 @@ class TrainLowering {
         speculative_.drain();
         at_once_.drain();
         if (in_.recipe.needs_grad_norm && !in_.recipe.backward_for_norm) builder_.reduce({});
-        for (int block = 0; block < blocks_; ++block) add_updates(certain_, UpdateTime::after_backward, block);
+        for (int block = 0; block < blocks_; ++block) {
+            builder_.arrive(block);
+            add_updates(certain_, UpdateTime::after_backward, block);
+        }
         certain_.drain();
     }
 
@@ -95,6 +98,7 @@ class TrainLowering {
             passed.reset();
         };
         for (size_t index = 0; index < list.size(); ++index) {
+            builder_.arrive(list[index].block);
             while (fetched.size() < std::min(list.size(), index + 1 + early) && is_current(list[fetched.size()]))
                 fetched.push_back(begin_fetch(list[fetched.size()]));
             for (; ready < std::min(fetched.size(), index + 1 + late); ++ready)
@@ -115,6 +119,7 @@ class TrainLowering {
     // to the head gets its contributions in the canonical order.
     void write_micro_batch_first() {
         const auto visit = [&](const Visit& each, int micro) {
+            builder_.arrive(each.block);
             BlockWeights weights;
             if (micro == 0) {
                 weights = begin_fetch(each);
@@ -134,8 +139,10 @@ class TrainLowering {
             }
         }
         for (int micro = 0; first_trained_ == 0 && micro < micro_batches_; ++micro) visit({0, true}, micro);
-        for (int block = blocks_ - 1; block >= first_trained_; --block)
+        for (int block = blocks_ - 1; block >= first_trained_; --block) {
+            builder_.arrive(block);
             finish_gradients(block, builder_.read_weights(builder_.block(block)));
+        }
     }
 
     // The update that the step before deferred is done when a block is first fetched, before its weights go up.

@@ -88,11 +88,27 @@ const Schedule* ScheduleSet::find(std::string_view name) const {
     return nullptr;
 }
 
+Demand& Demand::operator-=(const Demand& part) {
+    flops -= part.flops;
+    model_flops -= part.model_flops;
+    noise -= part.noise;
+    memory_bytes -= part.memory_bytes;
+    up_bytes -= part.up_bytes;
+    down_bytes -= part.down_bytes;
+    disk_read_bytes -= part.disk_read_bytes;
+    disk_write_bytes -= part.disk_write_bytes;
+    return *this;
+}
+
 Demand total_demand(const Schedule& schedule) {
+    return total_demand(schedule.tasks, schedule.writeback_steps);
+}
+
+Demand total_demand(std::span<const Task> tasks, int writeback_steps) {
     Demand sum;
     int64_t down_bytes = 0, disk_write_bytes = 0;  // each writeback_steps
-    for (const Task& task : schedule.tasks) {
-        if (schedule.writeback_steps > 1 && task.when == When::write_back) {
+    for (const Task& task : tasks) {
+        if (writeback_steps > 1 && task.when == When::write_back) {
             down_bytes += task.demand.down_bytes;
             disk_write_bytes += task.demand.disk_write_bytes;
             continue;
@@ -106,8 +122,8 @@ Demand total_demand(const Schedule& schedule) {
         sum.disk_read_bytes += task.demand.disk_read_bytes;
         sum.disk_write_bytes += task.demand.disk_write_bytes;
     }
-    sum.down_bytes += down_bytes / schedule.writeback_steps;
-    sum.disk_write_bytes += disk_write_bytes / schedule.writeback_steps;
+    sum.down_bytes += down_bytes / writeback_steps;
+    sum.disk_write_bytes += disk_write_bytes / writeback_steps;
     return sum;
 }
 

@@ -256,6 +256,9 @@ struct Demand {
     int64_t down_bytes = 0;
     int64_t disk_read_bytes = 0;
     int64_t disk_write_bytes = 0;
+
+    Demand& operator-=(const Demand& part);
+    Demand operator-(const Demand& part) const { return Demand(*this) -= part; }
 };
 
 // deferred: part of an update that the step before deferred; skipped where there is none. write_back: the same, and
@@ -270,6 +273,12 @@ struct Task {
     int first_use = 0, use_count = 0;  // Schedule::uses_of
     Demand demand;
     Waits after;  // filled by check
+};
+
+// Where the list of tasks comes to a block in one of a step's passes. What was read early for it is before that.
+struct Arrival {
+    int block = 0;
+    int task = 0;  // the first one that the list has from there
 };
 
 struct Schedule {
@@ -294,7 +303,8 @@ struct Schedule {
     std::vector<InputTask> inputs;
     bool writes_answers = false;  // each point of a forward-only step reads rows of its own, with what it has written
     std::vector<Task> tasks;
-    std::vector<BufferUse> uses;  // of all tasks, one after the other
+    std::vector<Arrival> arrivals;  // pass by pass
+    std::vector<BufferUse> uses;    // of all tasks, one after the other
     // Where execute finds results: the loss of each token [T, 1], f32; or the logits of each row's last token,
     // [1, V], one after the other in equal parts of their buffer. By micro-batch; where weights
     // are probed by what Recipe::conclude needs to know, and for each of those by micro-batch.
@@ -370,6 +380,8 @@ struct TaskSpan {
 
 // Sum of demands: of a step on the average, where not every step's updates are written back.
 Demand total_demand(const Schedule& schedule);
+// Of some of its tasks.
+Demand total_demand(std::span<const Task> tasks, int writeback_steps);
 // Of a forward-only step that runs its schedule `rounds` times: updates are written back in the first alone.
 Demand in_rounds(Demand demand, int64_t rounds);
 
