@@ -1,6 +1,7 @@
 #include "plan/estimate.h"
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/math.h"
@@ -53,15 +54,19 @@ struct Line {
 struct Depths {
     int few = 0, more = 0;
 };
+constexpr int kFewTurns = 8;  // with more of them a quick estimate of the gaps is a little off
+constexpr int kAllTurns = std::numeric_limits<int>::max();
 
-Depths depths_for(int layers, const Plan& plan, int period) {
+Depths depths_for(int layers, const Plan& plan, int period, int turns_max) {
     constexpr int kFew = 3;  // besides the layers that are read ahead: both ends of a pipeline that is full
     constexpr int kApart = 2;
     const int copies = plan.own_memory() ? std::max(1, plan.upload_ahead) + 1 : 1;
-    const int turns = std::lcm(std::lcm(period, copies), std::lcm(plan.read_ahead + 1, plan.update_ahead + 1));
+    const int alike = std::lcm(period, copies);
+    const int all_turns = std::lcm(alike, std::lcm(plan.read_ahead + 1, plan.update_ahead + 1));
+    const int turns = all_turns <= turns_max ? all_turns : alike;
     // Slots that layers go up into in turn are full and in step after two rounds.
     const int rounds = plan.upload_ahead > 0 ? 2 * copies : 0;
-    const int apart = round_up(kApart, std::lcm(period, copies));
+    const int apart = round_up(kApart, alike);
     const int least = kFew + plan.read_ahead + rounds + apart;
     const int more = least + (layers - least % turns + turns) % turns;
     return {more - apart, more};
@@ -74,8 +79,13 @@ int64_t Estimate::memory_bytes() const {
 }
 
 Estimator::Estimator(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                     std::vector<ScheduleRequest> requests)
-    : model_(model), recipe_(recipe), numerics_(numerics), machine_(machine), requests_(std::move(requests)) {}
+                     std::vector<ScheduleRequest> requests, Precision precision)
+    : model_(model),
+      recipe_(recipe),
+      numerics_(numerics),
+      machine_(machine),
+      requests_(std::move(requests)),
+      precision_(precision) {}
 
 const TrainedModel& Estimator::short_model(int layers) {
     const auto found = short_models_.find(layers);
@@ -84,21 +94,10 @@ const TrainedModel& Estimator::short_model(int layers) {
 }
 
 Estimator::Peaks Estimator::peaks_of(const ScheduleSet& set) {
-    const Schedule& schedule = set.schedules[0];
-    const auto transient_bytes = set.by_kind(schedule.transient_bytes);
-    Peaks peaks;
-    for (size_t tier = 0; tier < kTierKinds; ++tier) {
-        std::vector<int64_t> change(schedule.tasks.size() + 2, 0);
-        for (const BufferSpec& buffer : schedule.buffers) {
-            if (slot(set.tiers[static_cast<size_t>(buffer.tier)].kind) != tier) continue;
-            const int64_t bytes = round_up(buffer.bytes, kParamAlignment);
-            change[static_cast<size_t>(buffer.first)] += bytes;
-            change[static_cast<size_t>(buffer.last) + 1] -= bytes;
-        }
-        int64_t alive = 0;
-        for (const int64_t each : change) peaks.alive_bytes[tier] = std::max(peaks.alive_bytes[tier], alive += each);
+    Peaks peaks{.alive_bytes = set.by_kind(alive_bytes(set, set.schedules[0]))};
+    const auto transient_bytes = set.by_kind(set.schedules[0].transient_bytes);
+    for (size_t tier = 0; tier < kTierKinds; ++tier)
         peaks.gap_bytes[tier] = transient_bytes[tier] - peaks.alive_bytes[tier];
-    }
     return peaks;
 }
 
@@ -126,30 +125,30 @@ std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks)
 
 }  // namespace
 
-Estimator::Peaks Estimator::peaks_beside(const Lowered& lowered, const ScheduleRequest& request) {
+Estimator::Beside Estimator::beside(const Lowered& lowered, const ScheduleRequest& request) {
     const TrainedModel& model = *lowered.model;
     const auto measure = [&] {
         ScheduleSet set = lower_one(model, recipe_, numerics_, lowered.plan, requests_, request);
         place_buffers(set);
-        return peaks_of(set);
+        Beside made{.peaks = peaks_of(set)};
+        if (request.kind == ScheduleRequest::Kind::redo) {
+            derive_waits(set, set.schedules[0]);
+            made.seconds = simulate(set.schedules[0], machine_).seconds;
+        }
+        return made;
     };
     const bool is_simple = request.kind == ScheduleRequest::Kind::eval ||
                            (!recipe_.probes() && request.kind != ScheduleRequest::Kind::train &&
                             request.kind != ScheduleRequest::Kind::decode);
     if (!is_simple) return measure();
     const std::string key = key_of(lowered.plan, request, static_cast<int>(model.blocks.size()));
-    const auto found = known_peaks_.find(key);
-    return found != known_peaks_.end() ? found->second : known_peaks_.emplace(key, measure()).first->second;
+    const auto found = known_.find(key);
+    return found != known_.end() ? found->second : known_.emplace(key, measure()).first->second;
 }
 
-double Estimator::redo_seconds(const Lowered& lowered, const ScheduleRequest& request) {
-    const std::string key = key_of(lowered.plan, request, static_cast<int>(lowered.model->blocks.size()));
-    const auto [found, is_new] = known_seconds_.try_emplace(key, 0);
-    if (is_new) {
-        ScheduleSet set = lower_one(*lowered.model, recipe_, numerics_, lowered.plan, requests_, request);
-        check_each(set);
-        found->second = simulate(set.schedules[0], machine_).seconds;
-    }
+const std::array<int64_t, kTierKinds>& Estimator::persistent_bytes(const Plan& plan) {
+    const auto [found, is_new] = known_persistent_.try_emplace(persistent_key(plan));
+    if (is_new) found->second = windlass::persistent_bytes(model_, recipe_, numerics_, plan, requests_);
     return found->second;
 }
 
@@ -162,65 +161,112 @@ Estimator::Lowered Estimator::lower_sized(const TrainedModel& model, Plan plan) 
                         .activation_file_bytes = lowered.set.activation_file_bytes()};
     lowered.peaks.push_back(peaks_of(lowered.set));
     for (size_t index = 1; index < requests_.size(); ++index)
-        lowered.peaks.push_back(peaks_beside(lowered, requests_[index]));
+        lowered.peaks.push_back(beside(lowered, requests_[index]).peaks);
     for (const ScheduleRequest& request : update_requests(recipe_, lowered.plan, requests_))
-        lowered.peaks.push_back(peaks_beside(lowered, request));
+        lowered.peaks.push_back(beside(lowered, request).peaks);
     return lowered;
 }
 
-void Estimator::time(Lowered& lowered) {
-    Schedule& schedule = lowered.set.schedules[0];
-    derive_waits(lowered.set, schedule);
+Estimator::Lowered Estimator::cut_from(const Lowered& deep, const TrainedModel& model, Plan plan) {
+    const Schedule& schedule = deep.set.schedules[0];
+    const int layers = layer_count(model), before = layers / 2;
+    Lowered few{.model = &model, .plan = std::move(plan)};
+    few.cut = cut_layers(deep.set, schedule, *deep.model, 1 + before, layer_count(*deep.model) - layers);
+    few.estimate = {.demand = deep.estimate.demand - demand_of(schedule, few.cut),
+                    .arena_bytes = windlass::persistent_bytes(model, recipe_, numerics_, few.plan, requests_),
+                    .activation_file_bytes = deep.estimate.activation_file_bytes - spilled_bytes(schedule, few.cut)};
+    // Most other schedules use memory layer by layer: as much of it for a few as for many.
+    few.peaks = deep.peaks;
+    few.peaks[0] = {.alive_bytes = deep.set.by_kind(alive_bytes(deep.set, schedule, few.cut))};
+    for (size_t index = 1; index < requests_.size(); ++index) {
+        if (requests_[index].kind == ScheduleRequest::Kind::refresh)
+            few.peaks[index] = beside(few, requests_[index]).peaks;
+    }
+    return few;
+}
+
+Estimator::Sized Estimator::size(const PlanFor& plan_for, int period) {
+    constexpr double kDeeper = 1.25;  // than the short model: a cut costs as much as these layers
+    const int layers = layer_count(model_), repeats = layer_period(model_);
+    const bool cuts = precision_ == Precision::quick && requests_[0].kind == ScheduleRequest::Kind::train;
+    Plan whole = plan_for(layers + 2);
+    const Depths depths =
+        depths_for(layers, whole, std::lcm(period, std::max(1, repeats)), cuts ? kFewTurns : kAllTurns);
+    Sized sized;
+    // Both short models together are as much work as one that deep; of layers that differ a few say nothing.
+    const double work = cuts ? depths.more * kDeeper : depths.few + depths.more;
+    if (layers <= work || repeats == 0) {
+        sized.deep = lower_sized(model_, std::move(whole));
+        sized.estimate = sized.deep.estimate;
+    } else {
+        sized.steps = static_cast<double>(layers - depths.few) / (depths.more - depths.few);
+        sized.deep = lower_sized(short_model(depths.more), plan_for(depths.more + 2));
+        const TrainedModel& few = short_model(depths.few);
+        Plan plan = plan_for(depths.few + 2);
+        sized.few = cuts ? cut_from(sized.deep, few, std::move(plan)) : lower_sized(few, std::move(plan));
+        sized.estimate = Line{sized.steps}(sized.few->estimate, sized.deep.estimate);
+    }
+    add_transients(sized);
+    return sized;
+}
+
+void Estimator::add_transients(Sized& sized) {
+    const std::vector<Peaks>& deep = sized.deep.peaks;
+    const std::vector<Peaks>& few = sized.few ? sized.few->peaks : deep;
+    for (size_t tier = 0; tier < kTierKinds; ++tier) {
+        int64_t most = 0;
+        for (size_t index = 0; index < deep.size(); ++index) {
+            const int64_t alive = Line{sized.steps}(few[index].alive_bytes[tier], deep[index].alive_bytes[tier]);
+            most = std::max(most, alive + deep[index].gap_bytes[tier]);
+        }
+        sized.estimate.arena_bytes[tier] += most;
+    }
+}
+
+void Estimator::time(Lowered& lowered, const Schedule& schedule) {
     const Simulation step = simulate(schedule, machine_);
     lowered.estimate.seconds = step.seconds;
     lowered.estimate.busy_seconds = step.busy_seconds;
     lowered.estimate.alone_seconds = step.alone_seconds;
     for (const ScheduleRequest& request : update_requests(recipe_, lowered.plan, requests_)) {
         if (request.kind == ScheduleRequest::Kind::redo)
-            lowered.estimate.redo_seconds += redo_seconds(lowered, request);
+            lowered.estimate.redo_seconds += beside(lowered, request).seconds;
     }
 }
 
-Estimator::Sized Estimator::size(const PlanFor& plan_for, int period) {
-    const int layers = layer_count(model_), repeats = layer_period(model_);
-    Plan whole = plan_for(layers + 2);
-    const Depths depths = depths_for(layers, whole, std::lcm(period, std::max(1, repeats)));
-    Sized sized;
-    // Both short models together are as much work as one that deep; of layers that differ a few say nothing.
-    if (layers <= depths.few + depths.more || repeats == 0) {
-        sized.models.push_back(lower_sized(model_, std::move(whole)));
-    } else {
-        sized.steps = static_cast<double>(layers - depths.few) / (depths.more - depths.few);
-        for (const int depth : {depths.few, depths.more})
-            sized.models.push_back(lower_sized(short_model(depth), plan_for(depth + 2)));
+void Estimator::time(Lowered& lowered) {
+    derive_waits(lowered.set, lowered.set.schedules[0]);
+    time(lowered, lowered.set.schedules[0]);
+}
+
+void Estimator::time_few(Lowered& few, Schedule& deep) {
+    std::vector<Task> tasks;
+    if (few.set.schedules.empty()) {
+        tasks = tasks_without(deep, few.cut);
+        if (tasks.empty()) few = lower_sized(*few.model, std::move(few.plan));
     }
-    const Line line{sized.steps};
-    const Lowered &few = sized.models.front(), &more = sized.models.back();
-    sized.estimate = line(few.estimate, more.estimate);
-    for (size_t tier = 0; tier < kTierKinds; ++tier) {
-        int64_t most = 0;
-        for (size_t index = 0; index < few.peaks.size(); ++index) {
-            const Peaks &a = few.peaks[index], &b = more.peaks[index];
-            most = std::max(most, line(a.alive_bytes[tier], b.alive_bytes[tier]) + b.gap_bytes[tier]);
-        }
-        sized.estimate.arena_bytes[tier] += most;
-    }
-    return sized;
+    if (tasks.empty()) return time(few);
+    deep.tasks = std::move(tasks);
+    time(few, deep);
 }
 
 Estimate Estimator::time(Sized sized) {
-    for (Lowered& model : sized.models) time(model);
-    const std::array<int64_t, kTierKinds> arena_bytes = sized.estimate.arena_bytes;
-    Estimate result = Line{sized.steps}(sized.models.front().estimate, sized.models.back().estimate);
-    result.arena_bytes = arena_bytes;
+    time(sized.deep);
+    Estimate result = sized.deep.estimate;
+    if (sized.few) {
+        time_few(*sized.few, sized.deep.set.schedules[0]);
+        result = Line{sized.steps}(sized.few->estimate, result);
+    }
+    result.arena_bytes = sized.estimate.arena_bytes;
     // A few layers may wait for one lane, all of them for another.
     for (const double seconds : result.alone_seconds) result.seconds = std::max(result.seconds, seconds);
     return result;
 }
 
 Estimate estimate(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period) {
-    return Estimator(model, recipe, numerics, machine, requests)(plan_for, period);
+                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period,
+                  Precision precision) {
+    return Estimator(model, recipe, numerics, machine, requests, precision)(plan_for, period);
 }
 
 }  // namespace windlass

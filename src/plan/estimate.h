@@ -10,10 +10,12 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "method/recipe.h"
+#include "plan/layer_cut.h"
 #include "schedule/lower.h"
 #include "schedule/machine.h"
 #include "schedule/plan.h"
@@ -33,12 +35,17 @@ struct Estimate {
     int64_t memory_bytes() const;  // of all tiers
 };
 
+// full: two short models are lowered. quick, at half the cost: of a training step one, and the other is cut out of its
+// schedule (layer_cut.h). Bytes that are moved and alive are the same; seconds are mostly within 1 %, and up to a tenth
+// off where updates lag far behind the passes.
+enum class Precision : uint8_t { full, quick };
+
 // Estimates of many plans of one model. What they have in common is found once: short models, and schedules
 // that depend on a part of the plan only. Outlived by what it is made with.
 class Estimator {
   public:
     Estimator(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-              std::vector<ScheduleRequest> requests);
+              std::vector<ScheduleRequest> requests, Precision precision = Precision::full);
 
     // Makes the plan of a model with `blocks` blocks (layers, embedding and head).
     using PlanFor = std::function<Plan(int blocks)>;
@@ -51,29 +58,41 @@ class Estimator {
     struct Lowered {
         const TrainedModel* model = nullptr;
         Plan plan;
-        ScheduleSet set;  // the step's schedule
+        ScheduleSet set;  // the step's schedule; empty if it was cut out of a deeper model's
+        LayerCut cut;
         Estimate estimate;
         std::vector<Peaks> peaks;
     };
     // All of an estimate but its seconds.
     struct Sized {
         Estimate estimate;
-        double steps = 0;  // from the first model to the whole, in units of what the second has more
-        std::vector<Lowered> models;
+        Lowered deep;
+        std::optional<Lowered> few;  // nothing where `deep` is the whole model
+        double steps = 0;            // from `few` to the whole: 1 is as many layers as `deep` has more
     };
 
     // `period`: layers that are this far apart are treated alike. A model no deeper than the two short ones together is
     // lowered as it is, and the estimate is exact. `time` may be called once for each `size`, or not at all.
     Sized size(const PlanFor& plan_for, int period = 1);
     Estimate time(Sized sized);
+    // Of the whole model: what outlives the schedules of a plan.
+    const std::array<int64_t, kTierKinds>& persistent_bytes(const Plan& plan);
     Estimate operator()(const PlanFor& plan_for, int period = 1) { return time(size(plan_for, period)); }
 
   private:
     Lowered lower_sized(const TrainedModel& model, Plan plan);
+    // Of a model that is not as deep, with its plan.
+    Lowered cut_from(const Lowered& deep, const TrainedModel& model, Plan plan);
+    void add_transients(Sized& sized);
     void time(Lowered& lowered);
-    // Of a schedule besides the step's.
-    Peaks peaks_beside(const Lowered& lowered, const ScheduleRequest& request);
-    double redo_seconds(const Lowered& lowered, const ScheduleRequest& request);
+    void time_few(Lowered& few, Schedule& deep);  // whose schedule has been timed, and is used up
+    void time(Lowered& lowered, const Schedule& schedule);
+    // A schedule besides the step's; the seconds of one that repeats updates.
+    struct Beside {
+        Peaks peaks;
+        double seconds = 0;
+    };
+    Beside beside(const Lowered& lowered, const ScheduleRequest& request);
     static Peaks peaks_of(const ScheduleSet& set);  // of its first schedule
     const TrainedModel& short_model(int layers);
 
@@ -82,13 +101,15 @@ class Estimator {
     const Numerics& numerics_;
     const Machine& machine_;
     std::vector<ScheduleRequest> requests_;
-    std::map<int, TrainedModel> short_models_;     // by layers
-    std::map<std::string, Peaks> known_peaks_;     // by all that they depend on
-    std::map<std::string, double> known_seconds_;  // the same
+    const Precision precision_;
+    std::map<int, TrainedModel> short_models_;                                 // by layers
+    std::map<std::string, Beside> known_;                                      // by all that they depend on
+    std::map<std::string, std::array<int64_t, kTierKinds>> known_persistent_;  // the same
 };
 
 // Of one plan.
 Estimate estimate(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period = 1);
+                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period = 1,
+                  Precision precision = Precision::full);
 
 }  // namespace windlass

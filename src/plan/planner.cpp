@@ -1,6 +1,7 @@
 #include "plan/planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 
@@ -98,11 +99,14 @@ class Searches {
     bool fit_nothing() {
         return std::ranges::all_of(searches_, [](const auto& search) { return search->fits_nothing(); });
     }
-    std::optional<Planned> first_look(const Rival& rival) {
-        std::optional<Planned> best;
+    FirstLook first_look(const Rival& rival) {
+        FirstLook best;
         for (const auto& search : searches_) {
-            std::optional<Planned> found = search->first_look(rival);
-            if (found && (!best || found->mean_seconds < best->mean_seconds)) best = std::move(found);
+            FirstLook found = search->first_look(rival);
+            best.seconds = std::min(best.seconds, found.seconds);
+            if (!found.planned) continue;
+            if (!best.planned || found.planned->mean_seconds < best.planned->mean_seconds)
+                best.planned = std::move(found.planned);
         }
         return best;
     }
@@ -150,20 +154,21 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
     Searches searches({model, recipe, numerics, machine, request});
     std::optional<Planned> best;
     if (rival) {
-        best = searches.first_look(*rival);
-        if (!best) return NoFit{};
+        FirstLook look = searches.first_look(*rival);
+        if (!look.planned) return NoFit{.slower_seconds = std::isfinite(look.seconds) ? look.seconds : 0};
+        best = std::move(look.planned);
         if (best->mean_seconds > rival->seconds * (1 - kWorthSearching)) return searches.finish(std::move(*best));
     } else if (request.start) {
         constexpr double kNoTime = std::numeric_limits<double>::infinity();
-        best = searches.first_look({request.start->policy, request.start->choice, kNoTime});
+        best = searches.first_look({request.start->policy, request.start->choice, kNoTime}).planned;
         if (!best) return NoFit{};
         return searches.finish(std::move(*best));
     }
     best = searches.run(std::move(best));
     if (!best) return searches.refusal();
     // Under these very limits, which are no rung's.
-    if (auto last = searches.first_look({best->plan.policy, best->choice, best->mean_seconds})) best = std::move(last);
-    return searches.finish(std::move(*best));
+    FirstLook last = searches.first_look({best->plan.policy, best->choice, best->mean_seconds});
+    return searches.finish(std::move(last.planned ? *last.planned : *best));
 }
 
 std::optional<NoFit> refuse_early(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics,

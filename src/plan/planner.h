@@ -100,9 +100,9 @@ struct Rival {
 };
 
 // The fastest choice found of all policies asked for that fits. With a rival, a first look, some descents for each
-// policy, decides first: an empty NoFit if it finds nothing faster, since most micro-batches are slower than larger
-// ones; what it finds if that gains little; a whole search if it gains much. With PlanRequest::start, what a first look
-// finds, or an empty NoFit.
+// policy, decides first: a NoFit without words if it finds nothing faster, since most micro-batches are slower than
+// larger ones; what it finds if that gains little; a whole search if it gains much. With PlanRequest::start, what a
+// first look finds, or a NoFit without words.
 PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                       const PlanRequest& request, const std::optional<Rival>& rival = std::nullopt);
 // The refusal if no choice fits, as descents from where memory is least tell; far cheaper than a search.

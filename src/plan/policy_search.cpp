@@ -47,7 +47,9 @@ PolicySearch::PolicySearch(const PlanQuestion& question, const SavedRanks& ranks
       space_(std::move(space)),
       store_bytes_(space_.base.store ? working_store_bytes(in_.model, in_.recipe) : 0),
       limits_(limits_of(in_.request.budgets)),
-      estimate_(in_.model, in_.recipe, in_.numerics, in_.machine, largest_of_each_kind(in_.request.schedules)),
+      estimate_(in_.model, in_.recipe, in_.numerics, in_.machine, largest_of_each_kind(in_.request.schedules),
+                // What is compared with a plan is one look, and what it ends at is lowered whole.
+                in_.request.start ? Precision::quick : Precision::full),
       evaluate_(ChoiceCosts{.whole = [this](const Choice& choice) { return timed(choice); },
                             .bytes = [this](const Choice& choice) { return sized(choice); },
                             .least = [this](const Choice& choice) { return least(plan(choice)); },
@@ -100,20 +102,23 @@ std::optional<Planned> PolicySearch::run(const std::optional<Planned>& known) {
     return best ? std::move(best) : fastest_of(search(space_, evaluate_, limits_));
 }
 
-std::optional<Planned> PolicySearch::first_look(const Rival& rival) {
-    if (has_no_disk() || is_hopeless() || least_seconds() >= rival.seconds) return std::nullopt;
+FirstLook PolicySearch::first_look(const Rival& rival) {
+    FirstLook look;
+    if (has_no_disk() || is_hopeless() || least_seconds() >= rival.seconds) return look;
     std::vector<Choice> starts = {space_.leanest(), space_.richest()};
     if (policy_.name == rival.policy) starts[0] = rival.choice;
-    std::optional<Planned> best;
     for (Choice start : starts) {
         at(start, Knob::resident) = space_.of(Knob::resident)[0];
         const Choice end = descend_from(start, space_, evaluate_, limits_);
         const Evaluation found = against(evaluate_(end), limits_);
-        if (!found.fits() || found.seconds > rival.seconds * kErrorMax) continue;
+        if (!found.fits()) continue;
+        look.seconds = std::min(look.seconds, found.seconds);
+        if (found.seconds > rival.seconds * kErrorMax) continue;
         std::optional<Planned> planned = fastest_of({end});
-        if (planned && planned->mean_seconds < (best ? best->mean_seconds : rival.seconds)) best = std::move(planned);
+        const double known = look.planned ? look.planned->mean_seconds : rival.seconds;
+        if (planned && planned->mean_seconds < known) look.planned = std::move(planned);
     }
-    return best;
+    return look;
 }
 
 void PolicySearch::report(std::vector<Refused>& refused) const {
@@ -145,11 +150,9 @@ const Plan& PolicySearch::plan(const Choice& choice) {
     return last_plan_->second;
 }
 
-Evaluation PolicySearch::least(const Plan& plan) const {
-    return evaluation_of(
-        in_.model, in_.numerics, in_.request, plan,
-        {.arena_bytes = persistent_bytes(in_.model, in_.recipe, in_.numerics, plan, in_.request.schedules),
-         .store_bytes = store_bytes_});
+Evaluation PolicySearch::least(const Plan& plan) {
+    return evaluation_of(in_.model, in_.numerics, in_.request, plan,
+                         {.arena_bytes = estimate_.persistent_bytes(plan), .store_bytes = store_bytes_});
 }
 
 Evaluation PolicySearch::exact(const Planned& planned) const {

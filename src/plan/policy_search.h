@@ -1,6 +1,7 @@
 // policy_search.h: one search: over one policy's space under one share of blocks that are whole on the device.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,11 @@ struct PlanQuestion {
     const Numerics& numerics;
     const Machine& machine;
     const PlanRequest& request;
+};
+
+struct FirstLook {
+    std::optional<Planned> planned;                            // faster than the rival
+    double seconds = std::numeric_limits<double>::infinity();  // of the fastest step that fits, faster or not
 };
 
 class PolicySearch {
@@ -44,7 +50,7 @@ class PolicySearch {
     // What a descent ends at that is faster than the rival: from where memory is most, and from the rival's choice if
     // that is this policy's, else from where memory is least. It is lowered whole: an estimate may be off by more than
     // there is to gain.
-    std::optional<Planned> first_look(const Rival& rival);
+    FirstLook first_look(const Rival& rival);
 
     // Choices that were lowered.
     int evaluations() const { return static_cast<int>(evaluate_.sized().size()); }
@@ -54,7 +60,7 @@ class PolicySearch {
   private:
     std::optional<Planned> fastest_of(const std::vector<Choice>& choices);
     const Plan& plan(const Choice& choice);
-    Evaluation least(const Plan& plan) const;
+    Evaluation least(const Plan& plan);
     Evaluation exact(const Planned& planned) const;
     Evaluation sized(const Choice& choice);
     Evaluation timed(const Choice& choice);

@@ -41,7 +41,9 @@ std::optional<Json> entry_json(const SearchQuestion& question, const PlanOutcome
         json["evaluations"] = planned->evaluations;
         return json;
     }
-    if (!question.rival || !std::get<NoFit>(outcome).needs.empty()) return std::nullopt;
+    const NoFit& none = std::get<NoFit>(outcome);
+    if (!question.rival || !none.needs.empty()) return std::nullopt;
+    json["seconds"] = none.slower_seconds;
     return json;
 }
 
@@ -69,7 +71,10 @@ std::optional<Choice> kept_choice(const Json& list) {
 // Nothing in it is believed but what was chosen, and how long that was searched for.
 std::optional<PlanOutcome> outcome_of(const SearchQuestion& question, const Json& entry) {
     if (has_more_room(budgets_of(question.request), entry)) return std::nullopt;
-    if (!entry.contains("policy")) return question.rival ? std::optional<PlanOutcome>(NoFit{}) : std::nullopt;
+    if (!entry.contains("policy")) {
+        if (!question.rival) return std::nullopt;
+        return NoFit{.slower_seconds = number(entry, "seconds")};
+    }
     const std::optional<Choice> choice = kept_choice(entry.at("choice"));
     const std::optional<int64_t> evaluations = integer_of(entry.at("evaluations"));
     if (!choice || !evaluations) return std::nullopt;

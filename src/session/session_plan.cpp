@@ -63,6 +63,10 @@ Draft in_shape(const Session& session, Draft draft, const Shape& shape) {
     return draft;
 }
 
+// Than the fastest so far. The fewer the rows the more often weights move: what costs so much already costs more with
+// fewer of them.
+constexpr double kNoLongerFaster = 1.02;
+
 // Of every shape of a micro-batch, the largest first, the fastest that fits; the refusal is that of the smallest, which
 // is tried as soon as another does not fit: nothing fits where it does not.
 Outcome plan_shapes(const Session& session, const std::optional<RunState>& recorded, const Draft& draft) {
@@ -76,6 +80,7 @@ Outcome plan_shapes(const Session& session, const std::optional<RunState>& recor
         PlanOutcome outcome = find_plan(session.plan_cache, {session.model, choice.recipe, choice.options,
                                                              choice.numerics, session.machine, choice.request, rival});
         if (auto* none = std::get_if<NoFit>(&outcome)) {
+            if (rival && none->slower_seconds > rival->seconds * kNoLongerFaster) break;
             refusal = std::move(*none);
             if (!std::exchange(is_first, false) || shapes.size() == 1) continue;
             const Draft least = in_shape(session, draft, shapes.back());

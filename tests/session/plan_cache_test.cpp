@@ -105,12 +105,13 @@ TEST_F(PlanCacheTest, AnotherQuestionHasAnotherAnswer) {
     EXPECT_EQ(prepare().planned.evaluations, kPlanted);
 }
 
-// The micro-batch that the planner chooses, and those that it does not take, are kept too.
+// The micro-batch that the planner chooses, and those that it does not take, are kept too: 8 rows, and 4, which are so
+// much slower that neither 2 nor 1 is tried.
 TEST_F(PlanCacheTest, KeepsWhichRowsAreNotFaster) {
     const Settings open = {{"per_device_train_batch_size", "auto"}};
     const Session first = prepare(open);
     const size_t count = entries().size();
-    EXPECT_EQ(count, 4u);
+    EXPECT_EQ(count, 2u);
     plant();
     const Session second = prepare(open);
     EXPECT_EQ(second.planned.evaluations, kPlanted);
