@@ -183,7 +183,7 @@ class RangesByLane {
           is_inside_(schedule.tasks.size(), false) {
         auto range = ranges.begin();
         for (size_t index = 0; index < schedule.tasks.size(); ++index) {
-            if (range != ranges.end() && index == at(range->end)) ++range;
+            while (range != ranges.end() && index >= at(range->end)) ++range;
             if (range != ranges.end() && index == at(range->begin)) {
                 for (size_t lane = 0; lane < tasks_.size(); ++lane)
                     ranges_[lane].push_back({static_cast<int>(tasks_[lane].size()), 0});
