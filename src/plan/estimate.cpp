@@ -125,12 +125,12 @@ std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks)
 
 }  // namespace
 
-Estimator::Beside Estimator::beside(const Lowered& lowered, const ScheduleRequest& request) {
+Estimator::OtherSchedule Estimator::other_schedule(const Lowered& lowered, const ScheduleRequest& request) {
     const TrainedModel& model = *lowered.model;
     const auto measure = [&] {
         ScheduleSet set = lower_one(model, recipe_, numerics_, lowered.plan, requests_, request);
         place_buffers(set);
-        Beside made{.peaks = peaks_of(set)};
+        OtherSchedule made{.peaks = peaks_of(set)};
         if (request.kind == ScheduleRequest::Kind::redo) {
             derive_waits(set, set.schedules[0]);
             made.seconds = simulate(set.schedules[0], machine_).seconds;
@@ -161,9 +161,9 @@ Estimator::Lowered Estimator::lower_sized(const TrainedModel& model, Plan plan) 
                         .activation_file_bytes = lowered.set.activation_file_bytes()};
     lowered.peaks.push_back(peaks_of(lowered.set));
     for (size_t index = 1; index < requests_.size(); ++index)
-        lowered.peaks.push_back(beside(lowered, requests_[index]).peaks);
+        lowered.peaks.push_back(other_schedule(lowered, requests_[index]).peaks);
     for (const ScheduleRequest& request : update_requests(recipe_, lowered.plan, requests_))
-        lowered.peaks.push_back(beside(lowered, request).peaks);
+        lowered.peaks.push_back(other_schedule(lowered, request).peaks);
     return lowered;
 }
 
@@ -180,7 +180,7 @@ Estimator::Lowered Estimator::cut_from(const Lowered& deep, const TrainedModel& 
     few.peaks[0] = {.alive_bytes = deep.set.by_kind(alive_bytes(deep.set, schedule, few.cut))};
     for (size_t index = 1; index < requests_.size(); ++index) {
         if (requests_[index].kind == ScheduleRequest::Kind::refresh)
-            few.peaks[index] = beside(few, requests_[index]).peaks;
+            few.peaks[index] = other_schedule(few, requests_[index]).peaks;
     }
     return few;
 }
@@ -230,7 +230,7 @@ void Estimator::time(Lowered& lowered, const Schedule& schedule) {
     lowered.estimate.alone_seconds = step.alone_seconds;
     for (const ScheduleRequest& request : update_requests(recipe_, lowered.plan, requests_)) {
         if (request.kind == ScheduleRequest::Kind::redo)
-            lowered.estimate.redo_seconds += beside(lowered, request).seconds;
+            lowered.estimate.redo_seconds += other_schedule(lowered, request).seconds;
     }
 }
 

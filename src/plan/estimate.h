@@ -35,9 +35,9 @@ struct Estimate {
     int64_t memory_bytes() const;  // of all tiers
 };
 
-// full: two short models are lowered. quick, at half the cost: of a training step one, and the other is cut out of its
+// full: two short models are lowered. quick, at less cost: of a training step one, and the other is cut out of its
 // schedule (layer_cut.h). Bytes that are moved and alive are the same; seconds are mostly within 1 %, and up to a tenth
-// off where updates lag far behind the passes.
+// off if updates end many layers after the passes.
 enum class Precision : uint8_t { full, quick };
 
 // Estimates of many plans of one model. What they have in common is found once: short models, and schedules
@@ -87,12 +87,12 @@ class Estimator {
     void time(Lowered& lowered);
     void time_few(Lowered& few, Schedule& deep);  // whose schedule has been timed, and is used up
     void time(Lowered& lowered, const Schedule& schedule);
-    // A schedule besides the step's; the seconds of one that repeats updates.
-    struct Beside {
+    // A schedule that is not the step's; the seconds of one that repeats updates.
+    struct OtherSchedule {
         Peaks peaks;
         double seconds = 0;
     };
-    Beside beside(const Lowered& lowered, const ScheduleRequest& request);
+    OtherSchedule other_schedule(const Lowered& lowered, const ScheduleRequest& request);
     static Peaks peaks_of(const ScheduleSet& set);  // of its first schedule
     const TrainedModel& short_model(int layers);
 
@@ -103,7 +103,7 @@ class Estimator {
     std::vector<ScheduleRequest> requests_;
     const Precision precision_;
     std::map<int, TrainedModel> short_models_;                                 // by layers
-    std::map<std::string, Beside> known_;                                      // by all that they depend on
+    std::map<std::string, OtherSchedule> known_;                               // by all that they depend on
     std::map<std::string, std::array<int64_t, kTierKinds>> known_persistent_;  // the same
 };
 

@@ -196,7 +196,7 @@ class RangesByLane {
         }
     }
 
-    // Whether the ranges leave out what the layers do: as many tasks of each lane, and the same as so many before them.
+    // Whether the ranges leave out what the layers do: as many tasks of each lane, which repeat the tasks before them.
     bool are_the_layers() const {
         for (size_t lane = 0; lane < tasks_.size(); ++lane) {
             int of_ranges = 0;
