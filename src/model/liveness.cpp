@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory_resource>
 #include <numeric>
 
 #include "base/math.h"
@@ -13,6 +14,7 @@ namespace {
 // Addresses that are taken. Ranges that touch are one: what is packed without gaps is few ranges, however many pieces.
 class Taken {
   public:
+    explicit Taken(std::pmr::memory_resource* memory) : ranges_(memory) {}
     void add(int64_t begin, int64_t end) {
         auto first = std::ranges::lower_bound(ranges_, begin, {}, &Range::end);
         auto last = first;
@@ -38,7 +40,7 @@ class Taken {
     struct Range {
         int64_t begin = 0, end = 0;
     };
-    std::vector<Range> ranges_;  // by rising begin, apart
+    std::pmr::vector<Range> ranges_;  // by rising begin, apart
 };
 
 // What is placed, in one row by rising offset, and looked through from the lowest on. Most pieces are alive for a
@@ -80,13 +82,14 @@ class Row {
     static constexpr size_t kStretch = 8;
     static constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
 
-    // Whether any of a stretch is alive with the piece. After the last one there are lives that never were.
+    // Whether any of a stretch is alive with the piece. After the last one there are lives that never were. Two lives
+    // meet if neither begins after the other's end: signs say so without a branch.
     bool meets(size_t begin, const LivePiece& piece) const {
         const auto first = static_cast<int32_t>(piece.first), last = static_cast<int32_t>(piece.last);
-        int32_t any = 0;
+        int32_t apart = -1;
         for (size_t index = begin; index < begin + kStretch; ++index)
-            any |= static_cast<int32_t>(first_[index] <= last) & static_cast<int32_t>(first <= last_[index]);
-        return any != 0;
+            apart &= (last - first_[index]) | (last_[index] - first);
+        return apart >= 0;
     }
     template <typename T>
     void insert(std::vector<T>& row, size_t index, T value) {
@@ -115,7 +118,8 @@ class Timeline {
         moments_.erase(std::unique(moments_.begin(), moments_.end()), moments_.end());
         size_t leaves = 1;
         while (leaves < moments_.size()) leaves *= 2;
-        nodes_.resize(2 * leaves);
+        nodes_.reserve(2 * leaves);
+        for (size_t node = 0; node < 2 * leaves; ++node) nodes_.emplace_back(&memory_);
     }
 
     // The lowest place that is free all the time that the piece is alive.
@@ -140,6 +144,7 @@ class Timeline {
 
   private:
     struct Node {
+        explicit Node(std::pmr::memory_resource* memory) : all_time(memory), some_time(memory) {}
         Taken all_time;   // by pieces that are alive through all of the node's time, and not through its parent's
         Taken some_time;  // by all that are alive at some of it, but those through its parent's time
     };
@@ -160,6 +165,8 @@ class Timeline {
         visit(piece, 2 * node + 1, {middle, span.end}, visitor);
     }
 
+    // Of the many small lists of ranges: given back all at once.
+    std::pmr::monotonic_buffer_resource memory_{size_t{1} << 16};
     std::vector<int64_t> moments_;  // at which a piece's life begins or has ended
     std::vector<Node> nodes_;       // the children of node n are 2n and 2n + 1
     std::vector<const Taken*> met_;
