@@ -17,6 +17,8 @@ void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
         uses.push_back(use);
 }
 
+constexpr size_t kTasks = 512;  // that there is room for at first
+
 ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest& request) : in_(input) {
     schedule_.name = schedule_name(request);
     schedule_.update_key = update_key(input.recipe);
@@ -31,6 +33,10 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
     schedule_.writes_answers = request.writes_answers;
     schedule_.host_threads = input.plan.host_threads;
     schedule_.lanes = lanes_beside(input.plan.device.index);
+    // Of a model of some twenty layers, so that planning, which makes thousands, seldom has them grow.
+    schedule_.tasks.reserve(kTasks);
+    schedule_.uses.reserve(4 * kTasks);
+    schedule_.buffers.reserve(kTasks);
     // After weights that go up early, the first run would wait for those, too.
     const bool runs = request.kind != ScheduleRequest::Kind::redo && request.kind != ScheduleRequest::Kind::flush;
     if (!runs || input.plan.order != MicroOrder::layer_first || request.writes_answers) return;
@@ -78,14 +84,15 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
     const bool is_low = place == DiskPlace::low;
     MoveTask task{.kind = MoveKind::disk_read, .place = place};
     int64_t end = 0;
-    std::vector<size_t> read;
+    const BufferId made = next_buffer();  // if something is read
+    slices.reserve(block.params.size());
     for (const int param : block.params) {
         const bool is_wanted = !is_low || in_.needs_low(param);
         const BufferSlice kept = is_low ? in_.place(param).low : in_.place(param).weights;
         const bool is_read = is_wanted && kept.buffer == kNoBuffer && in_.place(param).resident.buffer == kNoBuffer;
-        slices.push_back(is_read ? BufferSlice{kNoBuffer, end} : is_wanted ? kept : BufferSlice());
+        slices.push_back(is_read ? BufferSlice{made, end} : is_wanted ? kept : BufferSlice());
         if (!is_read) continue;
-        read.push_back(slices.size() - 1);
+        if (task.pieces.empty()) task.pieces.reserve(block.params.size());
         const auto bytes = [&](int64_t count) { return is_low ? 2 * count : weight_bytes(in_.param(param), count); };
         for (const ChunkSpan& chunk : in_.chunks(param)) {
             task.pieces.push_back({.param = param,
@@ -99,7 +106,6 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
     if (task.pieces.empty()) return;
     task.buffer = buffer({is_low ? "low" : "weights", index_of(block)},
                          is_low ? MemoryTag::low_halves : MemoryTag::weights, end, in_.host_tier());
-    for (const size_t index : read) slices[index].buffer = task.buffer;
     move(std::move(task));
 }
 
@@ -127,11 +133,10 @@ int64_t ScheduleBuilder::upload_bytes(const Block& block) const {
 
 void ScheduleBuilder::upload_halves(const Block& block, const std::vector<BufferSlice>& from,
                                     std::vector<BufferSlice>& to, bool is_low, BufferId slot) {
-    MoveTask task{.kind = MoveKind::up};
     std::vector<MoveTask> tasks;  // one for each buffer that is read
     int64_t end = 0;
-    const BufferId next = in_.persistent_count + static_cast<int>(schedule_.buffers.size());
-    const BufferId target = slot == kNoBuffer ? next : slot;
+    const BufferId target = slot == kNoBuffer ? next_buffer() : slot;
+    to.reserve(block.params.size());
     for (size_t index = 0; index < block.params.size(); ++index) {
         const int param = block.params[index];
         const BufferSlice resident = is_low ? in_.place(param).resident_low : in_.place(param).resident;
@@ -143,6 +148,7 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
         const int64_t bytes = is_low ? aligned_bytes(numel, 2) : aligned_weight_bytes(in_.param(param), numel);
         if (tasks.empty() || tasks.back().source != from[index].buffer)
             tasks.push_back({.kind = MoveKind::up, .buffer = target, .source = from[index].buffer});
+        if (tasks.back().pieces.empty()) tasks.back().pieces.reserve(block.params.size() - index);
         tasks.back().pieces.push_back({.param = param, .offset = end, .source = from[index].offset, .bytes = bytes});
         end += bytes;
     }
@@ -157,13 +163,16 @@ void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId
     const bool has_low = needs_low(block);
     WINDLASS_CHECK(slot == kNoBuffer || !has_low, "{}: one slot for both halves", block.name);
     if (has_low) read_halves(block, DiskPlace::low, weights.host_lo);
-    std::vector<BufferSlice> data = weights.host_hi, low = weights.host_lo;
+    std::vector<BufferSlice> data, low;
     if (in_.plan.own_memory()) {
-        data.clear();
-        low.clear();
         upload_halves(block, weights.host_hi, data, false, slot);
         if (has_low) upload_halves(block, weights.host_lo, low, true, kNoBuffer);
+    } else {
+        data = weights.host_hi;
+        low = weights.host_lo;
     }
+    weights.read.reserve(block.params.size());
+    weights.uses.reserve((has_low ? 2 : 1) * block.params.size());
     for (size_t index = 0; index < block.params.size(); ++index) {
         const Param param = in_.param(block.params[index]);
         const auto use = [&](const BufferSlice& slice, int64_t bytes) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "model/pass.h"
 #include "schedule/layout.h"
 #include "schedule/lower.h"
@@ -25,8 +27,13 @@ struct LowerInput {
     bool refreshes = false;
     bool joins_chunks = false;  // of a schedule that is weighed and never run: neighbouring chunks are one
 
-    // Of a parameter; and those that a block's update takes as one. Joined where no chunk differs from the next.
-    std::vector<ChunkSpan> chunks(int param) const;
+    // Lists the chunks, once the rest is known. Joined where no chunk differs from the next.
+    void list_chunks();
+    // Of a parameter; and those that a block's update takes as one.
+    std::span<const ChunkSpan> chunks(int param) const {
+        const int first = first_chunk[at(param)], end = first_chunk[at(param) + 1];
+        return std::span(all_chunks).subspan(at(first), at(end - first));
+    }
     std::vector<ChunkGroup> groups(int block) const;
     // Forward-only: these are not where the parameter lives, so what an update makes of them is gone after the step
     // unless it is written back.
@@ -62,6 +69,10 @@ struct LowerInput {
     const BlockPlan& plan_of(int index) const { return plan.of(param(index).spec.block); }
     // Where what leaves the device goes, and what comes from the disk comes.
     TierKind host_tier() const { return plan.own_memory() ? TierKind::host : TierKind::device; }
+
+    // Filled by list_chunks.
+    std::vector<ChunkSpan> all_chunks;
+    std::vector<int> first_chunk;  // by parameter, and where the last one's end
 };
 
 // A block's weights on their way to where runs read them.

@@ -52,11 +52,11 @@ class WaitDerivation {
   private:
     // The transient buffers, in the order in which tasks come to use them.
     std::vector<size_t> by_first_use() const {
+        std::vector<size_t> end(schedule_.tasks.size() + 1, 0);  // by task: where those are that are used before it
+        for (const BufferSpec& buffer : schedule_.buffers) ++end[at(buffer.first) + 1];
+        std::partial_sum(end.begin(), end.end(), end.begin());
         std::vector<size_t> order(schedule_.buffers.size());
-        std::iota(order.begin(), order.end(), size_t{0});
-        std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
-            return schedule_.buffers[a].first < schedule_.buffers[b].first;
-        });
+        for (size_t index = 0; index < order.size(); ++index) order[end[at(schedule_.buffers[index].first)]++] = index;
         return order;
     }
 

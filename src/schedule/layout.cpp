@@ -21,18 +21,10 @@ int group_of(const Param& param) {
 bool is_split(const Param& param) {
     return param.storage.store == StoreType::split;
 }
-int64_t low_bytes(const Param& param, int64_t count) {
-    return is_split(param) ? section_bytes(2, 1, count) : 0;
-}
-// Sections of elements come first, then what the first chunk has of the whole parameter.
-int64_t bytes_of(const StateSpec& state, const Param& param, int64_t first, int64_t count) {
-    if (!param.trains()) return 0;
-    return section_bytes(1, 1, state_bytes(state, param.spec, first, count));
-}
 int64_t own_bytes(const Recipe& recipe, const Param& param) {
     int64_t bytes = 0;
     for (const StateSpec& state : recipe.state)
-        bytes += state.of == StatePer::elements ? 0 : bytes_of(state, param, 0, 0);
+        bytes += state.of == StatePer::elements ? 0 : state_section_bytes(state, param, 0, 0);
     return bytes;
 }
 int64_t element_sections(const Recipe& recipe) {
@@ -130,9 +122,11 @@ std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& re
     params.erase(std::unique(params.begin(), params.end()), params.end());
     for (const int param : params) {
         if (model.param(param).spec.block != block || !model.param(param).trains()) continue;
+        const int64_t numel = model.param(param).numel();
         bool begins = true;
-        for (const ChunkSpan& chunk : chunks_of(model, param)) {
-            const int64_t next = recipe.whole_parameters ? model.param(param).numel() : chunk.count;
+        for (int64_t first = 0; first < numel; first += kChunkElements) {
+            const ChunkSpan chunk{param, first, std::min(kChunkElements, numel - first)};
+            const int64_t next = recipe.whole_parameters ? numel : chunk.count;
             const bool may_end = begins || !recipe.whole_parameters;
             if (may_end && elements + next > most) groups.emplace_back(), elements = 0;
             ChunkGroup& group = groups.back();
@@ -171,13 +165,22 @@ GradientFormat held_format(const Numerics& numerics, const Plan& plan, const Blo
     return stays && plan.order == MicroOrder::micro_batch_first ? GradientFormat::f32 : numerics.gradient_format;
 }
 
+int64_t low_section_bytes(const Param& param, int64_t count) {
+    return is_split(param) ? section_bytes(2, 1, count) : 0;
+}
+
+int64_t state_section_bytes(const StateSpec& state, const Param& param, int64_t first, int64_t count) {
+    if (!param.trains()) return 0;
+    return section_bytes(1, 1, state_bytes(state, param.spec, first, count));
+}
+
 std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t first, int64_t count) {
     std::vector<int64_t> offsets;
     offsets.reserve(recipe.state.size() + 2);
     offsets.push_back(0);
-    offsets.push_back(low_bytes(param, count));
+    offsets.push_back(low_section_bytes(param, count));
     for (const StateSpec& state : recipe.state)
-        offsets.push_back(offsets.back() + bytes_of(state, param, first, count));
+        offsets.push_back(offsets.back() + state_section_bytes(state, param, first, count));
     return offsets;
 }
 
@@ -187,8 +190,8 @@ int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t firs
         return state_block_offset(recipe, param, end) - state_block_offset(recipe, param, first) +
                (rest > 0 ? state_block_bytes(recipe, param, end, rest) : 0);
     }
-    int64_t end = low_bytes(param, count);
-    for (const StateSpec& state : recipe.state) end += bytes_of(state, param, first, count);
+    int64_t end = low_section_bytes(param, count);
+    for (const StateSpec& state : recipe.state) end += state_section_bytes(state, param, first, count);
     return round_up(end, kParamAlignment);
 }
 

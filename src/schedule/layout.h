@@ -84,6 +84,9 @@ bool visits_device(const Plan& plan, int block, size_t group);
 // if masters are not split), then the recipe's state, which a frozen parameter does not have. Offsets
 // are those of the store (each section padded to 64 bytes); the last entry is the end.
 std::vector<int64_t> state_sections(const Recipe& recipe, const Param& param, int64_t first, int64_t count);
+// The bytes of one of them.
+int64_t low_section_bytes(const Param& param, int64_t count);
+int64_t state_section_bytes(const StateSpec& state, const Param& param, int64_t first, int64_t count);
 
 // Bytes of a chunk's state, whole blocks of the disk; and where the chunk that begins with this element of a parameter
 // lies after the parameter's first one, where all are kept so.

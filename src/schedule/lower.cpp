@@ -286,6 +286,7 @@ ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const 
     persistent.write(requests);
     LowerInput input{model, recipe, numerics, plan, persistent.ids, static_cast<int>(persistent.buffers.size())};
     input.joins_chunks = joins_chunks;
+    input.list_chunks();
     ScheduleSet set;
     for (const ScheduleRequest& request : wanted) set.schedules.push_back(lower_request(input, request));
     set.tiers = std::move(persistent.tiers);

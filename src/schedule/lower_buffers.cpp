@@ -150,7 +150,10 @@ GradientBuffers::GradientBuffers(ScheduleBuilder& builder, bool for_norm)
 
 void GradientBuffers::bind(RunTask& task, std::vector<BufferUse>& uses) {
     make_buffers(task.block);
-    for (const int param : in_.model.blocks[at(task.block)].params) {
+    const std::vector<int>& params = in_.model.blocks[at(task.block)].params;
+    task.gradients.reserve(params.size());
+    task.first_gradient.reserve(params.size());
+    for (const int param : params) {
         const BufferSlice& slice = target_[at(param)];
         task.gradients.push_back(slice);
         task.first_gradient.push_back(slice.buffer != kNoBuffer && !written_[at(param)] ? 1 : 0);
@@ -203,6 +206,7 @@ BufferSlice GradientBuffers::in_memory(int param, int64_t first) const {
 // Parameters of the block that no earlier block adds to.
 std::vector<int> GradientBuffers::ending_with(int block) const {
     std::vector<int> params;
+    params.reserve(in_.model.blocks[at(block)].params.size());
     for (const int param : in_.model.blocks[at(block)].params) {
         if (target_[at(param)].buffer != kNoBuffer && last_user_[at(param)] == block) params.push_back(param);
     }
@@ -215,6 +219,7 @@ void GradientBuffers::complete(int block) {
     if (!for_norm_) round(params, block);
     if (!finds_squares_ || params.empty()) return;
     ReduceTask squares;
+    squares.parts.reserve(params.size());
     for (const int param : params) squares.parts.push_back({param, target_[at(param)]});
     builder_.reduce(std::move(squares));
 }

@@ -4,9 +4,17 @@
 
 namespace windlass {
 
-std::vector<ChunkSpan> LowerInput::chunks(int param) const {
-    if (joins_chunks && place(param).visits.empty()) return {{param, 0, model.params[at(param)].numel()}};
-    return chunks_of(model, param);
+void LowerInput::list_chunks() {
+    const int params = static_cast<int>(model.params.size());
+    first_chunk.reserve(at(params) + 1);
+    for (int param = 0; param < params; ++param) {
+        first_chunk.push_back(static_cast<int>(all_chunks.size()));
+        const int64_t numel = model.params[at(param)].numel();
+        const int64_t most = joins_chunks && place(param).visits.empty() ? numel : kChunkElements;
+        for (int64_t first = 0; first < numel; first += most)
+            all_chunks.push_back({param, first, std::min(most, numel - first)});
+    }
+    first_chunk.push_back(static_cast<int>(all_chunks.size()));
 }
 
 std::vector<ChunkGroup> LowerInput::groups(int block) const {

@@ -258,9 +258,17 @@ class TrainLowering {
         return builder_.segment(builder_.block(block), std::move(key));
     }
 
+    // None yet. A run uses weights and gradients of each parameter, and a handful of other buffers.
+    std::vector<BufferUse> room_for_uses(int block) const {
+        constexpr size_t kOthers = 12;
+        std::vector<BufferUse> uses;
+        uses.reserve(2 * in_.model.blocks[at(block)].params.size() + kOthers);
+        return uses;
+    }
+
     void forward(int block, const BlockWeights& weights, int micro) {
         RunTask task{.segment = segment(block, false), .block = block, .micro = micro};
-        std::vector<BufferUse> uses;
+        std::vector<BufferUse> uses = room_for_uses(block);
         activations_.bind_forward(task, uses);
         builder_.run(std::move(task), weights, std::move(uses));
     }
@@ -268,7 +276,7 @@ class TrainLowering {
     void backward(const Visit& visit, const BlockWeights& weights, int micro) {
         const int block = visit.block;
         RunTask task{.segment = segment(block, true), .block = block, .micro = micro};
-        std::vector<BufferUse> uses;
+        std::vector<BufferUse> uses = room_for_uses(block);
         activations_.bind_reverse(task, uses, block > first_trained_);
         (visit.updates ? gradients_ : norm_gradients_).bind(task, uses);
         builder_.run(std::move(task), weights, std::move(uses));

@@ -36,26 +36,29 @@ void UpdateStream::drain_block(int block) {
 void UpdateStream::move_pieces(const ChunkGroup& chunks, MoveKind kind, DiskPlace place,
                                const std::vector<BufferSlice>& slices) {
     // One task for each run of chunks in the same buffer.
-    std::vector<MoveTask> tasks;
-    tasks.reserve(1);
+    MoveTask task;
+    const auto flush = [&] {
+        if (!task.pieces.empty()) builder_.move(std::move(task));
+    };
     for (size_t index = 0; index < chunks.size(); ++index) {
         const ChunkSpan& chunk = chunks[index];
         const int64_t bytes = piece_bytes(in_, place, chunk);
         if (bytes == 0) continue;
-        if (tasks.empty() || tasks.back().buffer != slices[index].buffer) {
-            tasks.push_back({.kind = kind,
-                             .place = place,
-                             .buffer = slices[index].buffer,
-                             .committed = sources_.again && kind == MoveKind::disk_read});
-            tasks.back().pieces.reserve(chunks.size() - index);
+        if (task.pieces.empty() || task.buffer != slices[index].buffer) {
+            flush();
+            task = {.kind = kind,
+                    .place = place,
+                    .buffer = slices[index].buffer,
+                    .committed = sources_.again && kind == MoveKind::disk_read};
+            task.pieces.reserve(chunks.size() - index);
         }
-        tasks.back().pieces.push_back({.param = chunk.param,
-                                       .first = chunk.first,
-                                       .count = chunk.count,
-                                       .offset = slices[index].offset,
-                                       .bytes = bytes});
+        task.pieces.push_back({.param = chunk.param,
+                               .first = chunk.first,
+                               .count = chunk.count,
+                               .offset = slices[index].offset,
+                               .bytes = bytes});
     }
-    for (MoveTask& task : tasks) builder_.move(std::move(task));
+    flush();
 }
 
 void UpdateStream::read_into(const ChunkGroup& chunks, DiskPlace place, const std::vector<BufferSlice>& targets) {
@@ -82,7 +85,10 @@ void UpdateStream::stage_weights(Staged& staged) {
     staged.weights.reserve(staged.chunks.size());
     for (const ChunkSpan& chunk : staged.chunks) {
         const BufferSlice whole = sources_.weights(chunk.param);
-        if (whole.buffer == kNoBuffer) read_first.push_back(chunk);
+        if (whole.buffer == kNoBuffer) {
+            if (read_first.empty()) read_first.reserve(staged.chunks.size());
+            read_first.push_back(chunk);
+        }
         staged.weights.push_back(behind(whole, weight_bytes(in_.param(chunk.param), chunk.first)));
     }
     const bool all_held = read_first.empty();
@@ -153,13 +159,14 @@ UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const
         return update;
     }
     const Param param = in_.param(chunk.param);
-    const std::vector<int64_t> sections = state_sections(in_.recipe, param, chunk.first, chunk.count);
-    if (sections.back() > 0) update.block = staged.blocks[index];
-    if (param.storage.store == StoreType::split) update.lo = update.block;  // low halves come first
-    for (size_t s = 1; s + 1 < sections.size(); ++s) {
-        const bool has = sections[s + 1] > sections[s];
-        update.state.push_back(has ? behind(update.block, sections[s]) : BufferSlice());
+    int64_t end = low_section_bytes(param, chunk.count);
+    for (const StateSpec& state : in_.recipe.state) {
+        const int64_t bytes = state_section_bytes(state, param, chunk.first, chunk.count);
+        update.state.push_back(bytes > 0 ? behind(staged.blocks[index], end) : BufferSlice());
+        end += bytes;
     }
+    if (end > 0) update.block = staged.blocks[index];
+    if (param.storage.store == StoreType::split) update.lo = update.block;  // low halves come first
     return update;
 }
 
@@ -198,6 +205,7 @@ std::vector<MoveTask> UpdateStream::ways_up(const UpdateTask& task) const {
     const auto add = [&](const UpdateChunk& chunk, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
         if (moves.empty() || moves.back().source != from.buffer || moves.back().buffer != to.buffer)
             moves.push_back({.kind = MoveKind::up, .buffer = to.buffer, .source = from.buffer});
+        if (moves.back().pieces.empty()) moves.back().pieces.reserve(task.chunks.size());
         moves.back().pieces.push_back(
             {.param = chunk.param, .count = chunk.count, .offset = to.offset, .source = from.offset, .bytes = bytes});
     };

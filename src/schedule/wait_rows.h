@@ -45,7 +45,7 @@ class WaitRows {
         Waits waits;
         for (size_t lane = 0; lane < lanes_; ++lane) {
             const int count = counts_[at(row) * parts_ + lane / kPart][lane % kPart];
-            if (static_cast<int>(lane) != own_lane) waits.raise(static_cast<int>(lane), count);
+            if (static_cast<int>(lane) != own_lane && count > 0) waits.append({static_cast<int>(lane), count});
         }
         return waits;
     }

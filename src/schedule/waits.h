@@ -34,6 +34,8 @@ class Waits {
         }
         return 0;
     }
+    // Of a lane after all that are there.
+    void append(Wait wait) { insert(size_, wait); }
     // To at least `count` tasks of the lane.
     void raise(int lane, int count) {
         if (count == 0) return;
