@@ -134,7 +134,7 @@ class Searches {
             if (search->evaluations() == 0) search->look_around();
             search->report(refused);
         }
-        return nearest_fit(refused, in_.request);
+        return nearest_fit(refused, in_.request, in_.machine);
     }
 
   private:

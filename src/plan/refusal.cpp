@@ -61,35 +61,67 @@ struct Nearest {
     const Refused *memory, *device, *disk, *writes, *memory_and_device, *any;
 };
 
-std::vector<std::string> enough_changes(const Nearest& nearest, const PlanRequest& request) {
-    std::vector<std::string> changes;
-    // Words that can be appended to the command.
-    const auto add = [&](const std::string& words, const Refused& with) {
-        changes.push_back(words + flags_of(with, request));
+// Budgets as words that can be appended to the command; and, where the machine does not have as much, what to look for.
+class Sizes {
+  public:
+    explicit Sizes(const Machine& machine) : machine_(machine) {}
+
+    void ram(int64_t bytes) { add("--ram", "memory", bytes, machine_.memory_bytes); }
+    void device(int64_t bytes) { add("--device-memory", "memory on the device", bytes, machine_.device_memory_bytes); }
+    void disk(int64_t bytes) { add("--ssd-dir DIR --ssd-space", "disk", bytes, machine_.disk_bytes); }
+
+    bool are_there() const { return missing_.empty(); }
+    std::string flags() const { return fmt::format("{}", fmt::join(flags_, " ")); }
+    std::string missing() const { return fmt::format("a machine with {}", fmt::join(missing_, " and ")); }
+
+  private:
+    // `installed` 0: not known.
+    void add(std::string_view flag, std::string_view what, int64_t bytes, int64_t installed) {
+        flags_.push_back(fmt::format("{} {}", flag, size_to_type(enough(bytes))));
+        if (installed > 0 && enough(bytes) > installed)
+            missing_.push_back(fmt::format("{} of {}", format_bytes(enough(bytes)), what));
+    }
+
+    const Machine& machine_;
+    std::vector<std::string> flags_, missing_;
+};
+
+std::vector<std::string> enough_changes(const Nearest& nearest, const PlanRequest& request, const Machine& machine) {
+    std::vector<std::string> changes, elsewhere;
+    const auto add = [&](const Sizes& sizes, const Refused& with) {
+        if (sizes.are_there())
+            changes.push_back(sizes.flags() + flags_of(with, request));
+        else
+            elsewhere.push_back(sizes.missing());
     };
-    const auto size = [](std::string_view flag, int64_t bytes) {
-        return fmt::format("{} {}", flag, size_to_type(enough(bytes)));
+    const auto add_memory = [&](const Refused* with, bool of_host, bool of_device) {
+        if (with == nullptr) return;
+        Sizes sizes(machine);
+        if (of_host) sizes.ram(with->evaluation.memory_bytes);
+        if (of_device) sizes.device(with->evaluation.device_bytes);
+        add(sizes, *with);
     };
-    const auto ram = [&](const Refused& with) { return size("--ram", with.evaluation.memory_bytes); };
-    const auto device = [&](const Refused& with) { return size("--device-memory", with.evaluation.device_bytes); };
-    if (nearest.memory != nullptr) add(ram(*nearest.memory), *nearest.memory);
-    if (nearest.device != nullptr) add(device(*nearest.device), *nearest.device);
-    if (const Refused* both = nearest.memory_and_device; changes.empty() && both != nullptr)
-        add(fmt::format("{} {}", ram(*both), device(*both)), *both);
-    if (nearest.disk != nullptr)
-        add("--ssd-dir DIR " + size("--ssd-space", nearest.disk->evaluation.disk_bytes), *nearest.disk);
+    add_memory(nearest.memory, true, false);
+    add_memory(nearest.device, false, true);
+    if (nearest.memory == nullptr && nearest.device == nullptr) add_memory(nearest.memory_and_device, true, true);
+    if (nearest.disk != nullptr) {
+        Sizes sizes(machine);
+        sizes.disk(nearest.disk->evaluation.disk_bytes);
+        add(sizes, *nearest.disk);
+    }
     if (nearest.writes != nullptr) changes.push_back("a larger --ssd-writes, or fewer steps");
     const bool trains = has(request, ScheduleRequest::Kind::train),
                decodes = has(request, ScheduleRequest::Kind::decode);
     changes.push_back(decodes && !trains ? "a shorter prompt or a smaller --max-new-tokens"
                                          : "a smaller --per-device-train-batch-size or --max-length");
     if (decodes && trains) changes.push_back("no --sample-prompts");
+    changes.insert(changes.end(), elsewhere.begin(), elsewhere.end());
     return changes;
 }
 
 }  // namespace
 
-NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request) {
+NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request, const Machine& machine) {
     const Nearest nearest(refused);
     if (nearest.any == nullptr)
         throw UserError(ExitCode::usage, "policy", "{} has no plan for {}", request.policy, device_name(request.device))
@@ -106,7 +138,7 @@ NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& reques
     };
     const Budgets& budgets = request.budgets;
     return {places(enough(need.memory_bytes), enough(need.disk_bytes), enough(need.device_bytes)),
-            places(budgets.ram, budgets.disk, budgets.device), enough_changes(nearest, request)};
+            places(budgets.ram, budgets.disk, budgets.device), enough_changes(nearest, request, machine)};
 }
 
 UserError NoFit::error() const {

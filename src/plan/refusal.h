@@ -17,7 +17,7 @@ struct Refused {
 };
 
 // The refused plan that comes nearest. Throws UserError(usage) for an empty list: the policy is not for this device.
-NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request);
+NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request, const Machine& machine);
 // Throws UserError(gpu) naming the first kernel that steps of this recipe need and this build has not for the device.
 void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind device);
 // Throws UserError(usage): there is no such policy.
