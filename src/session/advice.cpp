@@ -1,5 +1,7 @@
 #include "session/advice.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -178,6 +180,15 @@ std::string advised_method(const std::vector<MethodAdvice>& methods, const RunCo
 
 namespace {
 
+// The settings that place things and were set by hand, as words that leave them to the planner; empty: none.
+std::string words_that_free(const Config& config) {
+    std::vector<std::string_view> words;
+    if (config.policy != "auto") words.push_back("policy=auto");
+    if (config.update_time != "auto") words.push_back("update_time=auto");
+    if (config.gradient_checkpointing != "auto") words.push_back("gradient_checkpointing=auto");
+    return fmt::format("{}", fmt::join(words, " "));
+}
+
 // With the words that make a configuration of it.
 std::vector<std::pair<std::string, Config>> other_configs(const Config& config) {
     std::vector<std::pair<std::string, Config>> others;
@@ -186,6 +197,8 @@ std::vector<std::pair<std::string, Config>> other_configs(const Config& config) 
         other.policy = other.update_time = "auto";
         return other;
     };
+    if (std::string words = words_that_free(config); !words.empty())
+        add(std::move(words)).gradient_checkpointing = "auto";
     const bool backward = !is_forward_only(find_method(config.method));
     if (backward && config.adapter.empty()) add("adapter=lora").adapter = "lora";
     if (backward && config.weight_storage != "nf4" && (config.adapter.empty() || config.adapter == "lora")) {
@@ -201,21 +214,26 @@ std::vector<std::pair<std::string, Config>> other_configs(const Config& config) 
     return others;
 }
 
+// For a run of `config`, with another one.
+std::string_view steps_with(const Config& config, const Session& other) {
+    if (other.config.method == config.method) return "the same number of";
+    if (other.recipe.probes()) return "many times as many";
+    return is_forward_only(find_method(config.method)) ? "far fewer" : "the same number of";
+}
+
 }  // namespace
 
-void find_others_that_fit(FileSystem& files, const Config& config,
+void find_others_that_fit(FileSystem& files, const Config& config, KeptPlans kept,
                           const std::function<void(const std::string&)>& found) {
     for (const auto& [words, other] : other_configs(config)) {
         try {
-            const Session session = prepare_session(files, other, std::nullopt, ConfigUse::plan);
+            const Session session = prepare_session(files, other, std::nullopt, ConfigUse::plan, kept);
             const Planned& planned = session.planned;
             const auto disk = planned.disk_bytes > 0 ? fmt::format(" and {} of disk", format_bytes(planned.disk_bytes))
                                                      : std::string();
             found(fmt::format("{}, which fits with {} of memory{}: {} a step, {} steps", words,
                               format_bytes(planned.memory_bytes), disk, format_seconds(session.seconds_at_most()),
-                              session.recipe.probes()                       ? "many times as many"
-                              : is_forward_only(find_method(config.method)) ? "far fewer"
-                                                                            : "the same number of"));
+                              steps_with(config, session)));
         } catch (const UserError&) {
             // It is too large as well, or does not go with other settings: the refusal does without it.
         }

@@ -45,8 +45,9 @@ RunCosts run_costs(const Session& session);
 // fastest that fits is taken, with backpropagation if any fits.
 std::string advised_method(const std::vector<MethodAdvice>& methods, const RunCosts& costs);
 
-// For a refusal: the methods that fit although the configured one does not, and what they take, each as it is found.
-void find_others_that_fit(FileSystem& files, const Config& config,
+// For a refusal: the configured method if a placement that was asked for is left to the planner, and other methods;
+// those that fit, and what they take, each as it is found.
+void find_others_that_fit(FileSystem& files, const Config& config, KeptPlans kept,
                           const std::function<void(const std::string&)>& found);
 
 // The table of methods: its head and its lines, as wide as the names need, and the line of advice below.

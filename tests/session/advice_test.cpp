@@ -15,6 +15,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::StartsWith;
 
 class AdviceTest : public TrainTest {
   protected:
@@ -142,18 +143,35 @@ TEST_F(AdviceTest, ARefusalNamesWhatElseFits) {
         return prepare_session(files_, with_memory("1GiB", {{"method", method}}), {}).planned.memory_bytes;
     };
     // What the process itself takes grows until everything was planned once.
-    find_others_that_fit(files_, with_memory("1GiB"), [](const std::string&) {});
+    find_others_that_fit(files_, with_memory("1GiB"), KeptPlans::used, [](const std::string&) {});
     const int64_t least = memory("zeroth_order"), between = (least + memory("adamw")) / 2;
     ASSERT_LT(least, between);
     const Config little = with_memory(std::to_string(between), {{"gradient_checkpointing", "false"}});
     std::vector<std::string> others;
     const auto add = [&](const std::string& words) { others.push_back(words); };
-    find_others_that_fit(files_, little, add);
+    find_others_that_fit(files_, little, KeptPlans::used, add);
     EXPECT_THAT(others, Contains(HasSubstr("method=zeroth_order")));
     EXPECT_THAT(others, Not(Contains(HasSubstr("adamw"))));
     others.clear();
-    find_others_that_fit(files_, with_memory("1KiB"), add);
+    find_others_that_fit(files_, with_memory("1KiB"), KeptPlans::used, add);
     EXPECT_THAT(others, IsEmpty());
+}
+
+// A policy that was set by hand may be all that is in the way.
+TEST_F(AdviceTest, ARefusalNamesThePlacementThatFits) {
+    const auto in_memory = [&](const std::string& device_memory) {
+        return with_memory("1GiB", {{"device", "cpu:emulate"},
+                                    {"device_memory", device_memory},
+                                    {"policy", "in_memory"},
+                                    {"gradient_checkpointing", "false"}});
+    };
+    const int64_t all = prepare_session(files_, in_memory("1GiB"), {}).planned.device_bytes;
+    std::vector<std::string> others;
+    find_others_that_fit(files_, in_memory(std::to_string(all / 2)), KeptPlans::used,
+                         [&](const std::string& words) { others.push_back(words); });
+    ASSERT_THAT(others, Not(IsEmpty()));
+    EXPECT_THAT(others[0], testing::AllOf(StartsWith("policy=auto gradient_checkpointing=auto, which fits with "),
+                                          HasSubstr(", the same number of steps")));
 }
 
 }  // namespace

@@ -28,11 +28,11 @@ void write_trace(const std::string& path, const Session& session) {
 }
 
 // A refusal names what else would fit. Each of these is a plan of its own, so that a person reads the refusal first.
-ExitCode refuse(const UserError& refusal, const Config& config, const PlanArgs& args) {
+ExitCode refuse(const UserError& refusal, const Config& config, const PlanArgs& args, KeptPlans kept) {
     if (args.alone) throw refusal;
     std::string message = refusal.what();
     if (!args.json) log_line(LogLevel::error, message);
-    find_others_that_fit(real_files(), config, [&](const std::string& words) {
+    find_others_that_fit(real_files(), config, kept, [&](const std::string& words) {
         message += fmt::format("{}{}", kNextWayOut, words);
         if (!args.json) log_more(fmt::format("{}{}", kNextWayOut.substr(1), words));
     });
@@ -129,7 +129,7 @@ ExitCode run_plan(const PlanArgs& args) {
         planned.emplace(prepare_session(real_files(), config, std::nullopt, ConfigUse::plan, kept));
     } catch (const UserError& error) {
         if (error.code() != ExitCode::no_fit) throw;
-        return refuse(error, config, args);
+        return refuse(error, config, args, kept);
     }
     const Session& session = *planned;
     if (!args.trace.empty()) write_trace(args.trace, session);
