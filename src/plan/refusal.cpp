@@ -64,10 +64,11 @@ struct Nearest {
 // Budgets as words that can be appended to the command; and, where the machine does not have as much, what to look for.
 class Sizes {
   public:
-    explicit Sizes(const Machine& machine) : machine_(machine) {}
+    explicit Sizes(const Machine& machine, const DeviceId& device)
+        : machine_(machine), host_(device.own_memory ? "host memory" : "memory") {}
 
-    void ram(int64_t bytes) { add("--ram", "memory", bytes, machine_.memory_bytes); }
-    void device(int64_t bytes) { add("--device-memory", "memory on the device", bytes, machine_.device_memory_bytes); }
+    void ram(int64_t bytes) { add("--ram", host_, bytes, machine_.memory_bytes); }
+    void device(int64_t bytes) { add("--device-memory", "device memory", bytes, machine_.device_memory_bytes); }
     void disk(int64_t bytes) { add("--ssd-dir DIR --ssd-space", "disk", bytes, machine_.disk_bytes); }
 
     bool are_there() const { return missing_.empty(); }
@@ -83,6 +84,7 @@ class Sizes {
     }
 
     const Machine& machine_;
+    const std::string_view host_;
     std::vector<std::string> flags_, missing_;
 };
 
@@ -96,7 +98,7 @@ std::vector<std::string> enough_changes(const Nearest& nearest, const PlanReques
     };
     const auto add_memory = [&](const Refused* with, bool of_host, bool of_device) {
         if (with == nullptr) return;
-        Sizes sizes(machine);
+        Sizes sizes(machine, request.device);
         if (of_host) sizes.ram(with->evaluation.memory_bytes);
         if (of_device) sizes.device(with->evaluation.device_bytes);
         add(sizes, *with);
@@ -105,7 +107,7 @@ std::vector<std::string> enough_changes(const Nearest& nearest, const PlanReques
     add_memory(nearest.device, false, true);
     if (nearest.memory == nullptr && nearest.device == nullptr) add_memory(nearest.memory_and_device, true, true);
     if (nearest.disk != nullptr) {
-        Sizes sizes(machine);
+        Sizes sizes(machine, request.device);
         sizes.disk(nearest.disk->evaluation.disk_bytes);
         add(sizes, *nearest.disk);
     }
@@ -133,8 +135,8 @@ NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& reques
     const auto places = [&](int64_t memory, int64_t disk, int64_t device) {
         if (!request.device.own_memory)
             return fmt::format("{} of memory and {} of disk", format_bytes(memory), format_bytes(disk));
-        return fmt::format("{} of memory, {} of disk and {} on the device", format_bytes(memory), format_bytes(disk),
-                           format_bytes(device));
+        return fmt::format("{} of host memory, {} of disk and {} of device memory", format_bytes(memory),
+                           format_bytes(disk), format_bytes(device));
     };
     const Budgets& budgets = request.budgets;
     return {places(enough(need.memory_bytes), enough(need.disk_bytes), enough(need.device_bytes)),

@@ -231,9 +231,9 @@ void find_others_that_fit(FileSystem& files, const Config& config, KeptPlans kep
             const Planned& planned = session.planned;
             const auto disk = planned.disk_bytes > 0 ? fmt::format(" and {} of disk", format_bytes(planned.disk_bytes))
                                                      : std::string();
-            found(fmt::format("{}, which fits with {} of memory{}: {} a step, {} steps", words,
-                              format_bytes(planned.memory_bytes), disk, format_seconds(session.seconds_at_most()),
-                              steps_with(config, session)));
+            found(fmt::format("{}, which fits with {} of {}memory{}: {} a step, {} steps", words,
+                              format_bytes(planned.memory_bytes), planned.plan.own_memory() ? "host " : "", disk,
+                              format_seconds(session.seconds_at_most()), steps_with(config, session)));
         } catch (const UserError&) {
             // It is too large as well, or does not go with other settings: the refusal does without it.
         }

@@ -30,10 +30,10 @@ TEST(Refusal, NamesFlagsForWhatTheMachineHasAndElseAMachine) {
 
     const std::vector<std::string> larger_card = ways_out(kGiB, 30 * kGiB, machine);
     EXPECT_THAT(larger_card, Each(Not(HasSubstr("--device-memory"))));
-    EXPECT_EQ(larger_card.back(), "a machine with 30.15 GiB of memory on the device");
-    EXPECT_EQ(ways_out(40 * kGiB, kGiB, machine).back(), "a machine with 40.20 GiB of memory");
+    EXPECT_EQ(larger_card.back(), "a machine with 30.15 GiB of device memory");
+    EXPECT_EQ(ways_out(40 * kGiB, kGiB, machine).back(), "a machine with 40.20 GiB of host memory");
     EXPECT_EQ(ways_out(40 * kGiB, 30 * kGiB, machine).back(),
-              "a machine with 40.20 GiB of memory and 30.15 GiB of memory on the device");
+              "a machine with 40.20 GiB of host memory and 30.15 GiB of device memory");
 }
 
 // What a machine has may not be known.
