@@ -160,11 +160,15 @@ Estimator::Lowered Estimator::lower_sized(const TrainedModel& model, Plan plan) 
                         .arena_bytes = lowered.set.by_kind(lowered.set.persistent_bytes),
                         .activation_file_bytes = lowered.set.activation_file_bytes()};
     lowered.peaks.push_back(peaks_of(lowered.set));
+    add_other_peaks(lowered);
+    return lowered;
+}
+
+void Estimator::add_other_peaks(Lowered& lowered) {
     for (size_t index = 1; index < requests_.size(); ++index)
         lowered.peaks.push_back(other_schedule(lowered, requests_[index]).peaks);
     for (const ScheduleRequest& request : update_requests(recipe_, lowered.plan, requests_))
         lowered.peaks.push_back(other_schedule(lowered, request).peaks);
-    return lowered;
 }
 
 Estimator::Lowered Estimator::cut_from(const Lowered& deep, const TrainedModel& model, Plan plan) {
@@ -175,9 +179,13 @@ Estimator::Lowered Estimator::cut_from(const Lowered& deep, const TrainedModel& 
     few.estimate = {.demand = deep.estimate.demand - demand_of(schedule, few.cut),
                     .arena_bytes = windlass::persistent_bytes(model, recipe_, numerics_, few.plan, requests_),
                     .activation_file_bytes = deep.estimate.activation_file_bytes - spilled_bytes(schedule, few.cut)};
+    few.peaks.push_back({.alive_bytes = deep.set.by_kind(alive_bytes(deep.set, schedule, few.cut))});
+    if (precision_ == Precision::full) {
+        add_other_peaks(few);
+        return few;
+    }
     // Most other schedules use memory layer by layer: as much of it for a few as for many.
-    few.peaks = deep.peaks;
-    few.peaks[0] = {.alive_bytes = deep.set.by_kind(alive_bytes(deep.set, schedule, few.cut))};
+    few.peaks.insert(few.peaks.end(), deep.peaks.begin() + 1, deep.peaks.end());
     for (size_t index = 1; index < requests_.size(); ++index) {
         if (requests_[index].kind == ScheduleRequest::Kind::refresh)
             few.peaks[index] = other_schedule(few, requests_[index]).peaks;
@@ -188,7 +196,8 @@ Estimator::Lowered Estimator::cut_from(const Lowered& deep, const TrainedModel& 
 Estimator::Sized Estimator::size(const PlanFor& plan_for, int period) {
     constexpr double kDeeper = 1.25;  // than the short model: a cut costs as much as these layers
     const int layers = layer_count(model_), repeats = layer_period(model_);
-    const bool cuts = precision_ == Precision::quick && requests_[0].kind == ScheduleRequest::Kind::train;
+    const bool can_cut = requests_[0].kind == ScheduleRequest::Kind::train;
+    const bool cuts = can_cut && precision_ == Precision::quick;
     Plan whole = plan_for(layers + 2);
     const Depths depths =
         depths_for(layers, whole, std::lcm(period, std::max(1, repeats)), cuts ? kFewTurns : kAllTurns);
@@ -203,7 +212,7 @@ Estimator::Sized Estimator::size(const PlanFor& plan_for, int period) {
         sized.deep = lower_sized(short_model(depths.more), plan_for(depths.more + 2));
         const TrainedModel& few = short_model(depths.few);
         Plan plan = plan_for(depths.few + 2);
-        sized.few = cuts ? cut_from(sized.deep, few, std::move(plan)) : lower_sized(few, std::move(plan));
+        sized.few = can_cut ? cut_from(sized.deep, few, std::move(plan)) : lower_sized(few, std::move(plan));
         sized.estimate = Line{sized.steps}(sized.few->estimate, sized.deep.estimate);
     }
     add_transients(sized);
@@ -241,11 +250,11 @@ void Estimator::time(Lowered& lowered) {
 
 void Estimator::time_few(Lowered& few, Schedule& deep) {
     std::vector<Task> tasks;
-    if (few.set.schedules.empty()) {
-        tasks = tasks_without(deep, few.cut);
-        if (tasks.empty()) few = lower_sized(*few.model, std::move(few.plan));
+    if (precision_ == Precision::quick && few.set.schedules.empty()) tasks = tasks_without(deep, few.cut);
+    if (tasks.empty()) {
+        if (few.set.schedules.empty()) few = lower_sized(*few.model, std::move(few.plan));
+        return time(few);
     }
-    if (tasks.empty()) return time(few);
     deep.tasks = std::move(tasks);
     time(few, deep);
 }

@@ -1,10 +1,11 @@
 // estimate.h: what a plan costs for a deep model, without lowering all of it: fill, a few layers, drain.
 //
-// Layers are alike, so the cost of a step grows linearly with their number. Two short models are lowered, placed and
-// simulated; the difference between them is what a layer adds. Nothing is proven: a plan that is taken is lowered whole
-// and checked. Bytes that are moved and bytes that are alive come out exactly; seconds within 1 % or so; the gaps
-// between buffers, up to a few hundredths of the arena, are those of the deeper short model. A step takes no less than
-// all of any lane's work.
+// Layers are alike, so the cost of a step grows linearly with their number. Two short models are priced; the difference
+// between them is what a layer adds. The deeper one is lowered and placed, and without some of its layers
+// (layer_cut.h) it has the bytes of the other, which is lowered only to be timed. Nothing is proven: a plan that is
+// taken is lowered whole and checked. Bytes that are moved and bytes that are alive come out exactly; seconds within
+// 1 % or so; the gaps between buffers, up to a few hundredths of the arena, are those of the deeper short model. A step
+// takes no less than all of any lane's work.
 #pragma once
 
 #include <array>
@@ -35,9 +36,9 @@ struct Estimate {
     int64_t memory_bytes() const;  // of all tiers
 };
 
-// full: two short models are lowered. quick, at less cost: of a training step one, and the other is cut out of its
-// schedule (layer_cut.h). Bytes that are moved and alive are the same; seconds are mostly within 1 %, and up to a tenth
-// off if updates end many layers after the passes.
+// full: both short models are simulated. quick, at less cost: of a training step one, and the other's seconds come from
+// its schedule, too, without a range of tasks in each pass. Bytes that are moved and alive are the same; seconds are
+// mostly within 1 %, and up to a tenth off if updates end many layers after the passes.
 enum class Precision : uint8_t { full, quick };
 
 // Estimates of many plans of one model. What they have in common is found once: short models, and schedules
@@ -83,6 +84,7 @@ class Estimator {
     Lowered lower_sized(const TrainedModel& model, Plan plan);
     // Of a model that is not as deep, with its plan.
     Lowered cut_from(const Lowered& deep, const TrainedModel& model, Plan plan);
+    void add_other_peaks(Lowered& lowered);
     void add_transients(Sized& sized);
     void time(Lowered& lowered);
     void time_few(Lowered& few, Schedule& deep);  // whose schedule has been timed, and is used up

@@ -31,11 +31,17 @@ bool better(const Choice& one, const Choice& other, Evaluator& evaluate, const L
     return a.seconds < b.seconds;
 }
 
+// What one descent is held to.
+struct DescentLimits {
+    Limits fit;     // what it ends at fits these, if it finds anything that does
+    Limits most;    // what takes more than these, whatever becomes of it, is not evaluated
+    Limits answer;  // what fits these may be the answer, even if this descent passes it by
+};
+
 class Descent {
   public:
-    // What takes more than `most` whatever becomes of it is not evaluated.
-    Descent(const Space& space, Evaluator& evaluate, const Limits& limits, const Limits& most, const Choice& start)
-        : space_(space), evaluate_(evaluate), limits_(limits), most_(most), best_(start) {}
+    Descent(const Space& space, Evaluator& evaluate, const DescentLimits& limits, const Choice& start)
+        : space_(space), evaluate_(evaluate), limits_(limits), best_(start) {}
 
     Choice run() {
         do {
@@ -67,17 +73,18 @@ class Descent {
     void consider(const Choice& choice) {
         if (left_.contains(choice)) return;
         const Evaluation least = evaluate_.at_least(choice);
-        if (!against(least, most_).fits()) return;
-        const int64_t over = against(evaluate_.bytes(best_), limits_).over();
-        if (over > 0 && against(least, limits_).over() > over) return;
-        // What a search that fits passes by counts for those who have more.
-        if (over == 0 && against(evaluate_.bytes(choice), most_).fits()) evaluate_(choice);
-        if (!better(choice, best_, evaluate_, limits_)) return;
+        if (!against(least, limits_.most).fits()) return;
+        const int64_t over = against(evaluate_.bytes(best_), limits_.fit).over();
+        if (over > 0 && against(least, limits_.fit).over() > over) return;
+        // What a search that fits passes by counts for those who have more; only for them is it timed.
+        if (over == 0 && fits(choice, limits_.most) && fits(choice, limits_.answer)) evaluate_(choice);
+        if (!better(choice, best_, evaluate_, limits_.fit)) return;
         left_.insert(best_);
         best_ = choice;
         moved_ = true;
     }
-    bool best_fits() { return against(evaluate_.bytes(best_), limits_).fits(); }
+    bool fits(const Choice& choice, const Limits& limits) { return against(evaluate_.bytes(choice), limits).fits(); }
+    bool best_fits() { return fits(best_, limits_.fit); }
     void turn(int knob) {
         const std::vector<int>& values = space_.values[static_cast<size_t>(knob)];
         if (values.size() > kEachTried && !tries_each_) return turn_by_halves(static_cast<size_t>(knob));
@@ -104,7 +111,7 @@ class Descent {
     }
     const Space& space_;
     Evaluator& evaluate_;
-    const Limits limits_, most_;
+    const DescentLimits limits_;
     Choice best_;
     std::set<Choice> left_;
     bool moved_ = false;
@@ -144,7 +151,8 @@ class Ladder {
 
 class Ladders {
   public:
-    Ladders(const Space& space, Evaluator& evaluate, const Limits& limits) : space_(space), evaluate_(evaluate) {
+    Ladders(const Space& space, Evaluator& evaluate, const Limits& limits)
+        : space_(space), evaluate_(evaluate), answer_(limits) {
         for (size_t knob = 0; knob < kKnobs; ++knob) {
             if (space.values[knob].size() > 1) open_.push_back(knob);
         }
@@ -170,19 +178,21 @@ class Ladders {
                 std::vector<Choice> known;
                 if (!row.empty()) known.push_back(row.back());
                 if (!below.empty()) known.push_back(below[j]);
-                row.push_back(best_of({.memory = memory_->rung(i), .device = device_->rung(j)},
-                                      {.memory = memory_->above(i), .device = device_->above(j)}, known));
+                row.push_back(best_of({.fit = {.memory = memory_->rung(i), .device = device_->rung(j)},
+                                       .most = {.memory = memory_->above(i), .device = device_->above(j)},
+                                       .answer = answer_},
+                                      known));
             }
             below = std::move(row);
         }
     }
 
     // What a search finds that nothing limits.
-    Choice best_without_limits() { return best_of({}, {}, {}); }
+    Choice best_without_limits() { return best_of({}, {}); }
 
     // For what only just fits, under limits that no rung has.
     void descend_under(const Limits& limits) {
-        for (const Choice& start : starts_) Descent(space_, evaluate_, limits, {}, start).run();
+        for (const Choice& start : starts_) descent({.fit = limits, .answer = limits}, start).run();
     }
 
   private:
@@ -198,11 +208,11 @@ class Ladders {
     // From where memory is least, from the middle and from where it is most, for every time of the update, and from
     // what is known of less memory. Room that one knob gives is what others want: so some knobs at random, and down
     // again.
-    Choice best_of(const Limits& limits, const Limits& most, const std::vector<Choice>& known) {
+    Choice best_of(const DescentLimits& limits, const std::vector<Choice>& known) {
         std::optional<Choice> best;
         const auto descend = [&](const Choice& start) {
-            const Choice end = Descent(space_, evaluate_, limits, most, start).run();
-            if (!best || better(end, *best, evaluate_, limits)) best = end;
+            const Choice end = descent(limits, start).run();
+            if (!best || better(end, *best, evaluate_, limits.fit)) best = end;
         };
         for (const Choice& start : known.empty() ? starts_ : known) descend(start);
         Random random(1, RandomStream::search);
@@ -215,35 +225,40 @@ class Ladders {
             }
             descend(start);
         }
-        best = Descent(space_, evaluate_, limits, most, *best).run_finely();
-        update_otherwise(*best, limits, most);
-        hold(*best, limits, most);
+        best = descent(limits, *best).run_finely();
+        update_otherwise(*best, limits);
+        hold(*best, limits);
         return *best;
     }
 
     // From there with each other time of the update: the best time may differ under limits between two rungs, and each
     // rung knows only one. No search starts from what this finds.
-    void update_otherwise(const Choice& best, const Limits& limits, const Limits& most) {
+    void update_otherwise(const Choice& best, const DescentLimits& limits) {
         for (const int update : space_.of(Knob::update)) {
             Choice start = best;
             at(start, Knob::update) = update;
-            if (start != best) Descent(space_, evaluate_, limits, most, start).run();
+            if (start != best) descent(limits, start).run();
         }
     }
 
     // With updates speculative and the most of them deferred: neither pays without the other, so turning one knob at a
     // time finds neither. What it finds counts, but no search starts from there: everything that is evaluated without
     // this is evaluated with it, too.
-    void hold(Choice start, const Limits& limits, const Limits& most) {
+    void hold(Choice start, const DescentLimits& limits) {
         const std::vector<int>&updates = space_.of(Knob::update), &deferred = space_.of(Knob::deferred);
         if (deferred.size() < 2 || std::find(updates.begin(), updates.end(), kSpeculative) == updates.end()) return;
         at(start, Knob::update) = kSpeculative;
         at(start, Knob::deferred) = deferred.back();
-        Descent(space_, evaluate_, limits, most, start).run();
+        descent(limits, start).run();
+    }
+
+    Descent descent(const DescentLimits& limits, const Choice& start) {
+        return Descent(space_, evaluate_, limits, start);
     }
 
     Space space_;
     Evaluator& evaluate_;
+    const Limits answer_;
     std::vector<size_t> open_;  // knobs that have more than one value
     std::vector<Choice> starts_;
     std::optional<Ladder> memory_, device_;
@@ -315,7 +330,7 @@ std::vector<Ladders> ladders_of(const Space& space, Evaluator& evaluate, const L
 }  // namespace
 
 Evaluation fastest_at_first_sight(const Space& space, Evaluator& evaluate) {
-    return evaluate(Descent(space, evaluate, {}, {}, space.richest()).run());
+    return evaluate(Descent(space, evaluate, {}, space.richest()).run());
 }
 
 Evaluation fastest_without_limits(const Space& space, Evaluator& evaluate) {
@@ -323,14 +338,14 @@ Evaluation fastest_without_limits(const Space& space, Evaluator& evaluate) {
 }
 
 Choice descend_from(const Choice& start, const Space& space, Evaluator& evaluate, const Limits& limits) {
-    return Descent(space, evaluate, limits, {}, start).run();
+    return Descent(space, evaluate, {.fit = limits, .answer = limits}, start).run();
 }
 
 bool anything_fits(const Space& space, Evaluator& evaluate, const Limits& limits) {
     return std::ranges::any_of(space.of(Knob::update), [&](int update) {
         Choice start = space.leanest();
         at(start, Knob::update) = update;
-        return Descent(space, evaluate, limits, {}, start).reaches_fit();
+        return Descent(space, evaluate, {.fit = limits, .answer = limits}, start).reaches_fit();
     });
 }
 

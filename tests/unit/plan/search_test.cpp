@@ -158,6 +158,29 @@ TEST(Search, TimesOnlyWhatMayBeTheAnswer) {
     EXPECT_EQ(std::ssize(some.seen()), timed);
 }
 
+// What a rung of the ladder passes by, since it takes more than the rung, counts for larger budgets and is timed for
+// them alone. Rungs are a third above one another here, and the first above the budget is searched, too.
+TEST(Search, TimesForLargerBudgetsOnlyUnderThem) {
+    Space space;
+    space.values.fill({0});
+    space.of(Knob::keep) = {0, 1, 2, 3, 4, 5};
+    const auto bytes = [](const Choice& choice) {
+        return Evaluation{.memory_bytes = 1000 * (1 + at(choice, Knob::keep))};
+    };
+    const auto whole = [&](const Choice& choice) {
+        Evaluation evaluation = bytes(choice);
+        evaluation.seconds = 10 - at(choice, Knob::keep);
+        return evaluation;
+    };
+    for (const int64_t budget : {2100, 4100}) {
+        Evaluator evaluate(ChoiceCosts{.whole = whole, .bytes = bytes});
+        const std::vector<Choice> found = search(space, evaluate, {.memory = budget});
+        EXPECT_EQ(at(found.at(0), Knob::keep), budget / 1000 - 1);
+        for (const auto& [choice, evaluation] : evaluate.seen()) EXPECT_LE(evaluation.memory_bytes, budget * 4 / 3);
+        EXPECT_GT(evaluate.sized().size(), evaluate.seen().size());
+    }
+}
+
 TEST(Space, SharesAreSpreadEvenly) {
     for (int share = 0; share <= kShares; ++share) {
         int count = 0;
