@@ -41,6 +41,7 @@ class ForwardLowering {
         const Segment& segment = builder_.segment_at(id);
         RunTask task{.segment = id, .block = block, .micro = micro};
         std::vector<BufferUse> uses;
+        uses.reserve(4 + weights.uses.size());
         BufferSlice& stream = stream_[static_cast<size_t>(micro)];
         if (segment.region_bytes(Region::input) > 0) {
             task.regions[at(Region::input)] = stream;

@@ -41,7 +41,7 @@ jinja::Value with_reasoning(jinja::Arena& arena, const jinja::Value& message) {
 
 jinja::Value messages_of(jinja::Arena& arena, const Json* json) {
     if (json == nullptr) return arena.list({});
-    const jinja::Value messages = from_json(arena, *json);
+    const jinja::Value messages = value_of_json(arena, *json);
     if (messages.kind != jinja::Kind::list) return messages;
     jinja::ListBuilder all(arena);
     for (const jinja::Value& message : messages.sequence->all()) all.push(with_reasoning(arena, message));
@@ -55,9 +55,9 @@ void define_all(jinja::Interpreter& interpreter, jinja::Arena& arena, const Chat
     for (const auto& [name, text] : settings.special_tokens) interpreter.define(name, jinja::Value::string(text));
     if (chat.extra != nullptr && chat.extra->is_object())
         for (const auto& [name, value] : chat.extra->get_ref<const Json::object_t&>())
-            interpreter.define(name, from_json(arena, value));
+            interpreter.define(name, value_of_json(arena, value));
     interpreter.define("messages", messages_of(arena, chat.messages));
-    interpreter.define("tools", chat.tools == nullptr ? none : from_json(arena, *chat.tools));
+    interpreter.define("tools", chat.tools == nullptr ? none : value_of_json(arena, *chat.tools));
     interpreter.define("add_generation_prompt", jinja::Value::boolean(chat.add_generation_prompt));
 }
 

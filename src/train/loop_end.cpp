@@ -38,9 +38,10 @@ void TrainLoop::stop() {
 }
 
 bool TrainLoop::saves_now() {
-    const bool asked = signals_.take_save_request() | folder_.take_save_request();
+    // Each request is taken, even if both came.
+    const bool by_signal = signals_.take_save_request(), by_file = folder_.take_save_request();
     const bool is_first = state_.progress.step == 1 && session_.config.save_first_step;
-    return asked || is_first || is_due(session_.config.save_steps, state_.progress.step);
+    return by_signal || by_file || is_first || is_due(session_.config.save_steps, state_.progress.step);
 }
 
 // Says whether there is a checkpoint of the step.

@@ -30,7 +30,7 @@ class Reader {
             for (const YAML::Node& item : node) value.items.push_back(read(item, depth + 1));
         } else if (node.IsMap()) {
             value.kind = ForeignValue::Kind::map;
-            for (const auto& pair : node) value.members.emplace_back(key(pair.first), read(pair.second, depth + 1));
+            for (const auto& pair : node) value.members.push_back({key(pair.first), read(pair.second, depth + 1)});
         }
         return value;
     }

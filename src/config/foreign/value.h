@@ -5,18 +5,19 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/file.h"
 
 namespace windlass {
 
+struct ForeignKey;
+
 struct ForeignValue {
     enum class Kind { null, scalar, list, map } kind = Kind::null;
-    std::string text;                                                // of a scalar
-    std::vector<ForeignValue> items;                                 // of a list
-    std::vector<std::pair<std::string, ForeignValue>> members = {};  // of a map
+    std::string text;                 // of a scalar
+    std::vector<ForeignValue> items;  // of a list
+    std::vector<ForeignKey> members;  // of a map
 
     // The scalar of this member; empty without such a member.
     std::string_view member(std::string_view name) const;
@@ -27,14 +28,15 @@ struct ForeignValue {
     std::vector<std::string> texts() const;
 };
 
-ForeignValue list_of(const std::vector<std::string>& texts);
-// "a, b" as a list.
-ForeignValue parted_by_commas(const std::vector<std::string>& texts);
-
+// Of a file, or of a map in it.
 struct ForeignKey {
     std::string name;
     ForeignValue value;
 };
+
+ForeignValue list_of(const std::vector<std::string>& texts);
+// "a, b" as a list.
+ForeignValue parted_by_commas(const std::vector<std::string>& texts);
 
 // UserError(usage) naming the file and line for what is no YAML, no map, too large or too deep.
 std::vector<ForeignKey> read_foreign_file(FileSystem& files, const std::string& path);

@@ -176,7 +176,7 @@ std::string_view kind_name(Kind kind) {
     return "value";
 }
 
-Value from_json(Arena& arena, const Json& json) {
+Value value_of_json(Arena& arena, const Json& json) {
     arena.work(1);
     switch (json.type()) {
         case Json::value_t::boolean:
@@ -193,14 +193,14 @@ Value from_json(Arena& arena, const Json& json) {
             return Value::string(json.get_ref<const std::string&>());
         case Json::value_t::array: {
             ListBuilder items(arena);
-            for (const Json& item : json) items.push(from_json(arena, item));
+            for (const Json& item : json) items.push(value_of_json(arena, item));
             return arena.list(items.items());
         }
         case Json::value_t::object: {
             std::vector<Member> members;
             arena.memory(json.size() * sizeof(Member));
             for (const auto& [key, value] : json.get_ref<const Json::object_t&>())
-                members.push_back({Value::string(key), from_json(arena, value)});
+                members.push_back({Value::string(key), value_of_json(arena, value)});
             return arena.dict(members);
         }
         default:

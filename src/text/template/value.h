@@ -216,6 +216,6 @@ inline std::span<const Member> Mapping::all() const {
 std::string_view kind_name(Kind kind);  // as Python calls it: "str", "NoneType"
 
 // `null` becomes None; an object keeps the order of its members. Texts are those of the JSON, which outlives the arena.
-Value from_json(Arena& arena, const Json& json);
+Value value_of_json(Arena& arena, const Json& json);
 
 }  // namespace windlass::jinja
