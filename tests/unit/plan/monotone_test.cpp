@@ -9,7 +9,6 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kMoreThanAny = int64_t{1} << 50;
 constexpr double kRiseMax = 1.005;
 
 class Dice {
