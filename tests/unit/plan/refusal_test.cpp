@@ -13,7 +13,7 @@ using testing::StartsWith;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-// Beside a card: what is refused for want of this much memory of the host and on the device.
+// With a card: of a plan that is refused because it needs this much host memory and device memory.
 std::vector<std::string> ways_out(int64_t memory, int64_t device, const Machine& machine) {
     const Limits limits{.memory = 16 * kGiB, .device = 12 * kGiB};
     const Evaluation need =
