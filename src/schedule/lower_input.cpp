@@ -9,10 +9,12 @@ void LowerInput::list_chunks() {
     first_chunk.reserve(at(params) + 1);
     for (int param = 0; param < params; ++param) {
         first_chunk.push_back(static_cast<int>(all_chunks.size()));
-        const int64_t numel = model.params[at(param)].numel();
-        const int64_t most = joins_chunks && place(param).visits.empty() ? numel : kChunkElements;
-        for (int64_t first = 0; first < numel; first += most)
-            all_chunks.push_back({param, first, std::min(most, numel - first)});
+        if (joins_chunks && place(param).visits.empty()) {
+            all_chunks.push_back({param, 0, model.params[at(param)].numel()});
+        } else {
+            const std::vector<ChunkSpan> chunks = chunks_of(model, param);
+            all_chunks.insert(all_chunks.end(), chunks.begin(), chunks.end());
+        }
     }
     first_chunk.push_back(static_cast<int>(all_chunks.size()));
 }
