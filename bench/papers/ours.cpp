@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/math.h"
+#include "base/rng.h"
 #include "model/families.h"
 #include "plan/estimate.h"
 #include "plan/search.h"
@@ -130,11 +131,14 @@ class Search {
     std::optional<Planned> run() {
         best_ = start_of(space_, question_.all_on_drives);
         cost_ = consider(best_);
-        for (moved_ = true; moved_;) {
-            moved_ = false;
-            for (const Turn& turn : turns_of(question_.all_on_drives)) {
-                for (const int value : turn.values) take(turn.knob, value);
-            }
+        descend();
+        Random random(1, RandomStream::search);
+        for (int shake = 0; shake < kShakes; ++shake) {
+            const std::pair<Choice, Evaluation> before = {best_, cost_};
+            for (int turned = 0; turned < kShakenKnobs; ++turned) turn_at_random(random);
+            cost_ = consider(best_);
+            descend();
+            if (better(before.second, cost_)) std::tie(best_, cost_) = before;
         }
         std::sort(fitting_.begin(), fitting_.end());
         for (size_t index = 0; index < std::min(fitting_.size(), kTriesMost); ++index) {
@@ -150,6 +154,24 @@ class Search {
 
   private:
     static constexpr size_t kTriesMost = 8;
+    static constexpr int kShakes = 2, kShakenKnobs = 3;
+
+    void descend() {
+        for (moved_ = true; moved_;) {
+            moved_ = false;
+            for (const Turn& turn : turns_of(question_.all_on_drives)) {
+                for (const int value : turn.values) take(turn.knob, value);
+            }
+        }
+    }
+
+    void turn_at_random(Random& random) {
+        const std::vector<Turn> turns = turns_of(question_.all_on_drives);
+        const Turn& turn = turns[static_cast<size_t>(random.below(turns.size()))];
+        const int value = turn.values[static_cast<size_t>(random.below(turn.values.size()))];
+        const std::vector<int>& allowed = space_.of(turn.knob);
+        if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) at(best_, turn.knob) = value;
+    }
 
     void take(Knob knob, int value) {
         const std::vector<int>& allowed = space_.of(knob);

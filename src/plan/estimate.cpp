@@ -6,6 +6,7 @@
 
 #include "base/math.h"
 #include "model/shortened.h"
+#include "plan/alive_bytes.h"
 #include "schedule/check.h"
 #include "schedule/derive_waits.h"
 #include "schedule/layout.h"
@@ -49,27 +50,43 @@ struct Line {
     }
 };
 
-// Depths of the two short models. Buffers for what is read, copied or updated ahead take turns, and where the turns
-// are at the end of a pass decides how they share addresses: the deeper of the two ends as the whole model does.
-struct Depths {
-    int few = 0, more = 0;
+// Of a short model: layers until a pass is under way, layers that are repeated in place of all others, layers after
+// them.
+struct Depth {
+    int before = 0, alike = 0, after = 0;
+    int all() const { return before + alike + after; }
+    int few() const { return before + after; }
 };
-constexpr int kFewTurns = 8;  // with more of them a quick estimate of the gaps is a little off
-constexpr int kAllTurns = std::numeric_limits<int>::max();
 
-Depths depths_for(int layers, const Plan& plan, int period, int turns_max) {
-    constexpr int kFew = 3;  // besides the layers that are read ahead: both ends of a pipeline that is full
-    constexpr int kApart = 2;
+// Where buffers for what is read, copied or updated ahead take turns, the turns at the end of a pass decide how they
+// share addresses: the short model ends as the whole one does, unless that takes too many layers.
+constexpr int kTurnsMax = 8;
+
+// `chunks`: of a layer, that updates move. In the passes forward what is read ahead must be on its way, in those
+// backward what is updated, too; slots that layers go up into in turn are full and in step after two rounds.
+Depth depth_for(int layers, const Plan& plan, int period, int chunks) {
+    constexpr int kEnds = 2;   // both ends of a pipeline that is full
+    constexpr int kAlike = 2;  // what a layer hands on changes places with what it gets
     const int copies = plan.own_memory() ? std::max(1, plan.upload_ahead) + 1 : 1;
     const int alike = std::lcm(period, copies);
-    const int all_turns = std::lcm(alike, std::lcm(plan.read_ahead + 1, plan.update_ahead + 1));
-    const int turns = all_turns <= turns_max ? all_turns : alike;
-    // Slots that layers go up into in turn are full and in step after two rounds.
+    const int turns = std::lcm(alike, std::lcm(plan.read_ahead + 1, plan.update_ahead + 1));
     const int rounds = plan.upload_ahead > 0 ? 2 * copies : 0;
-    const int apart = round_up(kApart, alike);
-    const int least = kFew + plan.read_ahead + rounds + apart;
-    const int more = least + (layers - least % turns + turns) % turns;
-    return {more - apart, more};
+    const int groups = std::max(1, chunks / std::max(1, plan.group_chunks));
+    Depth depth{.before = kEnds + plan.read_ahead + rounds,
+                .alike = round_up(kAlike, alike),
+                .after = kEnds + plan.read_ahead + rounds / 2 + div_up(plan.update_ahead + 1, groups)};
+    const int step = std::lcm(turns <= kTurnsMax ? turns : alike, depth.alike);
+    depth.after += ((layers - depth.all()) % step + step) % step;
+    return depth;
+}
+
+int trained_chunks(const TrainedModel& model, int block) {
+    int chunks = 0;
+    for (const Param param : model.all_params()) {
+        if (param.spec.block == block && param.trains())
+            chunks += static_cast<int>(div_up(param.numel(), kChunkElements));
+    }
+    return chunks;
 }
 
 }  // namespace
@@ -79,13 +96,13 @@ int64_t Estimate::memory_bytes() const {
 }
 
 Estimator::Estimator(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                     std::vector<ScheduleRequest> requests, Precision precision)
+                     std::vector<ScheduleRequest> requests)
     : model_(model),
       recipe_(recipe),
       numerics_(numerics),
       machine_(machine),
       requests_(std::move(requests)),
-      precision_(precision) {}
+      layer_chunks_(trained_chunks(model, 1)) {}
 
 const TrainedModel& Estimator::short_model(int layers) {
     const auto found = short_models_.find(layers);
@@ -125,10 +142,10 @@ std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks)
 
 }  // namespace
 
-Estimator::OtherSchedule Estimator::other_schedule(const Lowered& lowered, const ScheduleRequest& request) {
-    const TrainedModel& model = *lowered.model;
+Estimator::OtherSchedule Estimator::other_schedule(const PlannedModel& planned, const ScheduleRequest& request) {
+    const TrainedModel& model = *planned.model;
     const auto measure = [&] {
-        ScheduleSet set = lower_one(model, recipe_, numerics_, lowered.plan, requests_, request);
+        ScheduleSet set = lower_one(model, recipe_, numerics_, planned.plan, requests_, request);
         place_buffers(set);
         OtherSchedule made{.peaks = peaks_of(set)};
         if (request.kind == ScheduleRequest::Kind::redo) {
@@ -141,7 +158,7 @@ Estimator::OtherSchedule Estimator::other_schedule(const Lowered& lowered, const
                            (!recipe_.probes() && request.kind != ScheduleRequest::Kind::train &&
                             request.kind != ScheduleRequest::Kind::decode);
     if (!is_simple) return measure();
-    const std::string key = key_of(lowered.plan, request, static_cast<int>(model.blocks.size()));
+    const std::string key = key_of(planned.plan, request, static_cast<int>(model.blocks.size()));
     const auto found = known_.find(key);
     return found != known_.end() ? found->second : known_.emplace(key, measure()).first->second;
 }
@@ -153,68 +170,73 @@ const std::array<int64_t, kTierKinds>& Estimator::persistent_bytes(const Plan& p
 }
 
 Estimator::Lowered Estimator::lower_sized(const TrainedModel& model, Plan plan) {
-    Lowered lowered{.model = &model, .plan = std::move(plan)};
+    Lowered lowered{{.model = &model, .plan = std::move(plan)}};
     lowered.set = lower_one(model, recipe_, numerics_, lowered.plan, requests_, requests_[0]);
     place_buffers(lowered.set);
     lowered.estimate = {.demand = total_demand(lowered.set.schedules[0]),
                         .arena_bytes = lowered.set.by_kind(lowered.set.persistent_bytes),
                         .activation_file_bytes = lowered.set.activation_file_bytes()};
     lowered.peaks.push_back(peaks_of(lowered.set));
-    add_other_peaks(lowered);
-    return lowered;
-}
-
-void Estimator::add_other_peaks(Lowered& lowered) {
     for (size_t index = 1; index < requests_.size(); ++index)
         lowered.peaks.push_back(other_schedule(lowered, requests_[index]).peaks);
     for (const ScheduleRequest& request : update_requests(recipe_, lowered.plan, requests_))
         lowered.peaks.push_back(other_schedule(lowered, request).peaks);
-}
-
-Estimator::Lowered Estimator::cut_from(const Lowered& deep, const TrainedModel& model, Plan plan) {
-    const Schedule& schedule = deep.set.schedules[0];
-    const int layers = layer_count(model), before = layers / 2;
-    Lowered few{.model = &model, .plan = std::move(plan)};
-    few.cut = cut_layers(deep.set, schedule, *deep.model, 1 + before, layer_count(*deep.model) - layers);
-    few.estimate = {.demand = deep.estimate.demand - demand_of(schedule, few.cut),
-                    .arena_bytes = windlass::persistent_bytes(model, recipe_, numerics_, few.plan, requests_),
-                    .activation_file_bytes = deep.estimate.activation_file_bytes - spilled_bytes(schedule, few.cut)};
-    few.peaks.push_back({.alive_bytes = deep.set.by_kind(alive_bytes(deep.set, schedule, few.cut))});
-    if (precision_ == Precision::full) {
-        add_other_peaks(few);
-        return few;
-    }
-    // Most other schedules use memory layer by layer: as much of it for a few as for many.
-    few.peaks.insert(few.peaks.end(), deep.peaks.begin() + 1, deep.peaks.end());
-    for (size_t index = 1; index < requests_.size(); ++index) {
-        if (requests_[index].kind == ScheduleRequest::Kind::refresh)
-            few.peaks[index] = other_schedule(few, requests_[index]).peaks;
-    }
-    return few;
+    return lowered;
 }
 
 Estimator::Sized Estimator::size(const PlanFor& plan_for, int period) {
-    constexpr double kDeeper = 1.25;  // than the short model: a cut costs as much as these layers
-    const int layers = layer_count(model_), repeats = layer_period(model_);
-    const bool can_cut = requests_[0].kind == ScheduleRequest::Kind::train;
-    const bool cuts = can_cut && precision_ == Precision::quick;
-    Plan whole = plan_for(layers + 2);
-    const Depths depths =
-        depths_for(layers, whole, std::lcm(period, std::max(1, repeats)), cuts ? kFewTurns : kAllTurns);
-    Sized sized;
-    // Both short models together are as much work as one that deep; of layers that differ a few say nothing.
-    const double work = cuts ? depths.more * kDeeper : depths.few + depths.more;
-    if (layers <= work || repeats == 0) {
-        sized.deep = lower_sized(model_, std::move(whole));
-        sized.estimate = sized.deep.estimate;
-    } else {
-        sized.steps = static_cast<double>(layers - depths.few) / (depths.more - depths.few);
-        sized.deep = lower_sized(short_model(depths.more), plan_for(depths.more + 2));
-        const TrainedModel& few = short_model(depths.few);
-        Plan plan = plan_for(depths.few + 2);
-        sized.few = can_cut ? cut_from(sized.deep, few, std::move(plan)) : lower_sized(few, std::move(plan));
-        sized.estimate = Line{sized.steps}(sized.few->estimate, sized.deep.estimate);
+    const int repeats = layer_period(model_);
+    Plan whole = plan_for(layer_count(model_) + 2);
+    if (repeats == 0) return size_whole(std::move(whole));  // of layers that differ a few say nothing
+    period = std::lcm(period, repeats);
+    if (requests_[0].kind != ScheduleRequest::Kind::train) return size_by_two(plan_for, std::move(whole), period);
+    std::optional<Sized> sized = size_repeated(plan_for, whole, period);
+    return sized ? std::move(*sized) : size_whole(std::move(whole));
+}
+
+Estimator::Sized Estimator::size_whole(Plan plan) {
+    Sized sized{.deep = lower_sized(model_, std::move(plan))};
+    sized.estimate = sized.deep.estimate;
+    add_transients(sized);
+    return sized;
+}
+
+std::optional<Estimator::Sized> Estimator::size_repeated(const PlanFor& plan_for, const Plan& whole, int period) {
+    constexpr double kDeeper = 1.15;  // than the short model: finding and repeating its layers costs as much
+    const int layers = layer_count(model_);
+    const Depth depth = depth_for(layers, whole, period, layer_chunks_);
+    if (layers <= depth.all() * kDeeper) return std::nullopt;
+    Sized sized{.deep = lower_sized(short_model(depth.all()), plan_for(depth.all() + 2)),
+                .few = Lowered{{.model = &short_model(depth.few()), .plan = plan_for(depth.few() + 2)}},
+                .steps = static_cast<double>(layers - depth.few()) / depth.alike};
+    const Lowered& deep = sized.deep;
+    const Schedule& schedule = deep.set.schedules[0];
+    const LayerTasks alike = tasks_of_layers(deep.set, schedule, *deep.model, 1 + depth.before, depth.alike);
+    sized.repeat = LayerRepeat::find(schedule, alike, (layers - depth.all()) / depth.alike);
+    if (!sized.repeat) return std::nullopt;
+    sized.few->estimate = {
+        .demand = deep.estimate.demand - demand_of(schedule, alike),
+        .activation_file_bytes = deep.estimate.activation_file_bytes - spilled_bytes(schedule, alike)};
+    // Most other schedules use memory layer by layer: as much of it for a few as for many.
+    sized.few->peaks = deep.peaks;
+    for (size_t index = 1; index < requests_.size(); ++index) {
+        if (requests_[index].kind == ScheduleRequest::Kind::refresh)
+            sized.few->peaks[index] = other_schedule(*sized.few, requests_[index]).peaks;
     }
+    sized.estimate = Line{sized.steps}(sized.few->estimate, deep.estimate);
+    sized.estimate.arena_bytes = persistent_bytes(whole);
+    add_transients(sized);
+    return sized;
+}
+
+Estimator::Sized Estimator::size_by_two(const PlanFor& plan_for, Plan whole, int period) {
+    const int layers = layer_count(model_);
+    const Depth depth = depth_for(layers, whole, period, layer_chunks_);
+    if (layers <= depth.few() + depth.all()) return size_whole(std::move(whole));
+    Sized sized{.deep = lower_sized(short_model(depth.all()), plan_for(depth.all() + 2)),
+                .few = lower_sized(short_model(depth.few()), plan_for(depth.few() + 2)),
+                .steps = static_cast<double>(layers - depth.few()) / depth.alike};
+    sized.estimate = Line{sized.steps}(sized.few->estimate, sized.deep.estimate);
     add_transients(sized);
     return sized;
 }
@@ -222,49 +244,57 @@ Estimator::Sized Estimator::size(const PlanFor& plan_for, int period) {
 void Estimator::add_transients(Sized& sized) {
     const std::vector<Peaks>& deep = sized.deep.peaks;
     const std::vector<Peaks>& few = sized.few ? sized.few->peaks : deep;
+    std::array<int64_t, kTierKinds> step{};
+    if (sized.repeat)
+        step = sized.deep.set.by_kind(sized.repeat->alive_bytes(sized.deep.set, sized.deep.set.schedules[0]));
     for (size_t tier = 0; tier < kTierKinds; ++tier) {
         int64_t most = 0;
         for (size_t index = 0; index < deep.size(); ++index) {
-            const int64_t alive = Line{sized.steps}(few[index].alive_bytes[tier], deep[index].alive_bytes[tier]);
+            const int64_t alive = index == 0 && sized.repeat
+                                      ? step[tier]
+                                      : Line{sized.steps}(few[index].alive_bytes[tier], deep[index].alive_bytes[tier]);
             most = std::max(most, alive + deep[index].gap_bytes[tier]);
         }
         sized.estimate.arena_bytes[tier] += most;
     }
 }
 
-void Estimator::time(Lowered& lowered, const Schedule& schedule) {
-    const Simulation step = simulate(schedule, machine_);
-    lowered.estimate.seconds = step.seconds;
-    lowered.estimate.busy_seconds = step.busy_seconds;
-    lowered.estimate.alone_seconds = step.alone_seconds;
-    for (const ScheduleRequest& request : update_requests(recipe_, lowered.plan, requests_)) {
-        if (request.kind == ScheduleRequest::Kind::redo)
-            lowered.estimate.redo_seconds += other_schedule(lowered, request).seconds;
+double Estimator::redo_seconds(const PlannedModel& planned) {
+    double seconds = 0;
+    for (const ScheduleRequest& request : update_requests(recipe_, planned.plan, requests_)) {
+        if (request.kind == ScheduleRequest::Kind::redo) seconds += other_schedule(planned, request).seconds;
     }
+    return seconds;
 }
 
 void Estimator::time(Lowered& lowered) {
-    derive_waits(lowered.set, lowered.set.schedules[0]);
-    time(lowered, lowered.set.schedules[0]);
-}
-
-void Estimator::time_few(Lowered& few, Schedule& deep) {
-    std::vector<Task> tasks;
-    if (precision_ == Precision::quick && few.set.schedules.empty()) tasks = tasks_without(deep, few.cut);
-    if (tasks.empty()) {
-        if (few.set.schedules.empty()) few = lower_sized(*few.model, std::move(few.plan));
-        return time(few);
-    }
-    deep.tasks = std::move(tasks);
-    time(few, deep);
+    const Simulation step = simulate(lowered.set.schedules[0], machine_);
+    lowered.estimate.seconds = step.seconds;
+    lowered.estimate.busy_seconds = step.busy_seconds;
+    lowered.estimate.alone_seconds = step.alone_seconds;
 }
 
 Estimate Estimator::time(Sized sized) {
-    time(sized.deep);
-    Estimate result = sized.deep.estimate;
+    Lowered& deep = sized.deep;
+    Schedule& schedule = deep.set.schedules[0];
+    derive_waits(deep.set, schedule);
+    if (sized.repeat) schedule.tasks = sized.repeat->tasks(schedule);
+    time(deep);
+    deep.estimate.redo_seconds = redo_seconds(deep);
+    Estimate result = deep.estimate;
     if (sized.few) {
-        time_few(*sized.few, sized.deep.set.schedules[0]);
-        result = Line{sized.steps}(sized.few->estimate, result);
+        Lowered& few = *sized.few;
+        few.estimate.redo_seconds = redo_seconds(few);
+        if (!sized.repeat) {
+            derive_waits(few.set, few.set.schedules[0]);
+            time(few);
+        }
+        result = Line{sized.steps}(few.estimate, deep.estimate);
+    }
+    if (sized.repeat) {
+        result.seconds = deep.estimate.seconds;
+        result.busy_seconds = deep.estimate.busy_seconds;
+        result.alone_seconds = deep.estimate.alone_seconds;
     }
     result.arena_bytes = sized.estimate.arena_bytes;
     // A few layers may wait for one lane, all of them for another.
@@ -273,9 +303,8 @@ Estimate Estimator::time(Sized sized) {
 }
 
 Estimate estimate(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period,
-                  Precision precision) {
-    return Estimator(model, recipe, numerics, machine, requests, precision)(plan_for, period);
+                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period) {
+    return Estimator(model, recipe, numerics, machine, requests)(plan_for, period);
 }
 
 }  // namespace windlass

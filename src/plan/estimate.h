@@ -1,11 +1,11 @@
 // estimate.h: what a plan costs for a deep model, without lowering all of it: fill, a few layers, drain.
 //
-// Layers are alike, so the cost of a step grows linearly with their number. Two short models are priced; the difference
-// between them is what a layer adds. The deeper one is lowered and placed, and without some of its layers
-// (layer_cut.h) it has the bytes of the other, which is lowered only to be timed. Nothing is proven: a plan that is
-// taken is lowered whole and checked. Bytes that are moved and bytes that are alive come out exactly; seconds within
-// 1 % or so; the gaps between buffers, up to a few hundredths of the arena, are those of the deeper short model. A step
-// takes no less than all of any lane's work.
+// Layers are alike. Of a training step a model of few layers is lowered and placed, and the tasks of some of its layers
+// are repeated to the depth that is asked for (layer_repeat.h): that is simulated. Of other schedules two short models
+// are; the difference between them is what a layer adds. Nothing is proven: a plan that is taken is lowered whole and
+// checked. Bytes that are moved come out exactly; seconds are mostly exact, and up to a twentieth off where updates end
+// many layers after the passes; the gaps between buffers are those of the short model. A step takes no less than all of
+// any lane's work.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "method/recipe.h"
-#include "plan/layer_cut.h"
+#include "plan/layer_repeat.h"
 #include "schedule/lower.h"
 #include "schedule/machine.h"
 #include "schedule/plan.h"
@@ -36,17 +36,12 @@ struct Estimate {
     int64_t memory_bytes() const;  // of all tiers
 };
 
-// full: both short models are simulated. quick, at less cost: of a training step one, and the other's seconds come from
-// its schedule, too, without a range of tasks in each pass. Bytes that are moved and alive are the same; seconds are
-// mostly within 1 %, and up to a tenth off if updates end many layers after the passes.
-enum class Precision : uint8_t { full, quick };
-
 // Estimates of many plans of one model. What they have in common is found once: short models, and schedules
 // that depend on a part of the plan only. Outlived by what it is made with.
 class Estimator {
   public:
     Estimator(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-              std::vector<ScheduleRequest> requests, Precision precision = Precision::full);
+              std::vector<ScheduleRequest> requests);
 
     // Makes the plan of a model with `blocks` blocks (layers, embedding and head).
     using PlanFor = std::function<Plan(int blocks)>;
@@ -55,25 +50,27 @@ class Estimator {
     struct Peaks {
         std::array<int64_t, kTierKinds> alive_bytes{}, gap_bytes{};
     };
-    // A model that is lowered and not yet timed: the bytes of persistent buffers as arena, and each schedule's peaks.
-    struct Lowered {
+    struct PlannedModel {
         const TrainedModel* model = nullptr;
         Plan plan;
-        ScheduleSet set;  // the step's schedule; empty if it was cut out of a deeper model's
-        LayerCut cut;
+    };
+    // One that is lowered and not yet timed: the bytes of persistent buffers as arena, and each schedule's peaks.
+    struct Lowered : PlannedModel {
+        ScheduleSet set;  // the step's schedule
         Estimate estimate;
         std::vector<Peaks> peaks;
     };
     // All of an estimate but its seconds.
     struct Sized {
         Estimate estimate;
-        Lowered deep;
-        std::optional<Lowered> few;  // nothing where `deep` is the whole model
-        double steps = 0;            // from `few` to the whole: 1 is as many layers as `deep` has more
+        Lowered deep;                       // the whole model if neither `repeat` nor `few` is there
+        std::optional<LayerRepeat> repeat;  // of layers of `deep`
+        std::optional<Lowered> few;         // not lowered where there is a repeat
+        double steps = 0;                   // from `few` to the whole: 1 is as many layers as `deep` has more
     };
 
-    // `period`: layers that are this far apart are treated alike. A model no deeper than the two short ones together is
-    // lowered as it is, and the estimate is exact. `time` may be called once for each `size`, or not at all.
+    // `period`: layers that are this far apart are treated alike. A model that is not much deeper than the short ones
+    // is lowered as it is, and the estimate is exact. `time` may be called once for each `size`, or not at all.
     Sized size(const PlanFor& plan_for, int period = 1);
     Estimate time(Sized sized);
     // Of the whole model: what outlives the schedules of a plan.
@@ -82,19 +79,19 @@ class Estimator {
 
   private:
     Lowered lower_sized(const TrainedModel& model, Plan plan);
-    // Of a model that is not as deep, with its plan.
-    Lowered cut_from(const Lowered& deep, const TrainedModel& model, Plan plan);
-    void add_other_peaks(Lowered& lowered);
+    Sized size_whole(Plan plan);
+    // Nothing where the layers' tasks cannot be repeated.
+    std::optional<Sized> size_repeated(const PlanFor& plan_for, const Plan& whole, int period);
+    Sized size_by_two(const PlanFor& plan_for, Plan whole, int period);
     void add_transients(Sized& sized);
     void time(Lowered& lowered);
-    void time_few(Lowered& few, Schedule& deep);  // whose schedule has been timed, and is used up
-    void time(Lowered& lowered, const Schedule& schedule);
+    double redo_seconds(const PlannedModel& planned);
     // A schedule that is not the step's; the seconds of one that repeats updates.
     struct OtherSchedule {
         Peaks peaks;
         double seconds = 0;
     };
-    OtherSchedule other_schedule(const Lowered& lowered, const ScheduleRequest& request);
+    OtherSchedule other_schedule(const PlannedModel& planned, const ScheduleRequest& request);
     static Peaks peaks_of(const ScheduleSet& set);  // of its first schedule
     const TrainedModel& short_model(int layers);
 
@@ -103,7 +100,7 @@ class Estimator {
     const Numerics& numerics_;
     const Machine& machine_;
     std::vector<ScheduleRequest> requests_;
-    const Precision precision_;
+    const int layer_chunks_;                                                   // that updates move, of the first layer
     std::map<int, TrainedModel> short_models_;                                 // by layers
     std::map<std::string, OtherSchedule> known_;                               // by all that they depend on
     std::map<std::string, std::array<int64_t, kTierKinds>> known_persistent_;  // the same
@@ -111,7 +108,6 @@ class Estimator {
 
 // Of one plan.
 Estimate estimate(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period = 1,
-                  Precision precision = Precision::full);
+                  const Estimator::PlanFor& plan_for, const std::vector<ScheduleRequest>& requests, int period = 1);
 
 }  // namespace windlass

@@ -16,7 +16,8 @@ inline constexpr std::string_view kNextWayOut = "\n   or: ";
 struct NoFit {
     std::string needs, allowed;         // "50.45 GiB of memory and 179.49 GiB of disk"
     std::vector<std::string> ways_out;  // "--ram 51GiB --policy three_tier": the first can be typed
-    double slower_seconds = 0;          // of a step of what fits and is no faster than a rival; 0: nothing was found
+    // Of a step of what fits and is no faster than a rival. 0: nothing was found, or what may be faster does not fit.
+    double slower_seconds = 0;
 
     UserError error() const;  // no_fit
 };

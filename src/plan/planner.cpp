@@ -99,18 +99,20 @@ class Searches {
     bool fit_nothing() {
         return std::ranges::all_of(searches_, [](const auto& search) { return search->fits_nothing(); });
     }
-    FirstLook first_look(const Rival& rival) {
-        FirstLook best;
+    LookResult look(const Rival& rival, Look kind) {
+        LookResult best;
         for (const auto& search : searches_) {
-            FirstLook found = search->first_look(rival);
+            LookResult found = search->look(rival, kind);
             best.seconds = std::min(best.seconds, found.seconds);
+            best.fits_all = best.fits_all && found.fits_all;
             if (!found.planned) continue;
             if (!best.planned || found.planned->mean_seconds < best.planned->mean_seconds)
                 best.planned = std::move(found.planned);
         }
         return best;
     }
-    std::optional<Planned> run(std::optional<Planned> best) {
+    std::optional<Planned> run() {
+        std::optional<Planned> best;
         for (size_t index = 0; index < searches_.size(); ++index) {
             PolicySearch& search = *searches_[index];
             if (search.has_no_disk() || search.is_hopeless()) continue;
@@ -144,30 +146,22 @@ class Searches {
     std::vector<std::unique_ptr<PolicySearch>> searches_;
 };
 
-// Of a rival's step. A first look that gains less is the answer: a whole search would find little more.
-constexpr double kWorthSearching = 0.1;
-
 }  // namespace
 
 PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
                       const PlanRequest& request, const std::optional<Rival>& rival) {
     Searches searches({model, recipe, numerics, machine, request});
-    std::optional<Planned> best;
-    if (rival) {
-        FirstLook look = searches.first_look(*rival);
-        if (!look.planned) return NoFit{.slower_seconds = std::isfinite(look.seconds) ? look.seconds : 0};
-        best = std::move(look.planned);
-        if (best->mean_seconds > rival->seconds * (1 - kWorthSearching)) return searches.finish(std::move(*best));
-    } else if (request.start) {
+    if (rival || request.start) {
         constexpr double kNoTime = std::numeric_limits<double>::infinity();
-        best = searches.first_look({request.start->policy, request.start->choice, kNoTime}).planned;
-        if (!best) return NoFit{};
-        return searches.finish(std::move(*best));
+        LookResult look =
+            searches.look(rival ? *rival : Rival{request.start->policy, request.start->choice, kNoTime}, Look::first);
+        if (look.planned) return searches.finish(std::move(*look.planned));
+        return NoFit{.slower_seconds = rival && look.fits_all && std::isfinite(look.seconds) ? look.seconds : 0};
     }
-    best = searches.run(std::move(best));
+    std::optional<Planned> best = searches.run();
     if (!best) return searches.refusal();
     // Under these very limits, which are no rung's.
-    FirstLook last = searches.first_look({best->plan.policy, best->choice, best->mean_seconds});
+    LookResult last = searches.look({best->plan.policy, best->choice, best->mean_seconds}, Look::last);
     return searches.finish(std::move(last.planned ? *last.planned : *best));
 }
 

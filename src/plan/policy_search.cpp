@@ -1,6 +1,7 @@
 #include "plan/policy_search.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/needs.h"
 #include "schedule/layout.h"
@@ -8,10 +9,14 @@
 namespace windlass {
 namespace {
 
-constexpr int kFittingMax = 4;
+// Choices that are lowered whole for one answer, and how many that fit are compared.
+constexpr int kLoweredMax = 16, kFittingMax = 4;
+constexpr int kLoweredAtSight = 4, kFittingAtSight = 1;
 constexpr double kErrorMax = 1.01;  // of an estimated time
 // Than what is known. What is a little slower at first sight may become the fastest.
 constexpr double kFarSlower = 1.5;
+constexpr double kBound = 0.7;                     // of a step
+constexpr double kPromising = 0.02, kNear = 0.05;  // of a rival's step
 constexpr int kSlackMax = 2;
 
 // Of one version in the store: weights, low halves and state, each chunk on whole blocks.
@@ -47,9 +52,7 @@ PolicySearch::PolicySearch(const PlanQuestion& question, const SavedRanks& ranks
       space_(std::move(space)),
       store_bytes_(space_.base.store ? working_store_bytes(in_.model, in_.recipe) : 0),
       limits_(limits_of(in_.request.budgets)),
-      estimate_(in_.model, in_.recipe, in_.numerics, in_.machine, largest_of_each_kind(in_.request.schedules),
-                // What is compared with a plan is one look, and what it ends at is lowered whole.
-                in_.request.start ? Precision::quick : Precision::full),
+      estimate_(in_.model, in_.recipe, in_.numerics, in_.machine, largest_of_each_kind(in_.request.schedules)),
       evaluate_(ChoiceCosts{.whole = [this](const Choice& choice) { return timed(choice); },
                             .bytes = [this](const Choice& choice) { return sized(choice); },
                             .least = [this](const Choice& choice) { return least(plan(choice)); },
@@ -95,29 +98,40 @@ void PolicySearch::look_around() {
 std::optional<Planned> PolicySearch::run(const std::optional<Planned>& known) {
     if (known && fastest_at_first_sight(space_, evaluate_).seconds > known->mean_seconds * kFarSlower)
         return std::nullopt;
-    std::optional<Planned> best;
+    const double known_seconds = known ? known->mean_seconds : std::numeric_limits<double>::infinity();
     // What each step writes to a drive may be less in a choice that is as fast: with a store there is more to find.
-    if (!space_.base.store && against(fastest_without_limits(space_, evaluate_), limits_).fits())
-        best = fastest_of(fitting(evaluate_, limits_));
-    return best ? std::move(best) : fastest_of(search(space_, evaluate_, limits_));
+    if (!space_.base.store && against(fastest_without_limits(space_, evaluate_), limits_).fits()) {
+        const std::vector<Choice> found = fitting(evaluate_, limits_);
+        std::optional<Planned> best = fastest_of(found, known_seconds);
+        if (best || evaluate_(found.front()).seconds >= known_seconds) return best;
+    }
+    return fastest_of(search(space_, evaluate_, limits_), known_seconds);
 }
 
-FirstLook PolicySearch::first_look(const Rival& rival) {
-    FirstLook look;
+// Whether a first look's second start is left out, the first one having led to a step of these seconds. A known plan
+// leads near the best, most of all where most of the step is what no choice does without.
+bool PolicySearch::is_enough(double seconds, const Rival& rival) const {
+    if (std::isinf(rival.seconds)) return std::isfinite(seconds) && policy_.name == rival.policy;
+    const bool is_bound = least_seconds() > kBound * seconds;
+    return seconds > rival.seconds * (is_bound ? 1 - kPromising : 1 + kNear);
+}
+
+LookResult PolicySearch::look(const Rival& rival, Look kind) {
+    LookResult look;
     if (has_no_disk() || is_hopeless() || least_seconds() >= rival.seconds) return look;
+    look.fits_all = false;
     std::vector<Choice> starts = {space_.leanest(), space_.richest()};
     if (policy_.name == rival.policy) starts[0] = rival.choice;
     for (Choice start : starts) {
         at(start, Knob::resident) = space_.of(Knob::resident)[0];
-        const Choice end = descend_from(start, space_, evaluate_, limits_);
-        const Evaluation found = against(evaluate_(end), limits_);
+        const Evaluation found = against(evaluate_(descend_from(start, space_, evaluate_, limits_)), limits_);
         if (!found.fits()) continue;
+        look.fits_all = true;
         look.seconds = std::min(look.seconds, found.seconds);
-        if (found.seconds > rival.seconds * kErrorMax) continue;
-        std::optional<Planned> planned = fastest_of({end});
-        const double known = look.planned ? look.planned->mean_seconds : rival.seconds;
-        if (planned && planned->mean_seconds < known) look.planned = std::move(planned);
+        if (kind == Look::first && is_enough(look.seconds, rival)) break;
     }
+    if (look.seconds <= rival.seconds * kErrorMax)
+        look.planned = fastest_of(fitting(evaluate_, limits_), rival.seconds, kind == Look::first);
     return look;
 }
 
@@ -127,18 +141,24 @@ void PolicySearch::report(std::vector<Refused>& refused) const {
 }
 
 // The fastest of the first that fit when all of them is lowered: estimates of time and peak may be a little off.
-std::optional<Planned> PolicySearch::fastest_of(const std::vector<Choice>& choices) {
+std::optional<Planned> PolicySearch::fastest_of(const std::vector<Choice>& choices, double known_seconds,
+                                                bool at_sight) {
+    const int fitting_max = at_sight ? kFittingAtSight : kFittingMax,
+              lowered_max = at_sight ? kLoweredAtSight : kLoweredMax;
     std::optional<Planned> best;
-    int fitting = 0;
+    int fitting = 0, lowered = 0;
     for (const Choice& choice : choices) {
-        const double estimated = evaluate_(choice).seconds;
-        if (fitting == kFittingMax) break;
-        if (best && estimated > best->mean_seconds * kErrorMax) break;
+        if (fitting == fitting_max || lowered == lowered_max) break;
+        if (evaluate_(choice).seconds > known_seconds * kErrorMax) break;
+        if (!lowered_.insert(choice).second) continue;
+        ++lowered;
         Planned planned = evaluate_plan(in_.model, in_.recipe, in_.numerics, in_.machine, in_.request, plan(choice));
         planned.choice = choice;
         if (!against(exact(planned), limits_).fits()) continue;
         ++fitting;
-        if (!best || planned.mean_seconds < best->mean_seconds) best = std::move(planned);
+        if (planned.mean_seconds >= known_seconds) continue;
+        known_seconds = planned.mean_seconds;
+        best = std::move(planned);
     }
     return best;
 }

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "plan/estimate.h"
@@ -21,9 +22,12 @@ struct PlanQuestion {
     const PlanRequest& request;
 };
 
-struct FirstLook {
+enum class Look : uint8_t { first, last };
+
+struct LookResult {
     std::optional<Planned> planned;                            // faster than the rival
     double seconds = std::numeric_limits<double>::infinity();  // of the fastest step that fits, faster or not
+    bool fits_all = true;  // whatever may be faster than the rival with fewer rows has something that fits with these
 };
 
 class PolicySearch {
@@ -47,10 +51,10 @@ class PolicySearch {
 
     // The fastest choice that fits. Nothing if it is far slower than `known` at first sight.
     std::optional<Planned> run(const std::optional<Planned>& known);
-    // What a descent ends at that is faster than the rival: from where memory is most, and from the rival's choice if
-    // that is this policy's, else from where memory is least. It is lowered whole: an estimate may be off by more than
-    // there is to gain.
-    FirstLook first_look(const Rival& rival);
+    // What descents end at that is faster than the rival: from the rival's choice if that is this policy's, else from
+    // where memory is least; and from where memory is most, unless a first look's first start says that this gains
+    // little. It is lowered whole: an estimate may be off by more than there is to gain.
+    LookResult look(const Rival& rival, Look kind);
 
     // Choices that were lowered.
     int evaluations() const { return static_cast<int>(evaluate_.sized().size()); }
@@ -58,7 +62,9 @@ class PolicySearch {
     void report(std::vector<Refused>& refused) const;
 
   private:
-    std::optional<Planned> fastest_of(const std::vector<Choice>& choices);
+    bool is_enough(double seconds, const Rival& rival) const;
+    // Faster than what is known. `at_sight`: fewer are lowered, and the first that fits is taken.
+    std::optional<Planned> fastest_of(const std::vector<Choice>& choices, double known_seconds, bool at_sight = false);
     const Plan& plan(const Choice& choice);
     Evaluation least(const Plan& plan);
     Evaluation exact(const Planned& planned) const;
@@ -74,6 +80,7 @@ class PolicySearch {
     Limits limits_;
     Estimator estimate_;
     Evaluator evaluate_;
+    std::set<Choice> lowered_;  // whole
     std::optional<std::pair<Choice, Plan>> last_plan_;
     std::optional<std::pair<Choice, Estimator::Sized>> last_;  // lowered and not yet timed
 };

@@ -123,6 +123,21 @@ struct Range {
     bool is_wide() const { return static_cast<double>(most) > kFactorMin * static_cast<double>(least); }
 };
 
+constexpr size_t kFirstStarts = 3;
+
+// From where memory is least, from the middle and from where it is most, each with another time of the update; then
+// with each of the times.
+std::vector<Choice> starts_of(const Space& space) {
+    std::vector<Choice> starts = {space.leanest(), space.middle(), space.richest()};
+    for (const int update : space.of(Knob::update)) {
+        for (Choice start : {space.leanest(), space.middle(), space.richest()}) {
+            at(start, Knob::update) = update;
+            if (std::ranges::find(starts, start) == starts.end()) starts.push_back(start);
+        }
+    }
+    return starts;
+}
+
 // Sizes between the least that a choice needs and the most, each a fixed factor above the one before; the last is
 // enough for every choice.
 class Ladder {
@@ -152,15 +167,9 @@ class Ladder {
 class Ladders {
   public:
     Ladders(const Space& space, Evaluator& evaluate, const Limits& limits)
-        : space_(space), evaluate_(evaluate), answer_(limits) {
+        : space_(space), evaluate_(evaluate), answer_(limits), starts_(starts_of(space)) {
         for (size_t knob = 0; knob < kKnobs; ++knob) {
             if (space.values[knob].size() > 1) open_.push_back(knob);
-        }
-        for (const int update : space.of(Knob::update)) {
-            for (Choice start : {space.leanest(), space.middle(), space.richest()}) {
-                at(start, Knob::update) = update;
-                starts_.push_back(start);
-            }
         }
         const Range memory = range(&Evaluation::memory_bytes), device = range(&Evaluation::device_bytes);
         const bool is_pair = memory.is_wide() && device.is_wide();
@@ -205,16 +214,20 @@ class Ladders {
         return found;
     }
 
-    // From where memory is least, from the middle and from where it is most, for every time of the update, and from
-    // what is known of less memory. Room that one knob gives is what others want: so some knobs at random, and down
-    // again.
+    // From where memory is least, from the middle and from where it is most, and from what is known of less memory.
+    // With other times of the update, too, while nothing fits. Room that one knob gives is what others want: so some
+    // knobs at random, and down again.
     Choice best_of(const DescentLimits& limits, const std::vector<Choice>& known) {
         std::optional<Choice> best;
         const auto descend = [&](const Choice& start) {
             const Choice end = descent(limits, start).run();
             if (!best || better(end, *best, evaluate_, limits.fit)) best = end;
         };
-        for (const Choice& start : known.empty() ? starts_ : known) descend(start);
+        for (size_t index = 0; known.empty() && index < starts_.size(); ++index) {
+            if (index >= kFirstStarts && against(evaluate_.bytes(*best), limits.fit).fits()) break;
+            descend(starts_[index]);
+        }
+        for (const Choice& start : known) descend(start);
         Random random(1, RandomStream::search);
         for (int shake = 0; !open_.empty() && shake < shakes_; ++shake) {
             Choice start = *best;
@@ -260,7 +273,7 @@ class Ladders {
     Evaluator& evaluate_;
     const Limits answer_;
     std::vector<size_t> open_;  // knobs that have more than one value
-    std::vector<Choice> starts_;
+    const std::vector<Choice> starts_;
     std::optional<Ladder> memory_, device_;
     int shakes_ = kShakes;
 };

@@ -56,6 +56,7 @@ Choice Space::middle() const {
 Choice Space::richest() const {
     Choice choice{};
     for (size_t knob = 0; knob < kKnobs; ++knob) choice[knob] = values[knob].back();
+    for (const Knob knob : {Knob::update_ahead, Knob::group_chunks}) at(choice, knob) = of(knob)[of(knob).size() / 2];
     return choice;
 }
 

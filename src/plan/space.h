@@ -61,6 +61,7 @@ struct Space {
     const std::vector<int>& of(Knob knob) const { return values[static_cast<size_t>(knob)]; }
     Choice leanest() const;
     Choice middle() const;
+    // But for updates that are under way and the size of their groups, which are in the middle: more gains little.
     Choice richest() const;
     // The first of the choices that describe the same plan: keeps no values that a block does not have, and defers no
     // update if none is speculative.

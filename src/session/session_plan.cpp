@@ -67,35 +67,64 @@ Draft in_shape(const Session& session, Draft draft, const Shape& shape) {
 // fewer of them.
 constexpr double kNoLongerFaster = 1.02;
 
-// Of every shape of a micro-batch, the largest first, the fastest that fits; the refusal is that of the smallest, which
-// is tried as soon as another does not fit: nothing fits where it does not.
-Outcome plan_shapes(const Session& session, const std::optional<RunState>& recorded, const Draft& draft) {
-    std::optional<PlannedDraft> best;
-    std::optional<Rival> rival;
-    NoFit refusal;
-    const std::vector<Shape> shapes = micro_choices(session, recorded);
-    bool is_first = true;
-    for (const Shape& shape : shapes) {
-        Draft choice = in_shape(session, draft, shape);
-        PlanOutcome outcome = find_plan(session.plan_cache, {session.model, choice.recipe, choice.options,
-                                                             choice.numerics, session.machine, choice.request, rival});
-        if (auto* none = std::get_if<NoFit>(&outcome)) {
-            if (rival && none->slower_seconds > rival->seconds * kNoLongerFaster) break;
+// Than what one search found, by looks at fewer rows: a search of their own would find more.
+constexpr double kWorthSearching = 0.02;
+
+class ShapeSearch {
+  public:
+    ShapeSearch(const Session& session, const Draft& draft) : session_(session), draft_(draft) {}
+
+    // Of every shape of a micro-batch, the largest first, the fastest that fits; the refusal is that of the smallest,
+    // which is tried as soon as another does not fit: nothing fits where it does not.
+    Outcome run(const std::vector<Shape>& shapes) {
+        NoFit refusal;
+        bool is_first = true;
+        for (const Shape& shape : shapes) {
+            std::optional<NoFit> none = plan(shape, rival_);
+            if (!none) {
+                is_first = false;
+                continue;
+            }
+            if (rival_ && none->slower_seconds > rival_->seconds * kNoLongerFaster) break;
             refusal = std::move(*none);
             if (!std::exchange(is_first, false) || shapes.size() == 1) continue;
-            const Draft least = in_shape(session, draft, shapes.back());
-            if (auto final = refuse_early(session.model, least.recipe, least.numerics, session.machine, least.request))
+            const Draft least = in_shape(session_, draft_, shapes.back());
+            if (auto final =
+                    refuse_early(session_.model, least.recipe, least.numerics, session_.machine, least.request))
                 return std::move(*final);
-            continue;
         }
-        is_first = false;
-        auto& planned = std::get<Planned>(outcome);
-        if (best && planned.mean_seconds >= best->planned.mean_seconds) continue;
-        rival = Rival{planned.plan.policy, planned.choice, planned.mean_seconds};
-        best = PlannedDraft{std::move(choice), std::move(planned)};
+        if (!best_) return refusal;
+        if (best_->planned.mean_seconds < searched_seconds_ * (1 - kWorthSearching)) plan(best_shape_, std::nullopt);
+        return std::move(*best_);
     }
-    if (best) return std::move(*best);
-    return refusal;
+
+  private:
+    // Keeps what it finds if that is the fastest so far.
+    std::optional<NoFit> plan(const Shape& shape, const std::optional<Rival>& rival) {
+        Draft choice = in_shape(session_, draft_, shape);
+        PlanOutcome outcome = find_plan(
+            session_.plan_cache,
+            {session_.model, choice.recipe, choice.options, choice.numerics, session_.machine, choice.request, rival});
+        if (auto* none = std::get_if<NoFit>(&outcome)) return std::move(*none);
+        auto& planned = std::get<Planned>(outcome);
+        if (!rival) searched_seconds_ = planned.mean_seconds;
+        if (best_ && planned.mean_seconds >= best_->planned.mean_seconds) return std::nullopt;
+        rival_ = Rival{planned.plan.policy, planned.choice, planned.mean_seconds};
+        best_shape_ = shape;
+        best_ = PlannedDraft{std::move(choice), std::move(planned)};
+        return std::nullopt;
+    }
+
+    const Session& session_;
+    const Draft& draft_;
+    std::optional<PlannedDraft> best_;
+    Shape best_shape_;
+    std::optional<Rival> rival_;  // the best, of more rows
+    double searched_seconds_ = 0;
+};
+
+Outcome plan_shapes(const Session& session, const std::optional<RunState>& recorded, const Draft& draft) {
+    return ShapeSearch(session, draft).run(micro_choices(session, recorded));
 }
 
 bool leaves_format_open(const Session& session, const std::optional<RunState>& recorded) {

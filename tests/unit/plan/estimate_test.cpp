@@ -46,10 +46,10 @@ double relative(double a, double b) {
     return b > 0 ? std::abs(a / b - 1) : std::abs(a);
 }
 
-// Traffic and files to the byte; time within a fiftieth; memory but for the gaps between buffers.
+// Traffic and files to the byte; time within a thousandth; memory but for the gaps between buffers.
 void expect_agreement(const Estimate& estimated, const Whole& full, double memory_error, const std::string& what) {
     const Demand &got = estimated.demand, &want = full.step.demand;
-    EXPECT_LE(relative(estimated.seconds, full.step.seconds), 0.02) << what;
+    EXPECT_LE(relative(estimated.seconds, full.step.seconds), 0.001) << what;
     EXPECT_LE(relative(estimated.redo_seconds, full.redo_seconds), 0.02) << what;
     for (size_t tier = 0; tier < kTierKinds; ++tier) {
         EXPECT_LE(relative(static_cast<double>(estimated.arena_bytes[tier]),
@@ -77,13 +77,9 @@ TEST_P(Estimates, AgreeWithTheWholeUnderEveryPlan) {
             plan.group_chunks = 4;
             plan.update_ahead = 1;
             const Whole full = whole(model, numerics, machine, plan);
-            for (const Precision precision : {Precision::full, Precision::quick}) {
-                SCOPED_TRACE(precision == Precision::quick ? "quick" : "full");
-                const Estimate estimated = estimate(
-                    model, make_recipe("adamw", {}), numerics, machine, [&](int) { return plan; },
-                    {train_request(numerics)}, 1, precision);
-                expect_agreement(estimated, full, 0.01, fmt::format("{} on {}", describe(plan), machine.name));
-            }
+            const Estimate estimated = estimate(model, make_recipe("adamw", {}), numerics, machine,
+                                                [&](int) { return plan; }, {train_request(numerics)});
+            expect_agreement(estimated, full, 0.01, fmt::format("{} on {}", describe(plan), machine.name));
         }
     }
 }
@@ -112,10 +108,42 @@ TEST_P(Estimates, AgreeWhereLayersAreTreatedByTurns) {
     for (const Machine& machine : machines()) {
         if (machine.unified_memory) continue;
         const Whole full = whole(model, numerics, machine, by_turns(GetParam() + 2));
-        for (const Precision precision : {Precision::full, Precision::quick}) {
-            const Estimate estimated = estimate(model, make_recipe("adamw", {}), numerics, machine, by_turns,
-                                                {train_request(numerics)}, 3, precision);
-            expect_agreement(estimated, full, 0.03, machine.name);
+        const Estimate estimated =
+            estimate(model, make_recipe("adamw", {}), numerics, machine, by_turns, {train_request(numerics)}, 3);
+        expect_agreement(estimated, full, 0.03, machine.name);
+    }
+}
+
+// Slots in turn reach over several layers, and where they begin to share addresses is the short model's.
+TEST(Estimate, AgreesWhereUpdatesRunFarAhead) {
+    const TrainedModel model = llama_of(33);
+    const Numerics numerics = numerics_of(DType::bf16, 2, 512, 2);
+    const Machine machine = find_machine(real_files(), "rtx4090-desktop");
+    for (const int read_ahead : {0, 3}) {
+        for (const int update_ahead : {2, 8}) {
+            const auto by_turns = [&](int blocks) {
+                Plan plan{.policy = "by turns",
+                          .device = {.kind = DeviceKind::fake, .own_memory = true},
+                          .host_threads = 4,
+                          .store = true,
+                          .read_ahead = read_ahead,
+                          .group_chunks = 4,
+                          .update_ahead = update_ahead};
+                for (int block = 0; block < blocks; ++block) {
+                    plan.blocks.push_back(
+                        {.weights = Home::host,
+                         .state = Home::disk,
+                         .gradients = Home::host,
+                         .block_input = Home::host,
+                         .update = block % 2 == 0 ? UpdateTime::in_backward : UpdateTime::next_forward,
+                         .recompute = true});
+                }
+                return plan;
+            };
+            const Whole full = whole(model, numerics, machine, by_turns(35));
+            const Estimate estimated =
+                estimate(model, make_recipe("adamw", {}), numerics, machine, by_turns, {train_request(numerics)}, 2);
+            expect_agreement(estimated, full, 0.03, fmt::format("{} and {} ahead", read_ahead, update_ahead));
         }
     }
 }
@@ -172,7 +200,7 @@ TEST(Estimate, LowersAFewLayers) {
                                             return plan;
                                         },
                                         {train_request(numerics)});
-    EXPECT_EQ(blocks, (std::vector<int>{128, 8, 6}));
+    EXPECT_EQ(blocks, (std::vector<int>{128, 12, 10}));
     expect_agreement(estimated, whole(model, numerics, machine, plan), 0.01, "405b");
 }
 
