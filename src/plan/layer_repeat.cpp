@@ -86,11 +86,12 @@ void LayerRepeat::count_lanes(const Schedule& schedule) {
 
 // As many tasks of each lane, which repeat the tasks before them.
 bool LayerRepeat::are_layers(const Schedule& schedule, const LayerTasks& layers) const {
+    const int head = std::ranges::max(layers.blocks);
     for (int lane = 0; lane < std::ssize(lanes_); ++lane) {
         int of_ranges = 0;
         for (const Range& range : ranges_) {
             of_ranges += range.lanes[at(lane)].inside;
-            if (!repeats(schedule, layers, lane, range.lanes[at(lane)])) return false;
+            if (!repeats(schedule, layers, head, lane, range.lanes[at(lane)])) return false;
         }
         const auto is_theirs = [&](int task) { return layers.holds(at(task)); };
         if (of_ranges != std::ranges::count_if(lanes_[at(lane)], is_theirs)) return false;
@@ -98,8 +99,8 @@ bool LayerRepeat::are_layers(const Schedule& schedule, const LayerTasks& layers)
     return true;
 }
 
-bool LayerRepeat::repeats(const Schedule& schedule, const LayerTasks& layers, int lane, const LaneRange& range) const {
-    const int head = std::ranges::max(layers.blocks);
+bool LayerRepeat::repeats(const Schedule& schedule, const LayerTasks& layers, int head, int lane,
+                          const LaneRange& range) const {
     for (int place = range.before; place < range.before + range.inside; ++place) {
         const int before = place - range.inside;
         if (before < 0) continue;

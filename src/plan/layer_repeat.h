@@ -35,7 +35,7 @@ class LayerRepeat {
         int pass = 0, begin = 0, end = 0;
         bool rises = false;
         int added_before = 0;  // tasks of copies of the ranges before
-        std::vector<LaneRange> lanes;
+        std::vector<LaneRange> lanes{};
 
         bool holds(int task) const { return begin <= task && task < end; }
         int size() const { return end - begin; }
@@ -46,7 +46,7 @@ class LayerRepeat {
     static std::vector<Range> ranges_of(const std::vector<Arrival>& arrivals, const LayerTasks& layers);
     void count_lanes(const Schedule& schedule);
     bool are_layers(const Schedule& schedule, const LayerTasks& layers) const;
-    bool repeats(const Schedule& schedule, const LayerTasks& layers, int lane, const LaneRange& range) const;
+    bool repeats(const Schedule& schedule, const LayerTasks& layers, int head, int lane, const LaneRange& range) const;
     // The task of the same lane that is one period of its pass before; -1: none.
     int period_before(const Schedule& schedule, int task) const;
     // By how much more it waits for than that one; nothing if that one does not wait for the lane.

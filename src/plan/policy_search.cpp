@@ -9,10 +9,9 @@
 namespace windlass {
 namespace {
 
-// Choices that are lowered whole for one answer, and how many that fit are compared.
-constexpr int kLoweredMax = 16, kFittingMax = 4;
-constexpr int kLoweredAtSight = 4, kFittingAtSight = 1;
-constexpr double kErrorMax = 1.01;  // of an estimated time
+constexpr int kFittingMax = 4;                           // that are lowered whole and compared
+constexpr int kLoweredAtSight = 4, kFittingAtSight = 1;  // the same of a first look, and how many are lowered for them
+constexpr double kErrorMax = 1.01;                       // of an estimated time
 // Than what is known. What is a little slower at first sight may become the fastest.
 constexpr double kFarSlower = 1.5;
 constexpr double kBound = 0.7;                     // of a step
@@ -111,7 +110,7 @@ std::optional<Planned> PolicySearch::run(const std::optional<Planned>& known) {
 // Whether a first look's second start is left out, the first one having led to a step of these seconds. A known plan
 // leads near the best, most of all where most of the step is what no choice does without.
 bool PolicySearch::is_enough(double seconds, const Rival& rival) const {
-    if (std::isinf(rival.seconds)) return std::isfinite(seconds) && policy_.name == rival.policy;
+    if (std::isinf(rival.seconds)) return space_.base.store && policy_.name == rival.policy;
     const bool is_bound = least_seconds() > kBound * seconds;
     return seconds > rival.seconds * (is_bound ? 1 - kPromising : 1 + kNear);
 }
@@ -143,12 +142,11 @@ void PolicySearch::report(std::vector<Refused>& refused) const {
 // The fastest of the first that fit when all of them is lowered: estimates of time and peak may be a little off.
 std::optional<Planned> PolicySearch::fastest_of(const std::vector<Choice>& choices, double known_seconds,
                                                 bool at_sight) {
-    const int fitting_max = at_sight ? kFittingAtSight : kFittingMax,
-              lowered_max = at_sight ? kLoweredAtSight : kLoweredMax;
+    const int fitting_max = at_sight ? kFittingAtSight : kFittingMax;
     std::optional<Planned> best;
     int fitting = 0, lowered = 0;
     for (const Choice& choice : choices) {
-        if (fitting == fitting_max || lowered == lowered_max) break;
+        if (fitting == fitting_max || (at_sight && lowered == kLoweredAtSight)) break;
         if (evaluate_(choice).seconds > known_seconds * kErrorMax) break;
         if (!lowered_.insert(choice).second) continue;
         ++lowered;

@@ -66,6 +66,29 @@ TEST_F(Rivals, LoseNothingToWholeSearches) {
     EXPECT_LT(found.evaluations, whole.evaluations / 2);
 }
 
+// In memory fits one row only. Fewer rows are to be tried, however slow another policy is with these.
+TEST_F(Rivals, AreLookedForWhereAFasterPolicyMayFitFewerRows) {
+    PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = true},
+                        .threads = machine_.threads,
+                        .budgets = {.ram = 2 * kGiB, .device = 16 * kGiB}};
+    request.policy = "in_memory";
+    // As little as one row takes.
+    while (const std::optional<Planned> planned = plan(request, 1, std::nullopt))
+        request.budgets.device = planned->device_bytes * 31 / 32;
+    request.budgets.device = request.budgets.device * 33 / 31;
+    ASSERT_TRUE(plan(request, 1, std::nullopt));
+    ASSERT_FALSE(plan(request, kRows / 2, std::nullopt));
+    request.policy = "auto";
+    const std::optional<Planned> more = plan(request, kRows, std::nullopt);
+    ASSERT_TRUE(more);
+    const Rival rival{more->plan.policy, more->choice, 0.8 * more->mean_seconds};  // what no look reaches
+    const Numerics numerics = numerics_of(DType::bf16, kRows / 2, 512, 2);
+    request.schedules = {train_request(numerics)};
+    const PlanOutcome outcome = find_plan(model_, recipe_, numerics, machine_, request, rival);
+    ASSERT_TRUE(std::holds_alternative<NoFit>(outcome));
+    EXPECT_EQ(std::get<NoFit>(outcome).slower_seconds, 0);
+}
+
 // A comparison starts from the plan that it compares with: a fraction of the search, and nearly as good.
 TEST_F(Rivals, ComparisonsAreFirstLooks) {
     const PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = true},
