@@ -1,7 +1,6 @@
 #include "plan/estimate.h"
 
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "base/math.h"

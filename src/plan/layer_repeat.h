@@ -16,8 +16,8 @@ namespace windlass {
 
 class LayerRepeat {
   public:
-    // The layers of `layers` so many times more. Nothing where ranges of the list are not what these layers do: where
-    // passes fill and drain over more layers than there are. `schedule`'s buffers are placed.
+    // Adds so many copies of `layers`. Nothing if no range of the list holds just their tasks: then passes fill and
+    // drain over more layers than there are. `schedule`'s buffers are placed.
     static std::optional<LayerRepeat> find(const Schedule& schedule, const LayerTasks& layers, int copies);
 
     // By tier of the set, the most bytes of transient buffers that are alive at one time.

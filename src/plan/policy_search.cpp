@@ -107,8 +107,8 @@ std::optional<Planned> PolicySearch::run(const std::optional<Planned>& known) {
     return fastest_of(search(space_, evaluate_, limits_), known_seconds);
 }
 
-// Whether a first look's second start is left out, the first one having led to a step of these seconds. A known plan
-// leads near the best, most of all where most of the step is what no choice does without.
+// Whether a first look leaves out its second start, if the first one led to a step of these seconds. With a store, a
+// known plan leads near the best. For fewer rows it does, too, if most of the step is what no choice does without.
 bool PolicySearch::is_enough(double seconds, const Rival& rival) const {
     if (std::isinf(rival.seconds)) return space_.base.store && policy_.name == rival.policy;
     const bool is_bound = least_seconds() > kBound * seconds;

@@ -125,8 +125,8 @@ struct Range {
 
 constexpr size_t kFirstStarts = 3;
 
-// From where memory is least, from the middle and from where it is most, each with another time of the update; then
-// with each of the times.
+// From where memory is least, from the middle and from where it is most, with the first, the middle and the last time
+// of the update; then with each of the other times.
 std::vector<Choice> starts_of(const Space& space) {
     std::vector<Choice> starts = {space.leanest(), space.middle(), space.richest()};
     for (const int update : space.of(Knob::update)) {
