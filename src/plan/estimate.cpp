@@ -101,6 +101,7 @@ Estimator::Estimator(const TrainedModel& model, const Recipe& recipe, const Nume
       numerics_(numerics),
       machine_(machine),
       requests_(std::move(requests)),
+      passes_(model, recipe, numerics, requests_[0]),
       layer_chunks_(trained_chunks(model, 1)) {}
 
 const TrainedModel& Estimator::short_model(int layers) {
@@ -166,6 +167,12 @@ const std::array<int64_t, kTierKinds>& Estimator::persistent_bytes(const Plan& p
     const auto [found, is_new] = known_persistent_.try_emplace(persistent_key(plan));
     if (is_new) found->second = windlass::persistent_bytes(model_, recipe_, numerics_, plan, requests_);
     return found->second;
+}
+
+std::array<int64_t, kTierKinds> Estimator::least_bytes(const Plan& plan) {
+    std::array<int64_t, kTierKinds> bytes = passes_.least(plan);
+    for (size_t tier = 0; tier < kTierKinds; ++tier) bytes[tier] += persistent_bytes(plan)[tier];
+    return bytes;
 }
 
 Estimator::Lowered Estimator::lower_sized(const TrainedModel& model, Plan plan) {

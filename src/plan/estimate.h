@@ -19,6 +19,7 @@
 #include "plan/layer_repeat.h"
 #include "schedule/lower.h"
 #include "schedule/machine.h"
+#include "schedule/pass_bytes.h"
 #include "schedule/plan.h"
 
 namespace windlass {
@@ -75,6 +76,8 @@ class Estimator {
     Estimate time(Sized sized);
     // Of the whole model: what outlives the schedules of a plan.
     const std::array<int64_t, kTierKinds>& persistent_bytes(const Plan& plan);
+    // With what passes take: no more than the whole arena, and cheap.
+    std::array<int64_t, kTierKinds> least_bytes(const Plan& plan);
     Estimate operator()(const PlanFor& plan_for, int period = 1) { return time(size(plan_for, period)); }
 
   private:
@@ -100,6 +103,7 @@ class Estimator {
     const Numerics& numerics_;
     const Machine& machine_;
     std::vector<ScheduleRequest> requests_;
+    PassBytes passes_;
     const int layer_chunks_;                                                   // that updates move, of the first layer
     std::map<int, TrainedModel> short_models_;                                 // by layers
     std::map<std::string, OtherSchedule> known_;                               // by all that they depend on

@@ -1,5 +1,7 @@
 #include "plan/needs.h"
 
+#include <algorithm>
+
 #include "schedule/layout.h"
 
 namespace windlass {
@@ -7,14 +9,14 @@ namespace {
 
 // The file has room for the gradients of all that is trained as soon as one block's go there.
 int64_t gradient_spill_bytes(const TrainedModel& model, const Numerics& numerics, const Plan& plan) {
+    const auto all = model.all_params();
+    const bool spills = std::ranges::any_of(
+        all, [&](const Param& param) { return param.trains() && plan.of(param.spec.block).gradients == Home::disk; });
     int64_t bytes = 0;
-    bool spills = false;
-    for (const Param param : model.all_params()) {
-        if (!param.trains()) continue;
-        bytes += gradient_param_bytes(numerics.gradient_format, param.numel());
-        spills = spills || plan.of(param.spec.block).gradients == Home::disk;
+    for (const Param param : all) {
+        if (spills && param.trains()) bytes += gradient_param_bytes(numerics.gradient_format, param.numel());
     }
-    return spills ? bytes : 0;
+    return bytes;
 }
 
 }  // namespace

@@ -54,12 +54,14 @@ PolicySearch::PolicySearch(const PlanQuestion& question, const SavedRanks& ranks
       estimate_(in_.model, in_.recipe, in_.numerics, in_.machine, largest_of_each_kind(in_.request.schedules)),
       evaluate_(ChoiceCosts{.whole = [this](const Choice& choice) { return timed(choice); },
                             .bytes = [this](const Choice& choice) { return sized(choice); },
-                            .least = [this](const Choice& choice) { return least(plan(choice)); },
+                            .least = [this](const Choice& choice) { return least(choice); },
                             .canonical = [this](const Choice& choice) { return space_.canonical(choice); }}) {}
 
+// By what outlives its schedules alone: what passes take may be less of one memory in other choices.
 bool PolicySearch::is_hopeless() {
-    const Evaluation leanest = against(least(plan(space_.leanest())), limits_);
-    return leanest.memory_over > 0 || leanest.device_over > 0;
+    const Plan& leanest = plan(space_.leanest());
+    const Evaluation needs = against(with_arena(leanest, estimate_.persistent_bytes(leanest)), limits_);
+    return needs.memory_over > 0 || needs.device_over > 0;
 }
 
 // Evaluations made here do not count as the search's, which evaluates the same choices under any budget.
@@ -168,9 +170,14 @@ const Plan& PolicySearch::plan(const Choice& choice) {
     return last_plan_->second;
 }
 
-Evaluation PolicySearch::least(const Plan& plan) {
+Evaluation PolicySearch::least(const Choice& choice) {
+    const Plan& made = plan(choice);
+    return with_arena(made, estimate_.least_bytes(made));
+}
+
+Evaluation PolicySearch::with_arena(const Plan& plan, const std::array<int64_t, kTierKinds>& bytes) const {
     return evaluation_of(in_.model, in_.numerics, in_.request, plan,
-                         {.arena_bytes = estimate_.persistent_bytes(plan), .store_bytes = store_bytes_});
+                         {.arena_bytes = bytes, .store_bytes = store_bytes_});
 }
 
 Evaluation PolicySearch::exact(const Planned& planned) const {

@@ -66,7 +66,9 @@ class PolicySearch {
     // Faster than what is known. `at_sight`: fewer are lowered, and the first that fits is taken.
     std::optional<Planned> fastest_of(const std::vector<Choice>& choices, double known_seconds, bool at_sight = false);
     const Plan& plan(const Choice& choice);
-    Evaluation least(const Plan& plan);
+    Evaluation least(const Choice& choice);
+    // Of a plan whose arenas take so much; without its seconds.
+    Evaluation with_arena(const Plan& plan, const std::array<int64_t, kTierKinds>& bytes) const;
     Evaluation exact(const Planned& planned) const;
     Evaluation sized(const Choice& choice);
     Evaluation timed(const Choice& choice);

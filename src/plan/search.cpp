@@ -76,6 +76,7 @@ class Descent {
         if (!against(least, limits_.most).fits()) return;
         const int64_t over = against(evaluate_.bytes(best_), limits_.fit).over();
         if (over > 0 && against(least, limits_.fit).over() > over) return;
+        if (over == 0 && !against(least, limits_.fit).fits() && !against(least, limits_.answer).fits()) return;
         // What a search that fits passes by counts for those who have more; only for them is it timed.
         if (over == 0 && fits(choice, limits_.most) && fits(choice, limits_.answer)) evaluate_(choice);
         if (!better(choice, best_, evaluate_, limits_.fit)) return;

@@ -17,18 +17,24 @@ void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
         uses.push_back(use);
 }
 
+OpSize op_size(const TrainedModel& model, const Numerics& numerics, const Plan& plan, const ScheduleRequest& request) {
+    const bool splits = std::ranges::any_of(model.blocks, [&](const Block& block) {
+        return std::ranges::any_of(block.params, [&](int param) { return joins_halves(model.param(param), numerics); });
+    });
+    return {.rows = request.rows,
+            .sequence_length = request.sequence_length,
+            .device = plan.device.kind,
+            .compute = numerics.compute,
+            .split_weights = splits,
+            .threads = plan.threads};
+}
+
 constexpr size_t kTasks = 512;  // that there is room for at first
 
 ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest& request) : in_(input) {
     schedule_.name = schedule_name(request);
     schedule_.update_key = update_key(input.recipe);
-    schedule_.size = {
-        .rows = request.rows,
-        .sequence_length = request.sequence_length,
-        .device = input.plan.device.kind,
-        .compute = input.numerics.compute,
-        .split_weights = std::ranges::any_of(input.model.blocks, [&](const Block& block) { return needs_low(block); }),
-        .threads = input.plan.threads};
+    schedule_.size = op_size(input.model, input.numerics, input.plan, request);
     schedule_.micro_batches = request.micro_batches;
     schedule_.writes_answers = request.writes_answers;
     schedule_.host_threads = input.plan.host_threads;

@@ -15,6 +15,14 @@
 
 namespace windlass {
 
+// f32 joins both halves of a split master.
+inline bool joins_halves(const Param& param, const Numerics& numerics) {
+    return numerics.compute == DType::f32 && param.storage.store == StoreType::split;
+}
+
+// The sizes that the runs of a schedule compute with.
+OpSize op_size(const TrainedModel& model, const Numerics& numerics, const Plan& plan, const ScheduleRequest& request);
+
 // What a lowering reads.
 struct LowerInput {
     const TrainedModel& model;
@@ -53,10 +61,7 @@ struct LowerInput {
     }
     // Updates change what is kept.
     bool is_stored_to(int index) const { return param(index).trains() && param(index).perturb.merge != Merge::never; }
-    // f32 joins both halves of a split master.
-    bool needs_low(int index) const {
-        return numerics.compute == DType::f32 && param(index).storage.store == StoreType::split;
-    }
+    bool needs_low(int index) const { return joins_halves(param(index), numerics); }
     Param param(int index) const { return model.param(index); }
     const ParamPlace& place(int param) const { return ids.params[static_cast<size_t>(param)]; }
     // Chunks may be on two sides (ParamPlace::visits). For the chunk that begins with this element: where it lies

@@ -28,11 +28,11 @@ void ActivationBuffers::bind_forward(RunTask& task, std::vector<BufferUse>& uses
     const Segment& segment = builder_.segment_at(task.segment);
     Activation& here = of(task.block, task.micro);
     bind(task, uses, Region::input, here.input, false);
-    for (size_t index = 0; index < kSavedRegions; ++index) {
-        const int64_t bytes = segment.region_bytes(kSaved[index]);
+    for (size_t index = 0; index < kSavedRegions.size(); ++index) {
+        const int64_t bytes = segment.region_bytes(kSavedRegions[index]);
         if (bytes == 0) continue;
         here.saved[index] = make(task.block, task.micro, "saved", MemoryTag::activations, bytes);
-        bind(task, uses, kSaved[index], here.saved[index], true);
+        bind(task, uses, kSavedRegions[index], here.saved[index], true);
     }
     const bool is_head = task.block == blocks_ - 1;
     const BufferId out = make(task.block, task.micro, "out", is_head ? MemoryTag::staging : MemoryTag::block_inputs,
@@ -48,7 +48,8 @@ void ActivationBuffers::bind_reverse(RunTask& task, std::vector<BufferUse>& uses
     const Segment& segment = builder_.segment_at(task.segment);
     Activation& here = of(task.block, task.micro);
     bind(task, uses, Region::input, here.input, false);
-    for (size_t index = 0; index < kSavedRegions; ++index) bind(task, uses, kSaved[index], here.saved[index], false);
+    for (size_t index = 0; index < kSavedRegions.size(); ++index)
+        bind(task, uses, kSavedRegions[index], here.saved[index], false);
     bind(task, uses, Region::grad_output, here.gradient, true);
     if (const int64_t bytes = segment.region_bytes(Region::output); bytes > 0) {
         const BufferId loss = make(task.block, task.micro, "loss", MemoryTag::staging, bytes);
@@ -70,9 +71,9 @@ void ActivationBuffers::spill(int block, int micro) {
     Activation& here = of(block, micro);
     const Home home = in_.plan.of(block).block_input;
     if (leaves(home) && here.input != kNoBuffer) here.offloaded_input = offload(here.input, home);
-    for (size_t index = 0; index < kSavedRegions; ++index) {
-        if (leaves(kSavedHome[index]) && here.saved[index] != kNoBuffer)
-            here.offloaded_saved[index] = offload(here.saved[index], kSavedHome[index]);
+    for (size_t index = 0; index < kSavedRegions.size(); ++index) {
+        if (leaves(kSavedHomes[index]) && here.saved[index] != kNoBuffer)
+            here.offloaded_saved[index] = offload(here.saved[index], kSavedHomes[index]);
     }
 }
 
@@ -84,7 +85,7 @@ void ActivationBuffers::bring(const Visit& visit, int micro) {
         if (offloaded.is_away() && !std::exchange(is_back, true)) buffer = bring_back(offloaded, visit.block, micro);
     };
     bring(here.offloaded_input, here.input);
-    for (size_t index = 0; index < kSavedRegions; ++index) bring(here.offloaded_saved[index], here.saved[index]);
+    for (size_t index = 0; index < kSavedRegions.size(); ++index) bring(here.offloaded_saved[index], here.saved[index]);
 }
 
 ActivationBuffers::Offloaded ActivationBuffers::offload(BufferId buffer, Home home) {

@@ -9,6 +9,10 @@
 
 namespace windlass {
 
+// What forward keeps for backward, and where each kind of it waits.
+inline constexpr std::array kSavedRegions = {Region::saved, Region::saved_second, Region::saved_third};
+inline constexpr std::array kSavedHomes = {Home::device, Home::host, Home::disk};
+
 // Residual streams, saved values and their gradients, by block and micro-batch.
 class ActivationBuffers {
   public:
@@ -26,12 +30,6 @@ class ActivationBuffers {
     void bring(const Visit& visit, int micro);
 
   private:
-    // What forward keeps for backward, by where it waits.
-    static constexpr size_t kSavedRegions = 3;
-    static constexpr std::array<Region, kSavedRegions> kSaved = {Region::saved, Region::saved_second,
-                                                                 Region::saved_third};
-    static constexpr std::array<Home, kSavedRegions> kSavedHome = {Home::device, Home::host, Home::disk};
-
     // A buffer that left the device.
     struct Offloaded {
         BufferId host = kNoBuffer;  // or, on disk:
@@ -43,10 +41,10 @@ class ActivationBuffers {
     };
     struct Activation {
         BufferId input = kNoBuffer;  // the block's residual stream in
-        std::array<BufferId, kSavedRegions> saved{kNoBuffer, kNoBuffer, kNoBuffer};
+        std::array<BufferId, kSavedRegions.size()> saved{kNoBuffer, kNoBuffer, kNoBuffer};
         BufferId gradient = kNoBuffer;  // of the block's output
         Offloaded offloaded_input;
-        std::array<Offloaded, kSavedRegions> offloaded_saved;
+        std::array<Offloaded, kSavedRegions.size()> offloaded_saved;
     };
 
     Activation& of(int block, int micro) {

@@ -4,20 +4,10 @@
 #include "base/index.h"
 #include "schedule/lower_buffers.h"
 #include "schedule/lower_updates.h"
+#include "schedule/pass_bytes.h"
 
 namespace windlass {
 namespace {
-
-// The first block, in the order of forward, that trains anything: what is before it keeps nothing and goes forward
-// only.
-int first_trained_block(const TrainedModel& model) {
-    for (size_t block = 0; block < model.blocks.size(); ++block) {
-        const std::vector<int>& params = model.blocks[block].params;
-        if (std::any_of(params.begin(), params.end(), [&](int param) { return model.training[at(param)].trains; }))
-            return static_cast<int>(block);
-    }
-    return 0;
-}
 
 // A training step. Contributions to a gradient come in one canonical order under every plan: blocks from the last to
 // the first, and within a block micro-batches in ascending order.

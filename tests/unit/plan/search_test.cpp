@@ -158,6 +158,16 @@ TEST(Search, TimesOnlyWhatMayBeTheAnswer) {
     EXPECT_EQ(std::ssize(some.seen()), timed);
 }
 
+TEST(Search, SizesNothingThatTakesTooMuchAtLeast) {
+    Space space;
+    space.values.fill({0});
+    space.of(Knob::keep) = {0, 1, 2, 3, 4, 5};
+    const auto bytes = [](const Choice& choice) { return Evaluation{.memory_bytes = 10 + at(choice, Knob::keep)}; };
+    Evaluator evaluate(ChoiceCosts{.whole = bytes, .bytes = bytes, .least = bytes});
+    descend_from(space.leanest(), space, evaluate, {.memory = 12});
+    EXPECT_EQ(evaluate.sized().size(), 3u);
+}
+
 // What a rung of the ladder passes by, since it takes more than the rung, counts for larger budgets and is timed for
 // them alone. Rungs are a third above one another here, and the first above the budget is searched, too.
 TEST(Search, TimesForLargerBudgetsOnlyUnderThem) {
