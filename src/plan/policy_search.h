@@ -57,7 +57,7 @@ class PolicySearch {
     LookResult look(const Rival& rival, Look kind);
 
     // Choices that were lowered.
-    int evaluations() const { return static_cast<int>(evaluate_.sized().size()); }
+    int evaluations() const { return static_cast<int>(evaluate_.sized_count()); }
     // Adds all choices that were evaluated.
     void report(std::vector<Refused>& refused) const;
 

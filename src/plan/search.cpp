@@ -290,25 +290,40 @@ Evaluation against(Evaluation evaluation, const Limits& limits) {
     return evaluation;
 }
 
+// FNV-1a, a number at a time.
+size_t Evaluator::Hash::operator()(const Choice& choice) const {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const int value : choice) hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3;
+    return hash;
+}
+
 const Evaluation& Evaluator::operator()(const Choice& choice) {
     const Choice plain = costs_.canonical(choice);
-    const auto found = seen_.find(plain);
-    if (found != seen_.end()) return found->second;
-    const Evaluation& made = seen_.emplace(plain, costs_.whole(plain)).first->second;
-    return sized_[plain] = made;
+    const auto found = known_.find(plain);
+    if (found != known_.end() && found->second.is_timed) return found->second.evaluation;
+    return (known_[plain] = {costs_.whole(plain), true}).evaluation;
 }
 
 const Evaluation& Evaluator::bytes(const Choice& choice) {
     const Choice plain = costs_.canonical(choice);
-    const auto found = sized_.find(plain);
-    if (found != sized_.end()) return found->second;
-    return costs_.bytes ? sized_.emplace(plain, costs_.bytes(plain)).first->second : (*this)(plain);
+    const auto found = known_.find(plain);
+    if (found != known_.end()) return found->second.evaluation;
+    return costs_.bytes ? (known_[plain] = {costs_.bytes(plain)}).evaluation : (*this)(plain);
 }
 
 Evaluation Evaluator::at_least(const Choice& choice) const {
     const Choice plain = costs_.canonical(choice);
-    const auto found = sized_.find(plain);
-    return found != sized_.end() ? found->second : costs_.least(plain);
+    const auto found = known_.find(plain);
+    return found != known_.end() ? found->second.evaluation : costs_.least(plain);
+}
+
+Evaluator::Evaluations Evaluator::in_order(bool timed_only) const {
+    Evaluations evaluations;
+    for (const auto& [choice, known] : known_) {
+        if (known.is_timed || !timed_only) evaluations.emplace_back(choice, known.evaluation);
+    }
+    std::ranges::sort(evaluations, {}, &Evaluations::value_type::first);
+    return evaluations;
 }
 
 // The fastest first. Choices as fast as it are ordered by fewer bytes written, then by more slack. This is an order:

@@ -9,8 +9,10 @@
 
 #include <functional>
 #include <limits>
-#include <map>
 #include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "plan/space.h"
 
@@ -61,14 +63,25 @@ class Evaluator {
     const Evaluation& bytes(const Choice& choice);
     // What is known without evaluating it.
     Evaluation at_least(const Choice& choice) const;
-    // Choices that were timed.
-    const std::map<Choice, Evaluation>& seen() const { return seen_; }
-    // Choices whose bytes are known, timed or not.
-    const std::map<Choice, Evaluation>& sized() const { return sized_; }
+    using Evaluations = std::vector<std::pair<Choice, Evaluation>>;
+    // Choices that were timed, in order.
+    Evaluations seen() const { return in_order(/*timed_only=*/true); }
+    // Choices whose bytes are known, timed or not, in order; and how many there are.
+    Evaluations sized() const { return in_order(/*timed_only=*/false); }
+    size_t sized_count() const { return known_.size(); }
 
   private:
+    struct Known {
+        Evaluation evaluation;
+        bool is_timed = false;
+    };
+    struct Hash {
+        size_t operator()(const Choice& choice) const;
+    };
+    Evaluations in_order(bool timed_only) const;
+
     ChoiceCosts costs_;
-    std::map<Choice, Evaluation> seen_, sized_;
+    std::unordered_map<Choice, Known, Hash> known_;
 };
 
 // Descends knob by knob from several starts and from what smaller rungs found, then from what it found with some knobs
