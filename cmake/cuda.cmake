@@ -47,6 +47,11 @@ if(WINDLASS_HAS_CUDA)
     set_source_files_properties(${exact} PROPERTIES COMPILE_OPTIONS --no-compress)
   endif()
   target_link_libraries(windlass_cuda PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
+  # Cells alone: CMake unites no CUDA before 3.31, and kernel-report reads a log of each kernel's file.
+  set_source_files_properties(${WINDLASS_CUDA_KERNELS} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  if(CMAKE_BUILD_TYPE STREQUAL Release)
+    windlass_unite(windlass_cuda "")
+  endif()
 else()
   windlass_cuda_objects(windlass_cuda_runtime ${WINDLASS_NO_CUDART})
   string(REPLACE "\"" "'" why "${WINDLASS_WITHOUT_CUDA}")
@@ -55,21 +60,31 @@ else()
 endif()
 
 # The same cells and kernels, and a runtime, for devices that are the CPU: tests/simt. Called where the sources have no
-# other language: in tests/.
+# other language: in tests/. The kernels are a target of their own, <target>_kernels, since each of their units begins with
+# the words of CUDA C++; whoever links the target gets them, too.
 function(windlass_simt_objects target)
   file(GLOB runtime CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/simt/*.cpp)
   set_source_files_properties(${WINDLASS_CUDA_KERNELS} PROPERTIES LANGUAGE CXX)
   set(cells ${WINDLASS_CUDA_CELLS})
   list(FILTER cells EXCLUDE REGEX "/cublaslt_cuda\\.cpp$")
-  windlass_cuda_objects(${target} ${cells} ${WINDLASS_CUDA_KERNELS} ${runtime}
-                        ${PROJECT_SOURCE_DIR}/tests/unit/device/late_queue.cpp)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
-  # GCC 12 crashes on the headers that -Og and a sanitizer have compiled, where -O2 (below) reads them.
-  if(NOT target MATCHES "_sanitized$")
+  windlass_cuda_objects(${target} ${cells} ${runtime} ${PROJECT_SOURCE_DIR}/tests/unit/device/late_queue.cpp)
+  windlass_cuda_objects(${target}_kernels ${WINDLASS_CUDA_KERNELS})
+  target_compile_options(${target}_kernels PRIVATE "SHELL:-include ${PROJECT_SOURCE_DIR}/tests/simt/language.h")
+  target_sources(${target} INTERFACE $<TARGET_OBJECTS:${target}_kernels>)
+  target_link_libraries(${target} PUBLIC Boost::context)
+  foreach(part ${target} ${target}_kernels)
+    target_include_directories(${part} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_compile_options(${part} PRIVATE $<$<CONFIG:Release>:-O2>)  # most of the time of many tests is spent here
+  endforeach()
+  if(CMAKE_BUILD_TYPE STREQUAL Release)
+    windlass_unite(${target} "")
+    windlass_unite(${target}_kernels "" 6)  # more would put all files of attention into one unit
+  endif()
+  # GCC 12 crashes on the headers that -Og and a sanitizer have compiled, where -O2 reads them.
+  if(target MATCHES "_sanitized$")
+    windlass_sanitize(${target})
+    windlass_sanitize(${target}_kernels)
+  else()
     windlass_precompile(${target})
   endif()
-  set_source_files_properties(${WINDLASS_CUDA_KERNELS} PROPERTIES
-    COMPILE_OPTIONS "-xc++;-include;${PROJECT_SOURCE_DIR}/tests/simt/language.h")
-  target_link_libraries(${target} PUBLIC Boost::context)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)  # most of the time of many tests is spent here
 endfunction()

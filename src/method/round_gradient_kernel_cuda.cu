@@ -4,7 +4,7 @@
 #include "method/round_gradient_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace round_gradient_kernels {
 
 constexpr unsigned kThreads = kEightBitGradients, kWarps = kThreads / kWarp;
 constexpr uint32_t kNotFinite = 0x7f800000u, kSign = 0x80000000u;
@@ -114,20 +114,23 @@ CudaGrid grid_of(int64_t count) {
             .shared_bytes = kWarps * sizeof(uint32_t)};
 }
 
-}  // namespace
+}  // namespace round_gradient_kernels
 
 void launch_round_gradient(const RoundGradientArgs& args, CudaStreamHandle stream) {
-    const CudaGrid grid = grid_of(args.run.count);
+    const CudaGrid grid = round_gradient_kernels::grid_of(args.run.count);
     if (args.format == GradientFormat::bf16)
-        launch(stream, grid, bf16_kernel, args, "round gradients to bf16");
+        launch(stream, grid, round_gradient_kernels::bf16_kernel, args, "round gradients to bf16");
     else if (args.format == GradientFormat::i8)
-        launch(stream, grid, codes_kernel<kEightBitGradients, kEightBitLevels>, args, "round gradients to i8");
+        launch(stream, grid, round_gradient_kernels::codes_kernel<kEightBitGradients, kEightBitLevels>, args,
+               "round gradients to i8");
     else
-        launch(stream, grid, codes_kernel<kFourBitGradients, kFourBitLevels>, args, "round gradients to i4");
+        launch(stream, grid, round_gradient_kernels::codes_kernel<kFourBitGradients, kFourBitLevels>, args,
+               "round gradients to i4");
 }
 
 void launch_widen_gradient(const WidenGradientArgs& args, CudaStreamHandle stream) {
-    launch(stream, grid_of(args.run.count), widen_kernel, args, "widen gradients");
+    launch(stream, round_gradient_kernels::grid_of(args.run.count), round_gradient_kernels::widen_kernel, args,
+           "widen gradients");
 }
 
 }  // namespace windlass

@@ -3,7 +3,7 @@
 #include "op/cuda_kernels.h"
 
 namespace windlass {
-namespace {
+namespace add_cells {
 
 void forward(const OpCall& call, Stream& stream) {
     pointwise_forward_cuda(launch_add_forward, call, stream);
@@ -15,8 +15,9 @@ void tangent(const OpCall& call, Stream& stream) {
     pointwise_tangent_cuda(launch_add_tangent, {}, call, stream);
 }
 
-}  // namespace
+}  // namespace add_cells
 
-constinit const OpKernels kAddCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kAddCuda{
+    .forward = add_cells::forward, .vjp = add_cells::backward, .jvp = add_cells::tangent};
 
 }  // namespace windlass

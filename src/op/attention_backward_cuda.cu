@@ -2,7 +2,7 @@
 #include "op/attention_backward_plain_cuda.h"
 
 namespace windlass {
-namespace {
+namespace attention_backward_kernels {
 
 constexpr unsigned kDeltaThreads = 256;
 
@@ -33,16 +33,16 @@ void launch_gradients(bool on_tensor_cores, const AttentionArgs& args, CudaStrea
     launch_gradients_plain<T, kByKeys>(args, stream);
 }
 
-}  // namespace
+}  // namespace attention_backward_kernels
 
 void launch_attention_backward(bool is_bf16, const AttentionArgs& given, CudaStreamHandle stream) {
     AttentionArgs args = given;
     args.aligned = is_copied_whole(args.in) && is_copied_whole(args.grad_out) && is_copied_whole(args.grads);
     const bool wants_keys = args.grads.k.data != nullptr || args.grads.v.data != nullptr;
     WINDLASS_BY_TYPE(is_bf16, T, {
-        launch_delta<T>(args, stream);
-        if (wants_keys) launch_gradients<T, true>(is_bf16, args, stream);
-        if (args.grads.q.data != nullptr) launch_gradients<T, false>(is_bf16, args, stream);
+        attention_backward_kernels::launch_delta<T>(args, stream);
+        if (wants_keys) attention_backward_kernels::launch_gradients<T, true>(is_bf16, args, stream);
+        if (args.grads.q.data != nullptr) attention_backward_kernels::launch_gradients<T, false>(is_bf16, args, stream);
     });
 }
 

@@ -6,7 +6,7 @@
 #include "op/cuda_kernels.h"
 
 namespace windlass {
-namespace {
+namespace attention_cells {
 
 AttentionHeadsCuda cuda_heads(const Heads& heads) {
     return {cuda_value(heads.q), cuda_value(heads.k), cuda_value(heads.v)};
@@ -89,8 +89,9 @@ void tangent(const OpCall& call, Stream& stream) {
     launch_attention_tangent(computes_bf16(call), args, cuda_handle(stream));
 }
 
-}  // namespace
+}  // namespace attention_cells
 
-constinit const OpKernels kAttentionCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kAttentionCuda{
+    .forward = attention_cells::forward, .vjp = attention_cells::backward, .jvp = attention_cells::tangent};
 
 }  // namespace windlass

@@ -2,7 +2,7 @@
 #include "op/attention_softmax_plain_cuda.h"
 
 namespace windlass {
-namespace {
+namespace attention_forward_kernels {
 
 template <typename T>
 __global__ void attention_append_kernel(AttentionAppendArgs args) {
@@ -16,14 +16,16 @@ __global__ void attention_append_kernel(AttentionAppendArgs args) {
     }
 }
 
-}  // namespace
+}  // namespace attention_forward_kernels
 
 void launch_attention_append(bool is_bf16, const AttentionAppendArgs& args, CudaStreamHandle stream) {
     constexpr int64_t kThreads = 256, kBlocksMax = 1024;
     const int64_t blocks = (args.rows * static_cast<int64_t>(args.length) * args.cols + kThreads - 1) / kThreads;
     const CudaGrid grid{.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax),
                         .threads = kThreads};
-    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, attention_append_kernel<T>, args, "attention append"));
+    WINDLASS_BY_TYPE(
+        is_bf16, T,
+        launch(stream, grid, attention_forward_kernels::attention_append_kernel<T>, args, "attention append"));
 }
 
 void launch_attention_forward(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream) {

@@ -7,7 +7,7 @@
 #include "op/products_cuda.h"
 
 namespace windlass {
-namespace {
+namespace cross_entropy_cells {
 
 // Tokens [begin, begin + count) and their logits, which exist for one tile at a time. All tiles are computed: targets
 // are in the device's memory, and the host does not look.
@@ -201,8 +201,9 @@ void tangent(const OpCall& call, Stream& stream) {
     });
 }
 
-}  // namespace
+}  // namespace cross_entropy_cells
 
-constinit const OpKernels kCrossEntropyCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kCrossEntropyCuda{
+    .forward = cross_entropy_cells::forward, .vjp = cross_entropy_cells::backward, .jvp = cross_entropy_cells::tangent};
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace embedding_cells {
 
 // Ids are inside the table: rows of tokens are checked where they are read.
 EmbeddingArgs args_of(const OpCall& call) {
@@ -48,8 +48,9 @@ void tangent(const OpCall& call, Stream& stream) {
     launch_embedding_tangent(computes_bf16(call), args, cuda_handle(stream));
 }
 
-}  // namespace
+}  // namespace embedding_cells
 
-constinit const OpKernels kEmbeddingCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kEmbeddingCuda{
+    .forward = embedding_cells::forward, .vjp = embedding_cells::backward, .jvp = embedding_cells::tangent};
 
 }  // namespace windlass

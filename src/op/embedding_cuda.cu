@@ -2,7 +2,7 @@
 #include "op/numbers_cuda.h"
 
 namespace windlass {
-namespace {
+namespace embedding_kernels {
 
 constexpr unsigned kThreads = 128;
 
@@ -87,19 +87,24 @@ CudaGrid grid_of(int64_t blocks) {
             .shared_bytes = (kWarps + kThreads) * sizeof(int)};
 }
 
-}  // namespace
+}  // namespace embedding_kernels
 
 void launch_embedding_forward(bool is_bf16, const EmbeddingArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid_of(args.tokens), forward_kernel<T>, args, "embedding forward"));
+    WINDLASS_BY_TYPE(is_bf16, T,
+                     launch(stream, embedding_kernels::grid_of(args.tokens), embedding_kernels::forward_kernel<T>, args,
+                            "embedding forward"));
 }
 
 void launch_embedding_backward(bool is_bf16, const EmbeddingArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid_of(args.tokens), backward_kernel<T>, args, "embedding backward"));
+    WINDLASS_BY_TYPE(is_bf16, T,
+                     launch(stream, embedding_kernels::grid_of(args.tokens), embedding_kernels::backward_kernel<T>,
+                            args, "embedding backward"));
 }
 
 void launch_embedding_tangent(bool is_bf16, const EmbeddingArgs& args, CudaStreamHandle stream) {
     WINDLASS_BY_TYPE(is_bf16, T,
-                     launch(stream, grid_of(args.k * args.tokens), tangent_kernel<T>, args, "embedding tangent"));
+                     launch(stream, embedding_kernels::grid_of(args.k * args.tokens),
+                            embedding_kernels::tangent_kernel<T>, args, "embedding tangent"));
 }
 
 }  // namespace windlass

@@ -4,7 +4,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace gelu_cells {
 
 bool is_exact(const OpCall& call) {
     return call.spec->get<GeluAttrs>().kind == GeluAttrs::Kind::exact;
@@ -23,8 +23,9 @@ void tangent(const OpCall& call, Stream& stream) {
     pointwise_tangent_cuda(slope_of(call), call.in, call, stream);
 }
 
-}  // namespace
+}  // namespace gelu_cells
 
-constinit const OpKernels kGeluCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kGeluCuda{
+    .forward = gelu_cells::forward, .vjp = gelu_cells::backward, .jvp = gelu_cells::tangent};
 
 }  // namespace windlass

@@ -3,7 +3,7 @@
 #include "op/pointwise_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace gelu_kernels {
 
 // Exact: y = x P(x), dy/dx = P(x) + x p(x), with the standard normal distribution P and its density p. By erfc, which
 // loses no digits where P is near zero.
@@ -14,35 +14,35 @@ struct Exact {
 };
 
 template <typename Kind>
-struct GeluForward {
+struct Forward {
     static constexpr const char* kName = "gelu forward";
     static constexpr int kIn = 1, kOut = 1;
     __device__ static void apply(const float* in, float* out) { out[0] = Kind::value(in[0]); }
 };
 
 template <typename Kind>
-struct GeluSlope {
+struct Slope {
     static constexpr const char* kName = "gelu slope";
     static constexpr int kIn = 2, kOut = 1;
     __device__ static void apply(const float* in, float* out) { out[0] = in[1] * Kind::slope(in[0]); }
 };
 
-}  // namespace
+}  // namespace gelu_kernels
 
 void launch_gelu_exact_forward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GeluForward<Exact>>(is_bf16, args, stream);
+    launch_pointwise<gelu_kernels::Forward<gelu_kernels::Exact>>(is_bf16, args, stream);
 }
 
 void launch_gelu_tanh_forward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GeluForward<GeluTanh>>(is_bf16, args, stream);
+    launch_pointwise<gelu_kernels::Forward<GeluTanh>>(is_bf16, args, stream);
 }
 
 void launch_gelu_exact_slope(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GeluSlope<Exact>>(is_bf16, args, stream);
+    launch_pointwise<gelu_kernels::Slope<gelu_kernels::Exact>>(is_bf16, args, stream);
 }
 
 void launch_gelu_tanh_slope(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GeluSlope<GeluTanh>>(is_bf16, args, stream);
+    launch_pointwise<gelu_kernels::Slope<GeluTanh>>(is_bf16, args, stream);
 }
 
 }  // namespace windlass

@@ -4,7 +4,7 @@
 #include "op/numbers_cuda.h"
 
 namespace windlass {
-namespace {
+namespace gemv_kernels {
 
 // A warp takes an output: its lanes read the weights' row side by side, a few packs at a time so that enough is on its
 // way from memory.
@@ -84,11 +84,12 @@ void launch_of_type(const GemvArgs& args, CudaStreamHandle stream) {
     args.aligned ? launch_of_rows<T, Out, true>(args, stream) : launch_of_rows<T, Out, false>(args, stream);
 }
 
-}  // namespace
+}  // namespace gemv_kernels
 
 void launch_gemv(bool is_bf16, bool gives_f32, const GemvArgs& args, CudaStreamHandle stream) {
-    if (!is_bf16) return launch_of_type<float, float>(args, stream);
-    gives_f32 ? launch_of_type<bf16, float>(args, stream) : launch_of_type<bf16, bf16>(args, stream);
+    if (!is_bf16) return gemv_kernels::launch_of_type<float, float>(args, stream);
+    gives_f32 ? gemv_kernels::launch_of_type<bf16, float>(args, stream)
+              : gemv_kernels::launch_of_type<bf16, bf16>(args, stream);
 }
 
 }  // namespace windlass

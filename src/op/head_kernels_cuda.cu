@@ -2,7 +2,7 @@
 #include "op/numbers_cuda.h"
 
 namespace windlass {
-namespace {
+namespace head_kernels {
 
 // The greatest of the block's numbers, in every thread. `room`: as for block_sum.
 __device__ float block_max(float x, float* room) {
@@ -142,29 +142,34 @@ CudaGrid grid_of(int64_t rows, int64_t vocab) {
             .shared_bytes = threads / kWarp * static_cast<unsigned>(sizeof(float))};
 }
 
-}  // namespace
+}  // namespace head_kernels
 
 void launch_head_shape(const HeadShapeArgs& args, CudaStreamHandle stream) {
-    launch(stream, grid_of(args.rows, args.vocab), shape_kernel, args, "head logits");
+    launch(stream, head_kernels::grid_of(args.rows, args.vocab), head_kernels::shape_kernel, args, "head logits");
 }
 
 void launch_head_rows(HeadRow what, const HeadRowArgs& args, CudaStreamHandle stream) {
     switch (what) {
         case HeadRow::loss:
-            return launch(stream, grid_of(args.rows, args.vocab), row_kernel<HeadRow::loss>, args, "head loss");
+            return launch(stream, head_kernels::grid_of(args.rows, args.vocab), head_kernels::row_kernel<HeadRow::loss>,
+                          args, "head loss");
         case HeadRow::is_wrong:
-            return launch(stream, grid_of(args.rows, args.vocab), row_kernel<HeadRow::is_wrong>, args, "head misses");
+            return launch(stream, head_kernels::grid_of(args.rows, args.vocab),
+                          head_kernels::row_kernel<HeadRow::is_wrong>, args, "head misses");
         case HeadRow::argmax:
-            return launch(stream, grid_of(args.rows, args.vocab), row_kernel<HeadRow::argmax>, args, "head likeliest");
+            return launch(stream, head_kernels::grid_of(args.rows, args.vocab),
+                          head_kernels::row_kernel<HeadRow::argmax>, args, "head likeliest");
         case HeadRow::gradient:
-            return launch(stream, grid_of(args.rows, args.vocab), row_kernel<HeadRow::gradient>, args, "head gradient");
+            return launch(stream, head_kernels::grid_of(args.rows, args.vocab),
+                          head_kernels::row_kernel<HeadRow::gradient>, args, "head gradient");
         case HeadRow::log_sum:
-            return launch(stream, grid_of(args.rows, args.vocab), row_kernel<HeadRow::log_sum>, args, "head log sums");
+            return launch(stream, head_kernels::grid_of(args.rows, args.vocab),
+                          head_kernels::row_kernel<HeadRow::log_sum>, args, "head log sums");
     }
 }
 
 void launch_head_tangents(const HeadTangentArgs& args, CudaStreamHandle stream) {
-    launch(stream, grid_of(args.rows, args.vocab), tangent_kernel, args, "head tangents");
+    launch(stream, head_kernels::grid_of(args.rows, args.vocab), head_kernels::tangent_kernel, args, "head tangents");
 }
 
 }  // namespace windlass

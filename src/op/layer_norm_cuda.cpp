@@ -5,7 +5,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace layer_norm_cells {
 
 LayerNormArgs args_of(const OpCall& call) {
     return {.x = cuda_value(call.in[0]),
@@ -43,8 +43,9 @@ void tangent(const OpCall& call, Stream& stream) {
     launch_layer_norm_tangent(computes_bf16(call), args, cuda_handle(stream));
 }
 
-}  // namespace
+}  // namespace layer_norm_cells
 
-constinit const OpKernels kLayerNormCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kLayerNormCuda{
+    .forward = layer_norm_cells::forward, .vjp = layer_norm_cells::backward, .jvp = layer_norm_cells::tangent};
 
 }  // namespace windlass

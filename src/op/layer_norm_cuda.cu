@@ -2,7 +2,7 @@
 #include "op/sums_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace layer_norm_kernels {
 
 constexpr unsigned kThreads = 256;
 constexpr CudaGrid grid_of(int64_t rows) {
@@ -114,22 +114,27 @@ __global__ void tangent_kernel(LayerNormArgs args) {
     }
 }
 
-}  // namespace
+}  // namespace layer_norm_kernels
 
 void launch_layer_norm_forward(bool is_bf16, const LayerNormArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid_of(args.rows), forward_kernel<T>, args, "layer_norm forward"));
+    WINDLASS_BY_TYPE(is_bf16, T,
+                     launch(stream, layer_norm_kernels::grid_of(args.rows), layer_norm_kernels::forward_kernel<T>, args,
+                            "layer_norm forward"));
 }
 
 void launch_layer_norm_backward(bool is_bf16, const LayerNormArgs& args, CudaStreamHandle stream) {
     WINDLASS_BY_TYPE(is_bf16, T, {
         if (args.grad_x.data != nullptr)
-            launch(stream, grid_of(args.rows), backward_kernel<T>, args, "layer_norm backward");
-        launch_chunk_sums<WeightTerm<T>>(args, stream);
+            launch(stream, layer_norm_kernels::grid_of(args.rows), layer_norm_kernels::backward_kernel<T>, args,
+                   "layer_norm backward");
+        launch_chunk_sums<layer_norm_kernels::WeightTerm<T>>(args, stream);
     });
 }
 
 void launch_layer_norm_tangent(bool is_bf16, const LayerNormArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid_of(args.rows), tangent_kernel<T>, args, "layer_norm tangent"));
+    WINDLASS_BY_TYPE(is_bf16, T,
+                     launch(stream, layer_norm_kernels::grid_of(args.rows), layer_norm_kernels::tangent_kernel<T>, args,
+                            "layer_norm tangent"));
 }
 
 }  // namespace windlass

@@ -6,7 +6,7 @@
 #include "op/products_cuda.h"
 
 namespace windlass {
-namespace {
+namespace linear_cells {
 
 // A call with its weight in the type of the computation, and the scratch that is left.
 struct Linear {
@@ -113,8 +113,9 @@ void tangent(const OpCall& call, Stream& stream) {
     for (int j = 0; j < call.size->k; ++j) tangent_of_weights(linear, j, !dx.empty());
 }
 
-}  // namespace
+}  // namespace linear_cells
 
-constinit const OpKernels kLinearCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kLinearCuda{
+    .forward = linear_cells::forward, .vjp = linear_cells::backward, .jvp = linear_cells::tangent};
 
 }  // namespace windlass

@@ -2,7 +2,7 @@
 #include "op/numbers_cuda.h"
 
 namespace windlass {
-namespace {
+namespace linear_kernels {
 
 constexpr int64_t kThreads = 256;
 
@@ -42,19 +42,19 @@ __global__ void combine_kernel(CombineArgs args) {
     }
 }
 
-}  // namespace
+}  // namespace linear_kernels
 
 void launch_join(const JoinArgs& args, CudaStreamHandle stream) {
-    launch(stream, grid_of(args.count), join_kernel, args, "join");
+    launch(stream, linear_kernels::grid_of(args.count), linear_kernels::join_kernel, args, "join");
 }
 
 void launch_narrow(const NarrowArgs& args, CudaStreamHandle stream) {
-    launch(stream, grid_of(args.count), narrow_kernel, args, "narrow");
+    launch(stream, linear_kernels::grid_of(args.count), linear_kernels::narrow_kernel, args, "narrow");
 }
 
 void launch_combine(bool is_bf16, const CombineArgs& args, CudaStreamHandle stream) {
-    const CudaGrid grid = grid_of(args.directions * args.tokens * args.cols);
-    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, combine_kernel<T>, args, "combine"));
+    const CudaGrid grid = linear_kernels::grid_of(args.directions * args.tokens * args.cols);
+    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, linear_kernels::combine_kernel<T>, args, "combine"));
 }
 
 }  // namespace windlass

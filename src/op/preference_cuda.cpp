@@ -7,7 +7,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace preference_cells {
 
 PreferenceArgs args_of(const OpCall& call) {
     const auto& attrs = call.spec->get<PreferenceAttrs>();
@@ -67,8 +67,9 @@ void tangent(const OpCall& call, Stream& stream) {
     launch_all(args, call, stream);
 }
 
-}  // namespace
+}  // namespace preference_cells
 
-constinit const OpKernels kPreferenceCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kPreferenceCuda{
+    .forward = preference_cells::forward, .vjp = preference_cells::backward, .jvp = preference_cells::tangent};
 
 }  // namespace windlass

@@ -3,7 +3,7 @@
 #include "op/preference_loss.h"
 
 namespace windlass {
-namespace {
+namespace preference_kernels {
 
 constexpr unsigned kThreads = 128;
 
@@ -76,18 +76,20 @@ __global__ void copy_kernel(PreferenceArgs args) {
     if (i < args.tokens) args.out[i * args.out_stride] = args.in[i * args.in_stride];
 }
 
-}  // namespace
+}  // namespace preference_kernels
 
 void launch_preference(const PreferenceArgs& args, int64_t pairs, CudaStreamHandle stream) {
     const CudaGrid grid{.blocks = static_cast<unsigned>(pairs),
-                        .threads = kThreads,
-                        .shared_bytes = kThreads * static_cast<unsigned>(sizeof(double))};
-    launch(stream, grid, pair_kernel, args, "preference");
+                        .threads = preference_kernels::kThreads,
+                        .shared_bytes = preference_kernels::kThreads * static_cast<unsigned>(sizeof(double))};
+    launch(stream, grid, preference_kernels::pair_kernel, args, "preference");
 }
 
 void launch_token_losses(const PreferenceArgs& args, CudaStreamHandle stream) {
-    const auto blocks = static_cast<unsigned>((args.tokens + kThreads - 1) / kThreads);
-    launch(stream, {.blocks = blocks, .threads = kThreads}, copy_kernel, args, "token losses");
+    const auto blocks =
+        static_cast<unsigned>((args.tokens + preference_kernels::kThreads - 1) / preference_kernels::kThreads);
+    launch(stream, {.blocks = blocks, .threads = preference_kernels::kThreads}, preference_kernels::copy_kernel, args,
+           "token losses");
 }
 
 }  // namespace windlass

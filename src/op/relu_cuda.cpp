@@ -3,7 +3,7 @@
 #include "op/cuda_kernels.h"
 
 namespace windlass {
-namespace {
+namespace relu_cells {
 
 void forward(const OpCall& call, Stream& stream) {
     pointwise_forward_cuda(launch_relu_forward, call, stream);
@@ -15,8 +15,9 @@ void tangent(const OpCall& call, Stream& stream) {
     pointwise_tangent_cuda(launch_relu_tangent, call.in, call, stream);
 }
 
-}  // namespace
+}  // namespace relu_cells
 
-constinit const OpKernels kReluCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kReluCuda{
+    .forward = relu_cells::forward, .vjp = relu_cells::backward, .jvp = relu_cells::tangent};
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace rms_norm_cells {
 
 RmsNormArgs args_of(const OpCall& call) {
     const auto& attrs = call.spec->get<RmsNormAttrs>();
@@ -43,8 +43,9 @@ void tangent(const OpCall& call, Stream& stream) {
     launch_rms_norm_tangent(computes_bf16(call), args, cuda_handle(stream));
 }
 
-}  // namespace
+}  // namespace rms_norm_cells
 
-constinit const OpKernels kRmsNormCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kRmsNormCuda{
+    .forward = rms_norm_cells::forward, .vjp = rms_norm_cells::backward, .jvp = rms_norm_cells::tangent};
 
 }  // namespace windlass

@@ -2,7 +2,7 @@
 #include "op/sums_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace rms_norm_kernels {
 
 constexpr unsigned kThreads = 256;
 constexpr CudaGrid grid_of(int64_t rows) {
@@ -166,24 +166,27 @@ RmsNormArgs with_alignment(RmsNormArgs args) {
     return args;
 }
 
-}  // namespace
+}  // namespace rms_norm_kernels
 
 void launch_rms_norm_forward(bool is_bf16, const RmsNormArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(
-        is_bf16, T, launch(stream, grid_of(args.rows), forward_kernel<T>, with_alignment<T>(args), "rms_norm forward"));
+    WINDLASS_BY_TYPE(is_bf16, T,
+                     launch(stream, rms_norm_kernels::grid_of(args.rows), rms_norm_kernels::forward_kernel<T>,
+                            rms_norm_kernels::with_alignment<T>(args), "rms_norm forward"));
 }
 
 void launch_rms_norm_backward(bool is_bf16, const RmsNormArgs& args, CudaStreamHandle stream) {
     WINDLASS_BY_TYPE(is_bf16, T, {
         if (args.grad_x.data != nullptr)
-            launch(stream, grid_of(args.rows), backward_kernel<T>, with_alignment<T>(args), "rms_norm backward");
-        launch_chunk_sums<WeightTerm<T>>(args, stream);
+            launch(stream, rms_norm_kernels::grid_of(args.rows), rms_norm_kernels::backward_kernel<T>,
+                   rms_norm_kernels::with_alignment<T>(args), "rms_norm backward");
+        launch_chunk_sums<rms_norm_kernels::WeightTerm<T>>(args, stream);
     });
 }
 
 void launch_rms_norm_tangent(bool is_bf16, const RmsNormArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(
-        is_bf16, T, launch(stream, grid_of(args.rows), tangent_kernel<T>, with_alignment<T>(args), "rms_norm tangent"));
+    WINDLASS_BY_TYPE(is_bf16, T,
+                     launch(stream, rms_norm_kernels::grid_of(args.rows), rms_norm_kernels::tangent_kernel<T>,
+                            rms_norm_kernels::with_alignment<T>(args), "rms_norm tangent"));
 }
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace rope_cells {
 
 void narrow_to(const std::vector<double>& from, float* to) {
     for (size_t i = 0; i < from.size(); ++i) to[i] = static_cast<float>(from[i]);
@@ -58,8 +58,9 @@ void tangent(const OpCall& call, Stream& stream) {
     rotate(call, cuda_value(call.tangent_in[0]), cuda_value(call.tangent_out[0]), call.size->k, false, stream);
 }
 
-}  // namespace
+}  // namespace rope_cells
 
-constinit const OpKernels kRopeCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kRopeCuda{
+    .forward = rope_cells::forward, .vjp = rope_cells::backward, .jvp = rope_cells::tangent};
 
 }  // namespace windlass

@@ -3,7 +3,7 @@
 #include "op/rope_cuda.h"
 
 namespace windlass {
-namespace {
+namespace rope_kernels {
 
 constexpr int64_t kThreads = 128;
 
@@ -73,16 +73,16 @@ CudaGrid grid_of(int64_t threads) {
     return {.blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads), .threads = kThreads};
 }
 
-}  // namespace
+}  // namespace rope_kernels
 
 void launch_rope(bool is_bf16, const RopeArgs& args, CudaStreamHandle stream) {
-    const CudaGrid grid = grid_of(args.tokens * args.pairs);
-    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, rope_kernel<T>, args, "rope"));
+    const CudaGrid grid = rope_kernels::grid_of(args.tokens * args.pairs);
+    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, rope_kernels::rope_kernel<T>, args, "rope"));
 }
 
 void launch_rope_part(bool is_bf16, const RopePartArgs& args, CudaStreamHandle stream) {
-    const CudaGrid grid = grid_of(args.tokens * (args.pairs + args.still + args.passed));
-    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, rope_part_kernel<T>, args, "rope of a part"));
+    const CudaGrid grid = rope_kernels::grid_of(args.tokens * (args.pairs + args.still + args.passed));
+    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, rope_kernels::rope_part_kernel<T>, args, "rope of a part"));
 }
 
 }  // namespace windlass

@@ -6,7 +6,7 @@
 #include "op/scale.h"
 
 namespace windlass {
-namespace {
+namespace scale_cells {
 
 ScaleArgs args_of(const PointwiseArgs& values, const OpCall& call) {
     ScaleArgs args{values};
@@ -35,8 +35,9 @@ void tangent(const OpCall& call, Stream& stream) {
     (moves ? launch_scale_tangent : launch_scale)(computes_bf16(call), args, cuda_handle(stream));
 }
 
-}  // namespace
+}  // namespace scale_cells
 
-constinit const OpKernels kScaleCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kScaleCuda{
+    .forward = scale_cells::forward, .vjp = scale_cells::backward, .jvp = scale_cells::tangent};
 
 }  // namespace windlass

@@ -3,14 +3,14 @@
 #include "op/sums_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace scale_kernels {
 
 __device__ float slope(const ScaleArgs& args, int64_t col) {
     return args.w.base == nullptr ? args.factor : args.factor * read(args.w, col);
 }
 
 // y = (factor w) x, of values, gradients or tangents
-struct ScaleProduct {
+struct Product {
     static constexpr const char* kName = "scale";
     static constexpr int kIn = 1, kOut = 1;
     __device__ static void apply(const ScaleArgs& args, int64_t, int64_t col, const float* in, float* out) {
@@ -20,7 +20,7 @@ struct ScaleProduct {
 
 // y' = (factor w) x' + (factor w') x, of each direction; in: x, x'
 template <typename T>
-struct ScaleTangent {
+struct Tangent {
     static constexpr const char* kName = "scale tangent";
     static constexpr int kIn = 2, kOut = 1;
     __device__ static void apply(const ScaleArgs& args, int64_t row, int64_t col, const float* in, float* out) {
@@ -40,18 +40,18 @@ struct WeightTerm {
     __host__ __device__ static const CudaSum& sum(const ScaleArgs& args, int) { return args.sum; }
 };
 
-}  // namespace
+}  // namespace scale_kernels
 
 void launch_scale(bool is_bf16, const ScaleArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<ScaleProduct>(is_bf16, args, stream);
+    launch_pointwise<scale_kernels::Product>(is_bf16, args, stream);
 }
 
 void launch_scale_weight_gradient(bool is_bf16, const ScaleArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(is_bf16, T, launch_chunk_sums<WeightTerm<T>>(args, stream));
+    WINDLASS_BY_TYPE(is_bf16, T, launch_chunk_sums<scale_kernels::WeightTerm<T>>(args, stream));
 }
 
 void launch_scale_tangent(bool is_bf16, const ScaleArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(is_bf16, T, launch_pointwise_of<ScaleTangent<T>, T>(args, stream));
+    WINDLASS_BY_TYPE(is_bf16, T, launch_pointwise_of<scale_kernels::Tangent<T>, T>(args, stream));
 }
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace sparse_cells {
 
 bool projects(const OpCall& call) {
     return call.spec->get<SparseAttrs>().direction == SparseAttrs::Direction::project;
@@ -41,8 +41,9 @@ void tangent(const OpCall& call, Stream& stream) {
              stream);
 }
 
-}  // namespace
+}  // namespace sparse_cells
 
-constinit const OpKernels kSparseCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kSparseCuda{
+    .forward = sparse_cells::forward, .vjp = sparse_cells::backward, .jvp = sparse_cells::tangent};
 
 }  // namespace windlass

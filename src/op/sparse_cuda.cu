@@ -3,7 +3,7 @@
 #include "op/sparse_permutation.h"
 
 namespace windlass {
-namespace {
+namespace sparse_kernels {
 
 constexpr unsigned kThreads = 256;
 // Tokens of a thread: it finds each position once for all of them. Their rows stay in the first-level cache.
@@ -73,16 +73,18 @@ CudaGrid grid_of(const SparseArgs& args, int64_t cols) {
             .rows = static_cast<unsigned>((cols + kThreads - 1) / kThreads)};
 }
 
-}  // namespace
+}  // namespace sparse_kernels
 
 void launch_sparse_project(bool is_bf16, const SparseArgs& args, CudaStreamHandle stream) {
     WINDLASS_BY_TYPE(is_bf16, T,
-                     launch(stream, grid_of(args, args.matrix_cols), project_kernel<T>, args, "sparse project"));
+                     launch(stream, sparse_kernels::grid_of(args, args.matrix_cols), sparse_kernels::project_kernel<T>,
+                            args, "sparse project"));
 }
 
 void launch_sparse_expand(bool is_bf16, const SparseArgs& args, CudaStreamHandle stream) {
     WINDLASS_BY_TYPE(is_bf16, T,
-                     launch(stream, grid_of(args, args.matrix_rows), expand_kernel<T>, args, "sparse expand"));
+                     launch(stream, sparse_kernels::grid_of(args, args.matrix_rows), sparse_kernels::expand_kernel<T>,
+                            args, "sparse expand"));
 }
 
 }  // namespace windlass

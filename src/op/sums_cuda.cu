@@ -1,7 +1,7 @@
 #include "op/sums_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace sums_kernels {
 
 template <typename T>
 struct ColumnSum {
@@ -27,16 +27,16 @@ __global__ void finish_sum_kernel(FinishArgs args) {
     *to = args.sum.first ? total : *to + total;
 }
 
-}  // namespace
+}  // namespace sums_kernels
 
 void launch_column_sum(bool is_bf16, const ColumnSumArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(is_bf16, T, launch_chunk_sums<ColumnSum<T>>(args, stream));
+    WINDLASS_BY_TYPE(is_bf16, T, launch_chunk_sums<sums_kernels::ColumnSum<T>>(args, stream));
 }
 
 void launch_finish_sum(const CudaSum& sum, int64_t rows, int64_t cols, CudaStreamHandle stream) {
     if (sum.target == nullptr) return;
     launch(stream, {.blocks = static_cast<unsigned>((cols + kSumThreads - 1) / kSumThreads), .threads = kSumThreads},
-           finish_sum_kernel, FinishArgs{sum, cuda_sum_chunks(rows), cols}, "finish sums");
+           sums_kernels::finish_sum_kernel, sums_kernels::FinishArgs{sum, cuda_sum_chunks(rows), cols}, "finish sums");
 }
 
 }  // namespace windlass

@@ -4,7 +4,7 @@
 #include "op/swiglu_halves.h"
 
 namespace windlass {
-namespace {
+namespace swiglu_cells {
 
 bool is_silu(const OpCall& call) {
     return call.spec->get<SwigluAttrs>().kind == SwigluAttrs::Kind::silu;
@@ -25,8 +25,9 @@ void tangent(const OpCall& call, Stream& stream) {
                            halves.call(), stream);
 }
 
-}  // namespace
+}  // namespace swiglu_cells
 
-constinit const OpKernels kSwigluCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kSwigluCuda{
+    .forward = swiglu_cells::forward, .vjp = swiglu_cells::backward, .jvp = swiglu_cells::tangent};
 
 }  // namespace windlass

@@ -3,7 +3,7 @@
 #include "op/swiglu_cuda.h"
 
 namespace windlass {
-namespace {
+namespace swiglu_kernels {
 
 // f(g) = g s(g) with the sigmoid s; df/dg = s + g s (1 - s)
 struct Silu {
@@ -16,7 +16,7 @@ struct Silu {
 
 // y = f(g) u; in: gate g, up u
 template <typename F>
-struct GatedForward {
+struct Forward {
     static constexpr const char* kName = "swiglu forward";
     static constexpr int kIn = 2, kOut = 1;
     __device__ static void apply(const float* in, float* out) { out[0] = F::value(in[0]) * in[1]; }
@@ -24,7 +24,7 @@ struct GatedForward {
 
 // dy/dg = u df/dg, dy/du = f; in: gate, up, grad_out; out: grad_gate, grad_up
 template <typename F>
-struct GatedBackward {
+struct Backward {
     static constexpr const char* kName = "swiglu backward";
     static constexpr int kIn = 3, kOut = 2;
     __device__ static void apply(const float* in, float* out) {
@@ -35,7 +35,7 @@ struct GatedBackward {
 
 // in: gate, up, tangent_gate, tangent_up
 template <typename F>
-struct GatedTangent {
+struct Tangent {
     static constexpr const char* kName = "swiglu tangent";
     static constexpr int kIn = 4, kOut = 1;
     __device__ static void apply(const float* in, float* out) {
@@ -43,30 +43,30 @@ struct GatedTangent {
     }
 };
 
-}  // namespace
+}  // namespace swiglu_kernels
 
 void launch_swiglu_forward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GatedForward<Silu>>(is_bf16, args, stream);
+    launch_pointwise<swiglu_kernels::Forward<swiglu_kernels::Silu>>(is_bf16, args, stream);
 }
 
 void launch_swiglu_backward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GatedBackward<Silu>>(is_bf16, args, stream);
+    launch_pointwise<swiglu_kernels::Backward<swiglu_kernels::Silu>>(is_bf16, args, stream);
 }
 
 void launch_swiglu_tangent(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GatedTangent<Silu>>(is_bf16, args, stream);
+    launch_pointwise<swiglu_kernels::Tangent<swiglu_kernels::Silu>>(is_bf16, args, stream);
 }
 
 void launch_geglu_forward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GatedForward<GeluTanh>>(is_bf16, args, stream);
+    launch_pointwise<swiglu_kernels::Forward<GeluTanh>>(is_bf16, args, stream);
 }
 
 void launch_geglu_backward(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GatedBackward<GeluTanh>>(is_bf16, args, stream);
+    launch_pointwise<swiglu_kernels::Backward<GeluTanh>>(is_bf16, args, stream);
 }
 
 void launch_geglu_tangent(bool is_bf16, const PointwiseArgs& args, CudaStreamHandle stream) {
-    launch_pointwise<GatedTangent<GeluTanh>>(is_bf16, args, stream);
+    launch_pointwise<swiglu_kernels::Tangent<GeluTanh>>(is_bf16, args, stream);
 }
 
 }  // namespace windlass

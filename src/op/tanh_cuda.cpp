@@ -3,7 +3,7 @@
 #include "op/cuda_kernels.h"
 
 namespace windlass {
-namespace {
+namespace tanh_cells {
 
 void forward(const OpCall& call, Stream& stream) {
     pointwise_forward_cuda(launch_tanh_forward, call, stream);
@@ -15,8 +15,9 @@ void tangent(const OpCall& call, Stream& stream) {
     pointwise_tangent_cuda(launch_tanh_tangent, call.in, call, stream);
 }
 
-}  // namespace
+}  // namespace tanh_cells
 
-constinit const OpKernels kTanhCuda{.forward = forward, .vjp = backward, .jvp = tangent};
+constinit const OpKernels kTanhCuda{
+    .forward = tanh_cells::forward, .vjp = tanh_cells::backward, .jvp = tanh_cells::tangent};
 
 }  // namespace windlass

@@ -6,7 +6,7 @@
 #include "tensor/e4m3.h"
 
 namespace windlass {
-namespace {
+namespace copy_cells {
 
 void copy(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
     WINDLASS_CHECK(pass.probe_type == WeightType::f32 || pass.probe_type == WeightType::bf16,
@@ -20,8 +20,8 @@ void copy(const NoiseRun& run, const NoisePass& pass, Stream& stream) {
                         cuda_handle(stream));
 }
 
-}  // namespace
+}  // namespace copy_cells
 
-constinit const WeightKernel kCopyWeightsCuda = copy;
+constinit const WeightKernel kCopyWeightsCuda = copy_cells::copy;
 
 }  // namespace windlass

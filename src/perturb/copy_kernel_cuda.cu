@@ -3,7 +3,7 @@
 #include "perturb/stored_cuda.h"
 
 namespace windlass {
-namespace {
+namespace copy_kernels {
 
 constexpr int64_t kThreads = 256;
 
@@ -19,13 +19,15 @@ __global__ void copy_kernel(CopyWeightsArgs args) {
     }
 }
 
-}  // namespace
+}  // namespace copy_kernels
 
 void launch_copy_weights(const CopyWeightsArgs& args, CudaStreamHandle stream) {
     constexpr int64_t kBlocksMax = 4096;
-    const int64_t blocks = (args.count + kThreads - 1) / kThreads;
-    launch(stream, {.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax), .threads = kThreads},
-           copy_kernel, args, "copy weights");
+    const int64_t blocks = (args.count + copy_kernels::kThreads - 1) / copy_kernels::kThreads;
+    launch(
+        stream,
+        {.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax), .threads = copy_kernels::kThreads},
+        copy_kernels::copy_kernel, args, "copy weights");
 }
 
 }  // namespace windlass

@@ -4,7 +4,8 @@
 #include "perturb/noise_element_cuda.h"
 
 namespace windlass {
-namespace {
+namespace low_rank_kernels {
+namespace {  // as the type of Part's elements is
 
 using namespace cuda_device;
 
@@ -12,14 +13,14 @@ constexpr uint64_t kGaussianKind = 0, kLeftKind = 2, kRightKind = 3;
 constexpr int kWarps = 8, kThreads = kWarps * static_cast<int>(kWarp);
 // A warp takes a row, its lanes eight elements each. Rows may begin anywhere between numbers that eight divides, so
 // that a lane's eight are a column's less than all.
-constexpr int kTileCols = (static_cast<int>(kWarp) - 1) * kEight;
+constexpr int kTileCols = (static_cast<int>(kWarp) - 1) * kEightCount;
 // v has a margin of eight numbers on each side, which lanes read of columns that are not theirs, and a number after
 // each eight, so that lanes read from different banks.
-constexpr int kMargin = kEight, kRightRow = (kTileCols + 2 * kMargin) / kEight * (kEight + 1);
-static_assert((kTileCols + 2 * kMargin) % kEight == 0);
+constexpr int kMargin = kEightCount, kRightRow = (kTileCols + 2 * kMargin) / kEightCount * (kEightCount + 1);
+static_assert((kTileCols + 2 * kMargin) % kEightCount == 0);
 
 __device__ int place_of(int col) {
-    return col + kMargin + (col + kMargin) / kEight;
+    return col + kMargin + (col + kMargin) / kEightCount;
 }
 
 // The tile's part of the matrix, and where its factors are.
@@ -117,7 +118,7 @@ __device__ Part<kEach> part_of(const NoiseRun& run, const Tile& tile) {
     for (int j = 0; j < kEach; ++j) {
         const int row = warp + kWarps * j;
         const int64_t begin = tile.base + (tile.row + row) * run.cols + tile.col, end = begin + tile.cols;
-        const int64_t element = begin / kEight * kEight + lane * kEight;
+        const int64_t element = begin / kEightCount * kEightCount + lane * kEightCount;
         const int64_t from = begin > run.element ? begin : run.element;
         const int64_t to = end < run.element + run.count ? end : run.element + run.count;
         part.eights[j] = eight_at(element, from, row < tile.rows && to > from ? to : from);
@@ -129,7 +130,7 @@ __device__ Part<kEach> part_of(const NoiseRun& run, const Tile& tile) {
 // Rank by rank. What lies next to the tile is of no account.
 template <int kEach>
 __device__ void add_product(const NoiseRun& run, const Tile& tile, const Part<kEach>& part,
-                            float (&sums)[kEach][kEight]) {
+                            float (&sums)[kEach][kEightCount]) {
     const int warp = static_cast<int>(threadIdx.x / kWarp);
     for (int k = 0; k < run.rank; ++k) {
         const float* const right = tile.right + k * kRightRow;
@@ -137,7 +138,7 @@ __device__ void add_product(const NoiseRun& run, const Tile& tile, const Part<kE
         for (int j = 0; j < kEach; ++j) {
             const float c = tile.left[k * kEach * kWarps + warp + kWarps * j];
             WINDLASS_UNROLL
-            for (int e = 0; e < kEight; ++e) {
+            for (int e = 0; e < kEightCount; ++e) {
                 const int col = part.cols[j] + e;
                 sums[j][e] += c * right[place_of(col < tile.cols ? col : tile.cols)];
             }
@@ -148,7 +149,7 @@ __device__ void add_product(const NoiseRun& run, const Tile& tile, const Part<kE
 // Adds the product of the factors of `at_once` terms from `index` on, or of `term`.
 template <int kEach, typename Args>
 __device__ void add_term(const Args& args, const NoiseTermWords& term, uint32_t index, uint32_t at_once,
-                         const Tile& tile, const Part<kEach>& part, float (&sums)[kEach][kEight]) {
+                         const Tile& tile, const Part<kEach>& part, float (&sums)[kEach][kEightCount]) {
     __syncthreads();  // all threads have read the factors of the term before
     if (args.call.run.keeps_left) {
         draw_scales(args, term, tile);
@@ -161,13 +162,14 @@ __device__ void add_term(const Args& args, const NoiseTermWords& term, uint32_t 
 }
 
 template <int kEach>
-__device__ void clear_all(float (&sums)[kEach][kEight]) {
+__device__ void clear_all(float (&sums)[kEach][kEightCount]) {
     WINDLASS_UNROLL
     for (int j = 0; j < kEach; ++j) clear(sums[j]);
 }
 
 template <int kEach, typename Args>
-__device__ void sum_terms(const Args& args, const Tile& tile, const Part<kEach>& part, float (&sums)[kEach][kEight]) {
+__device__ void sum_terms(const Args& args, const Tile& tile, const Part<kEach>& part,
+                          float (&sums)[kEach][kEightCount]) {
     clear_all<kEach>(sums);
     for (uint32_t t = 0; t < args.call.term_count;) {
         const NoiseTermWords term = args.term(t);
@@ -183,8 +185,9 @@ __device__ void sum_terms(const Args& args, const Tile& tile, const Part<kEach>&
 }
 
 template <int kEach, typename Args>
-__device__ void sum_moments(const Args& args, const Tile& tile, const Part<kEach>& part, float (&sums)[kEach][kEight]) {
-    float first[kEach][kEight], second[kEach][kEight];
+__device__ void sum_moments(const Args& args, const Tile& tile, const Part<kEach>& part,
+                            float (&sums)[kEach][kEightCount]) {
+    float first[kEach][kEightCount], second[kEach][kEightCount];
     clear_all<kEach>(first);
     clear_all<kEach>(second);
     uint32_t term = 0;
@@ -223,7 +226,7 @@ __global__ void __launch_bounds__(kThreads, 1) low_rank_kernel(const __grid_cons
     const NoiseCallArgs& call = args.call;
     const Tile tile = tile_of<kEach * kWarps>(call);
     const Part<kEach> part = part_of<kEach>(call.run, tile);
-    float x[kEach][kEight], sums[kEach][kEight];
+    float x[kEach][kEightCount], sums[kEach][kEightCount];
     uint32_t moving[kEach] = {};
     if (call.has_step) {
         if (kMoments)
@@ -286,17 +289,21 @@ __global__ void factor_kernel(FactorArgs args) {
 }
 
 }  // namespace
+}  // namespace low_rank_kernels
 
 void launch_low_rank(const NoiseCallArgs& call, const uint32_t* list, uint32_t list_words, CudaStreamHandle stream) {
-    if (call.moment_count > 0) return launch_tiles<2, true>(call, list, list_words, stream);
-    launch_tiles<4, false>(call, list, list_words, stream);
+    if (call.moment_count > 0) return low_rank_kernels::launch_tiles<2, true>(call, list, list_words, stream);
+    low_rank_kernels::launch_tiles<4, false>(call, list, list_words, stream);
 }
 
 void launch_factors(const FactorArgs& args, CudaStreamHandle stream) {
     constexpr int64_t kBlocksMax = 4096;
-    const int64_t blocks = (args.run.rank * (args.run.rows + args.run.cols) + kThreads - 1) / kThreads;
-    launch(stream, {.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax), .threads = kThreads},
-           factor_kernel, args, "factors of directions");
+    const int64_t blocks =
+        (args.run.rank * (args.run.rows + args.run.cols) + low_rank_kernels::kThreads - 1) / low_rank_kernels::kThreads;
+    launch(stream,
+           {.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax),
+            .threads = low_rank_kernels::kThreads},
+           low_rank_kernels::factor_kernel, args, "factors of directions");
 }
 
 }  // namespace windlass

@@ -8,7 +8,7 @@
 #include "tensor/e4m3.h"
 
 namespace windlass {
-namespace {
+namespace noise_cells {
 
 // A step's list, as kernels read it.
 class StepList {
@@ -118,10 +118,10 @@ void write_factors_on(const NoiseRun& run, const NoisePass& pass, Stream& stream
                    cuda_handle(stream));
 }
 
-}  // namespace
+}  // namespace noise_cells
 
-constinit const WeightKernel kPerturbWeightsCuda = perturb;
-constinit const WeightKernel kWriteDirectionCuda = write_direction_on;
-constinit const WeightKernel kWriteFactorsCuda = write_factors_on;
+constinit const WeightKernel kPerturbWeightsCuda = noise_cells::perturb;
+constinit const WeightKernel kWriteDirectionCuda = noise_cells::write_direction_on;
+constinit const WeightKernel kWriteFactorsCuda = noise_cells::write_factors_on;
 
 }  // namespace windlass

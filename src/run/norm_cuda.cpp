@@ -4,14 +4,14 @@
 #include "run/norm_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace norm_cells {
 
 void sum_squares_cuda(const SumSquaresArgs& args, Stream& stream) {
     launch_sum_squares(args, cuda_handle(stream));
 }
 
-}  // namespace
+}  // namespace norm_cells
 
-constinit const SumSquaresKernel kSumSquaresCuda = sum_squares_cuda;
+constinit const SumSquaresKernel kSumSquaresCuda = norm_cells::sum_squares_cuda;
 
 }  // namespace windlass

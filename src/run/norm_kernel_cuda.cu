@@ -4,7 +4,7 @@
 #include "schedule/numerics.h"
 
 namespace windlass {
-namespace {
+namespace norm_kernels {
 
 constexpr unsigned kThreads = kWarp;  // few chunks are to reach many multiprocessors
 constexpr int64_t kChunksOfBlock = kThreads / kNormLanes;
@@ -63,13 +63,14 @@ __global__ void __launch_bounds__(kThreads) sum_squares_kernel(SumSquaresArgs ar
     if (lane == 0 && count > 0) args.partial[chunk] = sum;
 }
 
-}  // namespace
+}  // namespace norm_kernels
 
 void launch_sum_squares(const SumSquaresArgs& args, CudaStreamHandle stream) {
     const int64_t chunks = (args.count + kNormChunkElements - 1) / kNormChunkElements;
     launch(stream,
-           {.blocks = static_cast<unsigned>((chunks + kChunksOfBlock - 1) / kChunksOfBlock), .threads = kThreads},
-           sum_squares_kernel, args, "sum of squares");
+           {.blocks = static_cast<unsigned>((chunks + norm_kernels::kChunksOfBlock - 1) / norm_kernels::kChunksOfBlock),
+            .threads = norm_kernels::kThreads},
+           norm_kernels::sum_squares_kernel, args, "sum of squares");
 }
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 #include "method/adamw/adamw_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace adamw_cells {
 
 template <typename Moments, Moments (*moments_at)(std::span<std::byte* const>, int64_t)>
 void update(const UpdateCall& call, Stream& stream) {
@@ -27,10 +27,10 @@ void update_blocks(const UpdateCall& call, Stream& stream) {
     update<Moments, moments_at>(call, stream);
 }
 
-}  // namespace
+}  // namespace adamw_cells
 
-constinit const std::array<UpdateKernel, 3> kAdamwCuda = {update<AdamwF32, adamw_f32_at>,
-                                                          update_blocks<AdamwBf16, adamw_bf16_at>,
-                                                          update_blocks<AdamwBlocks, adamw_blocks_at>};
+constinit const std::array<UpdateKernel, 3> kAdamwCuda = {adamw_cells::update<AdamwF32, adamw_f32_at>,
+                                                          adamw_cells::update_blocks<AdamwBf16, adamw_bf16_at>,
+                                                          adamw_cells::update_blocks<AdamwBlocks, adamw_blocks_at>};
 
 }  // namespace windlass

@@ -6,7 +6,7 @@
 #include "method/adamw/adamw_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace adamw_kernels {
 
 constexpr unsigned kThreads = 256;
 constexpr unsigned kQuads = 2;  // fours of a thread in the formats with blocks
@@ -282,18 +282,21 @@ CudaGrid block_grid(int64_t count) {
     return grid_of((count + kAdamwBlock - 1) / kAdamwBlock * kWarp);
 }
 
-}  // namespace
+}  // namespace adamw_kernels
 
 void launch_adamw(const AdamwArgs<AdamwF32>& args, CudaStreamHandle stream) {
-    launch(stream, grid_of((args.count + 3) / 4), f32_kernel, with_alignment(args), "adamw fp32");
+    launch(stream, adamw_kernels::grid_of((args.count + 3) / 4), adamw_kernels::f32_kernel,
+           adamw_kernels::with_alignment(args), "adamw fp32");
 }
 
 void launch_adamw(const AdamwArgs<AdamwBf16>& args, CudaStreamHandle stream) {
-    launch(stream, block_grid(args.count), bf16_kernel, with_alignment(args), "adamw bf16");
+    launch(stream, adamw_kernels::block_grid(args.count), adamw_kernels::bf16_kernel,
+           adamw_kernels::with_alignment(args), "adamw bf16");
 }
 
 void launch_adamw(const AdamwArgs<AdamwBlocks>& args, CudaStreamHandle stream) {
-    launch(stream, block_grid(args.count), blocks_kernel, with_alignment(args), "adamw int8");
+    launch(stream, adamw_kernels::block_grid(args.count), adamw_kernels::blocks_kernel,
+           adamw_kernels::with_alignment(args), "adamw int8");
 }
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 #include "method/lomo/lomo_kernel_cuda.h"
 
 namespace windlass {
-namespace {
+namespace lomo_cells {
 
 void update_lomo(const UpdateCall& call, Stream& stream) {
     WINDLASS_CHECK(call.element % kLomoBlock == 0, "element {} begins inside a block", call.element);
@@ -51,9 +51,9 @@ void update_adalomo(const UpdateCall& call, Stream& stream) {
                    cuda_handle(stream));
 }
 
-}  // namespace
+}  // namespace lomo_cells
 
-constinit const UpdateKernel kLomoCuda = update_lomo;
-constinit const UpdateKernel kAdalomoCuda = update_adalomo;
+constinit const UpdateKernel kLomoCuda = lomo_cells::update_lomo;
+constinit const UpdateKernel kAdalomoCuda = lomo_cells::update_adalomo;
 
 }  // namespace windlass

@@ -6,7 +6,7 @@
 #include "perturb/stored_cuda.h"
 
 namespace windlass {
-namespace {
+namespace lomo_kernels {
 
 constexpr int64_t kHalf = kLomoBlock / 2;
 constexpr unsigned kThreads = 256;
@@ -167,26 +167,30 @@ unsigned blocks_of(int64_t count, int64_t each) {
     return static_cast<unsigned>((count + each - 1) / each);
 }
 
-}  // namespace
+}  // namespace lomo_kernels
 
 void launch_lomo(const LomoArgs& args, CudaStreamHandle stream) {
-    launch(stream, {.blocks = blocks_of(args.count, kLomoBlock), .threads = kHalf}, lomo_kernel, args, "lomo");
+    launch(stream, {.blocks = lomo_kernels::blocks_of(args.count, kLomoBlock), .threads = lomo_kernels::kHalf},
+           lomo_kernels::lomo_kernel, args, "lomo");
 }
 
 void launch_adalomo(const AdalomoArgs& args, CudaStreamHandle stream) {
-    const CudaGrid rows = {.blocks = blocks_of(args.rows, kRowsOfBlock), .threads = kThreads};
+    const CudaGrid rows = {.blocks = lomo_kernels::blocks_of(args.rows, lomo_kernels::kRowsOfBlock),
+                           .threads = lomo_kernels::kThreads};
     const CudaGrid warp = {.blocks = 1, .threads = kWarp};
-    CudaGrid columns = {.blocks = blocks_of(args.cols, kThreads), .threads = kThreads};
-    launch(stream, rows, row_squares_kernel, args, "adalomo rows");
+    CudaGrid columns = {.blocks = lomo_kernels::blocks_of(args.cols, lomo_kernels::kThreads),
+                        .threads = lomo_kernels::kThreads};
+    launch(stream, rows, lomo_kernels::row_squares_kernel, args, "adalomo rows");
     columns.rows = static_cast<unsigned>(args.bands);
-    launch(stream, columns, column_squares_kernel, args, "adalomo columns");
+    launch(stream, columns, lomo_kernels::column_squares_kernel, args, "adalomo columns");
     columns.rows = 1;
-    launch(stream, columns, column_gains_kernel, args, "adalomo column gains");
-    launch(stream, warp, row_gains_kernel, args, "adalomo row gains");
-    launch(stream, rows, norms_kernel, args, "adalomo norms");
-    launch(stream, warp, sizes_kernel, args, "adalomo sizes");
-    launch(stream, {.blocks = blocks_of(args.rows * args.cols, kLomoBlock), .threads = kHalf}, adalomo_kernel, args,
-           "adalomo step");
+    launch(stream, columns, lomo_kernels::column_gains_kernel, args, "adalomo column gains");
+    launch(stream, warp, lomo_kernels::row_gains_kernel, args, "adalomo row gains");
+    launch(stream, rows, lomo_kernels::norms_kernel, args, "adalomo norms");
+    launch(stream, warp, lomo_kernels::sizes_kernel, args, "adalomo sizes");
+    launch(stream,
+           {.blocks = lomo_kernels::blocks_of(args.rows * args.cols, kLomoBlock), .threads = lomo_kernels::kHalf},
+           lomo_kernels::adalomo_kernel, args, "adalomo step");
 }
 
 }  // namespace windlass
